@@ -1,0 +1,209 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "millrace/device/error.hpp"
+#include "millrace/device/operation.hpp"
+
+namespace millrace {
+
+/** @brief A driver's stream handle. On CUDA a `cudaStream_t`; 0 is the legacy default stream. */
+struct StreamHandle {
+  void* value = nullptr;
+  friend bool operator==(StreamHandle, StreamHandle) = default;
+};
+
+/** @brief A driver's event handle. */
+struct EventHandle {
+  void* value = nullptr;
+  friend bool operator==(EventHandle, EventHandle) = default;
+};
+
+enum class CopyKind { host_to_device, device_to_host, device_to_device, host_to_host };
+
+/** @brief Everything Millrace asks of a driver, by name: for counting and for injecting errors. */
+enum class Call : unsigned char {
+  allocate,
+  free,
+  allocate_host,
+  free_host,
+  allocate_async,
+  free_async,
+  trim_pool,
+  memory_info,
+  create_stream,
+  destroy_stream,
+  stream_id,
+  capture_status,
+  create_event,
+  destroy_event,
+  record,
+  wait,
+  query_event,
+  query_stream,
+  synchronize_event,
+  synchronize_stream,
+  synchronize_device,
+  copy,
+  fill,
+  launch,
+  callback,
+  event_time,
+  count_  ///< how many there are
+};
+
+[[nodiscard]] const char* to_string(Call call) noexcept;
+
+struct StreamOptions {
+  bool blocking = false;  ///< synchronises with the legacy stream
+  int priority = 0;       ///< lower runs first, as CUDA has it
+  std::string name;       ///< for reports and timelines
+};
+
+struct MemoryInfo {
+  std::size_t free = 0;  ///< bytes that the driver could still give
+  std::size_t total = 0;
+};
+
+/** @brief State of the driver's own stream-ordered pool, in bytes. */
+struct DriverPoolInfo {
+  std::size_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
+};
+
+/**
+ * @brief Sees each call on a device, in host order. Used by the race checker, traces and tests.
+ *
+ * `before` may throw a DeviceError: the call is then not made (fault injection). The others are
+ * called after the call succeeded, on the calling thread, and must not throw or call the device.
+ */
+class DeviceObserver {
+ public:
+  virtual ~DeviceObserver() = default;
+  virtual void before(Call) {}
+  virtual void stream_created(StreamHandle, const StreamOptions&) {}
+  virtual void stream_destroyed(StreamHandle) {}
+  virtual void enqueued(StreamHandle, const Operation&) {}  ///< kernels, copies and fills alike
+  virtual void recorded(EventHandle, StreamHandle) {}
+  virtual void waited(StreamHandle, EventHandle) {}
+  virtual void event_completed(EventHandle) {}    ///< synchronised, or a query said so
+  virtual void stream_completed(StreamHandle) {}  ///< synchronised, or a query said so
+  virtual void device_completed() {}
+  virtual void event_destroyed(EventHandle) {}
+  virtual void callback_started(StreamHandle, std::uint64_t /*serial*/) {}
+  virtual void callback_ended(StreamHandle, std::uint64_t /*serial*/) {}
+};
+
+/**
+ * @brief The few driver calls that the library needs: the one door to a GPU.
+ *
+ * Calls return when the driver's would: copies, fills, kernels, records and waits are enqueued.
+ * Every call may throw DeviceError and then has done nothing. Thread-safe. The public functions
+ * count and observe; devices implement the `do_` ones.
+ */
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] virtual std::string name() const = 0;  ///< e.g. "virtual:h200"
+  [[nodiscard]] virtual bool modelled() const = 0;     ///< figures are modelled, not measured
+  [[nodiscard]] virtual bool has_driver_pool() const = 0;
+
+  // Memory. `allocate` is the driver's synchronous one, in multiples of its granularity.
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  void free(void* address);  ///< may synchronise the device
+  [[nodiscard]] void* allocate_host(std::size_t bytes);
+  void free_host(void* address);
+  [[nodiscard]] MemoryInfo memory_info();
+  [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
+  void free_async(void* address, StreamHandle stream);
+  void trim_pool(std::size_t keep_bytes);
+  [[nodiscard]] virtual DriverPoolInfo pool_info() = 0;
+
+  // Streams. Handles of destroyed streams may be reused; ids are not.
+  [[nodiscard]] StreamHandle create_stream(const StreamOptions& options = {});
+  void destroy_stream(StreamHandle stream);  ///< work that is queued still runs
+  [[nodiscard]] StreamHandle legacy_stream() const noexcept { return {}; }
+  [[nodiscard]] virtual StreamHandle per_thread_stream() = 0;
+  [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's own, never reused
+  [[nodiscard]] bool capturing(StreamHandle stream);
+  [[nodiscard]] bool query(StreamHandle stream);
+  void synchronize(StreamHandle stream);
+  void synchronize();
+
+  // Events. Waiting on one that was never recorded orders nothing, and it queries as complete.
+  [[nodiscard]] EventHandle create_event(bool timed = false);
+  void destroy_event(EventHandle event);
+  void record(EventHandle event, StreamHandle stream);
+  void wait(StreamHandle stream, EventHandle event);
+  [[nodiscard]] bool query(EventHandle event);
+  void synchronize(EventHandle event);
+  /** @brief When a timed, completed event happened, counted from the device's own epoch. */
+  [[nodiscard]] Nanoseconds event_time(EventHandle event);
+
+  // Work. Pageable host memory makes a copy block, as CUDA's do.
+  void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream);
+  void fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream);
+  void launch(Operation operation, StreamHandle stream);
+  /** @brief Runs `function` on a driver thread after the stream's work; it must not call back. */
+  void callback(StreamHandle stream, std::function<void()> function);
+
+  /** @brief How often each call was made (failed ones too), and all of them together. */
+  [[nodiscard]] std::uint64_t calls(Call call) const noexcept;
+  [[nodiscard]] std::uint64_t calls() const noexcept;
+
+  /** @brief At most a few; not owned; set while nothing else uses the device. */
+  void add_observer(DeviceObserver& observer);
+  void remove_observer(DeviceObserver& observer);
+
+ protected:
+  Device() = default;
+
+ private:
+  virtual void* do_allocate(std::size_t bytes) = 0;
+  virtual void do_free(void* address) = 0;
+  virtual void* do_allocate_host(std::size_t bytes) = 0;
+  virtual void do_free_host(void* address) = 0;
+  virtual MemoryInfo do_memory_info() = 0;
+  virtual void* do_allocate_async(std::size_t bytes, StreamHandle stream) = 0;
+  virtual void do_free_async(void* address, StreamHandle stream) = 0;
+  virtual void do_trim_pool(std::size_t keep_bytes) = 0;
+  virtual StreamHandle do_create_stream(const StreamOptions& options) = 0;
+  virtual void do_destroy_stream(StreamHandle stream) = 0;
+  virtual std::uint64_t do_stream_id(StreamHandle stream) = 0;
+  virtual bool do_capturing(StreamHandle stream) = 0;
+  virtual bool do_query(StreamHandle stream) = 0;
+  virtual void do_synchronize(StreamHandle stream) = 0;
+  virtual void do_synchronize() = 0;
+  virtual EventHandle do_create_event(bool timed) = 0;
+  virtual void do_destroy_event(EventHandle event) = 0;
+  virtual void do_record(EventHandle event, StreamHandle stream) = 0;
+  virtual void do_wait(StreamHandle stream, EventHandle event) = 0;
+  virtual bool do_query(EventHandle event) = 0;
+  virtual void do_synchronize(EventHandle event) = 0;
+  virtual Nanoseconds do_event_time(EventHandle event) = 0;
+  virtual void do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
+                       StreamHandle stream) = 0;
+  virtual void do_fill(void* address, unsigned char value, std::size_t bytes,
+                       StreamHandle stream) = 0;
+  virtual void do_launch(Operation operation, StreamHandle stream) = 0;
+  virtual void do_callback(StreamHandle stream, std::function<void()> function,
+                           std::uint64_t serial) = 0;
+
+  void enter(Call call);
+  template <typename Notify>
+  void tell(Notify notify);
+
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Call::count_)> calls_{};
+  std::vector<DeviceObserver*> observers_;
+  std::atomic<std::uint64_t> callback_serial_{0};
+};
+
+}  // namespace millrace

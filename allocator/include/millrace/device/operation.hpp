@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+enum class Access : unsigned char { read, write, read_write };
+
+/** @brief Memory that an operation touches: device memory, or pinned host memory. */
+struct View {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  Access access = Access::read;
+};
+
+/**
+ * @brief What a kernel asks of the machine. The device turns it into time.
+ *
+ * A kernel alone takes `fixed + max(flops / peak, bytes / bandwidth)`; kernels that run at once
+ * share the machine.
+ */
+struct Cost {
+  double flops = 0;      ///< floating-point operations
+  double bytes = 0;      ///< device-memory traffic, read and written
+  Nanoseconds fixed{0};  ///< time that no resource shortens (latency, links not modelled)
+};
+
+/** @brief What a host kernel gets: its views, in the order declared, as memory it may touch. */
+class KernelContext {
+ public:
+  explicit KernelContext(std::span<const std::span<std::byte>> views) : views_(views) {}
+
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t view) const { return views_[view]; }
+
+  /** @brief View number `view` as an array of `T`; trailing bytes short of a `T` are left out. */
+  template <typename T>
+  [[nodiscard]] std::span<T> as(std::size_t view) const {
+    return {reinterpret_cast<T*>(views_[view].data()), views_[view].size() / sizeof(T)};
+  }
+
+ private:
+  std::span<const std::span<std::byte>> views_;
+};
+
+/**
+ * @brief A kernel, declared once: what it touches, what it costs, and how each device runs it.
+ *
+ * Without `host`, a virtual device accounts for time and accesses and leaves the data alone.
+ * Without `cuda`, a CUDA device runs a kernel that sweeps the declared views and occupies the
+ * stream for the declared cost.
+ */
+struct Operation {
+  std::string name;
+  std::vector<View> views;
+  Cost cost;
+  std::function<void(const KernelContext&)> host;
+  std::function<void(void* native_stream)> cuda;  ///< enqueues on a `cudaStream_t`, never syncs
+};
+
+}  // namespace millrace

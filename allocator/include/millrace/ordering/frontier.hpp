@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "millrace/ordering/point.hpp"
+
+namespace millrace {
+
+/**
+ * @brief For each stream, the last marker known to happen before now.
+ *
+ * A flat map sorted by stream: frontiers hold a handful of entries, because those that the device
+ * is known to have passed are dropped (`drop_completed`). Not synchronised.
+ */
+class Frontier {
+ public:
+  /** @brief The last marker of `stream` known to be before now; 0 if none is. */
+  [[nodiscard]] Marker at(StreamId stream) const noexcept;
+
+  /** @brief Whether everything that `point` stands for happens before now. */
+  [[nodiscard]] bool covers(Point point) const noexcept { return at(point.stream) >= point.marker; }
+
+  /** @brief Adds `point`; an older marker of the same stream is replaced, a newer one stays. */
+  void advance(Point point);
+
+  /** @brief Pointwise maximum with `other`. */
+  void join(const Frontier& other);
+
+  /** @brief Drops the entries that `completed` covers: asking both answers as before. */
+  void drop_completed(const Frontier& completed);
+
+  [[nodiscard]] bool empty() const noexcept { return points_.empty(); }
+  [[nodiscard]] std::size_t size() const noexcept { return points_.size(); }
+  [[nodiscard]] auto begin() const noexcept { return points_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return points_.end(); }
+
+  friend bool operator==(const Frontier&, const Frontier&) = default;
+
+ private:
+  std::vector<Point> points_;
+};
+
+}  // namespace millrace
