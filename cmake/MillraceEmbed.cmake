@@ -1,0 +1,25 @@
+# millrace_embed(TARGET NAME FILE...): puts text files into TARGET. Its sources read them as
+#
+#   #include "millrace/embedded/NAME.hpp"
+#   for (const millrace::EmbeddedFile& file : millrace::embedded::NAME()) use(file.name, file.text);
+#
+# `name` is the file's name without folder and extension; files are sorted by it. The sources are
+# written again when a file changes. The headers are private: they are not installed.
+
+set(MILLRACE_EMBED_DIR "${CMAKE_CURRENT_LIST_DIR}/embed")
+
+function(millrace_embed target name)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/embedded")
+  set(source "${folder}/${name}.cpp")
+  configure_file("${MILLRACE_EMBED_DIR}/embedded.hpp.in" "${folder}/millrace/embedded/${name}.hpp" @ONLY)
+  list(SORT ARGN)
+  add_custom_command(
+    OUTPUT "${source}"
+    COMMAND "${CMAKE_COMMAND}" "-DNAME=${name}" "-DOUTPUT=${source}" "-DFILES=${ARGN}" -P
+            "${MILLRACE_EMBED_DIR}/write_source.cmake"
+    DEPENDS ${ARGN} "${MILLRACE_EMBED_DIR}/write_source.cmake"
+    COMMENT "Embedding ${name}"
+    VERBATIM)
+  target_sources(${target} PRIVATE "${source}")
+  target_include_directories(${target} PRIVATE "${folder}" "${MILLRACE_EMBED_DIR}/include")
+endfunction()

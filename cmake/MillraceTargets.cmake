@@ -1,0 +1,68 @@
+# What every target of this project has in common.
+#
+#   millrace_target(TARGET)            language level, warnings
+#   millrace_library(NAME ...)         the library millrace::NAME from ./include and ./src
+#
+# Compiler caches and sanitizers hold for everything that is built here, and are set once below.
+
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(MILLRACE_CCACHE ccache)
+  if(MILLRACE_CCACHE)
+    foreach(language CXX CUDA)
+      if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+        set(CMAKE_${language}_COMPILER_LAUNCHER "${MILLRACE_CCACHE}")
+      endif()
+    endforeach()
+  endif()
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+endif()
+
+if(MILLRACE_SANITIZE)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${MILLRACE_SANITIZE};-fno-sanitize-recover=all>")
+  add_link_options("-fsanitize=${MILLRACE_SANITIZE}")
+endif()
+if(MILLRACE_FUZZ)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>")
+endif()
+
+function(millrace_target target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  set(warnings -Wall -Wextra)
+  set(cuda_warnings "-Xcompiler=-Wall,-Wextra")
+  if(MILLRACE_WERROR)
+    list(APPEND warnings -Werror)
+    list(APPEND cuda_warnings "--Werror=all-warnings" "-Xcompiler=-Werror")
+  endif()
+  target_compile_options(
+    ${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>"
+                      "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
+endfunction()
+
+# millrace_library(NAME): adds the target millrace_NAME, known to users as millrace::NAME, from all
+# sources under ./src; CUDA sources (folders named cuda) only where a toolkit was found.
+function(millrace_library name sources)
+  add_library(millrace_${name} ${sources})
+  add_library(millrace::${name} ALIAS millrace_${name})
+  millrace_target(millrace_${name})
+  set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(
+    millrace_${name}
+    PUBLIC "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
+           "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
+    PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+  install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
+  install(TARGETS millrace_${name} EXPORT millrace-targets)
+endfunction()
+
+# millrace_sources(OUT FOLDER): the sources under FOLDER, less those that need CUDA where it is absent.
+function(millrace_sources out folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
+  if(MILLRACE_HAS_CUDA)
+    file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS "${folder}/*.cu")
+    list(APPEND sources ${cuda_sources})
+  else()
+    list(FILTER sources EXCLUDE REGEX "/cuda/")
+  endif()
+  set(${out} "${sources}" PARENT_SCOPE)
+endfunction()

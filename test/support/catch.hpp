@@ -1,0 +1,22 @@
+#pragma once
+
+/// @file
+/// Catch2, either version. Write for version 3; what version 2 lacks is added here.
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+
+namespace millrace::test {
+/// Says why the test case is skipped and ends it.
+[[noreturn]] void skip(const std::string& reason);
+}  // namespace millrace::test
+
+namespace Catch::Matchers {
+inline auto ContainsSubstring(const std::string& text) { return Contains(text); }
+}  // namespace Catch::Matchers
+
+/// Ends the test case, which then counts as skipped and not as passed. Takes one string.
+#define SKIP(reason) ::millrace::test::skip(reason)
+#endif
