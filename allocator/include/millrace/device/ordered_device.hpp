@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "millrace/device/device.hpp"
+#include "millrace/ordering/ledger.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Borrows a stream.
+ *
+ * An attached stream carries its id, and nothing is looked up. A raw handle converts to one and is
+ * resolved by the driver's stream id at each call (one driver call), so that a handle that was
+ * destroyed and reused is never taken for its predecessor.
+ */
+class StreamRef {
+ public:
+  StreamRef(StreamHandle raw) noexcept : handle_(raw) {}  // NOLINT: implicit, as CUDA code expects
+
+  [[nodiscard]] StreamHandle handle() const noexcept { return handle_; }
+  [[nodiscard]] StreamId id() const noexcept { return id_; }  ///< invalid for a raw handle
+
+ private:
+  friend class OrderedDevice;
+  StreamRef(StreamHandle handle, StreamId id) noexcept : handle_(handle), id_(id) {}
+
+  StreamHandle handle_;
+  StreamId id_;
+};
+
+/** @brief What Millrace is told of a stream that it did not create. */
+struct AttachOptions {
+  std::string name;
+  bool blocking = true;      ///< false for cudaStreamNonBlocking
+  bool independent = false;  ///< spins or meets peers: no wait is ever inserted on it or for it
+};
+
+class Event;
+
+/**
+ * @brief A device, and who is ordered after whom on it.
+ *
+ * Every record, wait, query and synchronisation that goes through here is made first and published
+ * to the ledger after it succeeded; a call that failed publishes nothing. Thread-safe; no lock is
+ * held across a driver call. Inside a host callback no driver call is made: marks asked for there
+ * are owed, and made by the next call from elsewhere.
+ */
+class OrderedDevice {
+ public:
+  explicit OrderedDevice(Device& device);
+  ~OrderedDevice();
+  OrderedDevice(const OrderedDevice&) = delete;
+  OrderedDevice& operator=(const OrderedDevice&) = delete;
+
+  [[nodiscard]] Device& device() const noexcept;
+  [[nodiscard]] const Ledger& ledger() const noexcept;
+
+  /** @brief Takes part in ordering from now on; the handle stays the caller's. */
+  [[nodiscard]] StreamRef attach(StreamHandle stream, AttachOptions options = {});
+
+  /** @brief Leaves a last marker, so that what was freed there can still be waited for. */
+  void detach(StreamRef stream);
+
+  /** @brief The same stream with its id; raw handles are looked up by the driver's stream id. */
+  [[nodiscard]] StreamRef resolve(StreamRef stream);
+
+  [[nodiscard]] bool attached(StreamId stream) const;
+  /** @brief "main", "copy", ...: for reports. */
+  [[nodiscard]] std::string name(StreamId stream) const;
+
+  /** @brief Ends a phase: records a pooled event. Cheap, and what makes waits precise. */
+  Point mark(StreamRef stream);
+
+  /** @brief Records `event` (anew). Earlier waiters keep what they got. */
+  void record(Event& event, StreamRef stream);
+  void wait(StreamRef stream, const Event& event);
+  [[nodiscard]] bool query(const Event& event);
+  void synchronize(const Event& event);
+
+  /** @brief The same for a caller's own event: it must never be recorded behind our back. */
+  void record(EventHandle event, StreamRef stream);
+  void wait(StreamRef stream, EventHandle event);
+  void forget(EventHandle event);  ///< before it is destroyed
+
+  void synchronize(StreamRef stream);
+  void synchronize();
+
+  /**
+   * @brief Whether `wait_for` would succeed: a covering marker is there, or one can be recorded
+   *        at the tail of the point's stream; and neither stream is independent.
+   */
+  [[nodiscard]] bool can_wait_for(StreamId waiter, Point point) const;
+
+  /**
+   * @brief Orders `waiter` after `point`, on the earliest marker that covers it.
+   * @return false if nothing that covers it can be waited for; nothing has happened then
+   */
+  bool wait_for(StreamRef waiter, Point point);
+
+  /** @brief The host blocks until `point` is complete. @return as `wait_for` */
+  bool synchronize(Point point);
+
+  /** @brief Asks the device once, from the oldest marker of each stream on, what has completed. */
+  void poll();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/** @brief True while the calling thread runs a host callback enqueued through a Device. */
+[[nodiscard]] bool in_host_callback() noexcept;
+
+}  // namespace millrace

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "millrace/memory/allocator.hpp"
+
+namespace millrace {
+
+/** @brief Owns bytes of an allocator; freed on their owner stream when it goes. Move-only. */
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Allocator& allocator, std::size_t bytes, StreamRef stream, Tag tag = {})
+      : Buffer(allocator, bytes, stream, stream, tag) {}
+  /** @brief See `Allocator::allocate` with a first user. */
+  Buffer(Allocator& allocator, std::size_t bytes, StreamRef owner, StreamRef first_user,
+         Tag tag = {})
+      : allocator_(&allocator),
+        data_(allocator.allocate(bytes, owner, first_user, tag)),
+        bytes_(bytes) {}
+  ~Buffer() { reset(); }
+  Buffer(Buffer&& other) noexcept
+      : allocator_(other.allocator_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    if (this != &other) {
+      reset();
+      allocator_ = other.allocator_;
+      data_ = std::exchange(other.data_, nullptr);
+      bytes_ = std::exchange(other.bytes_, 0);
+    }
+    return *this;
+  }
+
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return bytes_; }  ///< bytes asked for
+  [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
+
+  void record_use(StreamRef stream) {
+    if (data_ != nullptr) allocator_->record_use(data_, stream);
+  }
+  void transfer(StreamRef new_owner) {
+    if (data_ != nullptr) allocator_->transfer(data_, new_owner);
+  }
+  /** @brief Frees now, on the owner, on `stream`, or behind `marker`. */
+  void reset() noexcept {
+    if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr));
+    bytes_ = 0;
+  }
+  void reset(StreamRef stream) {
+    if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr), stream);
+    bytes_ = 0;
+  }
+  void reset(Point marker) {
+    if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr), marker);
+    bytes_ = 0;
+  }
+
+ private:
+  Allocator* allocator_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/** @brief `size()` objects of a trivial type in device memory; like Buffer, typed. */
+template <typename T>
+class Array {
+  static_assert(std::is_trivially_copyable_v<T>, "device memory is copied as bytes");
+
+ public:
+  Array() = default;
+  Array(Allocator& allocator, std::size_t size, StreamRef stream, Tag tag = {})
+      : buffer_(allocator, size * sizeof(T), stream, tag), size_(size) {}
+
+  [[nodiscard]] T* data() const noexcept { return static_cast<T*>(buffer_.data()); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] Buffer& buffer() noexcept { return buffer_; }
+
+ private:
+  Buffer buffer_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace millrace

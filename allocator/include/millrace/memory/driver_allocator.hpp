@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+
+#include "millrace/memory/allocator.hpp"
+
+namespace millrace {
+
+/**
+ * @brief The preset `driver`: the driver's own stream-ordered pool behind the same interface.
+ *
+ * The pool knows only stream order: recorded uses are made good by waits at the free, which then
+ * delay the freeing stream (`cudaFreeAsync` has no other means).
+ */
+class DriverAllocator final : public Allocator {
+ public:
+  /** @throws DeviceError (not_supported) if the device has no pool */
+  explicit DriverAllocator(OrderedDevice& device);
+  ~DriverAllocator() override;
+
+  using Allocator::allocate;
+  void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag = {}) override;
+  void deallocate(void* address) override;
+  void deallocate(void* address, StreamRef stream) override;
+  void deallocate(void* address, Point marker) override;
+  void record_use(void* address, StreamRef stream) override;
+  void transfer(void* address, StreamRef new_owner) override;
+  std::size_t trim(std::size_t keep_bytes = 0) override;
+  Tag tag(std::string_view name) override;
+  MemoryStatistics statistics() override;
+  UsableBytes usable(StreamRef stream) override;
+  ScopeId open_scope() override;
+  MemoryGauges peaks(ScopeId scope) override;
+  void close_scope(ScopeId scope) override;
+  void observe(AllocationObserver* observer) override;
+  OrderedDevice& device() const noexcept override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

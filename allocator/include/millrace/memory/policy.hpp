@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+
+namespace millrace {
+
+/** @brief Which free blocks a stream is given, and when it waits rather than grows. */
+enum class Sharing {
+  own_stream,        ///< only what it freed itself (PyTorch)
+  ordered,           ///< any block that the one rule gives it for nothing; grows before it waits
+  wait_before_grow,  ///< and, within the bound, blocks that it has to wait for
+  completed,         ///< only what the device is known to have finished (memory the host writes)
+};
+
+/** @brief When a block with recorded uses is free again. */
+enum class Return {
+  polled,  ///< when a host poll sees all its markers complete (PyTorch)
+  rule,    ///< at once, to whomever the one rule gives it
+};
+
+/**
+ * @brief Every decision of a CachingAllocator that is a matter of taste. Sizes in bytes.
+ *
+ * Sizes of the `torch` preset: PyTorch's c10/cuda/CUDACachingAllocator at 2.10. Figures of the
+ * `millrace` preset: see docs/allocator.md for the experiments behind each.
+ */
+struct Policy {
+  std::string name;
+
+  std::size_t granule = 512;         ///< sizes are rounded up to multiples of this
+  std::size_t power2_divisions = 0;  ///< if > 1: and to steps between powers of two
+
+  std::size_t small_limit = std::size_t{1} << 20;  ///< up to here: the small pool
+  std::size_t small_segment = std::size_t{2} << 20;
+  std::size_t medium_limit = std::size_t{10} << 20;  ///< below here: segments of one size
+  std::size_t medium_segment = std::size_t{20} << 20;
+  std::size_t segment_multiple = std::size_t{2} << 20;
+  std::size_t large_segment = 0;  ///< larger requests: segments of at least this
+
+  /** Blocks above are never split and serve only requests above. */
+  std::size_t max_split = std::numeric_limits<std::size_t>::max();
+  std::size_t small_remainder = 512;  ///< least remainder of a split, small pool
+  std::size_t large_remainder = (std::size_t{1} << 20) + 1;
+
+  Sharing sharing = Sharing::own_stream;
+  Return give_back = Return::polled;
+
+  /** Another stream's block serves a request of at least its size over this. */
+  double carve_limit = 2.0;
+  /** Grow rather than wait while reserved <= this x peak active + the request. */
+  double grow_bound = 1.10;
+  /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
+  double collect_threshold = 0;
+
+  [[nodiscard]] static Policy torch();
+  [[nodiscard]] static Policy millrace();
+  [[nodiscard]] static Policy pinned();  ///< for the pinned-host allocator
+
+  [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
+  [[nodiscard]] std::size_t segment_for(std::size_t rounded) const noexcept;
+};
+
+}  // namespace millrace
