@@ -11,6 +11,12 @@
 
 namespace millrace {
 
+/** @brief How much a CachingAllocator may take. Bytes. */
+struct MemoryLimits {
+  std::size_t limit = 0;     ///< most bytes to reserve; 0: what the device has
+  std::size_t headroom = 0;  ///< device bytes to leave free for others when growing
+};
+
 /**
  * @brief The stream-ordered caching allocator: keeps freed blocks, and gives each to whichever
  *        stream the one rule allows, waiting for it where the policy says that this is cheaper.
@@ -20,16 +26,11 @@ namespace millrace {
  */
 class CachingAllocator final : public Allocator {
  public:
-  struct Options {
-    std::size_t limit = 0;     ///< most bytes to reserve; 0: what the device has
-    std::size_t headroom = 0;  ///< device bytes to leave free for others when growing
-  };
-
   /** @brief A free-memory callback: told what is missing, says whether it freed anything. */
   using MemoryCallback = std::function<bool(std::size_t bytes)>;
 
   CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
-                   Options options = {});
+                   MemoryLimits limits = {});
   /** @brief Waits for the device, then gives every segment back. Live blocks become invalid. */
   ~CachingAllocator() override;
 
