@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds the program `millrace` and shows what it is for:  tools/demo.sh [--build-only]
+# Installs first what is missing (compilers and libraries). The program is build/release/bin/millrace.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+if [ $# -gt 1 ] || [ "${1---build-only}" != --build-only ]; then
+  echo "usage: tools/demo.sh [--build-only]" >&2
+  exit 2
+fi
+"$root/tools/install-deps.sh" program
+"$root/tools/build.sh" release millrace
+[ $# -eq 1 ] || exec "$root/build/release/bin/millrace" footprint

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds the tests and runs them:  tools/test.sh
+# Installs first what is missing. The last line is `N passed, M failed`, with `, K skipped` when some were.
+set -uo pipefail
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+if ! { "$tools/install-deps.sh" test && "$tools/build.sh" dev; }; then
+  echo "The tests could not be built, which counts as one failure."
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+"$tools/run-tests.sh" dev
