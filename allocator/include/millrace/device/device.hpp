@@ -95,7 +95,10 @@ class DeviceObserver {
   virtual void stream_completed(StreamHandle) {}  ///< synchronised, or a query said so
   virtual void device_completed() {}
   virtual void event_destroyed(EventHandle) {}
+  /** @brief Told just before the call, so that it precedes `callback_started` on any device. */
+  virtual void callback_enqueued(StreamHandle, std::uint64_t /*serial*/) {}
   virtual void callback_started(StreamHandle, std::uint64_t /*serial*/) {}
+  /** @brief Without a `callback_started`: the call failed and the callback will never run. */
   virtual void callback_ended(StreamHandle, std::uint64_t /*serial*/) {}
 };
 

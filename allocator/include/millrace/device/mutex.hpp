@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+namespace millrace {
+
+/** @brief What a thread does about a lock that another holds. Set per thread by an executor. */
+class LockWaiting {
+ public:
+  virtual ~LockWaiting() = default;
+  /** @brief Returns when `mutex` may be free; spurious returns are fine. */
+  virtual void wait(const void* mutex) = 0;
+  virtual void notify(const void* mutex) = 0;
+
+  /** @brief Of the calling thread; null on an ordinary one. */
+  static LockWaiting*& of_this_thread() noexcept {
+    static thread_local LockWaiting* waiting = nullptr;
+    return waiting;
+  }
+};
+
+/**
+ * @brief A mutex that may be held across device and executor calls.
+ *
+ * On ordinary threads a std::mutex and one relaxed load. On the actors of a VirtualMachine, which
+ * run one at a time, waiting for it lets the others run; waiting for a std::mutex whose holder has
+ * been put aside would stop the machine. Meets the requirements of Lockable.
+ */
+class Mutex {
+ public:
+  void lock() {
+    if (!mutex_.try_lock()) lock_contended();
+  }
+  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
+  void unlock() {
+    mutex_.unlock();
+    if (waiting_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      if (LockWaiting* waiting = LockWaiting::of_this_thread()) waiting->notify(this);
+    }
+  }
+
+ private:
+  void lock_contended() {
+    LockWaiting* waiting = LockWaiting::of_this_thread();
+    if (waiting == nullptr) return mutex_.lock();
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    while (!mutex_.try_lock()) waiting->wait(this);
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  std::mutex mutex_;
+  std::atomic<std::uint32_t> waiting_{0};  ///< actors of a virtual machine only
+};
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+
+#include "millrace/device/executor.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Actors are threads, the clock is the machine's steady one, counted from construction.
+ *
+ * `spend` sleeps, and spins for the last 100 us. A task that is dropped unjoined is joined then,
+ * and what it threw is lost.
+ */
+class ThreadExecutor final : public Executor {
+ public:
+  ThreadExecutor();
+
+  [[nodiscard]] std::unique_ptr<Task> spawn(std::string name, std::function<void()> body) override;
+  [[nodiscard]] std::unique_ptr<Condition> make_condition() override;
+  [[nodiscard]] Nanoseconds now() override;
+  void spend(Nanoseconds host_time) override;
+  void yield() override;
+
+ private:
+  std::chrono::steady_clock::time_point epoch_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "millrace/device/device.hpp"
+#include "millrace/device/profile.hpp"
+#include "millrace/device/timeline.hpp"
+
+namespace millrace {
+
+namespace simulation {
+class Machine;
+class DeviceModel;
+struct WorkItem;
+}  // namespace simulation
+
+/** @brief Holds back the work that was enqueued on a stream after it, until it is opened. */
+class Gate {
+ public:
+  /** @brief From any actor; once. Work behind the gate starts at that actor's clock or later. */
+  void open();
+
+ private:
+  friend class VirtualDevice;
+  Gate(simulation::Machine& machine, std::shared_ptr<simulation::WorkItem> operation);
+  simulation::Machine* machine_;
+  std::shared_ptr<simulation::WorkItem> operation_;
+};
+
+/**
+ * @brief A deterministic GPU in a process, made by `VirtualMachine::add_device`.
+ *
+ * Device memory is address space that the host can not touch: a dereference faults. Kernels reach
+ * it through a second mapping, which they get as the views that their Operation declares; under
+ * AddressSanitizer everything else is poisoned while they run. With `data` off nothing is ever
+ * touched, and any footprint costs no memory. Handles of destroyed streams and events are used
+ * again, as CUDA does; stream ids are not. A kernel or callback that throws loses the device.
+ * A callback that calls a device gets `not_supported`.
+ */
+class VirtualDevice final : public Device {
+ public:
+  struct Options {
+    DeviceProfile profile = DeviceProfile::named("h200");
+    std::optional<std::size_t> memory_bytes;     ///< in place of the profile's
+    std::optional<unsigned> launch_queue_depth;  ///< in place of the profile's
+    bool data = true;                            ///< run host kernels, copies and fills
+  };
+
+  ~VirtualDevice() override;
+
+  [[nodiscard]] std::string name() const override;  ///< "virtual:h200"
+  [[nodiscard]] bool modelled() const override { return true; }
+  [[nodiscard]] bool has_driver_pool() const override { return true; }
+  [[nodiscard]] DriverPoolInfo pool_info() override;
+  /** @brief As cudaStreamPerThread: one value, that stands for another stream on each actor. */
+  [[nodiscard]] StreamHandle per_thread_stream() override;
+
+  [[nodiscard]] const DeviceProfile& profile() const noexcept;
+  [[nodiscard]] unsigned ordinal() const noexcept;  ///< of the machine's devices, from 0
+
+  /** @brief Where `address` lies in this device's address space: the same in every run. */
+  [[nodiscard]] std::size_t offset_of(const void* address) const;
+  /** @brief For how long at least one operation was running on `engine` so far. */
+  [[nodiscard]] Nanoseconds busy(Engine engine) const;
+  /** @brief Operations that were enqueued and have not ended. */
+  [[nodiscard]] std::size_t pending() const;
+
+  void set_pool_policy(const DriverPoolPolicy& policy);
+  /** @brief What is enqueued on `stream` from now on waits until the gate is opened. */
+  [[nodiscard]] Gate enqueue_gate(StreamHandle stream);
+  /** @brief While set, work, records, waits and synchronisation on `stream` fail: `capture`. */
+  void set_capturing(StreamHandle stream, bool capturing);
+
+ private:
+  friend class simulation::Machine;
+  explicit VirtualDevice(std::unique_ptr<simulation::DeviceModel> model);
+
+  void* do_allocate(std::size_t bytes) override;
+  void do_free(void* address) override;
+  void* do_allocate_host(std::size_t bytes) override;
+  void do_free_host(void* address) override;
+  MemoryInfo do_memory_info() override;
+  void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
+  void do_free_async(void* address, StreamHandle stream) override;
+  void do_trim_pool(std::size_t keep_bytes) override;
+  StreamHandle do_create_stream(const StreamOptions& options) override;
+  void do_destroy_stream(StreamHandle stream) override;
+  std::uint64_t do_stream_id(StreamHandle stream) override;
+  bool do_capturing(StreamHandle stream) override;
+  bool do_query(StreamHandle stream) override;
+  void do_synchronize(StreamHandle stream) override;
+  void do_synchronize() override;
+  EventHandle do_create_event(bool timed) override;
+  void do_destroy_event(EventHandle event) override;
+  void do_record(EventHandle event, StreamHandle stream) override;
+  void do_wait(StreamHandle stream, EventHandle event) override;
+  bool do_query(EventHandle event) override;
+  void do_synchronize(EventHandle event) override;
+  Nanoseconds do_event_time(EventHandle event) override;
+  void do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
+               StreamHandle stream) override;
+  void do_fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream) override;
+  void do_launch(Operation operation, StreamHandle stream) override;
+  void do_callback(StreamHandle stream, std::function<void()> function,
+                   std::uint64_t serial) override;
+
+  std::unique_ptr<simulation::DeviceModel> model_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+
+#include "millrace/device/executor.hpp"
+#include "millrace/device/timeline.hpp"
+#include "millrace/device/virtual_device.hpp"
+
+namespace millrace {
+
+/** @brief Every actor waits and no device work can end: says who waits for what. */
+class Deadlock : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/** @brief Sees the edges between host actors: spawn, join and conditions (and locks, `Mutex`). */
+class HostOrderObserver {
+ public:
+  virtual ~HostOrderObserver() = default;
+  /** @brief What the calling thread did so far is before whatever acquires `object` later. */
+  virtual void released(std::uint64_t object) = 0;
+  virtual void acquired(std::uint64_t object) = 0;
+};
+
+/**
+ * @brief A deterministic machine in a process: a virtual clock, host actors, virtual devices.
+ *
+ * The thread that made it is actor 0; `executor()` makes the others. One actor runs at a time, so
+ * a run can be repeated exactly: same program and seed, same addresses (as offsets), same order,
+ * same virtual times. Only actors may use the devices; another thread gets a DeviceError.
+ *
+ * Schedules
+ * - `timed` is a discrete-event simulation by the devices' profiles. The actor with the smallest
+ *   clock runs; devices have advanced exactly that far.
+ * - `adversarial` runs nothing until an actor has to wait for it, and then only what that needs,
+ *   in an order drawn from the seed: stream priorities with change points, each stream starved in
+ *   turn over the seeds. The seed also picks actors and decides what queries answer. Operations
+ *   then run one at a time, each for as long as it takes alone.
+ *
+ * A device call is a point where another actor may run. Whoever holds a lock across one that other
+ * actors take as well uses `Mutex` (millrace/device/mutex.hpp): waiting for a std::mutex there
+ * would stop the machine.
+ */
+class VirtualMachine {
+ public:
+  enum class Schedule { timed, adversarial };
+
+  struct Options {
+    Schedule schedule = Schedule::timed;
+    std::uint64_t seed = 0;                          ///< of the adversarial schedule
+    std::size_t host_memory = std::size_t{1} << 40;  ///< pinned memory there is, in bytes
+  };
+
+  VirtualMachine();
+  explicit VirtualMachine(const Options& options);
+  /** @brief Runs all that is queued (gates are opened), unwinds actors that have not ended. */
+  ~VirtualMachine();
+  VirtualMachine(const VirtualMachine&) = delete;
+  VirtualMachine& operator=(const VirtualMachine&) = delete;
+
+  /** @brief Another device on this clock. Lives as long as the machine. */
+  VirtualDevice& add_device(const VirtualDevice::Options& options = {});
+
+  [[nodiscard]] Executor& executor() noexcept;
+  [[nodiscard]] Schedule schedule() const noexcept;
+  [[nodiscard]] std::uint64_t seed() const noexcept;
+
+  /** @brief The calling actor's clock. */
+  [[nodiscard]] Nanoseconds now();
+
+  /** @brief At most a few; not owned; set while nothing is queued. */
+  void add_timeline(TimelineObserver& observer);
+  void remove_timeline(TimelineObserver& observer);
+  /** @brief Null for none. Not owned. */
+  void observe_host_order(HostOrderObserver* observer);
+
+ private:
+  std::unique_ptr<simulation::Machine> machine_;
+};
+
+}  // namespace millrace

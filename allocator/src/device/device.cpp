@@ -1,0 +1,251 @@
+#include "millrace/device/device.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kCallNames = {
+    "allocate",
+    "free",
+    "allocate_host",
+    "free_host",
+    "allocate_async",
+    "free_async",
+    "trim_pool",
+    "memory_info",
+    "create_stream",
+    "destroy_stream",
+    "stream_id",
+    "capture_status",
+    "create_event",
+    "destroy_event",
+    "record",
+    "wait",
+    "query_event",
+    "query_stream",
+    "synchronize_event",
+    "synchronize_stream",
+    "synchronize_device",
+    "copy",
+    "fill",
+    "launch",
+    "callback",
+    "event_time"};
+
+Operation copy_operation(void* to, const void* from, std::size_t bytes, CopyKind kind) {
+  static constexpr const char* names[] = {"h2d", "d2h", "d2d", "h2h"};
+  Operation operation;
+  operation.name = names[static_cast<int>(kind)];
+  operation.views = {{const_cast<void*>(from), bytes, Access::read}, {to, bytes, Access::write}};
+  return operation;
+}
+
+Operation fill_operation(void* address, std::size_t bytes) {
+  Operation operation;
+  operation.name = "fill";
+  operation.views = {{address, bytes, Access::write}};
+  return operation;
+}
+
+}  // namespace
+
+const char* to_string(Call call) noexcept {
+  const auto index = static_cast<std::size_t>(call);
+  return index < kCallNames.size() ? kCallNames[index] : "unknown call";
+}
+
+void Device::enter(Call call) {
+  calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
+  for (DeviceObserver* observer : observers_) observer->before(call);
+}
+
+template <typename Notify>
+void Device::tell(Notify notify) {
+  for (DeviceObserver* observer : observers_) notify(*observer);
+}
+
+void* Device::allocate(std::size_t bytes) {
+  enter(Call::allocate);
+  return do_allocate(bytes);
+}
+
+void Device::free(void* address) {
+  enter(Call::free);
+  do_free(address);
+}
+
+void* Device::allocate_host(std::size_t bytes) {
+  enter(Call::allocate_host);
+  return do_allocate_host(bytes);
+}
+
+void Device::free_host(void* address) {
+  enter(Call::free_host);
+  do_free_host(address);
+}
+
+MemoryInfo Device::memory_info() {
+  enter(Call::memory_info);
+  return do_memory_info();
+}
+
+void* Device::allocate_async(std::size_t bytes, StreamHandle stream) {
+  enter(Call::allocate_async);
+  return do_allocate_async(bytes, stream);
+}
+
+void Device::free_async(void* address, StreamHandle stream) {
+  enter(Call::free_async);
+  do_free_async(address, stream);
+}
+
+void Device::trim_pool(std::size_t keep_bytes) {
+  enter(Call::trim_pool);
+  do_trim_pool(keep_bytes);
+}
+
+StreamHandle Device::create_stream(const StreamOptions& options) {
+  enter(Call::create_stream);
+  const StreamHandle stream = do_create_stream(options);
+  tell([&](DeviceObserver& observer) { observer.stream_created(stream, options); });
+  return stream;
+}
+
+void Device::destroy_stream(StreamHandle stream) {
+  enter(Call::destroy_stream);
+  do_destroy_stream(stream);
+  tell([&](DeviceObserver& observer) { observer.stream_destroyed(stream); });
+}
+
+std::uint64_t Device::stream_id(StreamHandle stream) {
+  enter(Call::stream_id);
+  return do_stream_id(stream);
+}
+
+bool Device::capturing(StreamHandle stream) {
+  enter(Call::capture_status);
+  return do_capturing(stream);
+}
+
+bool Device::query(StreamHandle stream) {
+  enter(Call::query_stream);
+  const bool complete = do_query(stream);
+  if (complete) tell([&](DeviceObserver& observer) { observer.stream_completed(stream); });
+  return complete;
+}
+
+void Device::synchronize(StreamHandle stream) {
+  enter(Call::synchronize_stream);
+  do_synchronize(stream);
+  tell([&](DeviceObserver& observer) { observer.stream_completed(stream); });
+}
+
+void Device::synchronize() {
+  enter(Call::synchronize_device);
+  do_synchronize();
+  tell([](DeviceObserver& observer) { observer.device_completed(); });
+}
+
+EventHandle Device::create_event(bool timed) {
+  enter(Call::create_event);
+  return do_create_event(timed);
+}
+
+void Device::destroy_event(EventHandle event) {
+  enter(Call::destroy_event);
+  do_destroy_event(event);
+  tell([&](DeviceObserver& observer) { observer.event_destroyed(event); });
+}
+
+void Device::record(EventHandle event, StreamHandle stream) {
+  enter(Call::record);
+  do_record(event, stream);
+  tell([&](DeviceObserver& observer) { observer.recorded(event, stream); });
+}
+
+void Device::wait(StreamHandle stream, EventHandle event) {
+  enter(Call::wait);
+  do_wait(stream, event);
+  tell([&](DeviceObserver& observer) { observer.waited(stream, event); });
+}
+
+bool Device::query(EventHandle event) {
+  enter(Call::query_event);
+  const bool complete = do_query(event);
+  if (complete) tell([&](DeviceObserver& observer) { observer.event_completed(event); });
+  return complete;
+}
+
+void Device::synchronize(EventHandle event) {
+  enter(Call::synchronize_event);
+  do_synchronize(event);
+  tell([&](DeviceObserver& observer) { observer.event_completed(event); });
+}
+
+Nanoseconds Device::event_time(EventHandle event) {
+  enter(Call::event_time);
+  return do_event_time(event);
+}
+
+void Device::copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
+                  StreamHandle stream) {
+  enter(Call::copy);
+  do_copy(to, from, bytes, kind, stream);
+  if (observers_.empty()) return;
+  const Operation operation = copy_operation(to, from, bytes, kind);
+  tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
+}
+
+void Device::fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream) {
+  enter(Call::fill);
+  do_fill(address, value, bytes, stream);
+  if (observers_.empty()) return;
+  const Operation operation = fill_operation(address, bytes);
+  tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
+}
+
+void Device::launch(Operation operation, StreamHandle stream) {
+  enter(Call::launch);
+  if (observers_.empty()) return do_launch(std::move(operation), stream);
+  do_launch(operation, stream);
+  tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
+}
+
+void Device::callback(StreamHandle stream, std::function<void()> function) {
+  enter(Call::callback);
+  const std::uint64_t serial = callback_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
+  tell([&](DeviceObserver& observer) { observer.callback_enqueued(stream, serial); });
+  auto observed = [this, stream, serial, function = std::move(function)] {
+    tell([&](DeviceObserver& observer) { observer.callback_started(stream, serial); });
+    function();
+    tell([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
+  };
+  try {
+    do_callback(stream, std::move(observed), serial);
+  } catch (...) {
+    tell([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
+    throw;
+  }
+}
+
+std::uint64_t Device::calls(Call call) const noexcept {
+  return calls_[static_cast<std::size_t>(call)].load(std::memory_order_relaxed);
+}
+
+std::uint64_t Device::calls() const noexcept {
+  return std::accumulate(calls_.begin(), calls_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const std::atomic<std::uint64_t>& count) {
+                           return sum + count.load(std::memory_order_relaxed);
+                         });
+}
+
+void Device::add_observer(DeviceObserver& observer) { observers_.push_back(&observer); }
+
+void Device::remove_observer(DeviceObserver& observer) {
+  observers_.erase(std::remove(observers_.begin(), observers_.end(), &observer), observers_.end());
+}
+
+}  // namespace millrace
