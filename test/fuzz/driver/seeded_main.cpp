@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -152,6 +153,16 @@ struct Options {
   std::vector<std::filesystem::path> samples;
 };
 
+std::uint64_t number_after(const std::vector<std::string>& arguments, std::size_t flag) {
+  const std::string text = flag + 1 < arguments.size() ? arguments[flag + 1] : "";
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    throw std::invalid_argument{arguments[flag] + " takes a number, not '" + text + "'"};
+  }
+  return value;
+}
+
 Options parse(const std::vector<std::string>& arguments) {
   Options options;
   if (const char* const seed = std::getenv("MILLRACE_SEED")) options.seed = std::stoull(seed);
@@ -161,7 +172,7 @@ Options parse(const std::vector<std::string>& arguments) {
       continue;
     }
     const std::string& flag = arguments[i];
-    const std::uint64_t value = std::stoull(arguments.at(++i));
+    const std::uint64_t value = number_after(arguments, i++);
     if (flag == "--runs") {
       options.runs = value;
     } else if (flag == "--seed") {
