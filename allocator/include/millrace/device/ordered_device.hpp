@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -89,11 +90,16 @@ class OrderedDevice {
   void synchronize(StreamRef stream);
   void synchronize();
 
+  /** @brief A wait at the tail of the point's stream, on a marker that is still to be recorded. */
+  static constexpr std::uint64_t kTail = ~std::uint64_t{0};
+
   /**
-   * @brief Whether `wait_for` would succeed: a covering marker is there, or one can be recorded
-   *        at the tail of the point's stream; and neither stream is independent.
+   * @brief How early `wait_for` would let `waiter` go on.
+   * @return 0: it is ordered already; else the serial (counted over all streams, in host order) of
+   *         the marker it would wait on, or `kTail`; nothing if it can not be made to wait,
+   *         because no marker covers the point and none can be recorded, or a stream is independent
    */
-  [[nodiscard]] bool can_wait_for(StreamId waiter, Point point) const;
+  [[nodiscard]] std::optional<std::uint64_t> earliest_wait(StreamId waiter, Point point) const;
 
   /**
    * @brief Orders `waiter` after `point`, on the earliest marker that covers it.

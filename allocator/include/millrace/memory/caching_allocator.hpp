@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "millrace/memory/allocator.hpp"
 #include "millrace/memory/policy.hpp"
@@ -69,7 +70,7 @@ class CachingAllocator final : public Allocator {
     void* base = nullptr;
     std::size_t bytes = 0;
     bool small = false;
-    StreamId stream;  ///< whose free blocks they are
+    StreamRef stream{StreamHandle{}};  ///< whose free blocks they are, and owner of the others
     std::vector<BlockLayout> blocks;
   };
   [[nodiscard]] std::vector<SegmentLayout> layout() const;

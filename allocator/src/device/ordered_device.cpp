@@ -1,0 +1,360 @@
+#include "millrace/device/ordered_device.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "device/event_pool.hpp"
+#include "millrace/device/stream.hpp"
+
+namespace millrace {
+
+struct OrderedDevice::State {
+  struct StreamInfo {
+    StreamHandle handle;
+    std::string name;
+    std::uint64_t driver_id = 0;
+    bool attached = false;
+  };
+
+  /** @brief What waiters on a caller's own event get: its latest recording through us. */
+  struct ForeignEvent {
+    Point point;
+    Frontier snapshot;
+  };
+
+  explicit State(Device& d) : device(d), pool(std::make_shared<EventPool>(d)) {}
+
+  Device& device;
+  Ledger ledger;
+  std::shared_ptr<EventPool> pool;
+
+  std::mutex mutex;  // of everything below; never held across a driver call
+  std::unordered_map<std::uint64_t, StreamId> by_driver_id;
+  std::unordered_map<StreamId, StreamInfo> streams;
+  std::unordered_map<MarkerToken, std::shared_ptr<Event::Mark>> outstanding;
+  std::unordered_map<void*, ForeignEvent> foreign;
+  std::uint64_t serial = 0;    // of marks, over all streams
+  std::vector<StreamId> owed;  // marks asked for inside a host callback
+
+  static MarkerToken token(EventHandle event) { return reinterpret_cast<MarkerToken>(event.value); }
+
+  StreamId open_locked(std::uint64_t driver_id, StreamHandle handle, const AttachOptions& options,
+                       bool attached) {
+    const bool legacy = handle == device.legacy_stream();
+    const StreamId id = ledger.open(
+        {.legacy = legacy, .blocking = options.blocking, .independent = options.independent});
+    by_driver_id[driver_id] = id;
+    streams[id] = {handle, options.name, driver_id, attached};
+    return id;
+  }
+
+  void retire(const std::vector<MarkerToken>& tokens) {
+    std::vector<std::shared_ptr<Event::Mark>> dropped;  // freed outside the lock
+    const std::lock_guard lock{mutex};
+    for (const MarkerToken t : tokens) {
+      if (const auto it = outstanding.find(t); it != outstanding.end()) {
+        dropped.push_back(std::move(it->second));
+        outstanding.erase(it);
+      }
+    }
+  }
+
+  void complete(const Frontier& frontier) { retire(ledger.complete(frontier)); }
+
+  std::shared_ptr<Event::Mark> find_mark(MarkerToken t) {
+    const std::lock_guard lock{mutex};
+    const auto it = outstanding.find(t);
+    return it == outstanding.end() ? nullptr : it->second;
+  }
+
+  std::shared_ptr<Event::Mark> record_mark(StreamRef stream);
+  /** The earliest marker that covers `point`; recorded now if need be. nullptr: there is none. */
+  std::shared_ptr<Event::Mark> covering_mark(Point point);
+  void pay_owed_marks();
+};
+
+namespace {
+
+Frontier including(Frontier before, Point point) {
+  before.advance(point);
+  return before;
+}
+
+// Markers kept per stream before a mark asks the device about the oldest ones.
+constexpr std::size_t kOutstandingBeforePoll = 256;
+
+}  // namespace
+
+std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream) {
+  auto mark = std::make_shared<Event::Mark>(pool);
+  PendingRecord record = ledger.begin_record(stream.id());
+  mark->point = record.point;
+  mark->snapshot = including(record.before, record.point);
+  for (const Point implied : record.implied) mark->snapshot.advance(implied);
+  device.record(mark->event, stream.handle());
+  const MarkerToken t = token(mark->event);
+  const std::lock_guard lock{mutex};
+  mark->serial = ++serial;
+  outstanding[t] = mark;
+  ledger.publish_record(std::move(record), t);
+  return mark;
+}
+
+std::shared_ptr<Event::Mark> OrderedDevice::State::covering_mark(Point point) {
+  if (const auto marker = ledger.earliest_covering(point)) return find_mark(marker->token);
+  if (ledger.completed(point)) return nullptr;
+  StreamHandle handle;
+  {
+    const std::lock_guard lock{mutex};
+    const auto it = streams.find(point.stream);
+    if (it == streams.end() || !it->second.attached) return nullptr;
+    handle = it->second.handle;
+  }
+  return record_mark(StreamRef{handle, point.stream});
+}
+
+void OrderedDevice::State::pay_owed_marks() {
+  if (in_host_callback()) return;
+  std::vector<StreamRef> streams_owed;
+  {
+    const std::lock_guard lock{mutex};
+    if (owed.empty()) return;
+    for (const StreamId id : std::exchange(owed, {})) {
+      const auto it = streams.find(id);
+      if (it != streams.end() && it->second.attached) {
+        streams_owed.push_back(StreamRef{it->second.handle, id});
+      }
+    }
+  }
+  for (const StreamRef stream : streams_owed) record_mark(stream);
+}
+
+OrderedDevice::OrderedDevice(Device& device) : state_(std::make_unique<State>(device)) {}
+OrderedDevice::~OrderedDevice() = default;
+
+Device& OrderedDevice::device() const noexcept { return state_->device; }
+const Ledger& OrderedDevice::ledger() const noexcept { return state_->ledger; }
+
+StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
+  const std::uint64_t driver_id = state_->device.stream_id(stream);
+  const std::lock_guard lock{state_->mutex};
+  if (const auto it = state_->by_driver_id.find(driver_id); it != state_->by_driver_id.end()) {
+    if (state_->streams.at(it->second).attached) {
+      throw std::invalid_argument{"attach: this stream is attached already; detach it first"};
+    }
+    // Seen as a raw handle until now. A new identity with what was asked for; the old one's
+    // points stay reachable through its markers.
+    state_->ledger.close(it->second);
+    state_->streams.erase(it->second);
+  }
+  return {stream, state_->open_locked(driver_id, stream, options, true)};
+}
+
+void OrderedDevice::detach(StreamRef stream) {
+  {
+    const std::lock_guard lock{state_->mutex};
+    const auto it = state_->streams.find(stream.id());
+    if (it == state_->streams.end() || !it->second.attached) {
+      throw std::invalid_argument{"detach: this stream is not attached"};
+    }
+  }
+  const auto forget = [&] {
+    const std::lock_guard lock{state_->mutex};
+    const auto it = state_->streams.find(stream.id());
+    state_->by_driver_id.erase(it->second.driver_id);
+    state_->streams.erase(it);
+    state_->ledger.close(stream.id());
+  };
+  try {
+    state_->record_mark(stream);
+  } catch (...) {
+    forget();
+    throw;
+  }
+  forget();
+}
+
+StreamRef OrderedDevice::resolve(StreamRef stream) {
+  if (stream.id().valid()) return stream;
+  const std::uint64_t driver_id = state_->device.stream_id(stream.handle());
+  const std::lock_guard lock{state_->mutex};
+  const auto it = state_->by_driver_id.find(driver_id);
+  if (it != state_->by_driver_id.end()) return {stream.handle(), it->second};
+  return {stream.handle(), state_->open_locked(driver_id, stream.handle(), {}, false)};
+}
+
+bool OrderedDevice::attached(StreamId stream) const {
+  const std::lock_guard lock{state_->mutex};
+  const auto it = state_->streams.find(stream);
+  return it != state_->streams.end() && it->second.attached;
+}
+
+std::string OrderedDevice::name(StreamId stream) const {
+  const std::lock_guard lock{state_->mutex};
+  const auto it = state_->streams.find(stream);
+  if (it != state_->streams.end() && !it->second.name.empty()) return it->second.name;
+  return "stream " + std::to_string(stream.slot) + (it == state_->streams.end() ? " (gone)" : "");
+}
+
+Point OrderedDevice::mark(StreamRef stream) {
+  stream = resolve(stream);
+  if (in_host_callback()) {
+    const std::lock_guard lock{state_->mutex};
+    state_->owed.push_back(stream.id());
+    return {stream.id(), state_->ledger.next(stream.id())};
+  }
+  std::size_t outstanding = 0;
+  {
+    const std::lock_guard lock{state_->mutex};
+    outstanding = state_->outstanding.size();
+  }
+  if (outstanding > kOutstandingBeforePoll) poll();
+  return state_->record_mark(stream)->point;
+}
+
+void OrderedDevice::record(Event& event, StreamRef stream) {
+  event.mark_ = state_->record_mark(resolve(stream));
+}
+
+void OrderedDevice::wait(StreamRef stream, const Event& event) {
+  if (!event.recorded()) return;
+  stream = resolve(stream);
+  state_->device.wait(stream.handle(), event.mark_->event);
+  state_->ledger.join(stream.id(), event.mark_->snapshot);
+}
+
+bool OrderedDevice::query(const Event& event) {
+  if (!event.recorded()) return true;
+  if (!state_->device.query(event.mark_->event)) return false;
+  state_->complete(event.mark_->snapshot);
+  return true;
+}
+
+void OrderedDevice::synchronize(const Event& event) {
+  if (!event.recorded()) return;
+  state_->device.synchronize(event.mark_->event);
+  state_->complete(event.mark_->snapshot);
+}
+
+void OrderedDevice::record(EventHandle event, StreamRef stream) {
+  stream = resolve(stream);
+  forget(event);
+  PendingRecord record = state_->ledger.begin_record(stream.id());
+  State::ForeignEvent told{record.point, including(record.before, record.point)};
+  for (const Point implied : record.implied) told.snapshot.advance(implied);
+  state_->device.record(event, stream.handle());
+  auto mark = Event::Mark::borrowed(event);
+  mark->point = told.point;
+  mark->snapshot = told.snapshot;
+  const std::lock_guard lock{state_->mutex};
+  mark->serial = ++state_->serial;
+  state_->foreign[event.value] = std::move(told);
+  state_->outstanding[State::token(event)] = std::move(mark);
+  state_->ledger.publish_record(std::move(record), State::token(event));
+}
+
+void OrderedDevice::wait(StreamRef stream, EventHandle event) {
+  stream = resolve(stream);
+  Frontier snapshot;
+  {
+    const std::lock_guard lock{state_->mutex};
+    const auto it = state_->foreign.find(event.value);
+    if (it != state_->foreign.end()) snapshot = it->second.snapshot;
+  }
+  state_->device.wait(stream.handle(), event);
+  state_->ledger.join(stream.id(), snapshot);
+}
+
+void OrderedDevice::forget(EventHandle event) {
+  const std::lock_guard lock{state_->mutex};
+  const auto it = state_->foreign.find(event.value);
+  if (it == state_->foreign.end()) return;
+  state_->ledger.withdraw(it->second.point);
+  state_->outstanding.erase(State::token(event));
+  state_->foreign.erase(it);
+}
+
+void OrderedDevice::synchronize(StreamRef stream) {
+  stream = resolve(stream);
+  const PendingRecord record = state_->ledger.begin_record(stream.id());
+  state_->device.synchronize(stream.handle());
+  Frontier done = including(record.before, record.point);
+  for (const Point implied : record.implied) done.advance(implied);
+  state_->complete(done);
+}
+
+void OrderedDevice::synchronize() {
+  Frontier done;
+  {
+    const std::lock_guard lock{state_->mutex};
+    for (const auto& [id, info] : state_->streams) {
+      const PendingRecord record = state_->ledger.begin_record(id);
+      done.join(including(record.before, record.point));
+      for (const Point implied : record.implied) done.advance(implied);
+    }
+    // Streams that are gone left their markers; the device has passed those too.
+    for (const auto& [token, mark] : state_->outstanding) done.join(mark->snapshot);
+  }
+  state_->device.synchronize();
+  state_->complete(done);
+}
+
+std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point point) const {
+  const Ledger& ledger = state_->ledger;
+  if (ledger.ordered(point, waiter)) return 0;
+  if (ledger.traits(waiter).independent || ledger.traits(point.stream).independent) return {};
+  if (const auto marker = ledger.earliest_covering(point)) {
+    const auto mark = state_->find_mark(marker->token);
+    return mark == nullptr ? 0 : mark->serial;
+  }
+  if (attached(point.stream) && !in_host_callback()) return kTail;
+  return {};
+}
+
+bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
+  waiter = resolve(waiter);
+  const auto when = earliest_wait(waiter.id(), point);
+  if (!when) return false;
+  if (*when == 0) return true;
+  const auto mark = state_->covering_mark(point);
+  if (mark == nullptr) return state_->ledger.ordered(point, waiter.id());
+  state_->device.wait(waiter.handle(), mark->event);
+  state_->ledger.join(waiter.id(), mark->snapshot);
+  return true;
+}
+
+bool OrderedDevice::synchronize(Point point) {
+  if (state_->ledger.completed(point)) return true;
+  const auto mark = state_->covering_mark(point);
+  if (mark == nullptr) return state_->ledger.completed(point);
+  state_->device.synchronize(mark->event);
+  state_->complete(mark->snapshot);
+  return true;
+}
+
+void OrderedDevice::poll() {
+  state_->pay_owed_marks();
+  // One pass over the streams; in each, from the oldest marker on until one is not ready.
+  std::vector<StreamId> not_ready;
+  while (true) {
+    bool advanced = false;
+    for (const WaitableMarker& oldest : state_->ledger.oldest_outstanding()) {
+      const StreamId stream = oldest.point.stream;
+      if (std::find(not_ready.begin(), not_ready.end(), stream) != not_ready.end()) continue;
+      const auto mark = state_->find_mark(oldest.token);
+      if (mark != nullptr && state_->device.query(mark->event)) {
+        state_->complete(mark->snapshot);
+        advanced = true;
+      } else {
+        not_ready.push_back(stream);
+      }
+    }
+    if (!advanced) return;
+  }
+}
+
+}  // namespace millrace

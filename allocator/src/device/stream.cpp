@@ -1,0 +1,83 @@
+#include "millrace/device/stream.hpp"
+
+#include <utility>
+
+#include "device/event_pool.hpp"
+
+namespace millrace {
+
+EventPool::~EventPool() {
+  for (const EventHandle event : free_) {
+    try {
+      device_.destroy_event(event);
+    } catch (const DeviceError&) {  // the device is lost or going away: nothing is left to free
+      return;
+    }
+  }
+}
+
+EventHandle EventPool::take() {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!free_.empty()) {
+      const EventHandle event = free_.back();
+      free_.pop_back();
+      return event;
+    }
+  }
+  return device_.create_event();
+}
+
+void EventPool::give(EventHandle event) noexcept {
+  const std::lock_guard lock{mutex_};
+  free_.push_back(event);
+}
+
+Stream::Stream(OrderedDevice& device, const StreamOptions& options, bool independent)
+    : device_(&device), ref_(device.device().create_stream(options)) {
+  try {
+    ref_ = device.attach(
+        ref_.handle(),
+        {.name = options.name, .blocking = options.blocking, .independent = independent});
+  } catch (...) {
+    device.device().destroy_stream(ref_.handle());
+    throw;
+  }
+}
+
+Stream::~Stream() { close(); }
+
+Stream::Stream(Stream&& other) noexcept
+    : device_(std::exchange(other.device_, nullptr)), ref_(other.ref_) {}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  if (this != &other) {
+    close();
+    device_ = std::exchange(other.device_, nullptr);
+    ref_ = other.ref_;
+  }
+  return *this;
+}
+
+void Stream::close() noexcept {
+  if (device_ == nullptr) return;
+  try {
+    device_->detach(ref_);
+  } catch (const DeviceError&) {  // no last marker: its memory waits for a synchronisation
+  }
+  try {
+    device_->device().destroy_stream(ref_.handle());
+  } catch (const DeviceError&) {
+  }
+  device_ = nullptr;
+}
+
+void Stream::wait_stream(StreamRef other) {
+  Event event;
+  device_->record(event, other);
+  device_->wait(ref_, event);
+}
+
+Point Event::point() const noexcept { return mark_ == nullptr ? Point{} : mark_->point; }
+
+}  // namespace millrace

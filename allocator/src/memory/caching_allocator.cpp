@@ -1,0 +1,245 @@
+#include "millrace/memory/caching_allocator.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+namespace {
+
+[[noreturn]] void refuse(const char* call, const void* address) {
+  char text[2 + 2 * sizeof(address) + 1];
+  std::snprintf(text, sizeof text, "%p", address);
+  throw std::invalid_argument{std::string{call} + ": " + text +
+                              " is not a live allocation of this allocator"};
+}
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
+                                   MemoryLimits limits)
+    : state_(std::make_unique<State>(device, source, std::move(policy), limits)) {}
+
+CachingAllocator::~CachingAllocator() {
+  try {
+    state_->device.synchronize();
+    for (const auto& [base, segment] : state_->heap.segments()) {
+      state_->source.release(base, segment->bytes);
+    }
+  } catch (const DeviceError&) {  // the device is lost: so is its memory
+  }
+}
+
+void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
+                                 Tag tag) {
+  if (bytes == 0) return nullptr;
+  State& state = *state_;
+  const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
+  owner = state.device.resolve(owner);
+  first_user = same ? owner : state.device.resolve(first_user);
+  const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+  State::Request request{bytes, bytes, false, owner, first_user, tag, {}};
+  if (bytes > largest - state.policy.segment_multiple) {
+    State::Lock lock{state.mutex};
+    state.fail(request, lock);
+  }
+  request.bytes = state.policy.round(bytes);
+  request.small = request.bytes <= state.policy.small_limit;
+  request.lane = state.policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
+  return state.serve(request)->address;
+}
+
+Block* CachingAllocator::State::serve(const Request& request) {
+  Lock lock{mutex};
+  if (policy.give_back == Return::polled && !pending.empty()) poll(lock);
+  sweep();
+  Block* block = search(request, lock);
+  if (block == nullptr && policy.sharing == Sharing::own_stream) {
+    block = ask_callbacks(request, lock);  // PyTorch asks before it grows
+    if (block == nullptr) collect_old_segments(request, lock);
+  }
+  if (block == nullptr) block = grow(request, lock);
+  if (block == nullptr) block = reclaim(request, lock);
+  hand_out(request, block);
+  return block;
+}
+
+void CachingAllocator::State::hand_out(const Request& request, Block* block) {
+  if (worth_splitting(*block, request.bytes)) {
+    Block* rest = heap.split(block, request.bytes);
+    put_free(rest);
+  }
+  block->lane = request.lane;
+  block->inherited.clear();
+  for (const Point point : block->points) {
+    if (!device.ledger().completed(point)) block->inherited.push_back(point);
+  }
+  block->points.clear();
+  block->state = BlockState::live;
+  block->id = next_id++;
+  block->requested = request.requested;
+  block->owner = request.owner;
+  block->uses.clear();
+  if (request.user.id() != request.owner.id()) block->uses.push_back(request.user);
+  block->tag = request.tag;
+  heap.live().insert(block);
+  meter.allocated(block->requested, block->bytes, block->owner.id(), block->tag);
+  if (observer != nullptr) {
+    const Frontier frontier = device.ledger().frontier(request.user.id());
+    const Frontier completed = device.ledger().completed_frontier();
+    observer->allocated({block->id, block->address, block->requested, block->bytes,
+                         request.owner.id(), request.user.id(), meter.name(block->tag), frontier,
+                         completed});
+  }
+}
+
+void CachingAllocator::deallocate(void* address) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  StreamRef owner{StreamHandle{}};
+  {
+    const State::Lock lock{state.mutex};
+    const Block* block = state.heap.live().find(address);
+    if (block == nullptr) refuse("deallocate", address);
+    owner = block->owner;
+  }
+  deallocate(address, owner);
+}
+
+void CachingAllocator::deallocate(void* address, StreamRef stream) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  const Ledger& ledger = state.device.ledger();
+  stream = state.device.resolve(stream);
+  State::Lock lock{state.mutex};
+  Block* block = state.heap.live().find(address);
+  if (block == nullptr) refuse("deallocate", address);
+
+  std::vector<Point> points{{stream.id(), ledger.next(stream.id())}};
+  std::vector<StreamRef> used;
+  for (const StreamRef use : block->uses) {
+    if (use.id() == stream.id()) continue;
+    join_points(points, {{use.id(), ledger.next(use.id())}});
+    used.push_back(use);
+  }
+  // A host poll needs something to poll.
+  const bool elsewhere = stream.id() != block->owner.id();
+  if (elsewhere && state.policy.give_back == Return::polled) used.push_back(stream);
+  // Earlier tenants come before the owner's work and its first user's, but not before another's.
+  if (elsewhere) {
+    for (const Point point : block->inherited) {
+      if (!ledger.ordered(point, stream.id())) join_points(points, {point});
+    }
+  }
+  state.heap.live().erase(block);
+  block->state = BlockState::claimed;
+  if (!used.empty()) {
+    lock.unlock();
+    for (const StreamRef use : used) {
+      try {
+        state.device.mark(use);
+      } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
+      }
+    }
+    lock.lock();
+  }
+  state.take_back(block, std::move(points), !used.empty());
+}
+
+void CachingAllocator::deallocate(void* address, Point marker) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  const State::Lock lock{state.mutex};
+  Block* block = state.heap.live().find(address);
+  if (block == nullptr) refuse("deallocate", address);
+  std::vector<Point> points{marker};
+  const Frontier behind = state.device.ledger().snapshot(marker);
+  for (const Point point : block->inherited) {
+    if (!behind.covers(point) && !state.device.ledger().completed(point)) {
+      join_points(points, {point});
+    }
+  }
+  state.heap.live().erase(block);
+  block->state = BlockState::claimed;
+  state.take_back(block, std::move(points), marker.stream != block->owner.id());
+}
+
+void CachingAllocator::State::take_back(Block* block, std::vector<Point> points,
+                                        bool used_elsewhere) {
+  meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
+  block->points = std::move(points);
+  if (observer != nullptr) {
+    observer->freed({block->id, block->address, block->bytes, block->points});
+  }
+  if (policy.give_back == Return::polled && used_elsewhere) {
+    block->state = BlockState::pending;
+    pending.push_back(block);
+    meter.draining(block->bytes);
+  } else {
+    put_free(block);
+  }
+}
+
+// Puts a claimed block into its lane, with the free neighbours that it can be merged with.
+void CachingAllocator::State::put_free(Block* block) {
+  if (Block* left = block->previous; left != nullptr && mergeable(*block, *left)) {
+    claim(left);
+    join_points(left->points, block->points);
+    heap.absorb(left, block);
+    block = left;
+  }
+  if (Block* right = block->next; right != nullptr && mergeable(*block, *right)) {
+    claim(right);
+    join_points(block->points, right->points);
+    heap.absorb(block, right);
+  }
+  if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
+  heap.put(block);
+  if (policy.sharing != Sharing::own_stream && !ready(*block, block->lane)) {
+    block->draining = true;
+    draining.push_back(block);
+    meter.draining(block->bytes);
+  }
+}
+
+void CachingAllocator::record_use(void* address, StreamRef stream) {
+  stream = state_->device.resolve(stream);
+  const State::Lock lock{state_->mutex};
+  Block* block = state_->heap.live().find(address);
+  if (block == nullptr) refuse("record_use", address);
+  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
+  if (same(block->owner) || std::ranges::any_of(block->uses, same)) return;
+  block->uses.push_back(stream);
+  if (state_->observer != nullptr) state_->observer->use_recorded(block->id, stream.id());
+}
+
+void CachingAllocator::transfer(void* address, StreamRef new_owner) {
+  new_owner = state_->device.resolve(new_owner);
+  const State::Lock lock{state_->mutex};
+  Block* block = state_->heap.live().find(address);
+  if (block == nullptr) refuse("transfer", address);
+  if (block->owner.id() == new_owner.id()) return;
+  std::erase_if(block->uses, [&](const StreamRef use) { return use.id() == new_owner.id(); });
+  block->uses.push_back(block->owner);
+  state_->meter.moved(block->bytes, block->owner.id(), new_owner.id());
+  block->owner = new_owner;
+}
+
+void CachingAllocator::on_out_of_memory(MemoryCallback callback) {
+  const State::Lock lock{state_->mutex};
+  state_->callbacks.push_back(std::move(callback));
+}
+
+void CachingAllocator::set_limit(std::size_t bytes) {
+  const State::Lock lock{state_->mutex};
+  state_->limits.limit = bytes;
+}
+
+OrderedDevice& CachingAllocator::device() const noexcept { return state_->device; }
+const Policy& CachingAllocator::policy() const noexcept { return state_->policy; }
+
+}  // namespace millrace

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "memory/heap.hpp"
+#include "memory/meter.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+
+namespace millrace {
+
+/*
+ * How it works. A free block carries points: what must happen before its next use. It is kept in
+ * the lane of the stream that used it first. A request looks, in this order, for
+ *   1. the best fit that the one rule gives its stream for nothing: own lane, then other lanes up
+ *      to the carve limit, then memory that nobody used yet; once more after one poll;
+ *   2. free neighbours that together are large enough, all of them ready;
+ *   3. a block that the stream can be made to wait for, unless growing is within the bound: the one
+ *      whose marker was recorded earliest, then the best fit;
+ *   4. a new segment;
+ *   5. anything that waiting, merging, callbacks and giving segments back can make.
+ * PyTorch's way is the same with lanes that never mix and frees that a host poll completes.
+ * The lock is never held across a driver call: what such a call is about is claimed first, which
+ * takes it out of everybody's sight, and is put back if the call fails.
+ */
+struct CachingAllocator::State {
+  using Lock = std::unique_lock<std::mutex>;
+
+  struct Request {
+    std::size_t requested;
+    std::size_t bytes;  // rounded
+    bool small;
+    StreamRef owner;
+    StreamRef user;
+    Tag tag;
+    StreamId lane;  // where it looks first
+  };
+
+  State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
+      : device(d), source(s), policy(std::move(p)), limits(l) {}
+
+  // caching_allocator.cpp: giving out and taking back
+  Block* serve(const Request& request);
+  void hand_out(const Request& request, Block* block);
+  void take_back(Block* block, std::vector<Point> points, bool used_elsewhere);
+  void put_free(Block* block);
+
+  // reuse.cpp: finding a free block. What is returned is claimed.
+  Block* take_ready(const Request& request);
+  Block* take_own(const Request& request);
+  Block* take_merged(const Request& request);
+  Block* take_waiting(const Request& request, Lock& lock);
+  Block* take_merged_waiting(const Request& request, Lock& lock);
+  bool wait_for_block(const Request& request, Block* block, Lock& lock);
+  [[nodiscard]] bool ready(const Block& block, StreamId user) const;
+  [[nodiscard]] bool mergeable(const Block& block, const Block& neighbour) const;
+  [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
+  [[nodiscard]] bool should_grow(const Request& request) const;
+  void claim(Block* block);
+  void poll(Lock& lock);
+  void sweep();  // what polls have shown: pending blocks become free, draining ones drained
+
+  // growth.cpp: segments
+  Block* grow(const Request& request, Lock& lock);
+  Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
+  Block* reclaim(const Request& request, Lock& lock);
+  Block* ask_callbacks(const Request& request, Lock& lock);
+  Block* search(const Request& request, Lock& lock);
+  std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);
+  void collect_old_segments(const Request& request, Lock& lock);
+  bool complete_on_host(Block* block, Lock& lock);
+  void release(Block* whole, Lock& lock);
+  [[noreturn]] void fail(const Request& request, Lock& lock);
+
+  // inspection.cpp
+  [[nodiscard]] UsableBytes usable(StreamId stream) const;
+  [[nodiscard]] bool may_have(const Block& block, StreamId stream) const;
+  [[nodiscard]] MemoryPicture picture(const Request& request) const;
+  void check() const;
+
+  OrderedDevice& device;
+  SegmentSource& source;
+  Policy policy;
+  MemoryLimits limits;
+
+  mutable std::mutex mutex;  // of everything below
+  Heap heap;
+  Meter meter;
+  std::vector<Block*> pending;   // Return::polled: freed, their uses not seen complete
+  std::vector<Block*> draining;  // free, but their own lane would have to wait
+  std::vector<MemoryCallback> callbacks;
+  AllocationObserver* observer = nullptr;
+  std::size_t growing = 0;  // bytes being asked of the source
+  std::uint64_t next_id = 1;
+  std::uint64_t clock = 0;  // ages of segments
+};
+
+}  // namespace millrace

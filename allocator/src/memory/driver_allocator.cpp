@@ -1,0 +1,242 @@
+#include "millrace/memory/driver_allocator.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "memory/meter.hpp"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kGranule = 512;  // what the driver's pool rounds to
+
+}  // namespace
+
+struct DriverAllocator::State {
+  struct Live {
+    std::uint64_t id;
+    std::size_t requested;
+    std::size_t bytes;
+    StreamRef owner;
+    std::vector<StreamRef> uses;
+    Tag tag;
+  };
+
+  explicit State(OrderedDevice& d) : device(d) {}
+
+  Live take(void* address, const char* call) {
+    const std::lock_guard lock{mutex};
+    const auto it = live.find(address);
+    if (it == live.end()) {
+      throw std::invalid_argument{std::string{call} +
+                                  ": this is not a live allocation of this allocator"};
+    }
+    Live taken = std::move(it->second);
+    live.erase(it);
+    return taken;
+  }
+
+  void note_reserved() {
+    const std::size_t now = device.device().pool_info().reserved;
+    if (now > reserved) meter.reserved(now - reserved);
+    if (now < reserved) meter.released(reserved - now);
+    reserved = now;
+  }
+
+  void give_back(void* address, Live block, StreamRef stream, std::vector<Point> points);
+
+  OrderedDevice& device;
+  std::mutex mutex;
+  std::unordered_map<void*, Live> live;
+  Meter meter;
+  std::size_t reserved = 0;
+  AllocationObserver* observer = nullptr;
+  std::uint64_t next_id = 1;
+};
+
+DriverAllocator::DriverAllocator(OrderedDevice& device) : state_(std::make_unique<State>(device)) {
+  if (!device.device().has_driver_pool()) {
+    throw DeviceError{ErrorCode::not_supported, "DriverAllocator on " + device.device().name(),
+                      "the device has no stream-ordered pool; use a CachingAllocator"};
+  }
+}
+
+DriverAllocator::~DriverAllocator() = default;
+
+void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) {
+  if (bytes == 0) return nullptr;
+  State& state = *state_;
+  owner = state.device.resolve(owner);
+  first_user = state.device.resolve(first_user);
+  void* address = nullptr;
+  try {
+    address = state.device.device().allocate_async(bytes, first_user.handle());
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    const MemoryInfo info = state.device.device().memory_info();
+    const std::lock_guard lock{state.mutex};
+    ++state.meter.counts().out_of_memory;
+    MemoryPicture seen;
+    seen.requested = seen.rounded = bytes;
+    seen.stream = state.device.name(first_user.id());
+    seen.reserved = state.reserved;
+    seen.allocated = state.meter.bytes().allocated.current;
+    seen.device_free = info.free;
+    seen.device_total = info.total;
+    const std::size_t used = info.total - info.free;
+    seen.held_by_others = used > seen.reserved ? used - seen.reserved : 0;
+    throw out_of_memory{std::move(seen)};
+  }
+  const std::lock_guard lock{state.mutex};
+  const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
+  State::Live block{state.next_id++, bytes, rounded, owner, {}, tag};
+  if (first_user.id() != owner.id()) block.uses.push_back(first_user);
+  state.note_reserved();
+  state.meter.allocated(bytes, rounded, owner.id(), tag);
+  if (state.observer != nullptr) {
+    const Frontier frontier = state.device.ledger().frontier(first_user.id());
+    const Frontier completed = state.device.ledger().completed_frontier();
+    state.observer->allocated({block.id, address, bytes, rounded, owner.id(), first_user.id(),
+                               state.meter.name(tag), frontier, completed});
+  }
+  state.live.emplace(address, std::move(block));
+  return address;
+}
+
+void DriverAllocator::State::give_back(void* address, Live block, StreamRef stream,
+                                       std::vector<Point> points) {
+  try {
+    device.device().free_async(address, stream.handle());
+  } catch (const DeviceError&) {  // the device is lost, and the memory with it
+  }
+  const std::lock_guard lock{mutex};
+  note_reserved();
+  meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
+  if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
+}
+
+void DriverAllocator::deallocate(void* address) {
+  if (address == nullptr) return;
+  State::Live block = state_->take(address, "deallocate");
+  const StreamRef owner = block.owner;
+  {
+    const std::lock_guard lock{state_->mutex};
+    state_->live.emplace(address, std::move(block));
+  }
+  deallocate(address, owner);
+}
+
+void DriverAllocator::deallocate(void* address, StreamRef stream) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  stream = state.device.resolve(stream);
+  State::Live block = state.take(address, "deallocate");
+  for (const StreamRef use : block.uses) {
+    if (use.id() == stream.id()) continue;
+    try {
+      state.device.wait_for(stream, state.device.mark(use));
+    } catch (const DeviceError&) {  // the device is lost
+    }
+  }
+  const std::vector<Point> points{{stream.id(), state.device.ledger().next(stream.id())}};
+  state.give_back(address, std::move(block), stream, points);
+}
+
+void DriverAllocator::deallocate(void* address, Point marker) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  State::Live block = state.take(address, "deallocate");
+  const StreamRef owner = block.owner;
+  try {
+    state.device.wait_for(owner, marker);
+  } catch (const DeviceError&) {  // the device is lost
+  }
+  const std::vector<Point> points{{owner.id(), state.device.ledger().next(owner.id())}};
+  state.give_back(address, std::move(block), owner, points);
+}
+
+void DriverAllocator::record_use(void* address, StreamRef stream) {
+  stream = state_->device.resolve(stream);
+  const std::lock_guard lock{state_->mutex};
+  const auto it = state_->live.find(address);
+  if (it == state_->live.end()) {
+    throw std::invalid_argument{"record_use: this is not a live allocation of this allocator"};
+  }
+  State::Live& block = it->second;
+  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
+  if (same(block.owner) || std::ranges::any_of(block.uses, same)) return;
+  block.uses.push_back(stream);
+  if (state_->observer != nullptr) state_->observer->use_recorded(block.id, stream.id());
+}
+
+void DriverAllocator::transfer(void* address, StreamRef new_owner) {
+  new_owner = state_->device.resolve(new_owner);
+  const std::lock_guard lock{state_->mutex};
+  const auto it = state_->live.find(address);
+  if (it == state_->live.end()) {
+    throw std::invalid_argument{"transfer: this is not a live allocation of this allocator"};
+  }
+  State::Live& block = it->second;
+  if (block.owner.id() == new_owner.id()) return;
+  std::erase_if(block.uses, [&](const StreamRef use) { return use.id() == new_owner.id(); });
+  block.uses.push_back(block.owner);
+  state_->meter.moved(block.bytes, block.owner.id(), new_owner.id());
+  block.owner = new_owner;
+}
+
+std::size_t DriverAllocator::trim(std::size_t keep_bytes) {
+  state_->device.synchronize();
+  state_->device.device().trim_pool(keep_bytes);
+  const std::lock_guard lock{state_->mutex};
+  const std::size_t before = state_->reserved;
+  state_->note_reserved();
+  return before - state_->reserved;
+}
+
+Tag DriverAllocator::tag(std::string_view name) {
+  const std::lock_guard lock{state_->mutex};
+  return state_->meter.tag(name);
+}
+
+MemoryStatistics DriverAllocator::statistics() {
+  const std::lock_guard lock{state_->mutex};
+  state_->note_reserved();
+  MemoryStatistics result = state_->meter.statistics(state_->device);
+  return result;
+}
+
+// The pool does not say whose its free bytes are: usable is what it holds beyond what is live.
+UsableBytes DriverAllocator::usable(StreamRef) {
+  const std::lock_guard lock{state_->mutex};
+  state_->note_reserved();
+  const std::size_t cached = state_->meter.bytes().cached.current;
+  return {.total = cached, .largest = cached, .stranded = 0};
+}
+
+ScopeId DriverAllocator::open_scope() {
+  const std::lock_guard lock{state_->mutex};
+  return state_->meter.open_scope();
+}
+
+MemoryGauges DriverAllocator::peaks(ScopeId scope) {
+  const std::lock_guard lock{state_->mutex};
+  return state_->meter.peaks(scope);
+}
+
+void DriverAllocator::close_scope(ScopeId scope) {
+  const std::lock_guard lock{state_->mutex};
+  state_->meter.close_scope(scope);
+}
+
+void DriverAllocator::observe(AllocationObserver* observer) {
+  const std::lock_guard lock{state_->mutex};
+  state_->observer = observer;
+}
+
+OrderedDevice& DriverAllocator::device() const noexcept { return state_->device; }
+
+}  // namespace millrace

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <vector>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+namespace {
+
+bool wholly_free(const Segment& segment) {
+  for (const Block* block = segment.first; block != nullptr; block = block->next) {
+    if (block->state != BlockState::free) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// A new segment of the size that the policy likes, or else of the size that is needed.
+Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
+  const std::size_t liked = policy.segment_for(request.bytes);
+  if (Block* block = acquire(liked, request, lock)) return block;
+  const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
+  const std::size_t needed = (request.bytes + multiple - 1) / multiple * multiple;
+  return policy.large_segment != 0 && needed < liked ? acquire(needed, request, lock) : nullptr;
+}
+
+Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
+  // Threads that grow at once stay within the limit together.
+  const std::size_t reserved = meter.bytes().reserved.current + growing;
+  if (limits.limit != 0 && reserved + bytes > limits.limit) return nullptr;
+  growing += bytes;
+  void* base = nullptr;
+  lock.unlock();
+  try {
+    const bool room =
+        limits.headroom == 0 || device.device().memory_info().free >= bytes + limits.headroom;
+    if (room) base = source.acquire(bytes);
+  } catch (const DeviceError& error) {
+    lock.lock();
+    growing -= bytes;
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    return nullptr;
+  }
+  lock.lock();
+  growing -= bytes;
+  if (base == nullptr) return nullptr;
+  meter.reserved(bytes);
+  Block* block = heap.add_segment(base, bytes, request.small);
+  if (policy.sharing == Sharing::own_stream) block->lane = request.lane;
+  if (observer != nullptr) observer->segment_acquired(base, bytes);
+  ++meter.counts().served_grown;
+  return block;
+}
+
+Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock) {
+  const std::vector<MemoryCallback> asked = callbacks;
+  for (const MemoryCallback& callback : asked) {
+    lock.unlock();
+    bool freed = false;
+    try {
+      freed = callback(request.bytes);
+    } catch (...) {
+      lock.lock();
+      throw;
+    }
+    lock.lock();
+    if (!freed) continue;
+    if (Block* block = search(request, lock)) return block;
+  }
+  return nullptr;
+}
+
+// The device, or the limit, said no.
+Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
+  ++meter.counts().retries;
+  if (policy.sharing == Sharing::ordered || policy.sharing == Sharing::wait_before_grow) {
+    if (Block* block = take_waiting(request, lock)) return block;
+    if (Block* block = take_merged_waiting(request, lock)) return block;
+  }
+  if (policy.sharing != Sharing::own_stream) {
+    if (Block* block = ask_callbacks(request, lock)) return block;
+  }
+  release_free_segments(0, lock);
+  if (Block* block = search(request, lock)) return block;
+  if (Block* block = grow(request, lock)) return block;
+  fail(request, lock);
+}
+
+// The host waits until nothing uses the claimed block any more.
+bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
+  const std::vector<Point> points = block->points;
+  lock.unlock();
+  bool complete = true;
+  try {
+    for (const Point point : points) complete = complete && device.synchronize(point);
+    if (!complete) {  // streams that nobody attached: only the whole device can tell
+      device.synchronize();
+      complete = std::ranges::all_of(
+          points, [&](const Point point) { return device.ledger().completed(point); });
+    }
+  } catch (...) {
+    lock.lock();
+    put_free(block);
+    throw;
+  }
+  lock.lock();
+  return complete;
+}
+
+void CachingAllocator::State::release(Block* whole, Lock& lock) {
+  Segment* segment = whole->segment;
+  std::byte* base = segment->base;
+  const std::size_t bytes = segment->bytes;
+  lock.unlock();
+  try {
+    source.release(base, bytes);
+  } catch (...) {
+    lock.lock();
+    put_free(whole);
+    throw;
+  }
+  lock.lock();
+  heap.remove_segment(segment);
+  meter.released(bytes);
+  if (observer != nullptr) observer->segment_released(base, bytes);
+}
+
+std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, Lock& lock) {
+  std::vector<Point> awaited;
+  for (const Block* block : pending) join_points(awaited, block->points);
+  if (!awaited.empty()) {
+    lock.unlock();
+    try {
+      for (const Point point : awaited) device.synchronize(point);
+    } catch (...) {
+      lock.lock();
+      throw;
+    }
+    lock.lock();
+    sweep();
+  }
+  std::size_t released = 0;
+  std::vector<std::byte*> bases;
+  for (const auto& [base, segment] : heap.segments()) {
+    if (wholly_free(*segment)) bases.push_back(base);
+  }
+  for (std::byte* base : bases) {
+    const auto it = heap.segments().find(base);  // the lock was dropped in between
+    if (it == heap.segments().end() || !wholly_free(*it->second)) continue;
+    const std::size_t bytes = it->second->bytes;
+    if (meter.bytes().reserved.current < keep_bytes + bytes) continue;
+    Block* whole = it->second->first;
+    claim(whole);
+    while (whole->next != nullptr) {
+      Block* next = whole->next;
+      claim(next);
+      join_points(whole->points, next->points);
+      heap.absorb(whole, next);
+    }
+    if (!complete_on_host(whole, lock)) {
+      put_free(whole);
+      continue;
+    }
+    release(whole, lock);
+    released += bytes;
+  }
+  return released;
+}
+
+// PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.
+void CachingAllocator::State::collect_old_segments(const Request& request, Lock& lock) {
+  if (policy.collect_threshold <= 0 || policy.collect_threshold >= 1 || limits.limit == 0) return;
+  const auto threshold =
+      static_cast<std::size_t>(policy.collect_threshold * static_cast<double>(limits.limit));
+  while (meter.bytes().reserved.current + request.bytes > threshold) {
+    Segment* oldest = nullptr;
+    for (const auto& [base, segment] : heap.segments()) {
+      const Block& first = *segment->first;
+      const bool idle = first.state == BlockState::free && first.bytes == segment->bytes;
+      if (!segment->small && idle && (oldest == nullptr || segment->age < oldest->age)) {
+        oldest = segment.get();
+      }
+    }
+    if (oldest == nullptr) return;
+    Block* whole = oldest->first;
+    claim(whole);
+    if (!complete_on_host(whole, lock)) {
+      put_free(whole);
+      return;
+    }
+    release(whole, lock);
+  }
+}
+
+void CachingAllocator::State::fail(const Request& request, Lock& lock) {
+  ++meter.counts().out_of_memory;
+  MemoryPicture seen = picture(request);
+  lock.unlock();
+  try {
+    const MemoryInfo info = device.device().memory_info();
+    seen.device_free = info.free;
+    seen.device_total = info.total;
+    const std::size_t used = info.total - info.free;
+    seen.held_by_others = used > seen.reserved ? used - seen.reserved : 0;
+  } catch (const DeviceError&) {  // the picture does without it
+  }
+  throw out_of_memory{std::move(seen)};
+}
+
+std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
+  State::Lock lock{state_->mutex};
+  return state_->release_free_segments(keep_bytes, lock);
+}
+
+}  // namespace millrace

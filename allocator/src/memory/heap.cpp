@@ -1,0 +1,143 @@
+#include "memory/heap.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace millrace {
+
+Heap::~Heap() {
+  for (auto& [base, segment] : segments_) {
+    for (Block* block = segment->first; block != nullptr;) {
+      delete std::exchange(block, block->next);
+    }
+  }
+}
+
+Block* Heap::make() {
+  if (spare_.empty()) return new Block;
+  Block* block = spare_.back().release();
+  spare_.pop_back();
+  return block;
+}
+
+Block* Heap::add_segment(void* base, std::size_t bytes, bool small) {
+  auto segment = std::make_unique<Segment>();
+  segment->base = static_cast<std::byte*>(base);
+  segment->bytes = bytes;
+  segment->small = small;
+  Block* block = make();
+  *block = Block{};
+  block->address = segment->base;
+  block->bytes = bytes;
+  block->segment = segment.get();
+  block->state = BlockState::claimed;
+  segment->first = block;
+  segments_.emplace(segment->base, std::move(segment));
+  return block;
+}
+
+void Heap::remove_segment(Segment* segment) {
+  spare_.emplace_back(segment->first);
+  segments_.erase(segment->base);
+}
+
+Block* Heap::split(Block* block, std::size_t bytes) {
+  Block* rest = make();
+  *rest = Block{};
+  rest->address = block->address + bytes;
+  rest->bytes = block->bytes - bytes;
+  rest->segment = block->segment;
+  rest->state = BlockState::claimed;
+  rest->lane = block->lane;
+  rest->points = block->points;
+  rest->previous = block;
+  rest->next = block->next;
+  if (block->next != nullptr) block->next->previous = rest;
+  block->next = rest;
+  block->bytes = bytes;
+  return rest;
+}
+
+void Heap::absorb(Block* left, Block* right) {
+  left->bytes += right->bytes;
+  left->next = right->next;
+  if (right->next != nullptr) right->next->previous = left;
+  spare_.emplace_back(right);
+}
+
+void Heap::put(Block* block) {
+  block->state = BlockState::free;
+  lanes(block->segment->small)[block->lane].insert(block);
+}
+
+void Heap::claim(Block* block) {
+  Lanes& all = lanes(block->segment->small);
+  const auto lane = all.find(block->lane);
+  lane->second.erase(block);
+  if (lane->second.empty()) all.erase(lane);
+  block->state = BlockState::claimed;
+}
+
+FreeSet* Heap::lane(bool small, StreamId stream) noexcept {
+  Lanes& all = lanes(small);
+  const auto it = all.find(stream);
+  return it == all.end() ? nullptr : &it->second;
+}
+
+std::size_t Heap::free_blocks() const noexcept {
+  std::size_t count = 0;
+  for (const Lanes& pool : lanes_) {
+    for (const auto& [stream, blocks] : pool) count += blocks.size();
+  }
+  return count;
+}
+
+void Heap::check() const {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw std::logic_error{std::string{"heap invariant broken: "} + what};
+  };
+  std::size_t free_in_segments = 0;
+  const std::byte* last_end = nullptr;
+  for (const auto& [base, segment] : segments_) {
+    require(base == segment->base && base >= last_end, "segments do not overlap");
+    last_end = base + segment->bytes;
+    const std::byte* at = base;
+    const Block* previous = nullptr;
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      require(block->address == at, "blocks tile their segment");
+      require(block->previous == previous, "neighbours are linked both ways");
+      require(block->segment == segment.get(), "a block knows its segment");
+      require(block->bytes > 0, "no block is empty");
+      require((live_.find(block->address) == block) == (block->state == BlockState::live),
+              "exactly the live blocks are in the page map");
+      if (block->state == BlockState::free) {
+        const auto lane = lanes(segment->small).find(block->lane);
+        require(
+            lane != lanes(segment->small).end() && lane->second.contains(const_cast<Block*>(block)),
+            "a free block is in its lane");
+        ++free_in_segments;
+      }
+      at += block->bytes;
+      previous = block;
+    }
+    require(at == last_end, "blocks fill their segment");
+  }
+  require(free_in_segments == free_blocks(), "lanes hold free blocks only");
+}
+
+void join_points(std::vector<Point>& into, const std::vector<Point>& other) {
+  for (const Point point : other) {
+    const auto it =
+        std::lower_bound(into.begin(), into.end(), point,
+                         [](const Point& a, const Point& b) { return a.stream < b.stream; });
+    if (it == into.end() || it->stream != point.stream) {
+      into.insert(it, point);
+    } else {
+      it->marker = std::max(it->marker, point.marker);
+    }
+  }
+}
+
+}  // namespace millrace

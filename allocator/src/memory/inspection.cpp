@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+namespace {
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::logic_error{std::string{"allocator invariant broken: "} + what};
+}
+
+}  // namespace
+
+bool CachingAllocator::State::may_have(const Block& block, StreamId stream) const {
+  if (block.state != BlockState::free) return false;
+  if (policy.sharing == Sharing::own_stream && block.lane != stream) return false;
+  return ready(block, stream);
+}
+
+UsableBytes CachingAllocator::State::usable(StreamId stream) const {
+  UsableBytes result;
+  const bool runs = policy.sharing != Sharing::own_stream;  // neighbours can be merged on demand
+  for (const auto& [base, segment] : heap.segments()) {
+    std::size_t run = 0;
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (may_have(*block, stream)) {
+        run = runs ? run + block->bytes : block->bytes;
+        result.total += block->bytes;
+        result.largest = std::max(result.largest, run);
+        continue;
+      }
+      run = 0;
+      if (block->state != BlockState::live) result.stranded += block->bytes;
+    }
+  }
+  return result;
+}
+
+UsableBytes CachingAllocator::usable(StreamRef stream) {
+  stream = state_->device.resolve(stream);
+  const State::Lock lock{state_->mutex};
+  return state_->usable(stream.id());
+}
+
+MemoryStatistics CachingAllocator::statistics() {
+  const State::Lock lock{state_->mutex};
+  state_->sweep();
+  MemoryStatistics result = state_->meter.statistics(state_->device);
+  result.segments = state_->heap.segments().size();
+  result.free_blocks = state_->heap.free_blocks() + state_->pending.size();
+  for (ShareStatistics& share : result.streams) {
+    for (const bool small : {false, true}) {
+      const auto& lanes = state_->heap.lanes(small);
+      const auto lane = lanes.find(share.stream);
+      if (lane == lanes.end()) continue;
+      for (const Block* block : lane->second) share.cached += block->bytes;
+    }
+  }
+  return result;
+}
+
+MemoryPicture CachingAllocator::State::picture(const Request& request) const {
+  MemoryPicture seen;
+  seen.requested = request.requested;
+  seen.rounded = request.bytes;
+  seen.stream = device.name(request.user.id());
+  seen.limit = limits.limit;
+  const MemoryGauges& bytes = meter.bytes();
+  seen.reserved = bytes.reserved.current;
+  seen.allocated = bytes.allocated.current;
+  const UsableBytes free = usable(request.user.id());
+  seen.usable = free.total;
+  seen.largest_usable = free.largest;
+
+  std::map<std::pair<std::string, std::string>, std::size_t> stranded;
+  for (const auto& [base, segment] : heap.segments()) {
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state == BlockState::live || may_have(*block, request.user.id())) continue;
+      if (block->state == BlockState::pending) seen.pending += block->bytes;
+      std::string usable = policy.sharing == Sharing::own_stream ? "only by that stream" : "";
+      for (const Point point : block->points) {
+        if (policy.sharing == Sharing::own_stream) break;
+        if (device.ledger().ordered(point, request.user.id())) continue;
+        const auto when = device.earliest_wait(request.user.id(), point);
+        usable += usable.empty() ? "" : " and ";
+        usable += when ? "after marker " + std::to_string(point.marker) + " of " +
+                             device.name(point.stream)
+                       : "not until " + device.name(point.stream) +
+                             " is marked (not attached, or independent)";
+      }
+      stranded[{device.name(block->lane), usable}] += block->bytes;
+    }
+  }
+  for (const auto& [where, amount] : stranded) {
+    seen.stranded.push_back({where.first, amount, where.second});
+  }
+  return seen;
+}
+
+Tag CachingAllocator::tag(std::string_view name) {
+  const State::Lock lock{state_->mutex};
+  return state_->meter.tag(name);
+}
+
+ScopeId CachingAllocator::open_scope() {
+  const State::Lock lock{state_->mutex};
+  return state_->meter.open_scope();
+}
+
+MemoryGauges CachingAllocator::peaks(ScopeId scope) {
+  const State::Lock lock{state_->mutex};
+  return state_->meter.peaks(scope);
+}
+
+void CachingAllocator::close_scope(ScopeId scope) {
+  const State::Lock lock{state_->mutex};
+  state_->meter.close_scope(scope);
+}
+
+void CachingAllocator::observe(AllocationObserver* observer) {
+  const State::Lock lock{state_->mutex};
+  state_->observer = observer;
+}
+
+std::size_t CachingAllocator::block_size(const void* address) const {
+  const State::Lock lock{state_->mutex};
+  const Block* block = state_->heap.live().find(address);
+  return block == nullptr ? 0 : block->bytes;
+}
+
+std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
+  const State::Lock lock{state_->mutex};
+  std::vector<SegmentLayout> result;
+  for (const auto& [base, segment] : state_->heap.segments()) {
+    SegmentLayout& out = result.emplace_back();
+    out.base = base;
+    out.bytes = segment->bytes;
+    out.small = segment->small;
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      const bool live = block->state == BlockState::live;
+      if (live) out.stream = block->owner;
+      out.blocks.push_back({static_cast<std::size_t>(block->address - base), block->bytes,
+                            live ? block->requested : 0, live});
+    }
+  }
+  return result;
+}
+
+void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
+  State& state = *state_;
+  const State::Lock lock{state.mutex};
+  if (!state.heap.segments().empty()) {
+    throw std::logic_error{"restore: the allocator holds memory already"};
+  }
+  for (const SegmentLayout& segment : segments) {
+    std::size_t at = 0;
+    for (const BlockLayout& block : segment.blocks) {
+      if (block.offset != at || block.bytes == 0) {
+        throw std::invalid_argument{"restore: blocks do not tile their segment"};
+      }
+      at += block.bytes;
+    }
+    if (at != segment.bytes) {
+      throw std::invalid_argument{"restore: blocks do not tile their segment"};
+    }
+  }
+  for (const SegmentLayout& segment : segments) {
+    const StreamRef stream = state.device.resolve(segment.stream);
+    Block* rest = state.heap.add_segment(segment.base, segment.bytes, segment.small);
+    rest->lane = stream.id();
+    state.meter.reserved(segment.bytes);
+    for (const BlockLayout& wanted : segment.blocks) {
+      Block* block = rest;
+      if (wanted.bytes < block->bytes) rest = state.heap.split(block, wanted.bytes);
+      if (wanted.allocated) {
+        block->state = BlockState::live;
+        block->id = state.next_id++;
+        block->requested = wanted.requested;
+        block->owner = stream;
+        state.heap.live().insert(block);
+        state.meter.allocated(block->requested, block->bytes, stream.id(), {});
+      } else {
+        state.heap.put(block);
+      }
+    }
+  }
+}
+
+void CachingAllocator::State::check() const {
+  heap.check();
+  std::size_t reserved = 0;
+  std::size_t allocated = 0;
+  std::size_t held_back = 0;
+  for (const auto& [base, segment] : heap.segments()) {
+    reserved += segment->bytes;
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      require(block->state != BlockState::claimed, "nothing is claimed between calls");
+      if (block->state == BlockState::live) allocated += block->bytes;
+      const bool waits = block->state == BlockState::pending || block->draining;
+      if (waits) held_back += block->bytes;
+      require(!block->draining || std::ranges::find(draining, block) != draining.end(),
+              "draining blocks are listed");
+      require(
+          block->state != BlockState::pending || std::ranges::find(pending, block) != pending.end(),
+          "pending blocks are listed");
+    }
+  }
+  const MemoryGauges& bytes = meter.bytes();
+  require(bytes.reserved.current == reserved, "reserved is the sum of the segments");
+  require(bytes.allocated.current == allocated, "allocated is the sum of the live blocks");
+  require(bytes.active.current == allocated + held_back, "active is allocated and draining");
+  require(bytes.cached.current == reserved - bytes.active.current, "reserved = active + cached");
+}
+
+void CachingAllocator::check_invariants() const {
+  const State::Lock lock{state_->mutex};
+  state_->check();
+}
+
+}  // namespace millrace

@@ -1,0 +1,57 @@
+#include "millrace/memory/policy.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace millrace {
+namespace {
+
+std::size_t round_up(std::size_t bytes, std::size_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Policy Policy::torch() {
+  Policy policy;
+  policy.name = "torch";
+  return policy;
+}
+
+Policy Policy::millrace() {
+  Policy policy;
+  policy.name = "millrace";
+  policy.large_segment = std::size_t{2} << 30;
+  policy.sharing = Sharing::wait_before_grow;
+  policy.give_back = Return::rule;
+  return policy;
+}
+
+Policy Policy::pinned() {
+  Policy policy;
+  policy.name = "pinned";
+  policy.granule = 4096;
+  policy.small_remainder = 4096;
+  policy.sharing = Sharing::completed;
+  policy.give_back = Return::rule;
+  return policy;
+}
+
+std::size_t Policy::round(std::size_t bytes) const noexcept {
+  if (power2_divisions > 1 && bytes > granule * power2_divisions) {
+    const std::size_t below = std::bit_floor(bytes);
+    if (below == bytes) return bytes;
+    const std::size_t step = below / power2_divisions;
+    return step == 0 ? below * 2 : round_up(bytes, step);
+  }
+  return std::max(granule, round_up(bytes, granule));
+}
+
+std::size_t Policy::segment_for(std::size_t rounded) const noexcept {
+  if (rounded <= small_limit) return small_segment;
+  if (large_segment != 0) return std::max(large_segment, round_up(rounded, segment_multiple));
+  if (rounded < medium_limit) return medium_segment;
+  return round_up(rounded, segment_multiple);
+}
+
+}  // namespace millrace

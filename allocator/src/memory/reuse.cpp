@@ -1,0 +1,287 @@
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+namespace {
+
+// PyTorch: an oversize request may be served by a block up to this much larger.
+constexpr std::size_t kOversizeSlack = std::size_t{20} << 20;
+
+}  // namespace
+
+bool CachingAllocator::State::ready(const Block& block, StreamId user) const {
+  const Ledger& ledger = device.ledger();
+  const bool host_time = policy.sharing == Sharing::completed;
+  return std::ranges::all_of(block.points, [&](const Point point) {
+    return host_time ? ledger.completed(point) : ledger.ordered(point, user);
+  });
+}
+
+bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t bytes) const {
+  const std::size_t rest = block.bytes - bytes;
+  if (block.segment->small) return rest >= policy.small_remainder;
+  return bytes < policy.max_split && rest >= policy.large_remainder;
+}
+
+// Whether the claimed `block` may be merged with its neighbour without anybody losing by it.
+bool CachingAllocator::State::mergeable(const Block& block, const Block& neighbour) const {
+  if (neighbour.state != BlockState::free || neighbour.draining) return false;
+  if (block.lane != neighbour.lane) return false;
+  if (policy.sharing == Sharing::own_stream || block.points == neighbour.points) return true;
+  return ready(block, block.lane) && ready(neighbour, neighbour.lane);
+}
+
+void CachingAllocator::State::claim(Block* block) {
+  heap.claim(block);
+  if (block->draining) {
+    block->draining = false;
+    std::erase(draining, block);
+    meter.drained(block->bytes);
+  }
+}
+
+void CachingAllocator::State::poll(Lock& lock) {
+  lock.unlock();
+  try {
+    device.poll();
+  } catch (...) {
+    lock.lock();
+    throw;
+  }
+  lock.lock();
+  sweep();
+}
+
+void CachingAllocator::State::sweep() {
+  std::erase_if(draining, [&](Block* block) {
+    if (!ready(*block, block->lane)) return false;
+    block->draining = false;
+    meter.drained(block->bytes);
+    return true;
+  });
+  if (pending.empty()) return;
+  const Ledger& ledger = device.ledger();
+  std::vector<Block*> done;
+  std::erase_if(pending, [&](Block* block) {
+    const bool complete = std::ranges::all_of(block->points, [&](const Point point) {
+      return point.stream == block->owner.id() || ledger.completed(point);
+    });
+    if (complete) done.push_back(block);
+    return complete;
+  });
+  for (Block* block : done) {
+    meter.drained(block->bytes);
+    block->state = BlockState::claimed;
+    put_free(block);
+  }
+}
+
+// The order in which a request looks for a free block before the allocator grows.
+Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
+  if (policy.sharing == Sharing::own_stream) {
+    Block* block = take_own(request);
+    if (block == nullptr) return nullptr;
+    if (request.user.id() == request.owner.id()) return block;
+    return wait_for_block(request, block, lock) ? block : nullptr;
+  }
+  if (Block* block = take_ready(request)) return block;
+  poll(lock);
+  if (Block* block = take_ready(request)) return block;
+  if (Block* block = take_merged(request)) return block;
+  if (policy.sharing != Sharing::wait_before_grow || should_grow(request)) return nullptr;
+  return take_waiting(request, lock);
+}
+
+// PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
+Block* CachingAllocator::State::take_own(const Request& request) {
+  FreeSet* lane = heap.lane(request.small, request.lane);
+  if (lane == nullptr) return nullptr;
+  const auto it = lane->lower_bound(request.bytes);
+  if (it == lane->end()) return nullptr;
+  Block* block = *it;
+  if (!request.small) {
+    const bool oversize = request.bytes >= policy.max_split;
+    if (!oversize && block->bytes >= policy.max_split) return nullptr;
+    if (oversize && block->bytes >= request.bytes + kOversizeSlack) return nullptr;
+  }
+  claim(block);
+  ++meter.counts().served_own;
+  return block;
+}
+
+Block* CachingAllocator::State::take_ready(const Request& request) {
+  const auto smallest_ready = [&](FreeSet& lane, std::size_t limit) -> Block* {
+    for (auto it = lane.lower_bound(request.bytes); it != lane.end(); ++it) {
+      if ((*it)->bytes > limit) return nullptr;
+      if (ready(**it, request.user.id())) return *it;
+    }
+    return nullptr;
+  };
+  constexpr auto kAny = std::numeric_limits<std::size_t>::max();
+  const auto carve =
+      static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
+
+  if (FreeSet* own = heap.lane(request.small, request.lane)) {
+    if (Block* block = smallest_ready(*own, kAny)) {
+      claim(block);
+      ++meter.counts().served_own;
+      return block;
+    }
+  }
+  Block* best = nullptr;
+  for (auto& [stream, lane] : heap.lanes(request.small)) {
+    if (stream == request.lane) continue;
+    Block* block = smallest_ready(lane, stream.valid() ? carve : kAny);
+    if (block == nullptr) continue;
+    // Blocks that somebody used come before memory that nobody has.
+    const auto rank = [](const Block* b) {
+      return std::tuple{!b->lane.valid(), b->bytes, b->address};
+    };
+    if (best == nullptr || rank(block) < rank(best)) best = block;
+  }
+  if (best == nullptr) return nullptr;
+  claim(best);
+  ++meter.counts().served_ordered;
+  return best;
+}
+
+// Free neighbours that are all ready and together large enough: the least of such runs.
+Block* CachingAllocator::State::take_merged(const Request& request) {
+  Block* best = nullptr;
+  std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
+  for (const auto& [base, segment] : heap.segments()) {
+    if (segment->small != request.small) continue;
+    Block* first = nullptr;  // of the shortest run that ends at `block`
+    std::size_t run = 0;
+    for (Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state != BlockState::free || !ready(*block, request.user.id())) {
+        first = nullptr;
+        run = 0;
+        continue;
+      }
+      if (first == nullptr) first = block;
+      run += block->bytes;
+      while (run - first->bytes >= request.bytes) {
+        run -= first->bytes;
+        first = first->next;
+      }
+      if (run >= request.bytes && run < best_bytes) {
+        best = first;
+        best_bytes = run;
+      }
+    }
+  }
+  if (best == nullptr) return nullptr;
+  claim(best);
+  while (best->bytes < request.bytes) {
+    Block* next = best->next;
+    claim(next);
+    join_points(best->points, next->points);
+    heap.absorb(best, next);
+  }
+  best->lane = request.lane;
+  ++meter.counts().served_ordered;
+  return best;
+}
+
+bool CachingAllocator::State::should_grow(const Request& request) const {
+  const MemoryGauges& bytes = meter.bytes();
+  const std::size_t peak_active = std::max(bytes.active.peak, bytes.active.current + request.bytes);
+  const double bound =
+      policy.grow_bound * static_cast<double>(peak_active) + static_cast<double>(request.bytes);
+  return static_cast<double>(bytes.reserved.current) <= bound;
+}
+
+// The block whose last missing marker was recorded earliest; among equals the best fit.
+Block* CachingAllocator::State::take_waiting(const Request& request, Lock& lock) {
+  const auto carve =
+      static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
+  using Rank = std::tuple<std::uint64_t, std::size_t, std::byte*>;
+  Block* best = nullptr;
+  Rank best_rank;
+  for (auto& [stream, lane] : heap.lanes(request.small)) {
+    for (auto it = lane.lower_bound(request.bytes); it != lane.end(); ++it) {
+      if (stream != request.lane && (*it)->bytes > carve) break;
+      std::uint64_t latest = 0;
+      const bool possible = std::ranges::all_of((*it)->points, [&](const Point point) {
+        const auto when = device.earliest_wait(request.user.id(), point);
+        if (when) latest = std::max(latest, *when);
+        return when.has_value();
+      });
+      const Rank rank{latest, (*it)->bytes, (*it)->address};
+      if (possible && (best == nullptr || rank < best_rank)) {
+        best = *it;
+        best_rank = rank;
+      }
+    }
+  }
+  if (best == nullptr) return nullptr;
+  claim(best);
+  if (!wait_for_block(request, best, lock)) return nullptr;
+  ++meter.counts().served_waited;
+  return best;
+}
+
+// Orders the user after the claimed block's points, or puts it back and returns false.
+bool CachingAllocator::State::wait_for_block(const Request& request, Block* block, Lock& lock) {
+  const std::vector<Point> points = block->points;
+  const Ledger& ledger = device.ledger();
+  std::uint64_t waits = 0;
+  bool waited = true;
+  lock.unlock();
+  try {
+    for (const Point point : points) {
+      if (ledger.ordered(point, request.user.id())) continue;
+      waited = waited && device.wait_for(request.user, point);
+      ++waits;
+    }
+  } catch (...) {
+    lock.lock();
+    put_free(block);
+    throw;
+  }
+  lock.lock();
+  meter.counts().waits_inserted += waits;
+  if (!waited) put_free(block);
+  return waited;
+}
+
+// Under pressure: neighbours are merged across lanes, with everything waited for.
+Block* CachingAllocator::State::take_merged_waiting(const Request& request, Lock& lock) {
+  const auto reachable = [&](const Block& block) {
+    return std::ranges::all_of(block.points, [&](const Point point) {
+      return device.earliest_wait(request.user.id(), point).has_value();
+    });
+  };
+  for (const auto& [base, segment] : heap.segments()) {
+    if (segment->small != request.small) continue;
+    Block* first = nullptr;
+    std::size_t run = 0;
+    for (Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state != BlockState::free || !reachable(*block)) {
+        first = nullptr;
+        run = 0;
+        continue;
+      }
+      if (first == nullptr) first = block;
+      run += block->bytes;
+      if (run < request.bytes) continue;
+      claim(first);
+      while (first->bytes < request.bytes) {
+        Block* next = first->next;
+        claim(next);
+        join_points(first->points, next->points);
+        heap.absorb(first, next);
+      }
+      if (!wait_for_block(request, first, lock)) return nullptr;
+      ++meter.counts().served_waited;
+      return first;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace millrace
