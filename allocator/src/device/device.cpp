@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "device/host_callback.hpp"
+
 namespace millrace {
 namespace {
 
@@ -220,7 +222,10 @@ void Device::callback(StreamHandle stream, std::function<void()> function) {
   tell([&](DeviceObserver& observer) { observer.callback_enqueued(stream, serial); });
   auto observed = [this, stream, serial, function = std::move(function)] {
     tell([&](DeviceObserver& observer) { observer.callback_started(stream, serial); });
-    function();
+    {
+      const HostCallbackScope inside;
+      function();
+    }
     tell([&](DeviceObserver& observer) { observer.callback_ended(stream, serial); });
   };
   try {

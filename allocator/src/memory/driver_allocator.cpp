@@ -109,14 +109,17 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
 
 void DriverAllocator::State::give_back(void* address, Live block, StreamRef stream,
                                        std::vector<Point> points) {
+  {  // told first: once the driver has it, another thread may be given the same address
+    const std::lock_guard lock{mutex};
+    meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
+    if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
+  }
   try {
     device.device().free_async(address, stream.handle());
   } catch (const DeviceError&) {  // the device is lost, and the memory with it
   }
   const std::lock_guard lock{mutex};
   note_reserved();
-  meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
-  if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
 }
 
 void DriverAllocator::deallocate(void* address) {
