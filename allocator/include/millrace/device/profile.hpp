@@ -44,6 +44,7 @@ struct DeviceProfile {
   double peer_to_peer = 0;      ///< to another device, one direction
   double pageable = 0;          ///< either direction, through the driver's staging
   Nanoseconds copy_latency{0};  ///< what each copy occupies its engine beside its bytes
+  double pinning = 0;           ///< at which pinned memory is made, beside the call's own time
   unsigned copy_engines = 0;    ///< as the device reports it; the model uses one a direction
 
   // Kernels

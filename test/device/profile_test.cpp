@@ -1,0 +1,118 @@
+#include "millrace/device/profile.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "test/support/catch.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using millrace::Call;
+using millrace::DeviceProfile;
+using Json = nlohmann::json;
+
+namespace {
+
+Json h200() { return Json::parse(DeviceProfile::named("h200").to_json()); }
+
+void parse(const Json& json) { (void)DeviceProfile::parse(json.dump(), "mine.json"); }
+
+}  // namespace
+
+TEST_CASE("every profile that ships is complete and says where each figure is from") {
+  const auto name = GENERATE(from_range(DeviceProfile::names()));
+  const DeviceProfile profile = DeviceProfile::named(name);
+  CHECK(profile.name == name);
+  CHECK(profile.sources.size() == 26 + static_cast<std::size_t>(Call::count_));
+  CHECK(profile.memory_bytes > profile.allocation_granularity);
+  CHECK(2 * profile.device_to_device <= profile.memory_bandwidth);
+}
+
+TEST_CASE("the profiles of h200, h100 and a100 ship") {
+  CHECK(DeviceProfile::names() == std::vector<std::string>{"a100", "h100", "h200"});
+  CHECK(DeviceProfile::named("h200").host_to_device == 55e9);
+  CHECK(DeviceProfile::named("h200").host(Call::query_event) == std::chrono::nanoseconds{300});
+  CHECK(DeviceProfile::named("a100").launch_queue_depth == 1024);
+}
+
+TEST_CASE("a profile that does not exist is refused with those that do") {
+  CHECK_THROWS_WITH(DeviceProfile::named("v100"),
+                    "no device profile \"v100\"; there are a100, h100, h200");
+}
+
+TEST_CASE("a profile that is written is read back the same") {
+  DeviceProfile profile = DeviceProfile::named("a100");
+  profile.launch_latency = std::chrono::nanoseconds{1234};
+  profile.pool.allow_opportunistic = false;
+  const DeviceProfile again = DeviceProfile::parse(profile.to_json(), "again");
+  CHECK(again.to_json() == profile.to_json());
+  CHECK(again.launch_latency == profile.launch_latency);
+  CHECK_FALSE(again.pool.allow_opportunistic);
+}
+
+TEST_CASE("a profile is read from a file, and a missing file is named") {
+  const auto file = std::filesystem::temp_directory_path() / "millrace-profile-test.json";
+  std::ofstream{file} << DeviceProfile::named("h100").to_json();
+  CHECK(DeviceProfile::load(file).title == DeviceProfile::named("h100").title);
+  std::filesystem::remove(file);
+  CHECK_THROWS_WITH(DeviceProfile::load(file),
+                    ContainsSubstring("millrace-profile-test.json: can not be read"));
+}
+
+TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
+  Json json = h200();
+  SECTION("an unknown key") {
+    json["copy"]["speed"] = 1;
+    CHECK_THROWS_WITH(parse(json), "mine.json: copy.speed: unknown key");
+  }
+  SECTION("an unknown group") {
+    json["cache"] = Json::object();
+    CHECK_THROWS_WITH(parse(json), "mine.json: cache: unknown key");
+  }
+  SECTION("a missing figure") {
+    json["host"].erase("launch");
+    CHECK_THROWS_WITH(parse(json), "mine.json: host.launch: missing");
+  }
+  SECTION("a negative figure") {
+    json["kernel"]["minimum"]["value"] = -3;
+    CHECK_THROWS_WITH(parse(json),
+                      "mine.json: kernel.minimum.value: expected a non-negative number, found -3");
+  }
+  SECTION("a bandwidth of nothing") {
+    json["copy"]["host_to_device"]["value"] = 0;
+    CHECK_THROWS_WITH(parse(json),
+                      "mine.json: copy.host_to_device.value: expected a positive number, found 0");
+  }
+  SECTION("a figure of the wrong type") {
+    json["copy"]["latency"]["value"] = "fast";
+    CHECK_THROWS_WITH(parse(json),
+                      "mine.json: copy.latency.value: expected a number, found \"fast\"");
+  }
+  SECTION("a figure that is not an object") {
+    json["copy"]["latency"] = 3;
+    CHECK_THROWS_WITH(parse(json), "mine.json: copy.latency: expected an object, found 3");
+  }
+  SECTION("a unit of another dimension") {
+    json["copy"]["latency"]["unit"] = "GB/s";
+    CHECK_THROWS_WITH(parse(json),
+                      "mine.json: copy.latency.unit: \"GB/s\" is not one of ns, us, ms");
+  }
+  SECTION("a fraction of a byte") {
+    json["memory"]["bytes"]["value"] = 10.5;
+    CHECK_THROWS_WITH(parse(json), "mine.json: memory.bytes.value: expected a whole number");
+  }
+  SECTION("a figure without a source") {
+    json["copy"]["latency"].erase("source");
+    CHECK_THROWS_WITH(parse(json), ContainsSubstring("copy.latency.source: missing"));
+  }
+  SECTION("another schema") {
+    json["schema"] = "millrace.profile/9";
+    CHECK_THROWS_WITH(parse(json), ContainsSubstring("schema: expected \"millrace.profile/1\""));
+  }
+}
+
+TEST_CASE("a profile that is not JSON, or has a key twice, is refused") {
+  CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": ", "x"), "x: byte 10: not JSON");
+  CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": \"a\", \"name\": \"b\"}", "x"),
+                    "x: name: the key is there twice");
+}
