@@ -1,9 +1,5 @@
-# What every target of this project has in common.
-#
-#   millrace_target(TARGET)            language level, warnings
-#   millrace_library(NAME ...)         the library millrace::NAME from ./include and ./src
-#
-# Compiler caches and sanitizers hold for everything that is built here, and are set once below.
+# What every target of this project has in common. Compiler cache and sanitizers hold for everything
+# that is built here, and are set once.
 
 if(PROJECT_IS_TOP_LEVEL)
   find_program(MILLRACE_CCACHE ccache)
@@ -32,6 +28,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   set(MILLRACE_CHECKED_COMPILER TRUE)
 endif()
 
+# millrace_target(TARGET): language level and warnings.
 function(millrace_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
@@ -52,8 +49,8 @@ function(millrace_target target)
                       "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 endfunction()
 
-# millrace_library(NAME): adds the target millrace_NAME, known to users as millrace::NAME, from all
-# sources under ./src; CUDA sources (folders named cuda) only where a toolkit was found.
+# millrace_library(NAME SOURCES): the library millrace::NAME (here also the target millrace_NAME), with
+# public headers in ./include and private ones in ./src, and its installation.
 function(millrace_library name sources)
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
@@ -68,7 +65,8 @@ function(millrace_library name sources)
   install(TARGETS millrace_${name} EXPORT millrace-targets)
 endfunction()
 
-# millrace_sources(OUT FOLDER): the sources under FOLDER, less those that need CUDA where it is absent.
+# millrace_sources(OUT FOLDER): the sources under FOLDER. What needs CUDA (*.cu, and folders named
+# cuda) is left out where there is none.
 function(millrace_sources out folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
   if(MILLRACE_HAS_CUDA)
