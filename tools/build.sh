@@ -33,6 +33,8 @@ jobs() {
 }
 preset=$1
 shift
+# What one clone compiled serves the next.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
 # shellcheck disable=SC2086  # several arguments are meant
 cmake --preset "$preset" ${CMAKE_ARGS-} --log-level=NOTICE >/dev/null
 cmake --build --preset "$preset" --parallel "$(jobs)" ${1+--target "$@"}
