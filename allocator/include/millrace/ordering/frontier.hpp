@@ -10,11 +10,17 @@ namespace millrace {
 /**
  * @brief For each stream, the last marker known to happen before now.
  *
- * A flat map sorted by stream: frontiers hold a handful of entries, because those that the device
- * is known to have passed are dropped (`drop_completed`). Not synchronised.
+ * A flat map sorted by slot: frontiers hold a handful of entries, because those that the device is
+ * known to have passed are dropped (`drop_completed`). A slot is let again only when all work of
+ * its last tenant is complete, so an entry for a tenant covers every earlier tenant too and one
+ * entry per slot is enough. Not synchronised.
  */
 class Frontier {
  public:
+  Frontier() = default;
+  /** @brief Of one point: waiting for `point` and nothing else. */
+  explicit Frontier(Point point) { advance(point); }
+
   /** @brief The last marker of `stream` known to be before now; 0 if none is. */
   [[nodiscard]] Marker at(StreamId stream) const noexcept;
 
@@ -28,7 +34,14 @@ class Frontier {
   void join(const Frontier& other);
 
   /** @brief Drops the entries that `completed` covers: asking both answers as before. */
-  void drop_completed(const Frontier& completed);
+  void drop_completed(const Frontier& completed) {
+    drop_if([&](Point point) { return completed.covers(point); });
+  }
+
+  template <typename Predicate>
+  void drop_if(Predicate&& done) {
+    std::erase_if(points_, done);
+  }
 
   [[nodiscard]] bool empty() const noexcept { return points_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return points_.size(); }

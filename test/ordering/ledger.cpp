@@ -1,0 +1,209 @@
+#include "millrace/ordering/ledger.hpp"
+
+#include "test/support/catch.hpp"
+
+namespace millrace {
+namespace {
+
+class Streams {
+ public:
+  Ledger ledger;
+
+  /** A free on `stream`, now. */
+  Point freed(StreamId stream) { return {stream, ledger.next(stream)}; }
+
+  Point record(StreamId stream) {
+    PendingRecord record = ledger.begin_record(stream);
+    const Point point = record.point;
+    ledger.publish_record(std::move(record), ++last_token);
+    return point;
+  }
+
+  MarkerToken last_token = 100;
+};
+
+TEST_CASE("a stream may use at once what was freed on it") {
+  Streams s;
+  const StreamId main = s.ledger.open();
+  CHECK(s.ledger.ordered(s.freed(main), main));
+}
+
+TEST_CASE("a stream that waited for a marker after a free may use what was freed") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point block = s.freed(copy);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+  s.ledger.join(main, s.record(copy));
+  CHECK(s.ledger.ordered(block, main));
+}
+
+TEST_CASE("a marker whose record began before a free does not cover it") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  PendingRecord record = s.ledger.begin_record(copy);
+  const Point marker = record.point;
+  const Point block = s.freed(copy);
+  s.ledger.publish_record(std::move(record), 1);
+  s.ledger.join(main, marker);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+  CHECK_FALSE(s.ledger.earliest_covering(block));
+}
+
+TEST_CASE("what a stream waits for while it records is not behind that marker") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open(), side = s.ledger.open();
+  const Point block = s.freed(side);
+  PendingRecord record = s.ledger.begin_record(copy);
+  const Point marker = record.point;
+  s.ledger.join(copy, s.record(side));
+  s.ledger.publish_record(std::move(record), 1);
+  s.ledger.join(main, marker);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+}
+
+TEST_CASE("a record that failed publishes nothing, and the next one covers what it would have") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point block = s.freed(copy);
+  const Point failed = s.ledger.begin_record(copy).point;
+  CHECK_FALSE(s.ledger.earliest_covering(block));
+  s.ledger.join(main, failed);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+
+  const Point marker = s.record(copy);
+  CHECK(marker.marker == failed.marker + 1);
+  CHECK(s.ledger.earliest_covering(block)->point == marker);
+}
+
+TEST_CASE("the earliest marker that covers a free is the one to wait for") {
+  Streams s;
+  const StreamId copy = s.ledger.open();
+  s.record(copy);
+  const Point block = s.freed(copy);
+  const Point first = s.record(copy);
+  s.record(copy);
+  const auto covering = s.ledger.earliest_covering(block);
+  REQUIRE(covering);
+  CHECK(covering->point == first);
+  CHECK(covering->token == 102);
+}
+
+TEST_CASE("an event recorded again keeps what earlier waiters got") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open(), late = s.ledger.open();
+  const Point before = s.freed(copy);
+  const Point first = s.record(copy);
+  s.ledger.join(main, first);
+  s.ledger.withdraw(first);
+  const Point between = s.freed(copy);
+  const Point second = s.record(copy);
+
+  CHECK(s.ledger.ordered(before, main));
+  CHECK_FALSE(s.ledger.ordered(between, main));
+  CHECK(s.ledger.earliest_covering(before)->point == second);
+  s.ledger.join(late, second);
+  CHECK(s.ledger.ordered(between, late));
+}
+
+TEST_CASE("a waiter may still join a marker that was withdrawn after its call") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point block = s.freed(copy);
+  const Point marker = s.record(copy);
+  s.ledger.withdraw(marker);
+  s.ledger.join(main, marker);
+  CHECK(s.ledger.ordered(block, main));
+  CHECK(s.ledger.complete(marker).empty());
+  CHECK(s.ledger.completed(block));
+}
+
+TEST_CASE("markers withdrawn long ago are forgotten and order nothing") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point block = s.freed(copy);
+  const Point first = s.record(copy);
+  s.ledger.withdraw(first);
+  for (int i = 0; i < 1000; ++i) s.ledger.withdraw(s.record(copy));
+  s.ledger.join(main, first);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+}
+
+TEST_CASE("waiting on an event that was never recorded orders nothing") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point block = s.freed(copy);
+  s.ledger.join(main, Point{});
+  s.ledger.join(main, Point{copy, 1});
+  s.ledger.join(main, Frontier{});
+  CHECK_FALSE(s.ledger.ordered(block, main));
+}
+
+TEST_CASE("a third stream is ordered after what the second had waited for") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open(), c = s.ledger.open();
+  const Point block = s.freed(a);
+  s.ledger.join(b, s.record(a));
+  s.ledger.join(c, s.record(b));
+  CHECK(s.ledger.ordered(block, c));
+}
+
+TEST_CASE("a third stream is not ordered after a block's first user by knowing its second") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open(), c = s.ledger.open();
+  const Point tail_of_b = s.record(b);
+  const Point block = s.freed(a);
+  s.ledger.join(b, s.record(a));
+  s.ledger.join(c, tail_of_b);
+  CHECK(s.ledger.ordered(block, b));
+  CHECK_FALSE(s.ledger.ordered(block, c));
+}
+
+TEST_CASE("what a marker was ordered after is complete when the marker is") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open();
+  const Point block = s.freed(a);
+  s.ledger.join(b, s.record(a));
+  const Point marker = s.record(b);
+  CHECK(s.ledger.complete(marker) == std::vector<MarkerToken>{101, 102});
+  CHECK(s.ledger.completed(block));
+  CHECK(s.ledger.ordered(block, s.ledger.open()));
+}
+
+TEST_CASE("completion of work that was never enqueued is not believed") {
+  Streams s;
+  const StreamId a = s.ledger.open();
+  const Point block = s.freed(a);
+  CHECK(s.ledger.complete(Point{a, 1000}).empty());
+  CHECK_FALSE(s.ledger.completed(block));
+}
+
+TEST_CASE("the oldest marker of each stream is the one to ask the device about") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open();
+  const Point first = s.record(a);
+  const Point second = s.record(a);
+  const Point other = s.record(b);
+  s.ledger.withdraw(first);
+  const auto oldest = s.ledger.oldest_outstanding();
+  REQUIRE(oldest.size() == 2);
+  CHECK(oldest[0].point == second);
+  CHECK(oldest[1].point == other);
+  s.ledger.complete(second);
+  CHECK(s.ledger.oldest_outstanding().size() == 1);
+}
+
+TEST_CASE("synchronising the device completes what any stream had before, closed ones too") {
+  Streams s;
+  const StreamId a = s.ledger.open(), gone = s.ledger.open();
+  const Point on_a = s.freed(a), on_gone = s.freed(gone);
+  s.ledger.close(gone);
+  const Frontier all = s.ledger.begin_synchronize();
+  const Point late = s.freed(a);
+  s.ledger.complete(all);
+  CHECK(s.ledger.completed(on_a));
+  CHECK(s.ledger.completed(on_gone));
+  CHECK_FALSE(s.ledger.completed(late));
+}
+
+}  // namespace
+}  // namespace millrace
