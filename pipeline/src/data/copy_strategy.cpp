@@ -1,0 +1,201 @@
+#include "millrace/pipeline/data/copy_strategy.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "data/ring_copy.hpp"
+
+namespace millrace {
+namespace {
+
+/** Strategies that allocate each batch anew; they differ in whose memory it is. */
+class FreshCopy : public CopyStrategy {
+ public:
+  explicit FreshCopy(const CopySetting& setting) : CopyStrategy(setting) {}
+
+ protected:
+  void allocate(std::span<const HostTensor> sources, const Parts& batch, StreamRef owner,
+                StreamRef first_user) {
+    batch.memory.reserve(sources.size());
+    for (const HostTensor& source : sources) {
+      const Buffer& buffer =
+          batch.memory.emplace_back(setting_.allocator, source.bytes, owner, first_user);
+      batch.tensors.push_back({buffer.data(), source.bytes});
+    }
+  }
+
+  void use(const Parts& batch, StreamRef user) override {
+    for (Buffer& buffer : batch.memory) buffer.record_use(user);
+  }
+
+  void give_back(const Parts& batch) override { batch.memory.clear(); }
+};
+
+class SideStreamCopy final : public FreshCopy {
+ public:
+  using FreshCopy::FreshCopy;
+
+ private:
+  void place(std::span<const HostTensor> sources, const Parts& batch) override {
+    allocate(sources, batch, setting_.copy, setting_.copy);
+  }
+};
+
+class InPlaceCopy final : public FreshCopy {
+ public:
+  using FreshCopy::FreshCopy;
+
+ private:
+  void place(std::span<const HostTensor> sources, const Parts& batch) override {
+    allocate(sources, batch, setting_.main, setting_.main);
+    setting_.copy.wait_stream(setting_.main);
+  }
+
+  // The free is ordered on main, which covers the copy only once main has waited for it.
+  void give_back(const Parts& batch) override {
+    if (!batch.main_waited) use(batch, setting_.copy);
+    FreshCopy::give_back(batch);
+  }
+};
+
+class PreciseCopy final : public FreshCopy {
+ public:
+  using FreshCopy::FreshCopy;
+
+ private:
+  void place(std::span<const HostTensor> sources, const Parts& batch) override {
+    allocate(sources, batch, setting_.main, setting_.copy);
+  }
+};
+
+class DriverAsyncCopy final : public FreshCopy {
+ public:
+  using FreshCopy::FreshCopy;
+
+ private:
+  void place(std::span<const HostTensor> sources, const Parts& batch) override {
+    allocate(sources, batch, setting_.copy, setting_.copy);
+  }
+
+  void give_back(const Parts& batch) override {
+    if (batch.main_waited) {
+      for (Buffer& buffer : batch.memory) buffer.reset(setting_.main);
+    }
+    FreshCopy::give_back(batch);
+  }
+};
+
+constexpr std::array<std::string_view, kCopyMethods.size()> kNames{
+    "side-stream", "in-place", "precise", "ring", "driver-async"};
+
+}  // namespace
+
+std::string_view to_string(CopyMethod method) noexcept {
+  return kNames[static_cast<std::size_t>(method)];
+}
+
+CopyMethod parse_copy_method(std::string_view name) {
+  for (const CopyMethod method : kCopyMethods) {
+    if (to_string(method) == name) return method;
+  }
+  throw std::invalid_argument{
+      fmt::format("no copy strategy is called '{}'; there are {}", name, fmt::join(kNames, ", "))};
+}
+
+std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySetting& setting) {
+  if (setting.depth == 0) throw std::invalid_argument{"a pipeline holds at least one batch"};
+  switch (method) {
+    case CopyMethod::side_stream:
+      return std::make_unique<SideStreamCopy>(setting);
+    case CopyMethod::in_place:
+      return std::make_unique<InPlaceCopy>(setting);
+    case CopyMethod::precise:
+      return std::make_unique<PreciseCopy>(setting);
+    case CopyMethod::ring:
+      return std::make_unique<RingCopy>(setting);
+    case CopyMethod::driver_async:
+      return std::make_unique<DriverAsyncCopy>(setting);
+  }
+  throw std::invalid_argument{"unknown copy method"};
+}
+
+CopyStrategy::Parts CopyStrategy::parts(DeviceBatch& batch) {
+  return {batch.tensors_, batch.memory_, batch.slot_, batch.main_waited_};
+}
+
+DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors) {
+  DeviceBatch batch;
+  batch.tensors_.reserve(tensors.size());
+  place(tensors, parts(batch));
+  batch.strategy_ = this;
+
+  Stream& stream = setting_.copy;
+  Device& device = stream.device().device();
+  if (setting_.observer != nullptr) setting_.observer->copies_begin(stream);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].bytes == 0) continue;
+    device.copy(batch.tensors_[i].data, tensors[i].data, tensors[i].bytes, CopyKind::host_to_device,
+                stream.handle());
+  }
+  if (setting_.observer != nullptr) setting_.observer->copies_end(stream);
+  stream.device().record(batch.copied_, stream);
+  return batch;
+}
+
+// What could not be recorded stays with its strategy, which then does not use it again.
+DeviceBatch::~DeviceBatch() {
+  try {
+    release();
+  } catch (const std::exception&) {
+  }
+}
+
+DeviceBatch::DeviceBatch(DeviceBatch&& other) noexcept
+    : strategy_(std::exchange(other.strategy_, nullptr)),
+      tensors_(std::move(other.tensors_)),
+      memory_(std::move(other.memory_)),
+      slot_(other.slot_),
+      copied_(std::move(other.copied_)),
+      main_waited_(other.main_waited_) {}
+
+DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
+  if (this != &other) {
+    release();
+    strategy_ = std::exchange(other.strategy_, nullptr);
+    tensors_ = std::move(other.tensors_);
+    memory_ = std::move(other.memory_);
+    slot_ = other.slot_;
+    copied_ = std::move(other.copied_);
+    main_waited_ = other.main_waited_;
+  }
+  return *this;
+}
+
+void DeviceBatch::hand_to(Stream& user) {
+  const CopySetting& setting = strategy_->setting_;
+  if (setting.waits == Waits::coarse) {
+    user.wait_stream(setting.copy);
+  } else {
+    user.wait(copied_);
+  }
+  record_use(user);
+}
+
+void DeviceBatch::record_use(StreamRef user) {
+  const CopySetting& setting = strategy_->setting_;
+  main_waited_ = main_waited_ || user.id() == setting.main.id();
+  strategy_->use(CopyStrategy::parts(*this), user);
+}
+
+void DeviceBatch::release() {
+  if (strategy_ == nullptr) return;
+  std::exchange(strategy_, nullptr)->give_back(CopyStrategy::parts(*this));
+  tensors_.clear();
+  memory_.clear();
+}
+
+}  // namespace millrace
