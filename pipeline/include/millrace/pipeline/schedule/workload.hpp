@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+/** @brief The order of a training loop: see training_loop.hpp. */
+enum class LoopShape { sparse_dist, base };
+
+/** @brief "sparse-dist", "base" */
+[[nodiscard]] std::string_view to_string(LoopShape shape) noexcept;
+/** @throws std::invalid_argument that lists the names there are */
+[[nodiscard]] LoopShape parse_loop_shape(std::string_view name);
+
+/** @brief An embedding table beside those that all look alike; one unweighted feature looks it up.
+ */
+struct ExtraTable {
+  std::size_t num_embeddings = 0;
+  std::size_t embedding_dim = 0;
+  std::size_t element_bytes = 4;
+};
+
+/**
+ * @brief What one rank of a training job moves and computes in a step; docs/workloads.md has the
+ *        keys of the JSON form, their defaults, and what is derived from them.
+ *
+ * Two keyed jagged tensors (weighted features and not), dense float features and labels. Indices
+ * and lengths are int64, everything else float32 unless a table says otherwise.
+ */
+struct Workload {
+  std::string name;
+  std::string description;
+
+  LoopShape shape = LoopShape::sparse_dist;
+  std::size_t num_batches = 20;  ///< steps of a run
+  std::size_t batch_size = 0;    ///< samples
+  std::size_t world_size = 1;    ///< ranks that tables are shared by; this is one of them
+
+  std::size_t num_float_features = 0;
+  std::size_t num_unweighted_features = 0;
+  std::size_t num_weighted_features = 0;
+  double feature_pooling_avg = 1;        ///< ids of a feature in a sample: normal, at least 1
+  double feature_pooling_std = 0;        ///< between samples
+  double feature_pooling_variation = 0;  ///< between batches: std of the average, relative
+
+  std::size_t base_row_size = 0;          ///< rows of a table
+  std::size_t embedding_feature_dim = 0;  ///< columns of a table
+  std::vector<ExtraTable> additional_tables;
+
+  std::size_t activations = 0;  ///< bytes that forward keeps for backward
+  std::size_t layers = 8;       ///< of the over-arch
+  double compute_to_copy = 1;   ///< compute time of a step over the time of its batch's copy
+  unsigned run_ahead = 0;       ///< device operations queued at most; 0: a host sync each step
+
+  double exchange_gb_per_s = 450;  ///< that this rank sends, and receives, in 10^9 bytes/s
+  double exchange_latency_us = 0;  ///< of each all-to-all, in microseconds
+
+  /** @brief Of a batch with average lengths. */
+  [[nodiscard]] std::size_t mean_batch_bytes() const;
+  /** @brief The same workload with as many samples as make `mean_batch_bytes` nearest to `bytes`.
+   */
+  [[nodiscard]] Workload scaled_to(std::size_t batch_bytes) const;
+  /** @brief Of this rank's share of the embedding tables. */
+  [[nodiscard]] std::size_t table_bytes() const;
+
+  /** @brief A workload that ships. @throws std::invalid_argument that names those that do */
+  [[nodiscard]] static Workload named(std::string_view name);
+  [[nodiscard]] static std::vector<std::string> names();
+
+  /**
+   * @param origin  what errors call the text (a file's name)
+   * @throws std::invalid_argument with origin, key, what was found and what was expected
+   */
+  [[nodiscard]] static Workload parse(std::string_view json, std::string_view origin);
+  /** @throws std::invalid_argument as `parse`, and when the file can not be read */
+  [[nodiscard]] static Workload load(const std::filesystem::path& file);
+};
+
+/** @brief Sizes of one batch's tensors, in bytes, in the order in which they are copied. */
+struct BatchSizes {
+  std::size_t float_features = 0;
+  std::size_t unweighted_values = 0, unweighted_lengths = 0;
+  std::size_t weighted_values = 0, weighted_lengths = 0, weights = 0;
+  std::size_t labels = 0;
+
+  [[nodiscard]] std::vector<std::size_t> tensors() const;
+  [[nodiscard]] std::size_t total() const;
+};
+
+/**
+ * @brief Draws the lengths of every sample's features, for `count` batches, and adds them up.
+ *
+ * The same workload and seed give the same sizes, on any machine.
+ */
+[[nodiscard]] std::vector<BatchSizes> draw_batches(const Workload& workload, std::size_t count,
+                                                   std::uint64_t seed);
+
+}  // namespace millrace

@@ -1,0 +1,65 @@
+#include "millrace/pipeline/schedule/workload.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+
+namespace millrace {
+namespace {
+
+constexpr std::array<std::string_view, 2> kShapes{"sparse-dist", "base"};
+constexpr std::size_t kIndexBytes = 8;  // int64, lengths too
+constexpr std::size_t kFloatBytes = 4;
+
+std::size_t unweighted_features(const Workload& workload) {
+  return workload.num_unweighted_features + workload.additional_tables.size();
+}
+
+double bytes_per_sample(const Workload& workload) {
+  const auto unweighted = static_cast<double>(unweighted_features(workload));
+  const auto weighted = static_cast<double>(workload.num_weighted_features);
+  const double ids = workload.feature_pooling_avg * (unweighted + weighted);
+  return ids * kIndexBytes + (unweighted + weighted) * kIndexBytes +
+         workload.feature_pooling_avg * weighted * kFloatBytes +
+         static_cast<double>(workload.num_float_features + 1) * kFloatBytes;
+}
+
+}  // namespace
+
+std::string_view to_string(LoopShape shape) noexcept {
+  return kShapes[static_cast<std::size_t>(shape)];
+}
+
+LoopShape parse_loop_shape(std::string_view name) {
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
+    if (kShapes[i] == name) return static_cast<LoopShape>(i);
+  }
+  throw std::invalid_argument{
+      fmt::format("no loop has the shape '{}'; there are {}", name, fmt::join(kShapes, ", "))};
+}
+
+std::size_t Workload::mean_batch_bytes() const {
+  return static_cast<std::size_t>(
+      std::llround(bytes_per_sample(*this) * static_cast<double>(batch_size)));
+}
+
+Workload Workload::scaled_to(std::size_t batch_bytes) const {
+  Workload scaled = *this;
+  const double samples = std::round(static_cast<double>(batch_bytes) / bytes_per_sample(*this));
+  scaled.batch_size = std::max<std::size_t>(1, static_cast<std::size_t>(samples));
+  return scaled;
+}
+
+std::size_t Workload::table_bytes() const {
+  std::size_t bytes = (num_unweighted_features + num_weighted_features) * base_row_size *
+                      embedding_feature_dim * kFloatBytes;
+  for (const ExtraTable& table : additional_tables) {
+    bytes += table.num_embeddings * table.embedding_dim * table.element_bytes;
+  }
+  return bytes / world_size;
+}
+
+}  // namespace millrace
