@@ -39,8 +39,7 @@ function(millrace_target target)
   if(NOT MILLRACE_WERROR OR NOT MILLRACE_CHECKED_COMPILER)
     return()
   endif()
-  # A designated initializer leaves out what keeps its default: that is what it is for.
-  set(warnings -Wall -Wextra -Werror -Wno-missing-field-initializers)
+  set(warnings -Wall -Wextra -Werror)
   if(MILLRACE_SANITIZE)
     list(APPEND warnings -Wno-maybe-uninitialized) # false ones, says GCC's manual of -fsanitize
   endif()

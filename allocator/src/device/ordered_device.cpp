@@ -79,6 +79,11 @@ struct OrderedDevice::State {
 
 namespace {
 
+Frontier including(Frontier before, Point point) {
+  before.advance(point);
+  return before;
+}
+
 // Markers kept per stream before a mark asks the device about the oldest ones.
 constexpr std::size_t kOutstandingBeforePoll = 256;
 
@@ -88,7 +93,8 @@ std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream)
   auto mark = std::make_shared<Event::Mark>(pool);
   PendingRecord record = ledger.begin_record(stream.id());
   mark->point = record.point;
-  mark->snapshot = record.snapshot();
+  mark->snapshot = including(record.before, record.point);
+  for (const Point implied : record.implied) mark->snapshot.advance(implied);
   device.record(mark->event, stream.handle());
   const MarkerToken t = token(mark->event);
   const std::lock_guard lock{mutex};
@@ -156,19 +162,20 @@ void OrderedDevice::detach(StreamRef stream) {
       throw std::invalid_argument{"detach: this stream is not attached"};
     }
   }
-  const auto close = [&](Marker last) {
+  const auto forget = [&] {
     const std::lock_guard lock{state_->mutex};
     const auto it = state_->streams.find(stream.id());
     state_->by_driver_id.erase(it->second.driver_id);
     state_->streams.erase(it);
-    state_->ledger.close(stream.id(), last);
+    state_->ledger.close(stream.id());
   };
   try {
-    close(state_->record_mark(stream)->point.marker);
-  } catch (const DeviceError&) {
-    close(0);
+    state_->record_mark(stream);
+  } catch (...) {
+    forget();
     throw;
   }
+  forget();
 }
 
 StreamRef OrderedDevice::resolve(StreamRef stream) {
@@ -237,7 +244,8 @@ void OrderedDevice::record(EventHandle event, StreamRef stream) {
   stream = resolve(stream);
   forget(event);
   PendingRecord record = state_->ledger.begin_record(stream.id());
-  State::ForeignEvent told{record.point, record.snapshot()};
+  State::ForeignEvent told{record.point, including(record.before, record.point)};
+  for (const Point implied : record.implied) told.snapshot.advance(implied);
   state_->device.record(event, stream.handle());
   auto mark = Event::Mark::borrowed(event);
   mark->point = told.point;
@@ -274,13 +282,25 @@ void OrderedDevice::synchronize(StreamRef stream) {
   stream = resolve(stream);
   const PendingRecord record = state_->ledger.begin_record(stream.id());
   state_->device.synchronize(stream.handle());
-  state_->complete(record.snapshot());
+  Frontier done = including(record.before, record.point);
+  for (const Point implied : record.implied) done.advance(implied);
+  state_->complete(done);
 }
 
 void OrderedDevice::synchronize() {
-  const Frontier all = state_->ledger.begin_synchronize();
+  Frontier done;
+  {
+    const std::lock_guard lock{state_->mutex};
+    for (const auto& [id, info] : state_->streams) {
+      const PendingRecord record = state_->ledger.begin_record(id);
+      done.join(including(record.before, record.point));
+      for (const Point implied : record.implied) done.advance(implied);
+    }
+    // Streams that are gone left their markers; the device has passed those too.
+    for (const auto& [token, mark] : state_->outstanding) done.join(mark->snapshot);
+  }
   state_->device.synchronize();
-  state_->complete(all);
+  state_->complete(done);
 }
 
 std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point point) const {
@@ -289,8 +309,7 @@ std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point
   if (ledger.traits(waiter).independent || ledger.traits(point.stream).independent) return {};
   if (const auto marker = ledger.earliest_covering(point)) {
     const auto mark = state_->find_mark(marker->token);
-    if (mark != nullptr) return mark->serial;
-    if (ledger.ordered(point, waiter)) return 0;
+    return mark == nullptr ? 0 : mark->serial;
   }
   if (attached(point.stream) && !in_host_callback()) return kTail;
   return {};

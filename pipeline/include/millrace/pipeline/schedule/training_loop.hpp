@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "millrace/device/ordered_device.hpp"
+#include "millrace/memory/allocator.hpp"
+#include "millrace/pipeline/data/copy_strategy.hpp"
+#include "millrace/pipeline/schedule/loop_clock.hpp"
+#include "millrace/pipeline/schedule/workload.hpp"
+
+namespace millrace {
+
+/** @brief What a training loop runs on. All of it outlives the loop. */
+struct LoopSetting {
+  OrderedDevice& device;
+  Allocator& allocator;  ///< of device memory
+  Allocator& batches;    ///< of the batches: the same one, or one with the driver's pool
+  Allocator& pinned;     ///< of pinned host memory
+  LoopClock& clock;
+};
+
+struct LoopOptions {
+  CopyMethod method = CopyMethod::side_stream;
+  Waits waits = Waits::coarse;
+  std::size_t warm_up = 4;  ///< first steps, that no time and no window counts
+};
+
+/** @brief What a run was like, its warm-up left out unless said otherwise. */
+struct LoopReport {
+  std::vector<Nanoseconds> steps;  ///< from the end of one step on main to the end of the next
+  Nanoseconds mean_step{0};
+  Nanoseconds copy_per_step{0};  ///< time in which batches were copied to the device
+  double h2d_hidden = 1;         ///< 1 - copying while main ran nothing / copying
+  std::array<double, static_cast<std::size_t>(Call::count_)> calls_per_step{};
+
+  MemoryGauges whole;             ///< peaks of the whole run, batches included
+  MemoryGauges window;            ///< peaks after the warm-up
+  std::size_t stranded_peak = 0;  ///< for main, at the ends of steps
+  double stranded_mean = 0;
+  double fragmentation_mean = 0;
+
+  std::size_t batches_at_rest = 0;  ///< held on the device between steps, at most
+  std::size_t batches_at_peak = 0;  ///< held on the device at any moment
+};
+
+/** @brief The streams that a loop makes; main is named so. */
+inline constexpr const char* kMainStream = "main";
+
+/**
+ * @brief Runs a workload's loop: one batch of `batches` a step.
+ *
+ * A real host program over streams, events and allocators whose operations have views and costs
+ * but no data. Order of a step, after TorchRec's pipelines (D main, M copy, DD data-dist):
+ *
+ * sparse_dist, 2 batches at rest, 3 at peak: zero_grad; D waits DD; start(i+1) on DD (waits for
+ * the copy; permutes; exchanges sizes); copy(i+2); forward (DD arranges what the exchange of i
+ * brought, D waits for it); wait(i+1): the host blocks for the sizes, DD exchanges the data;
+ * backward; optimizer; batch i is released.
+ *
+ * base, 1 batch: zero_grad; D waits M; forward, with the exchange on D, then the batch is
+ * released; backward; copy(i+1); optimizer.
+ *
+ * Main marks the ends of forward, backward and step. With `run_ahead` 0 the host waits for main
+ * after each step; otherwise the device's launch queue bounds how far it is ahead.
+ * @throws out_of_memory, DeviceError as the allocator and the device
+ * @throws std::invalid_argument if there are no more batches than `options.warm_up`
+ */
+[[nodiscard]] LoopReport run_training_loop(const Workload& workload,
+                                           std::span<const BatchSizes> batches,
+                                           const LoopSetting& setting, const LoopOptions& options);
+
+/** @brief How long `device` takes to copy so many bytes of pinned memory to itself, idle. */
+[[nodiscard]] Nanoseconds host_to_device_time(Device& device, std::size_t bytes);
+
+}  // namespace millrace

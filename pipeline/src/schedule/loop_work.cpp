@@ -1,0 +1,43 @@
+#include "schedule/loop_work.hpp"
+
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// TorchRec's SparseDist family runs its side streams before main, Base does not.
+StreamOptions side_stream(LoopShape shape, std::string name) {
+  return {.blocking = false,
+          .priority = shape == LoopShape::sparse_dist ? -1 : 0,
+          .name = std::move(name)};
+}
+
+}  // namespace
+
+LoopWork::LoopWork(const LoopSetting& setting, LoopShape shape)
+    : main(setting.device, {.blocking = false, .priority = 0, .name = kMainStream}),
+      copy(setting.device, side_stream(shape, "copy")),
+      data_dist(setting.device, side_stream(shape, "data-dist")),
+      setting_(setting),
+      meter_(setting.allocator, setting.batches) {}
+
+void LoopWork::launch(const Stream& stream, std::string name, const Cost& cost,
+                      std::vector<View> views) {
+  std::erase_if(views, [](const View& view) { return view.bytes == 0; });
+  meter_.sample();
+  const bool timed = stream.id() == main.id();
+  if (timed) setting_.clock.begin(Lane::main, stream.handle());
+  setting_.device.device().launch({std::move(name), std::move(views), cost, {}, {}},
+                                  stream.handle());
+  if (timed) setting_.clock.end(Lane::main, stream.handle());
+  if (timed) ++pieces_on_main_;
+}
+
+void LoopWork::copies_begin(Stream& stream) {
+  meter_.sample();
+  setting_.clock.begin(Lane::copy, stream.handle());
+}
+
+void LoopWork::copies_end(Stream& stream) { setting_.clock.end(Lane::copy, stream.handle()); }
+
+}  // namespace millrace

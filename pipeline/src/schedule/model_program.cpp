@@ -1,0 +1,197 @@
+#include "schedule/model_program.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+// Shares of the activations; what is left is the over-arch's.
+constexpr double kPooled = 0.25;
+constexpr double kInteraction = 0.20;
+constexpr double kDense = 0.05;
+constexpr double kShrink = 0.85;  // of a layer over the one before
+constexpr double kMask = 0.2;     // of a layer's activations
+
+// Shares of a step's compute time.
+constexpr double kZeroGradients = 0.005;
+constexpr double kLookUp = 0.09;
+constexpr double kOutputExchange = 0.02;
+constexpr double kDenseArch = 0.02;
+constexpr double kInteract = 0.025;
+constexpr double kOverArch = 0.17;
+constexpr double kLoss = 0.005;
+constexpr double kOptimizer = 0.005;
+constexpr double kForward = kLookUp + kOutputExchange + kDenseArch + kInteract + kOverArch + kLoss;
+constexpr double kBackwardOverForward = (1 - kZeroGradients - kOptimizer - kForward) / kForward;
+
+constexpr std::size_t kOverArchWidth = 1024;
+
+std::size_t part(std::size_t bytes, double share) {
+  return static_cast<std::size_t>(static_cast<double>(bytes) * share);
+}
+
+std::size_t embedding_columns(const Workload& workload) {
+  std::size_t columns = (workload.num_unweighted_features + workload.num_weighted_features) *
+                        workload.embedding_feature_dim;
+  for (const ExtraTable& table : workload.additional_tables) columns += table.embedding_dim;
+  return columns;
+}
+
+std::size_t parameter_bytes(const Workload& workload) {
+  const std::size_t first = embedding_columns(workload) + workload.num_float_features + 1;
+  return (first + (workload.layers - 1) * kOverArchWidth) * kOverArchWidth * sizeof(float);
+}
+
+}  // namespace
+
+ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds step)
+    : work_(work),
+      step_(step),
+      pooled_bytes_(part(workload.activations, kPooled)),
+      interaction_bytes_(part(workload.activations, kInteraction)),
+      dense_bytes_(part(workload.activations, kDense)) {
+  const std::size_t tables = workload.table_bytes();
+  const auto features =
+      static_cast<double>(workload.num_unweighted_features + workload.num_weighted_features);
+  const double weighted =
+      features == 0 ? 0 : static_cast<double>(workload.num_weighted_features) / features;
+  weighted_tables_ = allocate(part(tables, weighted));
+  unweighted_tables_ = allocate(tables - weighted_tables_.size());
+  parameters_ = allocate(parameter_bytes(workload));
+  gradients_ = allocate(parameter_bytes(workload));
+  plan_layers(workload);
+}
+
+void ModelProgram::plan_layers(const Workload& workload) {
+  const double depth = static_cast<double>(workload.layers);
+  const double first =
+      (1 - kPooled - kInteraction - kDense) * (1 - kShrink) / (1 - std::pow(kShrink, depth));
+  layers_.resize(workload.layers);
+  double share = first;
+  for (Layer& layer : layers_) {
+    layer.output_bytes = part(workload.activations, share * (1 - kMask));
+    layer.mask_bytes = part(workload.activations, share * kMask);
+    share *= kShrink;
+  }
+}
+
+Cost ModelProgram::share(double weight) const {
+  Cost cost;
+  cost.fixed =
+      Nanoseconds{static_cast<Nanoseconds::rep>(weight * static_cast<double>(step_.count()))};
+  return cost;
+}
+
+void ModelProgram::zero_gradients() {
+  work_.launch(work_.main, "zero gradients", share(kZeroGradients), {writes(gradients_)});
+}
+
+void ModelProgram::look_up(const SparseFeatures& features) {
+  const auto& tensors = features.tensors;
+  Buffer unweighted = allocate(pooled_bytes_ / 2);
+  work_.launch(
+      work_.main, "look up unweighted", share(kLookUp / 2),
+      {reads(tensors[0]), reads(tensors[1]), reads(unweighted_tables_), writes(unweighted)});
+  Buffer weighted = allocate(pooled_bytes_ / 2);
+  work_.launch(work_.main, "look up weighted", share(kLookUp / 2),
+               {reads(tensors[2]), reads(tensors[3]), reads(tensors[4]), reads(weighted_tables_),
+                writes(weighted)});
+  pooled_ = allocate(pooled_bytes_);
+  work_.launch(work_.main, "exchange pooled", share(kOutputExchange),
+               {reads(unweighted), reads(weighted), writes(pooled_)});
+}
+
+void ModelProgram::forward_layers() {
+  double total = 0;
+  for (const Layer& layer : layers_) total += static_cast<double>(layer.output_bytes + 1);
+  const Buffer* input = &interaction_;
+  for (Layer& layer : layers_) {
+    layer.output = allocate(layer.output_bytes);
+    layer.mask = allocate(layer.mask_bytes);
+    const double weight = static_cast<double>(layer.output_bytes + 1) / total;
+    work_.launch(work_.main, "layer", share(kOverArch * weight),
+                 {reads(*input), reads(parameters_), writes(layer.output), writes(layer.mask)});
+    input = &layer.output;
+  }
+}
+
+void ModelProgram::forward(const DeviceBatch& batch, const SparseFeatures& features) {
+  look_up(features);
+  dense_ = allocate(dense_bytes_);
+  work_.launch(work_.main, "dense arch", share(kDenseArch),
+               {reads(batch.tensors().front()), reads(parameters_), writes(dense_)});
+  interaction_ = allocate(interaction_bytes_);
+  work_.launch(work_.main, "interact", share(kInteract),
+               {reads(pooled_), reads(dense_), writes(interaction_)});
+  forward_layers();
+  loss_ = allocate(sizeof(float));
+  work_.launch(work_.main, "loss", share(kLoss),
+               {reads(layers_.back().output), reads(batch.tensors().back()), writes(loss_)});
+}
+
+Buffer ModelProgram::backward_layers() {
+  double total = 0;
+  for (const Layer& layer : layers_) total += static_cast<double>(layer.output_bytes + 1);
+  Buffer gradient = allocate(layers_.back().output_bytes);
+  work_.launch(work_.main, "loss backward", share(kLoss * kBackwardOverForward),
+               {reads(loss_), writes(gradient)});
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    Layer& layer = layers_[i];
+    const Buffer& input = i == 0 ? interaction_ : layers_[i - 1].output;
+    Buffer input_gradient = allocate(input.size());
+    const double weight = static_cast<double>(layer.output_bytes + 1) / total;
+    work_.launch(work_.main, "layer backward", share(kOverArch * weight * kBackwardOverForward),
+                 {reads(gradient), reads(layer.mask), reads(input), reads(parameters_),
+                  updates(gradients_), writes(input_gradient)});
+    layer.output.reset();
+    layer.mask.reset();
+    gradient = std::move(input_gradient);
+  }
+  return gradient;
+}
+
+void ModelProgram::update_tables(Buffer pooled_gradient, const SparseFeatures& features) {
+  const auto& tensors = features.tensors;
+  Buffer exchanged = allocate(pooled_bytes_);
+  work_.launch(work_.main, "exchange pooled backward",
+               share(kOutputExchange * kBackwardOverForward),
+               {reads(pooled_gradient), writes(exchanged)});
+  pooled_gradient.reset();
+
+  // Rows are sorted by id before each is updated once: keys and positions, for each group.
+  const auto update = [&](const char* name, const Buffer& ids, Buffer& tables) {
+    const Buffer sorted = allocate(ids.size());
+    const Buffer positions = allocate(ids.size());
+    work_.launch(
+        work_.main, name, share(kLookUp / 2 * kBackwardOverForward),
+        {reads(exchanged), reads(ids), writes(sorted), writes(positions), updates(tables)});
+  };
+  update("update unweighted", tensors[0], unweighted_tables_);
+  update("update weighted", tensors[2], weighted_tables_);
+}
+
+void ModelProgram::backward(const SparseFeatures& features) {
+  Buffer gradient = backward_layers();
+  Buffer pooled_gradient = allocate(pooled_bytes_);
+  Buffer dense_gradient = allocate(dense_bytes_);
+  work_.launch(work_.main, "interact backward", share(kInteract * kBackwardOverForward),
+               {reads(gradient), reads(pooled_), reads(dense_), writes(pooled_gradient),
+                writes(dense_gradient)});
+  gradient.reset();
+  interaction_.reset();
+  pooled_.reset();
+  work_.launch(work_.main, "dense arch backward", share(kDenseArch * kBackwardOverForward),
+               {reads(dense_gradient), reads(dense_), updates(gradients_)});
+  dense_gradient.reset();
+  dense_.reset();
+  update_tables(std::move(pooled_gradient), features);
+  loss_.reset();
+}
+
+void ModelProgram::optimizer_step() {
+  work_.launch(work_.main, "optimizer", share(kOptimizer),
+               {reads(gradients_), updates(parameters_)});
+}
+
+}  // namespace millrace
