@@ -79,11 +79,6 @@ struct OrderedDevice::State {
 
 namespace {
 
-Frontier including(Frontier before, Point point) {
-  before.advance(point);
-  return before;
-}
-
 // Markers kept per stream before a mark asks the device about the oldest ones.
 constexpr std::size_t kOutstandingBeforePoll = 256;
 
@@ -93,8 +88,7 @@ std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream)
   auto mark = std::make_shared<Event::Mark>(pool);
   PendingRecord record = ledger.begin_record(stream.id());
   mark->point = record.point;
-  mark->snapshot = including(record.before, record.point);
-  for (const Point implied : record.implied) mark->snapshot.advance(implied);
+  mark->snapshot = record.snapshot();
   device.record(mark->event, stream.handle());
   const MarkerToken t = token(mark->event);
   const std::lock_guard lock{mutex};
@@ -162,20 +156,19 @@ void OrderedDevice::detach(StreamRef stream) {
       throw std::invalid_argument{"detach: this stream is not attached"};
     }
   }
-  const auto forget = [&] {
+  const auto close = [&](Marker last) {
     const std::lock_guard lock{state_->mutex};
     const auto it = state_->streams.find(stream.id());
     state_->by_driver_id.erase(it->second.driver_id);
     state_->streams.erase(it);
-    state_->ledger.close(stream.id());
+    state_->ledger.close(stream.id(), last);
   };
   try {
-    state_->record_mark(stream);
-  } catch (...) {
-    forget();
+    close(state_->record_mark(stream)->point.marker);
+  } catch (const DeviceError&) {
+    close(0);
     throw;
   }
-  forget();
 }
 
 StreamRef OrderedDevice::resolve(StreamRef stream) {
@@ -244,8 +237,7 @@ void OrderedDevice::record(EventHandle event, StreamRef stream) {
   stream = resolve(stream);
   forget(event);
   PendingRecord record = state_->ledger.begin_record(stream.id());
-  State::ForeignEvent told{record.point, including(record.before, record.point)};
-  for (const Point implied : record.implied) told.snapshot.advance(implied);
+  State::ForeignEvent told{record.point, record.snapshot()};
   state_->device.record(event, stream.handle());
   auto mark = Event::Mark::borrowed(event);
   mark->point = told.point;
@@ -282,25 +274,13 @@ void OrderedDevice::synchronize(StreamRef stream) {
   stream = resolve(stream);
   const PendingRecord record = state_->ledger.begin_record(stream.id());
   state_->device.synchronize(stream.handle());
-  Frontier done = including(record.before, record.point);
-  for (const Point implied : record.implied) done.advance(implied);
-  state_->complete(done);
+  state_->complete(record.snapshot());
 }
 
 void OrderedDevice::synchronize() {
-  Frontier done;
-  {
-    const std::lock_guard lock{state_->mutex};
-    for (const auto& [id, info] : state_->streams) {
-      const PendingRecord record = state_->ledger.begin_record(id);
-      done.join(including(record.before, record.point));
-      for (const Point implied : record.implied) done.advance(implied);
-    }
-    // Streams that are gone left their markers; the device has passed those too.
-    for (const auto& [token, mark] : state_->outstanding) done.join(mark->snapshot);
-  }
+  const Frontier all = state_->ledger.begin_synchronize();
   state_->device.synchronize();
-  state_->complete(done);
+  state_->complete(all);
 }
 
 std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point point) const {
@@ -309,7 +289,8 @@ std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point
   if (ledger.traits(waiter).independent || ledger.traits(point.stream).independent) return {};
   if (const auto marker = ledger.earliest_covering(point)) {
     const auto mark = state_->find_mark(marker->token);
-    return mark == nullptr ? 0 : mark->serial;
+    if (mark != nullptr) return mark->serial;
+    if (ledger.ordered(point, waiter)) return 0;
   }
   if (attached(point.stream) && !in_host_callback()) return kTail;
   return {};

@@ -55,6 +55,9 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 
 Block* CachingAllocator::State::serve(const Request& request) {
   Lock lock{mutex};
+  if (!meter.known(request.tag)) {
+    throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
+  }
   if (policy.give_back == Return::polled && !pending.empty()) poll(lock);
   sweep();
   Block* block = search(request, lock);

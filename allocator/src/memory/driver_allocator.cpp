@@ -72,6 +72,12 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
   State& state = *state_;
   owner = state.device.resolve(owner);
   first_user = state.device.resolve(first_user);
+  {
+    const std::lock_guard lock{state.mutex};
+    if (!state.meter.known(tag)) {
+      throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
+    }
+  }
   void* address = nullptr;
   try {
     address = state.device.device().allocate_async(bytes, first_user.handle());

@@ -21,6 +21,7 @@ class Meter {
   void released(std::size_t bytes);
 
   [[nodiscard]] Tag tag(std::string_view name);
+  [[nodiscard]] bool known(Tag tag) const noexcept { return tag.index < tags_.size(); }
   [[nodiscard]] std::string_view name(Tag tag) const;
 
   [[nodiscard]] ScopeId open_scope();

@@ -134,9 +134,10 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
   Block* best = nullptr;
   for (auto& [stream, lane] : heap.lanes(request.small)) {
     if (stream == request.lane) continue;
-    Block* block = smallest_ready(lane, stream.valid() ? carve : kAny);
+    // Memory that nobody used yet, or whose stream is gone, has no owner to be ruined for.
+    const bool kept = stream.valid() && device.ledger().is_open(stream);
+    Block* block = smallest_ready(lane, kept ? carve : kAny);
     if (block == nullptr) continue;
-    // Blocks that somebody used come before memory that nobody has.
     const auto rank = [](const Block* b) {
       return std::tuple{!b->lane.valid(), b->bytes, b->address};
     };
