@@ -1,26 +1,8 @@
-#include "millrace/ordering/ledger.hpp"
-
+#include "test/ordering/streams.hpp"
 #include "test/support/catch.hpp"
 
-namespace millrace {
+namespace millrace::test {
 namespace {
-
-class Streams {
- public:
-  Ledger ledger;
-
-  /** A free on `stream`, now. */
-  Point freed(StreamId stream) { return {stream, ledger.next(stream)}; }
-
-  Point record(StreamId stream) {
-    PendingRecord record = ledger.begin_record(stream);
-    const Point point = record.point;
-    ledger.publish_record(std::move(record), ++last_token);
-    return point;
-  }
-
-  MarkerToken last_token = 100;
-};
 
 TEST_CASE("a stream may use at once what was freed on it") {
   Streams s;
@@ -206,4 +188,4 @@ TEST_CASE("synchronising the device completes what any stream had before, closed
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::test

@@ -1,14 +1,10 @@
 #include "millrace/ordering/ledger.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <limits>
-#include <mutex>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
-#include "ordering/slot_table.hpp"
+#include "ordering/ledger_state.hpp"
 
 namespace millrace {
 
@@ -21,6 +17,11 @@ namespace {
 // A waiter may still be between its call and its join when the event is recorded again.
 constexpr std::size_t kWithdrawnKept = 64;
 
+std::vector<Published>::iterator find(std::vector<Published>& markers, Marker number) {
+  const auto it = std::ranges::lower_bound(markers, number, {}, &Published::marker);
+  return it != markers.end() && it->marker == number ? it : markers.end();
+}
+
 }  // namespace
 
 Frontier PendingRecord::snapshot() const {
@@ -28,125 +29,6 @@ Frontier PendingRecord::snapshot() const {
   all.advance(point);
   for (const Point other : implied) all.advance(other);
   return all;
-}
-
-struct Ledger::State {
-  mutable std::mutex mutex;  // of everything but the atomic members of slots
-  ordering::SlotTable slots;
-  std::vector<std::uint32_t> vacant;
-  std::set<std::uint32_t> with_markers;
-  std::vector<std::uint32_t> blocking;  // open ones, without the legacy stream
-  std::optional<std::uint32_t> legacy;
-  bool legacy_independent = false;
-  Frontier behind_legacy;  // what a new blocking stream is ordered after
-  std::size_t tracked = 0;
-
-  Slot* tenant(StreamId stream) const {
-    Slot* slot = slots.find(stream.slot);
-    return slot != nullptr && slot->generation == stream.generation ? slot : nullptr;
-  }
-
-  Slot& open_slot(StreamId stream) const {
-    Slot* slot = tenant(stream);
-    if (slot == nullptr || slot->phase != Phase::open) {
-      throw std::invalid_argument{"Ledger: the stream is not open"};
-    }
-    return *slot;
-  }
-
-  bool completed(Point point) const {
-    if (point.marker == 0) return true;
-    const Slot* slot = slots.find(point.stream.slot);
-    if (slot == nullptr) return false;
-    const std::uint32_t generation = slot->generation;
-    if (generation != point.stream.generation) return generation > point.stream.generation;
-    return slot->completed >= within(*slot, point.marker);
-  }
-
-  // Nothing follows the last marker of a closed stream.
-  static Marker within(const Slot& slot, Marker marker) {
-    return slot.phase == Phase::closed ? std::min(marker, slot.next.load()) : marker;
-  }
-
-  Frontier outstanding(Frontier frontier) const {
-    frontier.drop_if([&](Point point) { return completed(point); });
-    return frontier;
-  }
-
-  void order(Slot& slot, const Frontier& after) {
-    slot.frontier.join(after);
-    slot.frontier.drop_if([&](Point point) { return completed(point); });
-  }
-
-  const Published* find(Point marker) const {
-    const Slot* slot = tenant(marker.stream);
-    if (slot == nullptr) return nullptr;
-    const auto it = std::ranges::lower_bound(slot->markers, marker.marker, {}, &Published::marker);
-    if (it != slot->markers.end() && it->marker == marker.marker) return &*it;
-    const auto old = std::ranges::find(slot->withdrawn, marker.marker, &Published::marker);
-    return old != slot->withdrawn.end() ? &*old : nullptr;
-  }
-
-  void insert(Point point, Published published) {
-    Slot* slot = tenant(point.stream);
-    if (slot == nullptr || slot->phase == Phase::vacant) return;
-    published.marker = within(*slot, published.marker);
-    const auto at =
-        std::ranges::upper_bound(slot->markers, published.marker, {}, &Published::marker);
-    slot->markers.insert(at, std::move(published));
-    with_markers.insert(point.stream.slot);
-  }
-
-  void erase_marker(std::uint32_t index, std::vector<Published>::iterator it) {
-    slots[index].markers.erase(it);
-    if (slots[index].markers.empty()) with_markers.erase(index);
-  }
-
-  void raise(Point point, std::vector<MarkerToken>& done);
-  void vacate_if_complete(std::uint32_t index);
-  std::vector<MarkerToken> complete(const Frontier& frontier);
-};
-
-// Marks `point` complete. Tokens of markers that stand for others as well go with their own.
-void Ledger::State::raise(Point point, std::vector<MarkerToken>& done) {
-  Slot* slot = tenant(point.stream);
-  if (slot == nullptr || slot->phase == Phase::vacant) return;
-  const Marker limit = slot->phase == Phase::open ? slot->next - 1 : slot->next.load();
-  const Marker reached = std::min(point.marker, limit);
-  if (reached > slot->completed) slot->completed = reached;
-  const auto passed = [&](const Published& p) { return p.marker <= slot->completed; };
-  const auto end = std::ranges::find_if_not(slot->markers, passed);
-  for (auto it = slot->markers.begin(); it != end; ++it) {
-    if (it->own) done.push_back(it->token);
-  }
-  slot->markers.erase(slot->markers.begin(), end);
-  if (slot->markers.empty()) with_markers.erase(point.stream.slot);
-  std::erase_if(slot->withdrawn, passed);
-  vacate_if_complete(point.stream.slot);
-}
-
-void Ledger::State::vacate_if_complete(std::uint32_t index) {
-  Slot& slot = slots[index];
-  if (slot.phase != Phase::closed || !slot.markers.empty() || slot.completed < slot.next) return;
-  slot.withdrawn.clear();
-  slot.phase = Phase::vacant;
-  --tracked;
-  if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // never let again
-  ++slot.generation;
-  slot.completed = 0;
-  slot.next = 1;
-  vacant.push_back(index);
-}
-
-std::vector<MarkerToken> Ledger::State::complete(const Frontier& frontier) {
-  Frontier all = frontier;
-  for (const Point point : frontier) {
-    const Published* marker = find(point);
-    if (marker != nullptr && marker->own) all.join(*marker->snapshot);
-  }
-  std::vector<MarkerToken> done;
-  for (const Point point : all) raise(point, done);
-  return done;
 }
 
 Ledger::Ledger() : state_(std::make_unique<State>()) {}
@@ -174,7 +56,6 @@ StreamId Ledger::open(StreamTraits traits) {
   } else if (traits.blocking) {
     state.blocking.push_back(index);
     state.legacy_independent |= traits.independent;
-    state.order(slot, state.behind_legacy);
   }
   return slot.id(index);
 }
@@ -183,8 +64,9 @@ void Ledger::close(StreamId stream, Marker last) {
   const std::lock_guard lock{state_->mutex};
   Slot& slot = state_->open_slot(stream);
   if (last >= slot.next) throw std::invalid_argument{"Ledger: no such marker on the stream"};
-  if (last != 0)
+  if (last != 0) {
     slot.next = slot.markers.empty() ? last : std::max(last, slot.markers.back().marker);
+  }
   slot.phase = Phase::closed;
   slot.frontier = {};
   std::erase(state_->blocking, stream.slot);
@@ -219,18 +101,7 @@ Marker Ledger::next(StreamId stream) const {
 PendingRecord Ledger::begin_record(StreamId stream) {
   const std::lock_guard lock{state_->mutex};
   Slot& slot = state_->open_slot(stream);
-  PendingRecord record;
-  record.point = {stream, slot.next++};
-  record.before = slot.frontier;
-  if (slot.traits.legacy) {
-    for (const std::uint32_t index : state_->blocking) {
-      Slot& other = state_->slots[index];
-      record.before.join(other.frontier);
-      record.implied.push_back({other.id(index), other.next++});
-    }
-  }
-  record.before = state_->outstanding(std::move(record.before));
-  return record;
+  return {{stream, slot.next++}, state_->before(slot), state_->take_implied(slot)};
 }
 
 void Ledger::publish_record(PendingRecord record, MarkerToken token) {
@@ -238,12 +109,8 @@ void Ledger::publish_record(PendingRecord record, MarkerToken token) {
   const std::lock_guard lock{state_->mutex};
   state_->insert(record.point, {record.point.marker, token, true, snapshot});
   Slot* slot = state_->tenant(record.point.stream);
-  if (slot == nullptr || slot->phase != Phase::open || !slot->traits.legacy) return;
-
+  if (slot == nullptr || slot->phase != Phase::open || record.implied.empty()) return;
   state_->order(*slot, *snapshot);
-  state_->behind_legacy.join(*snapshot);
-  state_->behind_legacy = state_->outstanding(std::move(state_->behind_legacy));
-  for (const std::uint32_t index : state_->blocking) state_->order(state_->slots[index], *snapshot);
   if (state_->legacy_independent) return;
   for (const Point point : record.implied) {
     state_->insert(point, {point.marker, token, false, snapshot});
@@ -254,22 +121,17 @@ void Ledger::withdraw(Point marker) {
   const std::lock_guard lock{state_->mutex};
   Slot* slot = state_->tenant(marker.stream);
   if (slot == nullptr) return;
-  const auto find = [](Slot& in, Marker number) {
-    const auto it = std::ranges::lower_bound(in.markers, number, {}, &Published::marker);
-    return it != in.markers.end() && it->marker == number ? it : in.markers.end();
-  };
-  const auto it = find(*slot, marker.marker);
+  const auto it = find(slot->markers, marker.marker);
   if (it == slot->markers.end() || !it->own) return;
-  const auto snapshot = it->snapshot;
   if (slot->withdrawn.size() == kWithdrawnKept) slot->withdrawn.erase(slot->withdrawn.begin());
-  slot->withdrawn.push_back(std::move(*it));
-  state_->erase_marker(marker.stream.slot, it);
+  const auto snapshot = slot->withdrawn.emplace_back(*it).snapshot;
+  state_->erase(marker.stream.slot, it);
   for (const Point point : *snapshot) {
     Slot* other = state_->tenant(point.stream);
     if (other == nullptr) continue;
-    const auto implied = find(*other, point.marker);
+    const auto implied = find(other->markers, point.marker);
     if (implied != other->markers.end() && implied->snapshot == snapshot) {
-      state_->erase_marker(point.stream.slot, implied);
+      state_->erase(point.stream.slot, implied);
     }
   }
 }
@@ -289,6 +151,14 @@ Frontier Ledger::snapshot(Point marker) const {
   const std::lock_guard lock{state_->mutex};
   const Published* published = state_->find(marker);
   return published == nullptr ? Frontier{} : state_->outstanding(*published->snapshot);
+}
+
+Frontier Ledger::begin_synchronize(StreamId stream) {
+  const std::lock_guard lock{state_->mutex};
+  Slot& slot = state_->open_slot(stream);
+  Frontier all = state_->outstanding(slot.frontier);
+  all.advance({stream, slot.next++});
+  return all;
 }
 
 Frontier Ledger::begin_synchronize() {
@@ -315,20 +185,16 @@ bool Ledger::ordered(Point point, StreamId user) const {
   const Slot* slot = state_->tenant(user);
   if (slot == nullptr || slot->phase != Phase::open) return false;
   if (point.stream == user) return true;
+
+  const std::lock_guard lock{state_->mutex};
   if (const Slot* other = state_->tenant(point.stream)) {
     point.marker = State::within(*other, point.marker);
   }
-
-  const std::lock_guard lock{state_->mutex};
-  if (slot->frontier.covers(point)) return true;
-  if (slot->traits.legacy) {
-    return std::ranges::any_of(state_->blocking, [&](std::uint32_t index) {
-      const Slot& other = state_->slots[index];
-      return other.id(index) == point.stream || other.frontier.covers(point);
-    });
-  }
-  return slot->traits.blocking && state_->legacy == point.stream.slot &&
-         state_->tenant(point.stream) != nullptr;
+  bool covered = slot->frontier.covers(point);
+  state_->for_each_implicit(*slot, [&](std::uint32_t index, const Slot& other) {
+    covered = covered || other.id(index) == point.stream || other.frontier.covers(point);
+  });
+  return covered;
 }
 
 bool Ledger::completed(Point point) const { return state_->completed(point); }
@@ -357,19 +223,12 @@ std::vector<WaitableMarker> Ledger::oldest_outstanding() const {
 Frontier Ledger::frontier(StreamId stream) const {
   const std::lock_guard lock{state_->mutex};
   const Slot& slot = state_->open_slot(stream);
-  Frontier all = slot.frontier;
+  Frontier all = state_->before(slot);
   all.advance({stream, slot.next});
-  if (slot.traits.legacy) {
-    for (const std::uint32_t index : state_->blocking) {
-      const Slot& other = state_->slots[index];
-      all.join(other.frontier);
-      all.advance({other.id(index), other.next});
-    }
-  } else if (slot.traits.blocking && state_->legacy) {
-    const Slot& legacy = state_->slots[*state_->legacy];
-    all.advance({legacy.id(*state_->legacy), legacy.next});
-  }
-  return state_->outstanding(std::move(all));
+  state_->for_each_implicit(slot, [&](std::uint32_t index, const Slot& other) {
+    all.advance({other.id(index), other.next});
+  });
+  return all;
 }
 
 Frontier Ledger::completed_frontier() const {

@@ -28,7 +28,7 @@ using MarkerToken = std::uint64_t;
 struct PendingRecord {
   Point point;
   Frontier before;             ///< what the recording stream was ordered after, when it began
-  std::vector<Point> implied;  ///< legacy stream: the markers it stands for on blocking streams
+  std::vector<Point> implied;  ///< between the legacy and blocking streams: what it stands for
 
   /** @brief All that is complete once the marker is: what a waiter joins. */
   [[nodiscard]] Frontier snapshot() const;
@@ -48,16 +48,16 @@ struct WaitableMarker {
  *   record       begin_record      -> call -> publish_record
  *   wait         call              -> join
  *   query        call              -> complete
- *   synchronise  begin_record (or begin_synchronize) -> call -> complete
+ *   synchronise  begin_synchronize -> call -> complete
  * Frees that come in between are not covered. All members may be called from any thread; none
  * calls out. `next`, `completed`, and `ordered` where the stream itself or the device's progress
  * answers it, take no lock.
  *
- * The legacy stream: its next operation is ordered after all work so far of every open blocking
- * stream and theirs after its own, so `ordered` needs no marker between them. A marker on it stands
- * for a fresh one on every open blocking stream, and is before all that those do afterwards. While
- * it could wait for an independent blocking stream it counts as independent itself. Per-thread
- * default streams are ordinary blocking streams.
+ * The legacy stream: each operation there waits for all blocking streams, and they then wait for
+ * it. So its next operation is ordered after all work so far of every open blocking stream and
+ * theirs after its own, and `ordered` needs no marker between them. A marker on either side is a
+ * fresh one on the other too. While it could wait for an independent blocking stream it counts as
+ * independent itself. Per-thread default streams are ordinary blocking streams.
  *
  * A stream that is being captured runs nothing: never record or wait on it for the ledger's sake,
  * and publish nothing that was recorded there. Not calling is enough: its numbers stay put.
@@ -70,7 +70,7 @@ class Ledger {
   Ledger& operator=(const Ledger&) = delete;
 
   /**
-   * @brief A new stream, ordered after nothing (a blocking one: after the legacy stream).
+   * @brief A new stream, ordered after nothing (blocking ones: after the legacy stream).
    * @throws std::invalid_argument if it is the legacy stream and that is open already
    */
   [[nodiscard]] StreamId open(StreamTraits traits = {});
@@ -124,9 +124,14 @@ class Ledger {
   [[nodiscard]] Frontier snapshot(Point marker) const;
 
   /**
-   * @brief Everything enqueued so far on every stream, closed ones too: `complete` it when a
-   *        device synchronisation that starts after this call has returned.
+   * @brief Everything enqueued so far on `stream`: `complete` it when a synchronisation (or a query
+   *        that said so) that starts after this call has returned. Not a record: on the legacy
+   *        stream it says nothing of the others.
+   * @throws std::invalid_argument if the stream is not open
    */
+  [[nodiscard]] Frontier begin_synchronize(StreamId stream);
+
+  /** @brief The same of every stream, closed ones too, for synchronising the device. */
   [[nodiscard]] Frontier begin_synchronize();
 
   /**
