@@ -1,0 +1,117 @@
+#include "millrace/observe/allocation_trace.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace millrace {
+
+namespace {
+
+TracePosition known_complete_from(const TracedBlock& block, const OrderingHistory& ordering) {
+  TracePosition from = block.freed;
+  for (const Point point : block.free_points) {
+    from = std::max(from, ordering.completed_from(point));
+  }
+  return from;
+}
+
+}  // namespace
+
+void AllocationTrace::allocated(const AllocationEvent& event) {
+  const std::lock_guard lock{mutex_};
+  ++position_;
+  ordering_.stream_saw(event.user, event.frontier, position_);
+  ordering_.device_finished(event.completed, position_);
+  TracedBlock& block = blocks_.emplace_back();
+  block.id = event.id;
+  block.address = reinterpret_cast<std::uintptr_t>(event.address);
+  block.requested = event.requested;
+  block.bytes = event.bytes;
+  block.owner = event.owner;
+  block.user = event.user;
+  block.tag = tag_index(event.tag);
+  block.allocated = position_;
+  keep_bounded();
+}
+
+void AllocationTrace::use_recorded(std::uint64_t id, StreamId stream) {
+  const std::lock_guard lock{mutex_};
+  uses_.push_back({++position_, id, stream});
+}
+
+void AllocationTrace::freed(const FreeEvent& event) {
+  const std::lock_guard lock{mutex_};
+  ++position_;
+  const auto block = std::ranges::lower_bound(blocks_, event.id, {}, &TracedBlock::id);
+  if (block == blocks_.end() || block->id != event.id) return;
+  block->freed = position_;
+  block->free_points.assign(event.points.begin(), event.points.end());
+}
+
+void AllocationTrace::segment_acquired(void* base, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  segments_.push_back({reinterpret_cast<std::uintptr_t>(base), bytes, ++position_, kNever});
+}
+
+void AllocationTrace::segment_released(void* base, std::size_t /*bytes*/) {
+  const std::lock_guard lock{mutex_};
+  ++position_;
+  const auto address = reinterpret_cast<std::uintptr_t>(base);
+  const auto segment = std::ranges::find_if(segments_, [&](const TracedSegment& candidate) {
+    return candidate.base == address && candidate.released == kNever;
+  });
+  if (segment != segments_.end()) segment->released = position_;
+}
+
+TracePosition AllocationTrace::mark(std::string name) {
+  const std::lock_guard lock{mutex_};
+  marks_.push_back({++position_, std::move(name)});
+  return position_;
+}
+
+TraceWindow AllocationTrace::window(std::string_view name) const {
+  const auto last = std::find_if(marks_.rbegin(), marks_.rend(),
+                                 [&](const Mark& mark) { return mark.name == name; });
+  if (last == marks_.rend()) {
+    throw std::out_of_range{"the trace has no mark '" + std::string{name} + "'"};
+  }
+  if (last->position < complete_from_) {
+    throw std::out_of_range{"the beginning of window '" + std::string{name} +
+                            "' has been discarded"};
+  }
+  const bool is_newest = last == marks_.rbegin();
+  return {last->position, is_newest ? kNever : std::prev(last)->position};
+}
+
+void AllocationTrace::discard_before(TracePosition position) {
+  position = std::min(position, position_);
+  std::erase_if(blocks_, [&](const TracedBlock& block) {
+    return known_complete_from(block, ordering_) <= position;
+  });
+  std::erase_if(segments_,
+                [&](const TracedSegment& segment) { return segment.released <= position; });
+  std::erase_if(uses_, [&](const TracedUse& use) {
+    const auto block = std::ranges::lower_bound(blocks_, use.id, {}, &TracedBlock::id);
+    return block == blocks_.end() || block->id != use.id;
+  });
+  TracePosition oldest_free = position;  // who was ordered after it, and when, still matters
+  for (const TracedBlock& block : blocks_) oldest_free = std::min(oldest_free, block.freed);
+  ordering_.discard_before(oldest_free);
+  complete_from_ = std::max(complete_from_, position);
+}
+
+std::uint32_t AllocationTrace::tag_index(std::string_view name) {
+  if (const auto known = tag_indices_.find(name); known != tag_indices_.end()) return known->second;
+  const auto index = static_cast<std::uint32_t>(tags_.size());
+  tags_.emplace_back(name);
+  tag_indices_.emplace(name, index);
+  return index;
+}
+
+void AllocationTrace::keep_bounded() {
+  if (options_.keep == 0 || blocks_.size() < std::max(2 * options_.keep, discard_at_)) return;
+  discard_before(blocks_[blocks_.size() - options_.keep].allocated - 1);
+  discard_at_ = 2 * blocks_.size();
+}
+
+}  // namespace millrace
