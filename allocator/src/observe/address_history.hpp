@@ -1,0 +1,72 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace millrace {
+
+/** @brief For each address the blocks that had it, oldest first, less those that were let go. */
+class AddressHistory {
+ public:
+  using Item = std::uint32_t;
+
+  /**
+   * @brief `item` takes [begin, begin + bytes).
+   * @param keep  `bool(Item)`: whether an earlier item still matters; asked again at each take
+   * @return the earlier items that had part of it, ascending, each once
+   */
+  template <typename Keep>
+  std::vector<Item> take(std::uintptr_t begin, std::size_t bytes, Item item, Keep keep) {
+    const std::uintptr_t end = begin + bytes;
+    split(begin);
+    split(end);
+    std::vector<Item> earlier;
+    std::vector<Gap> gaps;
+    std::uintptr_t at = begin;
+    for (auto range = ranges_.lower_bound(begin); range != ranges_.end() && range->first < end;
+         ++range) {
+      if (at < range->first) gaps.push_back({at, range->first});
+      at = range->second.end;
+      std::erase_if(range->second.items, [&](Item old) { return !keep(old); });
+      earlier.insert(earlier.end(), range->second.items.begin(), range->second.items.end());
+      range->second.items.push_back(item);
+    }
+    if (at < end) gaps.push_back({at, end});
+    for (const Gap& gap : gaps) ranges_.emplace(gap.begin, Range{gap.end, {item}});
+    std::ranges::sort(earlier);
+    const auto repeated = std::ranges::unique(earlier);
+    earlier.erase(repeated.begin(), repeated.end());
+    return earlier;
+  }
+
+  /** @brief Calls `visit(begin, end, newest item)` for each range, in order of address. */
+  template <typename Visit>
+  void for_each_newest(Visit visit) const {
+    for (const auto& [begin, range] : ranges_) visit(begin, range.end, range.items.back());
+  }
+
+ private:
+  struct Range {
+    std::uintptr_t end;
+    std::vector<Item> items;
+  };
+  struct Gap {
+    std::uintptr_t begin, end;
+  };
+
+  void split(std::uintptr_t at) {
+    auto range = ranges_.upper_bound(at);
+    if (range == ranges_.begin()) return;
+    --range;
+    if (range->first == at || range->second.end <= at) return;
+    ranges_.emplace_hint(std::next(range), at, range->second);
+    range->second.end = at;
+  }
+
+  std::map<std::uintptr_t, Range> ranges_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,281 @@
+#include "millrace/observe/ladder.hpp"
+#include "test/observe/trace_builder.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace {
+namespace {
+
+using test::TraceBuilder;
+
+const StreamId kMain = TraceBuilder::stream(1);
+const StreamId kCopy = TraceBuilder::stream(2);
+
+std::size_t heaviest_before_last(const AllocationTrace& trace, ReuseRule rule) {
+  const TracePosition last = trace.blocks().back().allocated;
+  return attribute(trace, {.window = {0, last - 1}, .rule = rule}).ordered;
+}
+
+TEST_CASE("an empty trace costs nothing") {
+  const Ladder ladder = attribute(AllocationTrace{});
+  CHECK(ladder.requested == 0);
+  CHECK(ladder.reserved == 0);
+  CHECK(ladder.heaviest.empty());
+}
+
+TEST_CASE("rounding costs the bytes between what was asked for and what was given") {
+  TraceBuilder program;
+  program.acquire(0, 2048);
+  program.allocate(kMain, {.address = 0, .bytes = 512, .requested = 500, .tag = "lengths"});
+  program.allocate(kMain, {.address = 512, .bytes = 1024, .requested = 1000, .tag = "values"});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.requested == 1500);
+  CHECK(ladder.rounded == 1536);
+  CHECK(ladder.rounding() == 36);
+  CHECK(ladder.ordered == 1536);
+  CHECK(ladder.packed == 1536);
+  CHECK(ladder.reserved == 2048);
+  CHECK(ladder.policy() == 512);
+  REQUIRE(ladder.at_peak.size() == 2);
+  CHECK(ladder.at_peak[0].tag == "values");
+  CHECK(ladder.at_peak[0].bytes - ladder.at_peak[0].requested == 24);
+}
+
+TEST_CASE("a block that another stream may not have yet costs its bytes once more") {
+  TraceBuilder program;
+  program.acquire(0, 300);
+  const auto batch = program.allocate(kCopy, {.address = 0, .bytes = 100, .tag = "batch"});
+  program.free(batch, {{kCopy, 1}});
+  program.allocate(kMain, {.address = 100, .bytes = 200, .tag = "activations"});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.rounded == 200);
+  CHECK(ladder.ordered == 300);
+  CHECK(ladder.streams() == 100);
+  CHECK(ladder.packed == 300);
+  CHECK(ladder.reserved == 300);
+  REQUIRE(ladder.heaviest.size() == 2);
+  CHECK(ladder.heaviest[0].tag == "activations");
+  CHECK_FALSE(ladder.heaviest[0].waits_for.valid());
+  CHECK(ladder.heaviest[1].tag == "batch");
+  CHECK(ladder.heaviest[1].stream == kCopy);
+  CHECK(ladder.heaviest[1].waits_for == kCopy);
+  CHECK(ladder.heaviest[1].bytes == 100);
+}
+
+TEST_CASE("an ordering edge, or completion, takes the cost of streams away") {
+  const bool by_completion = GENERATE(false, true);
+  TraceBuilder program;
+  program.acquire(0, 200);
+  const auto batch = program.allocate(kCopy, {.address = 0, .bytes = 100});
+  program.free(batch, {{kCopy, 1}});
+  if (by_completion) {
+    program.finish({kCopy, 1});
+  } else {
+    program.order(kMain, {kCopy, 1});
+  }
+  program.allocate(kMain, {.address = 0, .bytes = 200});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.ordered == 200);
+  CHECK(ladder.reserved == 200);
+}
+
+TEST_CASE("a marker that was recorded before the free orders nobody after the block") {
+  TraceBuilder program;
+  program.acquire(0, 200);
+  const auto batch = program.allocate(kCopy, {.address = 0, .bytes = 100});
+  program.free(batch, {{kCopy, 2}});
+  program.order(kMain, {kCopy, 1});
+  program.allocate(kMain, {.address = 100, .bytes = 100});
+  CHECK(attribute(program.trace).ordered == 200);
+}
+
+TEST_CASE("a third stream is not ordered after a block because a second one is") {
+  const StreamId third = TraceBuilder::stream(3);
+  TraceBuilder program;
+  program.acquire(0, 300);
+  program.free(program.allocate(kCopy, {.address = 0, .bytes = 100}), {{kCopy, 1}});
+  program.order(kMain, {kCopy, 1});
+  program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
+  program.allocate(third, {.address = 100, .bytes = 100});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.rounded == 100);
+  CHECK(ladder.ordered == 200);  // one of the first two, and the third
+}
+
+TEST_CASE("a layout that left a hole too small costs policy when an offline one has none") {
+  TraceBuilder program;
+  program.acquire(0, 500);
+  const auto a = program.allocate(kMain, {.address = 0, .bytes = 100, .tag = "a"});
+  const auto b = program.allocate(kMain, {.address = 100, .bytes = 100, .tag = "b"});
+  const auto c = program.allocate(kMain, {.address = 200, .bytes = 100, .tag = "c"});
+  program.free(a, {{kMain, 1}});
+  program.free(c, {{kMain, 1}});
+  program.allocate(kMain, {.address = 300, .bytes = 200, .tag = "d"});
+  program.free(b, {{kMain, 1}});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.rounded == 300);
+  CHECK(ladder.ordered == 300);
+  CHECK(ladder.packed == 300);  // d where a and c were side by side
+  CHECK(ladder.reserved == 500);
+  CHECK(ladder.policy() == 200);
+}
+
+TEST_CASE("blocks in one piece cost what no layout can avoid") {
+  // Nine blocks, of which 500 bytes live at most at once; trying all layouts shows that 600 is the
+  // least range that holds them.
+  struct Lifetime {
+    int begin, end;
+    std::size_t bytes;
+  };
+  const std::vector<Lifetime> blocks{{0, 1, 300}, {0, 3, 100}, {0, 4, 100},
+                                     {1, 2, 200}, {1, 4, 100}, {2, 9, 100},
+                                     {3, 6, 200}, {5, 7, 200}, {8, 9, 300}};
+  TraceBuilder program;
+  program.acquire(0, 1600);
+  std::vector<std::uint64_t> ids(blocks.size());
+  std::uintptr_t address = 0;
+  for (int now = 0; now < 10; ++now) {
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i].end == now) program.free(ids[i], {{kMain, 1}});
+    }
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i].begin != now) continue;
+      ids[i] = program.allocate(kMain, {.address = address, .bytes = blocks[i].bytes});
+      address += blocks[i].bytes;
+    }
+  }
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.rounded == 500);
+  CHECK(ladder.ordered == 500);
+  CHECK(ladder.packed == 600);
+  CHECK(ladder.packing() == 100);
+  CHECK(ladder.policy() == 1000);
+}
+
+TEST_CASE("memory that the host writes is free only once its uses are complete") {
+  TraceBuilder program;
+  program.acquire(0, 200);
+  program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
+  program.free(program.allocate(kMain, {.address = 100, .bytes = 100}), {{kMain, 2}});
+  program.finish({kMain, 2});
+  program.allocate(kMain, {.address = 0, .bytes = 200});
+
+  CHECK(attribute(program.trace).ordered == 200);
+  CHECK(heaviest_before_last(program.trace, ReuseRule::enqueued_work) == 100);
+  CHECK(heaviest_before_last(program.trace, ReuseRule::host_time) == 200);
+}
+
+TEST_CASE("a window counts what is live at its beginning and what is still in the way") {
+  TraceBuilder program;
+  program.acquire(0, 900);
+  program.free(program.allocate(kMain, {.address = 0, .bytes = 500}), {{kMain, 1}});
+  const auto weights = program.allocate(kMain, {.address = 0, .bytes = 100});
+  program.free(program.allocate(kCopy, {.address = 500, .bytes = 200}), {{kCopy, 1}});
+  program.free(program.allocate(kMain, {.address = 100, .bytes = 50}), {{kMain, 2}});
+  program.trace.mark("steady");
+  program.allocate(kMain, {.address = 200, .bytes = 30});
+  program.trace.mark("end");
+  program.allocate(kMain, {.address = 300, .bytes = 200});
+  program.free(weights, {{kMain, 3}});
+
+  const Ladder steady = attribute(program.trace, {.window = program.trace.window("steady")});
+  CHECK(steady.requested == 130);
+  CHECK(steady.rounded == 130);
+  CHECK(steady.ordered == 330);  // and the copy's block, which main may not have yet
+  CHECK(steady.reserved == 900);
+  const Ladder end = attribute(program.trace, {.window = program.trace.window("end")});
+  CHECK(end.rounded == 330);
+  CHECK(end.ordered == 530);
+}
+
+TEST_CASE("reserved is the most that was held at once, not the sum of what came and went") {
+  TraceBuilder program;
+  program.acquire(0, 100);
+  program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
+  program.finish({kMain, 1});
+  program.release(0, 100);
+  program.acquire(1000, 100);
+  program.allocate(kMain, {.address = 1000, .bytes = 100});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.reserved == 100);
+  CHECK(ladder.packed == 100);
+}
+
+TEST_CASE("a segment in the place of smaller ones holds the blocks that are given out there") {
+  TraceBuilder program;
+  program.acquire(0, 100);
+  program.acquire(100, 100);
+  program.release(0, 100);
+  program.release(100, 100);
+  program.acquire(0, 300);
+  program.allocate(kMain, {.address = 150, .bytes = 100});
+  CHECK(attribute(program.trace).reserved == 300);
+}
+
+TEST_CASE("bytes that two streams could have go to the one that can have no others") {
+  const StreamId third = TraceBuilder::stream(3);
+  TraceBuilder program;
+  program.acquire(0, 400);
+  const auto for_main = program.allocate(kMain, {.address = 0, .bytes = 100});
+  const auto for_both = program.allocate(third, {.address = 100, .bytes = 100});
+  program.free(for_main, {{kMain, 1}});
+  program.free(for_both, {{third, 1}});
+  program.order(kMain, {third, 1});
+  program.order(kCopy, {third, 1});
+  program.allocate(kMain, {.address = 200, .bytes = 100});
+  program.allocate(kCopy, {.address = 300, .bytes = 100});
+  CHECK(attribute(program.trace).ordered == 200);
+}
+
+TEST_CASE("idle bytes are counted under who had them last") {
+  TraceBuilder program;
+  program.acquire(0, 1000);
+  program.free(program.allocate(kCopy, {.address = 0, .bytes = 300, .tag = "old"}), {{kCopy, 1}});
+  const auto batch = program.allocate(kCopy, {.address = 100, .bytes = 300, .tag = "batch"});
+  program.free(batch, {{kCopy, 2}});
+  program.allocate(kMain, {.address = 600, .bytes = 400, .tag = "activations"});
+
+  const Ladder ladder = attribute(program.trace);
+  REQUIRE(ladder.idle.size() == 2);
+  CHECK(ladder.idle[0].tag == "batch");
+  CHECK(ladder.idle[0].bytes == 300);
+  CHECK(ladder.idle[1].tag == "old");
+  CHECK(ladder.idle[1].bytes == 100);
+}
+
+TEST_CASE("a pool that orders streams unseen is taken at its word") {
+  TraceBuilder program;
+  program.free(program.allocate(kCopy, {.address = 0, .bytes = 100}), {{kCopy, 1}});
+  program.allocate(kMain, {.address = 0, .bytes = 100});
+  REQUIRE(find_illegal_reuse(program.trace).size() == 1);
+
+  const Ladder ladder =
+      attribute(program.trace, {.reuse_proves_order = true, .reserved = std::size_t{128}});
+  CHECK(ladder.ordered == 100);
+  CHECK(ladder.packed == 100);
+  CHECK(ladder.reserved == 128);
+}
+
+TEST_CASE("memory given out before its last user was done is found, and by whom") {
+  TraceBuilder program;
+  const auto a = program.allocate(kMain, {.address = 0, .bytes = 100});
+  program.free(a, {{kMain, 1}, {kCopy, 3}});
+  program.order(kCopy, {kMain, 1});
+  program.allocate(kCopy, {.address = 50, .bytes = 20});  // main is behind, copy its own: legal
+  program.order(kMain, {kCopy, 2});
+  program.allocate(kMain, {.address = 90, .bytes = 30});  // copy's use may still run
+
+  const std::vector<BlockPair> found = find_illegal_reuse(program.trace);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].earlier == 0);
+  CHECK(found[0].later == 2);
+}
+
+}  // namespace
+}  // namespace millrace
