@@ -45,9 +45,12 @@ class Mutex {
   void lock_contended() {
     LockWaiting* waiting = LockWaiting::of_this_thread();
     if (waiting == nullptr) return mutex_.lock();
-    waiting_.fetch_add(1, std::memory_order_relaxed);
+    struct Counted {
+      explicit Counted(std::atomic<std::uint32_t>& of) : count(of) { ++count; }
+      ~Counted() { --count; }
+      std::atomic<std::uint32_t>& count;
+    } counted{waiting_};
     while (!mutex_.try_lock()) waiting->wait(this);
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   std::mutex mutex_;

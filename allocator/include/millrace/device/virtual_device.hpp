@@ -78,6 +78,7 @@ class VirtualDevice final : public Device {
  private:
   friend class simulation::Machine;
   explicit VirtualDevice(std::unique_ptr<simulation::DeviceModel> model);
+  [[nodiscard]] simulation::DeviceModel& model() const noexcept { return *model_; }
 
   void* do_allocate(std::size_t bytes) override;
   void do_free(void* address) override;

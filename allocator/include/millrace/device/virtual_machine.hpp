@@ -52,7 +52,7 @@ class VirtualMachine {
   struct Options {
     Schedule schedule = Schedule::timed;
     std::uint64_t seed = 0;                          ///< of the adversarial schedule
-    std::size_t host_memory = std::size_t{1} << 40;  ///< pinned memory there is, in bytes
+    std::size_t host_memory = std::size_t{1} << 38;  ///< pinned memory there is, in bytes
   };
 
   VirtualMachine();

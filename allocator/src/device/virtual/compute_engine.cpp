@@ -1,0 +1,108 @@
+#include "device/virtual/compute_engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace millrace::simulation {
+namespace {
+
+constexpr double kDone = 1e-6;  // ns: what rounding may leave of a kernel
+
+Nanoseconds rounded_up(double nanoseconds) {
+  return Nanoseconds{static_cast<Nanoseconds::rep>(std::ceil(nanoseconds - kDone))};
+}
+
+}  // namespace
+
+Nanoseconds Demand::alone() const noexcept { return rounded_up(fixed + shared); }
+
+bool ComputeEngine::Later::operator()(const std::shared_ptr<WorkItem>& a,
+                                      const std::shared_ptr<WorkItem>& b) const {
+  return std::tuple(a->stream->priority, a->index) > std::tuple(b->stream->priority, b->index);
+}
+
+void ComputeEngine::add(std::shared_ptr<WorkItem> item) { waiting_.push(std::move(item)); }
+
+std::vector<WorkItem*> ComputeEngine::start(Nanoseconds now) {
+  advance(now);
+  std::vector<WorkItem*> started;
+  for (; !waiting_.empty() && running_.size() < concurrent_; waiting_.pop()) {
+    const std::shared_ptr<WorkItem>& item = waiting_.top();
+    started.push_back(item.get());
+    const int priority = item->stream->priority;
+    const auto place = std::find_if(running_.begin(), running_.end(), [&](const Running& other) {
+      return other.priority > priority;
+    });
+    running_.insert(place, {item, priority, item->demand.fixed, item->demand.shared, 0});
+  }
+  share();
+  return started;
+}
+
+std::vector<std::shared_ptr<WorkItem>> ComputeEngine::take_finished(Nanoseconds now) {
+  advance(now);
+  std::vector<std::shared_ptr<WorkItem>> finished;
+  std::erase_if(running_, [&](Running& one) {
+    if (one.fixed > kDone || one.shared > kDone) return false;
+    finished.push_back(std::move(one.item));
+    return true;
+  });
+  std::sort(finished.begin(), finished.end(),
+            [](const auto& a, const auto& b) { return a->index < b->index; });
+  return finished;
+}
+
+void ComputeEngine::advance(Nanoseconds now) {
+  const double passed = static_cast<double>((now - now_).count());
+  now_ = now;
+  if (passed <= 0) return;
+  for (Running& one : running_) {
+    const double fixed = std::min(one.fixed, passed);
+    one.fixed -= fixed;
+    one.shared = std::max(0.0, one.shared - (passed - fixed) * one.speed);
+  }
+}
+
+void ComputeEngine::share() {
+  double flops_left = 1;
+  double bandwidth_left = 1;
+  for (auto group = running_.begin(); group != running_.end();) {
+    const auto end = std::find_if(group, running_.end(), [&](const Running& other) {
+      return other.priority != group->priority;
+    });
+    double flops = 0;
+    double bandwidth = 0;
+    for (auto one = group; one != end; ++one) {
+      if (one->fixed > kDone) continue;
+      flops += one->item->demand.flops;
+      bandwidth += one->item->demand.bandwidth;
+    }
+    const double flops_speed = flops > flops_left ? flops_left / flops : 1;
+    const double bandwidth_speed = bandwidth > bandwidth_left ? bandwidth_left / bandwidth : 1;
+    for (; group != end; ++group) {
+      const Demand& demand = group->item->demand;
+      group->speed = std::min(demand.flops > 0 ? flops_speed : 1.0,
+                              demand.bandwidth > 0 ? bandwidth_speed : 1.0);
+      if (group->fixed > kDone) continue;
+      flops_left = std::max(0.0, flops_left - group->speed * demand.flops);
+      bandwidth_left = std::max(0.0, bandwidth_left - group->speed * demand.bandwidth);
+    }
+  }
+}
+
+Nanoseconds ComputeEngine::next_change(Nanoseconds now) const {
+  double soonest = std::numeric_limits<double>::infinity();
+  for (const Running& one : running_) {
+    if (one.fixed > kDone) {
+      // The end of the fixed part changes what others get; without a shared part it is the end.
+      soonest = std::min(soonest, one.fixed);
+    } else if (one.speed > 0) {
+      soonest = std::min(soonest, one.shared / one.speed);
+    }
+  }
+  return now + rounded_up(soonest);
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/virtual/driver_pool.hpp"
+#include "device/virtual/machine.hpp"
+#include "device/virtual/memory.hpp"
+#include "device/virtual/work.hpp"
+#include "millrace/device/virtual_device.hpp"
+
+namespace millrace::simulation {
+
+constexpr std::uintptr_t kLegacyHandle = 1;     // beside the null handle, as CUDA has it
+constexpr std::uintptr_t kPerThreadHandle = 2;  // another stream on each actor
+
+/** @brief For how long each engine had something to do. */
+class BusyTimes {
+ public:
+  void begin(Engine engine, Nanoseconds when);
+  void end(Engine engine, Nanoseconds when);
+  [[nodiscard]] Nanoseconds total(Engine engine, Nanoseconds now) const;
+
+ private:
+  struct One {
+    unsigned running = 0;
+    Nanoseconds since{0};
+    Nanoseconds total{0};
+  };
+  std::array<One, static_cast<std::size_t>(Engine::count_)> engines_;
+};
+
+/** @brief Where a range of memory is, as a copy or a kernel finds it. */
+struct Place {
+  DeviceModel* device = nullptr;  ///< null: the host's
+  bool pinned = false;
+  std::byte* data = nullptr;  ///< null on a device without data
+};
+
+/** @brief The state of one virtual device. */
+class DeviceModel {
+ public:
+  DeviceModel(Machine& machine, unsigned ordinal, const VirtualDevice::Options& options);
+  ~DeviceModel();
+
+  /** @brief The start of every call: it may be made here and now, and takes its host time. */
+  void enter(Call call, Nanoseconds more_host_time = Nanoseconds{0});
+  /** @brief As `enter`, for a call that enqueues: waits for room in the launch queue. */
+  void enter_enqueue(Call call);
+
+  /** @throws DeviceError if the handle is not of a stream of this device */
+  [[nodiscard]] StreamState& stream(StreamHandle handle, Call call);
+  /** @throws DeviceError also if the stream is being captured */
+  [[nodiscard]] StreamState& working_stream(StreamHandle handle, Call call);
+  [[nodiscard]] EventState& event(EventHandle handle, Call call);
+
+  [[nodiscard]] StreamHandle add_stream(const StreamOptions& options);
+  void destroy_stream(StreamHandle handle);
+  void refuse_capture(Call call) const;
+
+  /** @brief Adds the item with the dependencies that the legacy stream asks for. */
+  std::shared_ptr<WorkItem> enqueue(StreamState& stream, std::shared_ptr<WorkItem> item);
+  [[nodiscard]] std::vector<std::shared_ptr<WorkItem>> last_items() const;
+  /** @brief After a call that synchronised: the pool may give memory back. */
+  void synchronized(Call call);
+
+  /** @throws DeviceError if a device range is not allocated */
+  [[nodiscard]] Place place(const void* address, std::size_t bytes, Call call) const;
+
+  [[nodiscard]] Demand kernel_demand(const Cost& cost) const;
+  [[nodiscard]] Demand copy_demand(std::size_t bytes, double bandwidth) const;
+  [[nodiscard]] Demand local_copy_demand(std::size_t bytes) const;
+  [[nodiscard]] Demand fill_demand(std::size_t bytes) const;
+
+  void start_callback_actor();
+  void add_callback(std::shared_ptr<WorkItem> item, Nanoseconds when);
+  void lose(const std::string& why);
+  void item_done(Nanoseconds when);  ///< there is room in the launch queue again
+
+  Machine& machine;
+  const unsigned ordinal;
+  const DeviceProfile profile;
+  const unsigned queue_depth;
+  const bool data;
+  DeviceMemory memory;
+  DriverPool pool;
+  BusyTimes busy;
+  std::size_t pending = 0;
+  std::list<std::unique_ptr<StreamState>> default_streams;  ///< legacy first, then per thread
+  std::map<unsigned, StreamState*> thread_streams;          ///< by actor
+  std::vector<StreamState*> streams;                        ///< all that may have work
+  std::deque<std::pair<Actor*, std::uint64_t>> room_waiters;
+
+ private:
+  [[nodiscard]] StreamState& legacy() const { return *default_streams.front(); }
+  StreamState& thread_stream();
+  std::unique_ptr<StreamState> make_stream(const StreamOptions& options);
+  void run_callbacks();
+
+  void forget_drained();
+  void check_alive(Call call) const;
+
+  std::string lost_;
+  std::vector<std::unique_ptr<StreamState>> draining_;  ///< destroyed, with work
+  std::deque<std::pair<std::shared_ptr<WorkItem>, Nanoseconds>> callbacks_;
+  Actor* callback_actor_ = nullptr;
+  bool callback_actor_idles_ = false;
+};
+
+}  // namespace millrace::simulation

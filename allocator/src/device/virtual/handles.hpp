@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace millrace::simulation {
+
+/** @brief Handle values for objects. Those of removed ones are used again, the latest first. */
+template <typename T>
+class HandleTable {
+ public:
+  explicit HandleTable(std::uintptr_t base) : base_(base) {}
+
+  void* add(std::unique_ptr<T> object) {
+    if (free_.empty()) {
+      free_.push_back(objects_.size());
+      objects_.emplace_back();
+    }
+    const std::size_t slot = free_.back();
+    free_.pop_back();
+    objects_[slot] = std::move(object);
+    return reinterpret_cast<void*>(base_ + slot * kStride);
+  }
+
+  [[nodiscard]] T* find(const void* handle) const noexcept {
+    const std::size_t slot = slot_of(handle);
+    return slot < objects_.size() ? objects_[slot].get() : nullptr;
+  }
+
+  /** @brief `handle` must be one that `find` knows. */
+  std::unique_ptr<T> remove(const void* handle) {
+    const std::size_t slot = slot_of(handle);
+    free_.push_back(slot);
+    return std::exchange(objects_[slot], nullptr);
+  }
+
+ private:
+  static constexpr std::uintptr_t kStride = 64;
+
+  [[nodiscard]] std::size_t slot_of(const void* handle) const noexcept {
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(handle) - base_;
+    return offset % kStride == 0 ? offset / kStride : objects_.size();
+  }
+
+  std::uintptr_t base_;
+  std::vector<std::unique_ptr<T>> objects_;
+  std::vector<std::size_t> free_;
+};
+
+}  // namespace millrace::simulation

@@ -1,0 +1,277 @@
+#include <algorithm>
+#include <cstdint>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "device/virtual/compute_engine.hpp"
+#include "device/virtual/copy_engine.hpp"
+#include "device/virtual/device_model.hpp"
+#include "device/virtual/machine.hpp"
+#include "device/virtual/schedule.hpp"
+
+namespace millrace::simulation {
+namespace {
+
+/** The engines of one device. */
+struct Engines {
+  explicit Engines(unsigned concurrent_kernels) : compute(concurrent_kernels) {}
+
+  CopyEngine copies[2];  ///< to the device, to the host
+  ComputeEngine compute;
+  std::uint64_t compute_version = 0;  ///< of its planned change: older events are void
+  bool compute_dirty = false;
+};
+
+/**
+ * A discrete-event simulation. An event is a point in time at which a stream's first item becomes
+ * ready, an item ends, or the kernels of a device change. Devices never run ahead of the actor with
+ * the smallest clock; all events up to and including that clock have happened when it runs.
+ */
+class TimedSchedule final : public Schedule {
+ public:
+  explicit TimedSchedule(Machine& machine) : machine_(machine) {}
+
+  Actor* next(Actor&) override {
+    for (;;) {
+      Actor* actor = first_ready();
+      if (!events_.empty() && (actor == nullptr || events_.top().when <= actor->clock)) {
+        step();
+        continue;
+      }
+      if (actor != nullptr) now_ = std::max(now_, actor->clock);
+      return actor;
+    }
+  }
+
+  void submitted(StreamState& stream) override {
+    if (stream.queue.size() == 1) examine(stream);
+    settle();
+  }
+
+  void opened(WorkItem& gate) override {
+    if (gate.phase != WorkItem::Phase::running) return;
+    end(gate);
+    settle();
+  }
+
+  void called_back(WorkItem& item, Nanoseconds when) override {
+    now_ = std::max(now_, when);
+    end(item);
+    settle();
+  }
+
+  bool answer(Items items) override {
+    return std::all_of(items.begin(), items.end(), [](const auto& item) { return item->done(); });
+  }
+
+ private:
+  struct Event {
+    enum class What : unsigned char { stream_ready, item_ends, kernels_change };
+
+    Nanoseconds when{0};
+    std::uint64_t order = 0;
+    What what = What::stream_ready;
+    StreamState* stream = nullptr;
+    std::shared_ptr<WorkItem> item = nullptr;
+    DeviceModel* device = nullptr;
+    std::uint64_t version = 0;
+
+    friend bool operator<(const Event& a, const Event& b) {
+      return std::tie(a.when, a.order) > std::tie(b.when, b.order);
+    }
+  };
+
+  Actor* first_ready() const {
+    Actor* first = nullptr;
+    for (Actor* actor : machine_.actors.live()) {
+      if (actor->state == Actor::State::ready &&
+          (first == nullptr || actor->clock < first->clock)) {
+        first = actor;
+      }
+    }
+    return first;
+  }
+
+  void plan(Nanoseconds when, Event event) {
+    event.when = when;
+    event.order = next_order_++;
+    events_.push(std::move(event));
+  }
+
+  /** Everything that happens at the time of the next event. */
+  void step() {
+    now_ = events_.top().when;
+    while (!events_.empty() && events_.top().when == now_) {
+      const Event event = events_.top();
+      events_.pop();
+      happen(event);
+    }
+    settle();
+  }
+
+  void happen(const Event& event) {
+    switch (event.what) {
+      case Event::What::stream_ready:
+        event.stream->queue.front()->phase = WorkItem::Phase::queued;
+        examine(*event.stream);
+        break;
+      case Event::What::item_ends:
+        if (is_copy_engine(event.item->engine)) copy_engine(*event.item).finished();
+        end(*event.item);
+        break;
+      case Event::What::kernels_change:
+        kernels_change(*event.device, event.version);
+        break;
+    }
+  }
+
+  void kernels_change(DeviceModel& device, std::uint64_t version) {
+    Engines& engines = engines_of(device);
+    if (version != engines.compute_version) return;
+    for (const auto& item : engines.compute.take_finished(now_)) end(*item);
+    dirty(device);
+  }
+
+  void end(WorkItem& item) {
+    StreamState& stream = *item.stream;
+    to_examine_.push_back(&stream);
+    for (StreamState* held : machine_.end(item, now_)) to_examine_.push_back(held);
+    if (examining_) return;
+    examining_ = true;
+    while (!to_examine_.empty()) {
+      StreamState* const next = to_examine_.back();
+      to_examine_.pop_back();
+      examine(*next);
+    }
+    examining_ = false;
+  }
+
+  /** Starts the first item of the stream if its time has come. */
+  void examine(StreamState& stream) {
+    if (stream.queue.empty() || stream.queue.front()->phase != WorkItem::Phase::queued) return;
+    const std::shared_ptr<WorkItem> item = stream.queue.front();
+    Nanoseconds ready = std::max(item->ready_from, stream.last_end);
+    for (const auto& before : item->after) {
+      if (!before->done()) {
+        before->held_streams.push_back(&stream);
+        return;
+      }
+      ready = std::max(ready, before->end + stream.device->profile.wait_latency);
+    }
+    if (ready > now_) {
+      item->phase = WorkItem::Phase::scheduled;
+      plan(ready, {.what = Event::What::stream_ready, .stream = &stream});
+      return;
+    }
+    start(item);
+  }
+
+  void start(const std::shared_ptr<WorkItem>& item) {
+    DeviceModel& device = *item->stream->device;
+    item->phase = WorkItem::Phase::scheduled;
+    switch (item->kind) {
+      case WorkItem::Kind::kernel:
+      case WorkItem::Kind::fill:
+      case WorkItem::Kind::copy:
+        return start_work(item, device);
+      case WorkItem::Kind::callback:
+        return machine_.call_back(item, now_ + device.profile.callback_latency);
+      case WorkItem::Kind::gate:
+        machine_.begin(*item, now_);
+        if (item->open) end(*item);
+        return;
+      case WorkItem::Kind::record:
+      case WorkItem::Kind::wait:
+      case WorkItem::Kind::pool:
+        machine_.begin(*item, now_);
+        return end_after(item, item->demand.alone());
+    }
+  }
+
+  void start_work(const std::shared_ptr<WorkItem>& item, DeviceModel& device) {
+    if (is_copy_engine(item->engine)) {
+      copy_engine(*item).add(item, now_);
+      copies_dirty_.push_back(&device);
+    } else if (item->engine == Engine::compute) {
+      engines_of(device).compute.add(item);
+      dirty(device);
+    } else {
+      machine_.begin(*item, now_);
+      end_after(item, item->demand.alone());
+    }
+  }
+
+  void end_after(const std::shared_ptr<WorkItem>& item, Nanoseconds duration) {
+    if (duration.count() == 0) return end(*item);
+    plan(now_ + duration, {.what = Event::What::item_ends, .item = item});
+  }
+
+  /** After all that happens at one time: engines take what has become ready. */
+  void settle() {
+    while (!copies_dirty_.empty() || !compute_dirty_.empty()) {
+      for (DeviceModel* device : std::exchange(copies_dirty_, {})) start_copies(*device);
+      for (DeviceModel* device : std::exchange(compute_dirty_, {})) start_kernels(*device);
+    }
+  }
+
+  void start_copies(DeviceModel& device) {
+    for (CopyEngine& engine : engines_of(device).copies) {
+      const auto item = engine.start();
+      if (item == nullptr) continue;
+      machine_.begin(*item, now_);
+      plan(now_ + item->demand.alone(), {.what = Event::What::item_ends, .item = item});
+    }
+  }
+
+  void start_kernels(DeviceModel& device) {
+    Engines& engines = engines_of(device);
+    engines.compute_dirty = false;
+    for (WorkItem* item : engines.compute.start(now_)) machine_.begin(*item, now_);
+    ++engines.compute_version;
+    if (engines.compute.idle()) return;
+    plan(engines.compute.next_change(now_), {.what = Event::What::kernels_change,
+                                             .device = &device,
+                                             .version = engines.compute_version});
+  }
+
+  void dirty(DeviceModel& device) {
+    if (std::exchange(engines_of(device).compute_dirty, true)) return;
+    compute_dirty_.push_back(&device);
+  }
+
+  static bool is_copy_engine(Engine engine) {
+    return engine == Engine::host_to_device || engine == Engine::device_to_host;
+  }
+
+  CopyEngine& copy_engine(const WorkItem& item) {
+    Engines& engines = engines_of(*item.stream->device);
+    copies_dirty_.push_back(item.stream->device);
+    return engines.copies[item.engine == Engine::host_to_device ? 0 : 1];
+  }
+
+  Engines& engines_of(DeviceModel& device) {
+    if (engines_.size() <= device.ordinal) engines_.resize(device.ordinal + 1);
+    std::unique_ptr<Engines>& engines = engines_[device.ordinal];
+    if (!engines) engines = std::make_unique<Engines>(device.profile.concurrent_kernels);
+    return *engines;
+  }
+
+  Machine& machine_;
+  Nanoseconds now_{0};
+  std::priority_queue<Event> events_;
+  std::uint64_t next_order_ = 0;
+  std::vector<std::unique_ptr<Engines>> engines_;
+  std::vector<DeviceModel*> copies_dirty_;
+  std::vector<DeviceModel*> compute_dirty_;
+  std::vector<StreamState*> to_examine_;
+  bool examining_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Schedule> make_timed_schedule(Machine& machine) {
+  return std::make_unique<TimedSchedule>(machine);
+}
+
+}  // namespace millrace::simulation

@@ -1,0 +1,312 @@
+#include "millrace/device/virtual_device.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "device/virtual/device_model.hpp"
+#include "device/virtual/machine.hpp"
+#include "device/virtual/work_items.hpp"
+
+namespace millrace {
+namespace {
+
+using simulation::Copy;
+using simulation::copy_item;
+using simulation::EventState;
+using simulation::make_item;
+using simulation::StreamState;
+using simulation::WorkItem;
+
+using Kind = WorkItem::Kind;
+
+[[noreturn]] void refuse(Call call, const std::string& detail,
+                         ErrorCode code = ErrorCode::invalid_argument) {
+  throw DeviceError(code, to_string(call), detail);
+}
+
+[[noreturn]] void refuse_size(Call call, std::size_t asked, std::size_t free) {
+  refuse(call, fmt::format("asked for {} bytes, {} are free", asked, free),
+         ErrorCode::out_of_memory);
+}
+
+[[noreturn]] void refuse_address(Call call, const void* address) {
+  refuse(call, fmt::format("nothing is allocated at {:#x} (freed already?)",
+                           reinterpret_cast<std::uintptr_t>(address)));
+}
+
+void refuse_nothing(Call call, std::size_t bytes) {
+  if (bytes == 0) refuse(call, "asked for 0 bytes");
+}
+
+std::vector<std::shared_ptr<WorkItem>> last_item(const StreamState& stream) {
+  if (stream.queue.empty()) return {};
+  return {stream.queue.back()};
+}
+
+std::vector<std::shared_ptr<WorkItem>> recorded_item(const EventState& event) {
+  if (event.recorded == nullptr) return {};
+  return {event.recorded};
+}
+
+}  // namespace
+
+Gate::Gate(simulation::Machine& machine, std::shared_ptr<WorkItem> operation)
+    : machine_(&machine), operation_(std::move(operation)) {}
+
+void Gate::open() { machine_->open(*operation_); }
+
+VirtualDevice::VirtualDevice(std::unique_ptr<simulation::DeviceModel> model)
+    : model_(std::move(model)) {}
+
+VirtualDevice::~VirtualDevice() = default;
+
+std::string VirtualDevice::name() const { return "virtual:" + model_->profile.name; }
+
+const DeviceProfile& VirtualDevice::profile() const noexcept { return model_->profile; }
+
+unsigned VirtualDevice::ordinal() const noexcept { return model_->ordinal; }
+
+std::size_t VirtualDevice::offset_of(const void* address) const {
+  return model_->memory.offset(address);
+}
+
+Nanoseconds VirtualDevice::busy(Engine engine) const {
+  return model_->busy.total(engine, model_->machine.actors.now());
+}
+
+std::size_t VirtualDevice::pending() const { return model_->pending; }
+
+DriverPoolInfo VirtualDevice::pool_info() { return model_->pool.info(); }
+
+void VirtualDevice::set_pool_policy(const DriverPoolPolicy& policy) {
+  model_->pool.set_policy(policy);
+}
+
+void* VirtualDevice::do_allocate(std::size_t bytes) {
+  model_->enter(Call::allocate);
+  refuse_nothing(Call::allocate, bytes);
+  void* address = model_->memory.allocate(bytes);
+  if (address == nullptr) {
+    model_->pool.trim(0);
+    address = model_->memory.allocate(bytes);
+  }
+  const simulation::DeviceMemory& memory = model_->memory;
+  if (address == nullptr) refuse_size(Call::allocate, bytes, memory.total() - memory.used());
+  return address;
+}
+
+void VirtualDevice::do_free(void* address) {
+  model_->enter(Call::free);
+  if (address == nullptr) return;
+  const bool pooled = model_->pool.owns(address);
+  if (!pooled && !model_->memory.starts(address)) refuse_address(Call::free, address);
+  if (model_->profile.free_synchronizes) {
+    model_->machine.await(model_->last_items(), "a free");
+    model_->synchronized(Call::free);
+  }
+  if (pooled) {
+    model_->pool.free(address, model_->stream(legacy_stream(), Call::free), nullptr);
+  } else if (model_->memory.free(address) == 0) {
+    refuse_address(Call::free, address);
+  }
+}
+
+void* VirtualDevice::do_allocate_host(std::size_t bytes) {
+  const double seconds = static_cast<double>(bytes) / model_->profile.pinning;
+  model_->enter(Call::allocate_host, Nanoseconds{static_cast<Nanoseconds::rep>(seconds * 1e9)});
+  refuse_nothing(Call::allocate_host, bytes);
+  simulation::PinnedMemory& pinned = model_->machine.pinned;
+  void* const address = pinned.allocate(bytes);
+  if (address == nullptr) refuse_size(Call::allocate_host, bytes, pinned.free_bytes());
+  return address;
+}
+
+void VirtualDevice::do_free_host(void* address) {
+  model_->enter(Call::free_host);
+  if (address == nullptr) return;
+  if (model_->machine.pinned.free(address) == 0) refuse_address(Call::free_host, address);
+}
+
+MemoryInfo VirtualDevice::do_memory_info() {
+  model_->enter(Call::memory_info);
+  const simulation::DeviceMemory& memory = model_->memory;
+  return {memory.total() - memory.used(), memory.total()};
+}
+
+void* VirtualDevice::do_allocate_async(std::size_t bytes, StreamHandle handle) {
+  model_->enter_enqueue(Call::allocate_async);
+  refuse_nothing(Call::allocate_async, bytes);
+  StreamState& stream = model_->working_stream(handle, Call::allocate_async);
+  auto grant = model_->pool.allocate(bytes, stream);
+  const simulation::DeviceMemory& memory = model_->memory;
+  if (grant.address == nullptr) {
+    refuse_size(Call::allocate_async, bytes, memory.total() - memory.used());
+  }
+  auto item = make_item(Kind::pool, "allocate_async");
+  item->after = std::move(grant.after);
+  model_->enqueue(stream, std::move(item));
+  return grant.address;
+}
+
+void VirtualDevice::do_free_async(void* address, StreamHandle handle) {
+  model_->enter_enqueue(Call::free_async);
+  StreamState& stream = model_->working_stream(handle, Call::free_async);
+  if (address == nullptr) return;
+  if (!model_->pool.owns(address)) refuse_address(Call::free_async, address);
+  model_->pool.free(address, stream, model_->enqueue(stream, make_item(Kind::pool, "free_async")));
+}
+
+void VirtualDevice::do_trim_pool(std::size_t keep_bytes) {
+  model_->enter(Call::trim_pool);
+  model_->pool.trim(keep_bytes);
+}
+
+StreamHandle VirtualDevice::do_create_stream(const StreamOptions& options) {
+  model_->enter(Call::create_stream);
+  return model_->add_stream(options);
+}
+
+void VirtualDevice::do_destroy_stream(StreamHandle stream) {
+  model_->enter(Call::destroy_stream);
+  model_->destroy_stream(stream);
+}
+
+StreamHandle VirtualDevice::per_thread_stream() {
+  return {reinterpret_cast<void*>(simulation::kPerThreadHandle)};
+}
+
+std::uint64_t VirtualDevice::do_stream_id(StreamHandle stream) {
+  model_->enter(Call::stream_id);
+  return model_->stream(stream, Call::stream_id).id;
+}
+
+bool VirtualDevice::do_capturing(StreamHandle stream) {
+  model_->enter(Call::capture_status);
+  return model_->stream(stream, Call::capture_status).capturing;
+}
+
+void VirtualDevice::set_capturing(StreamHandle stream, bool capturing) {
+  model_->stream(stream, Call::capture_status).capturing = capturing;
+}
+
+bool VirtualDevice::do_query(StreamHandle stream) {
+  model_->enter(Call::query_stream);
+  const auto items = last_item(model_->working_stream(stream, Call::query_stream));
+  return model_->machine.schedule->answer(items);
+}
+
+void VirtualDevice::do_synchronize(StreamHandle handle) {
+  model_->enter(Call::synchronize_stream);
+  const StreamState& stream = model_->working_stream(handle, Call::synchronize_stream);
+  model_->machine.await(last_item(stream), fmt::format("stream {}", stream.name));
+  model_->synchronized(Call::synchronize_stream);
+}
+
+void VirtualDevice::do_synchronize() {
+  model_->enter(Call::synchronize_device);
+  model_->refuse_capture(Call::synchronize_device);
+  model_->machine.await(model_->last_items(), name());
+  model_->synchronized(Call::synchronize_device);
+}
+
+EventHandle VirtualDevice::do_create_event(bool timed) {
+  model_->enter(Call::create_event);
+  auto event = std::make_unique<EventState>();
+  event->device = model_.get();
+  event->timed = timed;
+  return {model_->machine.event_handles.add(std::move(event))};
+}
+
+void VirtualDevice::do_destroy_event(EventHandle event) {
+  model_->enter(Call::destroy_event);
+  (void)model_->event(event, Call::destroy_event);
+  model_->machine.event_handles.remove(event.value);
+}
+
+void VirtualDevice::do_record(EventHandle handle, StreamHandle on) {
+  model_->enter_enqueue(Call::record);
+  StreamState& stream = model_->working_stream(on, Call::record);
+  EventState& event = model_->event(handle, Call::record);
+  if (event.device != model_.get()) refuse(Call::record, "the event belongs to another device");
+  auto item = make_item(Kind::record, "record");
+  item->demand.fixed = static_cast<double>(model_->profile.record_latency.count());
+  event.recorded = model_->enqueue(stream, std::move(item));
+  event.frees_before = stream.frees_before;
+}
+
+void VirtualDevice::do_wait(StreamHandle on, EventHandle handle) {
+  model_->enter_enqueue(Call::wait);
+  StreamState& stream = model_->working_stream(on, Call::wait);
+  const EventState& event = model_->event(handle, Call::wait);
+  if (event.recorded == nullptr) return;
+  auto item = make_item(Kind::wait, "wait");
+  item->after.push_back(event.recorded);
+  simulation::join(stream.frees_before, event.frees_before);
+  model_->enqueue(stream, std::move(item));
+}
+
+bool VirtualDevice::do_query(EventHandle event) {
+  model_->enter(Call::query_event);
+  const auto items = recorded_item(model_->event(event, Call::query_event));
+  return model_->machine.schedule->answer(items);
+}
+
+void VirtualDevice::do_synchronize(EventHandle event) {
+  model_->enter(Call::synchronize_event);
+  const auto items = recorded_item(model_->event(event, Call::synchronize_event));
+  model_->machine.await(items, "an event");
+  model_->synchronized(Call::synchronize_event);
+}
+
+Nanoseconds VirtualDevice::do_event_time(EventHandle handle) {
+  model_->enter(Call::event_time);
+  const EventState& event = model_->event(handle, Call::event_time);
+  if (!event.timed) refuse(Call::event_time, "the event was not created as a timed one");
+  if (event.recorded == nullptr) refuse(Call::event_time, "the event was never recorded");
+  if (!event.recorded->done()) refuse(Call::event_time, "the event is not complete");
+  return event.recorded->end;
+}
+
+void VirtualDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
+                            StreamHandle handle) {
+  model_->enter_enqueue(Call::copy);
+  StreamState& stream = model_->working_stream(handle, Call::copy);
+  if (bytes == 0) return;
+  const Copy copy{to, from, bytes, kind};
+  const auto item = model_->enqueue(stream, copy_item(*model_, copy));
+  if (!pageable(*model_, copy)) return;
+  model_->machine.await({&item, 1}, "a copy of pageable memory");
+}
+
+void VirtualDevice::do_fill(void* address, unsigned char value, std::size_t bytes,
+                            StreamHandle handle) {
+  model_->enter_enqueue(Call::fill);
+  StreamState& stream = model_->working_stream(handle, Call::fill);
+  if (bytes == 0) return;
+  model_->enqueue(stream, fill_item(*model_, {address, bytes, Access::write}, value));
+}
+
+void VirtualDevice::do_launch(Operation operation, StreamHandle handle) {
+  model_->enter_enqueue(Call::launch);
+  StreamState& stream = model_->working_stream(handle, Call::launch);
+  model_->enqueue(stream, kernel_item(*model_, std::move(operation)));
+}
+
+void VirtualDevice::do_callback(StreamHandle handle, std::function<void()> function,
+                                std::uint64_t) {
+  model_->enter_enqueue(Call::callback);
+  StreamState& stream = model_->working_stream(handle, Call::callback);
+  model_->start_callback_actor();
+  auto item = make_item(Kind::callback, "callback", Engine::host);
+  item->effect = std::move(function);
+  model_->enqueue(stream, std::move(item));
+}
+
+Gate VirtualDevice::enqueue_gate(StreamHandle handle) {
+  model_->enter_enqueue(Call::launch);
+  StreamState& stream = model_->working_stream(handle, Call::launch);
+  return {model_->machine, model_->enqueue(stream, make_item(Kind::gate, "gate"))};
+}
+
+}  // namespace millrace

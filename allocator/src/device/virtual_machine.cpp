@@ -1,0 +1,59 @@
+#include "millrace/device/virtual_machine.hpp"
+
+#include <algorithm>
+
+#include "device/virtual/machine.hpp"
+
+namespace millrace {
+
+const char* to_string(Engine engine) noexcept {
+  switch (engine) {
+    case Engine::compute:
+      return "compute";
+    case Engine::host_to_device:
+      return "host to device";
+    case Engine::device_to_host:
+      return "device to host";
+    case Engine::host:
+      return "host";
+    case Engine::stream:
+    case Engine::count_:
+      break;
+  }
+  return "stream";
+}
+
+VirtualMachine::VirtualMachine() : VirtualMachine(Options{}) {}
+
+VirtualMachine::VirtualMachine(const Options& options)
+    : machine_(std::make_unique<simulation::Machine>(options)) {}
+
+VirtualMachine::~VirtualMachine() = default;
+
+VirtualDevice& VirtualMachine::add_device(const VirtualDevice::Options& options) {
+  return machine_->add_device(options);
+}
+
+Executor& VirtualMachine::executor() noexcept { return machine_->actors; }
+
+VirtualMachine::Schedule VirtualMachine::schedule() const noexcept {
+  return machine_->options.schedule;
+}
+
+std::uint64_t VirtualMachine::seed() const noexcept { return machine_->options.seed; }
+
+Nanoseconds VirtualMachine::now() { return machine_->actors.now(); }
+
+void VirtualMachine::add_timeline(TimelineObserver& observer) {
+  machine_->timelines.push_back(&observer);
+}
+
+void VirtualMachine::remove_timeline(TimelineObserver& observer) {
+  std::erase(machine_->timelines, &observer);
+}
+
+void VirtualMachine::observe_host_order(HostOrderObserver* observer) {
+  machine_->actors.observe(observer);
+}
+
+}  // namespace millrace
