@@ -1,0 +1,56 @@
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace::trace {
+
+const char* to_string(TraceFormat format) noexcept {
+  switch (format) {
+    case TraceFormat::torch_snapshot:
+      return "PyTorch snapshot";
+    case TraceFormat::rmm_log:
+      return "RMM log";
+    case TraceFormat::lifetimes:
+      return "lifetimes";
+  }
+  return "?";
+}
+
+const char* to_string(EventKind kind) noexcept {
+  switch (kind) {
+    case EventKind::allocate:
+      return "allocate";
+    case EventKind::free_requested:
+      return "free_requested";
+    case EventKind::free_completed:
+      return "free_completed";
+    case EventKind::segment_alloc:
+      return "segment_alloc";
+    case EventKind::segment_free:
+      return "segment_free";
+    case EventKind::segment_map:
+      return "segment_map";
+    case EventKind::segment_unmap:
+      return "segment_unmap";
+    case EventKind::out_of_memory:
+      return "out_of_memory";
+  }
+  return "?";
+}
+
+std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device) {
+  const auto end = static_cast<std::int64_t>(log.events.size());
+  std::vector<Interval> by_block;
+  for (const LoggedBlock& block : log.blocks) by_block.push_back({0, end, block.bytes});
+  for (std::size_t i = 0; i < log.events.size(); ++i) {
+    const LogEvent& event = log.events[i];
+    const auto now = static_cast<std::int64_t>(i);
+    if (event.kind == EventKind::allocate) by_block[event.block].lower = now;
+    if (event.kind == EventKind::free_requested) by_block[event.block].upper = now;
+  }
+  std::vector<Interval> intervals;
+  for (std::size_t i = 0; i < by_block.size(); ++i) {
+    if (log.blocks[i].device == device) intervals.push_back(by_block[i]);
+  }
+  return intervals;
+}
+
+}  // namespace millrace::trace

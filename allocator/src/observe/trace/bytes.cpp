@@ -1,0 +1,107 @@
+#include "observe/trace/bytes.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "millrace/observe/trace/parse_error.hpp"
+
+namespace millrace::trace {
+
+namespace {
+
+class Inflater {
+ public:
+  Inflater(const std::string& bytes, const std::string& source, const TraceLimits& limits)
+      : bytes_{bytes}, source_{source}, limits_{limits} {
+    constexpr int gzip_only = 16 + MAX_WBITS;
+    if (inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc{};
+  }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+  ~Inflater() { inflateEnd(&stream_); }
+
+  std::string run() {
+    while (true) {
+      const int status = step();
+      if (status == Z_STREAM_END) {
+        if (taken_ == bytes_.size()) return std::move(inflated_);
+        inflateReset(&stream_);  // another member follows
+      } else if (status == Z_BUF_ERROR) {
+        fail("the gzip data ends in the middle; the file seems cut short");
+      } else if (status != Z_OK) {
+        fail(fmt::format("damaged gzip data{}{}", stream_.msg != nullptr ? ": " : "",
+                         stream_.msg != nullptr ? stream_.msg : ""));
+      }
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw ParseError{source_, fmt::format("byte {}", taken_), problem};
+  }
+
+  int step() {
+    constexpr std::size_t most = std::size_t{1} << 30;  // zlib counts in 32 bits
+    const std::size_t offered = std::min(bytes_.size() - taken_, most);
+    // zlib does not write to its input.
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes_.data() + taken_));
+    stream_.avail_in = static_cast<uInt>(offered);
+    stream_.next_out = reinterpret_cast<Bytef*>(chunk_.data());
+    stream_.avail_out = static_cast<uInt>(chunk_.size());
+    const int status = inflate(&stream_, Z_NO_FLUSH);
+    taken_ += offered - stream_.avail_in;
+    const std::size_t made = chunk_.size() - stream_.avail_out;
+    if (inflated_.size() + made > limits_.max_inflated_bytes) {
+      fail(fmt::format("inflates to more than the {} bytes that are allowed",
+                       limits_.max_inflated_bytes));
+    }
+    inflated_.append(chunk_.data(), made);
+    return status;
+  }
+
+  const std::string& bytes_;
+  const std::string& source_;
+  const TraceLimits& limits_;
+  z_stream stream_{};
+  std::size_t taken_ = 0;
+  std::array<char, 1 << 16> chunk_{};
+  std::string inflated_;
+};
+
+}  // namespace
+
+std::string read_bytes(const std::filesystem::path& file, const TraceLimits& limits) {
+  const std::string source = file.string();
+  std::error_code problem;
+  if (std::filesystem::is_directory(file, problem))
+    throw ParseError{source, "", "is a folder, not a file"};
+  errno = 0;
+  std::ifstream stream{file, std::ios::binary};
+  if (!stream)
+    throw ParseError{source, "", fmt::format("cannot be opened: {}", std::strerror(errno))};
+  std::string bytes;
+  std::array<char, 1 << 16> chunk{};
+  while (stream.read(chunk.data(), chunk.size()) || stream.gcount() > 0) {
+    bytes.append(chunk.data(), static_cast<std::size_t>(stream.gcount()));
+    if (bytes.size() > limits.max_file_bytes) {
+      throw ParseError{
+          source, "",
+          fmt::format("is larger than the {} bytes that are allowed", limits.max_file_bytes)};
+    }
+  }
+  if (stream.bad()) throw ParseError{source, "", "cannot be read to its end"};
+  return bytes;
+}
+
+std::string gunzip(std::string bytes, const std::string& source, const TraceLimits& limits) {
+  if (!bytes.starts_with("\x1f\x8b")) return bytes;
+  return Inflater{bytes, source, limits}.run();
+}
+
+}  // namespace millrace::trace

@@ -1,0 +1,235 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "observe/trace/formats.hpp"
+#include "observe/trace/log_builder.hpp"
+
+namespace millrace::trace {
+
+namespace {
+
+/** Stretches of memory that the recorded allocator holds; neighbours may be kept as one. */
+class Mapped {
+ public:
+  void add(std::uint64_t from, std::uint64_t to) {
+    remove(from, to);
+    ends_[from] = to;
+  }
+
+  void remove(std::uint64_t from, std::uint64_t to) {
+    split(from);
+    split(to);
+    ends_.erase(ends_.lower_bound(from), ends_.lower_bound(to));
+  }
+
+  [[nodiscard]] bool holds(std::uint64_t address) const {
+    const auto after = ends_.upper_bound(address);
+    return after != ends_.begin() && address < std::prev(after)->second;
+  }
+
+ private:
+  void split(std::uint64_t at) {
+    const auto after = ends_.lower_bound(at);
+    if (after == ends_.begin()) return;
+    const auto piece = std::prev(after);
+    if (piece->second <= at) return;
+    ends_[at] = piece->second;
+    piece->second = at;
+  }
+
+  std::map<std::uint64_t, std::uint64_t> ends_;
+};
+
+/** The events of one device in order, with a block for each lifetime. */
+class DeviceReplay {
+ public:
+  DeviceReplay(const TorchLayout& initial, std::uint32_t device, LogBuilder& builder,
+               AllocationLog& log, Warnings& warnings)
+      : device_{device}, builder_{builder}, log_{log}, warnings_{warnings} {
+    for (const TorchSegment& segment : initial.segments) {
+      mapped_.add(segment.address, segment.address + segment.bytes);
+      for (const TorchBlock& block : segment.blocks) {
+        if (block.state != BlockState::inactive) add_initial(block, segment.stream, true);
+      }
+    }
+    for (const TorchBlock& block : initial.unplaced) add_initial(block, 0, false);
+  }
+
+  void apply(const TorchEvent& event, std::size_t position) {
+    position_ = position;
+    switch (event.action) {
+      case TorchAction::alloc:
+        return allocate(event);
+      case TorchAction::free_requested:
+        return request_free(event);
+      case TorchAction::free_completed:
+        return complete_free(event);
+      case TorchAction::segment_alloc:
+        return map(event, EventKind::segment_alloc);
+      case TorchAction::segment_map:
+        return map(event, EventKind::segment_map);
+      case TorchAction::segment_free:
+        return unmap(event, EventKind::segment_free);
+      case TorchAction::segment_unmap:
+        return unmap(event, EventKind::segment_unmap);
+      case TorchAction::out_of_memory:
+        return builder_.add(converted(event, EventKind::out_of_memory));
+      case TorchAction::snapshot:
+      case TorchAction::other:
+        return;
+    }
+  }
+
+ private:
+  enum class Progress : std::uint8_t { in_use, requested };
+
+  [[nodiscard]] std::uint32_t stream(std::int64_t handle) {
+    return builder_.stream({device_, static_cast<std::uint64_t>(handle), 0});
+  }
+
+  LogEvent converted(const TorchEvent& event, EventKind kind) {
+    LogEvent result{.kind = kind, .device = device_, .stream = stream(event.stream)};
+    result.address = kind == EventKind::out_of_memory ? 0 : event.address;
+    result.bytes = event.bytes;
+    result.time_us = event.time_us;
+    result.position = position_;
+    return result;
+  }
+
+  void note(std::string_view finding, std::uint64_t address) {
+    warnings_.add(finding,
+                  fmt::format("device_traces[{}][{}], address {:#x}", device_, position_, address));
+  }
+
+  void add_initial(const TorchBlock& block, std::int64_t handle, bool placed) {
+    const std::uint32_t index = builder_.allocate({.address = block.address,
+                                                   .bytes = block.requested,
+                                                   .device = device_,
+                                                   .stream = stream(handle),
+                                                   .live_at_start = true,
+                                                   .placed = placed},
+                                                  {});
+    progress_[index] =
+        block.state == BlockState::pending_free ? Progress::requested : Progress::in_use;
+  }
+
+  void allocate(const TorchEvent& event) {
+    while (const auto other = builder_.find_overlap(device_, event.address,
+                                                    std::max<std::uint64_t>(event.bytes, 1))) {
+      note("a block is allocated over one in use, which is taken as freed", event.address);
+      end(*other, event);
+    }
+    const LogEvent converted_event = converted(event, EventKind::allocate);
+    const std::uint32_t index = builder_.allocate({.address = event.address,
+                                                   .bytes = event.bytes,
+                                                   .device = device_,
+                                                   .stream = converted_event.stream,
+                                                   .live_at_start = false,
+                                                   .placed = mapped_.holds(event.address)},
+                                                  converted_event);
+    progress_[index] = Progress::in_use;
+  }
+
+  // Ends the life of a block of which the trace does not say how it ended.
+  void end(std::uint32_t block, const TorchEvent& because) {
+    TorchEvent event = because;
+    event.address = log_.blocks[block].address;
+    event.bytes = log_.blocks[block].bytes;
+    if (progress_[block] == Progress::in_use) {
+      builder_.free(block, converted(event, EventKind::free_requested));
+    }
+    complete(block, event);
+  }
+
+  void request_free(const TorchEvent& event) {
+    const auto block = builder_.find(device_, event.address);
+    if (!block) return note("a free of a block that is not in use is left out", event.address);
+    if (progress_[*block] == Progress::requested) {
+      return note("a block is freed twice; the second is left out", event.address);
+    }
+    builder_.free(*block, converted(event, EventKind::free_requested));
+    progress_[*block] = Progress::requested;
+  }
+
+  void complete_free(const TorchEvent& event) {
+    const auto block = builder_.find(device_, event.address);
+    if (!block) return note("a free of a block that is not in use is left out", event.address);
+    // Recording can leave the requests out.
+    if (progress_[*block] == Progress::in_use) {
+      builder_.free(*block, converted(event, EventKind::free_requested));
+    }
+    complete(*block, event);
+  }
+
+  void complete(std::uint32_t block, const TorchEvent& event) {
+    builder_.free(block, converted(event, EventKind::free_completed));
+    builder_.forget(block);
+    progress_.erase(block);
+  }
+
+  void map(const TorchEvent& event, EventKind kind) {
+    mapped_.add(event.address, event.address + event.bytes);
+    builder_.add(converted(event, kind));
+  }
+
+  void unmap(const TorchEvent& event, EventKind kind) {
+    mapped_.remove(event.address, event.address + event.bytes);
+    builder_.add(converted(event, kind));
+  }
+
+  std::uint32_t device_;
+  LogBuilder& builder_;
+  AllocationLog& log_;
+  Warnings& warnings_;
+  std::size_t position_ = 0;
+  Mapped mapped_;
+  std::map<std::uint32_t, Progress> progress_;  // of live blocks
+};
+
+std::uint32_t device_count(const TorchSnapshot& snapshot) {
+  auto count = static_cast<std::uint32_t>(snapshot.traces.size());
+  for (const TorchSegment& segment : snapshot.segments) count = std::max(count, segment.device + 1);
+  return count;
+}
+
+// Each device's events in their order, the devices interleaved by time.
+void replay(const TorchSnapshot& snapshot, std::vector<DeviceReplay>& devices) {
+  std::vector<std::size_t> next(snapshot.traces.size(), 0);
+  while (true) {
+    std::size_t earliest = next.size();
+    for (std::size_t device = 0; device < next.size(); ++device) {
+      const auto& trace = snapshot.traces[device];
+      if (next[device] == trace.size()) continue;
+      if (earliest == next.size() ||
+          trace[next[device]].time_us < snapshot.traces[earliest][next[earliest]].time_us) {
+        earliest = device;
+      }
+    }
+    if (earliest == next.size()) return;
+    devices[earliest].apply(snapshot.traces[earliest][next[earliest]], next[earliest]);
+    ++next[earliest];
+  }
+}
+
+}  // namespace
+
+AllocationLog read_torch_log(const ValueTree& tree, const std::string& source) {
+  AllocationLog log;
+  log.source = source;
+  log.format = TraceFormat::torch_snapshot;
+  Warnings warnings;
+  log.snapshot = read_torch_snapshot(tree, source, warnings);
+  LogBuilder builder{log};
+  std::vector<DeviceReplay> devices;
+  for (std::uint32_t device = 0; device < device_count(*log.snapshot); ++device) {
+    log.initial.push_back(initial_layout(*log.snapshot, device, warnings));
+    devices.emplace_back(log.initial.back(), device, builder, log, warnings);
+  }
+  replay(*log.snapshot, devices);
+  log.warnings = warnings.lines();
+  return log;
+}
+
+}  // namespace millrace::trace
