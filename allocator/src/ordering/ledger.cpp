@@ -194,7 +194,7 @@ bool Ledger::ordered(Point point, StreamId user) const {
   state_->for_each_implicit(*slot, [&](std::uint32_t index, const Slot& other) {
     covered = covered || other.id(index) == point.stream || other.frontier.covers(point);
   });
-  return covered;
+  return covered || completed(point);  // dropped from the frontier while we waited for the lock
 }
 
 bool Ledger::completed(Point point) const { return state_->completed(point); }

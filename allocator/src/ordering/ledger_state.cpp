@@ -30,7 +30,8 @@ bool Ledger::State::completed(Point point) const {
   if (slot == nullptr) return false;
   const std::uint32_t generation = slot->generation;
   if (generation != point.stream.generation) return generation > point.stream.generation;
-  return slot->completed >= within(*slot, point.marker);
+  if (slot->completed >= within(*slot, point.marker)) return true;
+  return slot->generation != generation;  // became vacant while we looked
 }
 
 Frontier Ledger::State::outstanding(Frontier frontier) const {
@@ -115,10 +116,11 @@ void Ledger::State::vacate_if_complete(std::uint32_t index) {
   Slot& slot = slots[index];
   if (slot.phase != Phase::closed || !slot.markers.empty() || slot.completed < slot.next) return;
   slot.withdrawn.clear();
-  slot.phase = Phase::vacant;
   --tracked;
+  slot.completed = std::numeric_limits<Marker>::max();
   if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // never let again
-  ++slot.generation;
+  ++slot.generation;  // first: `completed` looks without the lock
+  slot.phase = Phase::vacant;
   slot.completed = 0;
   slot.next = 1;
   vacant.push_back(index);
