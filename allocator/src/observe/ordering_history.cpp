@@ -8,23 +8,21 @@ void OrderingHistory::Log::add(const Frontier& frontier, TracePosition position)
   if (frontier == last_) return;
   last_ = frontier;
   for (const Point point : frontier) {
-    std::vector<Step>& steps = steps_[point.stream];
-    if (steps.empty() || steps.back().marker < point.marker) {
-      steps.push_back({position, point.marker});
-    }
+    std::vector<Step>& steps = steps_[point.stream.slot];
+    if (steps.empty() || steps.back().point < point) steps.push_back({position, point});
   }
 }
 
 TracePosition OrderingHistory::Log::from(Point point) const {
-  const auto found = steps_.find(point.stream);
+  const auto found = steps_.find(point.stream.slot);
   if (found == steps_.end()) return kNever;
   const std::vector<Step>& steps = found->second;
-  const auto step = std::ranges::lower_bound(steps, point.marker, {}, &Step::marker);
+  const auto step = std::ranges::lower_bound(steps, point, {}, &Step::point);
   return step == steps.end() ? kNever : step->position;
 }
 
 void OrderingHistory::Log::discard_before(TracePosition position) {
-  for (auto& [stream, steps] : steps_) {
+  for (auto& [slot, steps] : steps_) {
     const auto later = std::ranges::upper_bound(steps, position, {}, &Step::position);
     if (later - steps.begin() > 1) steps.erase(steps.begin(), later - 1);
   }
@@ -32,7 +30,7 @@ void OrderingHistory::Log::discard_before(TracePosition position) {
 
 std::size_t OrderingHistory::Log::size() const noexcept {
   std::size_t count = 0;
-  for (const auto& [stream, steps] : steps_) count += steps.size();
+  for (const auto& [slot, steps] : steps_) count += steps.size();
   return count;
 }
 

@@ -20,7 +20,8 @@ inline constexpr TracePosition kNever = std::numeric_limits<TracePosition>::max(
  *
  * Fed with snapshots of frontiers at ascending positions. Only changes are kept, so that memory
  * grows with the ordering that happened and not with the number of snapshots. Frontiers never go
- * back; an entry that a snapshot lacks (because it is known to be complete) stays as it was.
+ * back; an entry that a snapshot lacks (because it is known to be complete) stays as it was. As in
+ * a Frontier, an entry for a slot's tenant covers all earlier tenants.
  */
 class OrderingHistory {
  public:
@@ -47,9 +48,9 @@ class OrderingHistory {
  private:
   struct Step {
     TracePosition position;
-    Marker marker;
+    Point point;
   };
-  /** For each stream the markers seen, both members of a step ascending. */
+  /** For each slot the points seen, of its tenants in turn; both members of a step ascend. */
   class Log {
    public:
     void add(const Frontier& frontier, TracePosition position);
@@ -59,7 +60,7 @@ class OrderingHistory {
 
    private:
     Frontier last_;
-    std::unordered_map<StreamId, std::vector<Step>> steps_;
+    std::unordered_map<std::uint32_t, std::vector<Step>> steps_;
   };
 
   Log completed_;
