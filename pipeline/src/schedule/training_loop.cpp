@@ -1,5 +1,6 @@
 #include "millrace/pipeline/schedule/training_loop.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <stdexcept>
@@ -14,6 +15,19 @@ namespace {
 
 constexpr std::size_t kSparseDistDepth = 3;
 constexpr std::size_t kBaseDepth = 1;
+
+/** Pinned memory for every batch that can be on its way is there before the first step, as it is
+ * with a loader that has run for a while: allocating it stops the device. */
+void warm_pinned_memory(Allocator& pinned, std::span<const BatchSizes> batches, std::size_t depth,
+                        StreamRef copy) {
+  std::vector<std::size_t> largest(batches.front().tensors().size());
+  for (const BatchSizes& batch : batches) {
+    const std::vector<std::size_t> sizes = batch.tensors();
+    for (std::size_t i = 0; i < sizes.size(); ++i) largest[i] = std::max(largest[i], sizes[i]);
+  }
+  std::vector<HostBatch> held;
+  for (std::size_t i = 0; i <= depth; ++i) held.emplace_back(pinned, largest, copy);
+}
 
 Nanoseconds compute_time(const Workload& workload, Device& device) {
   const Nanoseconds copy = host_to_device_time(device, workload.mean_batch_bytes());
@@ -37,7 +51,9 @@ class TrainingLoop {
                                                       .waits = options.waits,
                                                       .observer = &work_})),
         recorder_(work_, options.warm_up),
-        model_(work_, workload, compute_time(workload, setting.device.device())) {}
+        model_(work_, workload, compute_time(workload, setting.device.device())) {
+    warm_pinned_memory(setting.pinned, batches, depth, work_.copy);
+  }
   virtual ~TrainingLoop() = default;
 
   [[nodiscard]] LoopReport run() {
