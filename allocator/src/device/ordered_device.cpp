@@ -12,6 +12,13 @@
 
 namespace millrace {
 
+namespace {
+
+// Markers kept before recording one more asks the device about the oldest ones.
+constexpr std::size_t kOutstandingBeforePoll = 256;
+
+}  // namespace
+
 struct OrderedDevice::State {
   struct StreamInfo {
     StreamHandle handle;
@@ -37,6 +44,7 @@ struct OrderedDevice::State {
   std::unordered_map<StreamId, StreamInfo> streams;
   std::unordered_map<MarkerToken, std::shared_ptr<Event::Mark>> outstanding;
   std::unordered_map<void*, ForeignEvent> foreign;
+  std::size_t poll_beyond = kOutstandingBeforePoll;
   std::uint64_t serial = 0;    // of marks, over all streams
   std::vector<StreamId> owed;  // marks asked for inside a host callback
 
@@ -76,13 +84,6 @@ struct OrderedDevice::State {
   std::shared_ptr<Event::Mark> covering_mark(Point point);
   void pay_owed_marks();
 };
-
-namespace {
-
-// Markers kept per stream before a mark asks the device about the oldest ones.
-constexpr std::size_t kOutstandingBeforePoll = 256;
-
-}  // namespace
 
 std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream) {
   auto mark = std::make_shared<Event::Mark>(pool);
@@ -164,6 +165,7 @@ void OrderedDevice::detach(StreamRef stream) {
     state_->ledger.close(stream.id(), last);
   };
   try {
+    tend();
     close(state_->record_mark(stream)->point.marker);
   } catch (const DeviceError&) {
     close(0);
@@ -200,16 +202,23 @@ Point OrderedDevice::mark(StreamRef stream) {
     state_->owed.push_back(stream.id());
     return {stream.id(), state_->ledger.next(stream.id())};
   }
-  std::size_t outstanding = 0;
-  {
-    const std::lock_guard lock{state_->mutex};
-    outstanding = state_->outstanding.size();
-  }
-  if (outstanding > kOutstandingBeforePoll) poll();
+  tend();
   return state_->record_mark(stream)->point;
 }
 
+// Markers that nobody asks about must not pile up; while none completes, they are asked for less.
+void OrderedDevice::tend() {
+  {
+    const std::lock_guard lock{state_->mutex};
+    if (state_->outstanding.size() < state_->poll_beyond) return;
+  }
+  poll();
+  const std::lock_guard lock{state_->mutex};
+  state_->poll_beyond = std::max(kOutstandingBeforePoll, 2 * state_->outstanding.size());
+}
+
 void OrderedDevice::record(Event& event, StreamRef stream) {
+  tend();
   event.mark_ = state_->record_mark(resolve(stream));
 }
 

@@ -51,13 +51,16 @@ struct CachingAllocator::State {
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
-  Block* take_merged(const Request& request);
+  Block* take_merged(const Request& request, std::size_t most);
   Block* take_waiting(const Request& request, Lock& lock);
   Block* take_merged_waiting(const Request& request, Lock& lock);
+  void merge_until(Block* first, std::size_t bytes);
   bool wait_for_block(const Request& request, Block* block, Lock& lock);
   [[nodiscard]] bool ready(const Block& block, StreamId user) const;
   [[nodiscard]] bool mergeable(const Block& block, const Block& neighbour) const;
   [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
+  [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
+  [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   [[nodiscard]] bool should_grow(const Request& request) const;
   void claim(Block* block);
   void poll(Lock& lock);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "memory/caching_state.hpp"
@@ -74,6 +75,8 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
 Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
   ++meter.counts().retries;
   if (policy.sharing == Sharing::ordered || policy.sharing == Sharing::wait_before_grow) {
+    constexpr auto kAny = std::numeric_limits<std::size_t>::max();
+    if (Block* block = take_merged(request, kAny)) return block;
     if (Block* block = take_waiting(request, lock)) return block;
     if (Block* block = take_merged_waiting(request, lock)) return block;
   }

@@ -90,7 +90,7 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
   if (Block* block = take_ready(request)) return block;
   poll(lock);
   if (Block* block = take_ready(request)) return block;
-  if (Block* block = take_merged(request)) return block;
+  if (Block* block = take_merged(request, carve_limit(request))) return block;
   if (policy.sharing != Sharing::wait_before_grow || should_grow(request)) return nullptr;
   return take_waiting(request, lock);
 }
@@ -121,8 +121,6 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
     return nullptr;
   };
   constexpr auto kAny = std::numeric_limits<std::size_t>::max();
-  const auto carve =
-      static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
 
   if (FreeSet* own = heap.lane(request.small, request.lane)) {
     if (Block* block = smallest_ready(*own, kAny)) {
@@ -134,9 +132,8 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
   Block* best = nullptr;
   for (auto& [stream, lane] : heap.lanes(request.small)) {
     if (stream == request.lane) continue;
-    // Memory that nobody used yet, or whose stream is gone, has no owner to be ruined for.
-    const bool kept = stream.valid() && device.ledger().is_open(stream);
-    Block* block = smallest_ready(lane, kept ? carve : kAny);
+    const std::size_t limit = kept_for_other(stream, request) ? carve_limit(request) : kAny;
+    Block* block = smallest_ready(lane, limit);
     if (block == nullptr) continue;
     const auto rank = [](const Block* b) {
       return std::tuple{!b->lane.valid(), b->bytes, b->address};
@@ -149,46 +146,66 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
   return best;
 }
 
-// Free neighbours that are all ready and together large enough: the least of such runs.
-Block* CachingAllocator::State::take_merged(const Request& request) {
+// Whether a large piece of `lane` would be missed by its stream if another carved it.
+bool CachingAllocator::State::kept_for_other(StreamId lane, const Request& request) const {
+  return lane.valid() && lane != request.lane && device.ledger().is_open(lane);
+}
+
+std::size_t CachingAllocator::State::carve_limit(const Request& request) const {
+  return static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
+}
+
+// Free neighbours that are all ready and together large enough: the least of such runs. Up to
+// `most` bytes, if any of it is kept for another stream.
+Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
   Block* best = nullptr;
   std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
   for (const auto& [base, segment] : heap.segments()) {
     if (segment->small != request.small) continue;
     Block* first = nullptr;  // of the shortest run that ends at `block`
     std::size_t run = 0;
+    std::size_t foreign = 0;  // blocks in the run that are kept for others
     for (Block* block = segment->first; block != nullptr; block = block->next) {
       if (block->state != BlockState::free || !ready(*block, request.user.id())) {
         first = nullptr;
-        run = 0;
+        run = foreign = 0;
         continue;
       }
       if (first == nullptr) first = block;
       run += block->bytes;
+      foreign += kept_for_other(block->lane, request) ? 1 : 0;
       while (run - first->bytes >= request.bytes) {
         run -= first->bytes;
+        foreign -= kept_for_other(first->lane, request) ? 1 : 0;
         first = first->next;
       }
-      if (run >= request.bytes && run < best_bytes) {
+      const bool allowed = foreign == 0 || run <= most;
+      if (run >= request.bytes && run < best_bytes && allowed) {
         best = first;
         best_bytes = run;
       }
     }
   }
   if (best == nullptr) return nullptr;
-  claim(best);
-  while (best->bytes < request.bytes) {
-    Block* next = best->next;
-    claim(next);
-    join_points(best->points, next->points);
-    heap.absorb(best, next);
-  }
+  merge_until(best, request.bytes);
   best->lane = request.lane;
   ++meter.counts().served_ordered;
   return best;
 }
 
+// Claims `first` and the free blocks behind it, as one block of at least `bytes`.
+void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
+  claim(first);
+  while (first->bytes < bytes) {
+    Block* next = first->next;
+    claim(next);
+    join_points(first->points, next->points);
+    heap.absorb(first, next);
+  }
+}
+
 bool CachingAllocator::State::should_grow(const Request& request) const {
+  if (policy.grow_bound <= 0) return false;
   const MemoryGauges& bytes = meter.bytes();
   const std::size_t peak_active = std::max(bytes.active.peak, bytes.active.current + request.bytes);
   const double bound =
@@ -198,14 +215,12 @@ bool CachingAllocator::State::should_grow(const Request& request) const {
 
 // The block whose last missing marker was recorded earliest; among equals the best fit.
 Block* CachingAllocator::State::take_waiting(const Request& request, Lock& lock) {
-  const auto carve =
-      static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
   using Rank = std::tuple<std::uint64_t, std::size_t, std::byte*>;
   Block* best = nullptr;
   Rank best_rank;
   for (auto& [stream, lane] : heap.lanes(request.small)) {
     for (auto it = lane.lower_bound(request.bytes); it != lane.end(); ++it) {
-      if (stream != request.lane && (*it)->bytes > carve) break;
+      if (kept_for_other(stream, request) && (*it)->bytes > carve_limit(request)) break;
       std::uint64_t latest = 0;
       const bool possible = std::ranges::all_of((*it)->points, [&](const Point point) {
         const auto when = device.earliest_wait(request.user.id(), point);
@@ -270,13 +285,7 @@ Block* CachingAllocator::State::take_merged_waiting(const Request& request, Lock
       if (first == nullptr) first = block;
       run += block->bytes;
       if (run < request.bytes) continue;
-      claim(first);
-      while (first->bytes < request.bytes) {
-        Block* next = first->next;
-        claim(next);
-        join_points(first->points, next->points);
-        heap.absorb(first, next);
-      }
+      merge_until(first, request.bytes);
       if (!wait_for_block(request, first, lock)) return nullptr;
       ++meter.counts().served_waited;
       return first;

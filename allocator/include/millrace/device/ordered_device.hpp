@@ -114,6 +114,8 @@ class OrderedDevice {
   void poll();
 
  private:
+  void tend();
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -49,7 +49,7 @@ struct Policy {
 
   /** Another stream's block serves a request of at least its size over this. */
   double carve_limit = 2.0;
-  /** Grow rather than wait while reserved <= this x peak active + the request. */
+  /** Grow rather than wait while reserved <= this x peak active + the request; 0: never. */
   double grow_bound = 1.10;
   /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
   double collect_threshold = 0;

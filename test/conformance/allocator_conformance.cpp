@@ -1,0 +1,183 @@
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+// Runs `body` over every allocator, each on a machine of its own.
+template <typename Body>
+void over_every_allocator(Body body) {
+  for (const auto& factory : test::allocator_factories()) {
+    SECTION(factory.name) {
+      Bench bench;
+      const auto allocator = factory.make(bench);
+      body(bench, *allocator);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("zero bytes are a null pointer, and freeing it is nothing") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    CHECK(allocator.allocate(0, bench.main) == nullptr);
+    allocator.deallocate(nullptr);
+    CHECK(allocator.statistics().counts.allocations == 0);
+  });
+}
+
+TEST_CASE("allocations are aligned to 256 bytes and do not overlap") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    std::mt19937_64 random{test::seed()};
+    std::map<std::uintptr_t, std::size_t> live;
+    for (int i = 0; i < 200; ++i) {
+      const std::size_t bytes = 1 + random() % (i % 3 == 0 ? 4 * MiB : 4096);
+      const auto at = reinterpret_cast<std::uintptr_t>(allocator.allocate(bytes, bench.main));
+      CHECK(at % 256 == 0);
+      const auto after = live.lower_bound(at);
+      CHECK((after == live.end() || at + bytes <= after->first));
+      CHECK((after == live.begin() || std::prev(after)->first + std::prev(after)->second <= at));
+      live.emplace(at, bytes);
+      if (live.size() > 60) {
+        const auto victim = std::next(live.begin(), static_cast<long>(random() % live.size()));
+        allocator.deallocate(reinterpret_cast<void*>(victim->first));
+        live.erase(victim);
+      }
+    }
+    for (const auto& [at, bytes] : live) allocator.deallocate(reinterpret_cast<void*>(at));
+  });
+}
+
+TEST_CASE("a stream gets its own freed memory back without growing") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    allocator.deallocate(allocator.allocate(8 * MiB, bench.main));
+    bench.ordered.synchronize();
+    const std::size_t reserved = allocator.statistics().bytes.reserved.current;
+    for (int i = 0; i < 10; ++i) {
+      allocator.deallocate(allocator.allocate(8 * MiB, bench.main));
+      bench.ordered.synchronize();
+    }
+    CHECK(allocator.statistics().bytes.reserved.current == reserved);
+  });
+}
+
+TEST_CASE("statistics follow what is live, by stream and by tag") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    const Tag activations = allocator.tag("activations");
+    CHECK(allocator.tag("activations").index == activations.index);
+    void* a = allocator.allocate(3 * MiB, bench.main, activations);
+    void* b = allocator.allocate(5 * MiB, bench.copy);
+    MemoryStatistics now = allocator.statistics();
+    CHECK(now.bytes.requested.current == 8 * MiB);
+    CHECK(now.bytes.allocated.current >= 8 * MiB);
+    CHECK(now.bytes.reserved.current == now.bytes.active.current + now.bytes.cached.current);
+    CHECK(now.live_blocks == 2);
+    std::map<std::string, std::size_t> by_name;
+    for (const auto& share : now.streams) by_name[share.name] = share.allocated.current;
+    for (const auto& share : now.tags) by_name[share.name] = share.allocated.current;
+    CHECK(by_name.at("main") >= 3 * MiB);
+    CHECK(by_name.at("main") == by_name.at("activations"));
+    CHECK(by_name.at("main") + by_name.at("copy") == now.bytes.allocated.current);
+    allocator.deallocate(a);
+    allocator.deallocate(b);
+    now = allocator.statistics();
+    CHECK(now.bytes.requested.current == 0);
+    CHECK(now.bytes.requested.peak == 8 * MiB);
+    CHECK(now.counts.allocations == now.counts.frees);
+  });
+}
+
+TEST_CASE("a scope's peaks begin when it is opened") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    allocator.deallocate(allocator.allocate(16 * MiB, bench.main));
+    const ScopeId scope = allocator.open_scope();
+    allocator.deallocate(allocator.allocate(4 * MiB, bench.main));
+    CHECK(allocator.peaks(scope).requested.peak == 4 * MiB);
+    CHECK(allocator.statistics().bytes.requested.peak == 16 * MiB);
+    allocator.close_scope(scope);
+    CHECK_THROWS_AS(allocator.peaks(scope), std::invalid_argument);
+  });
+}
+
+TEST_CASE("an address that is not live is refused, and nothing changes") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    void* a = allocator.allocate(MiB, bench.main);
+    CHECK_THROWS_AS(allocator.deallocate(static_cast<char*>(a) + 512), std::invalid_argument);
+    CHECK_THROWS_AS(allocator.record_use(static_cast<char*>(a) + 512, bench.copy),
+                    std::invalid_argument);
+    allocator.deallocate(a);
+    CHECK_THROWS_AS(allocator.deallocate(a), std::invalid_argument);
+    CHECK_THROWS_AS(allocator.transfer(a, bench.copy), std::invalid_argument);
+    CHECK(allocator.statistics().counts.frees == 1);
+  });
+}
+
+TEST_CASE("what can not be served says so with the whole picture, and nothing is lost") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    void* kept = allocator.allocate(MiB, bench.main);
+    try {
+      (void)allocator.allocate(std::size_t{1} << 50, bench.main);
+      FAIL("a PiB was given out");
+    } catch (const out_of_memory& error) {
+      CHECK(error.picture().requested == std::size_t{1} << 50);
+      CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("1.00 PiB on main"));
+    }
+    CHECK_THROWS_AS(allocator.allocate(~std::size_t{0}, bench.main), std::bad_alloc);
+    CHECK(allocator.statistics().bytes.requested.current == MiB);
+    allocator.deallocate(kept);
+    allocator.deallocate(allocator.allocate(MiB, bench.main));
+  });
+}
+
+TEST_CASE("after everything is freed and trimmed, nothing is reserved") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    std::vector<void*> live;
+    for (int i = 0; i < 40; ++i) {
+      const std::size_t bytes = (1 + static_cast<std::size_t>(i) % 7) * 700'000;
+      const StreamRef stream = i % 2 == 0 ? bench.main : bench.copy;
+      live.push_back(allocator.allocate(bytes, stream));
+      allocator.record_use(live.back(), i % 3 == 0 ? bench.main : bench.copy);
+    }
+    for (void* address : live) allocator.deallocate(address);
+    CHECK(allocator.statistics().bytes.reserved.current > 0);
+    CHECK(allocator.trim() > 0);
+    CHECK(allocator.statistics().bytes.reserved.current == 0);
+    allocator.deallocate(allocator.allocate(MiB, bench.main));
+  });
+}
+
+TEST_CASE("memory of one stream that another uses first is ordered after its earlier use") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    // Fill the device's memory once, so that what follows must be reused memory.
+    void* first = allocator.allocate(8 * MiB, bench.main);
+    allocator.deallocate(first);
+    void* batch = allocator.allocate(8 * MiB, bench.main, bench.copy);
+    REQUIRE(batch != nullptr);
+    allocator.deallocate(batch);
+    CHECK(allocator.statistics().bytes.requested.current == 0);
+  });
+}
+
+TEST_CASE("memory may be freed by another thread and on another stream than its own") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    void* address = allocator.allocate(2 * MiB, bench.main);
+    auto task =
+        bench.machine.executor().spawn("other", [&] { allocator.deallocate(address, bench.copy); });
+    task->join();
+    CHECK(allocator.statistics().bytes.requested.current == 0);
+    void* moved = allocator.allocate(2 * MiB, bench.main);
+    allocator.transfer(moved, bench.copy);
+    allocator.deallocate(moved);
+    CHECK(allocator.statistics().bytes.requested.current == 0);
+  });
+}

@@ -1,0 +1,167 @@
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+Point next(Bench& bench, const Stream& stream) {
+  return {stream.id(), bench.ordered.ledger().next(stream.id())};
+}
+
+}  // namespace
+
+TEST_CASE("a stream that waits for an event is ordered after what was enqueued before it") {
+  Bench bench;
+  const Point used = next(bench, bench.copy);
+  Event event;
+  bench.ordered.record(event, bench.copy);
+  CHECK_FALSE(bench.ordered.ledger().ordered(used, bench.main.id()));
+  bench.ordered.wait(bench.main, event);
+  CHECK(bench.ordered.ledger().ordered(used, bench.main.id()));
+  CHECK_FALSE(bench.ordered.ledger().ordered(next(bench, bench.copy), bench.main.id()));
+}
+
+TEST_CASE("an event that is recorded again keeps what earlier waiters and copies got") {
+  Bench bench;
+  Event event;
+  bench.ordered.record(event, bench.copy);
+  const Event kept = event;
+  const Point later = next(bench, bench.copy);
+  bench.ordered.record(event, bench.copy);
+  bench.ordered.wait(bench.main, kept);
+  CHECK_FALSE(bench.ordered.ledger().ordered(later, bench.main.id()));
+  bench.ordered.wait(bench.main, event);
+  CHECK(bench.ordered.ledger().ordered(later, bench.main.id()));
+}
+
+TEST_CASE("an event that was never recorded orders nothing and is complete") {
+  Bench bench;
+  const Event event;
+  const Point used = next(bench, bench.copy);
+  bench.ordered.wait(bench.main, event);
+  CHECK(bench.ordered.query(event));
+  CHECK_FALSE(bench.ordered.ledger().ordered(used, bench.main.id()));
+}
+
+TEST_CASE("a caller's own event that is recorded again can not be waited for as the old marker") {
+  Bench bench;
+  const EventHandle raw = bench.device.create_event();
+  const Point used = next(bench, bench.copy);
+  bench.ordered.record(raw, bench.copy);
+  bench.ordered.record(raw, bench.main);  // now it says nothing of the copy stream
+  Stream third{bench.ordered, {.name = "third"}};
+  bench.ordered.wait(third, raw);
+  CHECK_FALSE(bench.ordered.ledger().ordered(used, third.id()));
+  CHECK(bench.ordered.wait_for(third, used));  // on a marker of its own
+  CHECK(bench.ordered.ledger().ordered(used, third.id()));
+  bench.ordered.forget(raw);
+  bench.device.destroy_event(raw);
+}
+
+TEST_CASE("the earliest covering marker is waited for") {
+  Bench bench;
+  const Point used = next(bench, bench.copy);
+  bench.copy.mark();
+  const Point later = next(bench, bench.copy);
+  bench.copy.mark();
+  CHECK(bench.ordered.wait_for(bench.main, used));
+  CHECK(bench.ordered.ledger().ordered(used, bench.main.id()));
+  CHECK_FALSE(bench.ordered.ledger().ordered(later, bench.main.id()));
+}
+
+TEST_CASE("a call that fails publishes nothing") {
+  Bench bench;
+  struct Refuse final : DeviceObserver {
+    void before(Call call) override {
+      if (call == Call::record) throw DeviceError{ErrorCode::unknown, "record", "injected"};
+    }
+  } refuse;
+  const Point used = next(bench, bench.copy);
+  bench.device.add_observer(refuse);
+  CHECK_THROWS_AS(bench.copy.mark(), DeviceError);
+  bench.device.remove_observer(refuse);
+  CHECK_FALSE(bench.ordered.ledger().earliest_covering(used).has_value());
+  bench.copy.mark();
+  CHECK(bench.ordered.ledger().earliest_covering(used).has_value());
+}
+
+TEST_CASE("a raw handle is resolved at each call, and its successor is another stream") {
+  Bench bench;
+  const StreamHandle raw = bench.device.create_stream();
+  const StreamRef first = bench.ordered.resolve(raw);
+  CHECK(bench.ordered.resolve(raw).id() == first.id());
+  bench.device.destroy_stream(raw);
+  const StreamHandle again = bench.device.create_stream();
+  CHECK(bench.ordered.resolve(again).id() != first.id());
+  bench.device.destroy_stream(again);
+}
+
+TEST_CASE("what was freed on a stream that is gone can still be waited for") {
+  Bench bench;
+  Point used;
+  {
+    Stream brief{bench.ordered, {.name = "brief"}};
+    used = next(bench, brief);
+  }
+  CHECK(bench.ordered.wait_for(bench.main, used));
+  CHECK(bench.ordered.ledger().ordered(used, bench.main.id()));
+}
+
+TEST_CASE("nothing waits for a stream that was only seen as a raw handle") {
+  Bench bench;
+  const StreamHandle raw = bench.device.create_stream();
+  const StreamRef seen = bench.ordered.resolve(raw);
+  const Point used{seen.id(), bench.ordered.ledger().next(seen.id())};
+  CHECK_FALSE(bench.ordered.earliest_wait(bench.main.id(), used).has_value());
+  CHECK_FALSE(bench.ordered.wait_for(bench.main, used));
+  bench.device.destroy_stream(raw);
+}
+
+TEST_CASE("synchronising and polling tell what has completed") {
+  Bench bench;
+  const Point used = next(bench, bench.copy);
+  bench.copy.mark();
+  CHECK_FALSE(bench.ordered.ledger().completed(used));
+  bench.machine.executor().spend(std::chrono::milliseconds{1});
+  bench.ordered.poll();
+  CHECK(bench.ordered.ledger().completed(used));
+  const Point more = next(bench, bench.main);
+  bench.main.synchronize();
+  CHECK(bench.ordered.ledger().completed(more));
+  const Point all = next(bench, bench.copy);
+  bench.ordered.synchronize();
+  CHECK(bench.ordered.ledger().completed(all));
+}
+
+TEST_CASE("a mark asked for in a host callback is owed and made later") {
+  Bench bench;
+  const Point used = next(bench, bench.copy);
+  bench.device.callback(bench.copy.handle(), [&] { bench.ordered.mark(bench.copy); });
+  bench.device.synchronize();
+  CHECK_FALSE(bench.ordered.ledger().earliest_covering(used).has_value());
+  bench.ordered.poll();
+  CHECK((bench.ordered.ledger().completed(used) ||
+         bench.ordered.ledger().earliest_covering(used).has_value()));
+}
+
+TEST_CASE("markers that were passed give their events back") {
+  Bench bench;
+  for (int i = 0; i < 5000; ++i) {
+    bench.main.mark();
+    bench.machine.executor().spend(std::chrono::microseconds{20});
+  }
+  CHECK(bench.device.calls(Call::create_event) < 600);
+}
+
+TEST_CASE("one-shot streams leave nothing behind") {
+  Bench bench;
+  for (int i = 0; i < 300; ++i) {
+    Stream once{bench.ordered};
+    bench.main.wait_stream(once);
+  }
+  bench.ordered.synchronize();
+  CHECK(bench.ordered.ledger().frontier(bench.main.id()).size() < 3);
+  CHECK(bench.device.calls(Call::create_event) < 600);
+}

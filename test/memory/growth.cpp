@@ -1,0 +1,152 @@
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+struct SegmentLog final : AllocationObserver {
+  void segment_acquired(void*, std::size_t bytes) override { acquired.push_back(bytes); }
+  void segment_released(void*, std::size_t bytes) override { released.push_back(bytes); }
+  std::vector<std::size_t> acquired, released;
+};
+
+}  // namespace
+
+TEST_CASE("the torch preset takes segments of PyTorch's sizes") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
+  SegmentLog log;
+  allocator.observe(&log);
+  (void)allocator.allocate(1, bench.main);
+  (void)allocator.allocate(1 * MiB, bench.main);
+  (void)allocator.allocate(1 * MiB, bench.main);  // 512 bytes of the first are gone
+  (void)allocator.allocate(1 * MiB + 1, bench.main);
+  (void)allocator.allocate(10 * MiB, bench.main);  // from the rest of the 20 MiB segment
+  (void)allocator.allocate(11 * MiB + 1, bench.main);
+  CHECK(log.acquired == std::vector<std::size_t>{2 * MiB, 2 * MiB, 20 * MiB, 12 * MiB});
+}
+
+TEST_CASE("sizes are rounded as PyTorch rounds them") {
+  Policy policy = Policy::torch();
+  CHECK(policy.round(1) == 512);
+  CHECK(policy.round(512) == 512);
+  CHECK(policy.round(513) == 1024);
+  policy.power2_divisions = 4;
+  CHECK(policy.round(1200) == 1536);  // too small for divisions: a multiple of 512
+  CHECK(policy.round(5000) == 5120);  // between 4096 and 8192 in steps of 1024
+  CHECK(policy.round(8192) == 8192);
+}
+
+TEST_CASE("a limit is kept, and freeing within it lets the next request through") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch(), {.limit = 64 * MiB}};
+  void* held = allocator.allocate(40 * MiB, bench.main);
+  CHECK_THROWS_AS(allocator.allocate(40 * MiB, bench.main), out_of_memory);
+  CHECK(allocator.statistics().bytes.reserved.peak <= 64 * MiB);
+  allocator.deallocate(held);
+  // Only giving the cached segment back makes room for one of another size.
+  CHECK(allocator.allocate(50 * MiB, bench.main) != nullptr);
+  CHECK(allocator.statistics().counts.retries == 2);
+  allocator.check_invariants();
+}
+
+TEST_CASE("headroom is left to others") {
+  Bench bench{256 * MiB};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch(), {.headroom = 128 * MiB}};
+  (void)allocator.allocate(100 * MiB, bench.main);
+  CHECK_THROWS_AS(allocator.allocate(60 * MiB, bench.main), out_of_memory);
+}
+
+TEST_CASE("callbacks are asked before a request fails, and may free") {
+  for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
+    Bench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 64 * MiB}};
+    void* cache = allocator.allocate(50 * MiB, bench.main);
+    std::size_t asked = 0;
+    allocator.on_out_of_memory([&](std::size_t bytes) {
+      asked = bytes;
+      if (cache == nullptr) return false;
+      allocator.deallocate(std::exchange(cache, nullptr));
+      return true;
+    });
+    CHECK(allocator.allocate(40 * MiB, bench.main) != nullptr);
+    CHECK(asked == 40 * MiB);
+    CHECK_THROWS_AS(allocator.allocate(50 * MiB, bench.main), out_of_memory);
+  }
+}
+
+TEST_CASE("under pressure blocks of several streams are waited for and merged") {
+  Bench bench{64 * MiB};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  void* left = allocator.allocate(20 * MiB, bench.main);
+  void* right = allocator.allocate(20 * MiB, bench.copy);
+  allocator.deallocate(left);
+  allocator.deallocate(right);
+  CHECK(allocator.allocate(60 * MiB, bench.main) != nullptr);
+  allocator.check_invariants();
+}
+
+TEST_CASE("the picture of a failure says what is stranded where, and after what it is usable") {
+  Bench bench{64 * MiB};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
+  void* stranded = allocator.allocate(20 * MiB, bench.copy);
+  void* pin = allocator.allocate(10 * MiB, bench.copy);
+  allocator.deallocate(stranded);
+  try {
+    (void)allocator.allocate(60 * MiB, bench.main);
+    FAIL("more than there is was given out");
+  } catch (const out_of_memory& error) {
+    CHECK(error.picture().reserved == 12 * MiB - 2 * MiB);
+    CHECK(error.picture().device_total == 64 * MiB);
+  }
+  allocator.deallocate(pin);
+}
+
+TEST_CASE("a layout that was taken can be restored elsewhere, decisions included") {
+  Bench bench;
+  CachingAllocator first{bench.ordered, bench.source, Policy::torch()};
+  void* a = first.allocate(3 * MiB, bench.main);
+  void* b = first.allocate(5 * MiB, bench.main);
+  (void)first.allocate(2000, bench.main);
+  first.deallocate(a);
+  auto layout = first.layout();
+  for (auto& segment : layout) segment.stream = bench.main;
+
+  class Elsewhere final : public SegmentSource {
+    void* acquire(std::size_t) override {
+      throw DeviceError{ErrorCode::out_of_memory, "acquire", "nothing here"};
+    }
+    void release(void*, std::size_t) override {}
+    std::size_t granularity() const override { return 2 * MiB; }
+  } elsewhere;
+  CachingAllocator second{bench.ordered, elsewhere, Policy::torch()};
+  second.restore(layout);
+  second.check_invariants();
+  CHECK(second.block_size(b) == 5 * MiB);
+  CHECK(second.allocate(3 * MiB, bench.main) == a);
+  CHECK(first.allocate(3 * MiB, bench.main) == a);
+  CHECK_THROWS_AS(second.restore(layout), std::logic_error);
+}
+
+TEST_CASE("threads that grow at once stay within the limit together") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch(), {.limit = 64 * MiB}};
+  std::vector<std::unique_ptr<Executor::Task>> tasks;
+  int served = 0;
+  for (int i = 0; i < 8; ++i) {
+    tasks.push_back(bench.machine.executor().spawn("grower", [&] {
+      try {
+        (void)allocator.allocate(20 * MiB, bench.main);
+        ++served;
+      } catch (const out_of_memory&) {
+      }
+    }));
+  }
+  for (auto& task : tasks) task->join();
+  CHECK(served == 3);
+  CHECK(allocator.statistics().bytes.reserved.peak <= 64 * MiB);
+}

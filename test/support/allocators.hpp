@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/stream.hpp"
+#include "millrace/device/virtual_device.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/memory/driver_allocator.hpp"
+
+namespace millrace::test {
+
+/// A virtual machine with one small device, and two attached streams on it.
+struct Bench {
+  explicit Bench(std::size_t memory = std::size_t{1} << 30,
+                 VirtualMachine::Options options = VirtualMachine::Options{})
+      : machine(options),
+        device(machine.add_device({.memory_bytes = memory})),
+        ordered(device),
+        main(ordered, {.name = "main"}),
+        copy(ordered, {.name = "copy"}) {}
+
+  VirtualMachine machine;
+  VirtualDevice& device;
+  OrderedDevice ordered;
+  Stream main;
+  Stream copy;
+  DeviceSource source{device};
+  PinnedSource pinned{device};
+};
+
+/// One way to make an Allocator: the conformance suite runs over each.
+struct AllocatorFactory {
+  std::string name;
+  std::function<std::unique_ptr<Allocator>(Bench&)> make;
+};
+
+inline const std::vector<AllocatorFactory>& allocator_factories() {
+  const auto caching = [](const Policy& policy) {
+    return [policy](Bench& bench) -> std::unique_ptr<Allocator> {
+      return std::make_unique<CachingAllocator>(bench.ordered, bench.source, policy);
+    };
+  };
+  static const std::vector<AllocatorFactory> factories{
+      {"torch", caching(Policy::torch())},
+      {"millrace", caching(Policy::millrace())},
+      {"pinned",
+       [](Bench& bench) -> std::unique_ptr<Allocator> {
+         return std::make_unique<CachingAllocator>(bench.ordered, bench.pinned, Policy::pinned());
+       }},
+      {"driver", [](Bench& bench) -> std::unique_ptr<Allocator> {
+         return std::make_unique<DriverAllocator>(bench.ordered);
+       }}};
+  return factories;
+}
+
+}  // namespace millrace::test
