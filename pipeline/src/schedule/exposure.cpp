@@ -6,9 +6,9 @@ namespace millrace {
 namespace {
 
 /** Disjoint, sorted, clipped to the window. */
-std::vector<Interval> merged(const std::vector<Interval>& intervals, Interval window) {
-  std::vector<Interval> result;
-  for (Interval piece : intervals) {
+std::vector<TimeSpan> merged(const std::vector<TimeSpan>& intervals, TimeSpan window) {
+  std::vector<TimeSpan> result;
+  for (TimeSpan piece : intervals) {
     piece.begin = std::max(piece.begin, window.begin);
     piece.end = std::min(piece.end, window.end);
     if (piece.begin >= piece.end) continue;
@@ -21,13 +21,13 @@ std::vector<Interval> merged(const std::vector<Interval>& intervals, Interval wi
   return result;
 }
 
-Nanoseconds length(const std::vector<Interval>& intervals) {
+Nanoseconds length(const std::vector<TimeSpan>& intervals) {
   Nanoseconds sum{0};
-  for (const Interval& piece : intervals) sum += piece.end - piece.begin;
+  for (const TimeSpan& piece : intervals) sum += piece.end - piece.begin;
   return sum;
 }
 
-Nanoseconds overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+Nanoseconds overlap(const std::vector<TimeSpan>& a, const std::vector<TimeSpan>& b) {
   Nanoseconds sum{0};
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const Nanoseconds begin = std::max(a[i].begin, b[j].begin);
@@ -40,9 +40,9 @@ Nanoseconds overlap(const std::vector<Interval>& a, const std::vector<Interval>&
 
 }  // namespace
 
-Exposure exposure(const std::vector<Interval>& copies, const std::vector<Interval>& main,
-                  Interval window) {
-  const std::vector<Interval> copying = merged(copies, window);
+Exposure exposure(const std::vector<TimeSpan>& copies, const std::vector<TimeSpan>& main,
+                  TimeSpan window) {
+  const std::vector<TimeSpan> copying = merged(copies, window);
   const Nanoseconds total = length(copying);
   return {total, total - overlap(copying, merged(main, window))};
 }

@@ -38,8 +38,8 @@ void EventClock::end(Lane lane, StreamHandle stream) {
   pairs_[index(lane)].back().end = stamp(stream);
 }
 
-std::vector<Interval> EventClock::times(Lane lane) {
-  std::vector<Interval> times;
+std::vector<TimeSpan> EventClock::times(Lane lane) {
+  std::vector<TimeSpan> times;
   for (const Pair& pair : pairs_[index(lane)]) {
     times.push_back({device_.event_time(pair.begin), device_.event_time(pair.end)});
   }
@@ -58,13 +58,13 @@ TimelineClock::TimelineClock(VirtualMachine& machine, std::string main)
 TimelineClock::~TimelineClock() { machine_.remove_timeline(*this); }
 
 void TimelineClock::executed(const ExecutedOperation& operation) {
-  const Interval time{operation.begin, operation.end};
+  const TimeSpan time{operation.begin, operation.end};
   if (operation.engine == Engine::host_to_device) times_[index(Lane::copy)].push_back(time);
   if (operation.engine == Engine::compute && operation.stream_name == main_) {
     times_[index(Lane::main)].push_back(time);
   }
 }
 
-std::vector<Interval> TimelineClock::times(Lane lane) { return times_[index(lane)]; }
+std::vector<TimeSpan> TimelineClock::times(Lane lane) { return times_[index(lane)]; }
 
 }  // namespace millrace

@@ -34,13 +34,13 @@ LoopReport LoopRecorder::report() {
   report.window = work_.meter().window();
   setting.device.synchronize();
 
-  const std::vector<Interval> main = setting.clock.times(Lane::main);
+  const std::vector<TimeSpan> main = setting.clock.times(Lane::main);
   const auto end_of = [&](std::size_t step) { return main[main_work_[step] - 1].end; };
   for (std::size_t step = warm_up_; step < main_work_.size(); ++step) {
     report.steps.push_back(end_of(step) - end_of(step - 1));
   }
   const auto steps = static_cast<Nanoseconds::rep>(report.steps.size());
-  const Interval window{end_of(warm_up_ - 1), end_of(main_work_.size() - 1)};
+  const TimeSpan window{end_of(warm_up_ - 1), end_of(main_work_.size() - 1)};
   report.mean_step = (window.end - window.begin) / steps;
 
   const Exposure copies = exposure(setting.clock.times(Lane::copy), main, window);

@@ -1,21 +1,22 @@
+#include "millrace/pipeline/schedule/exposure.hpp"
+
 #include <rapidcheck.h>
 
 #include <vector>
 
-#include "millrace/pipeline/schedule/exposure.hpp"
 #include "test/support/catch.hpp"
 
 using namespace millrace;
 
 namespace {
 
-Interval from_to(int begin, int end) { return {Nanoseconds{begin}, Nanoseconds{end}}; }
+TimeSpan from_to(int begin, int end) { return {Nanoseconds{begin}, Nanoseconds{end}}; }
 
 // One unit of time after another.
-Exposure counted(const std::vector<Interval>& copies, const std::vector<Interval>& main,
-                 Interval window) {
-  const auto runs = [](const std::vector<Interval>& intervals, Nanoseconds at) {
-    for (const Interval& piece : intervals) {
+Exposure counted(const std::vector<TimeSpan>& copies, const std::vector<TimeSpan>& main,
+                 TimeSpan window) {
+  const auto runs = [](const std::vector<TimeSpan>& intervals, Nanoseconds at) {
+    for (const TimeSpan& piece : intervals) {
       if (piece.begin <= at && at < piece.end) return true;
     }
     return false;
@@ -29,8 +30,8 @@ Exposure counted(const std::vector<Interval>& copies, const std::vector<Interval
   return sum;
 }
 
-std::vector<Interval> draw_intervals() {
-  std::vector<Interval> intervals;
+std::vector<TimeSpan> draw_intervals() {
+  std::vector<TimeSpan> intervals;
   int at = 0;
   for (const int length : *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 6))) {
     const int begin = at + *rc::gen::inRange(0, 4);
@@ -56,10 +57,10 @@ TEST_CASE("what lies outside the window does not count") {
 
 TEST_CASE("exposure is what counting every unit of time gives") {
   CHECK(rc::check([] {
-    const std::vector<Interval> copies = draw_intervals();
-    const std::vector<Interval> main = draw_intervals();
+    const std::vector<TimeSpan> copies = draw_intervals();
+    const std::vector<TimeSpan> main = draw_intervals();
     const int begin = *rc::gen::inRange(0, 20);
-    const Interval window = from_to(begin, begin + *rc::gen::inRange(0, 60));
+    const TimeSpan window = from_to(begin, begin + *rc::gen::inRange(0, 60));
     const Exposure fast = exposure(copies, main, window);
     const Exposure slow = counted(copies, main, window);
     RC_ASSERT(fast.copies == slow.copies);

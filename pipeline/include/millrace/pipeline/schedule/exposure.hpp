@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-struct Interval {
+struct TimeSpan {
   Nanoseconds begin{0};
   Nanoseconds end{0};
 };
@@ -19,7 +19,7 @@ struct Exposure {
   Nanoseconds copies{0};   ///< time in which at least one copy runs
   Nanoseconds exposed{0};  ///< of that, time in which main runs nothing
 };
-[[nodiscard]] Exposure exposure(const std::vector<Interval>& copies,
-                                const std::vector<Interval>& main, Interval window);
+[[nodiscard]] Exposure exposure(const std::vector<TimeSpan>& copies,
+                                const std::vector<TimeSpan>& main, TimeSpan window);
 
 }  // namespace millrace

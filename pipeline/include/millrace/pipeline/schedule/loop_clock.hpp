@@ -24,7 +24,7 @@ class LoopClock {
   virtual void begin(Lane, StreamHandle) {}
   virtual void end(Lane, StreamHandle) {}
   /** @brief When each piece ran, in the order told; once the device is synchronised. */
-  [[nodiscard]] virtual std::vector<Interval> times(Lane lane) = 0;
+  [[nodiscard]] virtual std::vector<TimeSpan> times(Lane lane) = 0;
   /** @brief Driver calls that the clock itself has made. */
   [[nodiscard]] virtual std::uint64_t own_calls(Call) const { return 0; }
 };
@@ -39,7 +39,7 @@ class EventClock final : public LoopClock {
 
   void begin(Lane lane, StreamHandle stream) override;
   void end(Lane lane, StreamHandle stream) override;
-  std::vector<Interval> times(Lane lane) override;
+  std::vector<TimeSpan> times(Lane lane) override;
   std::uint64_t own_calls(Call call) const override;
 
  private:
@@ -62,14 +62,14 @@ class TimelineClock final : public LoopClock, private TimelineObserver {
   TimelineClock(const TimelineClock&) = delete;
   TimelineClock& operator=(const TimelineClock&) = delete;
 
-  std::vector<Interval> times(Lane lane) override;
+  std::vector<TimeSpan> times(Lane lane) override;
 
  private:
   void executed(const ExecutedOperation& operation) override;
 
   VirtualMachine& machine_;
   std::string main_;
-  std::array<std::vector<Interval>, 2> times_;
+  std::array<std::vector<TimeSpan>, 2> times_;
 };
 
 }  // namespace millrace
