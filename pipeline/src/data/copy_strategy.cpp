@@ -70,6 +70,13 @@ class PreciseCopy final : public FreshCopy {
   void place(std::span<const HostTensor> sources, const Parts& batch) override {
     allocate(sources, batch, setting_.main, setting_.copy);
   }
+
+  void give_back(const Parts& batch) override {
+    if (batch.last_used.stream.valid()) {
+      for (Buffer& buffer : batch.memory) buffer.reset(batch.last_used);
+    }
+    FreshCopy::give_back(batch);
+  }
 };
 
 class DriverAsyncCopy final : public FreshCopy {
@@ -124,7 +131,7 @@ std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySe
 }
 
 CopyStrategy::Parts CopyStrategy::parts(DeviceBatch& batch) {
-  return {batch.tensors_, batch.memory_, batch.slot_, batch.main_waited_};
+  return {batch.tensors_, batch.memory_, batch.slot_, batch.main_waited_, batch.last_used_};
 }
 
 DeviceBatch CopyStrategy::copy(std::span<const HostTensor> tensors) {
@@ -160,7 +167,8 @@ DeviceBatch::DeviceBatch(DeviceBatch&& other) noexcept
       memory_(std::move(other.memory_)),
       slot_(other.slot_),
       copied_(std::move(other.copied_)),
-      main_waited_(other.main_waited_) {}
+      main_waited_(other.main_waited_),
+      last_used_(other.last_used_) {}
 
 DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
   if (this != &other) {
@@ -171,6 +179,7 @@ DeviceBatch& DeviceBatch::operator=(DeviceBatch&& other) noexcept {
     slot_ = other.slot_;
     copied_ = std::move(other.copied_);
     main_waited_ = other.main_waited_;
+    last_used_ = other.last_used_;
   }
   return *this;
 }

@@ -123,14 +123,14 @@ class SparseDistLoop final : public TrainingLoop {
     copy_next();
     take_features(current);
     model_.forward(current.batch, current.arranged);
-    work_.main.mark();
+    current.batch.last_used(work_.main.mark());
     if (held_.size() > 1) finish_exchange(held_[1]);
     model_.backward(current.arranged);
     current.arranged.reset();
     work_.main.mark();
     model_.optimizer_step();
-    work_.main.mark();
     held_.pop_front();
+    work_.main.mark();
   }
 
   [[nodiscard]] bool coarse() const { return options_.waits == Waits::coarse; }
@@ -183,8 +183,8 @@ class BaseLoop final : public TrainingLoop {
     exchange_.exchange(current, workload_.world_size > 1);
     exchange_.arrange(current);
     model_.forward(current.batch, current.arranged);
+    current.batch.last_used(work_.main.mark());
     current.batch.release();
-    work_.main.mark();
     model_.backward(current.arranged);
     current.arranged.reset();
     work_.main.mark();

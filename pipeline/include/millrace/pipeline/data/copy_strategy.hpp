@@ -84,6 +84,11 @@ class DeviceBatch {
   void hand_to(Stream& user);
   /** @brief The same for a stream that is ordered after the copy already. */
   void record_use(StreamRef user);
+  /**
+   * @brief Every use of the batch, on whichever stream, precedes `marker`. `precise` then holds its
+   *        memory back until there, not until the release; the other strategies do not care.
+   */
+  void last_used(Point marker) noexcept { last_used_ = marker; }
   /** @brief Frees; follows, on the host, all that enqueued a use. Nothing if there is no batch. */
   void release();
 
@@ -96,6 +101,7 @@ class DeviceBatch {
   std::size_t slot_ = 0;        ///< the ring's
   Event copied_;
   bool main_waited_ = false;
+  Point last_used_;  ///< {}: not told
 };
 
 /**
@@ -136,6 +142,7 @@ class CopyStrategy {
     std::vector<Buffer>& memory;
     std::size_t& slot;
     bool main_waited;
+    Point last_used;
   };
 
   /** @brief Finds room for `sources` and makes the copy stream wait for what it has to. */
