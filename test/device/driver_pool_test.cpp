@@ -1,0 +1,187 @@
+#include <chrono>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/plain_device.hpp"
+
+using namespace std::chrono_literals;
+using namespace millrace;
+using test::fixed_kernel;
+using test::plain_options;
+using test::Timeline;
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+VirtualDevice::Options with_policy(const DriverPoolPolicy& policy) {
+  auto options = plain_options(64 * kMiB);
+  options.profile.pool_granularity = 16 * kMiB;
+  options.profile.pool = policy;
+  return options;
+}
+
+DriverPoolPolicy no_reuse_across_streams() {
+  DriverPoolPolicy policy;
+  policy.follow_event_dependencies = false;
+  policy.allow_opportunistic = false;
+  policy.allow_internal_dependencies = false;
+  return policy;
+}
+
+/// A block of 16 MiB that `one` frees behind 100 ns of work; then `two` asks for as much.
+struct Handover {
+  explicit Handover(const DriverPoolPolicy& policy)
+      : device(machine.add_device(with_policy(policy))) {
+    freed = device.allocate_async(16 * kMiB, one);
+    device.launch(fixed_kernel("use", 100ns), one);
+    device.free_async(freed, one);
+  }
+
+  bool two_gets_it() { return device.allocate_async(16 * kMiB, two) == freed; }
+
+  VirtualMachine machine;
+  VirtualDevice& device;
+  StreamHandle one = device.create_stream();
+  StreamHandle two = device.create_stream();
+  void* freed = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("the pool's own stream has freed memory again at once") {
+  Handover handover{no_reuse_across_streams()};
+  CHECK(handover.device.allocate_async(16 * kMiB, handover.one) == handover.freed);
+  CHECK(handover.device.pool_info().reserved == 16 * kMiB);
+}
+
+TEST_CASE("without a reason to, the pool gives another stream new memory") {
+  Handover handover{no_reuse_across_streams()};
+  CHECK_FALSE(handover.two_gets_it());
+  CHECK(handover.device.pool_info().reserved == 32 * kMiB);
+}
+
+TEST_CASE("an opportunistic pool gives another stream what has been freed on the device") {
+  DriverPoolPolicy policy = no_reuse_across_streams();
+  policy.allow_opportunistic = true;
+  SECTION("not while the free waits for its turn") {
+    Handover handover{policy};
+    CHECK_FALSE(handover.two_gets_it());
+  }
+  SECTION("once the free has been executed, which no call has to observe") {
+    Handover handover{policy};
+    handover.machine.executor().spend(101ns);
+    CHECK(handover.two_gets_it());
+  }
+}
+
+TEST_CASE("a pool that follows events gives another stream what they order") {
+  DriverPoolPolicy policy = no_reuse_across_streams();
+  policy.follow_event_dependencies = true;
+  Handover handover{policy};
+  VirtualDevice& device = handover.device;
+  const EventHandle event = device.create_event();
+  SECTION("an event after the free") {
+    device.record(event, handover.one);
+    device.wait(handover.two, event);
+    CHECK(handover.two_gets_it());
+  }
+  SECTION("through a third stream") {
+    const StreamHandle three = device.create_stream();
+    const EventHandle second = device.create_event();
+    device.record(event, handover.one);
+    device.wait(three, event);
+    device.record(second, three);
+    device.wait(handover.two, second);
+    CHECK(handover.two_gets_it());
+  }
+  SECTION("an event that is recorded again after the wait changes nothing") {
+    const EventHandle early = device.create_event();
+    device.record(early, handover.two);
+    device.wait(handover.two, early);
+    device.record(early, handover.one);
+    CHECK_FALSE(handover.two_gets_it());
+  }
+  SECTION("no event") { CHECK_FALSE(handover.two_gets_it()); }
+}
+
+TEST_CASE("a full device makes the pool add the dependency, if it may") {
+  DriverPoolPolicy policy = no_reuse_across_streams();
+  policy.allow_internal_dependencies = GENERATE(true, false);
+  Handover handover{policy};
+  VirtualDevice& device = handover.device;
+  const Timeline timeline{handover.machine};
+  void* const rest = device.allocate(48 * kMiB);
+  if (policy.allow_internal_dependencies) {
+    CHECK(handover.two_gets_it());
+    device.launch(fixed_kernel("second use", 1ns), handover.two);
+    device.synchronize();
+    CHECK(timeline.at("second use").begin == 100ns);
+  } else {
+    CHECK_THROWS_AS(handover.two_gets_it(), DeviceError);
+    CHECK_NOTHROW(device.allocate_async(16 * kMiB, handover.one));
+  }
+  device.free(rest);
+}
+
+TEST_CASE("the pool gives back what is above its threshold when a call synchronises") {
+  DriverPoolPolicy policy;
+  policy.release_threshold = GENERATE(std::size_t{0}, 16 * kMiB);
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(with_policy(policy));
+  const StreamHandle stream = device.create_stream();
+  void* const a = device.allocate_async(16 * kMiB, stream);
+  void* const b = device.allocate_async(10 * kMiB, stream);
+  device.free_async(a, stream);
+  device.free_async(b, stream);
+  CHECK(device.pool_info().reserved == 32 * kMiB);
+  device.synchronize(stream);
+  CHECK(device.pool_info().reserved == policy.release_threshold);
+  CHECK(device.memory_info().free == 64 * kMiB - policy.release_threshold);
+}
+
+TEST_CASE("memory in use is not trimmed, and the pool counts used and reserved with their peaks") {
+  DriverPoolPolicy policy;
+  policy.release_threshold = 64 * kMiB;
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(with_policy(policy));
+  const StreamHandle stream = device.create_stream();
+  void* const a = device.allocate_async(1000, stream);
+  void* const b = device.allocate_async(16 * kMiB, stream);
+  CHECK(device.pool_info().used == 16 * kMiB + 1024);
+  device.free_async(b, stream);
+  device.synchronize();
+  device.trim_pool(0);
+  CHECK(device.pool_info().used == 1024);
+  CHECK(device.pool_info().used_high == 16 * kMiB + 1024);
+  CHECK(device.pool_info().reserved == 16 * kMiB);
+  CHECK(device.pool_info().reserved_high == 32 * kMiB);
+  device.free_async(a, stream);
+  device.synchronize();
+  device.trim_pool(0);
+  CHECK(device.pool_info().reserved == 0);
+}
+
+TEST_CASE("neighbours that were freed serve a larger request together") {
+  DriverPoolPolicy policy = no_reuse_across_streams();
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(with_policy(policy));
+  const StreamHandle stream = device.create_stream();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(device.allocate_async(4 * kMiB, stream));
+  for (const int i : {2, 0, 3, 1}) device.free_async(blocks[static_cast<std::size_t>(i)], stream);
+  CHECK(device.allocate_async(16 * kMiB, stream) == blocks[0]);
+  CHECK(device.pool_info().reserved == 16 * kMiB);
+}
+
+TEST_CASE("a synchronous allocation that finds the device full makes the pool give memory back") {
+  VirtualMachine machine;
+  DriverPoolPolicy policy;
+  policy.release_threshold = 64 * kMiB;
+  VirtualDevice& device = machine.add_device(with_policy(policy));
+  const StreamHandle stream = device.create_stream();
+  device.free_async(device.allocate_async(40 * kMiB, stream), stream);
+  device.synchronize();
+  CHECK_NOTHROW(device.allocate(60 * kMiB));
+  CHECK(device.pool_info().reserved == 0);
+}
