@@ -32,6 +32,8 @@ endif()
 function(millrace_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  # CUDA_STANDARD 20 is not known to CMake 3.25.1 (Debian 12).
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>")
   if(NOT MILLRACE_CHECKED_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(
       ${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds;-Wno-stringop-overflow>")

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+namespace millrace::cuda {
+
+/** @brief One page of physical memory, mapped or not. */
+struct PhysicalPage {
+  CUmemGenericAllocationHandle handle = 0;
+};
+
+/**
+ * @brief Reserving, creating and mapping device memory: what growable ranges are made of.
+ *
+ * Works in pages, each with a handle of its own: unmapping takes whole mappings, so that with one
+ * handle for many pages none of them could go back alone. Addresses and sizes are multiples of
+ * `page_bytes()`. Acts at host time: unmap what the device is known to have finished with, and
+ * nothing else. Stateless beyond the ordinal; thread-safe. Every call may throw DeviceError.
+ */
+class VirtualMemory {
+ public:
+  /** @throws DeviceError (not_supported) if the GPU or its driver can not do it */
+  explicit VirtualMemory(int ordinal);
+
+  [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }  ///< 2 MiB
+
+  /** @brief Address space without memory. */
+  [[nodiscard]] std::byte* reserve(std::size_t bytes) const;
+  /** @brief Gives address space back; nothing may be mapped there. */
+  void free(std::byte* range, std::size_t bytes) const;
+
+  /** @throws DeviceError (out_of_memory) when the GPU has no page left */
+  [[nodiscard]] PhysicalPage create() const;
+  /** @brief The memory goes back to the driver when it is mapped nowhere any more. */
+  void release(PhysicalPage page) const;
+
+  /** @brief Not to be touched before `allow` has been called for it. */
+  void map(std::byte* address, PhysicalPage page) const;
+  /** @brief Lets the device itself read and write a range, all of it mapped. One call for many. */
+  void allow(std::byte* address, std::size_t bytes) const;
+  /** @brief Of a range, all of it mapped. Access has to be allowed anew for what is mapped next. */
+  void unmap(std::byte* address, std::size_t bytes) const;
+
+ private:
+  CUmemAllocationProp properties_{};
+  CUmemAccessDesc access_{};
+  std::size_t page_bytes_ = 0;
+};
+
+}  // namespace millrace::cuda
