@@ -1,0 +1,141 @@
+#include <cuda_runtime_api.h>
+
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "test/gpu/support.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+ErrorCode error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DeviceError& error) {
+    return error.code();
+  }
+  FAIL("no error at all");
+  return ErrorCode::unknown;
+}
+
+/// Ends the capture of a stream. @return whether it was still sound
+bool end_capture(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t result = cudaStreamEndCapture(stream, &graph);
+  if (graph != nullptr) static_cast<void>(cudaGraphDestroy(graph));
+  static_cast<void>(cudaGetLastError());
+  return result == cudaSuccess;
+}
+
+}  // namespace
+
+TEST_CASE("more memory than there is: out of memory, named with its size, and nothing sticks",
+          "[gpu]") {
+  const auto gpu = require_gpu();
+  const std::size_t too_much = 2 * gpu->memory_info().total;
+  CHECK(error_of([&] { static_cast<void>(gpu->allocate(too_much)); }) == ErrorCode::out_of_memory);
+  CHECK_THROWS_WITH(gpu->allocate(too_much),
+                    ContainsSubstring("cudaMalloc(" + std::to_string(too_much) + ")"));
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  const TestMemory memory{*gpu, 1};
+  CHECK(memory.at() != nullptr);
+}
+
+TEST_CASE("an address that CUDA does not know is an invalid argument", "[gpu]") {
+  const auto gpu = require_gpu();
+  int local = 0;
+  CHECK(error_of([&] { gpu->free(&local); }) == ErrorCode::invalid_argument);
+  CHECK(error_of([&] { gpu->free_host(&local); }) == ErrorCode::invalid_argument);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+TEST_CASE("asking a stream or an event that is being captured is refused as a capture", "[gpu]") {
+  const auto gpu = require_gpu();
+  const TestStream stream{*gpu};
+  const TestEvent event{*gpu};
+  REQUIRE(cudaStreamBeginCapture(stream.native(), cudaStreamCaptureModeRelaxed) == cudaSuccess);
+  gpu->record(event, stream);
+  CHECK(error_of([&] { static_cast<void>(gpu->query(event)); }) == ErrorCode::capture);
+  CHECK(error_of([&] { gpu->synchronize(event); }) == ErrorCode::capture);
+  CHECK(error_of([&] { static_cast<void>(gpu->query(stream)); }) == ErrorCode::capture);
+  static_cast<void>(end_capture(stream.native()));
+  CHECK(gpu->query(stream));
+}
+
+TEST_CASE("acting at host time leaves a stranger's capture sound", "[gpu]") {
+  const auto gpu = require_gpu();
+  const TestStream captured{*gpu}, other{*gpu};
+  const TestEvent event{*gpu};
+  gpu->record(event, other);
+  REQUIRE(cudaStreamBeginCapture(captured.native(), cudaStreamCaptureModeGlobal) == cudaSuccess);
+  const bool another_thread = GENERATE(false, true);
+  const auto act = [&] {
+    gpu->free(gpu->allocate(1 << 20));
+    gpu->free_host(gpu->allocate_host(1 << 20));
+    gpu->synchronize(event);
+    static_cast<void>(gpu->query(event));
+    static_cast<void>(gpu->query(other));
+    static_cast<void>(gpu->memory_info());
+    gpu->destroy_event(gpu->create_event());
+    gpu->destroy_stream(gpu->create_stream());
+  };
+  if (another_thread) {
+    std::thread{act}.join();
+  } else {
+    act();
+  }
+  CHECK(end_capture(captured.native()));
+}
+
+TEST_CASE("a kernel that touches what is not there loses the device for good", "[gpu]") {
+  static_cast<void>(require_gpu());
+  CHECK(run_alone("[.lost]") == 0);  // in a process of its own, which the GPU is lost to
+}
+
+TEST_CASE("a device that is lost says so at every call", "[.lost]") {
+  const auto gpu = require_gpu();
+  const StreamHandle stream = gpu->create_stream();
+  Operation wild;
+  wild.name = "wild";
+  wild.views = {{reinterpret_cast<void*>(std::uintptr_t{1} << 12U), 4096, Access::write}};
+  gpu->launch(wild, stream);
+  CHECK(error_of([&] { gpu->synchronize(stream); }) == ErrorCode::device_lost);
+  CHECK(error_of([&] { static_cast<void>(gpu->allocate(1)); }) == ErrorCode::device_lost);
+  CHECK(error_of([&] { static_cast<void>(gpu->query(stream)); }) == ErrorCode::device_lost);
+  CHECK(error_of([&] { gpu->launch(wild, stream); }) == ErrorCode::device_lost);
+}
+
+TEST_CASE("memory that is freed after CUDA has gone is no error", "[gpu]") {
+  static_cast<void>(require_gpu());
+  CHECK(run_alone("[.exit]") == 0);
+}
+
+namespace {
+
+// Made before CUDA starts, so that it goes after CUDA has.
+struct FreedAtExit {
+  std::unique_ptr<CudaDevice> gpu;
+  void* memory = nullptr;
+  ~FreedAtExit() {
+    if (gpu == nullptr) return;
+    try {
+      gpu->free(memory);
+    } catch (const std::exception&) {
+      std::_Exit(3);
+    }
+  }
+};
+FreedAtExit freed_at_exit;
+
+}  // namespace
+
+TEST_CASE("memory is left for the end of the process", "[.exit]") {
+  freed_at_exit.gpu = require_gpu();
+  freed_at_exit.memory = freed_at_exit.gpu->allocate(1 << 20);
+  CHECK(freed_at_exit.memory != nullptr);
+}
