@@ -6,6 +6,7 @@
 #include "test/observe/trace_support.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/data.hpp"
+#include "test/support/gzip.hpp"
 #include "test/support/pickle_writer.hpp"
 
 namespace {

@@ -18,9 +18,6 @@ template <typename Read>
 /// Why parse_trace refuses these bytes, as a file named "file"; "" if it does not.
 [[nodiscard]] std::string refusal_of(const std::string& bytes);
 
-/// `text`, gzipped.
-[[nodiscard]] std::string gzipped(const std::string& text);
-
 /// A snapshot of one device without recorded stack frames.
 [[nodiscard]] nlohmann::json to_json(const trace::TorchSnapshot& snapshot);
 

@@ -37,8 +37,7 @@ class AddressHistory {
     if (at < end) gaps.push_back({at, end});
     for (const Gap& gap : gaps) ranges_.emplace(gap.begin, Range{gap.end, {item}});
     std::ranges::sort(earlier);
-    const auto repeated = std::ranges::unique(earlier);
-    earlier.erase(repeated.begin(), repeated.end());
+    earlier.erase(std::unique(earlier.begin(), earlier.end()), earlier.end());
     return earlier;
   }
 
