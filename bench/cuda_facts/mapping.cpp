@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include "cuda_facts/fact.hpp"
+#include "cuda_facts/measure.hpp"
+#include "device/cuda/vmm.hpp"
+
+namespace millrace::facts {
+namespace {
+
+constexpr int kRounds = 5;
+constexpr std::size_t kMostPages = 512;
+
+struct Costs {
+  std::vector<double> reserve, create, map, allow, unmap_each, unmap_all, release, free;
+};
+
+/// One round: maps `pages` pages twice, as unmapping is tried in two ways.
+void measure(const cuda::VirtualMemory& memory, std::size_t pages, Costs& costs) {
+  const std::size_t page = memory.page_bytes();
+  std::byte* range = nullptr;
+  std::vector<cuda::PhysicalPage> physical(pages);
+  const auto add = [](std::vector<double>& to, auto&& call) {
+    to.push_back(microseconds_of(call));
+  };
+  const auto map_all = [&] {
+    for (std::size_t i = 0; i < pages; ++i) memory.map(range + i * page, physical[i]);
+  };
+
+  add(costs.reserve, [&] { range = memory.reserve(pages * page); });
+  add(costs.create, [&] {
+    for (auto& each : physical) each = memory.create();
+  });
+  add(costs.map, map_all);
+  add(costs.allow, [&] { memory.allow(range, pages * page); });
+  add(costs.unmap_each, [&] {
+    for (std::size_t i = 0; i < pages; ++i) memory.unmap(range + i * page, page);
+  });
+  map_all();
+  memory.allow(range, pages * page);
+  add(costs.unmap_all, [&] { memory.unmap(range, pages * page); });
+  add(costs.release, [&] {
+    for (const auto each : physical) memory.release(each);
+  });
+  add(costs.free, [&] { memory.free(range, pages * page); });
+}
+
+Answer mapping_costs(int ordinal) {
+  const cuda::VirtualMemory memory{ordinal};
+  Answer answer{{}, nlohmann::json::array()};
+  for (std::size_t pages = 1; pages <= kMostPages; pages *= 2) {
+    Costs costs;
+    for (int i = 0; i < kRounds; ++i) measure(memory, pages, costs);
+    const nlohmann::json row = {{"pages", pages},
+                                {"page_bytes", memory.page_bytes()},
+                                {"reserve_us", median(costs.reserve)},
+                                {"create_us", median(costs.create)},
+                                {"map_us", median(costs.map)},
+                                {"set_access_us", median(costs.allow)},
+                                {"unmap_each_us", median(costs.unmap_each)},
+                                {"unmap_in_one_call_us", median(costs.unmap_all)},
+                                {"release_us", median(costs.release)},
+                                {"free_us", median(costs.free)}};
+    answer.data.push_back(row);
+    if (pages != 1 && pages != kMostPages) continue;
+    answer.text += fmt::format(
+        "{}{} page{}: create {:.1f}, map {:.1f}, access {:.1f}, unmap {:.1f} (in one call {:.1f}), "
+        "release {:.1f} us",
+        answer.text.empty() ? "" : "; ", pages, pages == 1 ? "" : "s", median(costs.create),
+        median(costs.map), median(costs.allow), median(costs.unmap_each), median(costs.unmap_all),
+        median(costs.release));
+  }
+  return answer;
+}
+
+Answer access_by_page(int ordinal) {
+  constexpr std::size_t kPages = 64;
+  const cuda::VirtualMemory memory{ordinal};
+  const std::size_t page = memory.page_bytes();
+  std::byte* const range = memory.reserve(kPages * page);
+  std::vector<cuda::PhysicalPage> physical;
+  std::vector<double> taken;
+  for (std::size_t i = 0; i < kPages; ++i) {
+    physical.push_back(memory.create());
+    memory.map(range + i * page, physical.back());
+    taken.push_back(microseconds_of([&] { memory.allow(range + i * page, page); }));
+  }
+  memory.unmap(range, kPages * page);
+  for (const auto each : physical) memory.release(each);
+  memory.free(range, kPages * page);
+  const double middle = median(taken);
+  return {fmt::format("{:.1f} us for one page at a time, of {}", middle, kPages),
+          {{"pages", kPages}, {"median_us", middle}}};
+}
+
+constexpr Fact kFacts[] = {
+    {"mapping-costs", "What do create, map, access and unmap of 1 to 512 pages of 2 MiB cost?",
+     mapping_costs},
+    {"access-by-page", "What does access cost when it is given page by page?", access_by_page},
+};
+
+}  // namespace
+
+std::span<const Fact> mapping_facts() { return kFacts; }
+
+}  // namespace millrace::facts
