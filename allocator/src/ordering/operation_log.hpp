@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/ordering/race_checker.hpp"
+#include "ordering/clock.hpp"
+
+namespace millrace::ordering {
+
+using Actor = RaceChecker::Actor;
+
+/** What a message calls an actor; outlives it. */
+struct Label {
+  enum class Kind { stream, thread, callback } kind = Kind::thread;
+  std::string name;
+  std::string stream;  // of a callback
+};
+
+/** One run of a callback. */
+struct CallbackRun {
+  Actor actor = 0;
+  std::uint64_t run = 0;
+  friend bool operator==(const CallbackRun&, const CallbackRun&) = default;
+};
+
+// A callback's operations are numbered within its run, so that what is enqueued behind it can be
+// ordered after all of them before any is told.
+constexpr std::uint64_t first_of_run(std::uint64_t run) { return run << 32; }
+constexpr std::uint64_t last_of_run(std::uint64_t run) { return (run << 32) | 0xffff'ffff; }
+constexpr std::uint64_t run_of(std::uint64_t count) { return count >> 32; }
+
+/** What is remembered of an operation as long as one of its accesses matters. */
+struct Op {
+  RaceChecker::OpIndex index = 0;
+  std::string name;
+  Actor actor = 0;
+  std::uint64_t count = 0;
+  Actor thread = 0;  // that enqueued it, and its count at that call
+  std::uint64_t thread_count = 0;
+  std::vector<CallbackRun> behind;  // runs that had not ended and that it follows
+  std::shared_ptr<const Label> label, thread_label;
+};
+
+/** An operation with its clocks, while its accesses are being told. */
+struct CurrentOp {
+  std::shared_ptr<const Op> op;
+  Clock clock;       // all that is before it
+  Clock host_clock;  // all that is before the call that enqueued it
+};
+
+}  // namespace millrace::ordering

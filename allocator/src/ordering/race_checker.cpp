@@ -1,0 +1,255 @@
+#include "millrace/ordering/race_checker.hpp"
+
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "ordering/access_history.hpp"
+#include "ordering/actors.hpp"
+#include "ordering/race_message.hpp"
+
+namespace millrace {
+
+using ordering::Address;
+using ordering::Allocation;
+using ordering::Cell;
+using ordering::Clock;
+using ordering::CurrentOp;
+using ordering::Label;
+using ordering::Op;
+using ordering::PastAccess;
+
+struct RaceChecker::State {
+  ordering::Actors actors;
+  ordering::AccessHistory history;
+  std::map<Address, std::shared_ptr<Allocation>> live;
+  std::vector<Race> races;
+  std::set<std::pair<OpIndex, OpIndex>> reported;
+  OpIndex operations = 0;
+  std::size_t sweep_from = 1024;
+
+  Op next_op(std::string_view name) {
+    Op op;
+    op.index = ++operations;
+    op.name = name;
+    return op;
+  }
+
+  template <typename Message>
+  void report(RaceKind kind, const Op& first, const Op& second, Message message) {
+    if (!reported.emplace(first.index, second.index).second) return;
+    races.push_back({kind, first.index, second.index, message()});
+  }
+
+  void touch(const CurrentOp& now, Cell& cell, bool write);
+  void check_lifetime(const CurrentOp& now, const Cell& cell);
+  OpIndex allocate(Address begin, std::size_t bytes, Actor thread, const Clock& user_follows,
+                   const Label& user);
+  void sweep();
+};
+
+namespace {
+
+RaceChecker::RaceKind kind_of(bool first_writes, bool second_writes) {
+  if (!first_writes) return RaceChecker::RaceKind::write_after_read;
+  return second_writes ? RaceChecker::RaceKind::write_after_write
+                       : RaceChecker::RaceKind::read_after_write;
+}
+
+Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+}  // namespace
+
+void RaceChecker::State::check_lifetime(const CurrentOp& now, const Cell& cell) {
+  if (cell.allocation == nullptr) return;
+  if (const Op* free = cell.allocation->freed.get()) {
+    report(RaceKind::use_after_free, *free, *now.op,
+           [&] { return use_after_free_message(*free, *now.op); });
+    return;
+  }
+  const Op& allocation = *cell.allocation->allocated;
+  if (now.clock.at(allocation.actor) >= allocation.count) return;
+  report(RaceKind::use_before_allocate, allocation, *now.op,
+         [&] { return use_before_allocate_message(allocation, *now.op); });
+}
+
+void RaceChecker::State::touch(const CurrentOp& now, Cell& cell, bool write) {
+  check_lifetime(now, cell);
+  bool known = false;
+  for (const PastAccess& past : cell.accesses) {
+    known = known || (past.op == now.op && (past.write || !write));
+    if ((!past.write && !write) || actors.ordered(*past.op, now)) continue;
+    const bool reused = past.allocation != cell.allocation;
+    report(reused ? RaceKind::early_reuse : kind_of(past.write, write), *past.op, *now.op,
+           [&] { return conflict_message(*past.op, *now.op); });
+  }
+  if (known) return;
+  std::erase_if(cell.accesses, [&](const PastAccess& past) {
+    return (write || !past.write) && actors.dominates(now, *past.op);
+  });
+  cell.accesses.push_back({now.op, write, cell.allocation});
+}
+
+RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t bytes, Actor thread,
+                                                  const Clock& user_follows, const Label& user) {
+  const Address end = begin + bytes;
+  const auto above = live.lower_bound(begin);
+  if ((above != live.end() && (above->first < end || above->first == begin)) ||
+      (above != live.begin() && std::prev(above)->second->end > begin)) {
+    throw std::invalid_argument{"RaceChecker: part of this memory is allocated already"};
+  }
+  const auto op = actors.host_operation(thread, next_op("allocate")).op;
+  const auto allocation = std::make_shared<Allocation>(Allocation{begin, end, op, nullptr});
+  live[begin] = allocation;
+  history.visit(begin, end, [&](Cell& cell) {
+    for (const PastAccess& past : cell.accesses) {
+      if (user_follows.at(past.op->actor) >= past.op->count) continue;
+      report(RaceKind::early_reuse, *past.op, *op,
+             [&] { return early_reuse_message(*past.op, *op, user); });
+    }
+    cell.allocation = allocation;
+  });
+  return op->index;
+}
+
+// Drops what everything that is still to come will follow.
+void RaceChecker::State::sweep() {
+  const Clock known = actors.known_to_all();
+  history.drop_if([&](const PastAccess& past) {
+    return known.at(past.op->actor) >= past.op->count &&
+           known.at(past.op->thread) >= past.op->thread_count;
+  });
+  std::unordered_set<Actor> used;
+  history.for_each_op([&](const Op& op) {
+    used.insert(op.actor);
+    used.insert(op.thread);
+  });
+  actors.reuse(used);
+  sweep_from = 2 * history.size() + 1024;
+}
+
+RaceChecker::RaceChecker() : state_(std::make_unique<State>()) {}
+RaceChecker::~RaceChecker() = default;
+RaceChecker::RaceChecker(RaceChecker&&) noexcept = default;
+RaceChecker& RaceChecker::operator=(RaceChecker&&) noexcept = default;
+
+RaceChecker::Actor RaceChecker::add_stream(std::string name, bool blocking, bool legacy,
+                                           unsigned device) {
+  if (state_->actors.wants_reuse()) state_->sweep();
+  return state_->actors.add_stream(std::move(name), blocking && !legacy, legacy, device);
+}
+
+RaceChecker::Actor RaceChecker::add_thread(std::string name) {
+  return state_->actors.add_thread(std::move(name));
+}
+
+void RaceChecker::remove_stream(Actor stream) { state_->actors.remove_stream(stream); }
+void RaceChecker::remove_thread(Actor thread) { state_->actors.remove_thread(thread); }
+
+RaceChecker::OpIndex RaceChecker::enqueue(Actor stream, Actor thread, std::string_view name) {
+  return state_->actors.enqueue(stream, thread, state_->next_op(name)).op->index;
+}
+
+RaceChecker::OpIndex RaceChecker::host_operation(Actor thread, std::string_view name) {
+  return state_->actors.host_operation(thread, state_->next_op(name)).op->index;
+}
+
+void RaceChecker::access(OpIndex op, const void* address, std::size_t bytes, Access kind) {
+  const CurrentOp& now = state_->actors.current(op);
+  if (bytes == 0) return;
+  const Address begin = address_of(address);
+  state_->history.visit(begin, begin + bytes,
+                        [&](Cell& cell) { state_->touch(now, cell, kind == Access::write); });
+  if (state_->history.size() >= state_->sweep_from) state_->sweep();
+}
+
+void RaceChecker::record(EventKey event, Actor stream, Actor thread) {
+  state_->actors.record(event, stream, thread);
+}
+
+void RaceChecker::wait(Actor stream, EventKey event, Actor thread) {
+  state_->actors.wait(stream, event, thread);
+}
+
+void RaceChecker::event_synchronized(EventKey event, Actor thread) {
+  state_->actors.event_synchronized(event, thread);
+}
+
+void RaceChecker::stream_synchronized(Actor stream, Actor thread) {
+  state_->actors.stream_synchronized(stream, thread);
+}
+
+void RaceChecker::device_synchronized(Actor thread, unsigned device) {
+  state_->actors.device_synchronized(thread, device);
+}
+
+void RaceChecker::forget_event(EventKey event) { state_->actors.forget_event(event); }
+
+RaceChecker::Actor RaceChecker::begin_callback(Actor stream, Actor thread, std::string_view name) {
+  return state_->actors.begin_callback(stream, thread, std::string{name});
+}
+
+void RaceChecker::end_callback(Actor callback) { state_->actors.end_callback(callback); }
+
+void RaceChecker::release(Actor thread, std::uint64_t object) {
+  state_->actors.release(thread, object);
+}
+
+void RaceChecker::acquire(Actor thread, std::uint64_t object) {
+  state_->actors.acquire(thread, object);
+}
+
+RaceChecker::OpIndex RaceChecker::allocated(const void* address, std::size_t bytes, Actor user,
+                                            Actor thread) {
+  const Clock follows = state_->actors.next_operation(user, thread);
+  return state_->allocate(address_of(address), bytes, thread, follows, *state_->actors.label(user));
+}
+
+RaceChecker::OpIndex RaceChecker::allocated_for_host(const void* address, std::size_t bytes,
+                                                     Actor thread) {
+  return allocated(address, bytes, thread, thread);
+}
+
+RaceChecker::OpIndex RaceChecker::freed(const void* address, Actor thread) {
+  const auto it = state_->live.find(address_of(address));
+  if (it == state_->live.end()) {
+    throw std::invalid_argument{"RaceChecker: nothing is allocated at this address"};
+  }
+  const CurrentOp& now = state_->actors.host_operation(thread, state_->next_op("free"));
+  const std::shared_ptr<Allocation> allocation = it->second;
+  state_->live.erase(it);
+  allocation->freed = now.op;
+  state_->history.visit(allocation->begin, allocation->end, [&](Cell& cell) {
+    for (const PastAccess& past : cell.accesses) {
+      const Op& use = *past.op;
+      if (past.allocation != allocation || now.clock.at(use.thread) >= use.thread_count) continue;
+      state_->report(RaceKind::use_after_free, use, *now.op,
+                     [&] { return use_beside_free_message(use, *now.op); });
+    }
+  });
+  return now.op->index;
+}
+
+const std::vector<RaceChecker::Race>& RaceChecker::races() const noexcept { return state_->races; }
+
+std::size_t RaceChecker::history_size() const noexcept { return state_->history.size(); }
+
+const char* to_string(RaceChecker::RaceKind kind) noexcept {
+  switch (kind) {
+    case RaceChecker::RaceKind::read_after_write:
+      return "read after write";
+    case RaceChecker::RaceKind::write_after_read:
+      return "write after read";
+    case RaceChecker::RaceKind::write_after_write:
+      return "write after write";
+    case RaceChecker::RaceKind::early_reuse:
+      return "early reuse";
+    case RaceChecker::RaceKind::use_after_free:
+      return "use after free";
+    default:
+      return "use before allocate";
+  }
+}
+
+}  // namespace millrace
