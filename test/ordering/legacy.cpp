@@ -105,6 +105,16 @@ TEST_CASE("a token that stands for several streams is given back once, with its 
   CHECK(s.ledger.oldest_outstanding().empty());
 }
 
+TEST_CASE("what a blocking stream has passed says nothing of the legacy marker that stands there") {
+  Streams s;
+  const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
+  const Point on_legacy = s.freed(legacy), on_blocking = s.freed(blocking);
+  s.record(legacy);
+  CHECK(s.ledger.complete(on_blocking).empty());
+  CHECK(s.ledger.completed(on_blocking));
+  CHECK_FALSE(s.ledger.completed(on_legacy));
+}
+
 TEST_CASE("a withdrawn legacy marker can not be waited for on any stream") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();

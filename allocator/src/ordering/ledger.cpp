@@ -228,7 +228,7 @@ Frontier Ledger::frontier(StreamId stream) const {
   state_->for_each_implicit(slot, [&](std::uint32_t index, const Slot& other) {
     all.advance({other.id(index), other.next});
   });
-  return all;
+  return state_->beyond_last(all);
 }
 
 Frontier Ledger::completed_frontier() const {

@@ -39,6 +39,18 @@ Frontier Ledger::State::outstanding(Frontier frontier) const {
   return frontier;
 }
 
+// A closed stream's last marker covers whatever number a free there was given before it closed.
+Frontier Ledger::State::beyond_last(const Frontier& frontier) const {
+  Frontier all = frontier;
+  for (const Point point : frontier) {
+    const Slot* slot = tenant(point.stream);
+    if (slot != nullptr && slot->phase == Phase::closed && point.marker >= slot->next) {
+      all.advance({point.stream, std::numeric_limits<Marker>::max()});
+    }
+  }
+  return all;
+}
+
 void Ledger::State::order(Slot& slot, const Frontier& after) {
   slot.frontier.join(after);
   slot.frontier.drop_if([&](Point point) { return completed(point); });

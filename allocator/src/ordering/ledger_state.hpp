@@ -33,6 +33,7 @@ struct Ledger::State {
   // Under the lock.
   Slot& open_slot(StreamId stream) const;
   Frontier outstanding(Frontier frontier) const;
+  Frontier beyond_last(const Frontier& frontier) const;
   void order(Slot& slot, const Frontier& after);
   Frontier before(const Slot& slot) const;
   std::vector<Point> take_implied(const Slot& slot);

@@ -116,10 +116,8 @@ RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t byt
 // Drops what everything that is still to come will follow.
 void RaceChecker::State::sweep() {
   const Clock known = actors.known_to_all();
-  history.drop_if([&](const PastAccess& past) {
-    return known.at(past.op->actor) >= past.op->count &&
-           known.at(past.op->thread) >= past.op->thread_count;
-  });
+  history.drop_if(
+      [&](const PastAccess& past) { return known.at(past.op->actor) >= past.op->count; });
   std::unordered_set<Actor> used;
   history.for_each_op([&](const Op& op) {
     used.insert(op.actor);
@@ -232,6 +230,8 @@ RaceChecker::OpIndex RaceChecker::freed(const void* address, Actor thread) {
 }
 
 const std::vector<RaceChecker::Race>& RaceChecker::races() const noexcept { return state_->races; }
+
+void RaceChecker::forget_dominated() { state_->sweep(); }
 
 std::size_t RaceChecker::history_size() const noexcept { return state_->history.size(); }
 

@@ -113,6 +113,8 @@ class RaceChecker {
   OpIndex freed(const void* address, Actor thread);
 
   [[nodiscard]] const std::vector<Race>& races() const noexcept;
+  /** @brief Forgets accesses that all to come will follow. Done anyway when there are many. */
+  void forget_dominated();
   /** @brief Memory kept: accesses that may still matter. */
   [[nodiscard]] std::size_t history_size() const noexcept;
 
