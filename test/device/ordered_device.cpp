@@ -98,6 +98,17 @@ TEST_CASE("a raw handle is resolved at each call, and its successor is another s
   bench.device.destroy_stream(again);
 }
 
+TEST_CASE("a raw handle is not relied on to be ordered with the legacy stream") {
+  Bench bench;
+  const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});
+  const StreamHandle handle = bench.device.create_stream({.blocking = false});
+  const StreamRef raw = bench.ordered.resolve(handle);
+  const Ledger& ledger = bench.ordered.ledger();
+  CHECK_FALSE(ledger.ordered({legacy.id(), ledger.next(legacy.id())}, raw.id()));
+  CHECK_FALSE(ledger.ordered({raw.id(), ledger.next(raw.id())}, legacy.id()));
+  bench.device.destroy_stream(handle);
+}
+
 TEST_CASE("what was freed on a stream that is gone can still be waited for") {
   Bench bench;
   Point used;

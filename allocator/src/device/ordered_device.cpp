@@ -179,7 +179,9 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   const std::lock_guard lock{state_->mutex};
   const auto it = state_->by_driver_id.find(driver_id);
   if (it != state_->by_driver_id.end()) return {stream.handle(), it->second};
-  return {stream.handle(), state_->open_locked(driver_id, stream.handle(), {}, false)};
+  // It may have been made non-blocking: no order with the legacy stream is relied on.
+  const AttachOptions unknown{.name = {}, .blocking = false};
+  return {stream.handle(), state_->open_locked(driver_id, stream.handle(), unknown, false)};
 }
 
 bool OrderedDevice::attached(StreamId stream) const {
