@@ -35,6 +35,7 @@ struct Block {
   std::uint64_t id = 0;
   std::size_t requested = 0;
   StreamRef owner{StreamHandle{}};
+  StreamId user;  // who used it first
   std::vector<StreamRef> uses;
   std::vector<Point> inherited;  // earlier tenants' points that only the user is ordered after
   Tag tag;

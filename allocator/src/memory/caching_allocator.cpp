@@ -86,6 +86,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   block->id = next_id++;
   block->requested = request.requested;
   block->owner = request.owner;
+  block->user = request.user.id();
   block->uses.clear();
   if (request.user.id() != request.owner.id()) block->uses.push_back(request.user);
   block->tag = request.tag;
@@ -103,54 +104,59 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
 void CachingAllocator::deallocate(void* address) {
   if (address == nullptr) return;
   State& state = *state_;
-  StreamRef owner{StreamHandle{}};
-  {
-    const State::Lock lock{state.mutex};
-    const Block* block = state.heap.live().find(address);
-    if (block == nullptr) refuse("deallocate", address);
-    owner = block->owner;
-  }
-  deallocate(address, owner);
+  State::Lock lock{state.mutex};
+  Block* block = state.heap.live().find(address);
+  if (block == nullptr) refuse("deallocate", address);
+  state.free_on(block, block->owner, false, lock);
 }
 
 void CachingAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
   State& state = *state_;
-  const Ledger& ledger = state.device.ledger();
   stream = state.device.resolve(stream);
   State::Lock lock{state.mutex};
   Block* block = state.heap.live().find(address);
   if (block == nullptr) refuse("deallocate", address);
+  state.free_on(block, stream, true, lock);
+}
 
+// `given`: by the caller in this call, so that it is there still.
+void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+  const Ledger& ledger = device.ledger();
   std::vector<Point> points{{stream.id(), ledger.next(stream.id())}};
   std::vector<StreamRef> used;
   for (const StreamRef use : block->uses) {
     if (use.id() == stream.id()) continue;
     join_points(points, {{use.id(), ledger.next(use.id())}});
-    used.push_back(use);
+    if (ledger.is_open(use.id())) used.push_back(use);  // a closed one left its last marker
   }
   // A host poll needs something to poll.
-  const bool elsewhere = stream.id() != block->owner.id();
-  if (elsewhere && state.policy.give_back == Return::polled) used.push_back(stream);
-  // Earlier tenants come before the owner's work and its first user's, but not before another's.
-  if (elsewhere) {
+  const bool polled = policy.give_back == Return::polled && stream.id() != block->lane;
+  if (polled && (given || device.attached(stream.id())) && ledger.is_open(stream.id())) {
+    used.push_back(stream);
+  }
+  // Earlier tenants come before the work of the user that was made to wait for them; of others only
+  // this free knows.
+  const bool behind_user =
+      std::ranges::any_of(points, [&](const Point point) { return point.stream == block->user; });
+  if (!behind_user) {
     for (const Point point : block->inherited) {
       if (!ledger.ordered(point, stream.id())) join_points(points, {point});
     }
   }
-  state.heap.live().erase(block);
+  heap.live().erase(block);
   block->state = BlockState::claimed;
   if (!used.empty()) {
     lock.unlock();
     for (const StreamRef use : used) {
       try {
-        state.device.mark(use);
+        device.mark(use);
       } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
       }
     }
     lock.lock();
   }
-  state.take_back(block, std::move(points), !used.empty());
+  take_back(block, std::move(points));
 }
 
 void CachingAllocator::deallocate(void* address, Point marker) {
@@ -168,16 +174,17 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   }
   state.heap.live().erase(block);
   block->state = BlockState::claimed;
-  state.take_back(block, std::move(points), marker.stream != block->owner.id());
+  state.take_back(block, std::move(points));
 }
 
-void CachingAllocator::State::take_back(Block* block, std::vector<Point> points,
-                                        bool used_elsewhere) {
+void CachingAllocator::State::take_back(Block* block, std::vector<Point> points) {
   meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
   block->points = std::move(points);
   if (observer != nullptr) {
     observer->freed({block->id, block->address, block->bytes, block->points});
   }
+  const bool used_elsewhere = std::ranges::any_of(
+      block->points, [&](const Point point) { return point.stream != block->lane; });
   if (policy.give_back == Return::polled && used_elsewhere) {
     block->state = BlockState::pending;
     pending.push_back(block);

@@ -45,7 +45,8 @@ struct CachingAllocator::State {
   // caching_allocator.cpp: giving out and taking back
   Block* serve(const Request& request);
   void hand_out(const Request& request, Block* block);
-  void take_back(Block* block, std::vector<Point> points, bool used_elsewhere);
+  void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
+  void take_back(Block* block, std::vector<Point> points);
   void put_free(Block* block);
 
   // reuse.cpp: finding a free block. What is returned is claimed.

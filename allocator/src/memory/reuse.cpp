@@ -67,7 +67,7 @@ void CachingAllocator::State::sweep() {
   std::vector<Block*> done;
   std::erase_if(pending, [&](Block* block) {
     const bool complete = std::ranges::all_of(block->points, [&](const Point point) {
-      return point.stream == block->owner.id() || ledger.completed(point);
+      return point.stream == block->lane || ledger.completed(point);
     });
     if (complete) done.push_back(block);
     return complete;
