@@ -93,7 +93,7 @@ TEST_CASE("an operation touches no byte outside its views, and keeps what it onl
     auto expected = drawn_bytes(kBytes, *rc::gen::arbitrary<std::uint64_t>());
     gpu->copy(memory.at(), expected.data(), kBytes, CopyKind::host_to_device, stream);
 
-    Operation operation = costing({.bytes = 1e9});
+    Operation operation = costing({.bytes = 1e-4 * gpu->info().memory_bandwidth});
     operation.views = {{memory.at(offset), bytes, access}};
     gpu->launch(operation, stream);
     auto found = read_back(*gpu, memory.at(), kBytes);
@@ -119,7 +119,7 @@ TEST_CASE("an operation reads and writes pinned memory", "[gpu]") {
   const auto gpu = require_gpu();
   const TestMemory memory{*gpu, 4096, Where::host};
   std::fill(memory.host().begin(), memory.host().end(), std::byte{9});
-  Operation operation = costing({.bytes = 1e9});
+  Operation operation = costing({.bytes = 1e-4 * gpu->info().memory_bandwidth});
   operation.views = {{memory.at(1), 4000, Access::read_write}};
   static_cast<void>(time_of(*gpu, operation));
   CHECK(std::count(memory.host().begin(), memory.host().end(), std::byte{9}) == 4096);
