@@ -90,6 +90,7 @@ constexpr Call kCalls[] = {
     {"query of another stream", [](Scene& s) { return cudaStreamQuery(s.other.get()); }},
     {"synchronisation with another stream",
      [](Scene& s) { return cudaStreamSynchronize(s.other.get()); }},
+    {"synchronisation with the device", [](Scene&) { return cudaDeviceSynchronize(); }},
     {"captured stream waits for an event recorded outside",
      [](Scene& s) { return cudaStreamWaitEvent(s.captured.get(), s.outside.get(), 0); }},
     {"another stream waits for an event recorded outside",

@@ -133,6 +133,8 @@ class Runtime final : public CudaDevice {
     return CurrentContext{context_};
   }
   cudaMemPool_t pool() const;
+  /** Asking such a stream anything else would fail, and break the capture for whoever began it. */
+  void refuse_captured(StreamHandle stream, const char* call, const char* why);
   static void CUDART_CB run(void* host_call) noexcept;
 
   void* do_allocate(std::size_t bytes) override;
@@ -267,8 +269,15 @@ void Runtime::do_destroy_stream(StreamHandle stream) {
   check_released(cudaStreamDestroy(native(stream)), "cudaStreamDestroy", stream.value);
 }
 
+void Runtime::refuse_captured(StreamHandle stream, const char* call, const char* why) {
+  if (!do_capturing(stream)) [[likely]]
+    return;
+  throw DeviceError{ErrorCode::capture, cuda::written(call, stream.value), why};
+}
+
 std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaStreamGetId", "attach the stream before it is captured");
   unsigned long long id = 0;
   check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId", stream.value);
   return id;
@@ -289,12 +298,14 @@ bool Runtime::do_capturing(StreamHandle stream) {
 bool Runtime::do_query(StreamHandle stream) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
+  refuse_captured(stream, "cudaStreamQuery", "nothing of it runs before it is launched");
   return ready(cudaStreamQuery(native(stream)), "cudaStreamQuery", stream.value);
 }
 
 void Runtime::do_synchronize(StreamHandle stream) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
+  refuse_captured(stream, "cudaStreamSynchronize", "nothing of it runs before it is launched");
   check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize", stream.value);
 }
 
@@ -390,10 +401,8 @@ void CUDART_CB Runtime::run(void* host_call) noexcept {
 }
 
 void Runtime::do_callback(StreamHandle stream, std::function<void()> function, std::uint64_t) {
-  if (do_capturing(stream)) {
-    throw DeviceError{ErrorCode::capture, cuda::written("cudaLaunchHostFunc", stream.value),
-                      "a captured function would run, and end its life, at each replay"};
-  }
+  refuse_captured(stream, "cudaLaunchHostFunc",
+                  "a captured function would run, and end its life, at each replay");
   const CurrentContext current = enter();
   auto call = std::make_unique<HostCall>(HostCall{*this, std::move(function)});
   callbacks_pending_.fetch_add(1);
