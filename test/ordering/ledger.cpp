@@ -57,6 +57,65 @@ TEST_CASE("a record that failed publishes nothing, and the next one covers what 
   CHECK(s.ledger.earliest_covering(block)->point == marker);
 }
 
+TEST_CASE("frees on a stream that someone is capturing are covered by a marker after the capture") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point before = s.record(copy);
+  const Point block = s.freed(copy);  // the capture has begun: no marker can be recorded
+  static_cast<void>(s.ledger.begin_record(copy));  // someone tried, and the driver refused
+  s.ledger.join(main, before);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+  CHECK_FALSE(s.ledger.earliest_covering(block));
+  s.ledger.join(main, s.record(copy));  // it has ended
+  CHECK(s.ledger.ordered(block, main));
+}
+
+TEST_CASE("a free in a host callback waits for a marker that is recorded after it") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point behind_callback = s.record(copy);  // enqueued before the callback ran
+  const Point block = s.freed(copy);             // in the callback
+  s.ledger.join(main, behind_callback);
+  CHECK_FALSE(s.ledger.ordered(block, main));
+  CHECK(s.ledger.ordered(block, copy));
+  s.ledger.join(main, s.record(copy));
+  CHECK(s.ledger.ordered(block, main));
+}
+
+TEST_CASE("a block used by its owner and freed on another stream needs both points") {
+  Streams s;
+  const StreamId owner = s.ledger.open(), other = s.ledger.open(), third = s.ledger.open();
+  const Point used = s.freed(owner), freed = s.freed(other);
+  CHECK(s.ledger.ordered(freed, other));
+  CHECK_FALSE(s.ledger.ordered(used, other));
+  s.ledger.join(third, s.record(other));
+  CHECK_FALSE(s.ledger.ordered(used, third));
+  s.ledger.join(third, s.record(owner));
+  CHECK((s.ledger.ordered(used, third) && s.ledger.ordered(freed, third)));
+}
+
+TEST_CASE("pinned memory that the host refills needs completion, not order") {
+  Streams s;
+  const StreamId main = s.ledger.open(), copy = s.ledger.open();
+  const Point read = s.freed(copy);
+  const Point marker = s.record(copy);
+  s.ledger.join(main, marker);
+  CHECK(s.ledger.ordered(read, main));
+  CHECK(s.ledger.ordered(read, copy));
+  CHECK_FALSE(s.ledger.completed(read));
+  s.ledger.complete(marker);
+  CHECK(s.ledger.completed(read));
+}
+
+TEST_CASE("an independent stream orders as any other does") {
+  Streams s;
+  const StreamId main = s.ledger.open(), spinning = s.ledger.open({.independent = true});
+  CHECK(s.ledger.traits(spinning).independent);
+  const Point block = s.freed(spinning);
+  s.ledger.join(main, s.record(spinning));  // the program's own wait
+  CHECK(s.ledger.ordered(block, main));
+}
+
 TEST_CASE("the earliest marker that covers a free is the one to wait for") {
   Streams s;
   const StreamId copy = s.ledger.open();

@@ -97,6 +97,18 @@ TEST_CASE("checker: waiting on an event that was never recorded, or is forgotten
   CHECK(s.races() == 2);
 }
 
+TEST_CASE("checker: a record that a capture refused is not told, and the event keeps what it had") {
+  Scene s;
+  s.write(s.copy, s.batch);
+  s.record(1, s.copy);
+  s.write(s.copy, s.output);  // recording event 1 again fails: someone captures the stream
+  s.wait(s.main, 1);
+  s.read(s.main, s.batch);
+  CHECK(s.races() == 0);
+  s.read(s.main, s.output);
+  CHECK(s.races() == 1);
+}
+
 TEST_CASE("checker: a third stream follows what the second had waited for") {
   Scene s;
   s.write(s.copy, s.batch);
