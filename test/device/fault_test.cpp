@@ -1,0 +1,64 @@
+#include "millrace/device/fault.hpp"
+
+#include "test/support/catch.hpp"
+#include "test/support/plain_device.hpp"
+
+using namespace millrace;
+
+namespace {
+
+struct Bench {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(test::plain_options());
+  StreamHandle stream = device.create_stream();
+  EventHandle event = device.create_event();
+  FaultInjector faults{device};
+
+  bool record_fails() {
+    try {
+      device.record(event, stream);
+    } catch (const DeviceError&) {
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the n-th call of a kind fails once, and others do not count") {
+  Bench bench;
+  bench.faults.fail(Call::record, 2, ErrorCode::unknown);
+  CHECK_FALSE(bench.record_fails());
+  CHECK(bench.device.query(bench.stream));
+  CHECK(bench.record_fails());
+  CHECK_FALSE(bench.record_fails());
+  CHECK(bench.faults.injected() == 1);
+}
+
+TEST_CASE("the n-th call of any kind fails, and the call was not made") {
+  Bench bench;
+  bench.faults.fail_call(2, ErrorCode::out_of_memory);
+  (void)bench.device.query(bench.stream);
+  CHECK_THROWS_WITH(bench.device.allocate(100), "allocate: out of memory: injected");
+  CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
+TEST_CASE("each call of a kind fails until that is cleared") {
+  Bench bench;
+  bench.faults.fail_each(Call::record, ErrorCode::unknown);
+  CHECK(bench.record_fails());
+  CHECK(bench.record_fails());
+  bench.faults.clear();
+  CHECK_FALSE(bench.record_fails());
+}
+
+TEST_CASE("a lost device stays lost") {
+  Bench bench;
+  bench.faults.fail(Call::record, 1, ErrorCode::device_lost);
+  CHECK(bench.record_fails());
+  CHECK(bench.record_fails());
+  CHECK_THROWS_AS(bench.device.query(bench.stream), DeviceError);
+  bench.faults.clear();
+  CHECK_FALSE(bench.record_fails());
+}
