@@ -42,7 +42,7 @@ struct Arguments {
   std::size_t iterations = 20;
   double variation = -1;
   bool no_tables = false;
-  double grow_bound = 0;
+  double spare_bursts = -1;
   double carve_limit = 0;
   std::size_t large_segment_mib = 0;
 };
@@ -91,9 +91,11 @@ Figures run(const Job& job, const Arguments& arguments, DrawnBatches& drawn, std
   cell.allocator = job.row.allocator;
   if (cell.allocator == "millrace") {
     Policy policy = Policy::millrace();
-    if (arguments.grow_bound > 0) policy.grow_bound = arguments.grow_bound;
+    if (arguments.spare_bursts >= 0) policy.spare_bursts = arguments.spare_bursts;
     if (arguments.carve_limit > 0) policy.carve_limit = arguments.carve_limit;
-    if (arguments.large_segment_mib > 0) policy.large_segment = arguments.large_segment_mib << 20;
+    if (arguments.large_segment_mib > 0) {
+      policy.large_segment_least = policy.large_segment_most = arguments.large_segment_mib << 20;
+    }
     cell.policy = policy;
   }
   cell.loop.method = job.row.method;
@@ -196,7 +198,7 @@ int main(int argc, char** argv) {
   app.add_option("--workload", arguments.workload);
   app.add_option("--variation", arguments.variation, "of feature pooling between batches");
   app.add_flag("--no-tables", arguments.no_tables, "leave the embedding tables out");
-  app.add_option("--grow-bound", arguments.grow_bound, "in place of the millrace policy's");
+  app.add_option("--spare-bursts", arguments.spare_bursts, "in place of the millrace policy's");
   app.add_option("--carve-limit", arguments.carve_limit, "in place of the millrace policy's");
   app.add_option("--large-segment", arguments.large_segment_mib, "MiB, likewise");
   CLI11_PARSE(app, argc, argv);

@@ -13,10 +13,11 @@ constexpr std::size_t MiB = std::size_t{1} << 20;
 // The millrace preset with segments as large as requests, so that every miss shows as growth.
 Policy exact(Sharing sharing) {
   Policy policy = Policy::millrace();
-  policy.large_segment = 0;
+  policy.large_segment_least = policy.large_segment_most = 0;
   policy.medium_limit = 0;
   policy.sharing = sharing;
-  policy.grow_bound = 0;  // waits whenever it can
+  policy.spare_bursts = 0;
+  policy.slack = 0;
   return policy;
 }
 

@@ -91,6 +91,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   if (request.user.id() != request.owner.id()) block->uses.push_back(request.user);
   block->tag = request.tag;
   heap.live().insert(block);
+  count_demand(*block);
   meter.allocated(block->requested, block->bytes, block->owner.id(), block->tag);
   if (observer != nullptr) {
     const Frontier frontier = device.ledger().frontier(request.user.id());
@@ -178,6 +179,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 }
 
 void CachingAllocator::State::take_back(Block* block, std::vector<Point> points) {
+  uncount_demand(*block);
   meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
   block->points = std::move(points);
   if (observer != nullptr) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "memory/heap.hpp"
@@ -18,8 +18,8 @@ namespace millrace {
  *   1. the best fit that the one rule gives its stream for nothing: own lane, then other lanes up
  *      to the carve limit, then memory that nobody used yet; once more after one poll;
  *   2. free neighbours that together are large enough, all of them ready;
- *   3. a block that the stream can be made to wait for, unless growing is within the bound: the one
- *      whose marker was recorded earliest, then the best fit;
+ *   3. a block that the stream can be made to wait for, once it has its fair share of its own: the
+ *      one whose marker was recorded earliest, then the best fit;
  *   4. a new segment;
  *   5. anything that waiting, merging, callbacks and giving segments back can make.
  * PyTorch's way is the same with lanes that never mix and frees that a host poll completes.
@@ -37,6 +37,14 @@ struct CachingAllocator::State {
     StreamRef user;
     Tag tag;
     StreamId lane;  // where it looks first
+  };
+
+  /** @brief What a stream needs at once, as seen so far. */
+  struct Demand {
+    Gauge live;
+    Marker marker = 0;  // the burst is before it
+    std::size_t burst = 0;
+    std::size_t largest_burst = 0;
   };
 
   State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
@@ -63,6 +71,8 @@ struct CachingAllocator::State {
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   [[nodiscard]] bool should_grow(const Request& request) const;
+  void count_demand(const Block& block);
+  void uncount_demand(const Block& block);
   void claim(Block* block);
   void poll(Lock& lock);
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
@@ -97,7 +107,8 @@ struct CachingAllocator::State {
   std::vector<Block*> draining;  // free, but their own lane would have to wait
   std::vector<MemoryCallback> callbacks;
   AllocationObserver* observer = nullptr;
-  std::size_t growing = 0;  // bytes being asked of the source
+  std::unordered_map<StreamId, Demand> demand;  // by lane
+  std::size_t growing = 0;                      // bytes being asked of the source
   std::uint64_t next_id = 1;
   std::uint64_t clock = 0;  // ages of segments
 };

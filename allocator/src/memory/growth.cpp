@@ -18,11 +18,12 @@ bool wholly_free(const Segment& segment) {
 
 // A new segment of the size that the policy likes, or else of the size that is needed.
 Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
-  const std::size_t liked = policy.segment_for(request.bytes);
+  const std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
   if (Block* block = acquire(liked, request, lock)) return block;
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
   const std::size_t needed = (request.bytes + multiple - 1) / multiple * multiple;
-  return policy.large_segment != 0 && needed < liked ? acquire(needed, request, lock) : nullptr;
+  return policy.large_segment_most != 0 && needed < liked ? acquire(needed, request, lock)
+                                                          : nullptr;
 }
 
 Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
@@ -212,6 +213,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   State::Lock lock{state_->mutex};
+  state_->demand.clear();  // what streams needed so far says nothing of what comes
   return state_->release_free_segments(keep_bytes, lock);
 }
 

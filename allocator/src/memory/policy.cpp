@@ -21,7 +21,9 @@ Policy Policy::torch() {
 Policy Policy::millrace() {
   Policy policy;
   policy.name = "millrace";
-  policy.large_segment = std::size_t{2} << 30;
+  policy.large_segment_least = std::size_t{1} << 30;
+  policy.large_segment_most = std::size_t{2} << 30;
+  policy.slack = 0.25;
   policy.sharing = Sharing::wait_before_grow;
   policy.give_back = Return::rule;
   return policy;
@@ -47,11 +49,12 @@ std::size_t Policy::round(std::size_t bytes) const noexcept {
   return std::max(granule, round_up(bytes, granule));
 }
 
-std::size_t Policy::segment_for(std::size_t rounded) const noexcept {
+std::size_t Policy::segment_for(std::size_t rounded, std::size_t reserved) const noexcept {
   if (rounded <= small_limit) return small_segment;
-  if (large_segment != 0) return std::max(large_segment, round_up(rounded, segment_multiple));
-  if (rounded < medium_limit) return medium_segment;
-  return round_up(rounded, segment_multiple);
+  const std::size_t needed = round_up(rounded, segment_multiple);
+  if (large_segment_most == 0) return rounded < medium_limit ? medium_segment : needed;
+  const std::size_t share = std::bit_floor(reserved / 8);
+  return std::max(needed, std::clamp(share, large_segment_least, large_segment_most));
 }
 
 }  // namespace millrace

@@ -23,6 +23,8 @@ bool CachingAllocator::State::ready(const Block& block, StreamId user) const {
 bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t bytes) const {
   const std::size_t rest = block.bytes - bytes;
   if (block.segment->small) return rest >= policy.small_remainder;
+  const bool used = block.lane.valid();
+  if (used && static_cast<double>(rest) < policy.slack * static_cast<double>(bytes)) return false;
   return bytes < policy.max_split && rest >= policy.large_remainder;
 }
 
@@ -204,13 +206,35 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
   }
 }
 
+// A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
 bool CachingAllocator::State::should_grow(const Request& request) const {
-  if (policy.grow_bound <= 0) return false;
-  const MemoryGauges& bytes = meter.bytes();
-  const std::size_t peak_active = std::max(bytes.active.peak, bytes.active.current + request.bytes);
-  const double bound =
-      policy.grow_bound * static_cast<double>(peak_active) + static_cast<double>(request.bytes);
-  return static_cast<double>(bytes.reserved.current) <= bound;
+  const auto it = demand.find(request.lane);
+  if (it == demand.end()) return policy.spare_bursts > 0;
+  std::size_t kept = it->second.live.current + request.bytes;
+  const auto& lanes = heap.lanes(request.small);
+  if (const auto lane = lanes.find(request.lane); lane != lanes.end()) {
+    for (const Block* block : lane->second) kept += block->bytes;
+  }
+  const double spare = policy.spare_bursts * static_cast<double>(it->second.largest_burst);
+  return static_cast<double>(kept) <= static_cast<double>(it->second.live.peak) + spare;
+}
+
+void CachingAllocator::State::count_demand(const Block& block) {
+  Demand& lane = demand[block.lane];
+  lane.live.add(block.bytes);
+  const Marker marker = device.ledger().next(block.lane);
+  if (marker != lane.marker) lane.burst = 0;
+  lane.marker = marker;
+  lane.burst += block.bytes;
+  lane.largest_burst = std::max(lane.largest_burst, lane.burst);
+}
+
+void CachingAllocator::State::uncount_demand(const Block& block) {
+  const auto it = demand.find(block.lane);
+  if (it == demand.end()) return;
+  it->second.live.subtract(std::min(block.bytes, it->second.live.current));
+  const bool gone = it->second.live.current == 0 && !device.ledger().is_open(block.lane);
+  if (gone) demand.erase(it);
 }
 
 // The block whose last missing marker was recorded earliest; among equals the best fit.

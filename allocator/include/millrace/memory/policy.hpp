@@ -37,7 +37,9 @@ struct Policy {
   std::size_t medium_limit = std::size_t{10} << 20;  ///< below here: segments of one size
   std::size_t medium_segment = std::size_t{20} << 20;
   std::size_t segment_multiple = std::size_t{2} << 20;
-  std::size_t large_segment = 0;  ///< larger requests: segments of at least this
+  /** Larger requests: segments of at least an eighth of what is reserved, as a power of two
+   * within these; 0: of the request's size. */
+  std::size_t large_segment_least = 0, large_segment_most = 0;
 
   /** Blocks above are never split and serve only requests above. */
   std::size_t max_split = std::numeric_limits<std::size_t>::max();
@@ -49,8 +51,13 @@ struct Policy {
 
   /** Another stream's block serves a request of at least its size over this. */
   double carve_limit = 2.0;
-  /** Grow rather than wait while reserved <= this x peak active + the request; 0: never. */
-  double grow_bound = 1.10;
+  /** A used block is not split for a remainder below this share of the request: sizes that vary a
+   * little then find the same blocks again. */
+  double slack = 0;
+  /** `wait_before_grow`: a stream grows rather than waits while what is kept for it, live or free,
+   * stays within its highest live bytes and this many of its bursts. A burst is what it allocates
+   * between two of its markers: one batch. Beyond that it waits. */
+  double spare_bursts = 2;
   /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
   double collect_threshold = 0;
 
@@ -59,7 +66,7 @@ struct Policy {
   [[nodiscard]] static Policy pinned();  ///< for the pinned-host allocator
 
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
-  [[nodiscard]] std::size_t segment_for(std::size_t rounded) const noexcept;
+  [[nodiscard]] std::size_t segment_for(std::size_t rounded, std::size_t reserved) const noexcept;
 };
 
 }  // namespace millrace
