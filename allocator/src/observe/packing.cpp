@@ -1,8 +1,8 @@
 #include "millrace/observe/packing.hpp"
 
 #include <bit>
-#include <limits>
 #include <tuple>
+#include <utility>
 
 namespace millrace {
 
@@ -26,55 +26,126 @@ void PlacedItems::insert(PlacedItem item) {
 
 namespace {
 
-using detail::PlacedItem;
+/** A life, with its times replaced by their ranks. */
+struct Life {
+  std::uint32_t lower;
+  std::uint32_t upper;
+};
 
-constexpr auto kNever = std::numeric_limits<std::int64_t>::min();
+struct Place {
+  std::uint64_t offset;
+  std::uint64_t end;
+};
 
-bool overlap(const Interval& a, const Interval& b) {
-  return a.lower < b.upper && b.lower < a.upper;
+std::vector<Life> ranked(std::span<const Interval> intervals) {
+  std::vector<std::int64_t> times;
+  for (const Interval& interval : intervals) {
+    times.push_back(interval.lower);
+    times.push_back(interval.upper);
+  }
+  std::ranges::sort(times);
+  const auto rank = [&](std::int64_t time) {
+    return static_cast<std::uint32_t>(std::ranges::lower_bound(times, time) - times.begin());
+  };
+  std::vector<Life> lives;
+  for (const Interval& interval : intervals)
+    lives.push_back({rank(interval.lower), rank(interval.upper)});
+  return lives;
 }
 
-/** Finds the placed intervals that live at some time of a given one. */
-class LiveIndex {
+/** What is placed, by offset, to be gone through for the lives that overlap a given one. */
+class ByOffset {
  public:
-  explicit LiveIndex(std::span<const Interval> intervals)
-      : intervals_{intervals}, by_lower_(intervals.size()), rank_(intervals.size()) {
+  void insert(const Place& place, const Life& life) {
+    if (runs_.empty()) runs_.emplace_back();
+    auto run = std::ranges::upper_bound(runs_, place.offset, {}, &Run::first_offset);
+    if (run != runs_.begin()) --run;
+    const auto at = std::ranges::upper_bound(run->places, place.offset, {}, &Place::offset) -
+                    run->places.begin();
+    run->places.insert(run->places.begin() + at, place);
+    run->lives.insert(run->lives.begin() + at, life);
+    if (run->lives.size() > kLongestRun) halve(run);
+  }
+
+  [[nodiscard]] std::uint64_t lowest_gap(std::uint64_t bytes, const Life& life) const {
+    std::uint64_t offset = 0;
+    for (const Run& run : runs_) {
+      for (std::size_t i = 0; i < run.lives.size(); ++i) {
+        // Without a branch on `overlap`, which nobody could foretell.
+        const bool overlap = (run.lives[i].lower < life.upper) & (life.lower < run.lives[i].upper);
+        const Place& place = run.places[i];
+        if (overlap & (place.offset >= offset + bytes)) return offset;
+        offset = std::max(offset, overlap ? place.end : 0);
+      }
+    }
+    return offset;
+  }
+
+ private:
+  static constexpr std::size_t kLongestRun = 1024;
+  struct Run {
+    std::vector<Life> lives;
+    std::vector<Place> places;
+
+    [[nodiscard]] std::uint64_t first_offset() const {
+      return places.empty() ? 0 : places.front().offset;
+    }
+  };
+
+  void halve(std::vector<Run>::iterator run) {
+    const auto half = static_cast<std::ptrdiff_t>(kLongestRun / 2);
+    Run second{{run->lives.begin() + half, run->lives.end()},
+               {run->places.begin() + half, run->places.end()}};
+    run->lives.resize(kLongestRun / 2);
+    run->places.resize(kLongestRun / 2);
+    runs_.insert(run + 1, std::move(second));
+  }
+
+  std::vector<Run> runs_;
+};
+
+/** What is placed, by time, to find the few lives that overlap a given one. */
+class ByTime {
+ public:
+  explicit ByTime(std::span<const Life> lives)
+      : lives_{lives}, by_lower_(lives.size()), position_(lives.size()) {
     std::iota(by_lower_.begin(), by_lower_.end(), std::size_t{0});
-    std::ranges::stable_sort(by_lower_, {}, [&](std::size_t i) { return intervals[i].lower; });
-    for (std::size_t rank = 0; rank < by_lower_.size(); ++rank) rank_[by_lower_[rank]] = rank;
-    for (const std::size_t index : by_lower_) lowers_.push_back(intervals[index].lower);
-    for (const Interval& interval : intervals) uppers_.push_back(interval.upper);
+    std::ranges::stable_sort(by_lower_, {}, [&](std::size_t i) { return lives[i].lower; });
+    for (std::size_t at = 0; at < by_lower_.size(); ++at) {
+      position_[by_lower_[at]] = at;
+      lowers_.push_back(lives[by_lower_[at]].lower);
+    }
+    for (const Life& life : lives) uppers_.push_back(life.upper);
     std::ranges::sort(uppers_);
-    leaves_ = std::bit_ceil(std::max<std::size_t>(intervals.size(), 1));
-    latest_upper_.assign(2 * leaves_, kNever);
+    leaves_ = std::bit_ceil(std::max<std::size_t>(lives.size(), 1));
+    latest_upper_.assign(2 * leaves_, 0);
   }
 
-  /** How many intervals, placed or not, live at some time of this one. */
-  [[nodiscard]] std::size_t count(const Interval& interval) const {
-    const std::size_t begun = begun_before(interval.upper);
-    const auto ended = std::ranges::upper_bound(uppers_, interval.lower) - uppers_.begin();
-    return begun - std::min(begun, static_cast<std::size_t>(ended));
+  /** How many lives, placed or not, overlap this one. */
+  [[nodiscard]] std::size_t count(const Life& life) const {
+    const auto ended = std::ranges::upper_bound(uppers_, life.lower) - uppers_.begin();
+    return begun_before(life.upper) - static_cast<std::size_t>(ended);
   }
 
-  void place(std::size_t index) {
-    for (std::size_t node = leaves_ + rank_[index]; node > 0; node /= 2) {
-      latest_upper_[node] = std::max(latest_upper_[node], intervals_[index].upper);
+  void insert(std::size_t item) {
+    for (std::size_t node = leaves_ + position_[item]; node > 0; node /= 2) {
+      latest_upper_[node] = std::max(latest_upper_[node], lives_[item].upper);
     }
   }
 
   template <typename Visit>
-  void visit_placed(const Interval& interval, Visit&& visit) const {
-    visit_below(1, leaves_, begun_before(interval.upper), interval.lower, visit);
+  void visit(const Life& life, Visit&& visit) const {
+    visit_below(1, leaves_, begun_before(life.upper), life.lower, visit);
   }
 
  private:
-  [[nodiscard]] std::size_t begun_before(std::int64_t time) const {
+  [[nodiscard]] std::size_t begun_before(std::uint32_t time) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(lowers_, time) - lowers_.begin());
   }
 
   // Of the `width` leaves below a node, those before `end` that live after `time`.
   template <typename Visit>
-  void visit_below(std::size_t node, std::size_t width, std::size_t end, std::int64_t time,
+  void visit_below(std::size_t node, std::size_t width, std::size_t end, std::uint32_t time,
                    Visit& visit) const {
     if (end == 0 || latest_upper_[node] <= time) return;
     if (width == 1) return visit(by_lower_[node - leaves_]);
@@ -83,18 +154,63 @@ class LiveIndex {
     visit_below(2 * node + 1, half, end > half ? end - half : 0, time, visit);
   }
 
-  std::span<const Interval> intervals_;
+  std::span<const Life> lives_;
   std::vector<std::size_t> by_lower_;
-  std::vector<std::size_t> rank_;
-  std::vector<std::int64_t> lowers_;
-  std::vector<std::int64_t> uppers_;
+  std::vector<std::size_t> position_;
+  std::vector<std::uint32_t> lowers_;
+  std::vector<std::uint32_t> uppers_;
   std::size_t leaves_ = 1;
-  std::vector<std::int64_t> latest_upper_;  // a heap-shaped tree of maxima, leaves by lower
+  std::vector<std::uint32_t> latest_upper_;  // a heap-shaped tree of maxima, leaves by lower
 };
 
+/** Places lives one after the other, each as low as it can be. */
+class LowestFit {
+ public:
+  explicit LowestFit(std::span<const Life> lives)
+      : lives_{lives}, places_(lives.size()), by_time_{lives} {}
+
+  Place put(std::size_t item, std::uint64_t bytes) {
+    const Life& life = lives_[item];
+    const bool few_overlap = by_time_.count(life) * kCostOfOneFound < placed_;
+    const std::uint64_t offset =
+        few_overlap ? gap_between_few(bytes, life) : by_offset_.lowest_gap(bytes, life);
+    places_[item] = {offset, offset + bytes};
+    by_offset_.insert(places_[item], life);
+    by_time_.insert(item);
+    ++placed_;
+    return places_[item];
+  }
+
+ private:
+  // Finding an overlapping life by time and sorting it, against looking at one by offset.
+  static constexpr std::size_t kCostOfOneFound = 64;
+
+  std::uint64_t gap_between_few(std::uint64_t bytes, const Life& life) {
+    few_.clear();
+    by_time_.visit(life, [&](std::size_t other) { few_.push_back(places_[other]); });
+    std::ranges::sort(few_, {}, &Place::offset);
+    std::uint64_t offset = 0;
+    for (const Place& place : few_) {
+      if (place.offset >= offset + bytes) break;
+      offset = std::max(offset, place.end);
+    }
+    return offset;
+  }
+
+  std::span<const Life> lives_;
+  std::vector<Place> places_;
+  ByTime by_time_;
+  ByOffset by_offset_;
+  std::size_t placed_ = 0;
+  std::vector<Place> few_;
+};
+
+// Items that need a place, the largest first.
 std::vector<std::size_t> by_falling_size(std::span<const Interval> intervals) {
-  std::vector<std::size_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    if (intervals[i].bytes > 0 && intervals[i].lower < intervals[i].upper) order.push_back(i);
+  }
   const auto key = [&](std::size_t i) {
     const Interval& interval = intervals[i];
     const auto length =
@@ -103,16 +219,6 @@ std::vector<std::size_t> by_falling_size(std::span<const Interval> intervals) {
   };
   std::ranges::stable_sort(order, {}, key);
   return order;
-}
-
-std::uint64_t lowest_gap(std::vector<PlacedItem>& around, std::uint64_t bytes) {
-  std::ranges::sort(around, {}, &PlacedItem::offset);
-  std::uint64_t offset = 0;
-  for (const PlacedItem& item : around) {
-    if (item.offset >= offset + bytes) break;
-    offset = std::max(offset, item.end);
-  }
-  return offset;
 }
 
 }  // namespace
@@ -141,31 +247,15 @@ std::uint64_t max_load(std::span<const Interval> intervals) {
 
 Packing greedy_pack(std::span<const Interval> intervals) {
   Packing packing{.offsets = std::vector<std::uint64_t>(intervals.size()), .height = 0};
-  LiveIndex live{intervals};
-  detail::PlacedItems placed;
-  std::size_t placed_count = 0;
-  std::vector<PlacedItem> around;
-  for (const std::size_t item : by_falling_size(intervals)) {
-    const Interval& interval = intervals[item];
-    if (interval.bytes == 0 || interval.lower >= interval.upper) continue;
-    const std::size_t neighbours = live.count(interval);
-    std::uint64_t offset = 0;
-    if (neighbours * static_cast<std::size_t>(std::bit_width(neighbours)) < placed_count) {
-      around.clear();
-      live.visit_placed(interval, [&](std::size_t other) {
-        around.push_back(
-            {packing.offsets[other], packing.offsets[other] + intervals[other].bytes, other});
-      });
-      offset = lowest_gap(around, interval.bytes);
-    } else {
-      offset = placed.lowest_gap(
-          interval.bytes, [&](std::size_t other) { return overlap(interval, intervals[other]); });
-    }
-    packing.offsets[item] = offset;
-    packing.height = std::max(packing.height, offset + interval.bytes);
-    placed.insert({offset, offset + interval.bytes, item});
-    live.place(item);
-    ++placed_count;
+  const auto order = by_falling_size(intervals);
+  std::vector<Interval> ordered;
+  for (const std::size_t item : order) ordered.push_back(intervals[item]);
+  const auto lives = ranked(ordered);
+  LowestFit fit{lives};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Place place = fit.put(i, ordered[i].bytes);
+    packing.offsets[order[i]] = place.offset;
+    packing.height = std::max(packing.height, place.end);
   }
   return packing;
 }
