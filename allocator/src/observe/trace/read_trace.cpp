@@ -7,8 +7,8 @@
 #include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/pickle.hpp"
 #include "observe/trace/bytes.hpp"
-#include "observe/trace/csv.hpp"
-#include "observe/trace/field.hpp"
+#include "observe/trace/csv/csv.hpp"
+#include "observe/trace/value/field.hpp"
 #include "observe/trace/formats.hpp"
 
 namespace millrace::trace {

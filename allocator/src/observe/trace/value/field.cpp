@@ -1,4 +1,4 @@
-#include "observe/trace/field.hpp"
+#include "observe/trace/value/field.hpp"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,11 @@
-#include "millrace/observe/trace/torch_snapshot.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
 
-#include "observe/trace/field.hpp"
+#include "millrace/observe/trace/torch_snapshot.hpp"
+#include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "observe/trace/csv.hpp"
-#include "observe/trace/field.hpp"
+#include "observe/trace/csv/csv.hpp"
+#include "observe/trace/value/field.hpp"
 #include "observe/trace/formats.hpp"
 #include "observe/trace/log_builder.hpp"
 

@@ -1,4 +1,4 @@
-#include "observe/trace/csv.hpp"
+#include "observe/trace/csv/csv.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "millrace/observe/trace/parse_error.hpp"
-#include "observe/trace/field.hpp"
+#include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
 

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "millrace/observe/trace/parse_error.hpp"
-#include "observe/trace/csv.hpp"
-#include "observe/trace/field.hpp"
+#include "observe/trace/csv/csv.hpp"
+#include "observe/trace/value/field.hpp"
 #include "observe/trace/formats.hpp"
 
 // The instances of MiniMalloc: id, lower, upper and size, with half-open lifetimes. Its older files

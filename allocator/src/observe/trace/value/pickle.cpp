@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "millrace/observe/trace/parse_error.hpp"
-#include "observe/trace/pickle_opcodes.hpp"
+#include "observe/trace/value/pickle_opcodes.hpp"
 
 // A pickle is a program for a small stack machine. The stack holds values; MARK remembers a height
 // of it, and the opcodes that gather (TUPLE, APPENDS, SETITEMS) take everything above the last

@@ -1,4 +1,4 @@
-#include "observe/trace/torch_rest.hpp"
+#include "observe/trace/torch/rest.hpp"
 
 #include <algorithm>
 #include <tuple>
