@@ -57,7 +57,7 @@ std::string format_bytes(std::size_t bytes) {
   constexpr std::array<std::string_view, 4> names{"KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < names.size()) {
+  while (value >= 1023.995 && unit + 1 < names.size()) {
     value /= 1024;
     ++unit;
   }

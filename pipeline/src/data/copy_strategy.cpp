@@ -22,8 +22,8 @@ class FreshCopy : public CopyStrategy {
                 StreamRef first_user) {
     batch.memory.reserve(sources.size());
     for (const HostTensor& source : sources) {
-      const Buffer& buffer =
-          batch.memory.emplace_back(setting_.allocator, source.bytes, owner, first_user);
+      const Buffer& buffer = batch.memory.emplace_back(setting_.allocator, source.bytes, owner,
+                                                       first_user, setting_.tag);
       batch.tensors.push_back({buffer.data(), source.bytes});
     }
   }

@@ -40,7 +40,8 @@ void RingCopy::make_room(Slot& slot, std::size_t bytes) {
   }
   slot.users.clear();
   slot.last_reads.clear();
-  if (!fits) slot.memory = Buffer{setting_.allocator, with_headroom(bytes), setting_.copy};
+  if (!fits)
+    slot.memory = Buffer{setting_.allocator, with_headroom(bytes), setting_.copy, setting_.tag};
 }
 
 void RingCopy::place(std::span<const HostTensor> sources, const Parts& batch) {

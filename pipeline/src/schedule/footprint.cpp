@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
-#include "millrace/device/virtual_machine.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/memory/driver_allocator.hpp"
 #include "millrace/memory/segment_source.hpp"
+#include "schedule/combined_trace.hpp"
+#include "schedule/footprint_device.hpp"
 
 namespace millrace {
 namespace {
@@ -22,7 +24,7 @@ Policy policy_of(const FootprintCell& cell) {
                                           cell.allocator, fmt::join(kAllocatorNames, ", "))};
 }
 
-/** The allocators of a cell, on one device. */
+/** The allocators of a cell, on one device, and a trace of those of device memory. */
 class CellMemory {
  public:
   CellMemory(OrderedDevice& device, const FootprintCell& cell)
@@ -32,11 +34,19 @@ class CellMemory {
     const bool driver = cell.allocator == "driver" && !cell.policy;
     if (driver || cell.loop.method == CopyMethod::driver_async) {
       driver_ = std::make_unique<DriverAllocator>(device);
+      driver_->observe(&trace_.second());
     }
     if (!driver) {
       caching_ = std::make_unique<CachingAllocator>(device, device_source_, policy_of(cell));
+      caching_->observe(&trace_.first());
     }
   }
+  ~CellMemory() {
+    if (driver_) driver_->observe(nullptr);
+    if (caching_) caching_->observe(nullptr);
+  }
+  CellMemory(const CellMemory&) = delete;
+  CellMemory& operator=(const CellMemory&) = delete;
 
   [[nodiscard]] Allocator& memory() {
     return caching_ ? static_cast<Allocator&>(*caching_) : *driver_;
@@ -46,56 +56,49 @@ class CellMemory {
   }
   [[nodiscard]] Allocator& pinned() { return pinned_; }
 
+  // The driver's pool is not made of traced segments, and the two together have no peak of their
+  // own: theirs is what was sampled before each launch, and at the least what was live.
+  [[nodiscard]] Ladder ladder(std::size_t reserved) const {
+    if (!driver_) return attribute(trace_.trace());
+    const LadderOptions options{.reuse_proves_order = true, .reserved = reserved};
+    Ladder ladder = attribute(trace_.trace(), options);
+    ladder.reserved = std::max(ladder.reserved, ladder.rounded);
+    ladder.ordered = std::max(ladder.ordered, ladder.rounded);
+    ladder.packed = std::max(ladder.packed, ladder.ordered);
+    return ladder;
+  }
+
  private:
   DeviceSource device_source_;
   PinnedSource pinned_source_;
   CachingAllocator pinned_;
+  CombinedTrace trace_;
   std::unique_ptr<DriverAllocator> driver_;
   std::unique_ptr<CachingAllocator> caching_;
 };
-
-VirtualDevice::Options virtual_options(std::string_view name, const Workload& workload) {
-  VirtualDevice::Options options;
-  options.profile = DeviceProfile::named(name);
-  if (workload.run_ahead > 0) options.launch_queue_depth = workload.run_ahead;
-  options.data = false;
-  return options;
-}
-
-FootprintRun run_cell(const FootprintCell& cell, const Workload& workload,
-                      std::span<const BatchSizes> batches, Device& device, LoopClock& clock) {
-  OrderedDevice ordered{device};
-  CellMemory memory{ordered, cell};
-  FootprintRun run;
-  run.allocator = cell.allocator;
-  run.method = cell.loop.method;
-  run.modelled = device.modelled();
-  run.loop = run_training_loop(workload, batches,
-                               {.device = ordered,
-                                .allocator = memory.memory(),
-                                .batches = memory.batches(),
-                                .pinned = memory.pinned(),
-                                .clock = clock},
-                               cell.loop);
-  run.counts = memory.memory().statistics().counts;
-  return run;
-}
 
 }  // namespace
 
 FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                            std::span<const BatchSizes> batches) {
-  constexpr std::string_view prefix = "virtual:";
-  if (!std::string_view{cell.device}.starts_with(prefix)) {
-    throw std::invalid_argument{fmt::format("no device is called '{}'; there are virtual:{}",
-                                            cell.device,
-                                            fmt::join(DeviceProfile::names(), ", virtual:"))};
-  }
-  VirtualMachine machine;
-  VirtualDevice& device =
-      machine.add_device(virtual_options(cell.device.substr(prefix.size()), workload));
-  TimelineClock clock{machine, kMainStream};
-  return run_cell(cell, workload, batches, device, clock);
+  const std::unique_ptr<CellDevice> on = CellDevice::open(cell.device, workload.run_ahead);
+  OrderedDevice ordered{on->device()};
+  CellMemory memory{ordered, cell};
+  FootprintRun run;
+  run.allocator = cell.allocator;
+  run.method = cell.loop.method;
+  run.modelled = on->device().modelled();
+  run.loop = run_training_loop(workload, batches,
+                               {.device = ordered,
+                                .allocator = memory.memory(),
+                                .batches = memory.batches(),
+                                .pinned = memory.pinned(),
+                                .clock = on->clock(),
+                                .most_launches_ahead = on->most_launches_ahead()},
+                               cell.loop);
+  run.counts = memory.memory().statistics().counts;
+  run.ladder = memory.ladder(run.loop.whole.reserved.peak);
+  return run;
 }
 
 }  // namespace millrace

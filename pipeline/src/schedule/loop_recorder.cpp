@@ -5,11 +5,11 @@
 namespace millrace {
 
 LoopRecorder::Calls LoopRecorder::calls() const {
-  const LoopSetting& setting = work_.setting();
+  const Device& device = work_.setting().device.device();
   Calls calls{};
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Call call = static_cast<Call>(i);
-    calls[i] = setting.device.device().calls(call) - setting.clock.own_calls(call);
+    calls[i] = device.calls(call) - work_.overhead(call);
   }
   return calls;
 }
@@ -60,6 +60,9 @@ LoopReport LoopRecorder::report() {
   }
   report.batches_at_rest = at_rest_;
   report.batches_at_peak = at_peak_;
+  for (const Stream* const stream : {&work_.main, &work_.copy, &work_.data_dist}) {
+    report.streams[stream->id()] = setting.device.name(stream->id());
+  }
   return report;
 }
 

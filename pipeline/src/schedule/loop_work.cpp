@@ -19,17 +19,20 @@ LoopWork::LoopWork(const LoopSetting& setting, LoopShape shape)
       copy(setting.device, side_stream(shape, "copy")),
       data_dist(setting.device, side_stream(shape, "data-dist")),
       setting_(setting),
-      meter_(setting.allocator, setting.batches) {}
+      meter_(setting.allocator, setting.batches),
+      limit_(setting.device.device(), setting.most_launches_ahead) {}
 
 void LoopWork::launch(const Stream& stream, std::string name, const Cost& cost,
                       std::vector<View> views) {
   std::erase_if(views, [](const View& view) { return view.bytes == 0; });
   meter_.sample();
+  limit_.before_launch();
   const bool timed = stream.id() == main.id();
   if (timed) setting_.clock.begin(Lane::main, stream.handle());
   setting_.device.device().launch({std::move(name), std::move(views), cost, {}, {}},
                                   stream.handle());
   if (timed) setting_.clock.end(Lane::main, stream.handle());
+  limit_.launched(stream.handle());
   if (timed) ++pieces_on_main_;
 }
 

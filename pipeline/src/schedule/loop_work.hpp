@@ -7,6 +7,7 @@
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
 #include "millrace/pipeline/schedule/training_loop.hpp"
+#include "schedule/launch_limit.hpp"
 #include "schedule/peak_meter.hpp"
 
 namespace millrace {
@@ -33,9 +34,13 @@ class LoopWork final : public CopyObserver {
 
   [[nodiscard]] const LoopSetting& setting() const noexcept { return setting_; }
   [[nodiscard]] PeakMeter& meter() noexcept { return meter_; }
+  /** @brief Driver calls made to measure and to limit the loop, which are none of its own. */
+  [[nodiscard]] std::uint64_t overhead(Call call) const {
+    return setting_.clock.own_calls(call) + limit_.own_calls(call);
+  }
 
-  [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream) {
-    return {setting_.allocator, bytes, stream};
+  [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream, Tag tag) {
+    return {setting_.allocator, bytes, stream, tag};
   }
   /** @brief Enqueues an operation; views of nothing are left out. */
   void launch(const Stream& stream, std::string name, const Cost& cost, std::vector<View> views);
@@ -49,6 +54,7 @@ class LoopWork final : public CopyObserver {
  private:
   LoopSetting setting_;
   PeakMeter meter_;
+  LaunchLimit limit_;
   std::size_t pieces_on_main_ = 0;
 };
 

@@ -47,6 +47,7 @@ std::size_t parameter_bytes(const Workload& workload) {
 
 ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds step)
     : work_(work),
+      activations_tag_(work.setting().allocator.tag("activations")),
       step_(step),
       pooled_bytes_(part(workload.activations, kPooled)),
       interaction_bytes_(part(workload.activations, kInteraction)),
@@ -56,10 +57,12 @@ ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds
       static_cast<double>(workload.num_unweighted_features + workload.num_weighted_features);
   const double weighted =
       features == 0 ? 0 : static_cast<double>(workload.num_weighted_features) / features;
-  weighted_tables_ = allocate(part(tables, weighted));
-  unweighted_tables_ = allocate(tables - weighted_tables_.size());
-  parameters_ = allocate(parameter_bytes(workload));
-  gradients_ = allocate(parameter_bytes(workload));
+  const Tag model = work.setting().allocator.tag("model");
+  const auto keep = [&](std::size_t bytes) { return work.allocate(bytes, work.main, model); };
+  weighted_tables_ = keep(part(tables, weighted));
+  unweighted_tables_ = keep(tables - weighted_tables_.size());
+  parameters_ = keep(parameter_bytes(workload));
+  gradients_ = keep(parameter_bytes(workload));
   plan_layers(workload);
 }
 

@@ -30,7 +30,9 @@ class ModelProgram {
     Buffer output, mask;
   };
 
-  [[nodiscard]] Buffer allocate(std::size_t bytes) { return work_.allocate(bytes, work_.main); }
+  [[nodiscard]] Buffer allocate(std::size_t bytes) {
+    return work_.allocate(bytes, work_.main, activations_tag_);
+  }
   [[nodiscard]] Cost share(double weight) const;
   void plan_layers(const Workload& workload);
   void look_up(const SparseFeatures& features);
@@ -39,6 +41,7 @@ class ModelProgram {
   [[nodiscard]] Buffer backward_layers();
 
   LoopWork& work_;
+  const Tag activations_tag_;
   const Nanoseconds step_;
   const std::size_t pooled_bytes_, interaction_bytes_, dense_bytes_;
 

@@ -37,13 +37,17 @@ void SparseFeatures::reset() {
 
 SparseExchange::SparseExchange(LoopWork& work, const Workload& workload, Stream& stream,
                                Waits waits)
-    : work_(work), workload_(workload), stream_(stream), waits_(waits) {}
+    : work_(work),
+      workload_(workload),
+      stream_(stream),
+      waits_(waits),
+      tag_(work.setting().allocator.tag("features")) {}
 
 SparseFeatures SparseExchange::allocate(const BatchSizes& sizes) {
   const std::vector<std::size_t> bytes = sizes.tensors();
   SparseFeatures features;
   for (std::size_t i = 0; i < SparseFeatures::kTensors; ++i) {
-    features.tensors[i] = work_.allocate(bytes[kFirstSparse + i], stream_);
+    features.tensors[i] = work_.allocate(bytes[kFirstSparse + i], stream_, tag_);
   }
   return features;
 }
@@ -71,7 +75,7 @@ void SparseExchange::start(BatchInFlight& flight) {
   work_.launch(stream_, "permute", cost, both(sources, flight.permuted.views(Access::write)));
 
   const std::size_t bytes = SparseFeatures::kTensors * workload_.world_size * sizeof(std::int64_t);
-  flight.exchange_sizes = work_.allocate(bytes, stream_);
+  flight.exchange_sizes = work_.allocate(bytes, stream_, tag_);
   work_.launch(stream_, "exchange sizes", link(bytes), {updates(flight.exchange_sizes)});
   flight.host_sizes = HostBatch{work_.setting().pinned, std::array{bytes}, stream_};
   stream_.device().device().copy(flight.host_sizes.tensors()[0].data, flight.exchange_sizes.data(),

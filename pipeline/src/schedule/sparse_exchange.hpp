@@ -55,6 +55,7 @@ class SparseExchange {
   const Workload& workload_;
   Stream& stream_;
   Waits waits_;
+  Tag tag_;
 };
 
 }  // namespace millrace

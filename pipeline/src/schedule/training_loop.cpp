@@ -49,7 +49,8 @@ class TrainingLoop {
                                                       .copy = work_.copy,
                                                       .depth = depth,
                                                       .waits = options.waits,
-                                                      .observer = &work_})),
+                                                      .observer = &work_,
+                                                      .tag = setting.batches.tag("batch")})),
         recorder_(work_, options.warm_up),
         model_(work_, workload, compute_time(workload, setting.device.device())) {
     warm_pinned_memory(setting.pinned, batches, depth, work_.copy);

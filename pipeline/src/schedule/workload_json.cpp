@@ -250,6 +250,37 @@ Workload Workload::load(const std::filesystem::path& file) {
   return parse(text, file.string());
 }
 
+std::string Workload::to_json() const {
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array();
+  for (const ExtraTable& table : additional_tables) {
+    tables.push_back({{"num_embeddings", table.num_embeddings},
+                      {"embedding_dim", table.embedding_dim},
+                      {"element_bytes", table.element_bytes}});
+  }
+  const nlohmann::ordered_json document{{"schema", kSchema},
+                                        {"description", description},
+                                        {"shape", to_string(shape)},
+                                        {"num_batches", num_batches},
+                                        {"batch_size", batch_size},
+                                        {"world_size", world_size},
+                                        {"num_float_features", num_float_features},
+                                        {"num_unweighted_features", num_unweighted_features},
+                                        {"num_weighted_features", num_weighted_features},
+                                        {"feature_pooling_avg", feature_pooling_avg},
+                                        {"feature_pooling_std", feature_pooling_std},
+                                        {"feature_pooling_variation", feature_pooling_variation},
+                                        {"base_row_size", base_row_size},
+                                        {"embedding_feature_dim", embedding_feature_dim},
+                                        {"additional_tables", std::move(tables)},
+                                        {"activations", activations},
+                                        {"layers", layers},
+                                        {"compute_to_copy", compute_to_copy},
+                                        {"run_ahead", run_ahead},
+                                        {"exchange_gb_per_s", exchange_gb_per_s},
+                                        {"exchange_latency_us", exchange_latency_us}};
+  return document.dump(2);
+}
+
 std::vector<std::string> Workload::names() {
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded::workloads()) names.emplace_back(file.name);

@@ -58,6 +58,7 @@ struct CopySetting {
   std::size_t depth = 2;  ///< batches that are held at once at most: the ring's slots
   Waits waits = Waits::coarse;
   CopyObserver* observer = nullptr;
+  Tag tag{};  ///< of `allocator`: what the batches' bytes are counted under
 };
 
 /** @brief A tensor of a batch in device memory, borrowed. */

@@ -2,20 +2,33 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "millrace/memory/policy.hpp"
+#include "millrace/observe/ladder.hpp"
 #include "millrace/pipeline/schedule/training_loop.hpp"
 
 namespace millrace {
 
 /** @brief The allocators that a footprint can be taken of. */
 inline constexpr std::array<std::string_view, 3> kAllocatorNames{"torch", "millrace", "driver"};
+
+/** @brief What a footprint can be taken on. */
+struct FootprintDevice {
+  std::string name;   ///< "virtual:h200", "cuda:0"
+  std::string title;  ///< "NVIDIA H200 SXM, 141 GB HBM3e"
+  std::size_t memory_bytes;
+  bool modelled;  ///< times are modelled, not measured
+};
+
+/**
+ * @brief Looks a device up by its name.
+ * @throws std::invalid_argument that lists the devices there are; for a GPU, why there is none
+ */
+[[nodiscard]] FootprintDevice footprint_device(std::string_view name);
 
 /** @brief One cell of the table: a training loop on an allocator, with a copy strategy. */
 struct FootprintCell {
@@ -31,10 +44,14 @@ struct FootprintRun {
   bool modelled = true;  ///< times are modelled; sizes follow from the allocator's decisions
   LoopReport loop;
   MemoryCounters counts;
+  /** Of the whole run and all device memory; `reserved` is the peak of `loop.whole`. Tags: model,
+   * activations, features, batch. */
+  Ladder ladder;
 };
 
 /**
- * @brief Runs one cell on a device of its own. Cells may run at once, each on one thread.
+ * @brief Runs one cell on a device of its own. Cells on virtual devices may run at once, each on
+ *        one thread; on a GPU, one at a time.
  * @throws std::invalid_argument for a device, or an allocator, that there is not
  * @throws out_of_memory, DeviceError as the loop
  */

@@ -3,7 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "millrace/device/ordered_device.hpp"
@@ -21,6 +23,9 @@ struct LoopSetting {
   Allocator& batches;    ///< of the batches: the same one, or one with the driver's pool
   Allocator& pinned;     ///< of pinned host memory
   LoopClock& clock;
+  /** Launches that may be pending, for a device whose own queue can not be set; 0: its own bound.
+   */
+  unsigned most_launches_ahead = 0;
 };
 
 struct LoopOptions {
@@ -45,6 +50,8 @@ struct LoopReport {
 
   std::size_t batches_at_rest = 0;  ///< held on the device between steps, at most
   std::size_t batches_at_peak = 0;  ///< held on the device at any moment
+
+  std::map<StreamId, std::string> streams;  ///< the loop's streams, by name
 };
 
 /** @brief The streams that a loop makes; main is named so. */

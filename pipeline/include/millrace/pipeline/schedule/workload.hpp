@@ -79,6 +79,9 @@ struct Workload {
   [[nodiscard]] static Workload parse(std::string_view json, std::string_view origin);
   /** @throws std::invalid_argument as `parse`, and when the file can not be read */
   [[nodiscard]] static Workload load(const std::filesystem::path& file);
+
+  /** @brief What `parse` reads, every key, sizes in bytes, two spaces of indentation. */
+  [[nodiscard]] std::string to_json() const;
 };
 
 /** @brief Sizes of one batch's tensors, in bytes, in the order in which they are copied. */

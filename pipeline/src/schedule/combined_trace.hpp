@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "millrace/observe/allocation_trace.hpp"
+
+namespace millrace {
+
+/**
+ * @brief One trace of two allocators of one device: allocations are counted over both.
+ *
+ * For allocators that are used by one thread.
+ */
+class CombinedTrace {
+ public:
+  [[nodiscard]] const AllocationTrace& trace() const noexcept { return trace_; }
+  [[nodiscard]] AllocationObserver& first() noexcept { return first_; }
+  [[nodiscard]] AllocationObserver& second() noexcept { return second_; }
+
+ private:
+  class Part final : public AllocationObserver {
+   public:
+    explicit Part(CombinedTrace& whole) : whole_(whole) {}
+    void allocated(const AllocationEvent& event) override;
+    void use_recorded(std::uint64_t id, StreamId stream) override;
+    void freed(const FreeEvent& event) override;
+    void segment_acquired(void* base, std::size_t bytes) override;
+    void segment_released(void* base, std::size_t bytes) override;
+
+   private:
+    CombinedTrace& whole_;
+    std::unordered_map<std::uint64_t, std::uint64_t> ids_;  // of live allocations
+  };
+
+  AllocationTrace trace_;
+  std::uint64_t allocations_ = 0;
+  Part first_{*this}, second_{*this};
+};
+
+}  // namespace millrace

@@ -1,0 +1,106 @@
+#include "schedule/footprint_device.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <stdexcept>
+
+#include "millrace/device/cuda_device.hpp"
+#include "millrace/device/virtual_machine.hpp"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kVirtual = "virtual:";
+constexpr std::string_view kCuda = "cuda:";
+
+[[noreturn]] void refuse(std::string_view name) {
+  throw std::invalid_argument{
+      fmt::format("no device is called '{}'; there are virtual:{}, and cuda:N for a GPU", name,
+                  fmt::join(DeviceProfile::names(), ", virtual:"))};
+}
+
+DeviceProfile profile(std::string_view name) {
+  const std::string_view profile = name.substr(kVirtual.size());
+  for (const std::string& known : DeviceProfile::names()) {
+    if (known == profile) return DeviceProfile::named(known);
+  }
+  refuse(name);
+}
+
+int ordinal(std::string_view name) {
+  const std::string_view digits = name.substr(kCuda.size());
+  int number = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) refuse(name);
+  const CudaDeviceCount gpus = cuda_device_count();
+  if (gpus.count == 0) {
+    throw std::invalid_argument{fmt::format("there is no {} here: {}", name, gpus.reason)};
+  }
+  if (number >= gpus.count) {
+    throw std::invalid_argument{
+        fmt::format("there is no {} here; the last GPU is cuda:{}", name, gpus.count - 1)};
+  }
+  return number;
+}
+
+class VirtualCellDevice final : public CellDevice {
+ public:
+  VirtualCellDevice(DeviceProfile profile, unsigned run_ahead)
+      : device_(machine_.add_device(options(std::move(profile), run_ahead))) {}
+
+  Device& device() override { return device_; }
+  LoopClock& clock() override { return clock_; }
+  unsigned most_launches_ahead() const override { return 0; }
+
+ private:
+  static VirtualDevice::Options options(DeviceProfile profile, unsigned run_ahead) {
+    VirtualDevice::Options options;
+    options.profile = std::move(profile);
+    if (run_ahead > 0) options.launch_queue_depth = run_ahead;
+    options.data = false;
+    return options;
+  }
+
+  VirtualMachine machine_;
+  VirtualDevice& device_;
+  TimelineClock clock_{machine_, kMainStream};
+};
+
+class CudaCellDevice final : public CellDevice {
+ public:
+  CudaCellDevice(int ordinal, unsigned run_ahead)
+      : device_(CudaDevice::create(ordinal)), run_ahead_(run_ahead) {}
+
+  Device& device() override { return *device_; }
+  LoopClock& clock() override { return clock_; }
+  unsigned most_launches_ahead() const override { return run_ahead_; }
+
+ private:
+  std::unique_ptr<CudaDevice> device_;
+  EventClock clock_{*device_};
+  unsigned run_ahead_;
+};
+
+}  // namespace
+
+FootprintDevice footprint_device(std::string_view name) {
+  if (name.starts_with(kVirtual)) {
+    const DeviceProfile model = profile(name);
+    return {std::string{name}, model.title, model.memory_bytes, true};
+  }
+  if (!name.starts_with(kCuda)) refuse(name);
+  const CudaDeviceInfo info = cuda_device_info(ordinal(name));
+  return {std::string{name}, info.title, info.memory_bytes, false};
+}
+
+std::unique_ptr<CellDevice> CellDevice::open(std::string_view name, unsigned run_ahead) {
+  if (name.starts_with(kVirtual)) {
+    return std::make_unique<VirtualCellDevice>(profile(name), run_ahead);
+  }
+  if (!name.starts_with(kCuda)) refuse(name);
+  return std::make_unique<CudaCellDevice>(ordinal(name), run_ahead);
+}
+
+}  // namespace millrace

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace millrace::cli {
+
+/** @brief The exit code of every failure. */
+inline constexpr int kFailed = 2;
+
+/**
+ * @brief The user is told, in at most three lines, and the program ends with `kFailed`:
+ *
+ *   millrace footprint: no allocator is called 'troch'
+ *     where: --allocator
+ *     right: torch, millrace, driver (did you mean torch?)
+ *
+ * Any other exception becomes its first line.
+ */
+class UsageError : public std::runtime_error {
+ public:
+  /** @param where  an option, a file, a line; "" if there is nothing to say
+   *  @param right  what would be right; likewise */
+  explicit UsageError(const std::string& what, std::string where = "", std::string right = "")
+      : std::runtime_error(what), where_(std::move(where)), right_(std::move(right)) {}
+
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  [[nodiscard]] const std::string& right() const noexcept { return right_; }
+
+ private:
+  std::string where_, right_;
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,128 @@
+#include "cli/program.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/error.hpp"
+#include "cli/names.hpp"
+#include "commands.hpp"
+#include "millrace/config.hpp"
+
+namespace millrace::cli {
+namespace {
+
+void log_to_stderr() {
+  auto logger = spdlog::stderr_color_mt("millrace");
+  logger->set_pattern("%^%l%$: %v");
+  logger->set_level(spdlog::level::warn);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string one_line(std::string_view text) {
+  std::string line{text.substr(0, text.find('\n'))};
+  constexpr std::size_t most = 400;
+  if (line.size() > most) line = line.substr(0, most - 3) + "...";
+  return line;
+}
+
+void tell(std::string_view command, const UsageError& error) {
+  fmt::print(stderr, "{}: {}\n", command, one_line(error.what()));
+  if (!error.where().empty()) fmt::print(stderr, "  where: {}\n", one_line(error.where()));
+  if (!error.right().empty()) fmt::print(stderr, "  right: {}\n", one_line(error.right()));
+}
+
+const CLI::App& chosen(const CLI::App& program) {
+  const auto commands = program.get_subcommands();
+  return commands.empty() ? program : *commands.front();
+}
+
+std::string full_name(const CLI::App& program) {
+  const CLI::App& command = chosen(program);
+  return &command == &program ? program.get_name() : program.get_name() + ' ' + command.get_name();
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+UsageError unexpected(const CLI::App& program) {
+  const CLI::App& command = chosen(program);
+  const std::vector<std::string> extras = program.remaining(true);
+  const std::string extra = extras.empty() ? "" : extras.front();
+  if (extra.starts_with('-')) {
+    const std::string flag = extra.substr(0, extra.find('='));
+    return UsageError{fmt::format("there is no option '{}'", flag), "",
+                      did_you_mean(flag, option_names(command),
+                                   fmt::format("{} --help lists the options", full_name(program)))};
+  }
+  if (&command != &program) {
+    return UsageError{fmt::format("'{}' is not expected here", extra), "",
+                      fmt::format("{} --help lists what is", full_name(program))};
+  }
+  std::vector<std::string> commands;
+  for (const CLI::App* const known : program.get_subcommands(nullptr)) {
+    commands.push_back(known->get_name());
+  }
+  return UsageError{fmt::format("there is no command '{}'", extra), "",
+                    did_you_mean(extra, commands, fmt::format("{}", fmt::join(commands, ", ")))};
+}
+
+void set_up(CLI::App& program) {
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(34);
+  program.set_help_flag("-h,--help", "Print this help and exit");
+  program.set_version_flag("--version", "millrace " MILLRACE_VERSION, "Print the version and exit");
+  program.add_flag_callback(
+      "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); }, "Say more on stderr");
+  add_footprint(program);
+}
+
+int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ExtrasError&) {
+    tell(full_name(program), unexpected(program));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return program.exit(error);  // help and version
+    if (argc <= 1) {
+      fmt::print(stderr, "{}", program.help());
+    } else if (!program.remaining(true).empty()) {  // more to the point than what else is wrong
+      tell(full_name(program), unexpected(program));
+    } else {
+      tell(full_name(program),
+           UsageError{error.what(), "", fmt::format("{} --help", full_name(program))});
+    }
+  }
+  return kFailed;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  log_to_stderr();
+  CLI::App program{"Where the GPU memory of a training loop goes, and what that costs", "millrace"};
+  try {
+    set_up(program);
+    return parse_and_run(program, argc, argv);
+  } catch (const UsageError& error) {
+    tell(full_name(program), error);
+  } catch (const std::exception& error) {
+    tell(full_name(program), UsageError{error.what()});
+  }
+  return kFailed;
+}
+
+}  // namespace millrace::cli

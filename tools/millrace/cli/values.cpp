@@ -1,0 +1,85 @@
+#include "cli/values.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+
+#include "cli/error.hpp"
+#include "cli/names.hpp"
+#include "millrace/pipeline/data/byte_size.hpp"
+
+namespace millrace::cli {
+namespace {
+
+template <typename Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+template <typename Number>
+Number read_in_range(std::string_view option, std::string_view text, Number least, Number most,
+                     std::string_view kind) {
+  const std::optional<Number> number = parse<Number>(text);
+  if (number && *number >= least && *number <= most) return *number;
+  throw UsageError{fmt::format("'{}' can not be used", text), std::string{option},
+                   fmt::format("{} from {} to {}", kind, least, most)};
+}
+
+}  // namespace
+
+std::size_t read_bytes(std::string_view option, std::string_view text, std::size_t most) {
+  const std::string right =
+      fmt::format("bytes, or a number with a unit (512MiB, 1GiB, 1.5GB): more than 0, at most {}",
+                  format_bytes(most));
+  std::size_t bytes = 0;
+  try {
+    bytes = parse_bytes(text);
+  } catch (const std::invalid_argument&) {
+    throw UsageError{fmt::format("'{}' is not a size", text), std::string{option}, right};
+  }
+  if (bytes == 0 || bytes > most) {
+    throw UsageError{fmt::format("a size of {} can not be used", text), std::string{option}, right};
+  }
+  return bytes;
+}
+
+std::uint64_t read_whole(std::string_view option, std::string_view text, std::uint64_t least,
+                         std::uint64_t most) {
+  return read_in_range(option, text, least, most, "a whole number");
+}
+
+double read_number(std::string_view option, std::string_view text, double least, double most) {
+  return read_in_range(option, text, least, most, "a number");
+}
+
+std::string read_name(std::string_view option, std::string_view kind, std::string_view text,
+                      const std::vector<std::string>& known) {
+  const auto found = std::find(known.begin(), known.end(), text);
+  if (found != known.end()) return *found;
+  throw UsageError{fmt::format("no {} is called '{}'", kind, text), std::string{option},
+                   did_you_mean(text, known, fmt::format("{}", fmt::join(known, ", ")))};
+}
+
+std::vector<std::string> read_names(std::string_view option, std::string_view kind,
+                                    std::string_view text, const std::vector<std::string>& known) {
+  if (text == "all") return known;
+  std::set<std::string> given;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    given.insert(read_name(option, kind, text.substr(begin, end - begin), known));
+    begin = end + 1;
+  }
+  std::vector<std::string> names;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(names),
+               [&](const std::string& name) { return given.contains(name); });
+  return names;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// @file
+/// Reads the values of options. Each throws UsageError that names the option, what was given and
+/// what would be right.
+
+namespace millrace::cli {
+
+/** @brief A size of at least one byte: "512", "64KiB", "1.5GB". */
+[[nodiscard]] std::size_t read_bytes(std::string_view option, std::string_view text,
+                                     std::size_t most);
+[[nodiscard]] std::uint64_t read_whole(std::string_view option, std::string_view text,
+                                       std::uint64_t least, std::uint64_t most);
+[[nodiscard]] double read_number(std::string_view option, std::string_view text, double least,
+                                 double most);
+/** @brief One of the known names. @param kind  what a name stands for: "allocator" */
+[[nodiscard]] std::string read_name(std::string_view option, std::string_view kind,
+                                    std::string_view text, const std::vector<std::string>& known);
+/** @brief Names with commas between, each once, or "all". In the order of `known`. */
+[[nodiscard]] std::vector<std::string> read_names(std::string_view option, std::string_view kind,
+                                                  std::string_view text,
+                                                  const std::vector<std::string>& known);
+
+}  // namespace millrace::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+/// @file
+/// The subcommands, one function each: adds the subcommand to the program, with a callback that
+/// does its work. A callback throws to fail: see cli/error.hpp for what the user is then told.
+
+namespace millrace::cli {
+
+void add_footprint(CLI::App& program);
+
+}  // namespace millrace::cli

@@ -1,0 +1,136 @@
+#include "footprint/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "millrace/observe/report.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json calls_of(const FootprintFigures& figures) {
+  Json calls = Json::object();
+  for (std::size_t i = 0; i < figures.calls.size(); ++i) {
+    if (figures.calls[i] > 0) calls[millrace::to_string(static_cast<Call>(i))] = figures.calls[i];
+  }
+  calls["all"] = figures.all_calls();
+  return calls;
+}
+
+Json ladder_of(const FootprintFigures& f) {
+  return {{"l0", f.requested},
+          {"l1", f.rounded},
+          {"l2", f.ordered},
+          {"l3", f.packed},
+          {"reserved", f.reserved},
+          {"steps",
+           {{"rounding", f.rounded - f.requested},
+            {"streams", f.ordered - f.rounded},
+            {"packing", f.packed - f.ordered},
+            {"policy", f.reserved - f.packed}}}};
+}
+
+Json times_of(const FootprintFigures& f) {
+  return {{"p50", f.step_p50 / 1e3}, {"p90", f.step_p90 / 1e3}, {"mean", f.step_mean / 1e3}};
+}
+
+Json seeds_of(const FootprintRow& row, std::uint64_t first) {
+  Json seeds = Json::array();
+  for (std::size_t i = 0; i < row.by_seed.size(); ++i) {
+    const FootprintFigures& figures = row.by_seed[i];
+    seeds.push_back({{"seed", first + i},
+                     {"peak_reserved_bytes", figures.reserved},
+                     {"step_time_us", times_of(figures)},
+                     {"h2d_hidden", figures.hidden}});
+  }
+  return seeds;
+}
+
+Json explained(const FootprintRow& row) {
+  const auto name = [&](StreamId stream) {
+    const auto known = row.example.loop.streams.find(stream);
+    return known == row.example.loop.streams.end() ? std::string{"other"} : known->second;
+  };
+  const nlohmann::json all = explain(row.example.ladder, name);
+  Json shares = Json::object();
+  for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
+    shares[key] = all.at(key);
+  }
+  return shares;
+}
+
+Json run_of(const FootprintRow& row, const FootprintOptions& options) {
+  Json run{{"allocator", row.allocator}, {"strategy", millrace::to_string(row.method)}};
+  if (!row.ok()) {
+    run["error"] = row.failure;
+    return run;
+  }
+  const FootprintFigures& f = row.figures;
+  const LoopReport& loop = row.example.loop;
+  run["peak_reserved_bytes"] = f.reserved;
+  run["peak_active_bytes"] = f.active;
+  run["peak_allocated_bytes"] = f.allocated;
+  run["peak_requested_bytes"] = f.requested;
+  run["ladder"] = ladder_of(f);
+  run["shares"] = explained(row);
+  run["stranded_peak_bytes"] = row.knows_usable() ? Json(f.stranded) : Json();
+  run["external_fragmentation"] = row.knows_usable() ? Json(f.fragmentation) : Json();
+  run["utilisation"] = f.utilisation();
+  run["step_time_us"] = times_of(f);
+  run["h2d_hidden"] = f.hidden;
+  run["device_calls"] = calls_of(f);
+  run["batches"] = {{"at_rest", loop.batches_at_rest}, {"at_peak", loop.batches_at_peak}};
+  run["seeds"] = seeds_of(row, options.seed);
+  return run;
+}
+
+Json runs_of(const FootprintTable& table, const FootprintOptions& options) {
+  Json runs = Json::array();
+  for (const FootprintRow& row : table.rows) runs.push_back(run_of(row, options));
+  return runs;
+}
+
+Json workload_of(const Workload& workload) {
+  Json json = Json::parse(workload.to_json());
+  json["name"] = workload.name;
+  json["mean_batch_bytes"] = workload.mean_batch_bytes();
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
+                                   const FootprintOptions& options) {
+  const char* const times = options.device.modelled ? "modelled" : "measured";
+  Json document{{"schema", "millrace.footprint/1"},
+                {"device",
+                 {{"name", options.device.name},
+                  {"title", options.device.title},
+                  {"memory_bytes", options.device.memory_bytes},
+                  {"modelled", options.device.modelled}}},
+                {"options",
+                 {{"waits", to_string(options.waits)},
+                  {"seed", options.seed},
+                  {"seeds", options.seeds},
+                  {"warm_up_steps", LoopOptions{}.warm_up}}},
+                {"figures",
+                 {{"bytes", "measured"},
+                  {"device_calls", "measured"},
+                  {"step_time_us", times},
+                  {"h2d_hidden", times}}},
+                {"published",
+                 {{"source", "https://github.com/meta-pytorch/torchrec/pull/3510"},
+                  {"side_stream_reserved_bytes", 79'700'000'000},
+                  {"in_place_reserved_bytes", 74'000'000'000},
+                  {"input_bytes", 1'000'000'000}}},
+                {"workload", workload_of(tables.front().workload)},
+                {"runs", runs_of(tables.front(), options)}};
+  for (std::size_t i = 1; i < tables.size(); ++i) {
+    document["also"].push_back(
+        {{"workload", workload_of(tables[i].workload)}, {"runs", runs_of(tables[i], options)}});
+  }
+  return document;
+}
+
+}  // namespace millrace::cli

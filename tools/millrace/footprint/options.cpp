@@ -1,0 +1,124 @@
+#include "footprint/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/error.hpp"
+#include "cli/names.hpp"
+#include "cli/values.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr const char* kSparseDist = "sparse_data_dist_base";
+constexpr const char* kBase = "train_pipeline_base";
+constexpr std::size_t kBatchBytes = std::size_t{1} << 30;  // of workloads that ship
+constexpr std::size_t kModelledSeeds = 5;
+
+constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
+constexpr std::size_t kMostActivations = std::size_t{1} << 40;
+constexpr std::uint64_t kMostIterations = 10'000;
+
+FootprintDevice read_device(const std::string& name) {
+  try {
+    return footprint_device(name);
+  } catch (const std::exception& error) {
+    throw UsageError{
+        error.what(), "--device",
+        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
+  }
+}
+
+bool ships(const std::string& name) {
+  const std::vector<std::string> names = Workload::names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Workload read_workload(const std::string& text) {
+  if (ships(text)) return Workload::named(text).scaled_to(kBatchBytes);
+  const bool file = std::filesystem::exists(text) || text.find('/') != std::string::npos ||
+                    text.ends_with(".json");
+  if (!file) {
+    static_cast<void>(read_name("--workload", "workload", text, Workload::names()));
+  }
+  try {
+    return Workload::load(text);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "--workload",
+                     fmt::format("a JSON file as docs/workloads.md says, or one of {}",
+                                 fmt::join(Workload::names(), ", "))};
+  }
+}
+
+/** With what was given in place of what the workload says. */
+Workload adapted(Workload workload, const FootprintArguments& given) {
+  if (!given.batch_bytes.empty()) {
+    workload = workload.scaled_to(read_bytes("--batch-bytes", given.batch_bytes, kMostBatchBytes));
+  }
+  if (!given.activations.empty()) {
+    workload.activations = read_bytes("--activations", given.activations, kMostActivations);
+  }
+  if (!given.compute_to_copy.empty()) {
+    workload.compute_to_copy = read_number("--compute-to-copy", given.compute_to_copy, 0.001, 1000);
+  }
+  if (!given.run_ahead.empty()) {
+    workload.run_ahead =
+        static_cast<unsigned>(read_whole("--run-ahead", given.run_ahead, 0, 1'000'000));
+  }
+  const std::size_t least = LoopOptions{}.warm_up + 1;
+  if (!given.iterations.empty()) {
+    workload.num_batches = read_whole("--iterations", given.iterations, least, kMostIterations);
+  }
+  if (workload.num_batches < least) {
+    throw UsageError{fmt::format("{} steps are too few: the first {} are the warm-up",
+                                 workload.num_batches, least - 1),
+                     fmt::format("num_batches of the workload {}", workload.name),
+                     fmt::format("--iterations {} or more", least)};
+  }
+  return workload;
+}
+
+std::vector<CopyMethod> read_methods(const std::string& text) {
+  std::vector<std::string> known;
+  for (const CopyMethod method : kCopyMethods) known.emplace_back(millrace::to_string(method));
+  std::vector<CopyMethod> methods;
+  for (const std::string& name : read_names("--strategy", "copy strategy", text, known)) {
+    methods.push_back(parse_copy_method(name));
+  }
+  return methods;
+}
+
+}  // namespace
+
+FootprintOptions read_options(const FootprintArguments& arguments) {
+  FootprintOptions options;
+  options.allocators = read_names("--allocator", "allocator", arguments.allocators,
+                                  {kAllocatorNames.begin(), kAllocatorNames.end()});
+  options.methods = read_methods(arguments.strategies);
+  options.waits =
+      read_name("--waits", "kind of wait", arguments.waits, {"coarse", "precise"}) == "precise"
+          ? Waits::precise
+          : Waits::coarse;
+  options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
+  options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  const std::vector<std::string> workloads = arguments.workload.empty()
+                                                 ? std::vector<std::string>{kSparseDist, kBase}
+                                                 : std::vector<std::string>{arguments.workload};
+  for (const std::string& name : workloads) {
+    options.workloads.push_back(adapted(read_workload(name), arguments));
+  }
+  options.device = read_device(arguments.device);
+  options.seeds = options.device.modelled ? kModelledSeeds : 1;
+  if (!arguments.seeds.empty()) options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
+  return options;
+}
+
+std::string to_string(Waits waits) { return waits == Waits::coarse ? "coarse" : "precise"; }
+
+}  // namespace millrace::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/schedule/footprint.hpp"
+
+namespace millrace::cli {
+
+/** @brief What the user typed; "" where nothing was given. */
+struct FootprintArguments {
+  std::string device = "virtual:h200";
+  std::string allocators = "all";
+  std::string strategies = "all";
+  std::string workload;
+  std::string waits = "coarse";
+  std::string activations, compute_to_copy, run_ahead, batch_bytes, iterations;
+  std::string seed = "1", seeds;
+  std::string format = "table";
+  std::string output;
+};
+
+/** @brief The same, checked. */
+struct FootprintOptions {
+  FootprintDevice device;
+  std::vector<std::string> allocators;
+  std::vector<CopyMethod> methods;
+  std::vector<Workload> workloads;  ///< the first is the one that is asked for
+  Waits waits = Waits::coarse;
+  std::uint64_t seed = 1;  ///< of the first draw
+  std::size_t seeds = 1;   ///< draws of the batches' sizes
+  bool json = false;
+};
+
+/** @throws UsageError */
+[[nodiscard]] FootprintOptions read_options(const FootprintArguments& arguments);
+
+[[nodiscard]] std::string to_string(Waits waits);
+
+}  // namespace millrace::cli

@@ -1,0 +1,249 @@
+#include "footprint/rows.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "cli/progress.hpp"
+#include "millrace/pipeline/data/byte_size.hpp"
+
+namespace millrace::cli {
+namespace {
+
+/** By linear interpolation between the two nearest. */
+double percentile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double rank = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(rank);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (rank - std::floor(rank)) * (values[above] - values[below]);
+}
+
+FootprintFigures figures_of(const FootprintRun& run) {
+  FootprintFigures figures;
+  figures.requested = run.loop.whole.requested.peak;
+  figures.allocated = run.loop.whole.allocated.peak;
+  figures.active = run.loop.whole.active.peak;
+  figures.reserved = run.loop.whole.reserved.peak;
+  figures.rounded = run.ladder.rounded;
+  figures.ordered = run.ladder.ordered;
+  figures.packed = run.ladder.packed;
+  figures.stranded = run.loop.stranded_peak;
+  figures.fragmentation = run.loop.fragmentation_mean;
+  std::vector<double> steps;
+  for (const Nanoseconds step : run.loop.steps) steps.push_back(static_cast<double>(step.count()));
+  figures.step_p50 = percentile(steps, 0.5);
+  figures.step_p90 = percentile(steps, 0.9);
+  figures.step_mean = static_cast<double>(run.loop.mean_step.count());
+  figures.hidden = run.loop.h2d_hidden;
+  figures.calls = run.loop.calls_per_step;
+  return figures;
+}
+
+/** Of an even number the lower one, so that what is less in each is less in the median. */
+template <typename Value>
+Value median(std::vector<Value> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+template <typename Value>
+Value median_of(const std::vector<FootprintFigures>& all, Value FootprintFigures::*figure) {
+  std::vector<Value> values;
+  for (const FootprintFigures& figures : all) values.push_back(figures.*figure);
+  return median(std::move(values));
+}
+
+FootprintFigures medians(const std::vector<FootprintFigures>& all) {
+  FootprintFigures result;
+  using Figures = FootprintFigures;
+  for (const auto figure :
+       {&Figures::requested, &Figures::allocated, &Figures::active, &Figures::reserved,
+        &Figures::rounded, &Figures::ordered, &Figures::packed, &Figures::stranded}) {
+    result.*figure = median_of(all, figure);
+  }
+  for (const auto figure : {&Figures::fragmentation, &Figures::step_p50, &Figures::step_p90,
+                            &Figures::step_mean, &Figures::hidden}) {
+    result.*figure = median_of(all, figure);
+  }
+  for (std::size_t call = 0; call < result.calls.size(); ++call) {
+    std::vector<double> values;
+    for (const FootprintFigures& figures : all) values.push_back(figures.calls[call]);
+    result.calls[call] = median(std::move(values));
+  }
+  return result;
+}
+
+std::string describe(const out_of_memory& error) {
+  const MemoryPicture& picture = error.picture();
+  return fmt::format("{} asked for {}; {} reserved, {} of {} free", picture.stream,
+                     format_bytes(picture.requested), format_bytes(picture.reserved),
+                     format_bytes(picture.device_free), format_bytes(picture.device_total));
+}
+
+/** One run: a row of a table, on sizes drawn with one seed. */
+struct Cell {
+  FootprintTable* table;
+  FootprintRow* row;
+  std::size_t seed;
+  std::optional<FootprintRun> run;
+  std::string failure;
+  std::exception_ptr error;
+};
+
+void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<BatchSizes>& batches) {
+  FootprintCell what;
+  what.device = options.device.name;
+  what.allocator = cell.row->allocator;
+  what.loop.method = cell.row->method;
+  what.loop.waits = options.waits;
+  try {
+    cell.run = run_footprint(what, cell.table->workload, batches);
+  } catch (const out_of_memory& error) {
+    cell.failure = describe(error);
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    cell.failure = error.what();
+  }
+}
+
+using Draws = std::vector<std::vector<BatchSizes>>;  // by seed
+
+Draws draw(const Workload& workload, const FootprintOptions& options) {
+  Draws draws;
+  for (std::size_t i = 0; i < options.seeds; ++i) {
+    draws.push_back(draw_batches(workload, workload.num_batches, options.seed + i));
+  }
+  return draws;
+}
+
+/** What sizes are drawn from; activations, balance and shape are no part of it. */
+bool same_sizes(const Workload& a, const Workload& b) {
+  const auto key = [](const Workload& w) {
+    return std::tuple{w.num_batches,
+                      w.batch_size,
+                      w.num_float_features,
+                      w.num_unweighted_features,
+                      w.num_weighted_features,
+                      w.additional_tables.size(),
+                      w.feature_pooling_avg,
+                      w.feature_pooling_std,
+                      w.feature_pooling_variation};
+  };
+  return key(a) == key(b);
+}
+
+std::vector<FootprintTable> empty_tables(const FootprintOptions& options) {
+  std::vector<FootprintTable> tables;
+  for (const Workload& workload : options.workloads) {
+    FootprintTable& table = tables.emplace_back();
+    table.workload = workload;
+    for (const std::string& allocator : options.allocators) {
+      for (const CopyMethod method : options.methods) {
+        FootprintRow& row = table.rows.emplace_back();
+        row.allocator = allocator;
+        row.method = method;
+      }
+    }
+  }
+  return tables;
+}
+
+std::vector<Cell> cells_of(std::vector<FootprintTable>& tables, std::size_t seeds) {
+  std::vector<Cell> cells;
+  for (FootprintTable& table : tables) {
+    for (FootprintRow& row : table.rows) {
+      for (std::size_t seed = 0; seed < seeds; ++seed) {
+        cells.push_back({&table, &row, seed, std::nullopt, "", nullptr});
+      }
+    }
+  }
+  return cells;
+}
+
+void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
+               const std::vector<Draws>& draws, const FootprintTable* first) {
+  Progress progress{"footprint", cells.size()};
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < cells.size(); i = next++) {
+      Cell& cell = cells[i];
+      const auto table = static_cast<std::size_t>(cell.table - first);
+      try {
+        run_cell(cell, options, draws[table][cell.seed]);
+      } catch (...) {
+        cell.error = std::current_exception();
+      }
+      const std::string name =
+          fmt::format("{} {}", cell.row->allocator, millrace::to_string(cell.row->method));
+      spdlog::debug("{} {} seed {} done", cell.table->workload.name, name,
+                    options.seed + cell.seed);
+      progress.advance(name);
+    }
+  };
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const unsigned threads = options.device.modelled ? std::min(2U, cores) : 1;
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+}
+
+void take_over(FootprintRow& row, std::span<Cell> cells, std::uint64_t first_seed) {
+  for (Cell& cell : cells) {
+    if (cell.error) std::rethrow_exception(cell.error);
+    if (!cell.failure.empty() && row.ok()) {
+      row.failure = fmt::format("out of memory, seed {}: {}", first_seed + cell.seed, cell.failure);
+    }
+  }
+  if (!row.ok()) return;
+  for (const Cell& cell : cells) row.by_seed.push_back(figures_of(*cell.run));
+  row.figures = medians(row.by_seed);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (row.by_seed[i].reserved != row.figures.reserved) continue;
+    row.example = std::move(*cells[i].run);
+    return;
+  }
+}
+
+}  // namespace
+
+double FootprintFigures::all_calls() const {
+  return std::accumulate(calls.begin(), calls.end(), 0.0);
+}
+
+const FootprintRow* FootprintTable::find(std::string_view allocator, CopyMethod method) const {
+  for (const FootprintRow& row : rows) {
+    if (row.allocator == allocator && row.method == method && row.ok()) return &row;
+  }
+  return nullptr;
+}
+
+std::vector<FootprintTable> run_tables(const FootprintOptions& options) {
+  std::vector<Draws> draws;
+  for (std::size_t i = 0; i < options.workloads.size(); ++i) {
+    const bool known = i > 0 && same_sizes(options.workloads[i], options.workloads[i - 1]);
+    draws.push_back(known ? draws.back() : draw(options.workloads[i], options));
+  }
+  std::vector<FootprintTable> tables = empty_tables(options);
+  std::vector<Cell> cells = cells_of(tables, options.seeds);
+  run_cells(cells, options, draws, tables.data());
+
+  std::span<Cell> rest{cells};
+  for (FootprintTable& table : tables) {
+    for (FootprintRow& row : table.rows) {
+      take_over(row, rest.first(options.seeds), options.seed);
+      rest = rest.subspan(options.seeds);
+    }
+  }
+  return tables;
+}
+
+}  // namespace millrace::cli

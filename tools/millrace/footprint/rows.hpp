@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "footprint/options.hpp"
+
+namespace millrace::cli {
+
+/** @brief What one draw of sizes came to. Bytes, and times in nanoseconds. */
+struct FootprintFigures {
+  std::size_t requested = 0, allocated = 0, active = 0, reserved = 0;  ///< peaks of the run
+  std::size_t rounded = 0, ordered = 0, packed = 0;                    ///< levels of the ladder
+  std::size_t stranded = 0;
+  double fragmentation = 0;
+  double step_p50 = 0, step_p90 = 0, step_mean = 0;
+  double hidden = 0;
+  std::array<double, static_cast<std::size_t>(Call::count_)> calls{};  ///< a step
+
+  [[nodiscard]] double utilisation() const {
+    return reserved == 0 ? 1 : static_cast<double>(active) / static_cast<double>(reserved);
+  }
+  [[nodiscard]] double all_calls() const;
+};
+
+/** @brief A row of the table: an allocator and a strategy. */
+struct FootprintRow {
+  std::string allocator;
+  CopyMethod method = CopyMethod::side_stream;
+  std::string failure;  ///< why there are no figures; "" if there are
+
+  FootprintFigures figures;  ///< each the median over the seeds
+  std::vector<FootprintFigures> by_seed;
+  FootprintRun example;  ///< the run with the median of reserved: what its bytes were
+
+  [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
+  /** @brief The driver's pool does not say who could have its free bytes. */
+  [[nodiscard]] bool knows_usable() const noexcept { return allocator != "driver"; }
+};
+
+/** @brief All rows of one workload. */
+struct FootprintTable {
+  Workload workload;
+  std::vector<FootprintRow> rows;
+
+  /** @brief nullptr if it is not there, or failed. */
+  [[nodiscard]] const FootprintRow* find(std::string_view allocator, CopyMethod method) const;
+};
+
+/** @brief Runs every cell: virtual devices two at a time, a GPU's one after another. */
+[[nodiscard]] std::vector<FootprintTable> run_tables(const FootprintOptions& options);
+
+}  // namespace millrace::cli

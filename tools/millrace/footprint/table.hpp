@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/text.hpp"
+#include "footprint/rows.hpp"
+
+namespace millrace::cli {
+
+/** @brief All tables for people: figures, legend, and what to change; `kPageWidth` wide. */
+[[nodiscard]] std::string render_tables(const std::vector<FootprintTable>& tables,
+                                        const FootprintOptions& options, const Painter& paint);
+
+}  // namespace millrace::cli

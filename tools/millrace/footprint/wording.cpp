@@ -1,0 +1,27 @@
+#include "footprint/wording.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace millrace::cli {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+}  // namespace
+
+std::string gib(std::size_t bytes) {
+  return fmt::format("{:.2f}", static_cast<double>(bytes) / kGiB);
+}
+
+std::string gib_change(double bytes) {
+  const double value = std::round(bytes / kGiB * 100) / 100;
+  return fmt::format("{}{:.2f}", value < 0 ? "−" : "+", std::abs(value));
+}
+
+std::string milliseconds(double nanoseconds) { return fmt::format("{:.2f}", nanoseconds / 1e6); }
+
+std::string percent(double share) { return fmt::format("{:.0f}%", share * 100); }
+
+}  // namespace millrace::cli

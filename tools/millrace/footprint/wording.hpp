@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace millrace::cli {
+
+/** @brief Characters in a line of what `footprint` prints, at most. */
+inline constexpr std::size_t kPageWidth = 119;
+
+[[nodiscard]] std::string gib(std::size_t bytes);            ///< "12.34"
+[[nodiscard]] std::string gib_change(double bytes);          ///< "−1.20", "+0.00"
+[[nodiscard]] std::string milliseconds(double nanoseconds);  ///< "39.13"
+[[nodiscard]] std::string percent(double share);             ///< "97%"
+
+}  // namespace millrace::cli
