@@ -24,7 +24,7 @@ Part draw_part() {
 
 }  // namespace
 
-TEST_CASE("bytes that go to the device, over it and back are the same", "[gpu]") {
+TEST_CASE("bytes that go to the device, over it and back are the same", "[gpu][touch]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestMemory from{*gpu, kBytes}, to{*gpu, kBytes};
@@ -45,7 +45,7 @@ TEST_CASE("bytes that go to the device, over it and back are the same", "[gpu]")
   }));
 }
 
-TEST_CASE("a fill sets its bytes and no others", "[gpu]") {
+TEST_CASE("a fill sets its bytes and no others", "[gpu][touch]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestMemory memory{*gpu, kBytes};
@@ -61,7 +61,7 @@ TEST_CASE("a fill sets its bytes and no others", "[gpu]") {
   }));
 }
 
-TEST_CASE("a copy waits for its turn on its stream", "[gpu]") {
+TEST_CASE("a copy waits for its turn on its stream", "[gpu][touch]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestMemory host{*gpu, 2, Where::host};

@@ -81,7 +81,8 @@ TEST_CASE("an operation with a fixed cost runs beside one that takes the machine
   gpu->synchronize(compute);
 }
 
-TEST_CASE("an operation touches no byte outside its views, and keeps what it only reads", "[gpu]") {
+TEST_CASE("an operation touches no byte outside its views, and keeps what it only reads",
+          "[gpu][touch]") {
   const auto gpu = require_gpu();
   constexpr std::size_t kBytes = std::size_t{1} << 16;
   const TestStream stream{*gpu};
@@ -105,7 +106,7 @@ TEST_CASE("an operation touches no byte outside its views, and keeps what it onl
   }));
 }
 
-TEST_CASE("an operation may have more views than a kernel takes", "[gpu]") {
+TEST_CASE("an operation may have more views than a kernel takes", "[gpu][touch]") {
   const auto gpu = require_gpu();
   const TestMemory memory{*gpu, std::size_t{1} << 20};
   Operation operation = costing({.bytes = 3e-3 * gpu->info().memory_bandwidth, .fixed = 1ms});
@@ -115,7 +116,7 @@ TEST_CASE("an operation may have more views than a kernel takes", "[gpu]") {
   CHECK(time_of(*gpu, operation) >= 4ms);
 }
 
-TEST_CASE("an operation reads and writes pinned memory", "[gpu]") {
+TEST_CASE("an operation reads and writes pinned memory", "[gpu][touch]") {
   const auto gpu = require_gpu();
   const TestMemory memory{*gpu, 4096, Where::host};
   std::fill(memory.host().begin(), memory.host().end(), std::byte{9});

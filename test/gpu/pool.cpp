@@ -18,7 +18,7 @@ std::unique_ptr<CudaDevice> require_pool() {
 
 }  // namespace
 
-TEST_CASE("memory of the pool is there for the work that follows on its stream", "[gpu]") {
+TEST_CASE("memory of the pool is there for the work that follows on its stream", "[gpu][touch]") {
   const auto gpu = require_pool();
   const TestStream stream{*gpu};
   const TestMemory host{*gpu, kBytes, Where::host};

@@ -43,14 +43,14 @@ std::unique_ptr<CudaDevice> require_mapping() {
 
 }  // namespace
 
-TEST_CASE("a page is 2 MiB, and a range is aligned to it", "[gpu]") {
+TEST_CASE("a page is 2 MiB, and a range is aligned to it", "[gpu][touch]") {
   const auto gpu = require_mapping();
   const Mapping mapping{*gpu, 3};
   CHECK(mapping.memory.page_bytes() == std::size_t{2} << 20);
   CHECK(reinterpret_cast<std::uintptr_t>(mapping.range) % mapping.memory.page_bytes() == 0);
 }
 
-TEST_CASE("a range grows by a page without moving", "[gpu]") {
+TEST_CASE("a range grows by a page without moving", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping mapping{*gpu, 2};
   const auto first = mapping.memory.create();
@@ -68,7 +68,7 @@ TEST_CASE("a range grows by a page without moving", "[gpu]") {
   mapping.memory.release(second);
 }
 
-TEST_CASE("a page that is mapped elsewhere takes its bytes along", "[gpu]") {
+TEST_CASE("a page that is mapped elsewhere takes its bytes along", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping from{*gpu, 1}, to{*gpu, 4};
   const auto page = from.memory.create();
@@ -83,7 +83,7 @@ TEST_CASE("a page that is mapped elsewhere takes its bytes along", "[gpu]") {
   to.memory.release(page);
 }
 
-TEST_CASE("pages of one handle each can be unmapped one by one, and all at once", "[gpu]") {
+TEST_CASE("pages of one handle each can be unmapped one by one, and all at once", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping mapping{*gpu, 3};
   std::vector<cuda::PhysicalPage> pages;
@@ -98,7 +98,7 @@ TEST_CASE("pages of one handle each can be unmapped one by one, and all at once"
   for (const auto page : pages) mapping.memory.release(page);
 }
 
-TEST_CASE("half a mapping can not be unmapped", "[gpu]") {
+TEST_CASE("half a mapping can not be unmapped", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping mapping{*gpu, 1};
   const auto page = mapping.memory.create();
