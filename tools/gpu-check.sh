@@ -15,7 +15,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
-kit=$PWD/build/gpu-check
+kit=build/gpu-check
 arch=${GPU_ARCH:-90}
 gpu=${MILLRACE_GPU:-0}
 seconds_of_a_step=${STEP_SECONDS:-240}
@@ -29,7 +29,7 @@ libraries_of() {
 }
 
 build() {
-  local tree=$PWD/build/gpu program library
+  local tree=build/gpu program library
   command -v cmake >/dev/null || {
     echo "gpu-check: no cmake, so nothing was built"
     return 1
@@ -84,21 +84,22 @@ note() { # NAME STATUS DETAIL
 # step NAME PROGRAM ARGUMENT...: runs it, keeps its output. {json} in an argument is a file that it
 # writes, which becomes the "result" of NAME.json.
 step() {
-  local name=$1 program=$2 result=$out/$1.result began code took
+  local name=$1 program=$2 result=$out/$1.result written began code took
   shift 2
+  written="$program $*"
   if ! [ -x "$program" ] && ! command -v "$program" >/dev/null; then
     note "$name" skipped "$(basename "$program") is not there"
     return
   fi
   set -- "$program" "${@//\{json\}/$result}"
-  echo "== $name: $*"
+  echo "== $name: $written"
   began=$(date +%s)
   timeout "$seconds_of_a_step" "$@" >"$out/$name.log" 2>&1
   code=$?
   took=$(($(date +%s) - began))
   tail -n 5 "$out/$name.log"
   {
-    printf '{%s, "exit": %d, "seconds": %d' "$(json_head "$*")" "$code" "$took"
+    printf '{%s, "exit": %d, "seconds": %d' "$(json_head "$written")" "$code" "$took"
     if [ -s "$result" ]; then
       printf ', "result": %s' "$(cat "$result")"
     else
@@ -121,7 +122,7 @@ run() {
     echo "gpu-check: nothing to run in $kit; build it first, where there is a CUDA toolkit" >&2
     return 1
   }
-  export MILLRACE_GPU=$gpu LD_LIBRARY_PATH=$kit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export MILLRACE_GPU=$gpu LD_LIBRARY_PATH=$PWD/$kit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   if no_gpu=$("$kit/bin/cuda_facts" --only globaltimer-resolution 2>&1); [ $? -eq 4 ]; then
     echo "gpu-check: nothing was run: ${no_gpu#cuda_facts: nothing can be asked: }" >&2
     return 1

@@ -80,10 +80,25 @@ TEST_CASE("a stream that is being captured takes no callback, and the capture go
   const TestStream stream{*gpu};
   const cudaStream_t native = stream.native();
   REQUIRE(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-  CHECK_THROWS_WITH(gpu->callback(stream, [] {}), ContainsSubstring("captured"));
+  CHECK_THROWS_WITH(gpu->callback(stream, [] {}), ContainsSubstring("graph"));
   cudaGraph_t graph = nullptr;
   CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+}
+
+TEST_CASE("a callback that calls the device is refused, whatever CUDA would say", "[gpu]") {
+  const auto gpu = require_gpu();
+  const TestStream stream{*gpu};
+  std::atomic<ErrorCode> code{ErrorCode::unknown};
+  gpu->callback(stream, [&] {
+    try {
+      static_cast<void>(gpu->memory_info());
+    } catch (const DeviceError& error) {
+      code = error.code();
+    }
+  });
+  gpu->synchronize(stream);
+  CHECK(code == ErrorCode::not_supported);
 }
 
 TEST_CASE("a device that goes waits for the callbacks that are still to run", "[gpu]") {

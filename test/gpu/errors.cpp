@@ -66,12 +66,29 @@ TEST_CASE("asking a stream that is being captured is refused, and the capture st
   CHECK(gpu->query(stream));
 }
 
+TEST_CASE("work for a stream that is being captured is refused, and the capture stays sound",
+          "[gpu]") {
+  const auto gpu = require_gpu();
+  const TestStream stream{*gpu};
+  const TestEvent event{*gpu};
+  const TestMemory memory{*gpu, 16};
+  REQUIRE(cudaStreamBeginCapture(stream.native(), cudaStreamCaptureModeGlobal) == cudaSuccess);
+  CHECK(error_of([&] { gpu->record(event, stream); }) == ErrorCode::capture);
+  CHECK(error_of([&] { gpu->wait(stream, event); }) == ErrorCode::capture);
+  CHECK(error_of([&] { gpu->fill(memory.at(), 0, 16, stream); }) == ErrorCode::capture);
+  CHECK(error_of([&] { gpu->launch(hold(Nanoseconds{1}), stream); }) == ErrorCode::capture);
+  CHECK(end_capture(stream.native()));
+  gpu->record(event, stream);
+  gpu->synchronize(event);
+}
+
 TEST_CASE("asking an event that was recorded in a capture is refused as a capture", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   const TestEvent event{*gpu};
   REQUIRE(cudaStreamBeginCapture(stream.native(), cudaStreamCaptureModeRelaxed) == cudaSuccess);
-  gpu->record(event, stream);
+  const auto native_event = static_cast<cudaEvent_t>(EventHandle(event).value);
+  REQUIRE(cudaEventRecord(native_event, stream.native()) == cudaSuccess);
   CHECK(error_of([&] { static_cast<void>(gpu->query(event)); }) == ErrorCode::capture);
   CHECK(error_of([&] { gpu->synchronize(event); }) == ErrorCode::capture);
   static_cast<void>(end_capture(stream.native()));

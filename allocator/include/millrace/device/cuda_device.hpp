@@ -26,7 +26,8 @@ struct CudaVersions {
 
 [[nodiscard]] CudaVersions cuda_versions() noexcept;
 
-/** @brief What a GPU says of itself. Peak figures follow from clocks and widths: none is reached. */
+/** @brief What a GPU says of itself. Peak figures follow from clocks and widths: none is reached.
+ */
 struct CudaDeviceInfo {
   std::string title;      ///< "NVIDIA H200"
   std::string pci_bus;    ///< "0000:1b:00.0"
@@ -51,17 +52,18 @@ struct CudaDeviceInfo {
  * @brief A GPU, through the CUDA runtime. Streams, events and pointers are CUDA's own.
  *
  * Works in the device's primary context, which it makes current for the length of a call only, and
- * which stays when the device goes: handles that others made remain good. Calls that act at host
- * time do not disturb a capture that is going on elsewhere. At process exit, when CUDA is gone
- * already, releasing does nothing; every other call then throws `device_lost`.
+ * which stays when the device goes: handles that others made remain good. At process exit, when
+ * CUDA is gone already, releasing does nothing; every other call then throws `device_lost`.
+ *
+ * A stream that is being captured is refused (`capture`), and the capture goes on. Calls that act
+ * at host time do not disturb a capture elsewhere, but for `synchronize()` of the whole device.
  *
  * An Operation without `cuda` runs as a kernel that touches each declared view, moves as much of
  * them as `cost.bytes` says, and holds its stream until the declared cost is over, by the figures
  * of `info()`. Such kernels share the machine by taking turns; those with only a fixed cost run
  * beside others. What they write is unspecified.
  *
- * The function of `callback` runs on a thread of the driver. One that throws loses the device. A
- * stream that is being captured takes none (`capture`): it would run at each replay. The
+ * The function of `callback` runs on a thread of the driver. One that throws loses the device. The
  * destructor waits for callbacks that are still to run.
  */
 class CudaDevice : public Device {

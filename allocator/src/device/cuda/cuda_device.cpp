@@ -10,6 +10,7 @@
 #include "device/cuda/event_clock.hpp"
 #include "device/cuda/handles.hpp"
 #include "device/cuda/occupy.hpp"
+#include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
 namespace {
@@ -48,6 +49,17 @@ bool ready(cudaError_t result, const char* call, const void* handle) {
   }
   check(result, call, handle);
   return true;
+}
+
+bool capturing_native(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  const cudaError_t result = cudaStreamIsCapturing(stream, &status);
+  if (result == cudaErrorStreamCaptureImplicit) {  // legacy, and a stream it waits for is captured
+    quietly(result);
+    return true;
+  }
+  check_released(result, "cudaStreamIsCapturing", stream);
+  return status != cudaStreamCaptureStatusNone;
 }
 
 /** A host function that has thrown: the work behind it was promised something that is not so. */
@@ -127,14 +139,20 @@ class Runtime final : public CudaDevice {
     std::function<void()> function;
   };
 
-  /** What every call begins with. */
+  /** What every call begins with. CUDA may or may not notice that it is called in a callback. */
   CurrentContext enter() const {
     failure_.rethrow_if_any();
+    if (in_host_callback()) [[unlikely]] {
+      throw DeviceError{ErrorCode::not_supported, name(), "a host callback must not call a device"};
+    }
     return CurrentContext{context_};
   }
   cudaMemPool_t pool() const;
-  /** Asking such a stream anything else would fail, and break the capture for whoever began it. */
-  void refuse_captured(StreamHandle stream, const char* call, const char* why);
+  /**
+   * Asking a stream that is being captured anything else would fail, and break the capture for
+   * whoever began it. What is enqueued there would run at each replay, and not now.
+   */
+  void refuse_captured(StreamHandle stream, const char* call);
   static void CUDART_CB run(void* host_call) noexcept;
 
   void* do_allocate(std::size_t bytes) override;
@@ -223,6 +241,7 @@ cudaMemPool_t Runtime::pool() const {
 
 void* Runtime::do_allocate_async(std::size_t bytes, StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaMallocFromPoolAsync");
   void* address = nullptr;
   check(cudaMallocFromPoolAsync(&address, bytes, pool(), native(stream)), "cudaMallocFromPoolAsync",
         bytes, stream.value);
@@ -231,6 +250,7 @@ void* Runtime::do_allocate_async(std::size_t bytes, StreamHandle stream) {
 
 void Runtime::do_free_async(void* address, StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaFreeAsync");
   check_released(cudaFreeAsync(address, native(stream)), "cudaFreeAsync", address, stream.value);
 }
 
@@ -269,15 +289,16 @@ void Runtime::do_destroy_stream(StreamHandle stream) {
   check_released(cudaStreamDestroy(native(stream)), "cudaStreamDestroy", stream.value);
 }
 
-void Runtime::refuse_captured(StreamHandle stream, const char* call, const char* why) {
-  if (!do_capturing(stream)) [[likely]]
+void Runtime::refuse_captured(StreamHandle stream, const char* call) {
+  if (!capturing_native(native(stream))) [[likely]]
     return;
-  throw DeviceError{ErrorCode::capture, cuda::written(call, stream.value), why};
+  throw DeviceError{ErrorCode::capture, cuda::written(call, stream.value),
+                    "nothing of this stream runs before its graph is launched"};
 }
 
 std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
   const CurrentContext current = enter();
-  refuse_captured(stream, "cudaStreamGetId", "attach the stream before it is captured");
+  refuse_captured(stream, "cudaStreamGetId");
   unsigned long long id = 0;
   check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId", stream.value);
   return id;
@@ -285,27 +306,20 @@ std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
 
 bool Runtime::do_capturing(StreamHandle stream) {
   const CurrentContext current = enter();
-  cudaStreamCaptureStatus status{};
-  const cudaError_t result = cudaStreamIsCapturing(native(stream), &status);
-  if (result == cudaErrorStreamCaptureImplicit) {  // legacy, and a stream it waits for is captured
-    quietly(result);
-    return true;
-  }
-  check(result, "cudaStreamIsCapturing", stream.value);
-  return status != cudaStreamCaptureStatusNone;
+  return capturing_native(native(stream));
 }
 
 bool Runtime::do_query(StreamHandle stream) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
-  refuse_captured(stream, "cudaStreamQuery", "nothing of it runs before it is launched");
+  refuse_captured(stream, "cudaStreamQuery");
   return ready(cudaStreamQuery(native(stream)), "cudaStreamQuery", stream.value);
 }
 
 void Runtime::do_synchronize(StreamHandle stream) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
-  refuse_captured(stream, "cudaStreamSynchronize", "nothing of it runs before it is launched");
+  refuse_captured(stream, "cudaStreamSynchronize");
   check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize", stream.value);
 }
 
@@ -335,6 +349,7 @@ void Runtime::do_destroy_event(EventHandle event) {
 
 void Runtime::do_record(EventHandle event, StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaEventRecord");
   if (timing_.load(std::memory_order_relaxed)) clock_->tick();
   check(cudaEventRecord(native(event), native(stream)), "cudaEventRecord", event.value,
         stream.value);
@@ -342,6 +357,7 @@ void Runtime::do_record(EventHandle event, StreamHandle stream) {
 
 void Runtime::do_wait(StreamHandle stream, EventHandle event) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaStreamWaitEvent");
   check(cudaStreamWaitEvent(native(stream), native(event), cudaEventWaitDefault),
         "cudaStreamWaitEvent", stream.value, event.value);
 }
@@ -369,18 +385,21 @@ Nanoseconds Runtime::do_event_time(EventHandle event) {
 void Runtime::do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
                       StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaMemcpyAsync");
   check(cudaMemcpyAsync(to, from, bytes, native(kind), native(stream)), "cudaMemcpyAsync", to, from,
         bytes, native(kind), stream.value);
 }
 
 void Runtime::do_fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaMemsetAsync");
   check(cudaMemsetAsync(address, value, bytes, native(stream)), "cudaMemsetAsync", address,
         int{value}, bytes, stream.value);
 }
 
 void Runtime::do_launch(Operation operation, StreamHandle stream) {
   const CurrentContext current = enter();
+  refuse_captured(stream, "launch");
   if (!operation.cuda) return cuda::occupy(operation, machine_, native(stream));
   const bool blameless = cudaPeekAtLastError() == cudaSuccess;
   operation.cuda(native(stream));
@@ -401,9 +420,8 @@ void CUDART_CB Runtime::run(void* host_call) noexcept {
 }
 
 void Runtime::do_callback(StreamHandle stream, std::function<void()> function, std::uint64_t) {
-  refuse_captured(stream, "cudaLaunchHostFunc",
-                  "a captured function would run, and end its life, at each replay");
   const CurrentContext current = enter();
+  refuse_captured(stream, "cudaLaunchHostFunc");
   auto call = std::make_unique<HostCall>(HostCall{*this, std::move(function)});
   callbacks_pending_.fetch_add(1);
   const cudaError_t result = cudaLaunchHostFunc(native(stream), &Runtime::run, call.get());

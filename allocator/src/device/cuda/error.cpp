@@ -37,6 +37,7 @@ ErrorCode classify(int error) noexcept {
     case cudaErrorLaunchOutOfResources:
       return ErrorCode::invalid_argument;
 
+    case cudaErrorNotPermitted:  // inside a host callback
     case cudaErrorNotSupported:
     case cudaErrorStubLibrary:
     case cudaErrorInsufficientDriver:
