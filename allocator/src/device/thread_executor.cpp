@@ -11,49 +11,67 @@ namespace {
 // What a sleeping thread may oversleep: spent spinning instead.
 constexpr std::chrono::microseconds kSpin{100};
 
-class ThreadTask final : public Executor::Task {
+}  // namespace
+
+class ThreadExecutor::ThreadTask final : public Executor::Task {
  public:
-  explicit ThreadTask(std::function<void()> body)
-      : thread_([this, body = std::move(body)] {
-          try {
-            body();
-          } catch (...) {
-            error_ = std::current_exception();
-          }
-        }) {}
+  ThreadTask(const ThreadExecutor& executor, std::function<void()> body) : executor_(executor) {
+    executor_.released(this);
+    thread_ = std::thread([this, body = std::move(body)] { run(body); });
+  }
   ~ThreadTask() override {
     if (thread_.joinable()) thread_.join();
   }
 
   void join() override {
     if (thread_.joinable()) thread_.join();
+    executor_.acquired(this);
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
+  void run(const std::function<void()>& body) {
+    executor_.acquired(this);
+    try {
+      body();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    executor_.released(this);
+    executor_.ended();
+  }
+
+  const ThreadExecutor& executor_;
   std::exception_ptr error_;
   std::thread thread_;
 };
 
-class ThreadCondition final : public Condition {
+class ThreadExecutor::ThreadCondition final : public Condition {
  public:
-  void wait(std::unique_lock<std::mutex>& lock) override { condition_.wait(lock); }
-  void notify_all() override { condition_.notify_all(); }
+  explicit ThreadCondition(const ThreadExecutor& executor) : executor_(executor) {}
+
+  void wait(std::unique_lock<std::mutex>& lock) override {
+    condition_.wait(lock);
+    executor_.acquired(this);
+  }
+  void notify_all() override {
+    executor_.released(this);
+    condition_.notify_all();
+  }
 
  private:
+  const ThreadExecutor& executor_;
   std::condition_variable condition_;
 };
-
-}  // namespace
 
 ThreadExecutor::ThreadExecutor() : epoch_(std::chrono::steady_clock::now()) {}
 
 std::unique_ptr<Executor::Task> ThreadExecutor::spawn(std::string, std::function<void()> body) {
-  return std::make_unique<ThreadTask>(std::move(body));
+  return std::make_unique<ThreadTask>(*this, std::move(body));
 }
 
 std::unique_ptr<Condition> ThreadExecutor::make_condition() {
-  return std::make_unique<ThreadCondition>();
+  return std::make_unique<ThreadCondition>(*this);
 }
 
 Nanoseconds ThreadExecutor::now() {

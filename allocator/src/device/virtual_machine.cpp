@@ -52,8 +52,4 @@ void VirtualMachine::remove_timeline(TimelineObserver& observer) {
   std::erase(machine_->timelines, &observer);
 }
 
-void VirtualMachine::observe_host_order(HostOrderObserver* observer) {
-  machine_->actors.observe(observer);
-}
-
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,17 @@ class Condition {
   virtual ~Condition() = default;
   virtual void wait(std::unique_lock<std::mutex>& lock) = 0;
   virtual void notify_all() = 0;
+};
+
+/** @brief Sees the edges between host actors that go through an executor. Must not call it. */
+class HostOrderObserver {
+ public:
+  virtual ~HostOrderObserver() = default;
+  /** @brief What the calling thread did so far is before whatever acquires `object` later. */
+  virtual void released(std::uint64_t object) = 0;
+  virtual void acquired(std::uint64_t object) = 0;
+  /** @brief The calling thread's actor ends, after its last release. */
+  virtual void ended() = 0;
 };
 
 /**
@@ -44,6 +56,26 @@ class Executor {
   virtual void spend(Nanoseconds host_time) = 0;
   /** @brief A point at which another actor may be chosen. */
   virtual void yield() = 0;
+
+  /**
+   * @brief Tells of spawn, join and conditions from now on; null ends it. Not owned.
+   * Set while no other actor runs.
+   */
+  void observe_host_order(HostOrderObserver* observer) noexcept { observer_ = observer; }
+
+ protected:
+  void released(const void* object) const {
+    if (observer_ != nullptr) observer_->released(reinterpret_cast<std::uintptr_t>(object));
+  }
+  void acquired(const void* object) const {
+    if (observer_ != nullptr) observer_->acquired(reinterpret_cast<std::uintptr_t>(object));
+  }
+  void ended() const {
+    if (observer_ != nullptr) observer_->ended();
+  }
+
+ private:
+  HostOrderObserver* observer_ = nullptr;
 };
 
 }  // namespace millrace

@@ -10,7 +10,7 @@ namespace millrace {
  * @brief Actors are threads, the clock is the machine's steady one, counted from construction.
  *
  * `spend` sleeps, and spins for the last 100 us. A task that is dropped unjoined is joined then,
- * and what it threw is lost.
+ * and what it threw is lost. Outlives its tasks and conditions.
  */
 class ThreadExecutor final : public Executor {
  public:
@@ -23,6 +23,9 @@ class ThreadExecutor final : public Executor {
   void yield() override;
 
  private:
+  class ThreadTask;
+  class ThreadCondition;
+
   std::chrono::steady_clock::time_point epoch_;
 };
 

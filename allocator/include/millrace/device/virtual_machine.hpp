@@ -17,15 +17,6 @@ class Deadlock : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/** @brief Sees the edges between host actors: spawn, join and conditions (and locks, `Mutex`). */
-class HostOrderObserver {
- public:
-  virtual ~HostOrderObserver() = default;
-  /** @brief What the calling thread did so far is before whatever acquires `object` later. */
-  virtual void released(std::uint64_t object) = 0;
-  virtual void acquired(std::uint64_t object) = 0;
-};
-
 /**
  * @brief A deterministic machine in a process: a virtual clock, host actors, virtual devices.
  *
@@ -57,7 +48,10 @@ class VirtualMachine {
 
   VirtualMachine();
   explicit VirtualMachine(const Options& options);
-  /** @brief Runs all that is queued (gates are opened), unwinds actors that have not ended. */
+  /**
+   * @brief On the thread that made it. Runs all that is queued (gates are opened), unless an
+   * exception is what ends it; unwinds actors that have not ended.
+   */
   ~VirtualMachine();
   VirtualMachine(const VirtualMachine&) = delete;
   VirtualMachine& operator=(const VirtualMachine&) = delete;
@@ -75,8 +69,6 @@ class VirtualMachine {
   /** @brief At most a few; not owned; set while nothing is queued. */
   void add_timeline(TimelineObserver& observer);
   void remove_timeline(TimelineObserver& observer);
-  /** @brief Null for none. Not owned. */
-  void observe_host_order(HostOrderObserver* observer);
 
  private:
   std::unique_ptr<simulation::Machine> machine_;

@@ -167,6 +167,7 @@ void Actors::run(Actor& actor, std::function<void()> body) {
     actor.error = std::current_exception();
   }
   released(&actor);
+  ended();
   finish(actor);
   memberships.leave(serial_);
 }
@@ -277,10 +278,10 @@ void Actors::cancel(Actor& actor) {
 
 void Actors::cancel_all() {
   Actor& me = current();
-  for (const auto& actor : all_) {
-    if (actor.get() == &me) continue;
-    cancel(*actor);
-    join_quietly(*actor);
+  for (std::size_t i = 0; i < all_.size(); ++i) {  // what unwinds may start others
+    if (all_[i].get() == &me) continue;
+    cancel(*all_[i]);
+    join_quietly(*all_[i]);
   }
 }
 
@@ -299,14 +300,6 @@ void Actors::notify_lock(const void* mutex) {
     }
     return true;
   });
-}
-
-void Actors::released(const void* object) {
-  if (observer_ != nullptr) observer_->released(reinterpret_cast<std::uintptr_t>(object));
-}
-
-void Actors::acquired(const void* object) {
-  if (observer_ != nullptr) observer_->acquired(reinterpret_cast<std::uintptr_t>(object));
 }
 
 }  // namespace millrace::simulation

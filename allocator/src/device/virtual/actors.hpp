@@ -90,10 +90,6 @@ class Actors final : public Executor {
   void wait_for_lock(const void* mutex);
   void notify_lock(const void* mutex);
 
-  void observe(HostOrderObserver* observer) noexcept { observer_ = observer; }
-  void released(const void* object);
-  void acquired(const void* object);
-
  private:
   class SpawnedTask;
   class MachineCondition;
@@ -120,7 +116,6 @@ class Actors final : public Executor {
     std::uint64_t wait;
   };
   std::vector<LockWait> lock_waits_;
-  HostOrderObserver* observer_ = nullptr;
 };
 
 }  // namespace millrace::simulation

@@ -1,0 +1,191 @@
+#include "millrace/device/checking.hpp"
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "test/support/catch.hpp"
+#include "test/support/plain_device.hpp"
+
+using namespace std::chrono_literals;
+using namespace millrace;
+using Catch::Matchers::ContainsSubstring;
+using test::plain_options;
+
+namespace {
+
+struct Bench {
+  Bench() {
+    checking.attach(device);
+    checking.attach(machine.executor());
+    checking.name_this_thread("main");
+  }
+
+  StreamHandle stream(const std::string& name) {
+    StreamOptions options;
+    options.name = name;
+    return device.create_stream(options);
+  }
+
+  Operation reads(const std::string& name) {
+    Operation operation;
+    operation.name = name;
+    operation.views = {{memory, 100, Access::read}};
+    return operation;
+  }
+
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(plain_options());
+  void* memory = device.allocate(1000);
+  void* pinned = device.allocate_host(1000);
+  CheckingObserver checking;
+};
+
+}  // namespace
+
+TEST_CASE("a missing edge between two streams is named, a wait removes it") {
+  Bench bench;
+  const StreamHandle copy = bench.stream("copy");
+  const StreamHandle main = bench.stream("main");
+  const EventHandle event = bench.device.create_event();
+  const bool edge = GENERATE(false, true);
+  bench.device.copy(bench.memory, bench.pinned, 100, CopyKind::host_to_device, copy);
+  bench.device.record(event, copy);
+  if (edge) bench.device.wait(main, event);
+  bench.device.launch(bench.reads("gather"), main);
+  const auto races = bench.checking.races();
+  if (edge) {
+    CHECK(races.empty());
+  } else {
+    REQUIRE(races.size() == 1);
+    CHECK(races[0].kind == RaceChecker::RaceKind::read_after_write);
+    CHECK_THAT(races[0].message, ContainsSubstring("h2d") && ContainsSubstring("gather") &&
+                                     ContainsSubstring("copy"));
+  }
+  CHECK(bench.checking.operations() == 2);
+}
+
+TEST_CASE("memory given on before the other stream is through is found, though it was freed") {
+  Bench bench;
+  const StreamHandle one = bench.stream("one");
+  const StreamHandle two = bench.stream("two");
+  bench.checking.allocated(bench.memory, 500, bench.device, one);
+  bench.device.fill(bench.memory, 1, 500, one);
+  bench.checking.freed(bench.memory);
+  bench.checking.allocated(bench.memory, 300, bench.device, two);
+  bench.device.fill(bench.memory, 2, 300, two);
+  REQUIRE_FALSE(bench.checking.races().empty());
+  CHECK(bench.checking.races()[0].kind == RaceChecker::RaceKind::early_reuse);
+}
+
+TEST_CASE("a handle that is used again for another stream is not taken for the old one") {
+  Bench bench;
+  const StreamHandle old = bench.stream("old");
+  bench.device.fill(bench.memory, 1, 100, old);
+  bench.device.destroy_stream(old);
+  const StreamHandle fresh = bench.stream("fresh");
+  REQUIRE(fresh == old);
+  bench.device.fill(bench.memory, 2, 100, fresh);
+  CHECK(bench.checking.races().size() == 1);
+}
+
+TEST_CASE("a host that refills pinned memory has to know that the copy from it is through") {
+  Bench bench;
+  const StreamHandle copy = bench.stream("copy");
+  const EventHandle event = bench.device.create_event();
+  bench.checking.host_writes(bench.pinned, 100, "fill");
+  bench.device.copy(bench.memory, bench.pinned, 100, CopyKind::host_to_device, copy);
+  bench.device.record(event, copy);
+  SECTION("it does not") {
+    bench.checking.host_writes(bench.pinned, 100, "refill");
+    REQUIRE(bench.checking.races().size() == 1);
+    CHECK(bench.checking.races()[0].kind == RaceChecker::RaceKind::write_after_read);
+  }
+  SECTION("it synchronised with the event") {
+    bench.device.synchronize(event);
+    bench.checking.host_writes(bench.pinned, 100, "refill");
+    CHECK(bench.checking.races().empty());
+  }
+  SECTION("a query said that it is complete") {
+    bench.machine.executor().spend(1ms);
+    REQUIRE(bench.device.query(event));
+    bench.checking.host_writes(bench.pinned, 100, "refill");
+    CHECK(bench.checking.races().empty());
+  }
+}
+
+TEST_CASE("two actors that hand a buffer over need an edge between them") {
+  Bench bench;
+  Executor& executor = bench.machine.executor();
+  const StreamHandle copy = bench.stream("copy");
+  const auto loader = executor.spawn("loader", [&] {
+    executor.spend(100ns);
+    bench.checking.host_writes(bench.pinned, 100, "fill");
+  });
+  const bool joins = GENERATE(false, true);
+  if (joins) {
+    loader->join();
+  } else {
+    executor.spend(200ns);
+  }
+  bench.device.copy(bench.memory, bench.pinned, 100, CopyKind::host_to_device, copy);
+  CHECK(bench.checking.races().size() == (joins ? 0U : 1U));
+}
+
+TEST_CASE("a callback is ordered with its stream, not with the thread that enqueued it") {
+  Bench bench;
+  const StreamHandle copy = bench.stream("copy");
+  bench.device.copy(bench.pinned, bench.memory, 100, CopyKind::device_to_host, copy);
+  bench.device.callback(copy, [&] { bench.checking.host_reads(bench.pinned, 100, "ship"); });
+  SECTION("later work of the stream follows it") {
+    bench.device.copy(bench.pinned, bench.memory, 100, CopyKind::device_to_host, copy);
+    bench.device.synchronize(copy);
+    CHECK(bench.checking.races().empty());
+  }
+  SECTION("the host does not") {
+    bench.machine.executor().spend(1ms);
+    bench.checking.host_writes(bench.pinned, 100, "refill");
+    CHECK_FALSE(bench.checking.races().empty());
+  }
+}
+
+TEST_CASE("the legacy stream and synchronisation are told as well") {
+  Bench bench;
+  StreamOptions blocking;
+  blocking.blocking = true;
+  const StreamHandle one = bench.device.create_stream(blocking);
+  const StreamHandle two = bench.stream("two");
+  bench.device.fill(bench.memory, 1, 100, one);
+  bench.device.launch(bench.reads("legacy"), bench.device.legacy_stream());
+  bench.device.fill(bench.memory, 2, 100, one);
+  CHECK(bench.checking.races().empty());
+  SECTION("the device was synchronised") {
+    bench.device.synchronize();
+    bench.device.fill(bench.memory, 3, 100, two);
+    CHECK(bench.checking.races().empty());
+  }
+  SECTION("a stream was synchronised") {
+    bench.device.synchronize(one);
+    bench.device.fill(bench.memory, 3, 100, two);
+    CHECK(bench.checking.races().empty());
+  }
+  SECTION("nothing was synchronised") {
+    bench.device.fill(bench.memory, 3, 100, two);
+    CHECK_FALSE(bench.checking.races().empty());
+  }
+}
+
+TEST_CASE("the devices of a run are told apart") {
+  Bench bench;
+  VirtualDevice& other = bench.machine.add_device(plain_options());
+  bench.checking.attach(other);
+  void* const pinned = bench.pinned;
+  bench.device.copy(bench.memory, pinned, 100, CopyKind::host_to_device,
+                    bench.device.legacy_stream());
+  void* const memory = other.allocate(100);
+  other.copy(pinned, memory, 100, CopyKind::device_to_host, other.legacy_stream());
+  CHECK(bench.checking.races().size() == 1);
+  bench.checking.detach(other);
+  other.copy(pinned, memory, 100, CopyKind::device_to_host, other.create_stream());
+  CHECK(bench.checking.races().size() == 1);
+}
