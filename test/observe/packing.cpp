@@ -128,6 +128,7 @@ TEST_CASE("packing by a predicate equals packing by time when the predicate is o
     for (std::size_t i = 0; i < intervals.size(); ++i)
       intervals[i].bytes = intervals[i].bytes * 1000 + i + 1;
     std::vector<std::uint64_t> bytes;
+    bytes.reserve(intervals.size());
     for (const Interval& interval : intervals) bytes.push_back(interval.bytes);
     const Packing by_predicate = greedy_pack(
         bytes, [&](std::size_t a, std::size_t b) { return overlap(intervals[a], intervals[b]); });

@@ -8,14 +8,14 @@ namespace {
 using millrace::test::refusal_of;
 using namespace millrace::trace;
 
-const std::string kHeader = "id,lower,upper,size\n";
+const std::string header_line = "id,lower,upper,size\n";
 
-std::string refused(const std::string& rows) { return refusal_of(kHeader + rows); }
+std::string refused(const std::string& rows) { return refusal_of(header_line + rows); }
 
 }  // namespace
 
 TEST_CASE("lifetimes become allocations and frees in order of time") {
-  const auto log = parse_trace(kHeader + "b,3,9,200\na,0,3,100\n", "file");
+  const auto log = parse_trace(header_line + "b,3,9,200\na,0,3,100\n", "file");
   CHECK(log.format == TraceFormat::lifetimes);
   CHECK_FALSE(log.has_addresses());
   REQUIRE(log.blocks.size() == 2);
@@ -31,7 +31,7 @@ TEST_CASE("lifetimes become allocations and frees in order of time") {
 }
 
 TEST_CASE("a life that ends when another begins does not overlap it") {
-  const auto log = parse_trace(kHeader + "0,0,5,10\n1,5,8,10\n", "file");
+  const auto log = parse_trace(header_line + "0,0,5,10\n1,5,8,10\n", "file");
   CHECK(millrace::max_load(lifetimes(log)) == 10);
 }
 

@@ -11,7 +11,6 @@ using Catch::Matchers::ContainsSubstring;
 using millrace::test::refusal;
 using millrace::test::to_json;
 using millrace::test::to_pickle;
-using millrace::test::to_pickle_body;
 using nlohmann::json;
 using namespace millrace::trace;
 using namespace std::string_literals;

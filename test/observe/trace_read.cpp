@@ -17,41 +17,41 @@ using millrace::test::refusal;
 using millrace::test::refusal_of;
 using namespace millrace::trace;
 
-const std::string kLifetimes = "id,lower,upper,size\n0,0,5,10\n1,2,8,30\n";
-const std::string kRmmLog =
+const std::string some_lifetimes = "id,lower,upper,size\n0,0,5,10\n1,2,8,30\n";
+const std::string an_rmm_log =
     "Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00,allocate,0x1000,512,0\n";
-const std::string kSnapshot =
+const std::string a_snapshot =
     R"({"segments": [], "device_traces": [[{"action": "alloc", "addr": 512, "size": 9, "stream": 0}]]})";
 
 }  // namespace
 
 TEST_CASE("the format of a trace is told from its content") {
-  CHECK(parse_trace(kLifetimes, "x").format == TraceFormat::lifetimes);
-  CHECK(parse_trace(kRmmLog, "x").format == TraceFormat::rmm_log);
-  CHECK(parse_trace(kSnapshot, "x").format == TraceFormat::torch_snapshot);
-  CHECK(parse_trace(millrace::test::to_pickle(nlohmann::json::parse(kSnapshot)), "x").format ==
+  CHECK(parse_trace(some_lifetimes, "x").format == TraceFormat::lifetimes);
+  CHECK(parse_trace(an_rmm_log, "x").format == TraceFormat::rmm_log);
+  CHECK(parse_trace(a_snapshot, "x").format == TraceFormat::torch_snapshot);
+  CHECK(parse_trace(millrace::test::to_pickle(nlohmann::json::parse(a_snapshot)), "x").format ==
         TraceFormat::torch_snapshot);
 }
 
 TEST_CASE("a snapshot gives the same log as a pickle and as JSON") {
-  const auto from_json = parse_trace(kSnapshot, "x");
+  const auto from_json = parse_trace(a_snapshot, "x");
   const auto from_pickle =
-      parse_trace(millrace::test::to_pickle(nlohmann::json::parse(kSnapshot)), "x");
+      parse_trace(millrace::test::to_pickle(nlohmann::json::parse(a_snapshot)), "x");
   CHECK(from_json.snapshot->traces == from_pickle.snapshot->traces);
   CHECK(from_json.blocks.size() == 1);
   CHECK(from_json.warnings == from_pickle.warnings);
 }
 
 TEST_CASE("every format may be gzipped, also in several members") {
-  CHECK(parse_trace(gzipped(kLifetimes), "x").blocks.size() == 2);
-  CHECK(parse_trace(gzipped(kRmmLog), "x").blocks.size() == 1);
-  CHECK(parse_trace(gzipped(kSnapshot), "x").blocks.size() == 1);
-  CHECK(parse_trace(gzipped(kLifetimes.substr(0, 25)) + gzipped(kLifetimes.substr(25)), "x")
+  CHECK(parse_trace(gzipped(some_lifetimes), "x").blocks.size() == 2);
+  CHECK(parse_trace(gzipped(an_rmm_log), "x").blocks.size() == 1);
+  CHECK(parse_trace(gzipped(a_snapshot), "x").blocks.size() == 1);
+  CHECK(parse_trace(gzipped(some_lifetimes.substr(0, 25)) + gzipped(some_lifetimes.substr(25)), "x")
             .blocks.size() == 2);
 }
 
 TEST_CASE("gzip that is cut short at any byte is refused") {
-  const std::string whole = gzipped(kLifetimes);
+  const std::string whole = gzipped(some_lifetimes);
   for (std::size_t length = 2; length < whole.size(); ++length) {
     INFO("cut to " << length << " of " << whole.size() << " bytes");
     CHECK_THAT(refusal_of(whole.substr(0, length)), ContainsSubstring("the file seems cut short"));
@@ -59,16 +59,16 @@ TEST_CASE("gzip that is cut short at any byte is refused") {
 }
 
 TEST_CASE("gzip that is damaged or followed by something else is refused") {
-  std::string damaged = gzipped(kLifetimes);
+  std::string damaged = gzipped(some_lifetimes);
   damaged[damaged.size() - 6] ^= 1;  // in the checksum
   CHECK_THAT(refusal_of(damaged), ContainsSubstring("damaged gzip data"));
-  CHECK_THAT(refusal_of(gzipped(kLifetimes) + "more"), ContainsSubstring("damaged gzip data"));
+  CHECK_THAT(refusal_of(gzipped(some_lifetimes) + "more"), ContainsSubstring("damaged gzip data"));
 }
 
 TEST_CASE("gzip that inflates beyond the limit is refused on the way") {
   TraceLimits limits;
   limits.max_inflated_bytes = 1 << 20;
-  const std::string bomb = gzipped(kLifetimes + std::string(50 << 20, '\n'));
+  const std::string bomb = gzipped(some_lifetimes + std::string(50 << 20, '\n'));
   CHECK(bomb.size() < (1 << 20));
   CHECK_THAT(refusal([&] { return parse_trace(bomb, "file", limits); }),
              ContainsSubstring("inflates to more than the 1048576 bytes that are allowed"));
@@ -99,7 +99,7 @@ TEST_CASE("a file that is not there, is a folder or is too large is refused by n
   CHECK(refused(folder) == folder.string() + ": is a folder, not a file");
 
   const auto file = folder / "millrace-trace-read-test.csv";
-  std::ofstream{file} << kLifetimes;
+  std::ofstream{file} << some_lifetimes;
   TraceLimits limits;
   CHECK(refused(file, limits).empty());
   limits.max_file_bytes = 10;

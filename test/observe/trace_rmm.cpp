@@ -9,10 +9,10 @@ using Catch::Matchers::ContainsSubstring;
 using millrace::test::refusal_of;
 using namespace millrace::trace;
 
-const std::string kHeader = "Thread,Time,Action,Pointer,Size,Stream\n";
+const std::string header_line = "Thread,Time,Action,Pointer,Size,Stream\n";
 
-AllocationLog read(const std::string& rows) { return parse_trace(kHeader + rows, "file"); }
-std::string refused(const std::string& rows) { return refusal_of(kHeader + rows); }
+AllocationLog read(const std::string& rows) { return parse_trace(header_line + rows, "file"); }
+std::string refused(const std::string& rows) { return refusal_of(header_line + rows); }
 
 }  // namespace
 

@@ -93,8 +93,8 @@ struct Run {
 TorchSnapshot traced(const TorchModel& model, std::size_t begin) {
   TorchSnapshot snapshot;
   snapshot.segments = model.segments();
-  snapshot.traces.push_back(
-      {model.events().begin() + static_cast<std::ptrdiff_t>(begin), model.events().end()});
+  snapshot.traces.emplace_back(model.events().begin() + static_cast<std::ptrdiff_t>(begin),
+                               model.events().end());
   return snapshot;
 }
 
@@ -110,8 +110,8 @@ Run random_run(const TorchSettings& settings, bool large_too) {
   for (std::size_t i = untraced; i < steps.size(); ++i) take_step(model, steps[i]);
   run.snapshot.settings = settings;
   run.snapshot.segments = model.segments();
-  run.snapshot.traces.push_back(
-      {model.events().begin() + static_cast<std::ptrdiff_t>(begin), model.events().end()});
+  run.snapshot.traces.emplace_back(model.events().begin() + static_cast<std::ptrdiff_t>(begin),
+                                   model.events().end());
   return run;
 }
 

@@ -8,7 +8,6 @@
 
 namespace {
 
-using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 using namespace millrace::trace;
 

@@ -48,7 +48,7 @@ class TorchModel {
   [[nodiscard]] FreeKey key(const Piece& piece) const;
   Pieces::iterator best_fit(std::uint64_t bytes, std::int64_t stream);
   Pieces::iterator new_segment(std::uint64_t bytes, std::int64_t stream);
-  bool free_in_same_segment(Pieces::iterator a, Pieces::iterator b) const;
+  [[nodiscard]] bool free_in_same_segment(Pieces::iterator a, Pieces::iterator b) const;
   void record(trace::TorchAction action, std::uint64_t address, std::uint64_t bytes,
               std::int64_t stream);
 

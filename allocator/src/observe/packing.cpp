@@ -72,10 +72,13 @@ class ByOffset {
     for (const Run& run : runs_) {
       for (std::size_t i = 0; i < run.lives.size(); ++i) {
         // Without a branch on `overlap`, which nobody could foretell.
-        const bool overlap = (run.lives[i].lower < life.upper) & (life.lower < run.lives[i].upper);
+        const Life& other = run.lives[i];
         const Place& place = run.places[i];
-        if (overlap & (place.offset >= offset + bytes)) return offset;
-        offset = std::max(offset, overlap ? place.end : 0);
+        const int overlap =
+            static_cast<int>(other.lower < life.upper) & static_cast<int>(life.lower < other.upper);
+        const int beyond = static_cast<int>(place.offset >= offset + bytes);
+        if ((overlap & beyond) != 0) return offset;
+        offset = std::max(offset, overlap != 0 ? place.end : 0);
       }
     }
     return offset;
@@ -249,6 +252,7 @@ Packing greedy_pack(std::span<const Interval> intervals) {
   Packing packing{.offsets = std::vector<std::uint64_t>(intervals.size()), .height = 0};
   const auto order = by_falling_size(intervals);
   std::vector<Interval> ordered;
+  ordered.reserve(order.size());
   for (const std::size_t item : order) ordered.push_back(intervals[item]);
   const auto lives = ranked(ordered);
   LowestFit fit{lives};

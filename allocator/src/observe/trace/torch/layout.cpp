@@ -252,8 +252,8 @@ class Rewind {
 
 TorchLayout initial_layout(const TorchSnapshot& snapshot, std::uint32_t device,
                            Warnings& warnings) {
-  static const std::vector<TorchEvent> kNone;
-  const auto& events = device < snapshot.traces.size() ? snapshot.traces[device] : kNone;
+  static const std::vector<TorchEvent> none;
+  const auto& events = device < snapshot.traces.size() ? snapshot.traces[device] : none;
   Rewind rewind{snapshot, device, warnings};
   rewind.undo(events);
   auto doubtful = rewind.doubtful();
