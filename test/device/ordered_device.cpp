@@ -98,6 +98,19 @@ TEST_CASE("a raw handle is resolved at each call, and its successor is another s
   bench.device.destroy_stream(again);
 }
 
+TEST_CASE("synchronising a stream says nothing of what the legacy stream was given since") {
+  Bench bench;
+  const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});
+  Stream blocking{bench.ordered, {.blocking = true, .name = "blocking"}};
+  const Ledger& ledger = bench.ordered.ledger();
+  const Point used{legacy.id(), ledger.next(legacy.id())};
+  bench.ordered.mark(legacy);
+  blocking.synchronize();
+  CHECK_FALSE(ledger.completed(used));
+  bench.ordered.synchronize(legacy);
+  CHECK(ledger.completed(used));
+}
+
 TEST_CASE("a raw handle is not relied on to be ordered with the legacy stream") {
   Bench bench;
   const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});

@@ -283,9 +283,9 @@ void OrderedDevice::forget(EventHandle event) {
 
 void OrderedDevice::synchronize(StreamRef stream) {
   stream = resolve(stream);
-  const PendingRecord record = state_->ledger.begin_record(stream.id());
+  const Frontier all = state_->ledger.begin_synchronize(stream.id());
   state_->device.synchronize(stream.handle());
-  state_->complete(record.snapshot());
+  state_->complete(all);
 }
 
 void OrderedDevice::synchronize() {
