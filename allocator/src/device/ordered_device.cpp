@@ -156,13 +156,17 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
   const std::uint64_t driver_id = state_->device.stream_id(stream);
   const std::lock_guard lock{state_->mutex};
   if (const auto it = state_->by_driver_id.find(driver_id); it != state_->by_driver_id.end()) {
-    if (state_->streams.at(it->second).attached) {
+    State::StreamInfo& info = state_->streams.at(it->second);
+    if (info.attached) {
       throw std::invalid_argument{"attach: this stream is attached already; detach it first"};
     }
-    // Seen as a raw handle until now. A new identity with what was asked for; the old one's
-    // points stay reachable through its markers.
-    state_->ledger.close(it->second);
-    state_->streams.erase(it->second);
+    // Seen as a raw handle until now, and what was freed there stays its own.
+    const bool legacy = stream == state_->device.legacy_stream();
+    state_->ledger.set_traits(
+        it->second,
+        {.legacy = legacy, .blocking = options.blocking, .independent = options.independent});
+    info = {stream, std::move(options.name), driver_id, true};
+    return {stream, it->second};
   }
   return {stream, state_->open_locked(driver_id, stream, options, true)};
 }

@@ -61,7 +61,8 @@ class OrderedDevice {
   [[nodiscard]] const Ledger& ledger() const noexcept;
 
   /**
-   * @brief Takes part in ordering from now on; the handle stays the caller's.
+   * @brief Takes part in ordering from now on; the handle stays the caller's. One that was used as
+   *        a raw handle before stays the same stream.
    * @throws std::invalid_argument if it is attached already, or is the per-thread stream: that
    *         handle is another stream on each thread, and is looked up at each call
    */
