@@ -18,7 +18,7 @@ std::size_t with_headroom(std::size_t bytes) { return aligned(bytes + bytes * 3 
 
 RingCopy::~RingCopy() {
   for (Slot& slot : slots_) {
-    for (const StreamRef user : slot.users) slot.memory.record_use(user);
+    for (const Reader& reader : slot.readers) slot.memory.record_use(reader.stream);
   }
 }
 
@@ -32,16 +32,19 @@ std::size_t RingCopy::next_free() {
 
 void RingCopy::make_room(Slot& slot, std::size_t bytes) {
   const bool fits = bytes <= slot.memory.size();
-  if (fits) {
-    for (const Event& read : slot.last_reads) setting_.copy.wait(read);
-  } else {
-    for (const StreamRef user : slot.users) slot.memory.record_use(user);
-    slot.memory.reset();
+  for (const Reader& reader : slot.readers) {
+    if (!fits) {
+      slot.memory.record_use(reader.stream);
+    } else if (reader.last_read.recorded()) {
+      setting_.copy.wait(reader.last_read);
+    } else {
+      setting_.copy.wait_stream(reader.stream);
+    }
   }
-  slot.users.clear();
-  slot.last_reads.clear();
-  if (!fits)
-    slot.memory = Buffer{setting_.allocator, with_headroom(bytes), setting_.copy, setting_.tag};
+  slot.readers.clear();
+  if (fits) return;
+  slot.memory.reset();
+  slot.memory = Buffer{setting_.allocator, with_headroom(bytes), setting_.copy, setting_.tag};
 }
 
 void RingCopy::place(std::span<const HostTensor> sources, const Parts& batch) {
@@ -61,17 +64,20 @@ void RingCopy::place(std::span<const HostTensor> sources, const Parts& batch) {
 }
 
 void RingCopy::use(const Parts& batch, StreamRef user) {
-  std::vector<StreamRef>& users = slots_[batch.slot].users;
-  const auto same = [&](StreamRef other) { return other.id() == user.id(); };
-  if (std::none_of(users.begin(), users.end(), same)) users.push_back(user);
+  std::vector<Reader>& readers = slots_[batch.slot].readers;
+  const auto same = [&](const Reader& other) { return other.stream.id() == user.id(); };
+  if (std::none_of(readers.begin(), readers.end(), same)) readers.push_back({user, {}});
 }
 
 void RingCopy::give_back(const Parts& batch) {
   Slot& slot = slots_[batch.slot];
-  for (const StreamRef user : slot.users) {
-    setting_.copy.device().record(slot.last_reads.emplace_back(), user);
-  }
   slot.held = false;
+  for (Reader& reader : slot.readers) {
+    try {
+      setting_.copy.device().record(reader.last_read, reader.stream);
+    } catch (const DeviceError&) {
+    }
+  }
 }
 
 }  // namespace millrace

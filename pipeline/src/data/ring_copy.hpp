@@ -18,11 +18,14 @@ class RingCopy final : public CopyStrategy {
   ~RingCopy() override;
 
  private:
+  struct Reader {
+    StreamRef stream;
+    Event last_read;  ///< where it could not be recorded, the stream's tail is as good
+  };
   struct Slot {
     Buffer memory;
     bool held = false;
-    std::vector<StreamRef> users;
-    std::vector<Event> last_reads;
+    std::vector<Reader> readers;
   };
 
   void place(std::span<const HostTensor> sources, const Parts& batch) override;

@@ -211,7 +211,7 @@ LoopReport run_training_loop(const Workload& workload, std::span<const BatchSize
 }
 
 Nanoseconds host_to_device_time(Device& device, std::size_t bytes) {
-  constexpr std::size_t sample = std::size_t{64} << 20;
+  const std::size_t sample = std::clamp(bytes, std::size_t{1}, std::size_t{64} << 20);
   void* const from = device.allocate_host(sample);
   void* const to = device.allocate(sample);
   const StreamHandle stream = device.create_stream();

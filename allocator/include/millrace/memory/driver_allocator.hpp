@@ -10,9 +10,7 @@ namespace millrace {
  * @brief The preset `driver`: the driver's own stream-ordered pool behind the same interface.
  *
  * The pool knows only stream order: recorded uses are made good by waits at the free, which then
- * delay the freeing stream (`cudaFreeAsync` has no other means). Where no wait can be made (in a
- * host callback, for an independent stream) the memory is kept until its uses are complete, and
- * goes back with a later allocation or trim.
+ * delay the freeing stream (`cudaFreeAsync` has no other means).
  */
 class DriverAllocator final : public Allocator {
  public:

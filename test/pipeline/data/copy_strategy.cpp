@@ -1,0 +1,227 @@
+#include "millrace/pipeline/data/copy_strategy.hpp"
+
+#include <stdexcept>
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Keeps what the last free waits for.
+class LastFree final : public AllocationObserver {
+ public:
+  void freed(const FreeEvent& event) override {
+    points.assign(event.points.begin(), event.points.end());
+  }
+  std::vector<Point> points;
+};
+
+struct CopyBench : Bench {
+  explicit CopyBench(CopyMethod method, std::size_t depth = 2, std::size_t memory = 64 * kMiB)
+      : Bench(memory), strategy(CopyStrategy::make(method, setting(method, depth))) {}
+
+  CopySetting setting(CopyMethod method, std::size_t depth) {
+    Allocator& of_batches = method == CopyMethod::driver_async ? static_cast<Allocator&>(pool)
+                                                               : static_cast<Allocator&>(memory);
+    return {.allocator = of_batches, .main = main, .copy = copy, .depth = depth};
+  }
+  DeviceBatch copy_batch(std::size_t bytes) {
+    const HostBatch host{host_memory, std::vector<std::size_t>{bytes}, copy};
+    return strategy->copy(host);
+  }
+  [[nodiscard]] std::size_t allocated() { return memory.statistics().bytes.allocated.current; }
+
+  CachingAllocator memory{ordered, source, Policy::millrace()};
+  CachingAllocator host_memory{ordered, pinned, Policy::pinned()};
+  DriverAllocator pool{ordered};
+  std::unique_ptr<CopyStrategy> strategy;
+};
+
+std::vector<StreamId> streams_of(const std::vector<Point>& points) {
+  std::vector<StreamId> streams;
+  for (const Point point : points) streams.push_back(point.stream);
+  std::sort(streams.begin(), streams.end());
+  return streams;
+}
+
+}  // namespace
+
+TEST_CASE("a copy strategy is found by its name, and an unknown name lists them") {
+  for (const CopyMethod method : kCopyMethods) {
+    CHECK(parse_copy_method(to_string(method)) == method);
+  }
+  CHECK_THROWS_WITH(parse_copy_method("sidestream"), ContainsSubstring("'sidestream'") &&
+                                                         ContainsSubstring("side-stream") &&
+                                                         ContainsSubstring("driver-async"));
+}
+
+TEST_CASE("a pipeline of no depth is refused") {
+  CopyBench bench{CopyMethod::ring};
+  CHECK_THROWS_AS(CopyStrategy::make(CopyMethod::ring, bench.setting(CopyMethod::ring, 0)),
+                  std::invalid_argument);
+}
+
+TEST_CASE("a side-stream batch is free behind the copy stream and main") {
+  CopyBench bench{CopyMethod::side_stream};
+  LastFree last;
+  bench.memory.observe(&last);
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  batch.hand_to(bench.main);
+  batch.release();
+  std::vector<StreamId> both{bench.copy.id(), bench.main.id()};
+  std::sort(both.begin(), both.end());
+  CHECK(streams_of(last.points) == both);
+  bench.memory.observe(nullptr);
+}
+
+TEST_CASE("an in-place batch is free behind main alone, which has waited for the copy") {
+  CopyBench bench{CopyMethod::in_place};
+  LastFree last;
+  bench.memory.observe(&last);
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  batch.hand_to(bench.main);
+  batch.release();
+  CHECK(streams_of(last.points) == std::vector<StreamId>{bench.main.id()});
+  bench.memory.observe(nullptr);
+}
+
+TEST_CASE("an in-place batch that main never saw is free behind its copy as well") {
+  CopyBench bench{CopyMethod::in_place};
+  LastFree last;
+  bench.memory.observe(&last);
+  bench.copy_batch(kMiB).release();
+  CHECK(streams_of(last.points).size() == 2);
+  bench.memory.observe(nullptr);
+}
+
+TEST_CASE("a precise batch is free behind the marker of its last use, before main's tail") {
+  CopyBench bench{CopyMethod::precise};
+  LastFree last;
+  bench.memory.observe(&last);
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  batch.hand_to(bench.main);
+  const Point marker = bench.main.mark();
+  batch.last_used(marker);
+  static_cast<void>(bench.main.mark());
+  batch.release();
+  CHECK(last.points == std::vector<Point>{marker});
+  bench.memory.observe(nullptr);
+}
+
+TEST_CASE("a batch that is dropped is freed as one that is released") {
+  const CopyMethod method =
+      GENERATE(CopyMethod::side_stream, CopyMethod::in_place, CopyMethod::precise);
+  CopyBench bench{method};
+  {
+    const DeviceBatch batch = bench.copy_batch(kMiB);
+    CHECK(bench.allocated() == kMiB);
+  }
+  CHECK(bench.allocated() == 0);
+}
+
+TEST_CASE("a batch that is moved is one batch") {
+  CopyBench bench{CopyMethod::side_stream};
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch other = std::move(batch);
+  CHECK(other.tensors().size() == 1);
+  batch = bench.copy_batch(2 * kMiB);
+  CHECK(bench.allocated() == 3 * kMiB);
+  other = std::move(batch);
+  CHECK(bench.allocated() == 2 * kMiB);
+  other.release();
+  CHECK(bench.allocated() == 0);
+}
+
+TEST_CASE("empty tensors of a batch take no memory and no copy") {
+  const CopyMethod method = GENERATE(from_range(kCopyMethods));
+  CopyBench bench{method};
+  const std::uint64_t copies = bench.device.calls(Call::copy);
+  const HostBatch host{bench.host_memory, std::vector<std::size_t>{0, 1000, 0}, bench.copy};
+  const DeviceBatch batch = bench.strategy->copy(host);
+  REQUIRE(batch.tensors().size() == 3);
+  CHECK(batch.tensors()[0].data == nullptr);
+  CHECK(batch.tensors()[1].data != nullptr);
+  CHECK(batch.tensors()[2].bytes == 0);
+  CHECK(bench.device.calls(Call::copy) - copies == 1);
+}
+
+TEST_CASE("a ring keeps its slots, and has room for batches that are 30% larger") {
+  CopyBench bench{CopyMethod::ring};
+  for (int round = 0; round < 3; ++round) {
+    DeviceBatch first = bench.copy_batch(kMiB);
+    DeviceBatch second = bench.copy_batch(kMiB);
+  }
+  const std::size_t two_slots = bench.allocated();
+  CHECK(two_slots > 2 * kMiB);
+  const std::uint64_t allocations = bench.memory.statistics().counts.allocations;
+  bench.copy_batch(kMiB + kMiB / 4).release();
+  CHECK(bench.memory.statistics().counts.allocations == allocations);
+  CHECK(bench.allocated() == two_slots);
+}
+
+TEST_CASE("a ring gives an outgrown slot back and makes a larger one") {
+  CopyBench bench{CopyMethod::ring, 1};
+  bench.copy_batch(kMiB).release();
+  const std::size_t small = bench.allocated();
+  bench.copy_batch(4 * kMiB).release();
+  CHECK(bench.allocated() >= 4 * kMiB * 13 / 10);
+  CHECK(bench.allocated() < 4 * kMiB * 13 / 10 + small);
+  const std::uint64_t allocations = bench.memory.statistics().counts.allocations;
+  for (int round = 0; round < 5; ++round) bench.copy_batch(5 * kMiB).release();
+  CHECK(bench.memory.statistics().counts.allocations == allocations);
+}
+
+TEST_CASE("a ring refuses a batch more than it has slots, and serves one that was given back") {
+  CopyBench bench{CopyMethod::ring, 2};
+  DeviceBatch first = bench.copy_batch(kMiB);
+  DeviceBatch second = bench.copy_batch(kMiB);
+  CHECK_THROWS_AS(bench.copy_batch(kMiB), std::logic_error);
+  first.release();
+  CHECK_NOTHROW(bench.copy_batch(kMiB).release());
+}
+
+TEST_CASE("a copy into a slot waits for the slot's last reader, not for main's tail") {
+  CopyBench bench{CopyMethod::ring, 1};
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  batch.hand_to(bench.main);
+  batch.release();
+  const std::uint64_t before = bench.device.calls(Call::record);
+  Operation later{"later", {}, {}, {}, {}};
+  later.cost.fixed = std::chrono::milliseconds{50};
+  bench.device.launch(later, bench.main.handle());
+  DeviceBatch next = bench.copy_batch(kMiB);
+  CHECK(bench.device.calls(Call::record) - before == 1);  // the copy's own marker
+  bench.copy.synchronize();
+  CHECK(bench.machine.now() < std::chrono::milliseconds{50});
+}
+
+TEST_CASE("driver-async batches are the driver's pool's") {
+  CopyBench bench{CopyMethod::driver_async};
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  CHECK(bench.device.pool_info().used >= kMiB);
+  CHECK(bench.allocated() == 0);
+  batch.hand_to(bench.main);
+  batch.release();
+  bench.main.synchronize();
+  CHECK(bench.device.pool_info().used == 0);
+}
+
+TEST_CASE(
+    "a batch for which there is no memory leaves nothing behind, and the next one is served") {
+  const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
+                                     CopyMethod::precise, CopyMethod::ring);
+  CopyBench bench{method};
+  const HostBatch large{bench.host_memory, std::vector<std::size_t>{kMiB, 100 * kMiB}, bench.copy};
+  CHECK_THROWS_AS(bench.strategy->copy(large), out_of_memory);
+  CHECK(bench.allocated() == 0);
+  DeviceBatch batch = bench.copy_batch(kMiB);
+  batch.hand_to(bench.main);
+  CHECK(batch.tensors().size() == 1);
+}

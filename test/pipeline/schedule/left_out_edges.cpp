@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "test/pipeline/schedule/loop_case.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+constexpr std::uint64_t kSeeds = 64;          // within which what is left out has to show
+constexpr std::uint64_t kRedundantSeeds = 4;  // over which what is redundant must not
+
+std::vector<LoopCase> cases(std::string allocator) {
+  std::vector<LoopCase> cases;
+  for (const LoopShape shape : {LoopShape::sparse_dist, LoopShape::base}) {
+    for (const CopyMethod method : kCopyMethods) {
+      for (const Waits waits : {Waits::coarse, Waits::precise}) {
+        cases.push_back({method, waits, shape, allocator, "", 0});
+      }
+    }
+  }
+  return cases;
+}
+
+/// Edges that others imply, each with the reason.
+std::set<std::string> redundant(const LoopCase& loop) {
+  std::set<std::string> edges;
+  if (loop.shape == LoopShape::sparse_dist) {
+    edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
+    edges.insert("host batch freed by data-dist's marker");  // the host has waited for its copy
+    if (loop.waits == Waits::precise) edges.insert("main waits for copy");          // data-dist has
+    if (loop.method == CopyMethod::ring) edges.insert("copy waits for data-dist");  // main has
+  } else {
+    // The host waits for the sizes, which main exchanges behind the copy.
+    edges.insert("host batch freed by copy's marker");
+    edges.insert("host batch freed by main's marker");
+  }
+  // Torch's copy stream waits for main when it is given memory of main.
+  if (loop.allocator == "torch" && loop.method == CopyMethod::precise &&
+      loop.shape == LoopShape::base) {
+    edges.insert("batch freed by main's marker");
+  }
+  // A batch that is freed on main, or by main's marker, needs no record of main's use.
+  if (loop.method != CopyMethod::side_stream) edges.insert("batch used by main");
+  return edges;
+}
+
+bool checked(const LoopCase& loop) {
+  return loop.allocator != "driver" && loop.method != CopyMethod::driver_async;
+}
+
+/// Runs it under one schedule after another until data is corrupted. What is corrupted must also
+/// have been named, on the same path.
+bool corrupts(LoopCase loop) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    loop.schedule = test::seed() + seed;
+    const LoopOutcome outcome = run(loop);
+    if (outcome.corrupted == 0) continue;
+    INFO(loop.name());
+    if (checked(loop)) CHECK_FALSE(outcome.races.empty());
+    return true;
+  }
+  return false;
+}
+
+bool harmless(LoopCase loop) {
+  for (std::uint64_t seed = 0; seed < kRedundantSeeds; ++seed) {
+    loop.schedule = test::seed() + seed;
+    const LoopOutcome outcome = run(loop);
+    if (outcome.corrupted > 0 || !outcome.races.empty()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("every copy strategy keeps every batch whole, and leaves no edge out") {
+  const std::string allocator = GENERATE("torch", "millrace", "driver");
+  for (LoopCase loop : cases(allocator)) {
+    for (std::uint64_t schedule = 0; schedule < 6; ++schedule) {
+      loop.schedule = schedule == 0 ? 0 : test::seed() + schedule;
+      const LoopOutcome outcome = run(loop);
+      INFO(loop.name());
+      CHECK(outcome.checked > 100);
+      CHECK(outcome.corrupted == 0);
+      CHECK(outcome.races == std::vector<std::string>{});
+    }
+  }
+}
+
+TEST_CASE("each edge left out is named and corrupts data, but for those that others imply") {
+  const std::string allocator = GENERATE("torch", "millrace");
+  for (const LoopCase& loop : cases(allocator)) {
+    if (allocator == "torch" && !checked(loop)) continue;  // not torch's: it is done with millrace
+    const std::set<std::string> implied = redundant(loop);
+    for (const std::string& edge : run(loop).edges) {
+      LoopCase without = loop;
+      without.left_out = edge;
+      INFO(without.name());
+      if (implied.contains(edge)) {
+        CHECK(harmless(without));
+      } else {
+        CHECK(corrupts(without));
+      }
+    }
+  }
+}

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "millrace/memory/allocator.hpp"
+
+namespace millrace::test {
+
+/// Hands everything on to another allocator. For those that change a little.
+class ForwardingAllocator : public Allocator {
+ public:
+  explicit ForwardingAllocator(Allocator& inner) : inner_(inner) {}
+
+  using Allocator::allocate;
+  void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag = {}) override {
+    return inner_.allocate(bytes, owner, first_user, tag);
+  }
+  void deallocate(void* address) override { inner_.deallocate(address); }
+  void deallocate(void* address, StreamRef stream) override { inner_.deallocate(address, stream); }
+  void deallocate(void* address, Point marker) override { inner_.deallocate(address, marker); }
+  void record_use(void* address, StreamRef stream) override { inner_.record_use(address, stream); }
+  void transfer(void* address, StreamRef owner) override { inner_.transfer(address, owner); }
+  std::size_t trim(std::size_t keep_bytes = 0) override { return inner_.trim(keep_bytes); }
+  Tag tag(std::string_view name) override { return inner_.tag(name); }
+  MemoryStatistics statistics() override { return inner_.statistics(); }
+  UsableBytes usable(StreamRef stream) override { return inner_.usable(stream); }
+  ScopeId open_scope() override { return inner_.open_scope(); }
+  MemoryGauges peaks(ScopeId scope) override { return inner_.peaks(scope); }
+  void close_scope(ScopeId scope) override { inner_.close_scope(scope); }
+  void observe(AllocationObserver* observer) override { inner_.observe(observer); }
+  OrderedDevice& device() const noexcept override { return inner_.device(); }
+
+ private:
+  Allocator& inner_;
+};
+
+}  // namespace millrace::test

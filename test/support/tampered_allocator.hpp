@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "test/support/forwarding_allocator.hpp"
+
+namespace millrace::test {
+
+/// An allocator under a program that knows nothing of it: forgets what it is told of uses, or frees
+/// too early. Several may stand over one allocator, each for a part of the program.
+class TamperedAllocator final : public ForwardingAllocator {
+ public:
+  /// @param what  what it is that this part allocates: "batch"
+  TamperedAllocator(Allocator& inner, std::string what)
+      : ForwardingAllocator(inner), what_(std::move(what)) {}
+
+  /// "batch used by main": record_use; "batch freed by main's marker": a marker long past instead.
+  void leave_out(std::string telling) { left_out_ = std::move(telling); }
+  /// All that was told, or left out, and how often.
+  [[nodiscard]] const std::map<std::string, std::size_t>& told() const noexcept { return told_; }
+
+  using ForwardingAllocator::deallocate;
+  void deallocate(void* address, Point marker) override {
+    const bool late = leaves_out("freed by", marker.stream, "'s marker");
+    ForwardingAllocator::deallocate(address, late ? Point{marker.stream, 0} : marker);
+  }
+  void record_use(void* address, StreamRef stream) override {
+    if (!leaves_out("used by", stream.id())) ForwardingAllocator::record_use(address, stream);
+  }
+
+ private:
+  bool leaves_out(const char* verb, StreamId stream, const char* more = "") {
+    const std::string telling = what_ + ' ' + verb + ' ' + device().name(stream) + more;
+    ++told_[telling];
+    return telling == left_out_;
+  }
+
+  std::string what_, left_out_;
+  std::map<std::string, std::size_t> told_;
+};
+
+}  // namespace millrace::test

@@ -1,0 +1,106 @@
+#include "test/support/tampered_device.hpp"
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace millrace::test {
+
+bool TamperedDevice::leaves_out(const std::string& waiter, const std::string& other) {
+  if (other.empty()) return false;
+  const std::string edge = waiter + " waits for " + other;
+  ++edges_[edge];
+  return edge == left_out_;
+}
+
+std::string TamperedDevice::stream_name(StreamHandle stream) const {
+  const auto known = streams_.find(stream.value);
+  return known == streams_.end() ? "legacy" : known->second;
+}
+
+void* TamperedDevice::do_allocate(std::size_t bytes) {
+  void* const address = device_.allocate(bytes);
+  shadow_.forget(address, bytes);
+  return address;
+}
+
+void* TamperedDevice::do_allocate_async(std::size_t bytes, StreamHandle stream) {
+  void* const address = device_.allocate_async(bytes, stream);
+  shadow_.forget(address, bytes);
+  return address;
+}
+
+StreamHandle TamperedDevice::do_create_stream(const StreamOptions& options) {
+  const StreamHandle stream = device_.create_stream(options);
+  streams_[stream.value] = options.name;
+  return stream;
+}
+
+void TamperedDevice::do_record(EventHandle event, StreamHandle stream) {
+  device_.record(event, stream);
+  events_[event.value] = stream_name(stream);
+}
+
+void TamperedDevice::do_wait(StreamHandle stream, EventHandle event) {
+  if (!leaves_out(stream_name(stream), events_[event.value])) device_.wait(stream, event);
+}
+
+void TamperedDevice::do_synchronize(StreamHandle stream) {
+  if (!leaves_out("host", stream_name(stream))) device_.synchronize(stream);
+}
+
+void TamperedDevice::do_synchronize(EventHandle event) {
+  if (!leaves_out("host", events_[event.value])) device_.synchronize(event);
+}
+
+void TamperedDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
+                             StreamHandle stream) {
+  if (kind != CopyKind::host_to_device || stream_name(stream).empty()) {
+    if (kind != CopyKind::device_to_host) shadow_.forget(to, bytes);
+    return device_.copy(to, from, bytes, kind, stream);
+  }
+  const std::uint64_t write = shadow_.write(to, bytes);
+  void* const source = const_cast<void*>(from);  // the host's own memory, which it fills here
+  if (host_write_) host_write_(source, bytes);
+  ShadowMemory::fill({static_cast<std::byte*>(source), bytes}, write);
+  device_.copy(to, from, bytes, kind, stream);
+}
+
+void TamperedDevice::do_fill(void* address, unsigned char value, std::size_t bytes,
+                             StreamHandle stream) {
+  shadow_.forget(address, bytes);
+  device_.fill(address, value, bytes, stream);
+}
+
+void TamperedDevice::do_launch(Operation operation, StreamHandle stream) {
+  if (operation.host) throw std::logic_error{"a tampered device gives kernels their data itself"};
+  struct Use {
+    std::vector<ShadowMemory::Part> expected;
+    std::uint64_t write = 0;
+  };
+  std::vector<Use> uses(operation.views.size());
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const View& view = operation.views[i];
+    if (view.access != Access::write) uses[i].expected = shadow_.read(view.address, view.bytes);
+  }
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const View& view = operation.views[i];
+    if (view.access != Access::read) uses[i].write = shadow_.write(view.address, view.bytes);
+  }
+  operation.host = [uses = std::move(uses), found = state_,
+                    name = operation.name](const KernelContext& memory) {
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      for (const ShadowMemory::Part& part : uses[i].expected) {
+        ++found->checked;
+        if (ShadowMemory::holds(memory.bytes(i), part)) continue;
+        if (found->corrupted++ == 0) found->first = name;
+      }
+    }
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i].write != 0) ShadowMemory::fill(memory.bytes(i), uses[i].write);
+    }
+  };
+  device_.launch(std::move(operation), stream);
+}
+
+}  // namespace millrace::test
