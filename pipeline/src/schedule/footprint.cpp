@@ -10,6 +10,7 @@
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/memory/driver_allocator.hpp"
 #include "millrace/memory/segment_source.hpp"
+#include "millrace/observe/checked_allocator.hpp"
 #include "schedule/combined_trace.hpp"
 #include "schedule/footprint_device.hpp"
 
@@ -24,7 +25,8 @@ Policy policy_of(const FootprintCell& cell) {
                                           cell.allocator, fmt::join(kAllocatorNames, ", "))};
 }
 
-/** The allocators of a cell, on one device, and a trace of those of device memory. */
+/** The allocators of a cell, on one device, a trace of those of device memory, and a race checker
+ * where it sees all that orders them. */
 class CellMemory {
  public:
   CellMemory(OrderedDevice& device, const FootprintCell& cell)
@@ -40,6 +42,7 @@ class CellMemory {
       caching_ = std::make_unique<CachingAllocator>(device, device_source_, policy_of(cell));
       caching_->observe(&trace_.first());
     }
+    if (!driver_ && device.device().modelled()) check(device.device());
   }
   ~CellMemory() {
     if (driver_) driver_->observe(nullptr);
@@ -49,12 +52,20 @@ class CellMemory {
   CellMemory& operator=(const CellMemory&) = delete;
 
   [[nodiscard]] Allocator& memory() {
+    if (checked_) return *checked_;
     return caching_ ? static_cast<Allocator&>(*caching_) : *driver_;
   }
-  [[nodiscard]] Allocator& batches() {
-    return driver_ ? static_cast<Allocator&>(*driver_) : *caching_;
+  [[nodiscard]] Allocator& batches() { return driver_ ? *driver_ : memory(); }
+  [[nodiscard]] Allocator& pinned() {
+    return checked_pinned_ ? static_cast<Allocator&>(*checked_pinned_) : pinned_;
   }
-  [[nodiscard]] Allocator& pinned() { return pinned_; }
+
+  [[nodiscard]] std::optional<std::vector<std::string>> races() const {
+    if (!checking_) return std::nullopt;
+    std::vector<std::string> messages;
+    for (const RaceChecker::Race& race : checking_->races()) messages.push_back(race.message);
+    return messages;
+  }
 
   // The driver's pool is not made of traced segments, and the two together have no peak of their
   // own: theirs is what was sampled before each launch, and at the least what was live.
@@ -69,12 +80,22 @@ class CellMemory {
   }
 
  private:
+  void check(Device& device) {
+    checking_ = std::make_unique<CheckingObserver>();
+    checking_->attach(device);
+    checked_ = std::make_unique<CheckedAllocator>(*caching_, *checking_, device);
+    checked_pinned_ =
+        std::make_unique<CheckedAllocator>(pinned_, *checking_, device, CheckedMemory::pinned);
+  }
+
   DeviceSource device_source_;
   PinnedSource pinned_source_;
   CachingAllocator pinned_;
   CombinedTrace trace_;
   std::unique_ptr<DriverAllocator> driver_;
   std::unique_ptr<CachingAllocator> caching_;
+  std::unique_ptr<CheckingObserver> checking_;
+  std::unique_ptr<CheckedAllocator> checked_, checked_pinned_;
 };
 
 }  // namespace
@@ -98,6 +119,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                                cell.loop);
   run.counts = memory.memory().statistics().counts;
   run.ladder = memory.ladder(run.loop.whole.reserved.peak);
+  run.races = memory.races();
   return run;
 }
 

@@ -80,6 +80,8 @@ Json run_of(const FootprintRow& row, const FootprintOptions& options) {
   run["step_time_us"] = times_of(f);
   run["h2d_hidden"] = f.hidden;
   run["device_calls"] = calls_of(f);
+  run["races"] = row.races ? Json(row.races->size()) : Json();
+  if (row.races && !row.races->empty()) run["race_messages"] = *row.races;
   run["batches"] = {{"at_rest", loop.batches_at_rest}, {"at_peak", loop.batches_at_peak}};
   run["seeds"] = seeds_of(row, options.seed);
   return run;
@@ -117,6 +119,7 @@ nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                 {"figures",
                  {{"bytes", "measured"},
                   {"device_calls", "measured"},
+                  {"races", "checked"},
                   {"step_time_us", times},
                   {"h2d_hidden", times}}},
                 {"published",

@@ -204,7 +204,12 @@ void take_over(FootprintRow& row, std::span<Cell> cells, std::uint64_t first_see
     }
   }
   if (!row.ok()) return;
-  for (const Cell& cell : cells) row.by_seed.push_back(figures_of(*cell.run));
+  for (const Cell& cell : cells) {
+    row.by_seed.push_back(figures_of(*cell.run));
+    if (!cell.run->races) continue;
+    if (!row.races) row.races.emplace();
+    row.races->insert(row.races->end(), cell.run->races->begin(), cell.run->races->end());
+  }
   row.figures = medians(row.by_seed);
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (row.by_seed[i].reserved != row.figures.reserved) continue;

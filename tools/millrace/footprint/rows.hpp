@@ -37,6 +37,9 @@ struct FootprintRow {
   FootprintRun example;  ///< the run with the median of reserved: what its bytes were
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
+  /** @brief Of all seeds; see FootprintRun. */
+  std::optional<std::vector<std::string>> races;
+
   /** @brief The driver's pool does not say who could have its free bytes. */
   [[nodiscard]] bool knows_usable() const noexcept { return allocator != "driver"; }
 };

@@ -96,6 +96,9 @@ TextTable table_of(const FootprintTable& table, const FootprintOptions& options)
     }
     if (row.ok()) {
       text.add_row(cells_of(row, best));
+      if (row.races && !row.races->empty()) {
+        text.add_line({"    race"}, {row.races->front(), Look::bad});
+      }
     } else {
       text.add_line({"  " + std::string{millrace::to_string(row.method)}},
                     {row.failure, Look::bad});

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "millrace/memory/policy.hpp"
 #include "millrace/observe/ladder.hpp"
@@ -47,6 +48,10 @@ struct FootprintRun {
   /** Of the whole run and all device memory; `reserved` is the peak of `loop.whole`. Tags: model,
    * activations, features, batch. */
   Ladder ladder;
+  /** What the race checker says of the whole run: nothing, if all is in order. Not known with the
+   * driver's pool, which orders streams unseen, and not looked for on a GPU, where that takes time.
+   */
+  std::optional<std::vector<std::string>> races;
 };
 
 /**
