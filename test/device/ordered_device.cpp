@@ -111,6 +111,21 @@ TEST_CASE("synchronising a stream says nothing of what the legacy stream was giv
   CHECK(ledger.completed(used));
 }
 
+TEST_CASE("a raw handle that is attached later stays the same stream, with what was freed there") {
+  Bench bench;
+  const StreamHandle handle = bench.device.create_stream();
+  const StreamRef raw = bench.ordered.resolve(handle);
+  const Ledger& ledger = bench.ordered.ledger();
+  const Point used{raw.id(), ledger.next(raw.id())};
+  const StreamRef attached = bench.ordered.attach(handle, {.name = "known"});
+  CHECK(attached.id() == raw.id());
+  CHECK(bench.ordered.name(attached.id()) == "known");
+  CHECK(bench.ordered.wait_for(bench.main, used));
+  CHECK(ledger.ordered(used, bench.main.id()));
+  bench.ordered.detach(attached);
+  bench.device.destroy_stream(handle);
+}
+
 TEST_CASE("a raw handle is not relied on to be ordered with the legacy stream") {
   Bench bench;
   const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});

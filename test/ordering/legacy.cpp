@@ -146,6 +146,22 @@ TEST_CASE("no wait for an independent blocking stream is inserted by way of the 
   CHECK(s.ledger.traits(spinning).independent);
 }
 
+TEST_CASE(
+    "a stream found to be blocking keeps what it knew, and meets the legacy stream from then on") {
+  Streams s;
+  const StreamId legacy = s.ledger.open(kLegacy), side = s.ledger.open(kNonBlocking);
+  const StreamId stream = s.ledger.open(kNonBlocking);
+  const Point before = s.freed(side), on_legacy = s.freed(legacy);
+  s.ledger.join(stream, s.record(side));
+  CHECK_FALSE(s.ledger.ordered(on_legacy, stream));
+  s.ledger.set_traits(stream, {});
+  CHECK(s.ledger.ordered(before, stream));
+  CHECK(s.ledger.ordered(on_legacy, stream));
+  s.ledger.set_traits(stream, kNonBlocking);
+  CHECK_FALSE(s.ledger.ordered(on_legacy, stream));
+  CHECK_THROWS_AS(s.ledger.set_traits(stream, kLegacy), std::invalid_argument);
+}
+
 TEST_CASE("there is one legacy stream") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy);

@@ -243,17 +243,28 @@ TEST_CASE("a callback whose stream is gone is waited for by the device") {
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("a thread that is made later follows what all others know") {
+TEST_CASE("a thread that is made later follows what it acquires, and nothing else") {
   Scene s;
   s.host_write(s.trainer, s.pinned);
   s.checker.release(s.trainer, 1);
-  s.checker.acquire(s.loader, 1);
   s.host_write(s.trainer, s.batch);
   const auto shipper = s.checker.add_thread("shipper");
+  s.checker.acquire(shipper, 1);
   s.host_read(shipper, s.pinned);
   CHECK(s.races() == 0);
   s.host_read(shipper, s.batch);
   CHECK(s.races() == 1);
+}
+
+TEST_CASE("a thread that has ended no longer keeps history from being forgotten") {
+  Scene s;
+  s.host_write(s.trainer, s.batch);
+  s.checker.forget_dominated();
+  CHECK(s.checker.history_size() == 1);
+  s.checker.remove_thread(s.loader);
+  CHECK_THROWS_AS(s.host_read(s.loader, s.batch), std::invalid_argument);
+  s.checker.forget_dominated();
+  CHECK(s.checker.history_size() == 0);
 }
 
 TEST_CASE("history stays small over a long run of reused, partly touched memory") {

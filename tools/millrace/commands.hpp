@@ -9,5 +9,6 @@
 namespace millrace::cli {
 
 void add_footprint(CLI::App& program);
+void add_replay(CLI::App& program);
 
 }  // namespace millrace::cli

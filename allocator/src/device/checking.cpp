@@ -140,8 +140,8 @@ class CheckingObserver::Tap final : public DeviceObserver {
 
   void callback_enqueued(StreamHandle handle, std::uint64_t serial) override {
     const std::lock_guard lock{state_.mutex};
-    state_.callbacks[{number_, serial}] = state_.checker.begin_callback(
-        stream(handle), state_.thread(), fmt::format("callback {}", serial));
+    state_.callbacks[{number_, serial}] =
+        state_.checker.begin_callback(stream(handle), state_.thread(), fmt::format("{}", serial));
   }
 
   void callback_started(StreamHandle, std::uint64_t serial) override {

@@ -33,11 +33,13 @@ struct OrderedDevice::State {
     Frontier snapshot;
   };
 
-  explicit State(Device& d) : device(d), pool(std::make_shared<EventPool>(d)) {}
+  explicit State(Device& d)
+      : device(d), pool(std::make_shared<EventPool>(d)), per_thread(d.per_thread_stream()) {}
 
   Device& device;
   Ledger ledger;
   std::shared_ptr<EventPool> pool;
+  const StreamHandle per_thread;  // on each thread the handle of another stream
 
   std::mutex mutex;  // of everything below; never held across a driver call
   std::unordered_map<std::uint64_t, StreamId> by_driver_id;
@@ -79,11 +81,23 @@ struct OrderedDevice::State {
     return it == outstanding.end() ? nullptr : it->second;
   }
 
+  void refuse_other_threads(StreamRef stream);
   std::shared_ptr<Event::Mark> record_mark(StreamRef stream);
   /** The earliest marker that covers `point`; recorded now if need be. nullptr: there is none. */
   std::shared_ptr<Event::Mark> covering_mark(Point point);
   void pay_owed_marks();
 };
+
+void OrderedDevice::State::refuse_other_threads(StreamRef stream) {
+  if (stream.handle() != per_thread) [[likely]]
+    return;
+  const std::uint64_t driver_id = device.stream_id(per_thread);
+  const std::lock_guard lock{mutex};
+  const auto it = by_driver_id.find(driver_id);
+  if (it != by_driver_id.end() && it->second == stream.id()) return;
+  throw DeviceError{ErrorCode::invalid_argument, "the per-thread stream of another thread",
+                    "only that thread can record, wait or synchronise there"};
+}
 
 std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream) {
   auto mark = std::make_shared<Event::Mark>(pool);
@@ -135,16 +149,24 @@ Device& OrderedDevice::device() const noexcept { return state_->device; }
 const Ledger& OrderedDevice::ledger() const noexcept { return state_->ledger; }
 
 StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
+  if (stream == state_->per_thread) {
+    throw std::invalid_argument{
+        "attach: the per-thread stream is another one on each thread; pass its handle as it is"};
+  }
   const std::uint64_t driver_id = state_->device.stream_id(stream);
   const std::lock_guard lock{state_->mutex};
   if (const auto it = state_->by_driver_id.find(driver_id); it != state_->by_driver_id.end()) {
-    if (state_->streams.at(it->second).attached) {
+    State::StreamInfo& info = state_->streams.at(it->second);
+    if (info.attached) {
       throw std::invalid_argument{"attach: this stream is attached already; detach it first"};
     }
-    // Seen as a raw handle until now. A new identity with what was asked for; the old one's
-    // points stay reachable through its markers.
-    state_->ledger.close(it->second);
-    state_->streams.erase(it->second);
+    // Seen as a raw handle until now, and what was freed there stays its own.
+    const bool legacy = stream == state_->device.legacy_stream();
+    state_->ledger.set_traits(
+        it->second,
+        {.legacy = legacy, .blocking = options.blocking, .independent = options.independent});
+    info = {stream, std::move(options.name), driver_id, true};
+    return {stream, it->second};
   }
   return {stream, state_->open_locked(driver_id, stream, options, true)};
 }
@@ -174,7 +196,10 @@ void OrderedDevice::detach(StreamRef stream) {
 }
 
 StreamRef OrderedDevice::resolve(StreamRef stream) {
-  if (stream.id().valid()) return stream;
+  if (stream.id().valid()) {
+    state_->refuse_other_threads(stream);
+    return stream;
+  }
   const std::uint64_t driver_id = state_->device.stream_id(stream.handle());
   const std::lock_guard lock{state_->mutex};
   const auto it = state_->by_driver_id.find(driver_id);

@@ -22,7 +22,12 @@ namespace {
 
 CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
                                    MemoryLimits limits)
-    : state_(std::make_unique<State>(device, source, std::move(policy), limits)) {}
+    : state_(std::make_unique<State>(device, source, std::move(policy), limits)) {
+  try {
+    state_->capacity = device.device().memory_info().total;
+  } catch (const DeviceError&) {  // segments are then as large as the policy likes them
+  }
+}
 
 CachingAllocator::~CachingAllocator() {
   try {
@@ -93,13 +98,15 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   heap.live().insert(block);
   count_demand(*block);
   meter.allocated(block->requested, block->bytes, block->owner.id(), block->tag);
-  if (observer != nullptr) {
-    const Frontier frontier = device.ledger().frontier(request.user.id());
-    const Frontier completed = device.ledger().completed_frontier();
-    observer->allocated({block->id, block->address, block->requested, block->bytes,
-                         request.owner.id(), request.user.id(), meter.name(block->tag), frontier,
-                         completed});
-  }
+  tell_allocated(*block, request.user.id());
+}
+
+void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) {
+  if (observer == nullptr) return;
+  const Frontier frontier = device.ledger().frontier(user);
+  const Frontier completed = device.ledger().completed_frontier();
+  observer->allocated({block.id, block.address, block.requested, block.bytes, block.owner.id(),
+                       user, meter.name(block.tag), frontier, completed});
 }
 
 void CachingAllocator::deallocate(void* address) {

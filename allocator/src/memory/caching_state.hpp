@@ -54,6 +54,7 @@ struct CachingAllocator::State {
   Block* serve(const Request& request);
   void hand_out(const Request& request, Block* block);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
+  void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, std::vector<Point> points);
   void put_free(Block* block);
 
@@ -84,6 +85,7 @@ struct CachingAllocator::State {
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
   std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);
+  bool release_if_free(std::byte* base, Lock& lock);
   void collect_old_segments(const Request& request, Lock& lock);
   bool complete_on_host(Block* block, Lock& lock);
   void release(Block* whole, Lock& lock);
@@ -99,6 +101,7 @@ struct CachingAllocator::State {
   SegmentSource& source;
   Policy policy;
   MemoryLimits limits;
+  std::size_t capacity = 0;  // bytes that the device has; 0: it would not say
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;

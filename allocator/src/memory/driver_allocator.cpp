@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
@@ -40,19 +41,31 @@ struct DriverAllocator::State {
     return taken;
   }
 
+  /** @brief Freed, but not given to the driver before `points` are complete. */
+  struct Kept {
+    void* address;
+    std::size_t bytes;
+    std::vector<Point> points;
+  };
+
   void note_reserved() {
-    const std::size_t now = device.device().pool_info().reserved;
+    const std::size_t now = device.device().pool_info().reserved;  // a driver call: not locked
+    const std::lock_guard lock{mutex};
     if (now > reserved) meter.reserved(now - reserved);
     if (now < reserved) meter.released(reserved - now);
     reserved = now;
   }
 
-  void give_back(void* address, Live block, StreamRef stream, std::vector<Point> points);
+  void free(void* address, const Live& block, StreamRef stream, std::optional<Point> marker);
+  bool order(const Live& block, StreamRef stream, std::optional<Point> marker);
+  bool give_back(void* address, StreamRef stream) noexcept;
+  void give_back_kept(StreamRef stream);
 
   OrderedDevice& device;
   std::mutex mutex;
   std::unordered_map<void*, Live> live;
   Meter meter;
+  std::vector<Kept> kept;
   std::size_t reserved = 0;
   AllocationObserver* observer = nullptr;
   std::uint64_t next_id = 1;
@@ -65,7 +78,12 @@ DriverAllocator::DriverAllocator(OrderedDevice& device) : state_(std::make_uniqu
   }
 }
 
-DriverAllocator::~DriverAllocator() = default;
+DriverAllocator::~DriverAllocator() {
+  try {
+    if (!state_->kept.empty()) trim(state_->reserved);
+  } catch (const DeviceError&) {  // the device is lost: so is its memory
+  }
+}
 
 void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) {
   if (bytes == 0) return nullptr;
@@ -78,6 +96,7 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
       throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
     }
   }
+  state.give_back_kept(first_user);
   void* address = nullptr;
   try {
     address = state.device.device().allocate_async(bytes, first_user.handle());
@@ -97,11 +116,11 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
     seen.held_by_others = used > seen.reserved ? used - seen.reserved : 0;
     throw out_of_memory{std::move(seen)};
   }
+  state.note_reserved();
   const std::lock_guard lock{state.mutex};
   const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
   State::Live block{state.next_id++, bytes, rounded, owner, {}, tag};
   if (first_user.id() != owner.id()) block.uses.push_back(first_user);
-  state.note_reserved();
   state.meter.allocated(bytes, rounded, owner.id(), tag);
   if (state.observer != nullptr) {
     const Frontier frontier = state.device.ledger().frontier(first_user.id());
@@ -113,59 +132,108 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
   return address;
 }
 
-void DriverAllocator::State::give_back(void* address, Live block, StreamRef stream,
-                                       std::vector<Point> points) {
+void DriverAllocator::State::free(void* address, const Live& block, StreamRef stream,
+                                  std::optional<Point> marker) {
+  const bool ordered = order(block, stream, marker);
+  std::vector<Point> points{{stream.id(), device.ledger().next(stream.id())}};
+  if (!ordered) {
+    if (marker) points.push_back(*marker);
+    for (const StreamRef use : block.uses) {
+      points.push_back({use.id(), device.ledger().next(use.id())});
+    }
+  }
   {  // told first: once the driver has it, another thread may be given the same address
     const std::lock_guard lock{mutex};
     meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
     if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
   }
+  if (ordered && give_back(address, stream)) return;
+  const std::lock_guard lock{mutex};
+  meter.draining(block.bytes);
+  kept.push_back({address, block.bytes, std::move(points)});
+}
+
+// Makes `stream` wait for the other uses. False if it can not, or if nothing can be enqueued there:
+// in a host callback, on another thread's per-thread stream, behind an independent stream.
+bool DriverAllocator::State::order(const Live& block, StreamRef stream,
+                                   std::optional<Point> marker) {
+  bool ordered = !in_host_callback();
+  const auto after = [&](auto wait) {
+    try {
+      ordered = wait() && ordered;
+    } catch (const DeviceError&) {
+      ordered = false;
+    }
+  };
+  after([&] { return device.resolve(stream).id() == stream.id(); });
+  if (marker) {
+    after([&] { return device.wait_for(stream, *marker); });
+    return ordered;
+  }
+  for (const StreamRef use : block.uses) {
+    if (use.id() == stream.id()) continue;
+    after([&] { return device.wait_for(stream, device.mark(use)); });
+  }
+  return ordered;
+}
+
+bool DriverAllocator::State::give_back(void* address, StreamRef stream) noexcept {
   try {
     device.device().free_async(address, stream.handle());
-  } catch (const DeviceError&) {  // the device is lost, and the memory with it
+  } catch (const DeviceError&) {  // lost, or being captured
+    return false;
   }
-  const std::lock_guard lock{mutex};
-  note_reserved();
+  try {
+    note_reserved();
+  } catch (const DeviceError&) {  // the next call will tell
+  }
+  return true;
+}
+
+// Nothing uses any more what is given back here, so that any stream will do.
+void DriverAllocator::State::give_back_kept(StreamRef stream) {
+  {
+    const std::lock_guard lock{mutex};
+    if (kept.empty()) return;
+  }
+  device.poll();
+  std::vector<Kept> complete;
+  {
+    const std::lock_guard lock{mutex};
+    std::erase_if(kept, [&](Kept& each) {
+      const bool done = std::ranges::all_of(
+          each.points, [&](const Point point) { return device.ledger().completed(point); });
+      if (done) complete.push_back(std::move(each));
+      return done;
+    });
+  }
+  for (Kept& each : complete) {
+    const bool given = give_back(each.address, stream);
+    const std::lock_guard lock{mutex};
+    if (given) {
+      meter.drained(each.bytes);
+    } else {
+      kept.push_back(std::move(each));
+    }
+  }
 }
 
 void DriverAllocator::deallocate(void* address) {
   if (address == nullptr) return;
-  State::Live block = state_->take(address, "deallocate");
-  const StreamRef owner = block.owner;
-  {
-    const std::lock_guard lock{state_->mutex};
-    state_->live.emplace(address, std::move(block));
-  }
-  deallocate(address, owner);
+  const State::Live block = state_->take(address, "deallocate");
+  state_->free(address, block, block.owner, {});
 }
 
 void DriverAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
-  State& state = *state_;
-  stream = state.device.resolve(stream);
-  State::Live block = state.take(address, "deallocate");
-  for (const StreamRef use : block.uses) {
-    if (use.id() == stream.id()) continue;
-    try {
-      state.device.wait_for(stream, state.device.mark(use));
-    } catch (const DeviceError&) {  // the device is lost
-    }
-  }
-  const std::vector<Point> points{{stream.id(), state.device.ledger().next(stream.id())}};
-  state.give_back(address, std::move(block), stream, points);
+  stream = state_->device.resolve(stream);
+  state_->free(address, state_->take(address, "deallocate"), stream, {});
 }
 
 void DriverAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
-  State& state = *state_;
-  State::Live block = state.take(address, "deallocate");
-  const StreamRef owner = block.owner;
-  try {
-    state.device.wait_for(owner, marker);
-  } catch (const DeviceError&) {  // the device is lost
-  }
-  const std::vector<Point> points{{owner.id(), state.device.ledger().next(owner.id())}};
-  state.give_back(address, std::move(block), owner, points);
+  const State::Live block = state_->take(address, "deallocate");
+  state_->free(address, block, block.owner, marker);
 }
 
 void DriverAllocator::record_use(void* address, StreamRef stream) {
@@ -198,12 +266,15 @@ void DriverAllocator::transfer(void* address, StreamRef new_owner) {
 }
 
 std::size_t DriverAllocator::trim(std::size_t keep_bytes) {
-  state_->device.synchronize();
-  state_->device.device().trim_pool(keep_bytes);
-  const std::lock_guard lock{state_->mutex};
-  const std::size_t before = state_->reserved;
-  state_->note_reserved();
-  return before - state_->reserved;
+  State& state = *state_;
+  state.note_reserved();
+  const std::size_t before = state.reserved;
+  state.device.synchronize();
+  state.give_back_kept(state.device.resolve(state.device.device().legacy_stream()));
+  state.device.synchronize();
+  state.device.device().trim_pool(keep_bytes);
+  state.note_reserved();
+  return before - state.reserved;
 }
 
 Tag DriverAllocator::tag(std::string_view name) {
@@ -212,16 +283,15 @@ Tag DriverAllocator::tag(std::string_view name) {
 }
 
 MemoryStatistics DriverAllocator::statistics() {
-  const std::lock_guard lock{state_->mutex};
   state_->note_reserved();
-  MemoryStatistics result = state_->meter.statistics(state_->device);
-  return result;
+  const std::lock_guard lock{state_->mutex};
+  return state_->meter.statistics(state_->device);
 }
 
 // The pool does not say whose its free bytes are: usable is what it holds beyond what is live.
 UsableBytes DriverAllocator::usable(StreamRef) {
-  const std::lock_guard lock{state_->mutex};
   state_->note_reserved();
+  const std::lock_guard lock{state_->mutex};
   const std::size_t cached = state_->meter.bytes().cached.current;
   return {.total = cached, .largest = cached, .stranded = 0};
 }

@@ -7,6 +7,9 @@
 namespace millrace {
 namespace {
 
+// No segment takes more of a small device than one part in so many.
+constexpr std::size_t kSegmentsPerDevice = 32;
+
 bool wholly_free(const Segment& segment) {
   for (const Block* block = segment.first; block != nullptr; block = block->next) {
     if (block->state != BlockState::free) return false;
@@ -18,12 +21,16 @@ bool wholly_free(const Segment& segment) {
 
 // A new segment of the size that the policy likes, or else of the size that is needed.
 Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
-  const std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
-  if (Block* block = acquire(liked, request, lock)) return block;
+  std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
   const std::size_t needed = (request.bytes + multiple - 1) / multiple * multiple;
-  return policy.large_segment_most != 0 && needed < liked ? acquire(needed, request, lock)
-                                                          : nullptr;
+  const bool roomy = policy.large_segment_most != 0 && !request.small;
+  if (roomy && capacity > 0) {
+    const std::size_t share = capacity / kSegmentsPerDevice / multiple * multiple;
+    liked = std::max(needed, std::min(liked, share));
+  }
+  if (Block* block = acquire(liked, request, lock)) return block;
+  return roomy && needed < liked ? acquire(needed, request, lock) : nullptr;
 }
 
 Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
@@ -150,25 +157,30 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
   }
   for (std::byte* base : bases) {
     const auto it = heap.segments().find(base);  // the lock was dropped in between
-    if (it == heap.segments().end() || !wholly_free(*it->second)) continue;
+    if (it == heap.segments().end()) continue;
     const std::size_t bytes = it->second->bytes;
     if (meter.bytes().reserved.current < keep_bytes + bytes) continue;
-    Block* whole = it->second->first;
-    claim(whole);
-    while (whole->next != nullptr) {
-      Block* next = whole->next;
-      claim(next);
-      join_points(whole->points, next->points);
-      heap.absorb(whole, next);
-    }
-    if (!complete_on_host(whole, lock)) {
-      put_free(whole);
-      continue;
-    }
-    release(whole, lock);
-    released += bytes;
+    if (release_if_free(base, lock)) released += bytes;
   }
   return released;
+}
+
+bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
+  const auto it = heap.segments().find(base);
+  if (it == heap.segments().end() || !wholly_free(*it->second)) return false;
+  Block* whole = it->second->first;
+  merge_until(whole, it->second->bytes);
+  if (!complete_on_host(whole, lock)) {
+    put_free(whole);
+    return false;
+  }
+  release(whole, lock);
+  return true;
+}
+
+bool CachingAllocator::release_segment(void* base) {
+  State::Lock lock{state_->mutex};
+  return state_->release_if_free(static_cast<std::byte*>(base), lock);
 }
 
 // PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.

@@ -171,6 +171,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
     Block* rest = state.heap.add_segment(segment.base, segment.bytes, segment.small);
     rest->lane = stream.id();
     state.meter.reserved(segment.bytes);
+    if (state.observer != nullptr) state.observer->segment_acquired(segment.base, segment.bytes);
     for (const BlockLayout& wanted : segment.blocks) {
       Block* block = rest;
       if (wanted.bytes < block->bytes) rest = state.heap.split(block, wanted.bytes);
@@ -180,7 +181,9 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
         block->requested = wanted.requested;
         block->owner = stream;
         state.heap.live().insert(block);
+        state.count_demand(*block);
         state.meter.allocated(block->requested, block->bytes, stream.id(), {});
+        state.tell_allocated(*block, stream.id());
       } else {
         state.heap.put(block);
       }

@@ -48,7 +48,6 @@ Actor Actors::add_stream(std::string name, bool blocking, bool legacy, unsigned 
 Actor Actors::add_thread(std::string name) {
   ActorState state;
   state.label = make_label(Kind::thread, std::move(name));
-  state.clock = known_to_all();
   return add(std::move(state));
 }
 

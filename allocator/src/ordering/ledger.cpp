@@ -48,16 +48,19 @@ StreamId Ledger::open(StreamTraits traits) {
     state.vacant.pop_back();
   }
   Slot& slot = state.slots[index];
-  slot.traits = traits;
   slot.phase = Phase::open;
   ++state.tracked;
-  if (traits.legacy) {
-    state.legacy = index;
-  } else if (traits.blocking) {
-    state.blocking.push_back(index);
-    state.legacy_independent |= traits.independent;
-  }
+  if (traits.legacy) state.legacy = index;
+  state.declare(index, traits);
   return slot.id(index);
+}
+
+void Ledger::set_traits(StreamId stream, StreamTraits traits) {
+  const std::lock_guard lock{state_->mutex};
+  if (state_->open_slot(stream).traits.legacy != traits.legacy) {
+    throw std::invalid_argument{"Ledger: a stream does not become the legacy stream"};
+  }
+  state_->declare(stream.slot, traits);
 }
 
 void Ledger::close(StreamId stream, Marker last) {
@@ -82,9 +85,7 @@ bool Ledger::is_open(StreamId stream) const {
 StreamTraits Ledger::traits(StreamId stream) const {
   const std::lock_guard lock{state_->mutex};
   const Slot* slot = state_->tenant(stream);
-  if (slot == nullptr || slot->phase == Phase::vacant) {
-    throw std::invalid_argument{"Ledger: nothing is known of this stream"};
-  }
+  if (slot == nullptr || slot->phase == Phase::vacant) return {};
   StreamTraits traits = slot->traits;
   traits.independent |= traits.legacy && state_->legacy_independent;
   return traits;

@@ -20,6 +20,14 @@ ordering::Slot& Ledger::State::open_slot(StreamId stream) const {
   return *slot;
 }
 
+void Ledger::State::declare(std::uint32_t index, StreamTraits traits) {
+  slots[index].traits = traits;
+  std::erase(blocking, index);
+  if (traits.legacy || !traits.blocking) return;
+  blocking.push_back(index);
+  legacy_independent |= traits.independent;
+}
+
 Marker Ledger::State::within(const Slot& slot, Marker marker) {
   return slot.phase == Phase::closed ? std::min(marker, slot.next.load()) : marker;
 }

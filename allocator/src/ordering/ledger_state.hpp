@@ -32,6 +32,7 @@ struct Ledger::State {
 
   // Under the lock.
   Slot& open_slot(StreamId stream) const;
+  void declare(std::uint32_t index, StreamTraits traits);
   Frontier outstanding(Frontier frontier) const;
   Frontier beyond_last(const Frontier& frontier) const;
   void order(Slot& slot, const Frontier& after);

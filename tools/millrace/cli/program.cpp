@@ -87,6 +87,7 @@ void set_up(CLI::App& program) {
   program.add_flag_callback(
       "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); }, "Say more on stderr");
   add_footprint(program);
+  add_replay(program);
 }
 
 int parse_and_run(CLI::App& program, int argc, const char* const* argv) {

@@ -60,13 +60,21 @@ class OrderedDevice {
   [[nodiscard]] Device& device() const noexcept;
   [[nodiscard]] const Ledger& ledger() const noexcept;
 
-  /** @brief Takes part in ordering from now on; the handle stays the caller's. */
+  /**
+   * @brief Takes part in ordering from now on; the handle stays the caller's. One that was used as
+   *        a raw handle before stays the same stream.
+   * @throws std::invalid_argument if it is attached already, or is the per-thread stream: that
+   *         handle is another stream on each thread, and is looked up at each call
+   */
   [[nodiscard]] StreamRef attach(StreamHandle stream, AttachOptions options = {});
 
   /** @brief Leaves a last marker, so that what was freed there can still be waited for. */
   void detach(StreamRef stream);
 
-  /** @brief The same stream with its id; raw handles are looked up by the driver's stream id. */
+  /**
+   * @brief The same stream with its id; raw handles are looked up by the driver's stream id.
+   * @throws DeviceError (invalid_argument) for the per-thread stream of another thread
+   */
   [[nodiscard]] StreamRef resolve(StreamRef stream);
 
   [[nodiscard]] bool attached(StreamId stream) const;

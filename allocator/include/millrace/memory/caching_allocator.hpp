@@ -55,6 +55,9 @@ class CachingAllocator final : public Allocator {
   [[nodiscard]] const Policy& policy() const noexcept;
   void set_limit(std::size_t bytes);
 
+  /** @brief Gives back the segment at `base`, if it is wholly free. @return whether it was */
+  bool release_segment(void* base);
+
   /** @brief Asked, in order, before a request fails. Called without the allocator's lock. */
   void on_out_of_memory(MemoryCallback callback);
 

@@ -10,7 +10,9 @@ namespace millrace {
  * @brief The preset `driver`: the driver's own stream-ordered pool behind the same interface.
  *
  * The pool knows only stream order: recorded uses are made good by waits at the free, which then
- * delay the freeing stream (`cudaFreeAsync` has no other means).
+ * delay the freeing stream (`cudaFreeAsync` has no other means). Where no wait can be made (in a
+ * host callback, for an independent stream) the memory is kept until its uses are complete, and
+ * goes back with a later allocation or trim.
  */
 class DriverAllocator final : public Allocator {
  public:

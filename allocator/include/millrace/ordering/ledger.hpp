@@ -85,8 +85,14 @@ class Ledger {
   void close(StreamId stream, Marker last = 0);
 
   [[nodiscard]] bool is_open(StreamId stream) const;
-  /** @throws std::invalid_argument if all work of the stream is complete and it is closed */
+  /** @brief The default ones if nothing is known of the stream (any more). */
   [[nodiscard]] StreamTraits traits(StreamId stream) const;
+
+  /**
+   * @brief More is known of an open stream than when it was opened; it stays the same stream.
+   * @throws std::invalid_argument if it is not open, or `legacy` is not as it was
+   */
+  void set_traits(StreamId stream, StreamTraits traits);
 
   /**
    * @brief The number that the next marker of `stream` will have: what a free there carries.

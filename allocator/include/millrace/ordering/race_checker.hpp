@@ -74,7 +74,10 @@ class RaceChecker {
   /** @throws std::invalid_argument if `device` has a legacy stream already and this is another */
   [[nodiscard]] Actor add_stream(std::string name, bool blocking = true, bool legacy = false,
                                  unsigned device = 0);
-  /** @brief Starts after what every present thread knows: one of them made it. */
+  /**
+   * @brief Follows nothing until it acquires what the thread that made it released. To be added
+   *        when it is made: accesses that every thread here follows are forgotten in time.
+   */
   [[nodiscard]] Actor add_thread(std::string name);
   /** @brief Its work goes on. The number may be given to another actor once nothing refers to it.
    */

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/memory/policy.hpp"
+#include "millrace/memory/statistics.hpp"
+#include "millrace/observe/ladder.hpp"
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace {
+
+/** @brief How many decisions of the recorded allocator were made again. */
+struct ReplayDecisions {
+  std::size_t same = 0;            ///< allocations at the recorded address
+  std::size_t total = 0;           ///< allocations whose address the log tells, and can be compared
+  std::size_t segments_same = 0;   ///< segments taken at the same allocation, of the same size
+  std::size_t segments_total = 0;  ///< segments that either of the two took
+  std::string first_difference;    ///< "" if there is none
+};
+
+/** @brief Reserved bytes after an event, recorded and replayed; one point where either changes. */
+struct ReservedPoint {
+  std::int64_t time_us = 0;
+  std::size_t recorded = 0;
+  std::size_t replayed = 0;
+};
+
+/** @brief What came of replaying one device's part of a log. All sizes in bytes. */
+struct ReplayReport {
+  std::string allocator;
+  std::uint32_t device = 0;
+  std::size_t allocations = 0;
+  std::size_t frees = 0;
+
+  MemoryStatistics statistics;
+  Ladder ladder;
+  std::size_t load = 0;    ///< most requested bytes that live at once: no allocator needs less
+  std::size_t packed = 0;  ///< an offline packing of the requests that knows the future
+  /// @name Only where the log tells what its own allocator reserved: PyTorch
+  /// @{
+  std::optional<std::size_t> recorded_peak;
+  std::vector<ReservedPoint> curve;
+  std::optional<ReplayDecisions> decisions;  ///< only with the `torch` policy
+  /// @}
+  std::vector<std::string> warnings;
+};
+
+/** @brief What a trace is replayed with. */
+struct ReplayOptions {
+  Policy policy = Policy::torch();
+  std::size_t device_bytes = 0;  ///< memory of the device; 0: without end
+};
+
+/**
+ * @brief Makes the requests of one device of a log again, in order, on an allocator of its own.
+ *
+ * Nothing is touched: addresses are numbers. Work that a log does not tell of is taken as pending:
+ * a block that was freed serves another stream only after a wait, or when the log says that its
+ * free was complete.
+ *
+ * With the `torch` policy, a PyTorch snapshot starts from the layout that its trace began with,
+ * gets its segments where they were, and gives back what was given back: then every decision can be
+ * compared. Private pools and expandable segments are not modelled; a warning says what was left
+ * out.
+ * @throws out_of_memory if `device_bytes` are not enough
+ */
+[[nodiscard]] ReplayReport replay(const trace::AllocationLog& log, std::uint32_t device,
+                                  const ReplayOptions& options);
+
+}  // namespace millrace

@@ -1,0 +1,323 @@
+#include "millrace/observe/replay.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "millrace/device/stream.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/observe/packing.hpp"
+#include "observe/replay/trace_device.hpp"
+
+namespace millrace {
+namespace {
+
+using trace::EventKind;
+using trace::LogEvent;
+
+constexpr std::pair<std::int64_t, std::int64_t> kNoPool{0, 0};
+
+Policy with_settings(Policy policy, const trace::TorchSettings& settings) {
+  if (settings.max_split_size != trace::TorchSettings::kUnlimited) {
+    policy.max_split = settings.max_split_size;
+  }
+  policy.power2_divisions = settings.roundup_power2_divisions[0];
+  policy.medium_segment = settings.large_segment_size;
+  return policy;
+}
+
+std::string hex(std::uint64_t value) {
+  char text[2 + 16 + 1];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
+
+/** Notes which segments one request took. */
+class TakenSegments final : public AllocationObserver {
+ public:
+  explicit TakenSegments(AllocationTrace& trace) : trace_(trace) {}
+  void allocated(const AllocationEvent& event) override { trace_.allocated(event); }
+  void use_recorded(std::uint64_t id, StreamId stream) override { trace_.use_recorded(id, stream); }
+  void freed(const FreeEvent& event) override { trace_.freed(event); }
+  void segment_acquired(void* base, std::size_t bytes) override {
+    trace_.segment_acquired(base, bytes);
+    taken.push_back(bytes);
+  }
+  void segment_released(void* base, std::size_t bytes) override {
+    trace_.segment_released(base, bytes);
+  }
+
+  std::vector<std::size_t> taken;
+
+ private:
+  AllocationTrace& trace_;
+};
+
+class Replayer {
+ public:
+  Replayer(const trace::AllocationLog& log, std::uint32_t device, const ReplayOptions& options)
+      : log_(log),
+        number_(device),
+        compares_(log.snapshot.has_value() && options.policy.sharing == Sharing::own_stream),
+        device_(options.device_bytes),
+        ordered_(device_),
+        source_(device_),
+        allocator_(
+            ordered_, source_,
+            compares_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
+        observer_(trace_) {
+    report_.allocator = options.policy.name;
+    report_.device = device;
+    if (compares_) report_.decisions.emplace();
+    if (log.snapshot && log.snapshot->settings.expandable_segments) {
+      report_.warnings.push_back("expandable segments are not modelled: decisions will differ");
+    }
+  }
+
+  ReplayReport run() {
+    start();
+    for (const LogEvent& event : log_.events) {
+      if (event.device == number_) apply(event);
+    }
+    finish();
+    return std::move(report_);
+  }
+
+ private:
+  // The layout before the first event: as it was, or by asking for what was live.
+  void start() {
+    if (number_ < log_.initial.size()) {
+      for (const trace::TorchSegment& segment : log_.initial[number_].segments) {
+        recorded_ += segment.bytes;
+      }
+      report_.recorded_peak = recorded_;
+    }
+    allocator_.observe(&observer_);
+    if (compares_) {
+      restore(log_.initial[number_]);
+    } else {
+      for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
+        const trace::LoggedBlock& block = log_.blocks[i];
+        if (block.device != number_ || !block.live_at_start) continue;
+        live_[i] = allocator_.allocate(block.bytes, stream(block.stream));
+      }
+    }
+    note_reserved(0);
+  }
+
+  void restore(const trace::TorchLayout& layout) {
+    std::vector<CachingAllocator::SegmentLayout> segments;
+    std::unordered_map<std::uint64_t, std::uint32_t> at_start;
+    for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
+      const trace::LoggedBlock& block = log_.blocks[i];
+      if (block.device == number_ && block.live_at_start) at_start[block.address] = i;
+    }
+    std::size_t left_out = 0;
+    for (const trace::TorchSegment& segment : layout.segments) {
+      if (segment.pool != kNoPool || segment.expandable) {
+        unmodelled_[segment.address] = segment.bytes;
+        ++left_out;
+        continue;
+      }
+      auto& out = segments.emplace_back();
+      out.base = reinterpret_cast<void*>(segment.address);
+      out.bytes = segment.bytes;
+      out.small = !segment.large;
+      out.stream = handle_stream(static_cast<std::uint64_t>(segment.stream));
+      for (const trace::TorchBlock& block : segment.blocks) {
+        const bool used = block.state != trace::BlockState::inactive;
+        out.blocks.push_back({static_cast<std::size_t>(block.address - segment.address),
+                              static_cast<std::size_t>(block.bytes),
+                              static_cast<std::size_t>(block.requested), used});
+        const auto it = at_start.find(block.address);
+        if (used && it != at_start.end()) {
+          live_[it->second] = reinterpret_cast<void*>(block.address);
+        }
+      }
+      device_.adopt(segment.address, segment.bytes);
+    }
+    allocator_.restore(segments);
+    if (left_out > 0) {
+      report_.warnings.push_back(std::to_string(left_out) +
+                                 " segments of private pools, or expandable ones, are left out");
+    }
+  }
+
+  void apply(const LogEvent& event) {
+    switch (event.kind) {
+      case EventKind::allocate:
+        allocate(event);
+        break;
+      case EventKind::free_requested:
+        free(event);
+        break;
+      case EventKind::free_completed:
+        complete(event);
+        break;
+      case EventKind::segment_alloc:
+      case EventKind::segment_map:
+        recorded_ += event.bytes;
+        if (compares_) device_.expect(event.address, event.bytes);
+        expected_.push_back(event.bytes);
+        break;
+      case EventKind::segment_free:
+      case EventKind::segment_unmap:
+        recorded_ -= std::min<std::size_t>(recorded_, event.bytes);
+        if (compares_) allocator_.release_segment(reinterpret_cast<void*>(event.address));
+        break;
+      case EventKind::out_of_memory:
+        break;
+    }
+    if (report_.recorded_peak) {
+      report_.recorded_peak = std::max(*report_.recorded_peak, recorded_);
+      note_reserved(event.time_us);
+    }
+  }
+
+  void allocate(const LogEvent& event) {
+    const trace::LoggedBlock& block = log_.blocks[event.block];
+    if (compares_ && in_unmodelled(block.address)) return;
+    observer_.taken.clear();
+    void* address = allocator_.allocate(block.bytes, stream(event.stream));
+    live_[event.block] = address;
+    ++report_.allocations;
+    if (!report_.decisions) return;
+    device_.unexpect();
+    compare_segments(event);
+    if (block.placed) compare_address(event, number(address), block.address);
+  }
+
+  void compare_address(const LogEvent& event, std::uint64_t ours, std::uint64_t recorded) {
+    ReplayDecisions& decisions = *report_.decisions;
+    ++decisions.total;
+    if (ours == recorded) {
+      ++decisions.same;
+    } else if (decisions.first_difference.empty()) {
+      decisions.first_difference = "event " + std::to_string(event.position) + ": " +
+                                   std::to_string(event.bytes) + " bytes at " + hex(recorded) +
+                                   ", here at " + hex(ours);
+    }
+  }
+
+  void compare_segments(const LogEvent& event) {
+    ReplayDecisions& decisions = *report_.decisions;
+    std::ranges::sort(expected_);
+    std::ranges::sort(observer_.taken);
+    std::vector<std::size_t> both;
+    std::ranges::set_intersection(expected_, observer_.taken, std::back_inserter(both));
+    decisions.segments_same += both.size();
+    const std::size_t total = expected_.size() + observer_.taken.size() - both.size();
+    decisions.segments_total += total;
+    if (total != both.size() && decisions.first_difference.empty()) {
+      decisions.first_difference = "event " + std::to_string(event.position) +
+                                   ": other segments were taken for " +
+                                   std::to_string(event.bytes) + " bytes";
+    }
+    expected_.clear();
+  }
+
+  // A free whose completion came later had uses on other streams: one stand-in for each such free,
+  // done when the log says so.
+  void free(const LogEvent& event) {
+    const auto it = live_.find(event.block);
+    if (it == live_.end()) return;
+    void* address = it->second;
+    live_.erase(it);
+    ++report_.frees;
+    if (deferred(event)) {
+      auto uses = std::make_unique<Stream>(ordered_);
+      allocator_.record_use(address, *uses);
+      allocator_.deallocate(address);
+      pending_.emplace(event.block, std::move(uses));
+    } else {
+      allocator_.deallocate(address, log_.has_addresses()
+                                         ? stream(event.stream)
+                                         : stream(log_.blocks[event.block].stream));
+    }
+  }
+
+  [[nodiscard]] bool deferred(const LogEvent& event) const {
+    const LogEvent* next = &event + 1;
+    const LogEvent* end = log_.events.data() + log_.events.size();
+    while (next != end && next->device != number_) ++next;
+    if (!log_.snapshot) return false;
+    return next == end || next->kind != EventKind::free_completed || next->block != event.block;
+  }
+
+  void complete(const LogEvent& event) {
+    const auto it = pending_.find(event.block);
+    if (it == pending_.end()) return;
+    device_.finish(it->second->handle());
+    ordered_.poll();
+    pending_.erase(it);
+  }
+
+  void finish() {
+    report_.statistics = allocator_.statistics();
+    report_.ladder = attribute(trace_);
+    const std::vector<Interval> blocks = trace::lifetimes(log_, number_);
+    report_.load = max_load(blocks);
+    report_.packed = greedy_pack(blocks).height;
+    allocator_.observe(nullptr);
+  }
+
+  void note_reserved(std::int64_t time_us) {
+    const std::size_t replayed = allocator_.statistics().bytes.reserved.current;
+    auto& curve = report_.curve;
+    const bool same =
+        !curve.empty() && curve.back().recorded == recorded_ && curve.back().replayed == replayed;
+    if (!same) curve.push_back({time_us, recorded_, replayed});
+  }
+
+  StreamRef stream(std::uint32_t index) {
+    const trace::LoggedStream& logged = log_.streams.at(index);
+    return handle_stream(logged.thread == 0 ? logged.handle : logged.thread << 16 | logged.handle);
+  }
+
+  StreamRef handle_stream(std::uint64_t handle) {
+    auto& stream = streams_[handle];
+    if (stream == nullptr) {
+      stream = std::make_unique<Stream>(ordered_,
+                                        StreamOptions{.name = "stream " + std::to_string(handle)});
+    }
+    return *stream;
+  }
+
+  [[nodiscard]] bool in_unmodelled(std::uint64_t address) const {
+    const auto after = unmodelled_.upper_bound(address);
+    if (after == unmodelled_.begin()) return false;
+    const auto& [base, bytes] = *std::prev(after);
+    return address < base + bytes;
+  }
+
+  const trace::AllocationLog& log_;
+  const std::uint32_t number_;
+  const bool compares_;
+
+  TraceDevice device_;
+  OrderedDevice ordered_;
+  DeviceSource source_;
+  std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
+  CachingAllocator allocator_;
+  AllocationTrace trace_;
+  TakenSegments observer_;
+
+  std::unordered_map<std::uint32_t, void*> live_;
+  std::map<std::uint64_t, std::size_t> unmodelled_;
+  std::vector<std::size_t> expected_;
+  std::size_t recorded_ = 0;
+  ReplayReport report_;
+};
+
+}  // namespace
+
+ReplayReport replay(const trace::AllocationLog& log, std::uint32_t device,
+                    const ReplayOptions& options) {
+  return Replayer{log, device, options}.run();
+}
+
+}  // namespace millrace

@@ -1,0 +1,105 @@
+#include "observe/replay/trace_device.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <string>
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kGranularity = std::size_t{2} << 20;
+
+void* pointer(std::uint64_t value) { return reinterpret_cast<void*>(value); }
+
+}  // namespace
+
+TraceDevice::TraceDevice(std::size_t bytes)
+    : bytes_(bytes == 0 ? std::numeric_limits<std::size_t>::max() / 2 : bytes) {}
+
+void TraceDevice::expect(std::uint64_t address, std::size_t bytes) {
+  expected_.emplace_back(address, bytes);
+}
+
+std::size_t TraceDevice::unexpect() {
+  const std::size_t left = expected_.size();
+  expected_.clear();
+  return left;
+}
+
+void TraceDevice::finish(StreamHandle stream) { finished_.insert(stream.value); }
+
+void TraceDevice::adopt(std::uint64_t address, std::size_t bytes) {
+  taken_[address] = bytes;
+  used_ += bytes;
+}
+
+void* TraceDevice::do_allocate(std::size_t bytes) {
+  if (bytes > bytes_ - std::min(bytes_, used_)) {
+    throw DeviceError{ErrorCode::out_of_memory, "allocate(" + std::to_string(bytes) + ")",
+                      "the replayed device has no more memory"};
+  }
+  const auto wanted = std::ranges::find(expected_, bytes, &decltype(expected_)::value_type::second);
+  std::uint64_t address = next_address_;
+  const auto is_free = [&](std::uint64_t at) {
+    const auto after = taken_.lower_bound(at);
+    if (after != taken_.end() && after->first < at + bytes) return false;
+    return after == taken_.begin() || std::prev(after)->first + std::prev(after)->second <= at;
+  };
+  if (wanted != expected_.end() && is_free(wanted->first)) {
+    address = wanted->first;
+    expected_.erase(wanted);
+  } else {
+    next_address_ += (bytes + kGranularity - 1) / kGranularity * kGranularity + kGranularity;
+  }
+  adopt(address, bytes);
+  return pointer(address);
+}
+
+void TraceDevice::do_free(void* address) {
+  const auto it = taken_.find(reinterpret_cast<std::uint64_t>(address));
+  if (it == taken_.end()) return;
+  used_ -= it->second;
+  taken_.erase(it);
+}
+
+void* TraceDevice::do_allocate_host(std::size_t bytes) { return do_allocate(bytes); }
+
+MemoryInfo TraceDevice::do_memory_info() { return {bytes_ - std::min(bytes_, used_), bytes_}; }
+
+void* TraceDevice::do_allocate_async(std::size_t, StreamHandle) {
+  throw DeviceError{ErrorCode::not_supported, "allocate_async", "a trace has no driver's pool"};
+}
+
+StreamHandle TraceDevice::do_create_stream(const StreamOptions&) {
+  return {pointer(next_handle_++)};
+}
+
+std::uint64_t TraceDevice::do_stream_id(StreamHandle stream) {
+  return reinterpret_cast<std::uint64_t>(stream.value);
+}
+
+bool TraceDevice::do_query(StreamHandle stream) { return finished_.contains(stream.value); }
+
+EventHandle TraceDevice::do_create_event(bool) {
+  const EventHandle event{pointer(next_handle_++)};
+  events_[event.value] = {};
+  return event;
+}
+
+void TraceDevice::do_destroy_event(EventHandle event) { events_.erase(event.value); }
+
+void TraceDevice::do_record(EventHandle event, StreamHandle stream) {
+  events_[event.value] = {stream, true};
+}
+
+bool TraceDevice::do_query(EventHandle event) {
+  const EventState& state = events_[event.value];
+  return !state.recorded || finished_.contains(state.stream.value);
+}
+
+void TraceDevice::do_callback(StreamHandle, std::function<void()> function, std::uint64_t) {
+  function();
+}
+
+}  // namespace millrace

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "millrace/device/device.hpp"
+
+namespace millrace {
+
+/**
+ * @brief A device without memory or work, whose streams are done when a log says so.
+ *
+ * Addresses are those expected next, or lie in a range of their own far above them.
+ */
+class TraceDevice final : public Device {
+ public:
+  /** @param bytes  how much there is; 0: without end */
+  explicit TraceDevice(std::size_t bytes);
+
+  std::string name() const override { return "trace"; }
+  bool modelled() const override { return true; }
+  bool has_driver_pool() const override { return false; }
+  DriverPoolInfo pool_info() override { return {}; }
+  StreamHandle per_thread_stream() override { return {}; }
+
+  /** @brief The next allocation of this size gets this address. */
+  void expect(std::uint64_t address, std::size_t bytes);
+  /** @brief Forgets expected addresses that nobody asked for. @return how many */
+  std::size_t unexpect();
+  /** @brief All work on `stream`, so far and from now on, is done. */
+  void finish(StreamHandle stream);
+  /** @brief Takes memory that the allocator was given otherwise. */
+  void adopt(std::uint64_t address, std::size_t bytes);
+
+ private:
+  struct EventState {
+    StreamHandle stream;
+    bool recorded = false;
+  };
+
+  void* do_allocate(std::size_t bytes) override;
+  void do_free(void* address) override;
+  void* do_allocate_host(std::size_t bytes) override;
+  void do_free_host(void*) override {}
+  MemoryInfo do_memory_info() override;
+  void* do_allocate_async(std::size_t, StreamHandle) override;
+  void do_free_async(void*, StreamHandle) override {}
+  void do_trim_pool(std::size_t) override {}
+  StreamHandle do_create_stream(const StreamOptions&) override;
+  void do_destroy_stream(StreamHandle) override {}
+  std::uint64_t do_stream_id(StreamHandle stream) override;
+  bool do_capturing(StreamHandle) override { return false; }
+  bool do_query(StreamHandle stream) override;
+  void do_synchronize(StreamHandle) override {}
+  void do_synchronize() override {}
+  EventHandle do_create_event(bool) override;
+  void do_destroy_event(EventHandle event) override;
+  void do_record(EventHandle event, StreamHandle stream) override;
+  void do_wait(StreamHandle, EventHandle) override {}
+  bool do_query(EventHandle event) override;
+  void do_synchronize(EventHandle) override {}
+  Nanoseconds do_event_time(EventHandle) override { return Nanoseconds{0}; }
+  void do_copy(void*, const void*, std::size_t, CopyKind, StreamHandle) override {}
+  void do_fill(void*, unsigned char, std::size_t, StreamHandle) override {}
+  void do_launch(Operation, StreamHandle) override {}
+  void do_callback(StreamHandle, std::function<void()> function, std::uint64_t) override;
+
+  std::size_t bytes_;
+  std::size_t used_ = 0;
+  std::uint64_t next_address_ = std::uint64_t{1} << 46;
+  std::uint64_t next_handle_ = 16;
+  std::deque<std::pair<std::uint64_t, std::size_t>> expected_;
+  std::map<std::uint64_t, std::size_t> taken_;
+  std::unordered_map<void*, EventState> events_;
+  std::unordered_set<void*> finished_;
+};
+
+}  // namespace millrace

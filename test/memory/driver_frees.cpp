@@ -1,0 +1,86 @@
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{4} << 20;
+
+/// An allocator over the driver's pool, and what the pool counts as used.
+struct Pooled : Bench {
+  DriverAllocator allocator{ordered};
+
+  std::size_t used() { return device.pool_info().used; }
+  /// An allocation of nothing but a chance to pay what is owed.
+  void next_call() { allocator.deallocate(allocator.allocate(1, main)); }
+};
+
+}  // namespace
+
+TEST_CASE("memory that is freed in a host callback goes back to the driver's pool later") {
+  Pooled bench;
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  bench.device.callback(bench.main.handle(), [&] { bench.allocator.deallocate(memory); });
+  bench.device.synchronize(bench.main.handle());
+  CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
+  bench.main.mark();
+  bench.main.synchronize();
+  bench.next_call();
+  bench.ordered.synchronize();
+  CHECK(bench.used() == 0);
+}
+
+TEST_CASE("memory in use on an independent stream is not the driver's before that is over") {
+  Pooled bench;
+  Stream spinning{bench.ordered, {.name = "spinning"}, true};
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  bench.allocator.record_use(memory, spinning);
+  Gate gate = bench.device.enqueue_gate(spinning.handle());
+  bench.allocator.deallocate(memory);
+  bench.main.synchronize();
+  bench.next_call();
+  bench.main.synchronize();
+  CHECK(bench.used() >= kBytes);
+  gate.open();
+  bench.ordered.synchronize();
+  bench.next_call();
+  bench.ordered.synchronize();
+  CHECK(bench.used() == 0);
+}
+
+TEST_CASE(
+    "memory in use on another thread's per-thread stream is not the driver's before that is over") {
+  Pooled bench;
+  const StreamHandle mine = bench.device.per_thread_stream();
+  const bool owned = GENERATE(true, false);
+  void* const memory =
+      owned ? bench.allocator.allocate(kBytes, mine) : bench.allocator.allocate(kBytes, bench.main);
+  if (!owned) bench.allocator.record_use(memory, mine);
+  Gate gate = bench.device.enqueue_gate(mine);
+  bench.machine.executor().spawn("other", [&] { bench.allocator.deallocate(memory); })->join();
+  bench.main.synchronize();
+  bench.next_call();
+  bench.main.synchronize();
+  CHECK(bench.used() >= kBytes);
+  gate.open();
+  bench.ordered.synchronize();
+  bench.next_call();
+  bench.ordered.synchronize();
+  CHECK(bench.used() == 0);
+}
+
+TEST_CASE("memory of the driver's pool that can not be ordered now counts as active until then") {
+  Pooled bench;
+  Stream spinning{bench.ordered, {.name = "spinning"}, true};
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  bench.allocator.record_use(memory, spinning);
+  Gate gate = bench.device.enqueue_gate(spinning.handle());
+  bench.allocator.deallocate(memory);
+  CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
+  CHECK(bench.allocator.statistics().bytes.active.current == kBytes);
+  gate.open();
+  CHECK(bench.allocator.trim() > 0);
+  CHECK(bench.allocator.statistics().bytes.active.current == 0);
+}

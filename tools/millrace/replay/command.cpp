@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/error.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "cli/text.hpp"
+#include "cli/values.hpp"
+#include "commands.hpp"
+#include "millrace/memory/out_of_memory.hpp"
+#include "millrace/observe/replay.hpp"
+#include "millrace/observe/report.hpp"
+#include "millrace/observe/trace/parse_error.hpp"
+#include "millrace/observe/trace/read_trace.hpp"
+#include "replay/report.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::size_t kMostDeviceBytes = std::size_t{1} << 45;
+
+struct ReplayArguments {
+  std::vector<std::string> files;
+  std::string allocators = "all";
+  std::string device_bytes;
+  std::string format = "table";
+  std::string output;
+};
+
+trace::AllocationLog read(const std::string& file) {
+  try {
+    return trace::read_trace(file);
+  } catch (const trace::ParseError& error) {
+    throw UsageError{error.what(), "",
+                     "a PyTorch memory snapshot (pickle or JSON), an RMM log (CSV), or "
+                     "id,lower,upper,size (CSV); gzipped or not"};
+  }
+}
+
+Policy policy_of(const std::string& name) {
+  return name == "torch" ? Policy::torch() : Policy::millrace();
+}
+
+std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
+  std::set<std::uint32_t> devices;
+  for (const trace::LogEvent& event : log.events) devices.insert(event.device);
+  return devices;
+}
+
+void run_replay_command(const ReplayArguments& arguments) {
+  const std::vector<std::string> names =
+      read_names("--allocator", "allocator", arguments.allocators, {"torch", "millrace"});
+  const bool json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
+  const std::size_t device_bytes =
+      arguments.device_bytes.empty()
+          ? 0
+          : read_bytes("--device-bytes", arguments.device_bytes, kMostDeviceBytes);
+  const Output output{arguments.output};
+
+  Progress progress{"replay", arguments.files.size() * names.size()};
+  std::vector<ReplayedFile> replayed;
+  for (const std::string& file : arguments.files) {
+    const trace::AllocationLog log = read(file);
+    ReplayedFile& result = replayed.emplace_back();
+    result.file = file;
+    result.format = trace::to_string(log.format);
+    result.warnings = log.warnings;
+    for (const std::string& name : names) {
+      for (const std::uint32_t device : devices_of(log)) {
+        try {
+          result.reports.push_back(
+              replay(log, device, {.policy = policy_of(name), .device_bytes = device_bytes}));
+        } catch (const out_of_memory& error) {
+          throw UsageError{fmt::format("{} on {}: {}", name, file, error.what()),
+                           "--device-bytes " + arguments.device_bytes,
+                           "a larger size, or none: then memory has no end"};
+        }
+      }
+      progress.advance(file);
+    }
+  }
+  if (json) {
+    output.write(to_document(replayed).dump(2) + '\n');
+  } else {
+    const Painter paint{output.to_stdout() && colours_on_stdout()};
+    output.write(render(replayed, paint));
+  }
+}
+
+}  // namespace
+
+void add_replay(CLI::App& program) {
+  CLI::App* const command =
+      program.add_subcommand("replay",
+                             "Replays allocation traces on each allocator: what it reserves, "
+                             "beside what was recorded, and "
+                             "beside the least that is possible");
+  const auto given = std::make_shared<ReplayArguments>();
+  command
+      ->add_option("FILE", given->files,
+                   "PyTorch snapshots (pickle or JSON), RMM logs, id,lower,upper,size; .gz too")
+      ->required();
+  const auto add = [&](const char* name, std::string& value, const char* shape, const char* help) {
+    command->add_option(name, value, help)->type_name(shape)->take_last();
+  };
+  add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
+  add("--device-bytes", given->device_bytes, "SIZE", "Memory of the device; default without end");
+  add("--format", given->format, "KIND", "table (default), json");
+  add("-o,--output", given->output, "FILE",
+      "Written whole, or not at all; default standard output");
+  command->callback([given] { run_replay_command(*given); });
+}
+
+}  // namespace millrace::cli
