@@ -8,8 +8,8 @@
 #include "millrace/observe/trace/pickle.hpp"
 #include "observe/trace/bytes.hpp"
 #include "observe/trace/csv/csv.hpp"
-#include "observe/trace/value/field.hpp"
 #include "observe/trace/formats.hpp"
+#include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
 

@@ -20,15 +20,15 @@ struct TorchLayout {
  * the events undone from the last to the first.
  *
  * Free neighbours in a segment are always merged in PyTorch, so free blocks follow from the ones in
- * use, and of those the addresses are certain. A size is certain too, from the rules of rounding and
- * splitting, except for large blocks (over 1 MiB, not expandable) that were already there at the start
- * and are freed in the trace: an unsplit rest of up to 1 MiB at their end may look free. It is taken as
- * part of the block if at any time of the trace nothing else could have been there, or if otherwise
- * PyTorch would have chosen the free block that follows; so PyTorch's rules, applied to this layout, give
- * the decisions of the trace.
+ * use, and of those the addresses are certain. A size is certain too, from the rules of rounding
+ * and splitting, except for large blocks (over 1 MiB, not expandable) that were already there at
+ * the start and are freed in the trace: an unsplit rest of up to 1 MiB at their end may look free.
+ * It is taken as part of the block if at any time of the trace nothing else could have been there,
+ * or if otherwise PyTorch would have chosen the free block that follows; so PyTorch's rules,
+ * applied to this layout, give the decisions of the trace.
  *
- * Where snapshot and trace contradict each other, the earlier moment is believed, and the contradiction
- * noted.
+ * Where snapshot and trace contradict each other, the earlier moment is believed, and the
+ * contradiction noted.
  *
  * @param device    index into `snapshot.traces`; without a trace the layout is the snapshot's own
  * @param warnings  gets what does not add up

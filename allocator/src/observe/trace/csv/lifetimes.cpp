@@ -7,8 +7,8 @@
 
 #include "millrace/observe/trace/parse_error.hpp"
 #include "observe/trace/csv/csv.hpp"
-#include "observe/trace/value/field.hpp"
 #include "observe/trace/formats.hpp"
+#include "observe/trace/value/field.hpp"
 
 // The instances of MiniMalloc: id, lower, upper and size, with half-open lifetimes. Its older files
 // name the columns buffer (or buffer_id), start (or begin) and end, where end is the last moment of

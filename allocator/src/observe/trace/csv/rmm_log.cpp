@@ -5,9 +5,9 @@
 #include <unordered_map>
 
 #include "observe/trace/csv/csv.hpp"
-#include "observe/trace/value/field.hpp"
 #include "observe/trace/formats.hpp"
 #include "observe/trace/log_builder.hpp"
+#include "observe/trace/value/field.hpp"
 
 // What RMM's logging_resource_adaptor writes (seen in versions from 0.x to 26.08): a header, then
 // Thread (decimal), Time (HH:MM:SS.microseconds, no date), Action (allocate, free, allocate
