@@ -243,8 +243,10 @@ Workload Workload::parse(std::string_view json, std::string_view origin) {
 
 Workload Workload::load(const std::filesystem::path& file) {
   std::ifstream stream{file, std::ios::binary};
-  const std::string text{std::istreambuf_iterator<char>{stream}, {}};
-  if (!stream.is_open() || stream.bad() || std::filesystem::is_directory(file)) {
+  std::string text;
+  const bool readable = stream.is_open() && !std::filesystem::is_directory(file);
+  if (readable) text.assign(std::istreambuf_iterator<char>{stream}, {});
+  if (!readable || stream.bad()) {
     throw std::invalid_argument{fmt::format("{}: can not be read", file.string())};
   }
   return parse(text, file.string());

@@ -81,15 +81,16 @@ bool colours_on_stdout() {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-Output::Output(const std::string& file) {
-  if (file.empty() || file == "-") return;
+Output::Output(const std::optional<std::string>& file) {
+  if (!file || *file == "-") return;
   std::error_code error;
-  file_ = std::filesystem::canonical(file, error);  // behind a link: what it leads to is replaced
-  if (error) file_ = file;
+  file_ = std::filesystem::canonical(*file, error);  // behind a link: what it leads to is replaced
+  if (error) file_ = *file;
   const auto status = std::filesystem::status(file_, error);
-  if (std::filesystem::is_directory(status)) refuse(file, "it is a folder");
+  if (std::filesystem::is_directory(status)) refuse(*file, "it is a folder");
+  if (file_.empty()) refuse(*file, "it has no name");
   if (std::filesystem::exists(status) && ::access(file_.c_str(), W_OK) != 0) {
-    refuse(file, std::strerror(errno));
+    refuse(*file, std::strerror(errno));
   }
   if (!is_special(file_)) Unfinished{file_};
 }

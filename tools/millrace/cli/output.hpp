@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,8 @@ namespace millrace::cli {
  */
 class Output {
  public:
-  /** @param file  "" or "-": standard output  @throws UsageError if it can not be written */
-  explicit Output(const std::string& file);
+  /** @param file  nothing or "-": standard output  @throws UsageError if it can not be written */
+  explicit Output(const std::optional<std::string>& file);
 
   [[nodiscard]] bool to_stdout() const noexcept { return file_.empty(); }
   /** @brief Once. @throws UsageError if there is no room, or nobody reads */

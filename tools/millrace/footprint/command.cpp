@@ -35,7 +35,7 @@ void add_footprint(CLI::App& program) {
       "What each allocator and copy strategy makes a training loop reserve, where every byte of it "
       "went, and what that costs in time");
   const auto given = std::make_shared<FootprintArguments>();
-  const auto add = [&](const char* name, std::string& value, const char* shape, const char* help) {
+  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
     command->add_option(name, value, help)->type_name(shape)->take_last();
   };
   add("--device", given->device, "NAME",

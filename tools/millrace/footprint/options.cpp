@@ -58,22 +58,23 @@ Workload read_workload(const std::string& text) {
 
 /** With what was given in place of what the workload says. */
 Workload adapted(Workload workload, const FootprintArguments& given) {
-  if (!given.batch_bytes.empty()) {
-    workload = workload.scaled_to(read_bytes("--batch-bytes", given.batch_bytes, kMostBatchBytes));
+  if (given.batch_bytes) {
+    workload = workload.scaled_to(read_bytes("--batch-bytes", *given.batch_bytes, kMostBatchBytes));
   }
-  if (!given.activations.empty()) {
-    workload.activations = read_bytes("--activations", given.activations, kMostActivations);
+  if (given.activations) {
+    workload.activations = read_bytes("--activations", *given.activations, kMostActivations);
   }
-  if (!given.compute_to_copy.empty()) {
-    workload.compute_to_copy = read_number("--compute-to-copy", given.compute_to_copy, 0.001, 1000);
+  if (given.compute_to_copy) {
+    workload.compute_to_copy =
+        read_number("--compute-to-copy", *given.compute_to_copy, 0.001, 1000);
   }
-  if (!given.run_ahead.empty()) {
+  if (given.run_ahead) {
     workload.run_ahead =
-        static_cast<unsigned>(read_whole("--run-ahead", given.run_ahead, 0, 1'000'000));
+        static_cast<unsigned>(read_whole("--run-ahead", *given.run_ahead, 0, 1'000'000));
   }
   const std::size_t least = LoopOptions{}.warm_up + 1;
-  if (!given.iterations.empty()) {
-    workload.num_batches = read_whole("--iterations", given.iterations, least, kMostIterations);
+  if (given.iterations) {
+    workload.num_batches = read_whole("--iterations", *given.iterations, least, kMostIterations);
   }
   if (workload.num_batches < least) {
     throw UsageError{fmt::format("{} steps are too few: the first {} are the warm-up",
@@ -107,15 +108,14 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
           : Waits::coarse;
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint64_t>::max());
-  const std::vector<std::string> workloads = arguments.workload.empty()
-                                                 ? std::vector<std::string>{kSparseDist, kBase}
-                                                 : std::vector<std::string>{arguments.workload};
+  std::vector<std::string> workloads{kSparseDist, kBase};
+  if (arguments.workload) workloads = {*arguments.workload};
   for (const std::string& name : workloads) {
     options.workloads.push_back(adapted(read_workload(name), arguments));
   }
   options.device = read_device(arguments.device);
   options.seeds = options.device.modelled ? kModelledSeeds : 1;
-  if (!arguments.seeds.empty()) options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
+  if (arguments.seeds) options.seeds = read_whole("--seeds", *arguments.seeds, 1, 1000);
   return options;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,17 +10,18 @@
 
 namespace millrace::cli {
 
-/** @brief What the user typed; "" where nothing was given. */
+/** @brief What the user typed. */
 struct FootprintArguments {
   std::string device = "virtual:h200";
   std::string allocators = "all";
   std::string strategies = "all";
-  std::string workload;
   std::string waits = "coarse";
-  std::string activations, compute_to_copy, run_ahead, batch_bytes, iterations;
-  std::string seed = "1", seeds;
+  std::string seed = "1";
   std::string format = "table";
-  std::string output;
+  std::optional<std::string> workload;
+  std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, iterations;
+  std::optional<std::string> seeds;
+  std::optional<std::string> output;
 };
 
 /** @brief The same, checked. */

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "cli/error.hpp"
@@ -29,7 +30,7 @@ struct ReplayArguments {
   std::string allocators = "all";
   std::string device_bytes;
   std::string format = "table";
-  std::string output;
+  std::optional<std::string> output;
 };
 
 trace::AllocationLog read(const std::string& file) {
@@ -105,7 +106,7 @@ void add_replay(CLI::App& program) {
       ->add_option("FILE", given->files,
                    "PyTorch snapshots (pickle or JSON), RMM logs, id,lower,upper,size; .gz too")
       ->required();
-  const auto add = [&](const char* name, std::string& value, const char* shape, const char* help) {
+  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
     command->add_option(name, value, help)->type_name(shape)->take_last();
   };
   add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");

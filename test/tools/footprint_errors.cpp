@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "millrace/device/cuda_device.hpp"
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Checks that it is refused as bad input is, and returns what is said.
+std::string refusal(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "footprint");
+  const ProgramRun run = run_program(arguments);
+  CHECK(run.exit_code == 2);
+  CHECK(run.out.empty());
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
+  CHECK_THAT(run.err, ContainsSubstring("millrace footprint: "));
+  return run.err;
+}
+
+std::string workload(const std::string& more) {
+  return R"({"schema": "millrace.workload/1", "batch_size": 10, "num_unweighted_features": 1,
+             "activations": "1MiB")" +
+         more + "}";
+}
+
+}  // namespace
+
+TEST_CASE("an option that there is not is named, with the one that was meant") {
+  CHECK_THAT(refusal({"--fromat", "json"}),
+             ContainsSubstring("'--fromat'") && ContainsSubstring("did you mean --format?"));
+  CHECK_THAT(refusal({"--nothing-like-it"}), ContainsSubstring("--help"));
+}
+
+TEST_CASE("an option without its value, and a word that nobody asked for, are refused") {
+  CHECK_THAT(refusal({"--seed"}), ContainsSubstring("--seed"));
+  CHECK_THAT(refusal({"table"}), ContainsSubstring("'table'"));
+}
+
+TEST_CASE("a name that there is not is named, with where it was and with those that there are") {
+  CHECK_THAT(refusal({"--allocator", "troch"}), ContainsSubstring("'troch'") &&
+                                                    ContainsSubstring("where: --allocator") &&
+                                                    ContainsSubstring("torch, millrace, driver") &&
+                                                    ContainsSubstring("did you mean torch?"));
+  CHECK_THAT(refusal({"--strategy", "ring,side_stream"}),
+             ContainsSubstring("'side_stream'") && ContainsSubstring("driver-async") &&
+                 ContainsSubstring("did you mean side-stream?"));
+  CHECK_THAT(refusal({"--strategy", ""}), ContainsSubstring("side-stream"));
+  CHECK_THAT(refusal({"--waits", "fine"}), ContainsSubstring("coarse, precise"));
+  CHECK_THAT(refusal({"--format", "xml"}), ContainsSubstring("table, json"));
+  CHECK_THAT(refusal({"--workload", "sparse_data_dist"}),
+             ContainsSubstring("did you mean sparse_data_dist_base?"));
+}
+
+TEST_CASE("a device that there is not is refused with those that there are") {
+  for (const std::string name :
+       {"virtual:b200", "virtual:", "h200", "cuda:", "cuda:-1", "cuda:x"}) {
+    INFO(name);
+    CHECK_THAT(refusal({"--device", name}),
+               ContainsSubstring("'" + name + "'") && ContainsSubstring("virtual:h200"));
+  }
+}
+
+TEST_CASE("a GPU that is not there is refused with the reason") {
+  const CudaDeviceCount gpus = cuda_device_count();
+  const std::string said = refusal({"--device", "cuda:" + std::to_string(gpus.count)});
+  if (gpus.count == 0) {
+    CHECK_THAT(said, ContainsSubstring(gpus.reason.substr(0, 40)));
+  } else {
+    CHECK_THAT(said, ContainsSubstring("the last GPU is"));
+  }
+}
+
+TEST_CASE("sizes and numbers that can not be are refused with their range") {
+  const std::vector<std::vector<std::string>> wrong{
+      {"--activations", "-4GiB"},
+      {"--activations", "0"},
+      {"--activations", "4 gigs"},
+      {"--batch-bytes", "0KiB"},
+      {"--batch-bytes", "1PB"},
+      {"--batch-bytes", "65GiB"},
+      {"--compute-to-copy", "0"},
+      {"--compute-to-copy", "-1"},
+      {"--compute-to-copy", "nan"},
+      {"--compute-to-copy", "2x"},
+      {"--run-ahead", "-1"},
+      {"--run-ahead", "1.5"},
+      {"--iterations", "0"},
+      {"--iterations", "4"},
+      {"--iterations", "99999999"},
+      {"--iterations", ""},
+      {"--seed", "-1"},
+      {"--seed", "99999999999999999999"},
+      {"--seeds", "0"},
+      {"--seeds", "many"},
+  };
+  for (const auto& arguments : wrong) {
+    INFO(arguments[0] << ' ' << arguments[1]);
+    const std::string said = refusal(arguments);
+    CHECK_THAT(said, ContainsSubstring("'" + arguments[1] + "'") ||
+                         ContainsSubstring("a size of " + arguments[1]));
+    CHECK_THAT(said, ContainsSubstring("where: " + arguments[0]) && ContainsSubstring("right: "));
+  }
+}
+
+TEST_CASE("a workload that can not be used is refused with the file and the key") {
+  const ScratchFolder folder;
+  const auto said = [&](const std::string& text) {
+    return refusal({"--workload", folder.write("mine.json", text).string()});
+  };
+  CHECK_THAT(said(workload(R"(, "num_batches": -3)")),
+             ContainsSubstring("mine.json") && ContainsSubstring("num_batches is -3"));
+  CHECK_THAT(said(workload(R"(, "batches": 3)")), ContainsSubstring("batches is not a key"));
+  CHECK_THAT(said(workload(R"(, "num_batches": 3)")), ContainsSubstring("--iterations"));
+  CHECK_THAT(said("{"), ContainsSubstring("mine.json:1: this is not JSON"));
+  CHECK_THAT(said(""), ContainsSubstring("this is not JSON"));
+  CHECK_THAT(refusal({"--workload", (folder / "none.json").string()}),
+             ContainsSubstring("none.json: can not be read"));
+  CHECK_THAT(refusal({"--workload", (folder / "").string()}), ContainsSubstring("can not be read"));
+}
+
+TEST_CASE("a file that can not be written is refused before anything runs") {
+  const ScratchFolder folder;
+  CHECK_THAT(refusal({"-o", (folder / "none" / "x").string()}),
+             ContainsSubstring("none") && ContainsSubstring("where: -o"));
+  CHECK_THAT(refusal({"-o", (folder / "").string()}), ContainsSubstring("it is a folder"));
+  CHECK_THAT(refusal({"-o", ""}), ContainsSubstring("where: -o"));
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("a command that there is not is named, with the one that was meant") {
+  const ProgramRun run = run_program({"fotprint"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err,
+             ContainsSubstring("'fotprint'") && ContainsSubstring("did you mean footprint"));
+  CHECK(run_program({}).exit_code == 2);
+  CHECK(run_program({"--nothing"}).exit_code == 2);
+}
+
+TEST_CASE("help and version are no failures") {
+  CHECK_THAT(run_program({"--help"}).out, ContainsSubstring("footprint"));
+  CHECK_THAT(run_program({"footprint", "--help"}).out, ContainsSubstring("--compute-to-copy"));
+  CHECK_THAT(run_program({"--version"}).out, ContainsSubstring("millrace "));
+  CHECK(run_program({"--version"}).exit_code == 0);
+}

@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kSmall{
+    "footprint",    "--workload", "sparse_data_dist_base", "--seeds", "2",
+    "--iterations", "8",          "--batch-bytes",         "64MiB"};
+
+ProgramRun small(std::vector<std::string> more) {
+  more.insert(more.begin(), kSmall.begin(), kSmall.end());
+  return run_program(more);
+}
+
+Json document(std::vector<std::string> more) {
+  more.insert(more.end(), {"--format", "json"});
+  const ProgramRun run = small(more);
+  REQUIRE(run.exit_code == 0);
+  return Json::parse(run.out);
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::istringstream lines{text};
+  std::size_t longest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto shown =
+        std::count_if(line.begin(), line.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
+    longest = std::max(longest, static_cast<std::size_t>(shown));
+  }
+  return longest;
+}
+
+}  // namespace
+
+TEST_CASE("without arguments the table says what there is, what to change, saves and costs") {
+  const ProgramRun run = run_program({"footprint"});
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.empty());
+  for (const char* const word : {"sparse-dist", "loop shape base", "side-stream", "in-place",
+                                 "precise", "ring", "driver-async", "measured", "modelled",
+                                 "79.7 GB", "−5.7 GB", "Another allocator", "costs", "why"}) {
+    CHECK_THAT(run.out, ContainsSubstring(word));
+  }
+  CHECK(longest_line(run.out) <= 120);
+  CHECK(run.out.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("the document has a run for each allocator and strategy, with all of its figures") {
+  const Json json = document({});
+  CHECK(json.at("schema") == "millrace.footprint/1");
+  CHECK(json.at("device").at("name") == "virtual:h200");
+  CHECK(json.at("workload").at("num_batches") == 8);
+  CHECK(json.at("figures").at("step_time_us") == "modelled");
+  CHECK(json.at("figures").at("bytes") == "measured");
+  std::set<std::pair<std::string, std::string>> rows;
+  for (const Json& run : json.at("runs")) {
+    rows.emplace(run.at("allocator"), run.at("strategy"));
+    for (const char* const key :
+         {"peak_reserved_bytes", "peak_active_bytes", "peak_allocated_bytes",
+          "peak_requested_bytes", "utilisation", "h2d_hidden"}) {
+      CHECK(run.at(key).is_number());
+    }
+    CHECK(run.at("step_time_us").at("p50") <= run.at("step_time_us").at("p90"));
+    CHECK(run.at("device_calls").at("launch") > 10);
+    CHECK(run.contains("stranded_peak_bytes"));
+    CHECK(run.contains("external_fragmentation"));
+    CHECK(run.at("seeds").size() == 2);
+  }
+  CHECK(rows.size() == 15);
+}
+
+TEST_CASE("levels ascend from what was asked for to what was reserved") {
+  for (const Json& run : document({}).at("runs")) {
+    INFO(run.at("allocator") << ' ' << run.at("strategy"));
+    const Json& ladder = run.at("ladder");
+    CHECK(ladder.at("l0") <= ladder.at("l1"));
+    CHECK(ladder.at("l1") <= ladder.at("l2"));
+    CHECK(ladder.at("l2") <= ladder.at("l3"));
+    CHECK(ladder.at("l3") <= ladder.at("reserved"));
+    CHECK(ladder.at("reserved") == run.at("peak_reserved_bytes"));
+    CHECK(ladder.at("l0") == run.at("peak_requested_bytes"));
+    CHECK(run.at("peak_requested_bytes") <= run.at("peak_allocated_bytes"));
+    CHECK(run.at("peak_allocated_bytes") <= run.at("peak_active_bytes"));
+    CHECK(run.at("peak_active_bytes") <= run.at("peak_reserved_bytes"));
+    CHECK(run.at("utilisation") > 0);
+    CHECK(run.at("utilisation") <= 1);
+    const Json& steps = ladder.at("steps");
+    std::size_t sum = ladder.at("l0");
+    for (const Json& step : steps) sum += step.get<std::size_t>();
+    CHECK(sum == ladder.at("reserved"));
+  }
+}
+
+TEST_CASE("no run has a race, and where none could be seen it says so") {
+  for (const Json& run : document({}).at("runs")) {
+    const bool pool = run.at("allocator") == "driver" || run.at("strategy") == "driver-async";
+    CHECK(run.at("races") == (pool ? Json() : Json(0)));
+  }
+}
+
+TEST_CASE("what was asked for is what runs") {
+  const Json json = document({"--allocator", "millrace,torch", "--strategy", "precise", "--waits",
+                              "precise", "--activations", "512MiB", "--compute-to-copy", "0.5",
+                              "--run-ahead", "7", "--seed", "3", "--device", "virtual:a100"});
+  CHECK(json.at("runs").size() == 2);
+  CHECK(json.at("device").at("name") == "virtual:a100");
+  CHECK(json.at("options").at("waits") == "precise");
+  CHECK(json.at("options").at("seed") == 3);
+  CHECK(json.at("workload").at("activations") == 512 << 20);
+  CHECK(json.at("workload").at("compute_to_copy") == 0.5);
+  CHECK(json.at("workload").at("run_ahead") == 7);
+  const double batch = json.at("workload").at("mean_batch_bytes");
+  CHECK(batch == Approx(64 << 20).epsilon(0.001));
+}
+
+TEST_CASE("a workload of one's own runs with its own sizes") {
+  const ScratchFolder folder;
+  const auto file = folder.write("mine.json", R"({"schema": "millrace.workload/1", "shape": "base",
+      "batch_size": 1000, "num_unweighted_features": 4, "feature_pooling_avg": 20,
+      "activations": "64MiB", "num_batches": 6})");
+  const ProgramRun run =
+      run_program({"footprint", "--workload", file.string(), "--format", "json"});
+  REQUIRE(run.exit_code == 0);
+  const Json json = Json::parse(run.out);
+  CHECK(json.at("workload").at("name") == "mine");
+  CHECK(json.at("workload").at("batch_size") == 1000);
+  CHECK(json.at("workload").at("shape") == "base");
+  CHECK(json.at("runs").size() == 15);
+}
+
+TEST_CASE("the same arguments give the same document, byte for byte") {
+  CHECK(small({"--format", "json"}).out == small({"--format", "json"}).out);
+  CHECK(small({"--format", "json"}).out != small({"--format", "json", "--seed", "9"}).out);
+}
+
+TEST_CASE("a row that runs out of memory says why, and the others go on") {
+  const Json json = document({"--device", "virtual:a100", "--activations", "62GiB", "--allocator",
+                              "torch,driver", "--strategy", "side-stream,in-place"});
+  REQUIRE(json.at("runs").size() == 4);
+  for (const Json& run : json.at("runs")) {
+    if (!run.contains("error")) continue;
+    CHECK_THAT(run.at("error").get<std::string>(), ContainsSubstring("out of memory"));
+    CHECK_FALSE(run.contains("peak_reserved_bytes"));
+  }
+  const Json none = document({"--device", "virtual:a100", "--activations", "90GiB"});
+  for (const Json& run : none.at("runs")) CHECK(run.contains("error"));
+  const ProgramRun table = small({"--device", "virtual:a100", "--activations", "90GiB"});
+  CHECK(table.exit_code == 0);
+  CHECK_THAT(table.out, ContainsSubstring("out of memory"));
+  CHECK(longest_line(table.out) <= 120);
+}
+
+TEST_CASE("a file is written whole, and what was there is replaced") {
+  const ScratchFolder folder;
+  const auto file = folder.write("out.json", std::string(1'000'000, 'x'));
+  const ProgramRun run = small({"--format", "json", "-o", file.string()});
+  CHECK(run.exit_code == 0);
+  CHECK(run.out.empty());
+  CHECK(read_file(file) == small({"--format", "json"}).out);
+  CHECK(folder.names() == std::vector<std::string>{"out.json"});
+}
+
+TEST_CASE("a pipe can be written to") {
+  CHECK(small({"-o", "/dev/null"}).exit_code == 0);
+  CHECK_THAT(small({"-o", "-"}).out, ContainsSubstring("side-stream"));
+}
