@@ -290,6 +290,14 @@ TEST_CASE("timed events tell how far apart they were") {
   });
 }
 
+TEST_CASE("a stream says whether it synchronises with the legacy stream") {
+  over_every_device([](DeviceUnderTest&, Device& device) {
+    CHECK(device.blocking(blocking_stream(device)));
+    CHECK_FALSE(device.blocking(device.create_stream()));
+    CHECK(device.blocking(device.per_thread_stream()));
+  });
+}
+
 TEST_CASE("the ids of streams are never used again") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     std::set<std::uint64_t> ids{device.stream_id(device.legacy_stream())};

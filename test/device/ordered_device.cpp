@@ -126,6 +126,21 @@ TEST_CASE("a raw handle that is attached later stays the same stream, with what 
   bench.device.destroy_stream(handle);
 }
 
+TEST_CASE("an attached stream is ordered with the legacy stream if the driver has it so") {
+  Bench bench;
+  const bool blocking = GENERATE(true, false);
+  const bool used_before = GENERATE(true, false);
+  const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});
+  const StreamHandle handle = bench.device.create_stream({.blocking = blocking});
+  if (used_before) bench.ordered.mark(handle);
+  const StreamRef stream = bench.ordered.attach(handle);
+  const Ledger& ledger = bench.ordered.ledger();
+  CHECK(ledger.ordered({legacy.id(), ledger.next(legacy.id())}, stream.id()) == blocking);
+  CHECK(ledger.ordered({stream.id(), ledger.next(stream.id())}, legacy.id()) == blocking);
+  bench.ordered.detach(stream);
+  bench.device.destroy_stream(handle);
+}
+
 TEST_CASE("a raw handle is not relied on to be ordered with the legacy stream") {
   Bench bench;
   const StreamRef legacy = bench.ordered.attach(bench.device.legacy_stream(), {.name = "legacy"});

@@ -62,6 +62,7 @@ class TamperedDevice final : public Device {
   StreamHandle do_create_stream(const StreamOptions& options) override;
   void do_destroy_stream(StreamHandle stream) override { device_.destroy_stream(stream); }
   std::uint64_t do_stream_id(StreamHandle stream) override { return device_.stream_id(stream); }
+  bool do_blocking(StreamHandle stream) override { return device_.blocking(stream); }
   bool do_capturing(StreamHandle stream) override { return device_.capturing(stream); }
   bool do_query(StreamHandle stream) override { return device_.query(stream); }
   void do_synchronize(StreamHandle stream) override;

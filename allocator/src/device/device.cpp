@@ -21,6 +21,7 @@ constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kCallN
     "create_stream",
     "destroy_stream",
     "stream_id",
+    "stream_flags",
     "capture_status",
     "create_event",
     "destroy_event",
@@ -125,6 +126,11 @@ void Device::destroy_stream(StreamHandle stream) {
 std::uint64_t Device::stream_id(StreamHandle stream) {
   enter(Call::stream_id);
   return do_stream_id(stream);
+}
+
+bool Device::blocking(StreamHandle stream) {
+  enter(Call::stream_flags);
+  return do_blocking(stream);
 }
 
 bool Device::capturing(StreamHandle stream) {

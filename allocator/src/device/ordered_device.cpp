@@ -52,13 +52,10 @@ struct OrderedDevice::State {
 
   static MarkerToken token(EventHandle event) { return reinterpret_cast<MarkerToken>(event.value); }
 
-  StreamId open_locked(std::uint64_t driver_id, StreamHandle handle, const AttachOptions& options,
-                       bool attached) {
-    const bool legacy = handle == device.legacy_stream();
-    const StreamId id = ledger.open(
-        {.legacy = legacy, .blocking = options.blocking, .independent = options.independent});
-    by_driver_id[driver_id] = id;
-    streams[id] = {handle, options.name, driver_id, attached};
+  StreamId open_locked(const StreamInfo& info, const StreamTraits& traits) {
+    const StreamId id = ledger.open(traits);
+    by_driver_id[info.driver_id] = id;
+    streams[id] = info;
     return id;
   }
 
@@ -154,6 +151,10 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
         "attach: the per-thread stream is another one on each thread; pass its handle as it is"};
   }
   const std::uint64_t driver_id = state_->device.stream_id(stream);
+  const bool legacy = stream == state_->device.legacy_stream();
+  const StreamTraits traits{.legacy = legacy,
+                            .blocking = legacy || state_->device.blocking(stream),
+                            .independent = options.independent};
   const std::lock_guard lock{state_->mutex};
   if (const auto it = state_->by_driver_id.find(driver_id); it != state_->by_driver_id.end()) {
     State::StreamInfo& info = state_->streams.at(it->second);
@@ -161,14 +162,12 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
       throw std::invalid_argument{"attach: this stream is attached already; detach it first"};
     }
     // Seen as a raw handle until now, and what was freed there stays its own.
-    const bool legacy = stream == state_->device.legacy_stream();
-    state_->ledger.set_traits(
-        it->second,
-        {.legacy = legacy, .blocking = options.blocking, .independent = options.independent});
+    state_->ledger.set_traits(it->second, traits);
     info = {stream, std::move(options.name), driver_id, true};
     return {stream, it->second};
   }
-  return {stream, state_->open_locked(driver_id, stream, options, true)};
+  const State::StreamInfo info{stream, std::move(options.name), driver_id, true};
+  return {stream, state_->open_locked(info, traits)};
 }
 
 void OrderedDevice::detach(StreamRef stream) {
@@ -204,9 +203,10 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   const std::lock_guard lock{state_->mutex};
   const auto it = state_->by_driver_id.find(driver_id);
   if (it != state_->by_driver_id.end()) return {stream.handle(), it->second};
-  // It may have been made non-blocking: no order with the legacy stream is relied on.
-  const AttachOptions unknown{.name = {}, .blocking = false};
-  return {stream.handle(), state_->open_locked(driver_id, stream.handle(), unknown, false)};
+  const bool legacy = stream.handle() == state_->device.legacy_stream();
+  // Who destroys it does not say so: no order with the legacy stream is relied on.
+  const State::StreamInfo info{stream.handle(), {}, driver_id, false};
+  return {stream.handle(), state_->open_locked(info, {.legacy = legacy, .blocking = false})};
 }
 
 bool OrderedDevice::attached(StreamId stream) const {

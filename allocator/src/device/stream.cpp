@@ -36,9 +36,7 @@ void EventPool::give(EventHandle event) noexcept {
 Stream::Stream(OrderedDevice& device, const StreamOptions& options, bool independent)
     : device_(&device), ref_(device.device().create_stream(options)) {
   try {
-    ref_ = device.attach(
-        ref_.handle(),
-        {.name = options.name, .blocking = options.blocking, .independent = independent});
+    ref_ = device.attach(ref_.handle(), {.name = options.name, .independent = independent});
   } catch (...) {
     device.device().destroy_stream(ref_.handle());
     throw;

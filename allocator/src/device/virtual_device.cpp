@@ -181,6 +181,11 @@ std::uint64_t VirtualDevice::do_stream_id(StreamHandle stream) {
   return model_->stream(stream, Call::stream_id).id;
 }
 
+bool VirtualDevice::do_blocking(StreamHandle stream) {
+  model_->enter(Call::stream_flags);
+  return model_->stream(stream, Call::stream_flags).blocking;
+}
+
 bool VirtualDevice::do_capturing(StreamHandle stream) {
   model_->enter(Call::capture_status);
   return model_->stream(stream, Call::capture_status).capturing;

@@ -40,6 +40,7 @@ enum class Call : unsigned char {
   create_stream,
   destroy_stream,
   stream_id,
+  stream_flags,
   capture_status,
   create_event,
   destroy_event,
@@ -136,6 +137,8 @@ class Device {
   [[nodiscard]] StreamHandle legacy_stream() const noexcept { return {}; }
   [[nodiscard]] virtual StreamHandle per_thread_stream() = 0;
   [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's own, never reused
+  /** @brief Whether it synchronises with the legacy stream: not cudaStreamNonBlocking. */
+  [[nodiscard]] bool blocking(StreamHandle stream);
   [[nodiscard]] bool capturing(StreamHandle stream);
   [[nodiscard]] bool query(StreamHandle stream);
   void synchronize(StreamHandle stream);
@@ -181,6 +184,7 @@ class Device {
   virtual StreamHandle do_create_stream(const StreamOptions& options) = 0;
   virtual void do_destroy_stream(StreamHandle stream) = 0;
   virtual std::uint64_t do_stream_id(StreamHandle stream) = 0;
+  virtual bool do_blocking(StreamHandle stream) = 0;
   virtual bool do_capturing(StreamHandle stream) = 0;
   virtual bool do_query(StreamHandle stream) = 0;
   virtual void do_synchronize(StreamHandle stream) = 0;

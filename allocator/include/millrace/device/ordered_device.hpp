@@ -36,7 +36,6 @@ class StreamRef {
 /** @brief What Millrace is told of a stream that it did not create. */
 struct AttachOptions {
   std::string name;
-  bool blocking = true;      ///< false for cudaStreamNonBlocking
   bool independent = false;  ///< spins or meets peers: no wait is ever inserted on it or for it
 };
 

@@ -91,6 +91,7 @@ class VirtualDevice final : public Device {
   StreamHandle do_create_stream(const StreamOptions& options) override;
   void do_destroy_stream(StreamHandle stream) override;
   std::uint64_t do_stream_id(StreamHandle stream) override;
+  bool do_blocking(StreamHandle stream) override;
   bool do_capturing(StreamHandle stream) override;
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle stream) override;

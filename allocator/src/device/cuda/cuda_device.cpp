@@ -166,6 +166,7 @@ class Runtime final : public CudaDevice {
   StreamHandle do_create_stream(const StreamOptions& options) override;
   void do_destroy_stream(StreamHandle stream) override;
   std::uint64_t do_stream_id(StreamHandle stream) override;
+  bool do_blocking(StreamHandle stream) override;
   bool do_capturing(StreamHandle stream) override;
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle stream) override;
@@ -302,6 +303,13 @@ std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
   unsigned long long id = 0;
   check(cudaStreamGetId(native(stream), &id), "cudaStreamGetId", stream.value);
   return id;
+}
+
+bool Runtime::do_blocking(StreamHandle stream) {
+  const CurrentContext current = enter();
+  unsigned flags = 0;
+  check(cudaStreamGetFlags(native(stream), &flags), "cudaStreamGetFlags", stream.value);
+  return (flags & cudaStreamNonBlocking) == 0;
 }
 
 bool Runtime::do_capturing(StreamHandle stream) {

@@ -53,6 +53,7 @@ class TraceDevice final : public Device {
   StreamHandle do_create_stream(const StreamOptions&) override;
   void do_destroy_stream(StreamHandle) override {}
   std::uint64_t do_stream_id(StreamHandle stream) override;
+  bool do_blocking(StreamHandle) override { return false; }
   bool do_capturing(StreamHandle) override { return false; }
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle) override {}
