@@ -150,3 +150,60 @@ TEST_CASE("threads that grow at once stay within the limit together") {
   CHECK(served == 3);
   CHECK(allocator.statistics().bytes.reserved.peak <= 64 * MiB);
 }
+
+TEST_CASE("a small request is served from a large segment when there is nothing else") {
+  Bench bench{16 * MiB};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  allocator.deallocate(allocator.allocate(16 * MiB, bench.main));
+  void* const large = allocator.allocate(4 * MiB, bench.main);
+  REQUIRE(allocator.statistics().bytes.reserved.current == 16 * MiB);
+  void* const small = allocator.allocate(3000, bench.main);
+  CHECK(small != nullptr);
+  allocator.check_invariants();
+  allocator.deallocate(small);
+  allocator.deallocate(large);
+  bench.ordered.synchronize();
+  CHECK(allocator.trim() == 16 * MiB);
+}
+
+TEST_CASE("before a request fails, the host waits for memory that no stream can wait for") {
+  Bench bench{16 * MiB};
+  const bool host_memory = GENERATE(false, true);
+  Policy policy = host_memory ? Policy::pinned() : Policy::millrace();
+  policy.large_segment_least = policy.large_segment_most = 0;
+  policy.medium_limit = 0;
+  CachingAllocator allocator{bench.ordered, bench.source, policy};
+  Stream spinning{bench.ordered, {.name = "spinning"}, true};
+  void* const pin = allocator.allocate(6 * MiB, bench.main);  // its segment can not be given back
+  void* const block = allocator.allocate(10 * MiB, spinning);
+  allocator.deallocate(block);
+  void* const kept = allocator.allocate(2 * MiB, spinning);
+  bench.device.launch({.name = "spin",
+                       .views = {},
+                       .cost = {.fixed = std::chrono::milliseconds{5}},
+                       .host = {},
+                       .cuda = {}},
+                      spinning.handle());
+  void* const rest = allocator.allocate(8 * MiB, spinning);
+  allocator.deallocate(rest);
+  CHECK(allocator.allocate(8 * MiB, bench.main) == rest);
+  static_cast<void>(pin);
+  static_cast<void>(kept);
+}
+
+TEST_CASE("a request that fails while a stranger captures a stream says that memory is out") {
+  Bench bench{16 * MiB};
+  const bool host_memory = GENERATE(false, true);
+  CachingAllocator allocator{bench.ordered,
+                             host_memory ? static_cast<SegmentSource&>(bench.pinned) : bench.source,
+                             host_memory ? Policy::pinned() : Policy::millrace(),
+                             {.limit = 16 * MiB}};
+  const StreamHandle raw = bench.device.create_stream();
+  const StreamHandle captured = bench.device.create_stream();
+  allocator.deallocate(allocator.allocate(15 * MiB, raw));
+  bench.device.set_capturing(captured, true);
+  CHECK_THROWS_AS(allocator.allocate(14 * MiB, bench.main), out_of_memory);
+  allocator.check_invariants();
+  bench.device.set_capturing(captured, false);
+  CHECK(allocator.allocate(14 * MiB, bench.main) != nullptr);
+}

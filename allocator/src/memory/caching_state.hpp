@@ -29,6 +29,18 @@ namespace millrace {
 struct CachingAllocator::State {
   using Lock = std::unique_lock<std::mutex>;
 
+  /** @brief Around a driver call. */
+  class Unlocked {
+   public:
+    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
+    ~Unlocked() { lock_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+   private:
+    Lock& lock_;
+  };
+
   struct Request {
     std::size_t requested;
     std::size_t bytes;  // rounded
@@ -82,6 +94,9 @@ struct CachingAllocator::State {
   Block* grow(const Request& request, Lock& lock);
   Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
   Block* reclaim(const Request& request, Lock& lock);
+  Block* take_cached(const Request& request, Lock& lock);
+  [[nodiscard]] std::vector<Point> points_of_runs(const Request& request) const;
+  bool await(const std::vector<Point>& points, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
   std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);

@@ -82,40 +82,82 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
 // The device, or the limit, said no.
 Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
   ++meter.counts().retries;
-  if (policy.sharing == Sharing::ordered || policy.sharing == Sharing::wait_before_grow) {
-    constexpr auto kAny = std::numeric_limits<std::size_t>::max();
-    if (Block* block = take_merged(request, kAny)) return block;
-    if (Block* block = take_waiting(request, lock)) return block;
-    if (Block* block = take_merged_waiting(request, lock)) return block;
-  }
-  if (policy.sharing != Sharing::own_stream) {
+  const bool shares = policy.sharing != Sharing::own_stream;
+  if (shares) {
+    if (Block* block = take_cached(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
   release_free_segments(0, lock);
   if (Block* block = search(request, lock)) return block;
   if (Block* block = grow(request, lock)) return block;
+  if (shares && await(points_of_runs(request), lock)) {  // what only the host can wait for
+    if (Block* block = take_cached(request, lock)) return block;
+  }
   fail(request, lock);
 }
 
-// The host waits until nothing uses the claimed block any more.
-bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
-  const std::vector<Point> points = block->points;
-  lock.unlock();
+// Anything that is free and serves, whoever it is kept for, and in either pool.
+Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) {
+  constexpr auto kAny = std::numeric_limits<std::size_t>::max();
+  Request from = request;
+  for (const bool small : {request.small, !request.small}) {
+    from.small = small;
+    if (Block* block = take_merged(from, kAny)) return block;
+    if (policy.sharing == Sharing::completed) continue;
+    if (Block* block = take_waiting(from, lock)) return block;
+    if (Block* block = take_merged_waiting(from, lock)) return block;
+  }
+  return nullptr;
+}
+
+// What must be complete before free neighbours could serve the request; empty if none could.
+std::vector<Point> CachingAllocator::State::points_of_runs(const Request& request) const {
+  std::vector<Point> result;
+  for (const auto& [base, segment] : heap.segments()) {
+    std::vector<Point> points;
+    std::size_t run = 0;
+    for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state != BlockState::free) {
+        points.clear();
+        run = 0;
+        continue;
+      }
+      run += block->bytes;
+      join_points(points, block->points);
+      if (run >= request.bytes) join_points(result, points);
+    }
+  }
+  return result;
+}
+
+// The host waits for `points`. False if there are none, or if a capture forbids it.
+bool CachingAllocator::State::await(const std::vector<Point>& points, Lock& lock) {
+  if (points.empty()) return false;
   bool complete = true;
   try {
-    for (const Point point : points) complete = complete && device.synchronize(point);
+    const Unlocked unlocked{lock};
+    for (const Point point : points) complete = device.synchronize(point) && complete;
     if (!complete) {  // streams that nobody attached: only the whole device can tell
       device.synchronize();
       complete = std::ranges::all_of(
           points, [&](const Point point) { return device.ledger().completed(point); });
     }
+  } catch (const DeviceError& error) {
+    if (error.code() != ErrorCode::capture) throw;
+    complete = false;
+  }
+  sweep();
+  return complete;
+}
+
+// The host waits until nothing uses the claimed block any more.
+bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
+  try {
+    return block->points.empty() || await(std::vector<Point>{block->points}, lock);
   } catch (...) {
-    lock.lock();
     put_free(block);
     throw;
   }
-  lock.lock();
-  return complete;
 }
 
 void CachingAllocator::State::release(Block* whole, Lock& lock) {
@@ -139,17 +181,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, Lock& lock) {
   std::vector<Point> awaited;
   for (const Block* block : pending) join_points(awaited, block->points);
-  if (!awaited.empty()) {
-    lock.unlock();
-    try {
-      for (const Point point : awaited) device.synchronize(point);
-    } catch (...) {
-      lock.lock();
-      throw;
-    }
-    lock.lock();
-    sweep();
-  }
+  await(awaited, lock);
   std::size_t released = 0;
   std::vector<std::byte*> bases;
   for (const auto& [base, segment] : heap.segments()) {

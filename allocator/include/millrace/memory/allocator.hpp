@@ -35,6 +35,8 @@ class Allocator {
 
   /**
    * @brief Memory that work enqueued on `stream` may use from now on.
+   *
+   * Before it fails the host waits for memory that is free but still in use, on whatever stream.
    * @param bytes  0 returns nullptr
    * @throws out_of_memory if the device and every cached block together can not serve it;
    *         nothing has changed then, but that caches may have shrunk
