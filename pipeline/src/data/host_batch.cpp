@@ -1,5 +1,7 @@
 #include "millrace/pipeline/data/host_batch.hpp"
 
+#include "millrace/pipeline/data/copy_strategy.hpp"
+
 namespace millrace {
 
 HostBatch::HostBatch(Allocator& pinned, std::span<const std::size_t> sizes, StreamRef copy) {
@@ -15,6 +17,10 @@ std::size_t HostBatch::bytes() const noexcept {
   std::size_t sum = 0;
   for (const HostTensor& tensor : tensors_) sum += tensor.bytes;
   return sum;
+}
+
+DeviceBatch HostBatch::to(CopyStrategy& strategy, Stream& copy) const {
+  return strategy.copy(tensors_, copy);
 }
 
 void HostBatch::release(Point copied) {

@@ -77,7 +77,7 @@ class TrainingLoop {
     HostBatch host{work_.setting().pinned, sizes.tensors(), work_.copy};
     BatchInFlight& flight = held_.emplace_back();
     flight.sizes = sizes;
-    flight.batch = strategy_->copy(host);
+    flight.batch = strategy_->copy(host.tensors());
     host.release(flight.batch.copied());
     count_held();
   }

@@ -34,7 +34,7 @@ struct CopyBench : Bench {
   }
   DeviceBatch copy_batch(std::size_t bytes) {
     const HostBatch host{host_memory, std::vector<std::size_t>{bytes}, copy};
-    return strategy->copy(host);
+    return strategy->copy(host.tensors());
   }
   [[nodiscard]] std::size_t allocated() { return memory.statistics().bytes.allocated.current; }
 
@@ -144,7 +144,7 @@ TEST_CASE("empty tensors of a batch take no memory and no copy") {
   CopyBench bench{method};
   const std::uint64_t copies = bench.device.calls(Call::copy);
   const HostBatch host{bench.host_memory, std::vector<std::size_t>{0, 1000, 0}, bench.copy};
-  const DeviceBatch batch = bench.strategy->copy(host);
+  const DeviceBatch batch = bench.strategy->copy(host.tensors());
   REQUIRE(batch.tensors().size() == 3);
   CHECK(batch.tensors()[0].data == nullptr);
   CHECK(batch.tensors()[1].data != nullptr);
@@ -219,7 +219,7 @@ TEST_CASE(
                                      CopyMethod::precise, CopyMethod::ring);
   CopyBench bench{method};
   const HostBatch large{bench.host_memory, std::vector<std::size_t>{kMiB, 100 * kMiB}, bench.copy};
-  CHECK_THROWS_AS(bench.strategy->copy(large), out_of_memory);
+  CHECK_THROWS_AS(bench.strategy->copy(large.tensors()), out_of_memory);
   CHECK(bench.allocated() == 0);
   DeviceBatch batch = bench.copy_batch(kMiB);
   batch.hand_to(bench.main);

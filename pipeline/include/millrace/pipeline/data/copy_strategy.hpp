@@ -108,7 +108,7 @@ class DeviceBatch {
 /**
  * @brief Brings batches to the device on the copy stream. One thread at a time.
  *
- *   DeviceBatch batch = strategy->copy(host);   // nothing waits yet
+ *   DeviceBatch batch = host.to(*strategy, copy);   // nothing waits yet
  *   host.release(batch.copied());
  *   batch.hand_to(main);                        // main waits, and its use is recorded
  *   ... enqueue work on main ...
@@ -129,10 +129,8 @@ class CopyStrategy {
    * @throws std::logic_error if more batches are held than the setting's depth (`ring` only)
    */
   [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors);
-  template <Pipelineable Batch>
-  [[nodiscard]] DeviceBatch copy(const Batch& batch) {
-    return copy(std::span<const HostTensor>{batch.tensors()});
-  }
+  /** @brief The same. @throws std::invalid_argument if `copy` is not the setting's copy stream */
+  [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors, Stream& copy);
 
  protected:
   explicit CopyStrategy(const CopySetting& setting) : setting_(setting) {}

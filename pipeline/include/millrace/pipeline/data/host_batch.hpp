@@ -1,10 +1,10 @@
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
 
 namespace millrace {
@@ -15,11 +15,8 @@ struct HostTensor {
   std::size_t bytes = 0;
 };
 
-/** @brief A batch that a copy strategy can bring to the device: a list of pinned tensors. */
-template <typename Batch>
-concept Pipelineable = requires(const Batch& batch) {
-  { batch.tensors() } -> std::convertible_to<std::span<const HostTensor>>;
-};
+class CopyStrategy;
+class DeviceBatch;
 
 /** @brief Owns the pinned tensors of one batch. Move-only. */
 class HostBatch {
@@ -36,6 +33,12 @@ class HostBatch {
   [[nodiscard]] std::span<const HostTensor> tensors() const noexcept { return tensors_; }
   [[nodiscard]] std::size_t bytes() const noexcept;
 
+  /**
+   * @brief Enqueues its copy to the device, on the strategy's copy stream.
+   * @throws std::invalid_argument if `copy` is another stream; as `CopyStrategy::copy`
+   */
+  [[nodiscard]] DeviceBatch to(CopyStrategy& strategy, Stream& copy) const;
+
   /** @brief Frees; all copies of it precede `copied`, a marker of the copy stream. */
   void release(Point copied);
 
@@ -43,7 +46,5 @@ class HostBatch {
   std::vector<Buffer> memory_;
   std::vector<HostTensor> tensors_;
 };
-
-static_assert(Pipelineable<HostBatch>);
 
 }  // namespace millrace
