@@ -84,3 +84,45 @@ TEST_CASE("memory of the driver's pool that can not be ordered now counts as act
   CHECK(bench.allocator.trim() > 0);
   CHECK(bench.allocator.statistics().bytes.active.current == 0);
 }
+
+TEST_CASE("memory of the driver's pool whose owner is gone is kept until its work is complete") {
+  Pooled bench;
+  auto loader = std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "loader"});
+  void* const memory = bench.allocator.allocate(kBytes, *loader);
+  Gate gate = bench.device.enqueue_gate(loader->handle());
+  loader.reset();
+  bench.allocator.deallocate(memory);
+  bench.next_call();
+  bench.main.synchronize();
+  CHECK(bench.used() >= kBytes);
+  gate.open();
+  bench.ordered.synchronize();
+  bench.next_call();
+  bench.ordered.synchronize();
+  CHECK(bench.used() == 0);
+}
+
+TEST_CASE("a stream that is gone does not delay the free of memory that it used") {
+  Pooled bench;
+  auto loader = std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "loader"});
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  bench.allocator.record_use(memory, *loader);
+  loader.reset();
+  bench.allocator.deallocate(memory);
+  bench.main.synchronize();
+  CHECK(bench.used() == 0);
+}
+
+TEST_CASE("memory that the driver's pool is owed goes back once polls see it unused") {
+  Pooled bench;
+  Stream spinning{bench.ordered, {.name = "spinning"}, true};
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  bench.allocator.record_use(memory, spinning);
+  Gate gate = bench.device.enqueue_gate(spinning.handle());
+  bench.allocator.deallocate(memory);
+  gate.open();
+  bench.device.synchronize();  // of which nobody tells
+  bench.next_call();
+  bench.device.synchronize();
+  CHECK(bench.used() == 0);
+}

@@ -57,7 +57,8 @@ struct DriverAllocator::State {
   }
 
   void free(void* address, const Live& block, StreamRef stream, std::optional<Point> marker);
-  bool order(const Live& block, StreamRef stream, std::optional<Point> marker);
+  bool order(StreamRef stream, const std::vector<Point>& points);
+  void mark(StreamRef stream) noexcept;
   bool give_back(void* address, StreamRef stream) noexcept;
   void give_back_kept(StreamRef stream);
 
@@ -134,47 +135,50 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
 
 void DriverAllocator::State::free(void* address, const Live& block, StreamRef stream,
                                   std::optional<Point> marker) {
-  const bool ordered = order(block, stream, marker);
-  std::vector<Point> points{{stream.id(), device.ledger().next(stream.id())}};
-  if (!ordered) {
-    if (marker) points.push_back(*marker);
+  const Ledger& ledger = device.ledger();
+  // Each is read before its stream is marked, so that the marker covers it.
+  std::vector<Point> points{{stream.id(), ledger.next(stream.id())}};
+  if (marker) {
+    points.push_back(*marker);
+  } else {
     for (const StreamRef use : block.uses) {
-      points.push_back({use.id(), device.ledger().next(use.id())});
+      if (use.id() == stream.id()) continue;
+      points.push_back({use.id(), ledger.next(use.id())});
+      if (ledger.is_open(use.id())) mark(use);
     }
   }
+  const bool ordered = order(stream, points);
+  if (ordered) points = {{stream.id(), ledger.next(stream.id())}};
   {  // told first: once the driver has it, another thread may be given the same address
     const std::lock_guard lock{mutex};
     meter.freed(block.requested, block.bytes, block.owner.id(), block.tag);
     if (observer != nullptr) observer->freed({block.id, address, block.bytes, points});
   }
   if (ordered && give_back(address, stream)) return;
+  if (device.attached(stream.id())) mark(stream);
   const std::lock_guard lock{mutex};
   meter.draining(block.bytes);
   kept.push_back({address, block.bytes, std::move(points)});
 }
 
-// Makes `stream` wait for the other uses. False if it can not, or if nothing can be enqueued there:
-// in a host callback, on another thread's per-thread stream, behind an independent stream.
-bool DriverAllocator::State::order(const Live& block, StreamRef stream,
-                                   std::optional<Point> marker) {
-  bool ordered = !in_host_callback();
-  const auto after = [&](auto wait) {
-    try {
-      ordered = wait() && ordered;
-    } catch (const DeviceError&) {
-      ordered = false;
-    }
-  };
-  after([&] { return device.resolve(stream).id() == stream.id(); });
-  if (marker) {
-    after([&] { return device.wait_for(stream, *marker); });
-    return ordered;
+// Makes `stream` wait for the points. False if it can not, or if nothing can be enqueued there: in
+// a host callback, on a stream that is gone or another thread's, behind an independent one.
+bool DriverAllocator::State::order(StreamRef stream, const std::vector<Point>& points) {
+  if (in_host_callback() || !device.ledger().is_open(stream.id())) return false;
+  try {
+    if (device.resolve(stream).id() != stream.id()) return false;
+    return std::ranges::all_of(points,
+                               [&](const Point point) { return device.wait_for(stream, point); });
+  } catch (const DeviceError&) {
+    return false;
   }
-  for (const StreamRef use : block.uses) {
-    if (use.id() == stream.id()) continue;
-    after([&] { return device.wait_for(stream, device.mark(use)); });
+}
+
+void DriverAllocator::State::mark(StreamRef stream) noexcept {
+  try {
+    device.mark(stream);
+  } catch (const DeviceError&) {  // a later marker will do
   }
-  return ordered;
 }
 
 bool DriverAllocator::State::give_back(void* address, StreamRef stream) noexcept {
