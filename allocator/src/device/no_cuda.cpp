@@ -16,7 +16,13 @@ CudaDeviceCount cuda_device_count() { return {0, kReason}; }
 
 CudaVersions cuda_versions() noexcept { return {}; }
 
+std::vector<int> cuda_architectures() { return {}; }
+
 CudaDeviceInfo cuda_device_info(int ordinal) {
+  throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal), kReason};
+}
+
+CudaDeviceState cuda_device_state(int ordinal) {
   throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal), kReason};
 }
 

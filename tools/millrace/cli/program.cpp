@@ -88,6 +88,7 @@ void set_up(CLI::App& program) {
       "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); }, "Say more on stderr");
   add_footprint(program);
   add_replay(program);
+  add_doctor(program);
 }
 
 int parse_and_run(CLI::App& program, int argc, const char* const* argv) {

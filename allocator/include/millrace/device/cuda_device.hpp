@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "millrace/device/device.hpp"
 #include "millrace/device/profile.hpp"
@@ -20,11 +21,16 @@ struct CudaDeviceCount {
 
 /** @brief As CUDA writes them: 12040 is 12.4. 0 where there is none. */
 struct CudaVersions {
-  int runtime = 0;
+  int toolkit = 0;  ///< that this build was compiled with
+  int runtime = 0;  ///< the libcudart that was loaded
   int driver = 0;  ///< the newest CUDA that the driver serves
 };
 
 [[nodiscard]] CudaVersions cuda_versions() noexcept;
+
+/** @brief The architectures that this build has kernels for: {80, 90}. Later ones are compiled for
+ *         by the driver. Empty in a build without CUDA. */
+[[nodiscard]] std::vector<int> cuda_architectures();
 
 /** @brief What a GPU says of itself. Peak figures follow from clocks and widths: none is reached.
  */
@@ -39,11 +45,25 @@ struct CudaDeviceInfo {
   double flops = 0;             ///< FP32 operations per second, outside the tensor cores
   double memory_bandwidth = 0;  ///< bytes per second, read and written
   bool virtual_memory = false;  ///< reserving, creating and mapping memory (cuMemMap)
+  std::size_t page_bytes = 0;   ///< what is mapped in one piece at least; 0 without virtual_memory
   bool memory_pools = false;    ///< cudaMallocAsync
 };
 
 /** @throws DeviceError if there is no such device: what there is instead, or why there is none */
 [[nodiscard]] CudaDeviceInfo cuda_device_info(int ordinal);
+
+/** @brief What can be learnt of a GPU only by starting to use it. */
+struct CudaDeviceState {
+  MemoryInfo memory;
+  int code = 0;  ///< architecture of this build's kernels as they run there: 90; 0: they do not
+  std::string code_problem;  ///< with a code of 0, why
+};
+
+/**
+ * @brief Starts the device's primary context, which takes a few hundred MiB there.
+ * @throws DeviceError as `cuda_device_info`, and if the GPU can not be used now
+ */
+[[nodiscard]] CudaDeviceState cuda_device_state(int ordinal);
 
 /** @brief Whether kernels on `from` can use memory of `to`. @throws DeviceError as above */
 [[nodiscard]] bool cuda_peer_access(int from, int to);

@@ -2,6 +2,8 @@
 
 #include "device/cuda/context.hpp"
 #include "device/cuda/error.hpp"
+#include "device/cuda/occupy.hpp"
+#include "device/cuda/vmm.hpp"
 #include "millrace/device/cuda_device.hpp"
 
 namespace millrace {
@@ -64,10 +66,13 @@ CudaDeviceCount cuda_device_count() {
 
 CudaVersions cuda_versions() noexcept {
   CudaVersions versions;
+  versions.toolkit = CUDART_VERSION;
   cuda::quietly(cudaRuntimeGetVersion(&versions.runtime));
   cuda::quietly(cudaDriverGetVersion(&versions.driver));
   return versions;
 }
+
+std::vector<int> cuda_architectures() { return cuda::architectures(); }
 
 namespace cuda {
 
@@ -110,7 +115,21 @@ CudaDeviceInfo cuda_device_info(int ordinal) {
   info.memory_bandwidth = 2.0 * memory_clock * bus_bytes;  // two transfers a clock
   info.memory_pools = attribute(cudaDevAttrMemoryPoolsSupported, ordinal) != 0;
   info.virtual_memory = supports_mapping(ordinal);
+  if (info.virtual_memory) info.page_bytes = cuda::page_bytes(ordinal);
   return info;
+}
+
+CudaDeviceState cuda_device_state(int ordinal) {
+  cuda::check_ordinal(ordinal);
+  const cuda::CurrentContext current{cuda::primary_context(ordinal)};
+  CudaDeviceState state;
+  check(cudaMemGetInfo(&state.memory.free, &state.memory.total), "cudaMemGetInfo");
+  try {
+    state.code = cuda::architecture_here();
+  } catch (const DeviceError& error) {
+    state.code_problem = error.what();
+  }
+  return state;
 }
 
 bool cuda_peer_access(int from, int to) {

@@ -159,6 +159,18 @@ Machine prepare_occupation(int ordinal, double flops, double memory_bandwidth) {
   return machine;
 }
 
+std::vector<int> architectures() {
+  std::vector<int> list;
+  for (const int architecture : {__CUDA_ARCH_LIST__}) list.push_back(architecture / 10);
+  return list;
+}
+
+int architecture_here() {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel()), "cudaFuncGetAttributes", "occupy");
+  return attributes.binaryVersion;
+}
+
 void occupy(const Operation& operation, const Machine& machine, cudaStream_t stream) {
   const Cost& cost = operation.cost;
   const double seconds = std::max(seconds_of(cost.flops, machine.flops),

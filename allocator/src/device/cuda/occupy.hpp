@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <vector>
+
 #include "millrace/device/operation.hpp"
 
 namespace millrace::cuda {
@@ -16,6 +18,15 @@ struct Machine {
 
 /** @brief Loads the kernel, so that no launch has to wait for that. In the device's context. */
 [[nodiscard]] Machine prepare_occupation(int ordinal, double flops, double memory_bandwidth);
+
+/** @brief What the kernel was compiled for: {80, 90}. */
+[[nodiscard]] std::vector<int> architectures();
+
+/**
+ * @brief The architecture of the kernel as the current device runs it: 90.
+ * @throws DeviceError (not_supported) if nothing of this build runs there
+ */
+[[nodiscard]] int architecture_here();
 
 /**
  * @brief Enqueues what stands in for an operation that has only views and a cost.

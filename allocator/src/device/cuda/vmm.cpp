@@ -11,21 +11,33 @@ CUdeviceptr device_pointer(const std::byte* address) {
   return reinterpret_cast<CUdeviceptr>(address);
 }
 
+CUmemAllocationProp properties_of(int ordinal) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = ordinal;
+  return properties;
+}
+
 }  // namespace
 
-VirtualMemory::VirtualMemory(int ordinal) {
+std::size_t page_bytes(int ordinal) {
+  const CUmemAllocationProp properties = properties_of(ordinal);
+  std::size_t bytes = 0;
+  check(
+      driver().cuMemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+      "cuMemGetAllocationGranularity", ordinal);
+  return bytes;
+}
+
+VirtualMemory::VirtualMemory(int ordinal) : properties_(properties_of(ordinal)) {
   if (!cuda_device_info(ordinal).virtual_memory) {
     throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal),
                       "this GPU or its driver can not map memory (cuMemMap)"};
   }
-  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties_.location.id = ordinal;
   access_.location = properties_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  check(driver().cuMemGetAllocationGranularity(&page_bytes_, &properties_,
-                                               CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-        "cuMemGetAllocationGranularity", ordinal);
+  page_bytes_ = cuda::page_bytes(ordinal);
 }
 
 std::byte* VirtualMemory::reserve(std::size_t bytes) const {

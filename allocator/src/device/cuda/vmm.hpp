@@ -11,6 +11,9 @@ struct PhysicalPage {
   CUmemGenericAllocationHandle handle = 0;
 };
 
+/** @brief The size of one page. @throws DeviceError where memory can not be mapped */
+[[nodiscard]] std::size_t page_bytes(int ordinal);
+
 /**
  * @brief Reserving, creating and mapping device memory: what growable ranges are made of.
  *

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+namespace millrace {
+
+/** @brief A shared library, looked for by the loader's rules. Stays loaded until the process ends.
+ */
+class SharedLibrary {
+ public:
+  explicit SharedLibrary(const char* name);
+
+  [[nodiscard]] bool loaded() const noexcept { return handle_ != nullptr; }
+  [[nodiscard]] std::string problem() const { return problem_; }  ///< "" if it is loaded
+  [[nodiscard]] std::string path() const;  ///< of the file, links resolved; "" if unknown
+
+  /** @return nullptr if there is no such function */
+  template <typename Function>
+  [[nodiscard]] Function* find(const char* name) const {
+    return reinterpret_cast<Function*>(symbol(name));
+  }
+
+ private:
+  [[nodiscard]] void* symbol(const char* name) const;
+
+  void* handle_;
+  std::string problem_;
+};
+
+}  // namespace millrace

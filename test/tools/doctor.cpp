@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "doctor/findings.hpp"
+#include "millrace/config.hpp"
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+GpuFacts h200(const std::string& bus) {
+  GpuFacts gpu;
+  gpu.info.title = "NVIDIA H200";
+  gpu.info.pci_bus = bus;
+  gpu.info.compute_major = 9;
+  gpu.info.memory_bytes = std::size_t{140} << 30;
+  gpu.info.copy_engines = 3;
+  gpu.info.virtual_memory = true;
+  gpu.info.page_bytes = std::size_t{2} << 20;
+  gpu.info.memory_pools = true;
+  gpu.state.memory = {std::size_t{100} << 30, std::size_t{140} << 30};
+  gpu.state.code = 90;
+  return gpu;
+}
+
+MachineFacts machine_of(std::vector<GpuFacts> gpus) {
+  MachineFacts facts;
+  facts.cuda = {.toolkit = 13000, .runtime = 13000, .driver = 13000};
+  facts.architectures = {80, 90};
+  facts.driver.library = {"libcuda.so.1", "/usr/lib/libcuda.so.580.65.06", "580.65.06", ""};
+  facts.driver.cuda = 13000;
+  facts.driver.module = "580.65.06";
+  facts.nccl = {"libnccl.so.2", "/usr/lib/libnccl.so.2.27.3", "2.27.3", ""};
+  facts.peers.assign(gpus.size(), std::vector<bool>(gpus.size(), true));
+  facts.gpus = std::move(gpus);
+  return facts;
+}
+
+MachineFacts machine_without_gpu(const std::string& reason) {
+  MachineFacts facts = machine_of({});
+  facts.no_gpu = reason;
+  return facts;
+}
+
+/// The lines of one part, as one line with single blanks: how it is wrapped does not matter.
+std::string told(const MachineFacts& facts) {
+  std::string text;
+  for (const char character : cli::to_text(facts)) {
+    const bool blank = character == ' ' || character == '\n';
+    if (!blank) text += character;
+    if (blank && !text.empty() && text.back() != ' ') text += ' ';
+  }
+  return text;
+}
+
+cli::DeviceChoice choice(const MachineFacts& facts, const std::string& name) {
+  for (const cli::DeviceChoice& device : cli::device_choices(facts)) {
+    if (device.name == name) return device;
+  }
+  FAIL("no choice " << name);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the doctor is content with any machine, and tells what works there") {
+  const ProgramRun run = run_program({"doctor"});
+  CHECK(run.exit_code == 0);
+  CHECK(run.err.empty());
+  CHECK_THAT(run.out, ContainsSubstring("CUDA toolkit") && ContainsSubstring("NVIDIA driver") &&
+                          ContainsSubstring("NCCL") && ContainsSubstring("virtual:h200  works"));
+}
+
+TEST_CASE("the doctor's document says what the program itself would") {
+  const ProgramRun run = run_program({"doctor", "--format", "json"});
+  REQUIRE(run.exit_code == 0);
+  const auto document = nlohmann::json::parse(run.out);
+  CHECK(document.at("schema") == "millrace.doctor/1");
+  CHECK(document.at("version") == MILLRACE_VERSION);
+  CHECK(document.at("build").at("cuda") == (MILLRACE_HAS_CUDA == 1));
+  CHECK(document.at("gpus").size() == static_cast<std::size_t>(cuda_device_count().count));
+  for (const auto& device : document.at("devices")) {
+    INFO(device.dump());
+    CHECK(device.at("works") == device.at("problem").is_null());
+    if (device.at("works") == true) continue;
+    const ProgramRun refused = run_program({"footprint", "--device", device.at("name")});
+    CHECK(refused.exit_code == 2);
+  }
+}
+
+TEST_CASE("the doctor's findings go to a file") {
+  const ScratchFolder scratch;
+  const auto file = scratch / "doctor.json";
+  const ProgramRun run = run_program({"doctor", "--format", "json", "-o", file.string()});
+  CHECK(run.exit_code == 0);
+  CHECK(run.out.empty());
+  CHECK(nlohmann::json::parse(read_file(file)).at("schema") == "millrace.doctor/1");
+}
+
+TEST_CASE("the doctor refuses what it does not know") {
+  const ProgramRun run = run_program({"doctor", "--format", "xml"});
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("'xml'") && ContainsSubstring("text, json"));
+}
+
+TEST_CASE("a machine with GPUs is told of in words") {
+  const std::string text = told(machine_of({h200("0000:1b:00.0"), h200("0000:2b:00.0")}));
+  CHECK_THAT(text, ContainsSubstring("CUDA toolkit 13.0") && ContainsSubstring("sm_80, sm_90"));
+  CHECK_THAT(text, ContainsSubstring("NVIDIA driver 580.65.06, serves CUDA up to 13.0"));
+  CHECK_THAT(text, ContainsSubstring("cuda:1 NVIDIA H200, compute capability 9.0") &&
+                       ContainsSubstring("0000:2b:00.0") &&
+                       ContainsSubstring("140.00 GiB, 100.00 GiB of it free") &&
+                       ContainsSubstring("in pages of 2.00 MiB"));
+  CHECK_THAT(text, ContainsSubstring("kernels for sm_90 run on it"));
+  CHECK_THAT(text, ContainsSubstring("each GPU can use the memory of each other"));
+  CHECK_THAT(text, ContainsSubstring("NCCL 2.27.3"));
+  CHECK_THAT(text, ContainsSubstring("cuda:0 works: NVIDIA H200"));
+}
+
+TEST_CASE("peer access that some GPUs have is told for each") {
+  MachineFacts facts = machine_of({h200("a"), h200("b"), h200("c")});
+  facts.peers = {{true, true, false}, {true, true, false}, {false, false, true}};
+  CHECK_THAT(told(facts), ContainsSubstring("cuda:0 reaches cuda:1; cuda:1 reaches cuda:0; "
+                                            "cuda:2 reaches none"));
+  facts.peers.assign(3, std::vector<bool>(3, false));
+  CHECK_THAT(told(facts), ContainsSubstring("no GPU can use the memory of another"));
+}
+
+TEST_CASE("a GPU that no kernel of the build runs on does not work, and the remedy is a build") {
+  MachineFacts facts = machine_of({h200("a")});
+  facts.gpus[0].info.compute_major = 7;
+  facts.gpus[0].info.compute_minor = 5;
+  facts.gpus[0].state.code = 0;
+  facts.gpus[0].state.code_problem = facts.gpus[0].problem = "no kernel image";
+  const cli::DeviceChoice gpu = choice(facts, "cuda:0");
+  CHECK_FALSE(gpu.works);
+  CHECK_THAT(gpu.remedy, ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=75"));
+  CHECK_THAT(told(facts), ContainsSubstring("no kernel image"));
+}
+
+TEST_CASE("a GPU newer than the build is served by the driver's compiler, and that is said") {
+  MachineFacts facts = machine_of({h200("a")});
+  facts.gpus[0].info.compute_major = 10;
+  facts.gpus[0].state.code = 100;
+  CHECK(choice(facts, "cuda:0").works);
+  CHECK_THAT(told(facts), ContainsSubstring("the driver compiles this build's kernels") &&
+                              ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=100"));
+}
+
+TEST_CASE("a GPU that somebody holds does not work, and is told of as far as it is known") {
+  MachineFacts facts = machine_of({h200("a")});
+  facts.gpus[0].state = {};
+  facts.gpus[0].problem = "all CUDA-capable devices are busy";
+  CHECK_FALSE(choice(facts, "cuda:0").works);
+  CHECK_THAT(told(facts), ContainsSubstring("NVIDIA H200") && ContainsSubstring("are busy") &&
+                              !ContainsSubstring("of it free"));
+}
+
+TEST_CASE("what it takes to have a GPU depends on what is missing") {
+  MachineFacts facts = machine_without_gpu("no driver");
+  facts.driver = {{"libcuda.so.1", "", "", "not found"}, 0, ""};
+  CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("driver of version 580 or newer"));
+
+  SECTION("the module is there, the library is not: a container") {
+    facts.driver.module = "580.65.06";
+    CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("--gpus all"));
+  }
+  SECTION("the driver is too old") {
+    facts.driver = {{"libcuda.so.1", "/lib/libcuda.so.535.1", "535.1", ""}, 12020, "535.1"};
+    CHECK(choice(facts, "cuda:0").remedy == "an NVIDIA driver of version 580 or newer");
+  }
+  SECTION("CUDA 12 is content with an older driver") {
+    facts.cuda.toolkit = 12040;
+    CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("version 525 or newer"));
+  }
+  SECTION("the driver shows no GPU") {
+    facts.driver = machine_of({}).driver;
+    CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("CUDA_VISIBLE_DEVICES"));
+  }
+  SECTION("the build has no CUDA") {
+    facts.cuda = {};
+    CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("CUDA toolkit"));
+    CHECK_THAT(told(facts), ContainsSubstring("built without one"));
+  }
+}
+
+TEST_CASE("a driver whose library and module differ is told of") {
+  MachineFacts facts = machine_without_gpu("version mismatch");
+  facts.driver.module = "570.124.06";
+  CHECK_THAT(told(facts), ContainsSubstring("570.124.06: the two have to be the same"));
+}

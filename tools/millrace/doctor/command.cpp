@@ -1,0 +1,44 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/output.hpp"
+#include "cli/values.hpp"
+#include "commands.hpp"
+#include "doctor/findings.hpp"
+
+namespace millrace::cli {
+namespace {
+
+struct DoctorArguments {
+  std::string format = "text";
+  std::optional<std::string> output;
+};
+
+void run_doctor(const DoctorArguments& arguments) {
+  const bool json = read_name("--format", "format", arguments.format, {"text", "json"}) == "json";
+  const Output output{arguments.output};
+  const MachineFacts facts = machine_facts();
+  output.write(json ? to_document(facts).dump(2) + '\n' : to_text(facts));
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand(
+      "doctor", "Tells what this machine has: CUDA, driver, GPUs, NCCL; and what works here");
+  const auto given = std::make_shared<DoctorArguments>();
+  command->add_option("--format", given->format, "text (default), json")
+      ->type_name("KIND")
+      ->take_last();
+  command
+      ->add_option("-o,--output", given->output,
+                   "Written whole, or not at all; default standard output")
+      ->type_name("FILE")
+      ->take_last();
+  command->callback([given] { run_doctor(*given); });
+}
+
+}  // namespace millrace::cli
