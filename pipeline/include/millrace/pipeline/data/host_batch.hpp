@@ -22,6 +22,8 @@ class DeviceBatch;
 class HostBatch {
  public:
   HostBatch() = default;
+  HostBatch(HostBatch&&) noexcept = default;
+  HostBatch& operator=(HostBatch&&) noexcept = default;
 
   /**
    * @brief Allocates one pinned tensor for each size; 0 gives an empty tensor.

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "millrace/pipeline/data/byte_stream.hpp"
+#include "millrace/pipeline/data/malformed_lines.hpp"
+
+namespace millrace {
+
+/** @brief Lines of a byte source, without their ends (LF or CRLF), numbered from 1. */
+class LineReader {
+ public:
+  static constexpr std::size_t kLongest = std::size_t{1} << 16;  ///< longer ones are cut there
+
+  explicit LineReader(const ByteSource& source) : stream_(source.open()), buffer_(kBuffer, '\0') {}
+
+  /** @brief The next line, valid until the next call; nothing at the end. */
+  [[nodiscard]] std::optional<std::string_view> next();
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }  ///< of the last line
+  [[nodiscard]] bool too_long() const noexcept { return too_long_; }       ///< the last line
+
+ private:
+  static constexpr std::size_t kBuffer = std::size_t{1} << 16;
+
+  void append(std::string_view piece);
+
+  std::unique_ptr<ByteStream> stream_;
+  std::string buffer_;
+  std::string_view unread_;
+  std::string line_;
+  std::uint64_t number_ = 0;
+  bool too_long_ = false;
+};
+
+/** @brief Counts malformed lines, and gives up beyond the limit. */
+class MalformedCounter {
+ public:
+  MalformedCounter(std::string source, const MalformedLimit& limit)
+      : source_(std::move(source)), limit_(limit) {}
+
+  /** @throws DataError that shows the first ones if these are more than the limit */
+  void add(std::uint64_t number, std::string reason, std::string_view text);
+  [[nodiscard]] const MalformedLines& lines() const noexcept { return lines_; }
+
+ private:
+  std::string source_;
+  MalformedLimit limit_;
+  MalformedLines lines_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,259 @@
+#include "millrace/pipeline/data/loading_thread.hpp"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "millrace/device/thread_executor.hpp"
+#include "test/pipeline/data/jagged_support.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Epochs of `batches` batches; batch i has i + 1 examples and the ids 100 * epoch + i. May be told
+/// to do something else first.
+class ScriptedSource final : public EpochSource {
+ public:
+  ScriptedSource(std::uint64_t batches, const PinnedStaging& staging)
+      : batches_(batches), staging_(staging) {
+    schema_.sparse = {{"a", "table of a", 1000}};
+  }
+
+  [[nodiscard]] const InputSchema& schema() const override { return schema_; }
+  [[nodiscard]] std::optional<ModelInput> do_next() override {
+    ++asked;
+    if (before) before(position_);
+    if (position_.batch >= batches_) return std::nullopt;
+    const auto examples = static_cast<std::size_t>(position_.batch + 1);
+    InputShape shape{.batch_size = examples};
+    shape.sparse = {.keys = make_keys({"a"}), .batch_size = examples, .counts = {examples}};
+    ModelInput batch{staging_.pinned, staging_.copy, shape};
+    for (std::int64_t& id : batch.contents().sparse.values().as<std::int64_t>())
+      id = wrong_id.value_or(number());
+    ++position_.batch;
+    return batch;
+  }
+  [[nodiscard]] BatchPosition position() const override { return position_; }
+  void do_seek(BatchPosition position) override { position_ = position; }
+
+  std::function<void(BatchPosition)> before;
+  std::optional<std::int64_t> wrong_id;
+  int asked = 0;
+
+ private:
+  [[nodiscard]] std::int64_t number() const {
+    return static_cast<std::int64_t>(100 * position_.epoch + position_.batch);
+  }
+
+  std::uint64_t batches_;
+  PinnedStaging staging_;
+  InputSchema schema_;
+  BatchPosition position_;
+};
+
+/// 200 batches of nothing: a virtual device is its own actors' alone, and real threads are not.
+class EmptyBatches final : public EpochSource {
+ public:
+  [[nodiscard]] const InputSchema& schema() const override { return schema_; }
+  [[nodiscard]] std::optional<ModelInput> do_next() override {
+    if (position_.batch == 200) return std::nullopt;
+    ++position_.batch;
+    return ModelInput{};
+  }
+  [[nodiscard]] BatchPosition position() const override { return position_; }
+  void do_seek(BatchPosition position) override { position_ = position; }
+
+ private:
+  InputSchema schema_;
+  BatchPosition position_;
+};
+
+std::int64_t number_of(const ModelInput& batch) {
+  return batch.contents().sparse.values().as<const std::int64_t>()[0];
+}
+
+struct LoaderBench : JaggedBench {
+  explicit LoaderBench(std::uint64_t batches = 5,
+                       VirtualMachine::Options options = VirtualMachine::Options{})
+      : JaggedBench(std::size_t{1} << 26, options), source(batches, {host_memory, copy}) {}
+  ScriptedSource source;
+};
+
+std::vector<std::int64_t> take_all(EpochSource& source) {
+  std::vector<std::int64_t> numbers;
+  while (const auto batch = source.next()) numbers.push_back(number_of(*batch));
+  return numbers;
+}
+
+using Numbers = std::vector<std::int64_t>;
+
+/// Two epochs, with a seek into a third, as a training loop would; copies are made meanwhile.
+Numbers train_on(LoaderBench& bench, EpochSource& loader) {
+  const auto strategy = CopyStrategy::make(
+      CopyMethod::precise, {.allocator = bench.memory, .main = bench.main, .copy = bench.copy});
+  Numbers numbers;
+  const auto epoch = [&] {
+    while (auto batch = loader.next()) {
+      numbers.push_back(number_of(*batch));
+      DeviceModelInput copy = batch->to(*strategy, bench.copy);
+      batch->release(copy.copied());
+      copy.hand_to(bench.main);
+      copy.release();
+    }
+  };
+  epoch();
+  loader.next_epoch();
+  epoch();
+  loader.seek({7, 3});
+  epoch();
+  bench.main.synchronize();
+  return numbers;
+}
+
+const Numbers kTrained{0, 1, 2, 3, 4, 100, 101, 102, 103, 104, 703, 704};
+
+}  // namespace
+
+TEST_CASE("a loader gives the batches of its source in order, and their end again and again") {
+  LoaderBench bench;
+  LoadingThread loader{bench.machine.executor(), bench.source};
+  CHECK(take_all(loader) == Numbers{0, 1, 2, 3, 4});
+  CHECK_FALSE(loader.next());
+  CHECK(bench.source.asked == 6);
+  CHECK(loader.position() == BatchPosition{0, 5});
+  loader.next_epoch();
+  CHECK(take_all(loader) == Numbers{100, 101, 102, 103, 104});
+}
+
+TEST_CASE("under adversarial schedules a loader gives what its source does") {
+  const auto seed = test::seed() + static_cast<std::uint64_t>(GENERATE(range(0, 40)));
+  INFO("seed " << seed);
+  VirtualMachine::Options options;
+  options.schedule = VirtualMachine::Schedule::adversarial;
+  options.seed = seed;
+  LoaderBench bench{5, options};
+  LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 1 + seed % 3}};
+  CHECK(train_on(bench, loader) == kTrained);
+}
+
+TEST_CASE("on real threads a loader gives what its source does") {
+  ThreadExecutor executor;
+  EmptyBatches source;
+  for (unsigned round = 0; round < 20; ++round) {
+    LoadingThread loader{executor, source, {.depth = 3}};
+    loader.seek({0, 0});
+    for (unsigned i = 0; i < 10 * round; ++i) REQUIRE(loader.next());
+    CHECK(loader.position().batch == 10 * round);
+    loader.seek({1, 150});
+    int left = 0;
+    while (loader.next()) ++left;
+    CHECK(left == 50);
+  }
+}
+
+TEST_CASE("a loader is ahead by its depth and no further") {
+  LoaderBench bench{100};
+  LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 3}};
+  bench.machine.executor().spend(1s);
+  CHECK(bench.source.asked == 3);
+  CHECK(loader.next());
+  bench.machine.executor().spend(1s);
+  CHECK(bench.source.asked == 4);
+  CHECK(loader.position() == BatchPosition{0, 1});
+}
+
+TEST_CASE("loading passes beside what the consumer does") {
+  LoaderBench bench{10};
+  Executor& executor = bench.machine.executor();
+  bench.source.before = [&](BatchPosition) { executor.spend(10ms); };
+  LoadingThread loader{executor, bench.source};
+  const Nanoseconds before = executor.now();
+  while (loader.next()) executor.spend(10ms);
+  CHECK(executor.now() - before < 130ms);
+}
+
+TEST_CASE("a source that fails is asked again, and nothing is lost") {
+  LoaderBench bench;
+  int failures = 0;
+  bench.source.before = [&](BatchPosition position) {
+    if (position.batch == 2 && failures < 2) {
+      ++failures;
+      throw RetriableError{"the network"};
+    }
+  };
+  const Nanoseconds before = bench.machine.now();
+  LoadingThread loader{bench.machine.executor(), bench.source, {.attempts = 3, .pause = 5ms}};
+  CHECK(take_all(loader) == Numbers{0, 1, 2, 3, 4});
+  CHECK(failures == 2);
+  CHECK(bench.machine.now() - before >= 10ms);
+}
+
+TEST_CASE("a source that keeps failing is given up, and may be asked again later") {
+  LoaderBench bench;
+  bool broken = true;
+  int failures = 0;
+  bench.source.before = [&](BatchPosition position) {
+    if (position.batch == 2 && broken) {
+      ++failures;
+      throw RetriableError{"the network"};
+    }
+  };
+  LoadingThread loader{bench.machine.executor(), bench.source, {.attempts = 3}};
+  CHECK(number_of(*loader.next()) == 0);
+  CHECK(number_of(*loader.next()) == 1);
+  CHECK_THROWS_WITH(loader.next(), ContainsSubstring("the network"));
+  CHECK(failures == 3);
+  CHECK(loader.position() == BatchPosition{0, 2});
+  broken = false;
+  CHECK(take_all(loader) == Numbers{2, 3, 4});
+}
+
+TEST_CASE("an exception comes behind the batches before it, and only once") {
+  LoaderBench bench;
+  bool thrown = false;
+  bench.source.before = [&](BatchPosition position) {
+    if (position.batch == 1 && !std::exchange(thrown, true)) throw std::logic_error{"broken"};
+  };
+  LoadingThread loader{bench.machine.executor(), bench.source};
+  bench.machine.executor().spend(1s);
+  CHECK(number_of(*loader.next()) == 0);
+  CHECK_THROWS_WITH(loader.next(), "broken");
+  CHECK(take_all(loader) == Numbers{1, 2, 3, 4});
+}
+
+TEST_CASE("an id that is no row of its table is found when it is loaded") {
+  LoaderBench bench;
+  bench.source.wrong_id = 1000;
+  LoadingThread loader{bench.machine.executor(), bench.source};
+  CHECK_THROWS_WITH(loader.next(), ContainsSubstring("'a'") && ContainsSubstring("id 1000") &&
+                                       ContainsSubstring("'table of a'"));
+  CHECK(loader.position() == BatchPosition{0, 1});  // the batch is passed over
+  loader.seek({0, 4});
+  bench.source.wrong_id = -1;
+  CHECK_THROWS_AS(loader.next(), std::out_of_range);
+}
+
+TEST_CASE("a loader that goes with batches in it gives them back") {
+  LoaderBench bench;
+  {
+    LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 4}};
+    CHECK(loader.next());
+    bench.machine.executor().spend(1s);
+    CHECK(bench.host_memory.statistics().bytes.allocated.current > 0);
+  }
+  CHECK(bench.host_memory.statistics().bytes.allocated.current == 0);
+}
+
+TEST_CASE("a loader of no depth, or that never tries, is refused") {
+  LoaderBench bench;
+  Executor& executor = bench.machine.executor();
+  CHECK_THROWS_AS((LoadingThread{executor, bench.source, {.depth = 0}}), std::invalid_argument);
+  CHECK_THROWS_AS((LoadingThread{executor, bench.source, {.attempts = 0}}), std::invalid_argument);
+}
