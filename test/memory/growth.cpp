@@ -35,7 +35,7 @@ TEST_CASE("sizes are rounded as PyTorch rounds them") {
   CHECK(policy.round(1) == 512);
   CHECK(policy.round(512) == 512);
   CHECK(policy.round(513) == 1024);
-  policy.power2_divisions = 4;
+  policy.power2_divisions.fill(4);
   CHECK(policy.round(1200) == 1536);  // too small for divisions: a multiple of 512
   CHECK(policy.round(5000) == 5120);  // between 4096 and 8192 in steps of 1024
   CHECK(policy.round(8192) == 8192);

@@ -40,10 +40,13 @@ Policy Policy::pinned() {
 }
 
 std::size_t Policy::round(std::size_t bytes) const noexcept {
-  if (power2_divisions > 1 && bytes > granule * power2_divisions) {
+  constexpr int first_range = std::bit_width(std::size_t{1} << 20);
+  const int range = std::clamp<int>(std::bit_width(bytes) - first_range, 0, 15);
+  const std::size_t divisions = power2_divisions[static_cast<std::size_t>(range)];
+  if (divisions > 1 && bytes > granule * divisions) {
     const std::size_t below = std::bit_floor(bytes);
     if (below == bytes) return bytes;
-    const std::size_t step = below / power2_divisions;
+    const std::size_t step = below / divisions;
     return step == 0 ? below * 2 : round_up(bytes, step);
   }
   return std::max(granule, round_up(bytes, granule));

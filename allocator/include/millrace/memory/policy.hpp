@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -29,8 +30,10 @@ enum class Return {
 struct Policy {
   std::string name;
 
-  std::size_t granule = 512;         ///< sizes are rounded up to multiples of this
-  std::size_t power2_divisions = 0;  ///< if > 1: and to steps between powers of two
+  std::size_t granule = 512;  ///< sizes are rounded up to multiples of this
+  /** If > 1: and to steps between powers of two; for sizes below 2 MiB, below 4 MiB, ..., and from
+   * 32 GiB on. */
+  std::array<std::size_t, 16> power2_divisions{};
 
   std::size_t small_limit = std::size_t{1} << 20;  ///< up to here: the small pool
   std::size_t small_segment = std::size_t{2} << 20;

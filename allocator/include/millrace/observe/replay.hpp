@@ -24,6 +24,7 @@ struct ReplayDecisions {
 
 /** @brief Reserved bytes after an event, recorded and replayed; one point where either changes. */
 struct ReservedPoint {
+  std::uint64_t event = 0;  ///< its place in the device's trace
   std::int64_t time_us = 0;
   std::size_t recorded = 0;
   std::size_t replayed = 0;
@@ -64,8 +65,8 @@ struct ReplayOptions {
  *
  * With the `torch` policy, a PyTorch snapshot starts from the layout that its trace began with,
  * gets its segments where they were, and gives back what was given back: then every decision can be
- * compared. Private pools and expandable segments are not modelled; a warning says what was left
- * out.
+ * compared. Private pools are kept apart as PyTorch does. Expandable segments are not modelled:
+ * what lay there is replayed in ordinary segments and not compared, and a warning says so.
  * @throws out_of_memory if `device_bytes` are not enough
  */
 [[nodiscard]] ReplayReport replay(const trace::AllocationLog& log, std::uint32_t device,

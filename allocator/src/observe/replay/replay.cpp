@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 
 #include "millrace/device/stream.hpp"
@@ -16,13 +17,11 @@ namespace {
 using trace::EventKind;
 using trace::LogEvent;
 
-constexpr std::pair<std::int64_t, std::int64_t> kNoPool{0, 0};
-
 Policy with_settings(Policy policy, const trace::TorchSettings& settings) {
   if (settings.max_split_size != trace::TorchSettings::kUnlimited) {
     policy.max_split = settings.max_split_size;
   }
-  policy.power2_divisions = settings.roundup_power2_divisions[0];
+  std::ranges::copy(settings.roundup_power2_divisions, policy.power2_divisions.begin());
   policy.medium_segment = settings.large_segment_size;
   return policy;
 }
@@ -72,9 +71,7 @@ class Replayer {
     report_.allocator = options.policy.name;
     report_.device = device;
     if (compares_) report_.decisions.emplace();
-    if (log.snapshot && log.snapshot->settings.expandable_segments) {
-      report_.warnings.push_back("expandable segments are not modelled: decisions will differ");
-    }
+    warn_of_what_is_not_modelled();
   }
 
   ReplayReport run() {
@@ -96,16 +93,40 @@ class Replayer {
       report_.recorded_peak = recorded_;
     }
     allocator_.observe(&observer_);
-    if (compares_) {
-      restore(log_.initial[number_]);
-    } else {
-      for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
-        const trace::LoggedBlock& block = log_.blocks[i];
-        if (block.device != number_ || !block.live_at_start) continue;
-        live_[i] = allocator_.allocate(block.bytes, stream(block.stream));
-      }
+    if (compares_) restore(log_.initial[number_]);
+    for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
+      const trace::LoggedBlock& block = log_.blocks[i];
+      if (block.device != number_ || !block.live_at_start || live_.contains(i)) continue;
+      live_[i] = allocator_.allocate(block.bytes, stream_of(block, block.stream));
     }
-    note_reserved(0);
+    note_reserved(0, 0);
+  }
+
+  void warn_of_what_is_not_modelled() {
+    std::size_t expandable = 0;
+    std::size_t nowhere = 0;
+    std::size_t in_pools = 0;
+    for (const trace::LoggedBlock& block : log_.blocks) {
+      if (block.device != number_) continue;
+      if (block.expandable) ++expandable;
+      if (!block.placed) ++nowhere;
+      if (block.pool != trace::TorchPool{}) ++in_pools;
+    }
+    if (compares_ && expandable > 0) {
+      report_.warnings.push_back(std::to_string(expandable) +
+                                 " blocks of expandable segments are replayed in ordinary ones, "
+                                 "and not compared");
+    }
+    if (compares_ && nowhere > 0) {
+      report_.warnings.push_back(std::to_string(nowhere) +
+                                 " blocks that are in no known segment are replayed apart, and not "
+                                 "compared");
+    }
+    if (!compares_ && in_pools > 0) {
+      report_.warnings.push_back(std::to_string(in_pools) +
+                                 " blocks of private pools (CUDA graphs, MemPool) are replayed as "
+                                 "if they were of the default one");
+    }
   }
 
   void restore(const trace::TorchLayout& layout) {
@@ -115,18 +136,13 @@ class Replayer {
       const trace::LoggedBlock& block = log_.blocks[i];
       if (block.device == number_ && block.live_at_start) at_start[block.address] = i;
     }
-    std::size_t left_out = 0;
     for (const trace::TorchSegment& segment : layout.segments) {
-      if (segment.pool != kNoPool || segment.expandable) {
-        unmodelled_[segment.address] = segment.bytes;
-        ++left_out;
-        continue;
-      }
+      if (segment.expandable) continue;
       auto& out = segments.emplace_back();
       out.base = reinterpret_cast<void*>(segment.address);
       out.bytes = segment.bytes;
       out.small = !segment.large;
-      out.stream = handle_stream(static_cast<std::uint64_t>(segment.stream));
+      out.stream = lane({static_cast<std::uint64_t>(segment.stream), segment.pool, false});
       for (const trace::TorchBlock& block : segment.blocks) {
         const bool used = block.state != trace::BlockState::inactive;
         out.blocks.push_back({static_cast<std::size_t>(block.address - segment.address),
@@ -140,10 +156,6 @@ class Replayer {
       device_.adopt(segment.address, segment.bytes);
     }
     allocator_.restore(segments);
-    if (left_out > 0) {
-      report_.warnings.push_back(std::to_string(left_out) +
-                                 " segments of private pools, or expandable ones, are left out");
-    }
   }
 
   void apply(const LogEvent& event) {
@@ -160,6 +172,7 @@ class Replayer {
       case EventKind::segment_alloc:
       case EventKind::segment_map:
         recorded_ += event.bytes;
+        if (event.kind == EventKind::segment_map) break;
         if (compares_) device_.expect(event.address, event.bytes);
         expected_.push_back(event.bytes);
         break;
@@ -169,25 +182,28 @@ class Replayer {
         if (compares_) allocator_.release_segment(reinterpret_cast<void*>(event.address));
         break;
       case EventKind::out_of_memory:
+        if (++refused_ == 1) {
+          first_refused_ = "event " + std::to_string(event.position) + ", " +
+                           std::to_string(event.bytes) + " bytes";
+        }
         break;
     }
     if (report_.recorded_peak) {
       report_.recorded_peak = std::max(*report_.recorded_peak, recorded_);
-      note_reserved(event.time_us);
+      note_reserved(event.position, event.time_us);
     }
   }
 
   void allocate(const LogEvent& event) {
     const trace::LoggedBlock& block = log_.blocks[event.block];
-    if (compares_ && in_unmodelled(block.address)) return;
     observer_.taken.clear();
-    void* address = allocator_.allocate(block.bytes, stream(event.stream));
+    void* address = allocator_.allocate(block.bytes, stream_of(block, event.stream));
     live_[event.block] = address;
     ++report_.allocations;
-    if (!report_.decisions) return;
+    if (!report_.decisions || apart(block)) return;
     device_.unexpect();
     compare_segments(event);
-    if (block.placed) compare_address(event, number(address), block.address);
+    compare_address(event, number(address), block.address);
   }
 
   void compare_address(const LogEvent& event, std::uint64_t ours, std::uint64_t recorded) {
@@ -233,9 +249,9 @@ class Replayer {
       allocator_.deallocate(address);
       pending_.emplace(event.block, std::move(uses));
     } else {
-      allocator_.deallocate(address, log_.has_addresses()
-                                         ? stream(event.stream)
-                                         : stream(log_.blocks[event.block].stream));
+      const trace::LoggedBlock& block = log_.blocks[event.block];
+      allocator_.deallocate(address,
+                            stream_of(block, log_.has_addresses() ? event.stream : block.stream));
     }
   }
 
@@ -249,13 +265,26 @@ class Replayer {
 
   void complete(const LogEvent& event) {
     const auto it = pending_.find(event.block);
-    if (it == pending_.end()) return;
+    if (it == pending_.end()) return free_at_last(event.block);
     device_.finish(it->second->handle());
     ordered_.poll();
     pending_.erase(it);
   }
 
+  // Its free was asked for before the trace begins.
+  void free_at_last(std::uint32_t index) {
+    const auto it = live_.find(index);
+    if (it == live_.end()) return;
+    allocator_.deallocate(it->second);
+    live_.erase(it);
+  }
+
   void finish() {
+    if (refused_ > 0) {
+      report_.warnings.push_back("PyTorch ran out of memory " + std::to_string(refused_) +
+                                 (refused_ == 1 ? " time (" : " times (first: ") + first_refused_ +
+                                 "); here memory is enough");
+    }
     report_.statistics = allocator_.statistics();
     report_.ladder = attribute(trace_);
     const std::vector<Interval> blocks = trace::lifetimes(log_, number_);
@@ -264,33 +293,36 @@ class Replayer {
     allocator_.observe(nullptr);
   }
 
-  void note_reserved(std::int64_t time_us) {
+  void note_reserved(std::uint64_t position, std::int64_t time_us) {
     const std::size_t replayed = allocator_.statistics().bytes.reserved.current;
     auto& curve = report_.curve;
     const bool same =
         !curve.empty() && curve.back().recorded == recorded_ && curve.back().replayed == replayed;
-    if (!same) curve.push_back({time_us, recorded_, replayed});
+    if (!same) curve.push_back({position, time_us, recorded_, replayed});
   }
 
-  StreamRef stream(std::uint32_t index) {
+  /** What PyTorch keeps apart: it behaves as a stream of its own. */
+  using LaneKey = std::tuple<std::uint64_t, trace::TorchPool, bool>;  // handle, pool, apart
+
+  /** Not where a segment is that could be modelled. */
+  static bool apart(const trace::LoggedBlock& block) { return block.expandable || !block.placed; }
+
+  StreamRef stream_of(const trace::LoggedBlock& block, std::uint32_t index) {
     const trace::LoggedStream& logged = log_.streams.at(index);
-    return handle_stream(logged.thread == 0 ? logged.handle : logged.thread << 16 | logged.handle);
+    const std::uint64_t handle =
+        logged.thread == 0 ? logged.handle : logged.thread << 16 | logged.handle;
+    if (!compares_) return lane({handle, {}, false});
+    return lane({handle, block.pool, apart(block)});
   }
 
-  StreamRef handle_stream(std::uint64_t handle) {
-    auto& stream = streams_[handle];
+  StreamRef lane(const LaneKey& key) {
+    auto& stream = lanes_[key];
     if (stream == nullptr) {
+      const std::uint64_t handle = std::get<0>(key);
       stream = std::make_unique<Stream>(ordered_,
                                         StreamOptions{.name = "stream " + std::to_string(handle)});
     }
     return *stream;
-  }
-
-  [[nodiscard]] bool in_unmodelled(std::uint64_t address) const {
-    const auto after = unmodelled_.upper_bound(address);
-    if (after == unmodelled_.begin()) return false;
-    const auto& [base, bytes] = *std::prev(after);
-    return address < base + bytes;
   }
 
   const trace::AllocationLog& log_;
@@ -300,16 +332,17 @@ class Replayer {
   TraceDevice device_;
   OrderedDevice ordered_;
   DeviceSource source_;
-  std::map<std::uint64_t, std::unique_ptr<Stream>> streams_;
+  std::map<LaneKey, std::unique_ptr<Stream>> lanes_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
   CachingAllocator allocator_;
   AllocationTrace trace_;
   TakenSegments observer_;
 
   std::unordered_map<std::uint32_t, void*> live_;
-  std::map<std::uint64_t, std::size_t> unmodelled_;
   std::vector<std::size_t> expected_;
   std::size_t recorded_ = 0;
+  std::size_t refused_ = 0;
+  std::string first_refused_;
   ReplayReport report_;
 };
 

@@ -61,6 +61,11 @@ class Inflater {
       fail(fmt::format("inflates to more than the {} bytes that are allowed",
                        limits_.max_inflated_bytes));
     }
+    constexpr std::uint64_t harmless = std::uint64_t{64} << 20;
+    if (inflated_.size() > harmless && inflated_.size() / taken_ > limits_.max_inflation) {
+      fail(fmt::format("inflates to more than {} times its size, as no trace does",
+                       limits_.max_inflation));
+    }
     inflated_.append(chunk_.data(), made);
     return status;
   }

@@ -50,6 +50,8 @@ struct LoggedBlock {
   std::uint32_t stream = 0;    ///< that it was allocated on, an index into AllocationLog::streams
   bool live_at_start = false;  ///< was there before the first event; `stream` is then its segment's
   bool placed = true;          ///< lies in a segment that the log knows of
+  TorchPool pool{0, 0};        ///< PyTorch only, as far as the log tells
+  bool expandable = false;     ///< PyTorch only: lies in an expandable segment
 };
 
 struct LogEvent {

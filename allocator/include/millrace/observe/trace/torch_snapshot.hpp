@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,10 @@ enum class BlockState : std::uint8_t {
   allocated,     ///< in use
   pending_free,  ///< freed by the program, its recorded uses not yet seen complete
 };
+
+/** @brief Which pool of PyTorch: (0, 0) is the default one, others are of CUDA graphs and MemPools.
+ */
+using TorchPool = std::pair<std::int64_t, std::int64_t>;
 
 /** @brief A stretch of a segment. Blocks of one segment follow each other without gaps. */
 struct TorchBlock {
@@ -36,8 +41,8 @@ struct TorchSegment {
   std::int64_t stream = 0;  ///< raw handle of the stream that it was made for
   bool large = false;       ///< of the pool for requests over 1 MiB
   bool expandable = false;
-  std::pair<std::int64_t, std::int64_t> pool{0, 0};  ///< (0, 0) unless of a private pool
-  std::vector<TorchBlock> blocks;                    ///< by address
+  TorchPool pool{0, 0};
+  std::vector<TorchBlock> blocks;  ///< by address
 
   friend bool operator==(const TorchSegment&, const TorchSegment&) = default;
 };
@@ -59,10 +64,11 @@ enum class TorchAction : std::uint8_t {
 
 struct TorchEvent {
   TorchAction action = TorchAction::other;
-  std::uint64_t address = 0;  ///< for out_of_memory, what the device had free
-  std::uint64_t bytes = 0;    ///< requested, for alloc and free; else of the segment
-  std::int64_t stream = 0;    ///< raw handle
-  std::int64_t time_us = 0;   ///< since the epoch
+  std::uint64_t address = 0;           ///< for out_of_memory, what the device had free
+  std::uint64_t bytes = 0;             ///< requested, for alloc and free; else of the segment
+  std::int64_t stream = 0;             ///< raw handle
+  std::int64_t time_us = 0;            ///< since the epoch
+  std::optional<TorchPool> pool = {};  ///< told by newer versions only
 
   friend bool operator==(const TorchEvent&, const TorchEvent&) = default;
 };

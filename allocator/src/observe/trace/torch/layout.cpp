@@ -222,6 +222,7 @@ class Rewind {
                        .stream = event.stream,
                        .large = large,
                        .expandable = expandable,
+                       .pool = event.pool.value_or(TorchPool{}),
                        .blocks = {}});
   }
 

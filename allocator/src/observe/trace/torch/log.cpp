@@ -13,48 +13,86 @@ namespace {
 /** Stretches of memory that the recorded allocator holds; neighbours may be kept as one. */
 class Mapped {
  public:
-  void add(std::uint64_t from, std::uint64_t to) {
-    remove(from, to);
-    ends_[from] = to;
+  struct Stretch {
+    std::uint64_t end = 0;
+    TorchPool pool;
+    bool expandable = false;
+  };
+
+  void add(std::uint64_t from, const Stretch& stretch) {
+    remove(from, stretch.end);
+    stretches_[from] = stretch;
   }
 
   void remove(std::uint64_t from, std::uint64_t to) {
     split(from);
     split(to);
-    ends_.erase(ends_.lower_bound(from), ends_.lower_bound(to));
+    stretches_.erase(stretches_.lower_bound(from), stretches_.lower_bound(to));
   }
 
-  [[nodiscard]] bool holds(std::uint64_t address) const {
-    const auto after = ends_.upper_bound(address);
-    return after != ends_.begin() && address < std::prev(after)->second;
+  /** nullptr: nothing is there */
+  [[nodiscard]] const Stretch* find(std::uint64_t address) const {
+    const auto after = stretches_.upper_bound(address);
+    if (after == stretches_.begin()) return nullptr;
+    const Stretch& stretch = std::prev(after)->second;
+    return address < stretch.end ? &stretch : nullptr;
   }
 
  private:
   void split(std::uint64_t at) {
-    const auto after = ends_.lower_bound(at);
-    if (after == ends_.begin()) return;
-    const auto piece = std::prev(after);
-    if (piece->second <= at) return;
-    ends_[at] = piece->second;
-    piece->second = at;
+    const auto after = stretches_.lower_bound(at);
+    if (after == stretches_.begin()) return;
+    Stretch& stretch = std::prev(after)->second;
+    if (stretch.end <= at) return;
+    stretches_[at] = stretch;
+    stretch.end = at;
   }
 
-  std::map<std::uint64_t, std::uint64_t> ends_;
+  std::map<std::uint64_t, Stretch> stretches_;
 };
+
+/** The pool of each segment that a trace allocates, by position, as far as it can be known: newer
+ * versions tell it; else it is that of the snapshot's segment, if that was not another one since.
+ */
+std::map<std::size_t, TorchPool> pools_of_new_segments(const TorchSnapshot& snapshot,
+                                                       std::uint32_t device) {
+  std::map<std::uint64_t, TorchPool> later;
+  for (const TorchSegment& segment : snapshot.segments) {
+    if (segment.device == device) later[segment.address] = segment.pool;
+  }
+  std::map<std::size_t, TorchPool> pools;
+  if (device >= snapshot.traces.size()) return pools;
+  const std::vector<TorchEvent>& events = snapshot.traces[device];
+  for (std::size_t position = events.size(); position-- > 0;) {
+    const TorchEvent& event = events[position];
+    if (event.action == TorchAction::segment_alloc) {
+      const auto known = later.extract(event.address);
+      pools[position] = event.pool.value_or(known ? known.mapped() : TorchPool{});
+    } else if (event.action == TorchAction::segment_free) {
+      later.erase(event.address);
+    }
+  }
+  return pools;
+}
 
 /** The events of one device in order, with a block for each lifetime. */
 class DeviceReplay {
  public:
-  DeviceReplay(const TorchLayout& initial, std::uint32_t device, LogBuilder& builder,
-               AllocationLog& log, Warnings& warnings)
-      : device_{device}, builder_{builder}, log_{log}, warnings_{warnings} {
+  DeviceReplay(std::uint32_t device, LogBuilder& builder, AllocationLog& log, Warnings& warnings)
+      : device_{device},
+        builder_{builder},
+        log_{log},
+        warnings_{warnings},
+        new_pools_{pools_of_new_segments(*log.snapshot, device)} {
+    const TorchLayout& initial = log.initial.at(device);
     for (const TorchSegment& segment : initial.segments) {
-      mapped_.add(segment.address, segment.address + segment.bytes);
+      mapped_.add(segment.address,
+                  {segment.address + segment.bytes, segment.pool, segment.expandable});
       for (const TorchBlock& block : segment.blocks) {
-        if (block.state != BlockState::inactive) add_initial(block, segment.stream, true);
+        if (block.state != BlockState::inactive) add_initial(block, segment.stream);
       }
     }
-    for (const TorchBlock& block : initial.unplaced) add_initial(block, 0, false);
+    for (const TorchBlock& block : initial.unplaced) add_initial(block, 0);
   }
 
   void apply(const TorchEvent& event, std::size_t position) {
@@ -103,14 +141,24 @@ class DeviceReplay {
                   fmt::format("device_traces[{}][{}], address {:#x}", device_, position_, address));
   }
 
-  void add_initial(const TorchBlock& block, std::int64_t handle, bool placed) {
-    const std::uint32_t index = builder_.allocate({.address = block.address,
-                                                   .bytes = block.requested,
-                                                   .device = device_,
-                                                   .stream = stream(handle),
-                                                   .live_at_start = true,
-                                                   .placed = placed},
-                                                  {});
+  LoggedBlock at(std::uint64_t address) const {
+    LoggedBlock block;
+    block.address = address;
+    block.device = device_;
+    const Mapped::Stretch* const stretch = mapped_.find(address);
+    block.placed = stretch != nullptr;
+    if (stretch == nullptr) return block;
+    block.pool = stretch->pool;
+    block.expandable = stretch->expandable;
+    return block;
+  }
+
+  void add_initial(const TorchBlock& block, std::int64_t handle) {
+    LoggedBlock logged = at(block.address);
+    logged.bytes = block.requested;
+    logged.stream = stream(handle);
+    logged.live_at_start = true;
+    const std::uint32_t index = builder_.allocate(logged, {});
     progress_[index] =
         block.state == BlockState::pending_free ? Progress::requested : Progress::in_use;
   }
@@ -122,13 +170,11 @@ class DeviceReplay {
       end(*other, event);
     }
     const LogEvent converted_event = converted(event, EventKind::allocate);
-    const std::uint32_t index = builder_.allocate({.address = event.address,
-                                                   .bytes = event.bytes,
-                                                   .device = device_,
-                                                   .stream = converted_event.stream,
-                                                   .live_at_start = false,
-                                                   .placed = mapped_.holds(event.address)},
-                                                  converted_event);
+    LoggedBlock logged = at(event.address);
+    logged.bytes = event.bytes;
+    logged.stream = converted_event.stream;
+    if (event.pool) logged.pool = *event.pool;
+    const std::uint32_t index = builder_.allocate(logged, converted_event);
     progress_[index] = Progress::in_use;
   }
 
@@ -170,7 +216,10 @@ class DeviceReplay {
   }
 
   void map(const TorchEvent& event, EventKind kind) {
-    mapped_.add(event.address, event.address + event.bytes);
+    const auto pool = new_pools_.find(position_);
+    mapped_.add(event.address,
+                {event.address + event.bytes, pool == new_pools_.end() ? TorchPool{} : pool->second,
+                 kind == EventKind::segment_map});
     builder_.add(converted(event, kind));
   }
 
@@ -184,6 +233,7 @@ class DeviceReplay {
   AllocationLog& log_;
   Warnings& warnings_;
   std::size_t position_ = 0;
+  const std::map<std::size_t, TorchPool> new_pools_;
   Mapped mapped_;
   std::map<std::uint32_t, Progress> progress_;  // of live blocks
 };
@@ -225,9 +275,13 @@ AllocationLog read_torch_log(const ValueTree& tree, const std::string& source) {
   std::vector<DeviceReplay> devices;
   for (std::uint32_t device = 0; device < device_count(*log.snapshot); ++device) {
     log.initial.push_back(initial_layout(*log.snapshot, device, warnings));
-    devices.emplace_back(log.initial.back(), device, builder, log, warnings);
+    devices.emplace_back(device, builder, log, warnings);
   }
   replay(*log.snapshot, devices);
+  if (log.events.empty()) {
+    warnings.add("the snapshot has no events to replay",
+                 "torch.cuda.memory._record_memory_history() records them");
+  }
   log.warnings = warnings.lines();
   return log;
 }

@@ -44,6 +44,7 @@ class SnapshotReader {
     }
     read_segments(root["segments"], snapshot);
     if (const auto traces = root.find("device_traces")) read_traces(*traces, snapshot);
+    complete_frees(snapshot);
     if (const auto settings = root.find("allocator_settings")) {
       snapshot.settings = read_settings(*settings);
     }
@@ -107,12 +108,14 @@ class SnapshotReader {
     segment.large = read_is_large(record["segment_type"]);
     if (const auto expandable = record.find("is_expandable"))
       segment.expandable = expandable->boolean();
-    if (const auto pool = record.find("segment_pool_id")) {
-      if (pool->size() != 2) pool->fail("should be a tuple of two");
-      segment.pool = {(*pool)[std::size_t{0}].integer(), (*pool)[std::size_t{1}].integer()};
-    }
+    if (const auto pool = record.find("segment_pool_id")) segment.pool = read_pool(*pool);
     read_blocks(record["blocks"], segment);
     return segment;
+  }
+
+  static TorchPool read_pool(const Field& field) {
+    if (field.size() != 2) field.fail("should be a tuple of two");
+    return {field[std::size_t{0}].integer(), field[std::size_t{1}].integer()};
   }
 
   static bool read_is_large(const Field& field) {
@@ -148,13 +151,21 @@ class SnapshotReader {
     block.bytes = read_size(record["size"]);
     block.state = read_state(record["state"]);
     if (block.state != BlockState::inactive) {
-      const auto requested = record.find("requested_size");
+      const auto requested = find_requested(record);
       block.requested = requested ? read_bytes(*requested) : block.bytes;
       if (block.requested > block.bytes) {
         requested->fail(fmt::format("{} bytes in a block of {}", block.requested, block.bytes));
       }
     }
     return block;
+  }
+
+  // Up to 2.0, the request stands in the block's history, the latest first.
+  static std::optional<Field> find_requested(const Field& record) {
+    if (auto requested = record.find("requested_size")) return requested;
+    const auto history = record.find("history");
+    if (!history || history->size() == 0) return std::nullopt;
+    return (*history)[std::size_t{0}].find("real_size");
   }
 
   static BlockState read_state(const Field& field) {
@@ -192,7 +203,36 @@ class SnapshotReader {
       event.address = read_bytes(record["addr"]);
     }
     event.bytes = read_bytes(record["size"]);
+    if (const auto pool = record.find("pool_id")) event.pool = read_pool(*pool);
     return event;
+  }
+
+  // Recording can leave completions out. Without any, and with none awaited at the end, frees are
+  // taken as complete at once.
+  void complete_frees(TorchSnapshot& snapshot) {
+    const bool awaited = std::ranges::any_of(snapshot.segments, [](const TorchSegment& segment) {
+      return std::ranges::any_of(segment.blocks, [](const TorchBlock& block) {
+        return block.state == BlockState::pending_free;
+      });
+    });
+    if (awaited) return;
+    for (std::size_t device = 0; device < snapshot.traces.size(); ++device) {
+      auto& events = snapshot.traces[device];
+      const auto has = [&](TorchAction action) {
+        return std::ranges::find(events, action, &TorchEvent::action) != events.end();
+      };
+      if (!has(TorchAction::free_requested) || has(TorchAction::free_completed)) continue;
+      warnings_.add("a trace without free_completed: frees are taken as complete at once",
+                    fmt::format("device_traces[{}]", device));
+      std::vector<TorchEvent> completed;
+      for (const TorchEvent& event : events) {
+        completed.push_back(event);
+        if (event.action != TorchAction::free_requested) continue;
+        completed.push_back(event);
+        completed.back().action = TorchAction::free_completed;
+      }
+      events = std::move(completed);
+    }
   }
 
   TorchAction read_action(const Field& field) {

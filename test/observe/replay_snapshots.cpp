@@ -1,0 +1,256 @@
+#include <algorithm>
+#include <string>
+
+#include "millrace/observe/replay.hpp"
+#include "millrace/observe/trace/read_trace.hpp"
+#include "test/observe/torch_program.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/pickle_writer.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+using test::TorchProgram;
+
+namespace {
+
+constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+constexpr int kPrograms = 20;
+
+trace::AllocationLog log_of(const json& snapshot) {
+  return trace::parse_trace(test::to_pickle(snapshot), "snapshot.pickle");
+}
+
+void check_same(const trace::AllocationLog& log) {
+  const ReplayReport report = replay(log, 0, {});
+  REQUIRE(report.decisions.has_value());
+  INFO(report.decisions->first_difference);
+  CHECK(report.decisions->same == report.decisions->total);
+  CHECK(report.decisions->total == report.allocations);
+  CHECK(report.decisions->segments_same == report.decisions->segments_total);
+  CHECK(report.recorded_peak == report.statistics.bytes.reserved.peak);
+}
+
+/// Programs of several seeds, each run, given to `check`.
+template <typename Check>
+void over_programs(const TorchProgram::Options& options, const Check& check) {
+  for (int i = 0; i < kPrograms; ++i) {
+    const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(i);
+    INFO("program of seed " << seed);
+    TorchProgram program{seed, options};
+    check(program);
+  }
+}
+
+std::string warnings_of(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  return text;
+}
+
+json event(const char* action, std::uint64_t address, std::uint64_t bytes) {
+  return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", 1}};
+}
+
+}  // namespace
+
+TEST_CASE("programs with streams, pending frees and private pools are replayed as they were") {
+  over_programs({}, [](TorchProgram& program) {
+    program.run(300);
+    const json snapshot = program.snapshot(true);
+    check_same(log_of(snapshot));
+  });
+}
+
+TEST_CASE("a private pool is known from the snapshot where events do not tell it") {
+  // Segments that are given back within the trace are of unknown pools; here there are none.
+  for (int i = 0, found = 0; found < 5; ++i) {
+    TorchProgram program{test::seed() + static_cast<std::uint64_t>(i), {}};
+    program.run(60);
+    const auto& events = program.events();
+    if (std::ranges::any_of(events, [](const trace::TorchEvent& event) {
+          return event.action == trace::TorchAction::segment_free;
+        })) {
+      continue;
+    }
+    ++found;
+    check_same(log_of(program.snapshot(false)));
+  }
+}
+
+TEST_CASE("a trace that begins in the middle is replayed as it was") {
+  over_programs({.settings = {}, .largest = MiB}, [](TorchProgram& program) {
+    program.run(150);
+    program.forget();
+    program.run(150);
+    check_same(log_of(program.snapshot(true)));
+  });
+}
+
+TEST_CASE("settings that decide sizes are followed") {
+  TorchProgram::Options options;
+  options.settings.roundup_power2_divisions = {4, 8, 0, 2, 16};
+  std::fill(options.settings.roundup_power2_divisions.begin() + 5,
+            options.settings.roundup_power2_divisions.end(), 4);
+  if (GENERATE(true, false)) options.settings.max_split_size = 12 * MiB;
+  over_programs(options, [](TorchProgram& program) {
+    program.run(200);
+    check_same(log_of(program.snapshot(true)));
+  });
+}
+
+TEST_CASE("a trace without completions of frees is taken as if each was complete at once") {
+  TorchProgram program{test::seed(), {}};
+  json snapshot;
+  do {  // a program at whose end nothing is pending
+    program.run(50);
+    snapshot = program.snapshot(true);
+  } while (snapshot.dump().find("awaiting") != std::string::npos);
+  json& events = snapshot["device_traces"][0];
+  json kept = json::array();
+  for (const json& each : events) {
+    if (each["action"] != "free_completed") kept.push_back(each);
+  }
+  events = kept;
+  const trace::AllocationLog log = log_of(snapshot);
+  CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("frees are taken as complete at once"));
+  const ReplayReport report = replay(log, 0, {});
+  CHECK(report.frees > 10);
+  CHECK(report.statistics.bytes.active.current == report.statistics.bytes.allocated.current);
+}
+
+TEST_CASE("a trace without requests of frees is replayed as it was") {
+  TorchProgram program{test::seed(), {.settings = {}, .largest = MiB}};
+  program.run(300);
+  json snapshot = program.snapshot(true);
+  json& events = snapshot["device_traces"][0];
+  json kept = json::array();
+  for (const json& each : events) {
+    if (each["action"] != "free_requested") kept.push_back(each);
+  }
+  events = kept;
+  check_same(log_of(snapshot));
+}
+
+TEST_CASE("each device of a snapshot is replayed by itself") {
+  TorchProgram first{test::seed(), {}};
+  TorchProgram second{test::seed() + 1, {}};
+  first.run(100);
+  second.run(140);
+  json snapshot = first.snapshot(true);
+  json other = second.snapshot(true);
+  for (json& segment : other["segments"]) {
+    segment["device"] = 1;
+    snapshot["segments"].push_back(segment);
+  }
+  snapshot["device_traces"].push_back(other["device_traces"][0]);
+  const trace::AllocationLog log = log_of(snapshot);
+  for (const std::uint32_t device : {0U, 1U}) {
+    const ReplayReport report = replay(log, device, {});
+    INFO("device " << device << ": " << report.decisions->first_difference);
+    CHECK(report.decisions->same == report.decisions->total);
+    CHECK(report.decisions->total > 20);
+  }
+}
+
+TEST_CASE("expandable segments are not compared, and that is said") {
+  const std::uint64_t base = std::uint64_t{1} << 40;
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["allocator_settings"]["expandable_segments"] = true;
+  snapshot["segments"] = json::array({{{"device", 0},
+                                       {"address", base},
+                                       {"total_size", 40 * MiB},
+                                       {"stream", 0},
+                                       {"segment_type", "large"},
+                                       {"is_expandable", true},
+                                       {"blocks", json::array({{{"address", base},
+                                                                {"size", 8 * MiB},
+                                                                {"requested_size", 8 * MiB},
+                                                                {"state", "active_allocated"}},
+                                                               {{"address", base + 8 * MiB},
+                                                                {"size", 32 * MiB},
+                                                                {"state", "inactive"}}})}}});
+  snapshot["device_traces"][0] = {event("segment_map", base + 20 * MiB, 20 * MiB),
+                                  event("alloc", base + 8 * MiB, 30 * MiB),
+                                  event("free_requested", base + 8 * MiB, 30 * MiB),
+                                  event("free_completed", base + 8 * MiB, 30 * MiB)};
+  const ReplayReport report = replay(log_of(snapshot), 0, {});
+  CHECK(report.decisions->total == 0);
+  CHECK(report.decisions->segments_total == 0);
+  CHECK(report.recorded_peak == 40 * MiB);
+  CHECK(report.load == 38 * MiB);
+  CHECK(report.statistics.bytes.reserved.peak >= report.load);
+  CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("2 blocks of expandable segments"));
+}
+
+TEST_CASE(
+    "a block whose free was pending when the trace begins serves others once it is complete") {
+  const std::uint64_t base = std::uint64_t{1} << 40;
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["segments"] =
+      json::array({{{"device", 0},
+                    {"address", base},
+                    {"total_size", 20 * MiB},
+                    {"stream", 0},
+                    {"segment_type", "large"},
+                    {"blocks", json::array({{{"address", base},
+                                             {"size", 20 * MiB},
+                                             {"requested_size", 19 * MiB + MiB / 2},
+                                             {"state", "active_allocated"}}})}}});
+  snapshot["device_traces"][0] = {event("free_completed", base, 20 * MiB),
+                                  event("alloc", base, 19 * MiB + MiB / 2)};
+  check_same(log_of(snapshot));
+}
+
+TEST_CASE("blocks in no known segment are kept apart from those that can be compared") {
+  const std::uint64_t base = std::uint64_t{1} << 40;
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["segments"] = json::array({{{"device", 0},
+                                       {"address", base},
+                                       {"total_size", 2 * MiB},
+                                       {"stream", 0},
+                                       {"segment_type", "small"},
+                                       {"blocks", json::array({{{"address", base},
+                                                                {"size", 512},
+                                                                {"requested_size", 512},
+                                                                {"state", "active_allocated"}},
+                                                               {{"address", base + 512},
+                                                                {"size", 2 * MiB - 512},
+                                                                {"state", "inactive"}}})}}});
+  snapshot["device_traces"][0] = {event("alloc", base + 64 * MiB, 512), event("alloc", base, 512)};
+  const trace::AllocationLog log = log_of(snapshot);
+  CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("0x"));
+  const ReplayReport report = replay(log, 0, {});
+  CHECK(report.decisions->same == 1);
+  CHECK(report.decisions->total == 1);
+  CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("in no known segment"));
+}
+
+TEST_CASE("a request that PyTorch could not serve is told of") {
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["device_traces"][0] = json::array(
+      {{{"action", "oom"}, {"device_free", 4096}, {"size", 9000}, {"stream", 0}, {"time_us", 1}}});
+  const ReplayReport report = replay(log_of(snapshot), 0, {});
+  CHECK_THAT(warnings_of(report.warnings),
+             ContainsSubstring("ran out of memory 1 time") && ContainsSubstring("9000 bytes"));
+  CHECK(report.allocations == 0);
+}
+
+TEST_CASE("a snapshot that was not recorded has nothing to replay, and says how to record") {
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["device_traces"] = json::array({json::array()});
+  const trace::AllocationLog log = log_of(snapshot);
+  CHECK(log.events.empty());
+  CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("_record_memory_history"));
+}
+
+TEST_CASE("other policies take the blocks of private pools as any others, and say so") {
+  TorchProgram program{test::seed(), {}};
+  program.run(100);
+  const ReplayReport report =
+      replay(log_of(program.snapshot(true)), 0, {.policy = Policy::millrace()});
+  CHECK_FALSE(report.decisions.has_value());
+  CHECK(report.statistics.bytes.reserved.peak >= report.load);
+  CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("private pools"));
+}

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "test/support/catch.hpp"
+#include "test/support/gzip.hpp"
+#include "test/support/pickle_writer.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+
+const std::string kLifetimes = "id,lower,upper,size\n0,0,4,3000000\n1,1,3,5000000\n2,2,6,1000\n";
+
+json event(const char* action, std::uint64_t address, std::uint64_t bytes, int time) {
+  return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", time}};
+}
+
+/// One device: a segment of 20 MiB, of which 4 MiB are used, freed, and used again.
+json snapshot() {
+  const json block{{"address", kBase},
+                   {"size", 4 * MiB},
+                   {"requested_size", 4 * MiB},
+                   {"state", "active_allocated"}};
+  const json rest{{"address", kBase + 4 * MiB}, {"size", 16 * MiB}, {"state", "inactive"}};
+  const json segment{{"device", 0},
+                     {"address", kBase},
+                     {"total_size", 20 * MiB},
+                     {"stream", 0},
+                     {"segment_type", "large"},
+                     {"segment_pool_id", {0, 0}},
+                     {"is_expandable", false},
+                     {"blocks", {block, rest}}};
+  const json trace{event("segment_alloc", kBase, 20 * MiB, 1), event("alloc", kBase, 4 * MiB, 2),
+                   event("free_requested", kBase, 4 * MiB, 3),
+                   event("free_completed", kBase, 4 * MiB, 4), event("alloc", kBase, 4 * MiB, 5)};
+  return {{"segments", json::array({segment})}, {"device_traces", json::array({trace})}};
+}
+
+/// Checks that a file is refused as bad input is, and returns what is said.
+std::string refusal(const std::string& file) {
+  const ProgramRun run = run_program({"replay", file});
+  INFO(run.err);
+  CHECK(run.exit_code == 2);
+  CHECK(run.out.empty());
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
+  CHECK_THAT(run.err, ContainsSubstring("millrace replay: ") && ContainsSubstring("right: "));
+  return run.err;
+}
+
+std::string refused_text(const std::string& name, const std::string& text) {
+  const ScratchFolder scratch;
+  const auto file = scratch.write(name, text);
+  const std::string said = refusal(file.string());
+  CHECK_THAT(said, ContainsSubstring(file.string()));
+  return said;
+}
+
+json document_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all{"replay", "--format", "json"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const ProgramRun run = run_program(all);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return json::parse(run.out);
+}
+
+}  // namespace
+
+TEST_CASE("replay refuses pickles that are cut short or would run code") {
+  const std::string good = to_pickle(snapshot());
+  CHECK_THAT(refused_text("cut.pickle", good.substr(0, good.size() / 2)),
+             ContainsSubstring("byte "));
+  const ScratchFolder scratch;
+  const std::string mark = (scratch / "owned").string();
+  const std::string evil =
+      "\x80\x02"
+      "cposix\nsystem\nX" +
+      std::string{static_cast<char>(6 + mark.size()), 0, 0, 0} + "touch " + mark + "\x85R.";
+  CHECK_THAT(refused_text("evil.pickle", evil), ContainsSubstring("would run code"));
+  CHECK(scratch.names().empty());
+}
+
+TEST_CASE("replay refuses logs that contradict themselves, with the line") {
+  CHECK_THAT(refused_text("twice.csv",
+                          "Thread,Time,Action,Pointer,Size,Stream\n"
+                          "1,00:00:00:000001,allocate,0x7f00,4096,0x10\n"
+                          "1,00:00:00:000002,free,0x7f00,4096,0x10\n"
+                          "1,00:00:00:000003,free,0x7f00,4096,0x10\n"),
+             ContainsSubstring("line 4") && ContainsSubstring("a second time"));
+  CHECK_THAT(refused_text("negative.csv", "id,lower,upper,size\n0,0,4,-5\n"),
+             ContainsSubstring("line 2") && ContainsSubstring("'-5'"));
+  CHECK_THAT(refused_text("backwards.csv", "id,lower,upper,size\n0,5,4,5\n"),
+             ContainsSubstring("line 2"));
+}
+
+TEST_CASE("replay refuses what is no trace at all") {
+  refused_text("text.xyz", "hello\n");
+  refused_text("empty.pickle", "");
+  refused_text("number.json", R"({"segments": 5})");
+  refused_text("other.json", R"({"a": 1})");
+  refused_text("noise.bin", std::string{"\x7f"
+                                        "ELF\0\0\1\2",
+                                        8});
+  const ScratchFolder scratch;
+  CHECK_THAT(refusal((scratch / "missing.pickle").string()), ContainsSubstring("No such file"));
+  CHECK_THAT(refusal((scratch / "").string()), ContainsSubstring("folder"));
+}
+
+TEST_CASE("replay refuses gzip files that are cut short or inflate without end") {
+  const std::string packed = gzipped(kLifetimes);
+  CHECK_THAT(refused_text("cut.gz", packed.substr(0, packed.size() / 2)),
+             ContainsSubstring("cut short"));
+  CHECK_THAT(refused_text("bomb.gz", gzipped(std::string(100 * MiB, ' '))),
+             ContainsSubstring("inflates to more than"));
+}
+
+TEST_CASE("replay names an option's value that there is not") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("trace.csv", kLifetimes).string();
+  const std::vector<std::vector<std::string>> wrong{{"--allocator", "pytorch"},
+                                                    {"--format", "xml"},
+                                                    {"--device-bytes", "0"},
+                                                    {"--device-bytes", "much"}};
+  for (const auto& arguments : wrong) {
+    const ProgramRun run = run_program({"replay", file, arguments[0], arguments[1]});
+    INFO(run.err);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err,
+               ContainsSubstring("where: " + arguments[0]) && ContainsSubstring("right: "));
+  }
+  CHECK(run_program({"replay"}).exit_code == 2);
+}
+
+TEST_CASE("replay says that a device is too small") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("trace.csv", kLifetimes).string();
+  const ProgramRun run = run_program({"replay", file, "--device-bytes", "4MiB"});
+  CHECK(run.exit_code == 2);
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
+  CHECK_THAT(run.err, ContainsSubstring("--device-bytes 4MiB"));
+}
+
+TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lower bounds") {
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("s.pickle", to_pickle(snapshot())).string();
+  const json document = document_of({file});
+  CHECK(document.at("schema") == "millrace.replay/1");
+  const json& entry = document.at("files").at(0);
+  CHECK(entry.at("file") == file);
+  CHECK(entry.at("format") == "PyTorch snapshot");
+  CHECK(entry.at("warnings").empty());
+  REQUIRE(entry.at("replays").size() == 2);
+  const json& torch = entry.at("replays").at(0);
+  CHECK(torch.at("allocator") == "torch");
+  CHECK(torch.at("decisions").at("same") == 2);
+  CHECK(torch.at("decisions").at("total") == 2);
+  CHECK(torch.at("decisions").at("segments_same") == 1);
+  CHECK(torch.at("load_bytes") == 4 * MiB);
+  CHECK(torch.at("packed_bytes") == 4 * MiB);
+  CHECK(torch.at("recorded_peak_reserved_bytes") == 20 * MiB);
+  CHECK(torch.at("reserved_curve").at(0).at("recorded_bytes") == 0);
+  CHECK(torch.at("reserved_curve").back().at("recorded_bytes") == 20 * MiB);
+  CHECK(torch.at("reserved_curve").back().at("replayed_bytes") == 20 * MiB);
+  CHECK_FALSE(entry.at("replays").at(1).contains("decisions"));
+
+  const ProgramRun run = run_program({"replay", file});
+  CHECK(run.exit_code == 0);
+  CHECK_THAT(run.out,
+             ContainsSubstring("decisions: 2 of 2") && ContainsSubstring("PyTorch, recorded") &&
+                 ContainsSubstring("most live at once") && ContainsSubstring("packed offline") &&
+                 ContainsSubstring("Nothing can hold them in less"));
+}
+
+TEST_CASE("a snapshot may be gzipped, or JSON, and is told from its content") {
+  const ScratchFolder scratch;
+  for (const std::string& text : {gzipped(to_pickle(snapshot())), snapshot().dump()}) {
+    const json document = document_of({scratch.write("trace", text).string()});
+    CHECK(document.at("files").at(0).at("replays").at(0).at("decisions").at("same") == 2);
+  }
+}
+
+TEST_CASE("each device of a snapshot has its own table") {
+  json both = snapshot();
+  json segment = both["segments"][0];
+  segment["device"] = 1;
+  both["segments"].push_back(segment);
+  both["device_traces"].push_back(both["device_traces"][0]);
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("s.pickle", to_pickle(both)).string();
+  CHECK_THAT(run_program({"replay", file}).out,
+             ContainsSubstring("device 0") && ContainsSubstring("device 1"));
+  CHECK(document_of({file}).at("files").at(0).at("replays").size() == 4);
+}
+
+TEST_CASE("a replay's result goes to a file, whole or not at all") {
+  const ScratchFolder scratch;
+  const std::string good = scratch.write("good.csv", kLifetimes).string();
+  const std::string bad = scratch.write("bad.csv", "id,lower,upper,size\n0,0,4,-5\n").string();
+  const auto out = scratch / "out.json";
+  CHECK(run_program({"replay", good, bad, "--format", "json", "-o", out.string()}).exit_code == 2);
+  CHECK_FALSE(std::filesystem::exists(out));
+  CHECK(run_program({"replay", good, "--format", "json", "-o", out.string()}).exit_code == 0);
+  const json document = json::parse(read_file(out));
+  CHECK(document.at("files").at(0).at("format") == "lifetimes");
+  CHECK(document.at("files").at(0).at("replays").at(0).at("load_bytes") == 8'001'000);
+}
