@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "millrace/memory/out_of_memory.hpp"
 #include "millrace/observe/replay.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
 #include "test/observe/torch_program.hpp"
@@ -130,7 +131,10 @@ TEST_CASE("a trace without requests of frees is replayed as it was") {
     if (each["action"] != "free_requested") kept.push_back(each);
   }
   events = kept;
-  check_same(log_of(snapshot));
+  const trace::AllocationLog log = log_of(snapshot);
+  check_same(log);
+  const ReplayReport report = replay(log, 0, {});
+  CHECK(report.load == report.ladder.requested);
 }
 
 TEST_CASE("each device of a snapshot is replayed by itself") {
@@ -253,4 +257,11 @@ TEST_CASE("other policies take the blocks of private pools as any others, and sa
   CHECK_FALSE(report.decisions.has_value());
   CHECK(report.statistics.bytes.reserved.peak >= report.load);
   CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("private pools"));
+}
+
+TEST_CASE("a trace that asks for more than any device has is refused as out of memory") {
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["device_traces"][0] =
+      json::array({event("alloc", std::uint64_t{1} << 40, std::uint64_t{1} << 47)});
+  CHECK_THROWS_AS(replay(log_of(snapshot), 0, {}), out_of_memory);
 }

@@ -154,7 +154,7 @@ TEST_CASE("sizes and addresses that no machine has are refused") {
   CHECK(refused_with("/segments/0/blocks/0/size", 0) ==
         "file: segments[0].blocks[0].size: is 0, should be a size");
   CHECK_THAT(refused_with("/segments/0/address", INT64_MAX),
-             ContainsSubstring("beyond any address space"));
+             ContainsSubstring("beyond an address space of 48 bits"));
   CHECK_THAT(refused_with("/device_traces/0/0/size", INT64_MAX),
              ContainsSubstring("device_traces[0][0].size"));
   CHECK_THAT(refused_with("/segments/0/device", 1 << 20), ContainsSubstring("beyond reason"));

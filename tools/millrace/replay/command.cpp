@@ -77,8 +77,9 @@ void run_replay_command(const ReplayArguments& arguments) {
           result.reports.push_back(
               replay(log, device, {.policy = policy_of(name), .device_bytes = device_bytes}));
         } catch (const out_of_memory& error) {
-          throw UsageError{fmt::format("{} on {}: {}", name, file, error.what()),
-                           "--device-bytes " + arguments.device_bytes,
+          const std::string what = fmt::format("{} on {}: {}", name, file, error.what());
+          if (device_bytes == 0) throw UsageError{what, file, "sizes that a device could hold"};
+          throw UsageError{what, "--device-bytes " + arguments.device_bytes,
                            "a larger size, or none: then memory has no end"};
         }
       }

@@ -53,7 +53,7 @@ struct ReplayReport {
 /** @brief What a trace is replayed with. */
 struct ReplayOptions {
   Policy policy = Policy::torch();
-  std::size_t device_bytes = 0;  ///< memory of the device; 0: without end
+  std::size_t device_bytes = 0;  ///< memory of the device; 0: 64 TiB
 };
 
 /**

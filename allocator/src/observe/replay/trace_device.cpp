@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <string>
+#include <utility>
 
 namespace millrace {
 namespace {
 
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 48;
+constexpr std::size_t kMostBytes = std::size_t{1} << 46;
 constexpr std::size_t kGranularity = std::size_t{2} << 20;
 
 void* pointer(std::uint64_t value) { return reinterpret_cast<void*>(value); }
 
 }  // namespace
 
-TraceDevice::TraceDevice(std::size_t bytes)
-    : bytes_(bytes == 0 ? std::numeric_limits<std::size_t>::max() / 2 : bytes) {}
+TraceDevice::TraceDevice(std::size_t bytes) : bytes_(bytes == 0 ? kMostBytes : bytes) {}
 
 void TraceDevice::expect(std::uint64_t address, std::size_t bytes) {
   expected_.emplace_back(address, bytes);
@@ -34,26 +35,36 @@ void TraceDevice::adopt(std::uint64_t address, std::size_t bytes) {
   used_ += bytes;
 }
 
+bool TraceDevice::is_free(std::uint64_t address, std::size_t bytes) const {
+  const auto after = taken_.lower_bound(address);
+  if (after != taken_.end() && after->first < address + bytes) return false;
+  return after == taken_.begin() || std::prev(after)->first + std::prev(after)->second <= address;
+}
+
+std::optional<std::uint64_t> TraceDevice::place(std::size_t bytes) {
+  const auto wanted = std::ranges::find(expected_, bytes, &decltype(expected_)::value_type::second);
+  if (wanted != expected_.end() && is_free(wanted->first, bytes)) {
+    const std::uint64_t address = wanted->first;
+    expected_.erase(wanted);
+    return address;
+  }
+  const std::uint64_t stretch = (bytes / kGranularity + 2) * kGranularity;  // never neighbours
+  while (next_address_ <= kAddressSpace - stretch) {
+    const std::uint64_t address = std::exchange(next_address_, next_address_ + stretch);
+    if (is_free(address, bytes)) return address;
+  }
+  return std::nullopt;
+}
+
 void* TraceDevice::do_allocate(std::size_t bytes) {
-  if (bytes > bytes_ - std::min(bytes_, used_)) {
+  const bool fits = bytes <= bytes_ - std::min(bytes_, used_);
+  const auto address = fits ? place(bytes) : std::nullopt;
+  if (!address) {
     throw DeviceError{ErrorCode::out_of_memory, "allocate(" + std::to_string(bytes) + ")",
                       "the replayed device has no more memory"};
   }
-  const auto wanted = std::ranges::find(expected_, bytes, &decltype(expected_)::value_type::second);
-  std::uint64_t address = next_address_;
-  const auto is_free = [&](std::uint64_t at) {
-    const auto after = taken_.lower_bound(at);
-    if (after != taken_.end() && after->first < at + bytes) return false;
-    return after == taken_.begin() || std::prev(after)->first + std::prev(after)->second <= at;
-  };
-  if (wanted != expected_.end() && is_free(wanted->first)) {
-    address = wanted->first;
-    expected_.erase(wanted);
-  } else {
-    next_address_ += (bytes + kGranularity - 1) / kGranularity * kGranularity + kGranularity;
-  }
-  adopt(address, bytes);
-  return pointer(address);
+  adopt(*address, bytes);
+  return pointer(*address);
 }
 
 void TraceDevice::do_free(void* address) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -42,6 +43,9 @@ class TraceDevice final : public Device {
     bool recorded = false;
   };
 
+  [[nodiscard]] bool is_free(std::uint64_t address, std::size_t bytes) const;
+  [[nodiscard]] std::optional<std::uint64_t> place(std::size_t bytes);
+
   void* do_allocate(std::size_t bytes) override;
   void do_free(void* address) override;
   void* do_allocate_host(std::size_t bytes) override;
@@ -72,7 +76,7 @@ class TraceDevice final : public Device {
 
   std::size_t bytes_;
   std::size_t used_ = 0;
-  std::uint64_t next_address_ = std::uint64_t{1} << 46;
+  std::uint64_t next_address_ = std::uint64_t{1} << 47;
   std::uint64_t next_handle_ = 16;
   std::deque<std::pair<std::uint64_t, std::size_t>> expected_;
   std::map<std::uint64_t, std::size_t> taken_;

@@ -1,5 +1,7 @@
 #include "millrace/observe/trace/allocation_log.hpp"
 
+#include <algorithm>
+
 namespace millrace::trace {
 
 const char* to_string(TraceFormat format) noexcept {
@@ -44,7 +46,9 @@ std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device) 
     const LogEvent& event = log.events[i];
     const auto now = static_cast<std::int64_t>(i);
     if (event.kind == EventKind::allocate) by_block[event.block].lower = now;
-    if (event.kind == EventKind::free_requested) by_block[event.block].upper = now;
+    if (event.kind == EventKind::free_requested || event.kind == EventKind::free_completed) {
+      by_block[event.block].upper = std::min(by_block[event.block].upper, now);
+    }
   }
   std::vector<Interval> intervals;
   for (std::size_t i = 0; i < by_block.size(); ++i) {

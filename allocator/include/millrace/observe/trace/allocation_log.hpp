@@ -92,8 +92,9 @@ struct AllocationLog {
 };
 
 /**
- * @brief The lifetime of every block of a device, from allocate to free_requested, with the index
- * of events as time; what is never freed lives to the end. In the order of `log.blocks`.
+ * @brief The lifetime of every block of a device, from allocate to free_requested (or to
+ * free_completed, if the request came before the log), with the index of events as time; what is
+ * never freed lives to the end. In the order of `log.blocks`.
  */
 [[nodiscard]] std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device = 0);
 

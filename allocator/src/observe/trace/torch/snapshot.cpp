@@ -11,7 +11,7 @@ namespace millrace::trace {
 
 namespace {
 
-constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 57;
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 48;
 constexpr std::uint32_t kMostDevices = 1024;
 
 struct ActionName {
@@ -61,7 +61,7 @@ class SnapshotReader {
   static std::uint64_t read_bytes(const Field& field) {
     const std::uint64_t bytes = field.natural();
     if (bytes > kAddressSpace)
-      field.fail(fmt::format("{} bytes are beyond any address space", bytes));
+      field.fail(fmt::format("is {}, beyond an address space of 48 bits", bytes));
     return bytes;
   }
 
