@@ -13,7 +13,7 @@ using Query = int(int*);  // cuDriverGetVersion, ncclGetVersion: 0 is success in
 
 int ask(const SharedLibrary& library, const char* function) {
   int version = 0;
-  Query* const query = library.find<Query>(function);
+  auto* const query = library.find<Query>(function);
   return query != nullptr && query(&version) == 0 ? version : 0;
 }
 

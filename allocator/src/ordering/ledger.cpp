@@ -105,6 +105,7 @@ PendingRecord Ledger::begin_record(StreamId stream) {
   return {{stream, slot.next++}, state_->before(slot), state_->take_implied(slot)};
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a record is published once
 void Ledger::publish_record(PendingRecord record, MarkerToken token) {
   const auto snapshot = std::make_shared<const Frontier>(record.snapshot());
   const std::lock_guard lock{state_->mutex};

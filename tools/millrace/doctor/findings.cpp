@@ -17,7 +17,7 @@ std::string no_gpu_remedy(const MachineFacts& facts) {
   if (facts.cuda.toolkit == 0) {
     return "build with a CUDA toolkit (12.0 or newer, nvcc on the PATH)";
   }
-  const std::string driver =
+  std::string driver =
       fmt::format("an NVIDIA driver of version {} or newer", driver_needed(facts.cuda.toolkit));
   if (!facts.driver.library.problem.empty()) {
     return facts.driver.module.empty()

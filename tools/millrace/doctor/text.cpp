@@ -150,7 +150,7 @@ std::string verdict(const DeviceChoice& device) {
                        device.title);
   }
   if (device.works) return fmt::format("works: {}, everything is measured", device.title);
-  return fmt::format("does not work: {}. It takes {}", device.problem, device.remedy);
+  return fmt::format("does not work: {}. To have it: {}", device.problem, device.remedy);
 }
 
 }  // namespace
