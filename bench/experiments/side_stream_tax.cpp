@@ -74,7 +74,7 @@ double median(const std::vector<Figures>& figures, double Figures::*figure) {
 /** Batches are drawn once for each seed: sizes do not depend on balance or activations. */
 class DrawnBatches {
  public:
-  std::vector<BatchSizes> get(const Workload& workload, std::size_t count, std::uint64_t seed) {
+  std::vector<InputShape> get(const Workload& workload, std::size_t count, std::uint64_t seed) {
     const std::lock_guard lock{mutex_};
     auto& batches = drawn_[seed];
     if (batches.empty()) batches = draw_batches(workload, count, seed);
@@ -83,7 +83,7 @@ class DrawnBatches {
 
  private:
   std::mutex mutex_;
-  std::map<std::uint64_t, std::vector<BatchSizes>> drawn_;
+  std::map<std::uint64_t, std::vector<InputShape>> drawn_;
 };
 
 Figures run(const Job& job, const Arguments& arguments, DrawnBatches& drawn, std::uint64_t seed) {

@@ -31,20 +31,6 @@ void check_batch(std::string_view what, const JaggedLayout& layout, std::size_t 
   }
 }
 
-std::vector<std::size_t> sizes_of(const InputShape& shape) {
-  check_batch("sparse", shape.sparse, shape.batch_size, false);
-  check_batch("weighted", shape.weighted, shape.batch_size, true);
-  return {shape.batch_size * shape.dense_features * sizeof(float),
-          shape.labelled ? shape.batch_size * sizeof(float) : 0,
-          shape.sparse.length_bytes(),
-          shape.sparse.offset_bytes(),
-          shape.sparse.value_bytes(),
-          shape.weighted.length_bytes(),
-          shape.weighted.offset_bytes(),
-          shape.weighted.value_bytes(),
-          shape.weighted.weight_bytes()};
-}
-
 template <typename Tensors>
 BatchTensor borrow(const Tensors& tensors, std::size_t position) {
   return {tensors[position].data, tensors[position].bytes};
@@ -61,6 +47,20 @@ KeyedJaggedTensor jagged(const JaggedLayout& layout, const Tensors& tensors, std
 }
 
 }  // namespace
+
+std::vector<std::size_t> InputShape::tensor_bytes() const {
+  check_batch("sparse", sparse, batch_size, false);
+  check_batch("weighted", weighted, batch_size, true);
+  return {batch_size * dense_features * sizeof(float),
+          labelled ? batch_size * sizeof(float) : 0,
+          sparse.length_bytes(),
+          sparse.offset_bytes(),
+          sparse.value_bytes(),
+          weighted.length_bytes(),
+          weighted.offset_bytes(),
+          weighted.value_bytes(),
+          weighted.weight_bytes()};
+}
 
 DeviceModelInput::DeviceModelInput(DeviceBatch memory, const InputTensors& host)
     : memory_(std::move(memory)),
@@ -79,7 +79,7 @@ void DeviceModelInput::release() {
 }
 
 ModelInput::ModelInput(Allocator& pinned, StreamRef copy, const InputShape& shape)
-    : memory_(pinned, sizes_of(shape), copy),
+    : memory_(pinned, shape.tensor_bytes(), copy),
       contents_{.batch_size = shape.batch_size, .dense_features = shape.dense_features} {
   const auto tensors = memory_.tensors();
   contents_.dense = borrow(tensors, kDense);

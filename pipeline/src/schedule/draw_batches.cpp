@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/pipeline/schedule/workload.hpp"
@@ -28,18 +30,8 @@ class LengthTable {
     }
   }
 
-  /** The sum of `count` lengths. */
-  [[nodiscard]] std::size_t sum(std::size_t count, Random& random) const {
-    std::size_t total = 0;
-    for (; count >= 4; count -= 4) {
-      const std::uint64_t bits = random();
-      total += lengths_[bits & 0xffff] + lengths_[bits >> 16 & 0xffff] +
-               lengths_[bits >> 32 & 0xffff] + lengths_[bits >> 48];
-    }
-    for (std::uint64_t bits = random(); count > 0; --count, bits >>= 16) {
-      total += lengths_[bits & 0xffff];
-    }
-    return total;
+  [[nodiscard]] std::uint32_t operator[](std::uint64_t bits) const {
+    return lengths_[bits & 0xffff];
   }
 
  private:
@@ -51,6 +43,31 @@ class LengthTable {
   }
 
   std::array<std::uint32_t, 65536> lengths_;
+};
+
+/** Lengths one after another, four from each number that is drawn. */
+class Lengths {
+ public:
+  Lengths(const LengthTable& table, Random& random)
+      : table_(table), random_(random), bits_(random()) {}
+
+  std::size_t sum(std::size_t count) {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      total += table_[bits_];
+      bits_ >>= 16;
+      if (++used_ < 4) continue;
+      bits_ = random_();
+      used_ = 0;
+    }
+    return total;
+  }
+
+ private:
+  const LengthTable& table_;
+  Random& random_;
+  std::uint64_t bits_;
+  unsigned used_ = 0;
 };
 
 // Box and Muller's; std::normal_distribution differs between libraries.
@@ -67,40 +84,60 @@ double draw_average(const Workload& workload, Random& random) {
   return workload.feature_pooling_avg * (1 + workload.feature_pooling_variation * shift);
 }
 
+/** Draws one batch after another. */
+class BatchDraw {
+ public:
+  BatchDraw(const Workload& workload, std::uint64_t seed)
+      : workload_(workload),
+        random_(seed),
+        unweighted_(
+            keys("u", workload.num_unweighted_features, "t", workload.additional_tables.size())),
+        weighted_(keys("w", workload.num_weighted_features, "", 0)) {}
+
+  InputShape next() {
+    const LengthTable table{draw_average(workload_, random_), workload_.feature_pooling_std};
+    InputShape shape;
+    shape.batch_size = workload_.batch_size;
+    shape.dense_features = workload_.num_float_features;
+    shape.sparse = layout(unweighted_, table, false);
+    shape.weighted = layout(weighted_, table, true);
+    return shape;
+  }
+
+ private:
+  static Keys keys(const char* name, std::size_t count, const char* more, std::size_t more_count) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) names.push_back(name + std::to_string(i));
+    for (std::size_t i = 0; i < more_count; ++i) names.push_back(more + std::to_string(i));
+    return make_keys(std::move(names));
+  }
+
+  [[nodiscard]] JaggedLayout layout(const Keys& keys, const LengthTable& table, bool weighted) {
+    JaggedLayout layout;
+    layout.keys = keys;
+    layout.batch_size = workload_.batch_size;
+    layout.weighted = weighted;
+    layout.value_type = IndexType::int64;
+    layout.length_type = IndexType::int64;
+    Lengths lengths{table, random_};
+    for (std::size_t i = 0; i < keys->size(); ++i) {
+      layout.counts.push_back(lengths.sum(workload_.batch_size));
+    }
+    return layout;
+  }
+
+  const Workload& workload_;
+  Random random_;
+  const Keys unweighted_, weighted_;
+};
+
 }  // namespace
 
-std::vector<std::size_t> BatchSizes::tensors() const {
-  return {float_features,  unweighted_values, unweighted_lengths,
-          weighted_values, weighted_lengths,  weights,
-          labels};
-}
-
-std::size_t BatchSizes::total() const {
-  return float_features + unweighted_values + unweighted_lengths + weighted_values +
-         weighted_lengths + weights + labels;
-}
-
-std::vector<BatchSizes> draw_batches(const Workload& workload, std::size_t count,
+std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count,
                                      std::uint64_t seed) {
-  const std::size_t samples = workload.batch_size;
-  const std::size_t unweighted =
-      samples * (workload.num_unweighted_features + workload.additional_tables.size());
-  const std::size_t weighted = samples * workload.num_weighted_features;
-
-  Random random{seed};
-  std::vector<BatchSizes> batches(count);
-  for (BatchSizes& batch : batches) {
-    const LengthTable table{draw_average(workload, random), workload.feature_pooling_std};
-    const std::size_t unweighted_ids = table.sum(unweighted, random);
-    const std::size_t weighted_ids = table.sum(weighted, random);
-    batch.float_features = samples * workload.num_float_features * sizeof(float);
-    batch.unweighted_values = unweighted_ids * sizeof(std::int64_t);
-    batch.unweighted_lengths = unweighted * sizeof(std::int64_t);
-    batch.weighted_values = weighted_ids * sizeof(std::int64_t);
-    batch.weighted_lengths = weighted * sizeof(std::int64_t);
-    batch.weights = weighted_ids * sizeof(float);
-    batch.labels = samples * sizeof(float);
-  }
+  BatchDraw draw{workload, seed};
+  std::vector<InputShape> batches;
+  for (std::size_t i = 0; i < count; ++i) batches.push_back(draw.next());
   return batches;
 }
 

@@ -101,7 +101,7 @@ class CellMemory {
 }  // namespace
 
 FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
-                           std::span<const BatchSizes> batches) {
+                           std::span<const InputShape> batches) {
   const std::unique_ptr<CellDevice> on = CellDevice::open(cell.device, workload.run_ahead);
   OrderedDevice ordered{on->device()};
   CellMemory memory{ordered, cell};

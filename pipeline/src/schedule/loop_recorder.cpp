@@ -23,11 +23,11 @@ void LoopRecorder::step_ended(std::size_t held) {
     work_.meter().open_window();
   }
   if (main_work_.size() > warm_up_) {
-    usable_.push_back(work_.setting().allocator.usable(work_.main));
+    usable_.push_back(work_.setting().allocator.usable(work_.streams.main));
   }
 }
 
-LoopReport LoopRecorder::report() {
+LoopReport LoopRecorder::report(std::size_t at_peak) {
   const LoopSetting& setting = work_.setting();
   LoopReport report;
   report.whole = work_.meter().whole();
@@ -59,8 +59,9 @@ LoopReport LoopRecorder::report() {
     report.fragmentation_mean += usable.fragmentation() / static_cast<double>(steps);
   }
   report.batches_at_rest = at_rest_;
-  report.batches_at_peak = at_peak_;
-  for (const Stream* const stream : {&work_.main, &work_.copy, &work_.data_dist}) {
+  report.batches_at_peak = at_peak;
+  for (const Stream* const stream :
+       {&work_.streams.main, &work_.streams.copy, &work_.streams.data_dist}) {
     report.streams[stream->id()] = setting.device.name(stream->id());
   }
   return report;

@@ -11,11 +11,10 @@ class LoopRecorder {
  public:
   LoopRecorder(LoopWork& work, std::size_t warm_up) : work_(work), warm_up_(warm_up) {}
 
-  void batches_held(std::size_t count) { at_peak_ = std::max(at_peak_, count); }
   /** @brief The host has enqueued all of a step, and holds so many batches. */
   void step_ended(std::size_t held);
-  /** @brief Synchronises the device. */
-  [[nodiscard]] LoopReport report();
+  /** @brief Synchronises the device. @param at_peak  batches held at any moment, at most */
+  [[nodiscard]] LoopReport report(std::size_t at_peak);
 
  private:
   using Calls = std::array<std::uint64_t, static_cast<std::size_t>(Call::count_)>;
@@ -24,7 +23,7 @@ class LoopRecorder {
   LoopWork& work_;
   const std::size_t warm_up_;
   std::vector<std::size_t> main_work_;  ///< pieces of work on main up to each step's end
-  std::size_t at_rest_ = 0, at_peak_ = 0;
+  std::size_t at_rest_ = 0;
   std::vector<UsableBytes> usable_;
   Calls calls_at_start_{}, calls_at_end_{};
 };

@@ -3,21 +3,8 @@
 #include <utility>
 
 namespace millrace {
-namespace {
-
-// TorchRec's SparseDist family runs its side streams before main, Base does not.
-StreamOptions side_stream(LoopShape shape, std::string name) {
-  return {.blocking = false,
-          .priority = shape == LoopShape::sparse_dist ? -1 : 0,
-          .name = std::move(name)};
-}
-
-}  // namespace
-
-LoopWork::LoopWork(const LoopSetting& setting, LoopShape shape)
-    : main(setting.device, {.blocking = false, .priority = 0, .name = kMainStream}),
-      copy(setting.device, side_stream(shape, "copy")),
-      data_dist(setting.device, side_stream(shape, "data-dist")),
+LoopWork::LoopWork(const LoopSetting& setting, PipelineKind kind)
+    : streams(setting.device, kind),
       setting_(setting),
       meter_(setting.allocator, setting.batches),
       limit_(setting.device.device(), setting.most_launches_ahead) {}
@@ -27,7 +14,7 @@ void LoopWork::launch(const Stream& stream, std::string name, const Cost& cost,
   std::erase_if(views, [](const View& view) { return view.bytes == 0; });
   meter_.sample();
   limit_.before_launch();
-  const bool timed = stream.id() == main.id();
+  const bool timed = stream.id() == streams.main.id();
   if (timed) setting_.clock.begin(Lane::main, stream.handle());
   setting_.device.device().launch({std::move(name), std::move(views), cost, {}, {}},
                                   stream.handle());

@@ -6,6 +6,7 @@
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "millrace/pipeline/schedule/training_loop.hpp"
 #include "schedule/launch_limit.hpp"
 #include "schedule/peak_meter.hpp"
@@ -15,8 +16,11 @@ namespace millrace {
 [[nodiscard]] inline View reads(const Buffer& buffer) {
   return {buffer.data(), buffer.size(), Access::read};
 }
-[[nodiscard]] inline View reads(const DeviceTensor& tensor) {
-  return {tensor.data, tensor.bytes, Access::read};
+[[nodiscard]] inline View reads(const BatchTensor& tensor) {
+  return {tensor.data(), tensor.bytes(), Access::read};
+}
+[[nodiscard]] inline View writes(const BatchTensor& tensor) {
+  return {tensor.data(), tensor.bytes(), Access::write};
 }
 [[nodiscard]] inline View writes(const Buffer& buffer) {
   return {buffer.data(), buffer.size(), Access::write};
@@ -28,9 +32,9 @@ namespace millrace {
 /** @brief The streams of a loop, and how its parts allocate and enqueue on them. */
 class LoopWork final : public CopyObserver {
  public:
-  LoopWork(const LoopSetting& setting, LoopShape shape);
+  LoopWork(const LoopSetting& setting, PipelineKind kind);
 
-  Stream main, copy, data_dist;
+  PipelineStreams streams;
 
   [[nodiscard]] const LoopSetting& setting() const noexcept { return setting_; }
   [[nodiscard]] PeakMeter& meter() noexcept { return meter_; }

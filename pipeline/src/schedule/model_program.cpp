@@ -58,7 +58,9 @@ ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds
   const double weighted =
       features == 0 ? 0 : static_cast<double>(workload.num_weighted_features) / features;
   const Tag model = work.setting().allocator.tag("model");
-  const auto keep = [&](std::size_t bytes) { return work.allocate(bytes, work.main, model); };
+  const auto keep = [&](std::size_t bytes) {
+    return work.allocate(bytes, work.streams.main, model);
+  };
   weighted_tables_ = keep(part(tables, weighted));
   unweighted_tables_ = keep(tables - weighted_tables_.size());
   parameters_ = keep(parameter_bytes(workload));
@@ -87,21 +89,21 @@ Cost ModelProgram::share(double weight) const {
 }
 
 void ModelProgram::zero_gradients() {
-  work_.launch(work_.main, "zero gradients", share(kZeroGradients), {writes(gradients_)});
+  work_.launch(work_.streams.main, "zero gradients", share(kZeroGradients), {writes(gradients_)});
 }
 
-void ModelProgram::look_up(const SparseFeatures& features) {
-  const auto& tensors = features.tensors;
+void ModelProgram::look_up() {
+  const auto& [sparse, weights] = features_;
   Buffer unweighted = allocate(pooled_bytes_ / 2);
-  work_.launch(
-      work_.main, "look up unweighted", share(kLookUp / 2),
-      {reads(tensors[0]), reads(tensors[1]), reads(unweighted_tables_), writes(unweighted)});
+  work_.launch(work_.streams.main, "look up unweighted", share(kLookUp / 2),
+               {reads(sparse.values()), reads(sparse.offsets()), reads(unweighted_tables_),
+                writes(unweighted)});
   Buffer weighted = allocate(pooled_bytes_ / 2);
-  work_.launch(work_.main, "look up weighted", share(kLookUp / 2),
-               {reads(tensors[2]), reads(tensors[3]), reads(tensors[4]), reads(weighted_tables_),
-                writes(weighted)});
+  work_.launch(work_.streams.main, "look up weighted", share(kLookUp / 2),
+               {reads(weights.values()), reads(weights.offsets()), reads(weights.weights()),
+                reads(weighted_tables_), writes(weighted)});
   pooled_ = allocate(pooled_bytes_);
-  work_.launch(work_.main, "exchange pooled", share(kOutputExchange),
+  work_.launch(work_.streams.main, "exchange pooled", share(kOutputExchange),
                {reads(unweighted), reads(weighted), writes(pooled_)});
 }
 
@@ -113,38 +115,40 @@ void ModelProgram::forward_layers() {
     layer.output = allocate(layer.output_bytes);
     layer.mask = allocate(layer.mask_bytes);
     const double weight = static_cast<double>(layer.output_bytes + 1) / total;
-    work_.launch(work_.main, "layer", share(kOverArch * weight),
+    work_.launch(work_.streams.main, "layer", share(kOverArch * weight),
                  {reads(*input), reads(parameters_), writes(layer.output), writes(layer.mask)});
     input = &layer.output;
   }
 }
 
-void ModelProgram::forward(const DeviceBatch& batch, const SparseFeatures& features) {
-  look_up(features);
+void ModelProgram::forward(const InputTensors& input, const SparseFeatures& features) {
+  features_ = features;
+  look_up();
   dense_ = allocate(dense_bytes_);
-  work_.launch(work_.main, "dense arch", share(kDenseArch),
-               {reads(batch.tensors().front()), reads(parameters_), writes(dense_)});
+  work_.launch(work_.streams.main, "dense arch", share(kDenseArch),
+               {reads(input.dense), reads(parameters_), writes(dense_)});
   interaction_ = allocate(interaction_bytes_);
-  work_.launch(work_.main, "interact", share(kInteract),
+  work_.launch(work_.streams.main, "interact", share(kInteract),
                {reads(pooled_), reads(dense_), writes(interaction_)});
   forward_layers();
   loss_ = allocate(sizeof(float));
-  work_.launch(work_.main, "loss", share(kLoss),
-               {reads(layers_.back().output), reads(batch.tensors().back()), writes(loss_)});
+  work_.launch(work_.streams.main, "loss", share(kLoss),
+               {reads(layers_.back().output), reads(input.labels), writes(loss_)});
 }
 
 Buffer ModelProgram::backward_layers() {
   double total = 0;
   for (const Layer& layer : layers_) total += static_cast<double>(layer.output_bytes + 1);
   Buffer gradient = allocate(layers_.back().output_bytes);
-  work_.launch(work_.main, "loss backward", share(kLoss * kBackwardOverForward),
+  work_.launch(work_.streams.main, "loss backward", share(kLoss * kBackwardOverForward),
                {reads(loss_), writes(gradient)});
   for (std::size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     const Buffer& input = i == 0 ? interaction_ : layers_[i - 1].output;
     Buffer input_gradient = allocate(input.size());
     const double weight = static_cast<double>(layer.output_bytes + 1) / total;
-    work_.launch(work_.main, "layer backward", share(kOverArch * weight * kBackwardOverForward),
+    work_.launch(work_.streams.main, "layer backward",
+                 share(kOverArch * weight * kBackwardOverForward),
                  {reads(gradient), reads(layer.mask), reads(input), reads(parameters_),
                   updates(gradients_), writes(input_gradient)});
     layer.output.reset();
@@ -154,47 +158,56 @@ Buffer ModelProgram::backward_layers() {
   return gradient;
 }
 
-void ModelProgram::update_tables(Buffer pooled_gradient, const SparseFeatures& features) {
-  const auto& tensors = features.tensors;
+void ModelProgram::update_tables(Buffer pooled_gradient) {
   Buffer exchanged = allocate(pooled_bytes_);
-  work_.launch(work_.main, "exchange pooled backward",
+  work_.launch(work_.streams.main, "exchange pooled backward",
                share(kOutputExchange * kBackwardOverForward),
                {reads(pooled_gradient), writes(exchanged)});
   pooled_gradient.reset();
 
   // Rows are sorted by id before each is updated once: keys and positions, for each group.
-  const auto update = [&](const char* name, const Buffer& ids, Buffer& tables) {
-    const Buffer sorted = allocate(ids.size());
-    const Buffer positions = allocate(ids.size());
+  const auto update = [&](const char* name, const BatchTensor& ids, Buffer& tables) {
+    const Buffer sorted = allocate(ids.bytes());
+    const Buffer positions = allocate(ids.bytes());
     work_.launch(
-        work_.main, name, share(kLookUp / 2 * kBackwardOverForward),
+        work_.streams.main, name, share(kLookUp / 2 * kBackwardOverForward),
         {reads(exchanged), reads(ids), writes(sorted), writes(positions), updates(tables)});
   };
-  update("update unweighted", tensors[0], unweighted_tables_);
-  update("update weighted", tensors[2], weighted_tables_);
+  update("update unweighted", features_.unweighted.values(), unweighted_tables_);
+  update("update weighted", features_.weighted.values(), weighted_tables_);
 }
 
-void ModelProgram::backward(const SparseFeatures& features) {
+void ModelProgram::backward() {
   Buffer gradient = backward_layers();
   Buffer pooled_gradient = allocate(pooled_bytes_);
   Buffer dense_gradient = allocate(dense_bytes_);
-  work_.launch(work_.main, "interact backward", share(kInteract * kBackwardOverForward),
+  work_.launch(work_.streams.main, "interact backward", share(kInteract * kBackwardOverForward),
                {reads(gradient), reads(pooled_), reads(dense_), writes(pooled_gradient),
                 writes(dense_gradient)});
   gradient.reset();
   interaction_.reset();
   pooled_.reset();
-  work_.launch(work_.main, "dense arch backward", share(kDenseArch * kBackwardOverForward),
+  work_.launch(work_.streams.main, "dense arch backward", share(kDenseArch * kBackwardOverForward),
                {reads(dense_gradient), reads(dense_), updates(gradients_)});
   dense_gradient.reset();
   dense_.reset();
-  update_tables(std::move(pooled_gradient), features);
+  update_tables(std::move(pooled_gradient));
   loss_.reset();
+  features_ = {};
 }
 
 void ModelProgram::optimizer_step() {
-  work_.launch(work_.main, "optimizer", share(kOptimizer),
+  work_.launch(work_.streams.main, "optimizer", share(kOptimizer),
                {reads(gradients_), updates(parameters_)});
+}
+
+void ModelProgram::abandon() noexcept {
+  for (Buffer* const kept : {&pooled_, &interaction_, &dense_, &loss_}) kept->reset();
+  for (Layer& layer : layers_) {
+    layer.output.reset();
+    layer.mask.reset();
+  }
+  features_ = {};
 }
 
 }  // namespace millrace

@@ -2,27 +2,28 @@
 
 #include <vector>
 
+#include "millrace/pipeline/model/train_model.hpp"
 #include "schedule/loop_work.hpp"
-#include "schedule/sparse_exchange.hpp"
 
 namespace millrace {
 
 /**
- * @brief What a step computes on main: lookups, dense layers, and back.
+ * @brief What a step of a workload computes on main, without data: lookups, dense layers, and back.
  *
  * Activations: of `workload.activations`, a quarter are pooled embeddings, a fifth their
  * interaction with the dense features, the rest layers that shrink towards the loss. Backward
  * allocates each gradient and frees, in reverse, what forward kept.
  */
-class ModelProgram {
+class ModelProgram final : public TrainModel {
  public:
   /** @param step  compute time of a whole step, divided among its operations */
   ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds step);
 
-  void zero_gradients();
-  void forward(const DeviceBatch& batch, const SparseFeatures& features);
-  void backward(const SparseFeatures& features);
-  void optimizer_step();
+  void zero_gradients() override;
+  void forward(const InputTensors& input, const SparseFeatures& features) override;
+  void backward() override;
+  void optimizer_step() override;
+  void abandon() noexcept override;
 
  private:
   struct Layer {
@@ -31,12 +32,12 @@ class ModelProgram {
   };
 
   [[nodiscard]] Buffer allocate(std::size_t bytes) {
-    return work_.allocate(bytes, work_.main, activations_tag_);
+    return work_.allocate(bytes, work_.streams.main, activations_tag_);
   }
   [[nodiscard]] Cost share(double weight) const;
   void plan_layers(const Workload& workload);
-  void look_up(const SparseFeatures& features);
-  void update_tables(Buffer pooled_gradient, const SparseFeatures& features);
+  void look_up();
+  void update_tables(Buffer pooled_gradient);
   void forward_layers();
   [[nodiscard]] Buffer backward_layers();
 
@@ -48,6 +49,7 @@ class ModelProgram {
   Buffer unweighted_tables_, weighted_tables_, parameters_, gradients_;
   Buffer pooled_, interaction_, dense_, loss_;
   std::vector<Layer> layers_;
+  SparseFeatures features_;  ///< of the step under way
 };
 
 }  // namespace millrace

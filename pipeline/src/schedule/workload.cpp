@@ -10,8 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::array<std::string_view, 2> kShapes{"sparse-dist", "base"};
-constexpr std::size_t kIndexBytes = 8;  // int64, lengths too
+constexpr std::size_t kIndexBytes = 8;  // int64; lengths and offsets too
 constexpr std::size_t kFloatBytes = 4;
 
 std::size_t unweighted_features(const Workload& workload) {
@@ -22,24 +21,12 @@ double bytes_per_sample(const Workload& workload) {
   const auto unweighted = static_cast<double>(unweighted_features(workload));
   const auto weighted = static_cast<double>(workload.num_weighted_features);
   const double ids = workload.feature_pooling_avg * (unweighted + weighted);
-  return ids * kIndexBytes + (unweighted + weighted) * kIndexBytes +
+  return ids * kIndexBytes + (unweighted + weighted) * 2 * kIndexBytes +
          workload.feature_pooling_avg * weighted * kFloatBytes +
          static_cast<double>(workload.num_float_features + 1) * kFloatBytes;
 }
 
 }  // namespace
-
-std::string_view to_string(LoopShape shape) noexcept {
-  return kShapes[static_cast<std::size_t>(shape)];
-}
-
-LoopShape parse_loop_shape(std::string_view name) {
-  for (std::size_t i = 0; i < kShapes.size(); ++i) {
-    if (kShapes[i] == name) return static_cast<LoopShape>(i);
-  }
-  throw std::invalid_argument{
-      fmt::format("no loop has the shape '{}'; there are {}", name, fmt::join(kShapes, ", "))};
-}
 
 std::size_t Workload::mean_batch_bytes() const {
   return static_cast<std::size_t>(

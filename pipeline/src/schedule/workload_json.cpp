@@ -145,7 +145,8 @@ void read_shape(ObjectReader& reader, Workload& workload) {
   try {
     workload.shape = parse_loop_shape(shape);
   } catch (const std::invalid_argument&) {
-    refuse(reader.place().at("shape"), shown(shape), "\"sparse-dist\" or \"base\"");
+    refuse(reader.place().at("shape"), shown(shape),
+           "\"sparse-dist\", \"base\" or \"sparse-dist-lite\"");
   }
 }
 

@@ -1,5 +1,7 @@
 #include <cmath>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "millrace/pipeline/schedule/workload.hpp"
 #include "test/support/catch.hpp"
@@ -24,50 +26,51 @@ Workload workload(double std, double variation) {
 }  // namespace
 
 TEST_CASE("the same seed draws the same batches, another seed others") {
-  const auto sizes = [](std::uint64_t seed) {
-    return draw_batches(workload(3, 0.1), 1, seed).front().total();
+  const auto values = [](std::uint64_t seed) {
+    return draw_batches(workload(3, 0.1), 1, seed).front().sparse.counts;
   };
   const std::uint64_t seed = test::seed();
-  CHECK(sizes(seed) == sizes(seed));
-  CHECK(sizes(seed) != sizes(seed + 1));
+  CHECK(values(seed) == values(seed));
+  CHECK(values(seed) != values(seed + 1));
 }
 
 TEST_CASE("lengths without deviation are the average") {
-  const BatchSizes batch = draw_batches(workload(0, 0), 1, test::seed()).front();
-  CHECK(batch.unweighted_values == 2001 * 5 * 30 * 8);
-  CHECK(batch.weighted_values == 2001 * 3 * 30 * 8);
-  CHECK(batch.weights == 2001 * 3 * 30 * 4);
-  CHECK(batch.unweighted_lengths == 2001 * 5 * 8);
-  CHECK(batch.weighted_lengths == 2001 * 3 * 8);
-  CHECK(batch.float_features == 2001 * 7 * 4);
-  CHECK(batch.labels == 2001 * 4);
+  const InputShape batch = draw_batches(workload(0, 0), 1, test::seed()).front();
+  CHECK(batch.batch_size == 2001);
+  CHECK(batch.dense_features == 7);
+  CHECK(batch.labelled);
+  CHECK(batch.sparse.counts == std::vector<std::size_t>(5, 2001 * 30));
+  CHECK(batch.weighted.counts == std::vector<std::size_t>(3, 2001 * 30));
+  CHECK_FALSE(batch.sparse.weighted);
+  CHECK(batch.weighted.weighted);
 }
 
 TEST_CASE("drawn lengths have the average that was asked for") {
-  const BatchSizes batch = draw_batches(workload(3, 0), 1, test::seed()).front();
-  const double mean = static_cast<double>(batch.unweighted_values) / 8 / (2001 * 5);
+  const InputShape batch = draw_batches(workload(3, 0), 1, test::seed()).front();
+  const double mean = static_cast<double>(batch.sparse.value_count()) / (2001 * 5);
   CHECK(std::abs(mean - 30) < 5 * 3 / std::sqrt(2001 * 5.0));
 }
 
 TEST_CASE("no length is below one") {
   Workload sparse = workload(3, 0);
   sparse.feature_pooling_avg = 1;
-  const BatchSizes batch = draw_batches(sparse, 1, test::seed()).front();
-  CHECK(batch.unweighted_values >= 2001 * 5 * 8);
+  const InputShape batch = draw_batches(sparse, 1, test::seed()).front();
+  for (const std::size_t count : batch.sparse.counts) CHECK(count >= 2001);
 }
 
 TEST_CASE("variation between batches gives each its own sizes") {
   std::set<std::size_t> totals;
-  for (const BatchSizes& batch : draw_batches(workload(3, 0.1), 20, test::seed())) {
-    totals.insert(batch.total());
+  for (const InputShape& batch : draw_batches(workload(3, 0.1), 20, test::seed())) {
+    totals.insert(batch.sparse.value_count());
   }
   CHECK(totals.size() == 20);
   CHECK(static_cast<double>(*totals.rbegin()) > 1.1 * static_cast<double>(*totals.begin()));
 }
 
-TEST_CASE("the tensors of a batch add up to its bytes") {
-  const BatchSizes batch = draw_batches(workload(3, 0.1), 1, test::seed()).front();
-  std::size_t sum = 0;
-  for (const std::size_t bytes : batch.tensors()) sum += bytes;
-  CHECK(sum == batch.total());
+TEST_CASE("every feature of a workload is a key, those of extra tables behind the others") {
+  Workload extra = workload(3, 0);
+  extra.additional_tables = {{.num_embeddings = 10, .embedding_dim = 4}};
+  const InputShape batch = draw_batches(extra, 1, test::seed()).front();
+  CHECK(*batch.sparse.keys == std::vector<std::string>{"u0", "u1", "u2", "u3", "u4", "t0"});
+  CHECK(*batch.weighted.keys == std::vector<std::string>{"w0", "w1", "w2"});
 }

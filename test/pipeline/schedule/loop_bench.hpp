@@ -17,7 +17,7 @@ struct LoopBench {
         memory(ordered, source, policy) {}
 
   LoopReport run(const Workload& workload, LoopClock& clock, const LoopOptions& options = {}) {
-    const std::vector<BatchSizes> batches = draw_batches(workload, 10, 1);
+    const std::vector<InputShape> batches = draw_batches(workload, 10, 1);
     return run_training_loop(workload, batches,
                              {.device = ordered,
                               .allocator = memory,

@@ -92,14 +92,16 @@ struct Memory {
 }  // namespace
 
 std::string LoopCase::name() const {
-  return fmt::format("{}, {}, {}, {} waits, schedule {}, without: {}", allocator, to_string(method),
-                     to_string(shape), waits == Waits::coarse ? "coarse" : "precise", schedule,
+  return fmt::format("{}, {}, {}, {} ranks, {} waits, schedule {}, without: {}", allocator,
+                     to_string(method), to_string(shape), ranks,
+                     waits == Waits::coarse ? "coarse" : "precise", schedule,
                      left_out.empty() ? "nothing" : left_out);
 }
 
 LoopOutcome run(const LoopCase& loop) {
-  const Workload workload = small_workload(loop.shape);
-  static const std::vector<BatchSizes> batches = draw_batches(workload, kSteps, 1);
+  Workload workload = small_workload(loop.shape);
+  workload.world_size = loop.ranks;
+  static const std::vector<InputShape> batches = draw_batches(workload, kSteps, 1);
   Machine machine{loop};
   Memory memory{machine, loop};
   LoopOutcome outcome;

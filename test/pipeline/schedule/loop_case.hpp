@@ -15,6 +15,7 @@ struct LoopCase {
   CopyMethod method = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
   LoopShape shape = LoopShape::sparse_dist;
+  std::size_t ranks = 2;  ///< of which this is one; with others the host waits for sizes
   std::string allocator = "millrace";
   std::string left_out;        ///< one of LoopOutcome::edges
   std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one

@@ -83,7 +83,7 @@ TEST_CASE("the host is at most as many launches ahead as it is told to be") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
   const Workload workload = timed_workload(LoopShape::base);
-  const std::vector<BatchSizes> batches = draw_batches(workload, 6, 1);
+  const std::vector<InputShape> batches = draw_batches(workload, 6, 1);
   class Watch final : public DeviceObserver {
    public:
     explicit Watch(VirtualDevice& device) : device_(device) { device.add_observer(*this); }

@@ -48,10 +48,11 @@ TEST_CASE("a workload with the keys that are required is read, and is named afte
   CHECK(workload.shape == LoopShape::sparse_dist);
 }
 
-TEST_CASE("the mean batch counts ids, lengths, weights, floats and labels") {
+TEST_CASE("the mean batch counts ids, lengths, offsets, weights, floats and labels") {
   const Workload workload = Workload::parse(valid().dump(), "mine.json");
-  const std::size_t ids = 5 * 10 * 8, lengths = 5 * 8, weights = 2 * 10 * 4, floats = 5 * 4;
-  CHECK(workload.mean_batch_bytes() == 1000 * (ids + lengths + weights + floats));
+  const std::size_t ids = 5 * 10 * 8, lengths = 5 * 8, offsets = lengths, weights = 2 * 10 * 4,
+                    floats = 5 * 4;
+  CHECK(workload.mean_batch_bytes() == 1000 * (ids + lengths + offsets + weights + floats));
 }
 
 TEST_CASE("scaling changes the samples of a batch and nothing else") {
@@ -99,7 +100,7 @@ TEST_CASE("wrong types are refused, each with what would be right") {
   CHECK_THAT(refusal_with("compute_to_copy", "2"), ContainsSubstring("a number from"));
   CHECK_THAT(refusal_with("activations", 1.5), ContainsSubstring("\"4GiB\""));
   CHECK_THAT(refusal_with("description", 1), ContainsSubstring("a text"));
-  CHECK_THAT(refusal_with("shape", "round"), ContainsSubstring("\"sparse-dist\" or \"base\""));
+  CHECK_THAT(refusal_with("shape", "round"), ContainsSubstring("\"base\" or \"sparse-dist-lite\""));
   CHECK_THAT(refusal_with("additional_tables", 3), ContainsSubstring("a list"));
 }
 

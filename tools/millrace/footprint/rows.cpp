@@ -99,7 +99,7 @@ struct Cell {
   std::exception_ptr error;
 };
 
-void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<BatchSizes>& batches) {
+void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<InputShape>& batches) {
   FootprintCell what;
   what.device = options.device.name;
   what.allocator = cell.row->allocator;
@@ -115,7 +115,7 @@ void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<Bat
   }
 }
 
-using Draws = std::vector<std::vector<BatchSizes>>;  // by seed
+using Draws = std::vector<std::vector<InputShape>>;  // by seed
 
 Draws draw(const Workload& workload, const FootprintOptions& options) {
   Draws draws;

@@ -17,6 +17,12 @@ struct InputShape {
   bool labelled = true;
   JaggedLayout sparse;    ///< without weights
   JaggedLayout weighted;  ///< with weights
+
+  /**
+   * @brief Bytes of each tensor, in the order of `ModelInput::tensors`.
+   * @throws std::invalid_argument if the sizes disagree
+   */
+  [[nodiscard]] std::vector<std::size_t> tensor_bytes() const;
 };
 
 /** @brief What a model reads of a batch, wherever that is. Each tensor may be empty. */

@@ -61,6 +61,6 @@ struct FootprintRun {
  * @throws out_of_memory, DeviceError as the loop
  */
 [[nodiscard]] FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
-                                         std::span<const BatchSizes> batches);
+                                         std::span<const InputShape> batches);
 
 }  // namespace millrace

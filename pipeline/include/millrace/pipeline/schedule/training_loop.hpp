@@ -12,6 +12,7 @@
 #include "millrace/memory/allocator.hpp"
 #include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/schedule/loop_clock.hpp"
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "millrace/pipeline/schedule/workload.hpp"
 
 namespace millrace {
@@ -54,30 +55,20 @@ struct LoopReport {
   std::map<StreamId, std::string> streams;  ///< the loop's streams, by name
 };
 
-/** @brief The streams that a loop makes; main is named so. */
-inline constexpr const char* kMainStream = "main";
-
 /**
- * @brief Runs a workload's loop: one batch of `batches` a step.
+ * @brief Runs the pipeline of a workload: one batch of `batches` a step.
  *
- * A real host program over streams, events and allocators whose operations have views and costs
- * but no data. Order of a step, after TorchRec's pipelines (D main, M copy, DD data-dist):
+ * A real host program over streams, events and allocators, whose model and exchange have views and
+ * costs but no data: TrainPipeline drives a TrainModel that computes and keeps what the workload
+ * says, and a SparseExchange over the workload's link.
  *
- * sparse_dist, 2 batches at rest, 3 at peak: zero_grad; D waits DD; start(i+1) on DD (waits for
- * the copy; permutes; exchanges sizes); copy(i+2); forward (DD arranges what the exchange of i
- * brought, D waits for it); wait(i+1): the host blocks for the sizes, DD exchanges the data;
- * backward; optimizer; batch i is released.
- *
- * base, 1 batch: zero_grad; D waits M; forward, with the exchange on D, then the batch is
- * released; backward; copy(i+1); optimizer.
- *
- * Main marks the ends of forward, backward and step. With `run_ahead` 0 the host waits for main
- * after each step; otherwise the device's launch queue bounds how far it is ahead.
+ * With `run_ahead` 0 the host waits for main after each step; otherwise the device's launch queue
+ * bounds how far it is ahead.
  * @throws out_of_memory, DeviceError as the allocator and the device
  * @throws std::invalid_argument if there are no more batches than `options.warm_up`
  */
 [[nodiscard]] LoopReport run_training_loop(const Workload& workload,
-                                           std::span<const BatchSizes> batches,
+                                           std::span<const InputShape> batches,
                                            const LoopSetting& setting, const LoopOptions& options);
 
 /** @brief How long `device` takes to copy so many bytes of pinned memory to itself, idle. */

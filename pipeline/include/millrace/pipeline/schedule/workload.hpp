@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/pipeline/data/model_input.hpp"
+#include "millrace/pipeline/schedule/pipeline_kind.hpp"
+
 namespace millrace {
 
-/** @brief The order of a training loop: see training_loop.hpp. */
-enum class LoopShape { sparse_dist, base };
-
-/** @brief "sparse-dist", "base" */
-[[nodiscard]] std::string_view to_string(LoopShape shape) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
-[[nodiscard]] LoopShape parse_loop_shape(std::string_view name);
+using LoopShape = PipelineKind;
+[[nodiscard]] inline LoopShape parse_loop_shape(std::string_view name) {
+  return parse_pipeline_kind(name);
+}
 
 /** @brief An embedding table beside those that all look alike; one unweighted feature looks it up.
  */
@@ -84,23 +84,13 @@ struct Workload {
   [[nodiscard]] std::string to_json() const;
 };
 
-/** @brief Sizes of one batch's tensors, in bytes, in the order in which they are copied. */
-struct BatchSizes {
-  std::size_t float_features = 0;
-  std::size_t unweighted_values = 0, unweighted_lengths = 0;
-  std::size_t weighted_values = 0, weighted_lengths = 0, weights = 0;
-  std::size_t labels = 0;
-
-  [[nodiscard]] std::vector<std::size_t> tensors() const;
-  [[nodiscard]] std::size_t total() const;
-};
-
 /**
  * @brief Draws the lengths of every sample's features, for `count` batches, and adds them up.
  *
- * The same workload and seed give the same sizes, on any machine.
+ * Unweighted features come before those of the extra tables. The same workload and seed give the
+ * same sizes, on any machine.
  */
-[[nodiscard]] std::vector<BatchSizes> draw_batches(const Workload& workload, std::size_t count,
+[[nodiscard]] std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count,
                                                    std::uint64_t seed);
 
 }  // namespace millrace

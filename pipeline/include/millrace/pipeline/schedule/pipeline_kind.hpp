@@ -1,0 +1,19 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace millrace {
+
+/** @brief The order in which a pipeline does things: see train_pipeline.hpp. */
+enum class PipelineKind { sparse_dist, base, sparse_dist_lite };
+
+inline constexpr std::array kPipelineKinds{PipelineKind::sparse_dist, PipelineKind::base,
+                                           PipelineKind::sparse_dist_lite};
+
+/** @brief "sparse-dist", "base", "sparse-dist-lite" */
+[[nodiscard]] std::string_view to_string(PipelineKind kind) noexcept;
+/** @throws std::invalid_argument that lists the names there are */
+[[nodiscard]] PipelineKind parse_pipeline_kind(std::string_view name);
+
+}  // namespace millrace

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "millrace/pipeline/data/batch_source.hpp"
+#include "millrace/pipeline/data/copy_strategy.hpp"
+#include "millrace/pipeline/model/train_model.hpp"
+#include "millrace/pipeline/schedule/pipeline_kind.hpp"
+#include "millrace/pipeline/schedule/sparse_exchange.hpp"
+
+namespace millrace {
+
+/** @brief The name of the main stream. */
+inline constexpr const char* kMainStream = "main";
+
+/**
+ * @brief The streams of a pipeline: main is the model's, copy brings batches, data-dist exchanges
+ *        their features (SparseDist only).
+ *
+ * Side streams of the SparseDist family run before main where both could, Base's do not.
+ */
+struct PipelineStreams {
+  PipelineStreams(OrderedDevice& device, PipelineKind kind);
+
+  Stream main, copy, data_dist;
+};
+
+/** @brief What a pipeline works with. All of it outlives the pipeline. */
+struct PipelineSetting {
+  PipelineStreams& streams;
+  Allocator& batches;  ///< of device memory; for `driver_async` one with the driver's pool
+  TrainModel& model;
+  SparseExchange& exchange;
+  CopyObserver* observer = nullptr;
+};
+
+struct PipelineOptions {
+  CopyMethod copy = CopyMethod::side_stream;
+  Waits waits = Waits::coarse;
+  /** At a source's end train what is in flight. If not, that stays, for the next source. */
+  bool execute_all_batches = true;
+};
+
+/**
+ * @brief Trains a model on the batches of a source, with work on later batches under way.
+ *
+ * Each gives the bits of the plain loop (copy, exchange, zero_gradients, forward, backward,
+ * optimizer_step, one batch after the other). With D main, M copy and DD data-dist, the order of a
+ * step on batch i is that of TorchRec's pipelines:
+ *
+ *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
+ *                     the batch is released; backward; copy(i+1); optimizer.
+ *   sparse_dist       zero_gradients; D waits DD; start(i+1) on DD, which waits M; copy(i+2);
+ *                     DD arranges what the exchange of i brought, D waits DD; forward;
+ *                     receive(i+1): the host blocks for sizes; backward; optimizer; release.
+ *   sparse_dist_lite  zero_gradients; D waits M; exchange(i) and forward on D; backward;
+ *                     copy(i+1); optimizer; release.
+ *
+ * Between steps sparse_dist holds 2 batches, the others 1. With precise waits each of them is for
+ * the marker behind the work that is needed, and features are arranged as soon as they are
+ * received, so that forward(i) does not wait for start(i+1) and so for copy(i+1). Main marks the
+ * ends of forward, of backward and of the step.
+ *
+ * One thread at a time. Nothing waits for the device but `receive`.
+ */
+class TrainPipeline {
+ public:
+  [[nodiscard]] static std::unique_ptr<TrainPipeline> make(PipelineKind kind,
+                                                           const PipelineSetting& setting,
+                                                           const PipelineOptions& options = {});
+  virtual ~TrainPipeline() = default;  ///< as `reset`
+  TrainPipeline(const TrainPipeline&) = delete;
+  TrainPipeline& operator=(const TrainPipeline&) = delete;
+
+  /**
+   * @brief Enqueues one step, on the oldest batch in flight, and draws later ones from `source`.
+   *
+   * Sources may be given in turn: batches are trained in the order in which they were drawn.
+   *
+   * A step is done as a whole or not at all, unless the model throws. What the model throws in
+   * forward, backward or optimizer_step gives up the step and its batch (`TrainModel::abandon`).
+   * What the source, a copy or an exchange throws loses no batch: before forward nothing of the
+   * step has happened, but that gradients are zero; what goes wrong with later batches is thrown
+   * when the step is done. `steps()` tells. The next call goes on from there.
+   * @return false if there is nothing (more) to train on, and nothing was done
+   * @throws std::logic_error while no model is attached
+   */
+  virtual bool progress(BatchSource& source) = 0;
+
+  /** @brief Trains on the batches in flight, and draws none. Throws as `progress`. */
+  virtual void drain() = 0;
+
+  /** @brief Gives up the batches in flight. Waits for nothing. */
+  virtual void reset() noexcept = 0;
+
+  /** @brief Between steps: the pipeline no longer uses the model. Batches in flight stay. */
+  virtual TrainModel& detach() = 0;
+  /** @brief Goes on with this model, which reads the same features and has the same main stream. */
+  virtual void attach(TrainModel& model) = 0;
+
+  [[nodiscard]] virtual std::size_t held() const noexcept = 0;  ///< batches in flight on the device
+  [[nodiscard]] virtual std::size_t most_held() const noexcept = 0;  ///< at any moment so far
+  [[nodiscard]] virtual std::uint64_t steps() const noexcept = 0;    ///< done so far
+
+ protected:
+  TrainPipeline() = default;
+};
+
+}  // namespace millrace

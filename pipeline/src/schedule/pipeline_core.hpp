@@ -1,0 +1,107 @@
+#pragma once
+
+#include <deque>
+#include <exception>
+#include <optional>
+
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
+
+namespace millrace {
+
+/** @brief A batch on the device, and what became of its sparse features so far. */
+struct BatchInFlight {
+  DeviceModelInput input;
+  bool released = false;                      ///< the input
+  std::unique_ptr<FeatureExchange> exchange;  ///< from its start until the features are arranged
+  bool received = false;
+  std::optional<SparseFeatures> features;  ///< from then until forward
+  Event arranged;                          ///< with precise waits, if not on main
+};
+
+/**
+ * @brief What the pipelines share: the batches in flight, each brought one stage further at most
+ *        once however often it is asked for, and what happens when something throws.
+ */
+class PipelineCore : public TrainPipeline {
+ public:
+  bool progress(BatchSource& source) final { return advance(&source); }
+  void drain() final;
+  void reset() noexcept final;
+  TrainModel& detach() final;
+  void attach(TrainModel& model) final { model_ = &model; }
+
+  std::size_t held() const noexcept final { return held_.size(); }
+  std::size_t most_held() const noexcept final { return most_held_; }
+  std::uint64_t steps() const noexcept final { return steps_; }
+
+ protected:
+  /**
+   * @param depth        batches that are held at once at most
+   * @param exchange_on  the stream of the exchange
+   */
+  PipelineCore(const PipelineSetting& setting, const PipelineOptions& options, std::size_t depth,
+               Stream& exchange_on);
+
+  /** @brief Brings the pipeline to where it is between steps, as far as there are batches. */
+  virtual void fill() = 0;
+  virtual void step(BatchInFlight& current) = 0;
+
+  [[nodiscard]] bool coarse() const noexcept { return options_.waits == Waits::coarse; }
+  [[nodiscard]] Stream& main() const noexcept { return setting_.streams.main; }
+  [[nodiscard]] TrainModel& model() const noexcept { return *model_; }
+  [[nodiscard]] BatchInFlight* oldest() { return held_.empty() ? nullptr : &held_.front(); }
+  [[nodiscard]] BatchInFlight* second() { return held_.size() < 2 ? nullptr : &held_[1]; }
+
+  void draw();  ///< the next batch of the source, unless it is there already
+  void copy_next();
+  void start(BatchInFlight& flight);
+  void receive(BatchInFlight& flight);
+  void arrange(BatchInFlight& flight);
+
+  void forward(BatchInFlight& current);
+  void backward();
+  void release_input(BatchInFlight& current);
+
+  /** @brief Work for later batches: what it throws waits for the end of the step, without any more
+   * such work. */
+  template <typename Work>
+  void ahead(Work&& work) {
+    if (failed_ahead_) return;
+    try {
+      work();
+    } catch (...) {
+      failed_ahead_ = std::current_exception();
+    }
+  }
+
+  /** @brief The model's part of a step, from forward on: if it throws, the step is given up. */
+  template <typename Work>
+  void train(Work&& work) {
+    try {
+      work();
+    } catch (...) {
+      model_->abandon();
+      held_.pop_front();
+      throw;
+    }
+  }
+
+ private:
+  bool advance(BatchSource* source);
+  bool step_once();
+  void count_held();
+
+  const PipelineSetting setting_;
+  const PipelineOptions options_;
+  Stream& exchange_on_;
+  TrainModel* model_;
+  BatchSource* source_ = nullptr;  ///< during a call
+  std::unique_ptr<CopyStrategy> strategy_;
+  std::optional<ModelInput> drawn_;  ///< and not yet on its way to the device
+  std::deque<BatchInFlight> held_;
+  std::exception_ptr failed_ahead_;
+  std::size_t most_held_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace millrace

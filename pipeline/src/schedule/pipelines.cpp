@@ -1,0 +1,150 @@
+#include <stdexcept>
+#include <utility>
+
+#include "schedule/pipeline_core.hpp"
+
+namespace millrace {
+namespace {
+
+class BasePipeline final : public PipelineCore {
+ public:
+  BasePipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 1, setting.streams.main) {}
+
+ private:
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+  }
+
+  // The batch goes when forward is enqueued: backward needs no more than what the model keeps.
+  void step(BatchInFlight& current) override {
+    ahead([&] { draw(); });
+    model().zero_gradients();
+    start(current);
+    receive(current);
+    arrange(current);
+    train([&] {
+      forward(current);
+      release_input(current);
+      backward();
+      ahead([&] { copy_next(); });
+      model().optimizer_step();
+    });
+  }
+};
+
+class SparseDistLitePipeline final : public PipelineCore {
+ public:
+  SparseDistLitePipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 2, setting.streams.main) {}
+
+ private:
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+  }
+
+  void step(BatchInFlight& current) override {
+    model().zero_gradients();
+    start(current);
+    receive(current);
+    arrange(current);
+    train([&] {
+      forward(current);
+      backward();
+      ahead([&] { copy_next(); });
+      model().optimizer_step();
+    });
+  }
+};
+
+class SparseDistPipeline final : public PipelineCore {
+ public:
+  SparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+        data_dist_(setting.streams.data_dist) {}
+
+ private:
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+    if (oldest() == nullptr) return;
+    finish_exchange(*oldest());
+    if (second() == nullptr) ahead([&] { copy_next(); });
+  }
+
+  void step(BatchInFlight& current) override {
+    model().zero_gradients();
+    take_input(current);
+    ahead([&] {
+      if (second() != nullptr) start(*second());
+    });
+    ahead([&] { copy_next(); });
+    take_features(current);
+    train([&] {
+      forward(current);
+      ahead([&] {
+        if (second() != nullptr) finish_exchange(*second());
+      });
+      backward();
+      model().optimizer_step();
+    });
+  }
+
+  // With precise waits the features are arranged at once, so that the marker behind that is not
+  // behind the exchange of the next batch.
+  void finish_exchange(BatchInFlight& flight) {
+    start(flight);
+    receive(flight);
+    if (!coarse()) arrange(flight);
+  }
+
+  void take_input(BatchInFlight& current) {
+    if (coarse()) {
+      main().wait_stream(data_dist_);
+      current.input.record_use(main());
+    } else {
+      current.input.hand_to(main());
+    }
+  }
+
+  void take_features(BatchInFlight& current) {
+    arrange(current);
+    if (coarse()) {
+      main().wait_stream(data_dist_);
+    } else {
+      main().wait(current.arranged);
+    }
+    current.features->unweighted.record_use(main());
+    current.features->weighted.record_use(main());
+  }
+
+  Stream& data_dist_;
+};
+
+// TorchRec's SparseDist family runs its side streams before main, Base does not.
+StreamOptions side_stream(PipelineKind kind, std::string name) {
+  return {
+      .blocking = false, .priority = kind == PipelineKind::base ? 0 : -1, .name = std::move(name)};
+}
+
+}  // namespace
+
+PipelineStreams::PipelineStreams(OrderedDevice& device, PipelineKind kind)
+    : main(device, {.blocking = false, .priority = 0, .name = kMainStream}),
+      copy(device, side_stream(kind, "copy")),
+      data_dist(device, side_stream(kind, "data-dist")) {}
+
+std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
+                                                   const PipelineSetting& setting,
+                                                   const PipelineOptions& options) {
+  switch (kind) {
+    case PipelineKind::sparse_dist:
+      return std::make_unique<SparseDistPipeline>(setting, options);
+    case PipelineKind::base:
+      return std::make_unique<BasePipeline>(setting, options);
+    case PipelineKind::sparse_dist_lite:
+      return std::make_unique<SparseDistLitePipeline>(setting, options);
+  }
+  throw std::invalid_argument{"unknown kind of pipeline"};
+}
+
+}  // namespace millrace
