@@ -126,3 +126,19 @@ TEST_CASE("memory that the driver's pool is owed goes back once polls see it unu
   bench.device.synchronize();
   CHECK(bench.used() == 0);
 }
+
+TEST_CASE("memory that the driver's pool is owed is waited for before a request fails") {
+  Pooled bench;
+  Stream spinning{bench.ordered, {.name = "spinning"}, true};
+  constexpr std::size_t kMost = std::size_t{900} << 20;
+  void* const memory = bench.allocator.allocate(kMost, bench.main);
+  bench.allocator.record_use(memory, spinning);
+  bench.device.launch({.name = "spin",
+                       .views = {},
+                       .cost = {.fixed = std::chrono::milliseconds{5}},
+                       .host = {},
+                       .cuda = {}},
+                      spinning.handle());
+  bench.allocator.deallocate(memory);
+  CHECK(bench.allocator.allocate(kMost, bench.main) != nullptr);
+}

@@ -48,6 +48,11 @@ struct DriverAllocator::State {
     std::vector<Point> points;
   };
 
+  bool keeps_any() {
+    const std::lock_guard lock{mutex};
+    return !kept.empty();
+  }
+
   void note_reserved() {
     const std::size_t now = device.device().pool_info().reserved;  // a driver call: not locked
     const std::lock_guard lock{mutex};
@@ -99,8 +104,15 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
   }
   state.give_back_kept(first_user);
   void* address = nullptr;
+  const auto ask = [&] { return state.device.device().allocate_async(bytes, first_user.handle()); };
   try {
-    address = state.device.device().allocate_async(bytes, first_user.handle());
+    try {
+      address = ask();
+    } catch (const DeviceError& error) {
+      if (error.code() != ErrorCode::out_of_memory || !state.keeps_any()) throw;
+      trim();
+      address = ask();
+    }
   } catch (const DeviceError& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     const MemoryInfo info = state.device.device().memory_info();
@@ -196,10 +208,7 @@ bool DriverAllocator::State::give_back(void* address, StreamRef stream) noexcept
 
 // Nothing uses any more what is given back here, so that any stream will do.
 void DriverAllocator::State::give_back_kept(StreamRef stream) {
-  {
-    const std::lock_guard lock{mutex};
-    if (kept.empty()) return;
-  }
+  if (!keeps_any()) return;
   device.poll();
   std::vector<Kept> complete;
   {
