@@ -63,7 +63,11 @@ void skip(const std::string& reason) {
 
 int main(int argc, char** argv) {
   const std::uint64_t seed = millrace::test::seed();
-  setenv("RC_PARAMS", ("seed=" + std::to_string(seed)).c_str(), 0);
+  std::string properties = "seed=" + std::to_string(seed);
+  if (const char* const programs = std::getenv("MILLRACE_PROGRAMS")) {
+    properties += std::string{" max_success="} + programs;
+  }
+  setenv("RC_PARAMS", properties.c_str(), 0);
 
   Catch::Session session;
   if (const int rejected = session.applyCommandLine(argc, argv); rejected != 0) return rejected;

@@ -42,7 +42,8 @@ void TamperedDevice::do_record(EventHandle event, StreamHandle stream) {
 }
 
 void TamperedDevice::do_wait(StreamHandle stream, EventHandle event) {
-  if (!leaves_out(stream_name(stream), events_[event.value])) device_.wait(stream, event);
+  const bool left_out = leaves_out(stream_name(stream), events_[event.value]) || drops_wait_();
+  if (!left_out) device_.wait(stream, event);
 }
 
 void TamperedDevice::do_synchronize(StreamHandle stream) {

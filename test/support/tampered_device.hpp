@@ -24,6 +24,10 @@ class TamperedDevice final : public Device {
 
   /// As "main waits for copy", by the names of streams; "host waits for copy" is a synchronisation.
   void leave_out(std::string edge) { left_out_ = std::move(edge); }
+  /// Waits are left out while this says so.
+  void leave_out_waits_if(std::function<bool()> condition) { drops_wait_ = std::move(condition); }
+  /// Every event is said to be complete.
+  void say_yes_to_queries() { says_yes_ = true; }
   void on_host_write(HostWrite watch) { host_write_ = std::move(watch); }
 
   /// Every edge that the program made or that was left out, and how often.
@@ -71,7 +75,7 @@ class TamperedDevice final : public Device {
   void do_destroy_event(EventHandle event) override { device_.destroy_event(event); }
   void do_record(EventHandle event, StreamHandle stream) override;
   void do_wait(StreamHandle stream, EventHandle event) override;
-  bool do_query(EventHandle event) override { return device_.query(event); }
+  bool do_query(EventHandle event) override { return device_.query(event) || says_yes_; }
   void do_synchronize(EventHandle event) override;
   Nanoseconds do_event_time(EventHandle event) override { return device_.event_time(event); }
   void do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
@@ -84,6 +88,8 @@ class TamperedDevice final : public Device {
 
   VirtualDevice& device_;
   std::string left_out_;
+  std::function<bool()> drops_wait_ = [] { return false; };
+  bool says_yes_ = false;
   HostWrite host_write_;
   std::map<void*, std::string> streams_, events_;
   std::map<std::string, std::size_t> edges_;

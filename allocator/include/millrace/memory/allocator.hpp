@@ -65,19 +65,28 @@ class Allocator {
    */
   virtual void deallocate(void* address) = 0;
 
-  /** @brief Frees, ordered on `stream` instead of the owner. */
+  /**
+   * @brief Frees, ordered on `stream` instead of the owner.
+   * @throws DeviceError if `stream` is a raw handle and the device can not say which stream that
+   * is; the memory is live still
+   */
   virtual void deallocate(void* address, StreamRef stream) = 0;
 
   /** @brief Frees; the caller asserts that every use precedes `marker`. */
   virtual void deallocate(void* address, Point marker) = 0;
 
-  /** @brief `stream` uses the memory too: the free will also wait for what is enqueued there. */
+  /**
+   * @brief `stream` uses the memory too: the free will also wait for what is enqueued there.
+   *
+   * A stream that is not attached has to live, uncaptured, until then; as a destroyed handle may be
+   * another stream's by now.
+   */
   virtual void record_use(void* address, StreamRef stream) = 0;
 
   /**
    * @brief Makes `new_owner` the stream that frees are ordered on.
    *
-   * The old owner's work so far counts as a recorded use. Orders nothing by itself.
+   * The old owner's work so far counts as a recorded use (see there). Orders nothing by itself.
    */
   virtual void transfer(void* address, StreamRef new_owner) = 0;
 

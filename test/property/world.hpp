@@ -1,0 +1,152 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/checking.hpp"
+#include "millrace/device/stream.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/memory/segment_source.hpp"
+#include "millrace/observe/allocation_trace.hpp"
+#include "test/property/faults.hpp"
+#include "test/property/flaws.hpp"
+#include "test/property/program.hpp"
+#include "test/support/tampered_device.hpp"
+
+namespace millrace::test {
+
+/** @brief A position on a lane, counted in operations: not in markers, so that nothing is shared
+ * with what is tested. */
+struct Moment {
+  std::size_t lane = 0;
+  std::uint64_t operation = 0;
+};
+
+/** @brief For each lane the last operation that is known to come before. */
+class Knowledge {
+ public:
+  [[nodiscard]] bool covers(Moment moment) const;
+  void learn(Moment moment);
+  void learn(const Knowledge& other);
+
+ private:
+  std::vector<std::uint64_t> last_;
+};
+
+/** @brief A stream, from its creation to its destruction. */
+struct Lane {
+  LaneKind kind;
+  std::size_t index = 0;
+  StreamHandle handle{};
+  StreamRef ref{StreamHandle{}};
+  std::unique_ptr<Stream> owned{};
+  std::uint64_t operations = 0;
+  Knowledge after{};
+  bool alive = true;
+  bool attached = true;
+  Event last{};  ///< of a dead one: recorded behind all its work
+};
+
+/** @brief Counts what the allocator does that it must not: waits with independent streams. */
+class IndependenceWatch final : public DeviceObserver {
+ public:
+  void declare(StreamHandle stream) { independent_.push_back(stream); }
+  void retract(StreamHandle stream) { std::erase(independent_, stream); }
+  void recorded(EventHandle event, StreamHandle stream) override;
+  void waited(StreamHandle stream, EventHandle event) override;
+
+  std::size_t violations = 0;
+
+ private:
+  [[nodiscard]] bool independent(StreamHandle stream) const;
+  std::vector<StreamHandle> independent_;
+  std::vector<EventHandle> recorded_there_;
+};
+
+/** @brief What one thread finds complete, all know: it is published in the ledger. */
+class SharedKnowledge final : public DeviceObserver {
+ public:
+  explicit SharedKnowledge(CheckingObserver& checker) : checker_(checker) {}
+  /** @brief The calling thread asks the ledger. */
+  void learn() { checker_.acquired(kLedger); }
+  void event_completed(EventHandle) override { checker_.released(kLedger); }
+  void stream_completed(StreamHandle) override { checker_.released(kLedger); }
+  void device_completed() override { checker_.released(kLedger); }
+
+ private:
+  static constexpr std::uint64_t kLedger = 1;
+  CheckingObserver& checker_;
+};
+
+/** @brief What an allocator gave out and has not got back. */
+struct LiveBlock {
+  std::size_t requested, bytes;
+};
+
+/** @brief A machine with one device, streams and the allocator under test. */
+class World {
+ public:
+  explicit World(const Setup& setup, Flaw flaw = Flaw::none);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /** @brief The living stream in this place (modulo). */
+  [[nodiscard]] Lane& lane_at(std::size_t place);
+  /** @brief Destroys the stream in this place and makes another of its kind. */
+  void renew(std::size_t place);
+  /** @brief Attaches the raw stream in this place. */
+  void attach(std::size_t place);
+  /** @brief Detaches it: from here on it is another one to the library. */
+  void detach(std::size_t place);
+
+  /** @brief Runs all that is enqueued, callbacks too, even on a device that the library lost. */
+  void drain();
+
+  [[nodiscard]] bool host_memory() const { return setup.preset == Preset::pinned; }
+  [[nodiscard]] std::size_t offset_of(const void* address) const;
+
+  /** @throws std::logic_error if the block overlaps another */
+  void gave_out(void* address, std::size_t requested, const Lane& user);
+  void takes_back(void* address);
+  /** @brief Law 1, while no call is under way. @throws std::logic_error */
+  void check_sums();
+  /** @brief Law 2 as kernels, the race checker and the trace saw it. @throws std::logic_error */
+  void check_order() const;
+
+  Setup setup;
+  VirtualMachine machine;
+  VirtualDevice& device;
+  CheckingObserver checker;
+  SharedKnowledge knowledge{checker};
+  TamperedDevice door;  ///< the library's way to the device
+  OrderedDevice ordered;
+  LibraryFault faults;
+  IndependenceWatch independence;
+  std::unique_ptr<SegmentSource> driver_source;
+  std::unique_ptr<WatchedSource> source;
+  std::unique_ptr<Allocator> tested;
+  CachingAllocator* caching = nullptr;   ///< the same, unless it is the driver's
+  std::unique_ptr<Allocator> allocator;  ///< the same, with its flaw
+  AllocationTrace trace;
+  std::vector<std::unique_ptr<Lane>> lanes;  ///< dead ones too
+  std::map<void*, LiveBlock> live;
+  std::uint64_t serial = 0;         ///< of buffers
+  std::vector<std::string> errors;  ///< found by kernels, which can not fail a test themselves
+
+ private:
+  void open(Lane& lane);
+  void make_allocator(Flaw flaw);
+  void leave(Lane& lane);
+  Lane& succeed(std::size_t place);
+
+  std::vector<std::size_t> places_;  ///< index of the lane that is alive there
+};
+
+[[nodiscard]] Policy small_policy(Preset preset);
+
+}  // namespace millrace::test
