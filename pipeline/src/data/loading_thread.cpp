@@ -46,6 +46,7 @@ class LoadingThread::Worker {
     {
       const std::lock_guard lock{mutex_};
       state_ = State::loading;
+      executor_.released(this);
     }
     changed_->notify_all();
   }
@@ -69,6 +70,7 @@ class LoadingThread::Worker {
       }
       if (ending_) return;
       busy_ = true;
+      executor_.acquired(this);
       lock.unlock();
       Loaded loaded = load();
       lock.lock();
@@ -79,6 +81,7 @@ class LoadingThread::Worker {
         state_ = State::ended;
       }
       ready_.push_back(std::move(loaded));
+      executor_.released(this);
       changed_->notify_all();
     }
   }
@@ -119,6 +122,7 @@ class LoadingThread::Worker {
     }
     Loaded loaded = std::move(ready_.front());
     ready_.pop_front();
+    executor_.acquired(this);
     return loaded;
   }
 
@@ -126,6 +130,7 @@ class LoadingThread::Worker {
     std::unique_lock lock{mutex_};
     state_ = State::resting;
     while (busy_) changed_->wait(lock);
+    executor_.acquired(this);
     return std::exchange(ready_, {});
   }
 

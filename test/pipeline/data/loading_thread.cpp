@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "millrace/device/thread_executor.hpp"
+#include "millrace/observe/checked_allocator.hpp"
 #include "test/pipeline/data/jagged_support.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -37,6 +38,7 @@ class ScriptedSource final : public EpochSource {
     ModelInput batch{staging_.pinned, staging_.copy, shape};
     for (std::int64_t& id : batch.contents().sparse.values().as<std::int64_t>())
       id = wrong_id.value_or(number());
+    if (written) written(batch);
     ++position_.batch;
     return batch;
   }
@@ -44,6 +46,7 @@ class ScriptedSource final : public EpochSource {
   void do_seek(BatchPosition position) override { position_ = position; }
 
   std::function<void(BatchPosition)> before;
+  std::function<void(const ModelInput&)> written;
   std::optional<std::int64_t> wrong_id;
   int asked = 0;
 
@@ -94,17 +97,23 @@ std::vector<std::int64_t> take_all(EpochSource& source) {
 
 using Numbers = std::vector<std::int64_t>;
 
+struct Training {
+  Allocator& memory;
+  Stream& main;
+  Stream& copy;
+};
+
 /// Two epochs, with a seek into a third, as a training loop would; copies are made meanwhile.
-Numbers train_on(LoaderBench& bench, EpochSource& loader) {
+Numbers train_on(const Training& on, EpochSource& loader) {
   const auto strategy = CopyStrategy::make(
-      CopyMethod::precise, {.allocator = bench.memory, .main = bench.main, .copy = bench.copy});
+      CopyMethod::precise, {.allocator = on.memory, .main = on.main, .copy = on.copy});
   Numbers numbers;
   const auto epoch = [&] {
     while (auto batch = loader.next()) {
       numbers.push_back(number_of(*batch));
-      DeviceModelInput copy = batch->to(*strategy, bench.copy);
+      DeviceModelInput copy = batch->to(*strategy, on.copy);
       batch->release(copy.copied());
-      copy.hand_to(bench.main);
+      copy.hand_to(on.main);
       copy.release();
     }
   };
@@ -113,7 +122,7 @@ Numbers train_on(LoaderBench& bench, EpochSource& loader) {
   epoch();
   loader.seek({7, 3});
   epoch();
-  bench.main.synchronize();
+  on.main.synchronize();
   return numbers;
 }
 
@@ -140,7 +149,43 @@ TEST_CASE("under adversarial schedules a loader gives what its source does") {
   options.seed = seed;
   LoaderBench bench{5, options};
   LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 1 + seed % 3}};
-  CHECK(train_on(bench, loader) == kTrained);
+  CHECK(train_on({bench.memory, bench.main, bench.copy}, loader) == kTrained);
+}
+
+TEST_CASE("the checker finds no race between the loader, the copies and main") {
+  const auto seed = test::seed() + static_cast<std::uint64_t>(GENERATE(range(0, 20)));
+  INFO("seed " << seed);
+  VirtualMachine::Options options;
+  options.schedule = VirtualMachine::Schedule::adversarial;
+  options.seed = seed;
+  VirtualMachine machine{options};
+  CheckingObserver checking;
+  checking.attach(machine.executor());
+  VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{1} << 26});
+  checking.attach(device);
+  {
+    OrderedDevice ordered{device};
+    Stream main{ordered, {.name = "main"}}, copy{ordered, {.name = "copy"}};
+    DeviceSource of_device{device};
+    PinnedSource of_host{device};
+    CachingAllocator memory{ordered, of_device, Policy::millrace()};
+    CachingAllocator pinned{ordered, of_host, Policy::pinned()};
+    CheckedAllocator checked{memory, checking, device};
+    CheckedAllocator checked_pinned{pinned, checking, device, CheckedMemory::pinned};
+
+    ScriptedSource source{5, {checked_pinned, copy}};
+    source.written = [&](const ModelInput& batch) {
+      for (const HostTensor& tensor : batch.tensors()) {
+        if (tensor.bytes > 0) checking.host_writes(tensor.data, tensor.bytes, "load");
+      }
+    };
+    LoadingThread loader{machine.executor(), source};
+    CHECK(train_on({checked, main, copy}, loader) == kTrained);
+  }
+  const auto races = checking.races();
+  CHECK(races.empty());
+  CHECK(checking.operations() > 0);
+  checking.detach(device);
 }
 
 TEST_CASE("on real threads a loader gives what its source does") {

@@ -63,13 +63,15 @@ class Executor {
    */
   void observe_host_order(HostOrderObserver* observer) noexcept { observer_ = observer; }
 
- protected:
+  /** @brief Tells the observer of an edge through a lock of the caller's: see HostOrderObserver. */
   void released(const void* object) const {
     if (observer_ != nullptr) observer_->released(reinterpret_cast<std::uintptr_t>(object));
   }
   void acquired(const void* object) const {
     if (observer_ != nullptr) observer_->acquired(reinterpret_cast<std::uintptr_t>(object));
   }
+
+ protected:
   void ended() const {
     if (observer_ != nullptr) observer_->ended();
   }
