@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "millrace/device/stream.hpp"
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "test/gpu/support.hpp"
