@@ -8,7 +8,8 @@
 # and needs neither root nor a network. CUDA is never installed; a toolkit that is there is used.
 set -euo pipefail
 
-program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev)
+program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
+  libopenblas-dev)
 test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev)
 
 # A tool that is there counts, wherever it came from.

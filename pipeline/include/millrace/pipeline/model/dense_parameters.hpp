@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/model/model_context.hpp"
+#include "millrace/pipeline/model/model_state.hpp"
+#include "millrace/pipeline/model/optimizer.hpp"
+
+namespace millrace {
+
+/** @brief Which of the dense parameters: a matrix, a vector. */
+struct Parameter {
+  std::size_t offset = 0, size = 0;
+};
+
+/**
+ * @brief All dense parameters of a model, and their optimizer: one array each for values, gradients
+ *        and state, so that zeroing and stepping are one operation each.
+ *
+ * Declare every parameter, then `create`.
+ */
+class DenseParameters {
+ public:
+  /** @throws std::invalid_argument for row-wise Adagrad: dense parameters have no rows */
+  DenseParameters(ModelContext& context, const Optimizer& optimizer, std::uint64_t seed);
+
+  /** @brief Starts uniform in +-bound, drawn from the seed and the name. */
+  Parameter add_uniform(std::string name, std::size_t size, float bound);
+  Parameter add_constant(std::string name, std::size_t size, float value);
+  /** @brief Allocates, and enqueues the initialisation on main. */
+  void create();
+
+  [[nodiscard]] float* values(Parameter parameter) const {
+    return values_.data() + parameter.offset;
+  }
+  [[nodiscard]] float* gradients(Parameter parameter) const {
+    return gradients_.data() + parameter.offset;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }  ///< scalars, padding included
+
+  void zero_gradients(StreamRef stream);
+  void step(StreamRef stream);
+
+  /** @brief Adds what a checkpoint has to keep. */
+  void add_state(ModelState& state);
+
+ private:
+  struct Named {
+    std::string name;
+    Parameter parameter;
+    float bound = 0, value = 0;
+  };
+  Parameter add(Named named);
+
+  ModelContext& context_;
+  const Optimizer optimizer_;
+  const std::uint64_t seed_;
+  std::vector<Named> named_;
+  std::size_t size_ = 0;
+  std::uint64_t steps_ = 0;
+  Array<float> values_, gradients_, m_, v_;
+};
+
+}  // namespace millrace

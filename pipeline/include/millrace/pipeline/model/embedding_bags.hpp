@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/data/keyed_jagged_tensor.hpp"
+#include "millrace/pipeline/model/model_context.hpp"
+#include "millrace/pipeline/model/model_state.hpp"
+#include "millrace/pipeline/model/optimizer.hpp"
+#include "millrace/pipeline/model/row_update.hpp"
+
+namespace millrace {
+
+enum class Pooling {
+  sum,   ///< of s_i W[id_i], where s_i is the id's weight, or 1
+  mean,  ///< the sum divided by the number of ids; of none: 0
+};
+
+struct TableConfig {
+  std::string name;
+  std::size_t rows = 0;
+  std::size_t width = 0;
+  Pooling pooling = Pooling::sum;
+  std::vector<std::string> features;  ///< that are looked up in it
+};
+
+struct EmbeddingOptions {
+  Optimizer optimizer;
+  std::uint64_t seed = 1;
+  RowUpdateObserver* observer = nullptr;  ///< not owned
+};
+
+/** @brief Pooled rows [batch x columns] as part of a wider matrix; of forward, or their gradient.
+ */
+struct PooledMatrix {
+  float* data = nullptr;
+  std::size_t stride = 0;  ///< columns of the whole matrix
+  std::size_t column = 0;  ///< where this part begins
+};
+
+/** @brief The first id that no table has a row for, as far as the host has asked. */
+struct InvalidId {
+  std::string table, feature;
+  std::int64_t value = 0;
+  std::size_t rows = 0;
+};
+
+/**
+ * @brief Embedding tables, looked up and updated together: one kernel for all tables.
+ *
+ * Weights start uniform in +-1/sqrt(rows), as TorchRec has it, drawn from the seed and the table's
+ * name: the same on every device. Forward pools the rows of each bag in the order of its ids.
+ * Backward is fused with the optimizer and exact: lookups are sorted by row (stable), the gradients
+ * of a row are added up by one owner in a fixed order, and the optimizer is applied once a row.
+ *
+ * Ids out of range are left out, as if their rows were zero and frozen; the first is remembered on
+ * the device, and `invalid_id` tells.
+ */
+class EmbeddingBags {
+ public:
+  /**
+   * @brief Makes the tables, and enqueues their initialisation on main.
+   * @throws std::invalid_argument for a table or a feature that is there twice, without rows, width
+   *         or features; out_of_memory
+   */
+  EmbeddingBags(ModelContext& context, std::vector<TableConfig> tables,
+                const EmbeddingOptions& options);
+
+  /** @brief The features of all tables, in order: the keys that a batch must have. */
+  [[nodiscard]] const std::vector<std::string>& features() const noexcept { return features_; }
+  /** @brief Columns of all pooled rows of an example. */
+  [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
+  [[nodiscard]] std::span<const std::size_t> widths() const noexcept { return widths_; }
+  [[nodiscard]] std::span<const TableView> tables() const noexcept { return views_; }
+
+  /**
+   * @brief Enqueues the lookups of a batch; every bag's row is written.
+   * @param factors  of each id, in place of the batch's own weights; null: those, or 1
+   * @throws std::invalid_argument if the batch has other keys than `features()`
+   */
+  void forward(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& pooled,
+               StreamRef stream);
+
+  /**
+   * @brief Enqueues the gradients of the factors, as of before the update.
+   * @param out  [N]
+   */
+  void factor_gradients(const KeyedJaggedTensor& batch, const PooledMatrix& gradient, float* out,
+                        StreamRef stream);
+
+  /** @brief Enqueues the fused backward and update. Arguments as those of `forward`. */
+  void backward(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& gradient,
+                StreamRef stream);
+
+  /** @brief Adds what a checkpoint has to keep, its names beginning with `prefix`. */
+  void add_state(ModelState& state, const std::string& prefix);
+  /** @brief In place of the one that there was; nullptr: none. */
+  void observe(RowUpdateObserver* observer) noexcept { options_.observer = observer; }
+
+  /** @brief Waits for `stream`, and says which id was out of range since the last call, if one was.
+   */
+  [[nodiscard]] std::optional<InvalidId> invalid_id(StreamRef stream);
+
+ private:
+  struct Bags;
+
+  void lay_out();
+  void initialise();
+  [[nodiscard]] Bags bags_of(const KeyedJaggedTensor& batch, const float* factors) const;
+  [[nodiscard]] double row_bytes(const KeyedJaggedTensor& batch) const;
+  template <typename Id, typename Offset, typename Key>
+  void update(const Bags& bags, const PooledMatrix& gradient, StreamRef stream);
+
+  ModelContext& context_;
+  std::vector<TableConfig> configs_;
+  EmbeddingOptions options_;
+  std::vector<std::string> features_;
+  std::vector<std::size_t> widths_;    ///< of each feature
+  std::vector<std::size_t> table_of_;  ///< of each feature
+  std::size_t columns_ = 0, scalars_ = 0, rows_ = 0;
+  std::uint64_t steps_ = 0;
+  Buffer lookups_;  ///< model::Lookup of each feature
+  Buffer bad_;      ///< one model::BadId
+  Array<float> weights_, m_, v_;
+  std::vector<TableView> views_;
+};
+
+}  // namespace millrace

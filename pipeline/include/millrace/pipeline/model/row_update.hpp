@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "millrace/device/ordered_device.hpp"
+#include "millrace/pipeline/data/keyed_jagged_tensor.hpp"
+
+namespace millrace {
+
+/** @brief A table in device memory. */
+struct TableView {
+  std::string name;
+  std::size_t rows = 0, width = 0;
+  std::int64_t first_row = 0;  ///< rows of all tables of one EmbeddingBags are counted through
+  float* weights = nullptr;    ///< [rows x width]
+  float* m = nullptr;          ///< [rows] (row-wise Adagrad) or [rows x width]; null: none
+  float* v = nullptr;          ///< [rows x width]; null: none
+};
+
+/**
+ * @brief Which rows a fused update changed, in device memory: each once, ascending.
+ *
+ * `rows` are numbered through the tables: those of table t are first_row to first_row + rows.
+ * Everything here may be read by work that is enqueued on `stream` during the call.
+ */
+struct RowUpdate {
+  const void* rows = nullptr;  ///< [*count], of `row_type`
+  IndexType row_type = IndexType::int32;
+  const std::uint32_t* count = nullptr;
+  std::size_t most = 0;    ///< what *count is at most, as far as the host knows
+  std::uint64_t step = 0;  ///< of the tables' optimizer, from 1
+  StreamRef stream;
+  std::span<const TableView> tables;
+};
+
+/** @brief Told of each fused update, just after it was enqueued. */
+class RowUpdateObserver {
+ public:
+  virtual ~RowUpdateObserver() = default;
+  virtual void rows_updated(const RowUpdate& update) = 0;
+};
+
+}  // namespace millrace

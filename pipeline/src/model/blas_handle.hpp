@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+
+#include "millrace/pipeline/model/model_context.hpp"
+
+namespace millrace::model {
+
+struct BlasHandle {
+  void* handle = nullptr;  ///< a cublasHandle_t
+  Buffer workspace;
+
+  BlasHandle() = default;
+  ~BlasHandle();
+  BlasHandle(const BlasHandle&) = delete;
+  BlasHandle& operator=(const BlasHandle&) = delete;
+
+  [[nodiscard]] View view() const {
+    return {workspace.data(), workspace.size(), Access::read_write};
+  }
+};
+
+/** @brief Where a CUDA kernel is enqueued. */
+struct Queue {
+  void* stream = nullptr;  ///< a cudaStream_t
+  const BlasHandle* blas = nullptr;
+};
+
+}  // namespace millrace::model

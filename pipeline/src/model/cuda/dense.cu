@@ -1,0 +1,167 @@
+#include "model/cuda/kernels.hpp"
+#include "model/cuda/launch.cuh"
+#include "model/cuda/words.cuh"
+#include "model/draw.hpp"
+
+namespace millrace::model::cuda {
+namespace {
+
+constexpr unsigned kLossThreads = 1024;
+
+// One block: each thread adds up every 1024th example, then a tree does the rest.
+__global__ void loss_kernel(float* loss, float* dlogits, const float* logits, const float* labels,
+                            std::size_t count) {
+  __shared__ double parts[kLossThreads];
+  double sum = 0;
+  const float scale = 1.0F / static_cast<float>(count);
+  for (std::size_t i = threadIdx.x; i < count; i += kLossThreads) {
+    const float z = logits[i], label = labels[i];
+    const float e = expf(-fabsf(z));
+    sum += static_cast<double>(fmaxf(z, 0.0F) - z * label + log1pf(e));
+    const float sigmoid = z >= 0 ? 1 / (1 + e) : e / (1 + e);
+    dlogits[i] = (sigmoid - label) * scale;
+  }
+  parts[threadIdx.x] = sum;
+  for (unsigned half = kLossThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) loss[0] = static_cast<float>(parts[0] / static_cast<double>(count));
+}
+
+template <OptimizerKind kind>
+__global__ void step_kernel(float* parameters, float* m, float* v, const float* gradients,
+                            std::size_t words, Rule<float> rule) {
+  for (std::size_t i = this_thread(); i < words; i += thread_count()) {
+    const Word<4> gradient = load<4>(gradients + 4 * i);
+    Word<4> parameter = load<4>(parameters + 4 * i);
+    Word<4> first = zero_word<4>(), second = zero_word<4>();
+    if constexpr (keeps_m<kind>) first = load<4>(m + 4 * i);
+    if constexpr (keeps_v<kind>) second = load<4>(v + 4 * i);
+#pragma unroll
+    for (int d = 0; d < 4; ++d) {
+      follow<kind>(rule, gradient.value[d], parameter.value[d], &first.value[d], &second.value[d]);
+    }
+    store(parameters + 4 * i, parameter);
+    if constexpr (keeps_m<kind>) store(m + 4 * i, first);
+    if constexpr (keeps_v<kind>) store(v + 4 * i, second);
+  }
+}
+
+__global__ void fill_kernel(float* out, std::size_t size, float value) {
+  for (std::size_t i = this_thread(); i < size; i += thread_count()) out[i] = value;
+}
+
+__global__ void fill_uniform_kernel(float* out, std::size_t size, std::uint64_t stream,
+                                    float bound) {
+  for (std::size_t i = this_thread(); i < size; i += thread_count()) {
+    out[i] = draw_uniform(stream, i, bound);
+  }
+}
+
+// Threads take bags.
+template <typename Offset>
+__global__ void position_kernel(float* factors, const float* weights, const std::int64_t* starts,
+                                const Offset* offsets, PositionShape shape) {
+  for (std::size_t bag = this_thread(); bag < shape.features * shape.batch; bag += thread_count()) {
+    const std::size_t f = bag / shape.batch;
+    const std::int64_t count = starts[f + 1] - starts[f];
+    const auto begin = static_cast<std::int64_t>(offsets[bag]);
+    const auto end = static_cast<std::int64_t>(offsets[bag + 1]);
+    for (std::int64_t i = begin; i < end; ++i) {
+      factors[i] = count == 0 ? 1.0F : weights[starts[f] + min(i - begin, count - 1)];
+    }
+  }
+}
+
+// A block has one weight: its threads take examples, then a tree adds up.
+template <typename Offset>
+__global__ void position_backward_kernel(float* dweights, const float* dfactors,
+                                         const std::int64_t* starts, const Offset* offsets,
+                                         PositionShape shape) {
+  __shared__ float parts[kThreads];
+  const std::int64_t weight = blockIdx.x;
+  std::size_t f = 0;
+  while (starts[f + 1] <= weight) ++f;
+  const std::int64_t position = weight - starts[f];
+  const bool is_last = weight + 1 == starts[f + 1];
+  float sum = 0;
+  for (std::size_t b = threadIdx.x; b < shape.batch; b += kThreads) {
+    const auto begin = static_cast<std::int64_t>(offsets[f * shape.batch + b]);
+    const auto end = static_cast<std::int64_t>(offsets[f * shape.batch + b + 1]);
+    const std::int64_t stop = is_last ? end : min(end, begin + position + 1);
+    for (std::int64_t i = begin + position; i < stop; ++i) sum += dfactors[i];
+  }
+  parts[threadIdx.x] = sum;
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+  }
+  if (threadIdx.x == 0) dweights[weight] += parts[0];
+}
+
+}  // namespace
+
+void binary_cross_entropy(Queue queue, std::span<float> loss, std::span<float> dlogits,
+                          std::span<const float> logits, std::span<const float> labels) {
+  loss_kernel<<<1, kLossThreads, 0, native(queue)>>>(loss.data(), dlogits.data(), logits.data(),
+                                                     labels.data(), logits.size());
+}
+
+template <OptimizerKind kind>
+void step(Queue queue, std::span<float> parameters, std::span<float> m, std::span<float> v,
+          std::span<const float> gradients, Rule<float> rule) {
+  const std::size_t words = parameters.size() / 4;  // the array is padded to whole words
+  step_kernel<kind><<<blocks_for(words), kThreads, 0, native(queue)>>>(
+      parameters.data(), m.data(), v.data(), gradients.data(), words, rule);
+}
+template void step<OptimizerKind::sgd>(Queue, std::span<float>, std::span<float>, std::span<float>,
+                                       std::span<const float>, Rule<float>);
+template void step<OptimizerKind::adagrad>(Queue, std::span<float>, std::span<float>,
+                                           std::span<float>, std::span<const float>, Rule<float>);
+template void step<OptimizerKind::adam>(Queue, std::span<float>, std::span<float>, std::span<float>,
+                                        std::span<const float>, Rule<float>);
+
+void fill(Queue queue, std::span<float> out, float value) {
+  fill_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(out.data(), out.size(),
+                                                                      value);
+}
+
+void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float bound) {
+  fill_uniform_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(
+      out.data(), out.size(), stream, bound);
+}
+
+template <typename Offset>
+void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
+                      std::span<const std::int64_t> starts, std::span<const Offset> offsets,
+                      PositionShape shape) {
+  position_kernel<<<blocks_for(shape.features * shape.batch), kThreads, 0, native(queue)>>>(
+      factors.data(), weights.data(), starts.data(), offsets.data(), shape);
+}
+template void position_factors<std::int32_t>(Queue, std::span<float>, std::span<const float>,
+                                             std::span<const std::int64_t>,
+                                             std::span<const std::int32_t>, PositionShape);
+template void position_factors<std::int64_t>(Queue, std::span<float>, std::span<const float>,
+                                             std::span<const std::int64_t>,
+                                             std::span<const std::int64_t>, PositionShape);
+
+template <typename Offset>
+void position_factors_backward(Queue queue, std::span<float> dweights,
+                               std::span<const float> dfactors,
+                               std::span<const std::int64_t> starts,
+                               std::span<const Offset> offsets, PositionShape shape) {
+  const auto blocks = static_cast<unsigned>(dweights.size());
+  position_backward_kernel<<<blocks, kThreads, 0, native(queue)>>>(
+      dweights.data(), dfactors.data(), starts.data(), offsets.data(), shape);
+}
+template void position_factors_backward<std::int32_t>(Queue, std::span<float>,
+                                                      std::span<const float>,
+                                                      std::span<const std::int64_t>,
+                                                      std::span<const std::int32_t>, PositionShape);
+template void position_factors_backward<std::int64_t>(Queue, std::span<float>,
+                                                      std::span<const float>,
+                                                      std::span<const std::int64_t>,
+                                                      std::span<const std::int64_t>, PositionShape);
+
+}  // namespace millrace::model::cuda

@@ -1,0 +1,147 @@
+#include <algorithm>
+
+#include "model/cuda/kernels.hpp"
+#include "model/cuda/launch.cuh"
+#include "model/cuda/words.cuh"
+
+namespace millrace::model::cuda {
+namespace {
+
+struct Vectors {
+  const float *dense, *pooled;
+  DotShape shape;
+
+  __device__ const float* vector(std::size_t example, unsigned i) const {
+    if (i == 0) return dense + example * shape.width;
+    return pooled + (example * shape.features + i - 1) * shape.width;
+  }
+};
+
+/** Where the pair i < j of an example is: those of row k are features - k, one after the other. */
+__device__ std::size_t pair_number(unsigned i, unsigned j, unsigned features) {
+  const std::size_t before = i == 0 ? 0 : static_cast<std::size_t>(i) * (i - 1) / 2;
+  return static_cast<std::size_t>(i) * features - before + (j - i - 1);
+}
+
+// One block an example; groups of lanes take pairs.
+template <int size>
+__global__ void dot_kernel(float* out, Vectors of) {
+  const auto features = static_cast<unsigned>(of.shape.features);
+  const unsigned words = static_cast<unsigned>(of.shape.width) / size;
+  const WarpRows warp{words};
+  const unsigned group = threadIdx.x / kWarp * warp.groups + warp.group;
+  const unsigned groups = blockDim.x / kWarp * warp.groups;
+  for (std::size_t b = blockIdx.x; b < of.shape.batch; b += gridDim.x) {
+    float* const to = out + b * of.shape.columns();
+    for (unsigned d = threadIdx.x; d < of.shape.width; d += blockDim.x) to[d] = of.vector(b, 0)[d];
+    for (unsigned i = 0; i < features; ++i) {
+      const float* const first = of.vector(b, i);
+      for (unsigned start = i + 1; start <= features; start += groups) {
+        const unsigned j = start + group;
+        float sum = 0;
+        if (j <= features) {
+          const float* const second = of.vector(b, j);
+          for (unsigned word = warp.lane; word < words; word += warp.lanes) {
+            sum += dot(load<size>(first + word * size), load<size>(second + word * size));
+          }
+        }
+        __syncwarp();
+        sum = warp.over_lanes(sum);
+        if (j <= features && warp.lane == 0) {
+          to[of.shape.width + pair_number(i, j, features)] = sum;
+        }
+      }
+    }
+  }
+}
+
+// One block an example; each group of lanes adds up the gradient of a vector, partner by partner.
+template <int size>
+__global__ void dot_backward_kernel(float* ddense, float* dpooled, const float* dout, Vectors of) {
+  const auto features = static_cast<unsigned>(of.shape.features);
+  const unsigned words = static_cast<unsigned>(of.shape.width) / size;
+  const WarpRows warp{words};
+  const unsigned group = threadIdx.x / kWarp * warp.groups + warp.group;
+  const unsigned groups = blockDim.x / kWarp * warp.groups;
+  for (std::size_t b = blockIdx.x; b < of.shape.batch; b += gridDim.x) {
+    const float* const from = dout + b * of.shape.columns();
+    const float* const of_pairs = from + of.shape.width;
+    for (unsigned i = group; i <= features; i += groups) {
+      float* const to = i == 0 ? ddense + b * of.shape.width
+                               : dpooled + (b * of.shape.features + i - 1) * of.shape.width;
+      for (unsigned word = warp.lane; word < words; word += warp.lanes) {
+        Word<size> sum = zero_word<size>();
+        if (i == 0) sum = load<size>(from + word * size);
+        for (unsigned j = 0; j <= features; ++j) {
+          if (j == i) continue;
+          const float factor = of_pairs[pair_number(min(i, j), max(i, j), features)];
+          add_scaled(sum, load<size>(of.vector(b, j) + word * size), factor);
+        }
+        store(to + word * size, sum);
+      }
+    }
+  }
+}
+
+template <typename Kernel4, typename Kernel1, typename... Arguments>
+void launch(Queue queue, const DotShape& shape, Kernel4 four, Kernel1 one, Arguments... arguments) {
+  const auto blocks = static_cast<unsigned>(std::min(shape.batch, kMostBlocks));
+  if (shape.width % 4 == 0) {
+    four<<<blocks, kThreads, 0, native(queue)>>>(arguments...);
+  } else {
+    one<<<blocks, kThreads, 0, native(queue)>>>(arguments...);
+  }
+}
+
+__global__ void concatenate_kernel(float* out, const float* dense, const float* pooled,
+                                   ConcatShape shape) {
+  const std::size_t columns = shape.dense + shape.pooled;
+  for (std::size_t i = this_thread(); i < shape.batch * columns; i += thread_count()) {
+    const std::size_t b = i / columns, c = i % columns;
+    out[i] =
+        c < shape.dense ? dense[b * shape.dense + c] : pooled[b * shape.pooled + c - shape.dense];
+  }
+}
+
+__global__ void concatenate_backward_kernel(float* ddense, float* dpooled, const float* dout,
+                                            ConcatShape shape) {
+  const std::size_t columns = shape.dense + shape.pooled;
+  for (std::size_t i = this_thread(); i < shape.batch * columns; i += thread_count()) {
+    const std::size_t b = i / columns, c = i % columns;
+    if (c < shape.dense) {
+      ddense[b * shape.dense + c] = dout[i];
+    } else {
+      dpooled[b * shape.pooled + c - shape.dense] = dout[i];
+    }
+  }
+}
+
+}  // namespace
+
+void dot_interaction(Queue queue, std::span<float> out, std::span<const float> dense,
+                     std::span<const float> pooled, DotShape shape) {
+  const Vectors of{dense.data(), pooled.data(), shape};
+  launch(queue, shape, dot_kernel<4>, dot_kernel<1>, out.data(), of);
+}
+
+void dot_interaction_backward(Queue queue, std::span<float> ddense, std::span<float> dpooled,
+                              std::span<const float> dout, std::span<const float> dense,
+                              std::span<const float> pooled, DotShape shape) {
+  const Vectors of{dense.data(), pooled.data(), shape};
+  launch(queue, shape, dot_backward_kernel<4>, dot_backward_kernel<1>, ddense.data(),
+         dpooled.data(), dout.data(), of);
+}
+
+void concatenate(Queue queue, std::span<float> out, std::span<const float> dense,
+                 std::span<const float> pooled, ConcatShape shape) {
+  concatenate_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(
+      out.data(), dense.data(), pooled.data(), shape);
+}
+
+void concatenate_backward(Queue queue, std::span<float> ddense, std::span<float> dpooled,
+                          std::span<const float> dout, ConcatShape shape) {
+  concatenate_backward_kernel<<<blocks_for(dout.size()), kThreads, 0, native(queue)>>>(
+      ddense.data(), dpooled.data(), dout.data(), shape);
+}
+
+}  // namespace millrace::model::cuda

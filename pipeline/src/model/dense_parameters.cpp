@@ -1,0 +1,109 @@
+#include "millrace/pipeline/model/dense_parameters.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+#include "model/cuda/kernels.hpp"
+#include "model/enqueue.hpp"
+#include "model/host/dense.hpp"
+#include "model/host/initial.hpp"
+#include "model/seed.hpp"
+
+namespace millrace {
+
+using namespace model;
+
+namespace {
+
+constexpr std::size_t kAlignment = 16;  // floats
+constexpr auto kScalar = static_cast<double>(sizeof(float));
+
+}  // namespace
+
+DenseParameters::DenseParameters(ModelContext& context, const Optimizer& optimizer,
+                                 std::uint64_t seed)
+    : context_(context), optimizer_(optimizer), seed_(seed) {
+  if (optimizer.kind == OptimizerKind::rowwise_adagrad) {
+    throw std::invalid_argument(
+        "row-wise Adagrad is for tables: dense parameters take none, sgd, adagrad or adam");
+  }
+}
+
+Parameter DenseParameters::add(Named named) {
+  const Parameter parameter{size_, named.parameter.size};
+  size_ += (parameter.size + kAlignment - 1) / kAlignment * kAlignment;
+  named.parameter = parameter;
+  named_.push_back(std::move(named));
+  return parameter;
+}
+
+Parameter DenseParameters::add_uniform(std::string name, std::size_t size, float bound) {
+  return add({std::move(name), {0, size}, bound, 0});
+}
+
+Parameter DenseParameters::add_constant(std::string name, std::size_t size, float value) {
+  return add({std::move(name), {0, size}, 0, value});
+}
+
+void DenseParameters::create() {
+  Stream& main = context_.main();
+  Allocator& memory = context_.allocator();
+  const auto& tags = context_.tags();
+  const std::size_t state = state_of_parameter(optimizer_.kind);
+  values_ = {memory, size_, main, tags.parameters};
+  gradients_ = {memory, size_, main, tags.parameters};
+  m_ = {memory, state > 0 ? size_ : 0, main, tags.optimizer_state};
+  v_ = {memory, state > 1 ? size_ : 0, main, tags.optimizer_state};
+  for (const Array<float>* array : {&values_, &gradients_, &m_, &v_}) {
+    if (array->size() == 0) continue;
+    context_.device().fill(array->data(), 0, array->size() * sizeof(float), main.handle());
+  }
+  for (const Named& named : named_) {
+    const std::size_t size = named.parameter.size;
+    const Declared declared{.name = "initialise", .bytes = kScalar * static_cast<double>(size)};
+    const auto to = writes(values(named.parameter), size);
+    if (named.bound > 0) {
+      enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
+          context_, main, declared, to, stream_of_draws(seed_, named.name), named.bound);
+    } else {
+      enqueue<host::fill<float>, cuda::fill>(context_, main, declared, to, named.value);
+    }
+  }
+}
+
+void DenseParameters::zero_gradients(StreamRef stream) {
+  if (size_ == 0) return;
+  context_.device().fill(gradients_.data(), 0, size_ * sizeof(float), stream.handle());
+}
+
+void DenseParameters::step(StreamRef stream) {
+  if (size_ == 0) return;
+  ++steps_;
+  const double state = 3 + 2 * static_cast<double>(state_of_parameter(optimizer_.kind));
+  const Declared declared{.name = "step",
+                          .flops = 4 * static_cast<double>(size_),
+                          .bytes = state * kScalar * static_cast<double>(size_)};
+  for_kind(optimizer_.kind, [&]<OptimizerKind kind>() {
+    if constexpr (kind != OptimizerKind::rowwise_adagrad) {
+      enqueue<host::step<kind, float>, cuda::step<kind>>(
+          context_, stream, declared, updates(values_), updates(m_), updates(v_), reads(gradients_),
+          rule_of<float>(optimizer_, steps_));
+    }
+  });
+}
+
+void DenseParameters::add_state(ModelState& state) {
+  for (const Named& named : named_) {
+    const auto add = [&](const char* suffix, const Array<float>& array) {
+      if (array.size() == 0) return;
+      state.tensors.push_back(
+          {named.name + suffix, array.data() + named.parameter.offset, named.parameter.size});
+    };
+    add("", values_);
+    add(".m", m_);
+    add(".v", v_);
+  }
+  state.counters.push_back({"dense.steps", &steps_});
+}
+
+}  // namespace millrace

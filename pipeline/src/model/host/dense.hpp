@@ -1,0 +1,155 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "model/host/blas.hpp"
+#include "model/host/embedding.hpp"
+#include "model/optimizer_rule.hpp"
+#include "model/shapes.hpp"
+
+/// @file
+/// Host kernels of the dense part. Gradients of parameters are added to what is there.
+
+namespace millrace::model::host {
+
+template <typename T>
+void linear(std::span<T> y, std::span<const T> x, std::span<const T> weight,
+            std::span<const T> bias, LinearShape shape) {
+  for (std::size_t r = 0; r < shape.rows; ++r) {
+    std::copy_n(bias.data(), shape.outputs, y.data() + r * shape.outputs);
+  }
+  multiply(y.data(), {x.data()}, {weight.data(), Transposed::yes},
+           {shape.rows, shape.outputs, shape.inputs}, true);
+  if (!shape.relu) return;
+  for (T& value : y) value = std::max(value, T{0});
+}
+
+/** @brief `dy` becomes the gradient before the ReLU. `dx` may be empty: then it is not asked for.
+ */
+template <typename T>
+void linear_backward(std::span<T> dx, std::span<T> dweight, std::span<T> dbias, std::span<T> dy,
+                     std::span<const T> x, std::span<const T> weight, std::span<const T> y,
+                     LinearShape shape) {
+  if (shape.relu) {
+    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : T{0};
+  }
+  for (std::size_t r = 0; r < shape.rows; ++r) {
+    add(dbias.data(), dy.data() + r * shape.outputs, shape.outputs);
+  }
+  multiply(dweight.data(), {dy.data(), Transposed::yes}, {x.data()},
+           {shape.outputs, shape.inputs, shape.rows}, true);
+  if (dx.empty()) return;
+  multiply(dx.data(), {dy.data()}, {weight.data()}, {shape.rows, shape.inputs, shape.outputs},
+           false);
+}
+
+/** @brief Vector i of an example: the dense one, then the pooled ones. */
+template <typename T>
+struct DotVectors {
+  T* dense;
+  T* pooled;
+  DotShape shape;
+
+  [[nodiscard]] T* vector(std::size_t example, std::size_t i) const {
+    if (i == 0) return dense + example * shape.width;
+    return pooled + (example * shape.features + i - 1) * shape.width;
+  }
+};
+
+/** @brief Of each example: its dense vector, then the product of each pair i < j, by i, then j. */
+template <typename T>
+void dot_interaction(std::span<T> out, std::span<const T> dense, std::span<const T> pooled,
+                     DotShape shape) {
+  const DotVectors<const T> of{dense.data(), pooled.data(), shape};
+  T* to = out.data();
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    to = std::copy_n(of.vector(b, 0), shape.width, to);
+    for (std::size_t i = 0; i < shape.features; ++i) {
+      const T* const first = of.vector(b, i);
+      for (std::size_t j = i + 1; j <= shape.features; ++j) {
+        const T* const second = of.vector(b, j);
+        T dot = 0;
+        for (std::size_t d = 0; d < shape.width; ++d) dot += first[d] * second[d];
+        *to++ = dot;
+      }
+    }
+  }
+}
+
+template <typename T>
+void dot_interaction_backward(std::span<T> ddense, std::span<T> dpooled, std::span<const T> dout,
+                              std::span<const T> dense, std::span<const T> pooled, DotShape shape) {
+  const DotVectors<const T> of{dense.data(), pooled.data(), shape};
+  const DotVectors<T> gradient{ddense.data(), dpooled.data(), shape};
+  std::fill(dpooled.begin(), dpooled.end(), T{0});
+  const T* from = dout.data();
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    std::copy_n(from, shape.width, gradient.vector(b, 0));
+    from += shape.width;
+    for (std::size_t i = 0; i < shape.features; ++i) {
+      for (std::size_t j = i + 1; j <= shape.features; ++j, ++from) {
+        add_scaled(gradient.vector(b, i), of.vector(b, j), *from, shape.width);
+        add_scaled(gradient.vector(b, j), of.vector(b, i), *from, shape.width);
+      }
+    }
+  }
+}
+
+template <typename T>
+void concatenate(std::span<T> out, std::span<const T> dense, std::span<const T> pooled,
+                 ConcatShape shape) {
+  T* to = out.data();
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    to = std::copy_n(dense.data() + b * shape.dense, shape.dense, to);
+    to = std::copy_n(pooled.data() + b * shape.pooled, shape.pooled, to);
+  }
+}
+
+template <typename T>
+void concatenate_backward(std::span<T> ddense, std::span<T> dpooled, std::span<const T> dout,
+                          ConcatShape shape) {
+  const T* from = dout.data();
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    std::copy_n(from, shape.dense, ddense.data() + b * shape.dense);
+    from += shape.dense;
+    std::copy_n(from, shape.pooled, dpooled.data() + b * shape.pooled);
+    from += shape.pooled;
+  }
+}
+
+/** @brief Mean binary cross-entropy of logits, and its gradient. */
+template <typename T>
+void binary_cross_entropy(std::span<T> loss, std::span<T> dlogits, std::span<const T> logits,
+                          std::span<const T> labels) {
+  double sum = 0;
+  const T scale = T{1} / static_cast<T>(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const T z = logits[i];
+    const T e = std::exp(-std::abs(z));
+    sum += std::max(z, T{0}) - z * labels[i] + std::log1p(e);
+    const T sigmoid = z >= 0 ? 1 / (1 + e) : e / (1 + e);
+    dlogits[i] = (sigmoid - labels[i]) * scale;
+  }
+  loss[0] = static_cast<T>(sum / static_cast<double>(logits.size()));
+}
+
+template <OptimizerKind kind, typename T>
+void step(std::span<T> parameters, std::span<T> m, std::span<T> v, std::span<const T> gradients,
+          Rule<T> rule) {
+  T* const first = m.data();
+  T* const second = v.data();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    follow<kind>(rule, gradients[i], parameters[i], first + i, second + i);
+  }
+}
+
+template <typename T>
+void fill(std::span<T> out, T value) {
+  std::fill(out.begin(), out.end(), value);
+}
+
+}  // namespace millrace::model::host

@@ -1,0 +1,99 @@
+#include "millrace/pipeline/model/mlp.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "model/cuda/kernels.hpp"
+#include "model/enqueue.hpp"
+#include "model/host/dense.hpp"
+
+namespace millrace {
+
+using namespace model;
+
+namespace {
+
+/** @param products  of matrices of the layer's three sizes */
+Declared cost_of(const char* name, const LinearShape& shape, double products,
+                 const BlasHandle* blas) {
+  const auto rows = static_cast<double>(shape.rows);
+  const auto inputs = static_cast<double>(shape.inputs);
+  const auto outputs = static_cast<double>(shape.outputs);
+  return {.name = name,
+          .flops = 2 * products * rows * inputs * outputs,
+          .bytes = sizeof(float) * (products * (rows * inputs + inputs * outputs + rows * outputs) +
+                                    2 * rows * outputs),
+          .blas = blas};
+}
+
+}  // namespace
+
+Mlp::Mlp(ModelContext& context, DenseParameters& parameters, const std::string& name,
+         std::size_t inputs, std::span<const std::size_t> widths, Last last)
+    : context_(context), parameters_(parameters), outputs_(inputs) {
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const std::string layer = name + "." + std::to_string(i);
+    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(outputs_)));
+    layers_.push_back(
+        {.inputs = outputs_,
+         .outputs = widths[i],
+         .relu = i + 1 < widths.size() || last == Last::relu,
+         .weight = parameters.add_uniform(layer + ".weight", outputs_ * widths[i], bound),
+         .bias = parameters.add_uniform(layer + ".bias", widths[i], bound)});
+    outputs_ = widths[i];
+  }
+}
+
+const float* Mlp::output() const noexcept {
+  return layers_.empty() ? x_ : layers_.back().output.data();
+}
+
+Array<float> Mlp::take_output() noexcept { return std::move(layers_.back().output); }
+
+void Mlp::forward(const float* x, std::size_t rows, StreamRef stream) {
+  x_ = x;
+  rows_ = rows;
+  const BlasHandle* const blas = layers_.empty() ? nullptr : context_.blas(stream);
+  for (Layer& layer : layers_) {
+    layer.output = context_.activation<float>(rows * layer.outputs, stream);
+    if (rows == 0) continue;
+    const LinearShape shape{rows, layer.inputs, layer.outputs, layer.relu};
+    enqueue<host::linear<float>, cuda::linear>(
+        context_, stream, cost_of("linear", shape, 1, blas), writes(layer.output),
+        reads(x, rows * layer.inputs), reads(parameters_.values(layer.weight), layer.weight.size),
+        reads(parameters_.values(layer.bias), layer.bias.size), shape);
+    x = layer.output.data();
+  }
+}
+
+Array<float> Mlp::backward(Array<float> dy, bool wanted, StreamRef stream) {
+  const BlasHandle* const blas = layers_.empty() ? nullptr : context_.blas(stream);
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    Layer& layer = layers_[i];
+    const bool input_gradient = wanted || i > 0;
+    const float* const x = i > 0 ? layers_[i - 1].output.data() : x_;
+    Array<float> dx = context_.activation<float>(input_gradient ? rows_ * layer.inputs : 0, stream);
+    if (rows_ > 0) {
+      const LinearShape shape{rows_, layer.inputs, layer.outputs, layer.relu};
+      enqueue<host::linear_backward<float>, cuda::linear_backward>(
+          context_, stream, cost_of("linear backward", shape, input_gradient ? 2 : 1, blas),
+          writes(dx), updates(parameters_.gradients(layer.weight), layer.weight.size),
+          updates(parameters_.gradients(layer.bias), layer.bias.size), updates(dy),
+          reads(x, rows_ * layer.inputs),
+          reads(parameters_.values(layer.weight), layer.weight.size),
+          reads(layer.output.data(), layer.relu ? layer.output.size() : 0), shape);
+    }
+    layer.output = {};
+    dy = std::move(dx);
+  }
+  drop();
+  if (!wanted) return {};
+  return dy;
+}
+
+void Mlp::drop() noexcept {
+  for (Layer& layer : layers_) layer.output = {};
+  x_ = nullptr;
+}
+
+}  // namespace millrace

@@ -1,0 +1,86 @@
+#include "millrace/pipeline/model/position_weights.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+
+#include "model/cuda/kernels.hpp"
+#include "model/dispatch.hpp"
+#include "model/enqueue.hpp"
+#include "model/host/position_weights.hpp"
+
+namespace millrace {
+
+using namespace model;
+
+namespace {
+
+Declared cost_of(const char* name, std::size_t ids) {
+  return {.name = name, .flops = static_cast<double>(ids), .bytes = 8 * static_cast<double>(ids)};
+}
+
+}  // namespace
+
+PositionWeights::PositionWeights(ModelContext& context, DenseParameters& parameters,
+                                 const std::vector<std::string>& features,
+                                 const std::map<std::string, std::size_t>& lengths)
+    : context_(context), parameters_(parameters), features_(features.size()) {
+  for (const auto& [name, length] : lengths) {
+    if (length == 0) {
+      throw std::invalid_argument(fmt::format("feature '{}' has 0 position weights", name));
+    }
+    if (std::find(features.begin(), features.end(), name) == features.end()) {
+      throw std::invalid_argument(
+          fmt::format("position weights for feature '{}', which no table looks up; there are {}",
+                      name, fmt::join(features, ", ")));
+    }
+  }
+  std::vector<std::int64_t> starts{0};
+  for (const std::string& feature : features) {
+    const auto found = lengths.find(feature);
+    const std::size_t length = found == lengths.end() ? 0 : found->second;
+    starts.push_back(starts.back() + static_cast<std::int64_t>(length));
+  }
+  if (lengths.empty()) return;
+  weights_ =
+      parameters.add_constant("position_weights", static_cast<std::size_t>(starts.back()), 1);
+  starts_ = {context.allocator(), starts.size() * sizeof(std::int64_t), context.main(),
+             context.tags().parameters};
+  context.device().copy(starts_.data(), starts.data(), starts_.size(), CopyKind::host_to_device,
+                        context.main().handle());
+}
+
+void PositionWeights::forward(const KeyedJaggedTensor& batch, float* factors, StreamRef stream) {
+  const std::size_t ids = batch.value_count();
+  if (empty() || ids == 0) return;
+  const PositionShape shape{features_, batch.batch_size()};
+  with_type(batch.layout().length_type, [&]<typename Offset>(Offset) {
+    enqueue<host::position_factors<float, Offset>, cuda::position_factors<Offset>>(
+        context_, stream, cost_of("position weights", ids), writes(factors, ids),
+        reads(parameters_.values(weights_), weights_.size),
+        reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
+        reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
+        shape);
+  });
+}
+
+void PositionWeights::backward(const KeyedJaggedTensor& batch, const float* dfactors,
+                               StreamRef stream) {
+  const std::size_t ids = batch.value_count();
+  if (empty() || ids == 0) return;
+  const PositionShape shape{features_, batch.batch_size()};
+  with_type(batch.layout().length_type, [&]<typename Offset>(Offset) {
+    enqueue<host::position_factors_backward<float, Offset>,
+            cuda::position_factors_backward<Offset>>(
+        context_, stream, cost_of("position weights backward", ids),
+        updates(parameters_.gradients(weights_), weights_.size), reads(dfactors, ids),
+        reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
+        reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
+        shape);
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+
+#include "model/host_device.hpp"
+
+/// @file
+/// Shapes that kernels are given beside their views. Matrices are row-major and dense.
+
+namespace millrace::model {
+
+/** @brief y [rows x outputs] = x [rows x inputs] w^T + b, w [outputs x inputs]; then ReLU. */
+struct LinearShape {
+  std::size_t rows = 0, inputs = 0, outputs = 0;
+  bool relu = false;
+};
+
+/** @brief One dense and F pooled vectors of each example, all `width` wide. */
+struct DotShape {
+  std::size_t batch = 0, features = 0, width = 0;
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t pairs() const {
+    return features * (features + 1) / 2;
+  }
+  [[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t columns() const {
+    return width + pairs();
+  }
+};
+
+/** @brief Columns of the dense and of the pooled part of each example. */
+struct ConcatShape {
+  std::size_t batch = 0, dense = 0, pooled = 0;
+};
+
+/** @brief Bags of `features` keys; of key f positions have weights from `starts[f]` on. */
+struct PositionShape {
+  std::size_t features = 0, batch = 0;
+};
+
+}  // namespace millrace::model
