@@ -1,0 +1,187 @@
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "model/host/dense.hpp"
+#include "model/host/embedding.hpp"
+#include "model/host/position_weights.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+/// Every gradient against finite differences, in double: the kernels are templates.
+
+using namespace millrace;
+using namespace millrace::model;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+Numbers draw(std::size_t count) {
+  static std::mt19937_64 random{test::seed()};
+  Numbers numbers(count);
+  for (double& number : numbers) number = std::uniform_real_distribution<double>{-1, 1}(random);
+  return numbers;
+}
+
+std::span<const double> in(const Numbers& numbers) { return numbers; }
+
+/// Of the sum over all outputs, each times a drawn number: that number is the output's gradient.
+class Weighed {
+ public:
+  explicit Weighed(std::size_t outputs) : gradient(draw(outputs)) {}
+  [[nodiscard]] double sum(const Numbers& outputs) const {
+    double total = 0;
+    for (std::size_t i = 0; i < outputs.size(); ++i) total += gradient[i] * outputs[i];
+    return total;
+  }
+  Numbers gradient;
+};
+
+void check_gradient(Numbers& of, const Numbers& found, const std::function<double()>& value) {
+  REQUIRE(found.size() == of.size());
+  constexpr double kStep = 1e-5;
+  double worst = 0;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const double at = of[i];
+    of[i] = at + kStep;
+    const double above = value();
+    of[i] = at - kStep;
+    const double below = value();
+    of[i] = at;
+    worst = std::max(worst, std::abs(found[i] - (above - below) / (2 * kStep)));
+  }
+  CHECK(worst < 1e-7);
+}
+
+}  // namespace
+
+TEST_CASE("the gradients of a linear layer, with and without ReLU, pass finite differences") {
+  for (const bool relu : {false, true}) {
+    const LinearShape shape{5, 4, 3, relu};
+    Numbers x = draw(20), weight = draw(12), bias = draw(3), y(15);
+    const Weighed loss{15};
+    const auto value = [&] {
+      host::linear<double>(y, in(x), in(weight), in(bias), shape);
+      return loss.sum(y);
+    };
+    value();
+    Numbers dx(20), dweight(12, 0.0), dbias(3, 0.0), dy = loss.gradient;
+    host::linear_backward<double>(dx, dweight, dbias, dy, in(x), in(weight), in(y), shape);
+    check_gradient(x, dx, value);
+    check_gradient(weight, dweight, value);
+    check_gradient(bias, dbias, value);
+  }
+}
+
+TEST_CASE("gradients of parameters are added to those that are there") {
+  const LinearShape shape{2, 2, 2, false};
+  Numbers x = draw(4), weight = draw(4), y(4), dx;
+  Numbers once(4, 0.0), onto(4, 7.0), bias_once(2, 0.0), bias_onto(2, 7.0);
+  Numbers dy = draw(4);
+  host::linear_backward<double>(dx, once, bias_once, dy, in(x), in(weight), in(y), shape);
+  host::linear_backward<double>(dx, onto, bias_onto, dy, in(x), in(weight), in(y), shape);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(onto[i] == Approx(once[i] + 7));
+  for (std::size_t i = 0; i < 2; ++i) CHECK(bias_onto[i] == Approx(bias_once[i] + 7));
+}
+
+TEST_CASE("the gradients of the dot interaction pass finite differences") {
+  const DotShape shape{3, 4, 5};
+  Numbers dense = draw(15), pooled = draw(60), out(3 * shape.columns());
+  REQUIRE(shape.columns() == 5 + 10);
+  const Weighed loss{out.size()};
+  const auto value = [&] {
+    host::dot_interaction<double>(out, in(dense), in(pooled), shape);
+    return loss.sum(out);
+  };
+  value();
+  Numbers ddense(15), dpooled(60);
+  host::dot_interaction_backward<double>(ddense, dpooled, in(loss.gradient), in(dense), in(pooled),
+                                         shape);
+  check_gradient(dense, ddense, value);
+  check_gradient(pooled, dpooled, value);
+}
+
+TEST_CASE("the gradients of concatenation pass finite differences") {
+  const ConcatShape shape{3, 2, 5};
+  Numbers dense = draw(6), pooled = draw(15), out(21);
+  const Weighed loss{21};
+  const auto value = [&] {
+    host::concatenate<double>(out, in(dense), in(pooled), shape);
+    return loss.sum(out);
+  };
+  Numbers ddense(6), dpooled(15);
+  host::concatenate_backward<double>(ddense, dpooled, in(loss.gradient), shape);
+  check_gradient(dense, ddense, value);
+  check_gradient(pooled, dpooled, value);
+}
+
+TEST_CASE("the gradient of the loss passes finite differences, and large logits stay finite") {
+  Numbers logits = draw(9), labels(9), loss(1), dlogits(9);
+  for (std::size_t i = 0; i < 9; ++i) labels[i] = static_cast<double>(i % 2);
+  const auto value = [&] {
+    host::binary_cross_entropy<double>(loss, dlogits, in(logits), in(labels));
+    return loss[0];
+  };
+  value();
+  const Numbers found = dlogits;
+  check_gradient(logits, found, value);
+
+  logits = {1000, -1000, 1000, -1000};
+  labels = {1, 0, 0, 1};
+  dlogits.resize(4);
+  CHECK(value() == Approx(500));
+  CHECK(dlogits == Numbers{0, 0, 0.25, -0.25});
+}
+
+TEST_CASE("the gradients of embedding rows and of their factors pass finite differences") {
+  // Two features on one table with duplicates, sums and means, an empty bag.
+  const std::vector<Lookup> lookups{{.rows = 4, .width = 3},
+                                    {.rows = 4, .width = 3, .column = 3, .mean = 1}};
+  const std::vector<std::int64_t> ids{1, 1, 3, 0, 2, 1, 1, 3};
+  const std::vector<std::int32_t> offsets{0, 2, 4, 4, 7, 8, 8};
+  const PooledShape shape{3, 6, 0};
+  Numbers weights = draw(12), factors = draw(ids.size()), pooled(18);
+  const Weighed loss{18};
+  std::vector<BadId> bad(1);
+  const auto value = [&] {
+    host::look_up<double, std::int64_t, std::int32_t>(pooled, bad, in(weights), lookups, ids,
+                                                      offsets, in(factors), shape);
+    return loss.sum(pooled);
+  };
+
+  Numbers dfactors(ids.size());
+  host::factor_gradients<double, std::int64_t, std::int32_t>(
+      dfactors, in(loss.gradient), in(weights), lookups, ids, offsets, shape);
+  check_gradient(factors, dfactors, value);
+
+  // SGD at rate 1 leaves weights less their gradient.
+  const std::vector<std::uint32_t> positions{3, 0, 1, 5, 6, 4, 2, 7}, unique{0, 1, 2, 3};
+  const std::vector<std::uint32_t> bag_of{0, 0, 1, 1, 3, 3, 3, 4}, starts{0, 1, 5, 6, 8}, count{4};
+  Numbers updated = weights, none;
+  host::update_rows<OptimizerKind::sgd, double, std::uint32_t, std::int32_t>(
+      updated, none, none, in(loss.gradient), lookups, offsets, in(factors), positions, bag_of,
+      unique, starts, count, shape, {.learning_rate = 1});
+  Numbers gradient(12);
+  for (std::size_t i = 0; i < 12; ++i) gradient[i] = weights[i] - updated[i];
+  check_gradient(weights, gradient, value);
+}
+
+TEST_CASE("the gradients of position weights pass finite differences, beyond the last one too") {
+  const std::vector<std::int64_t> starts{0, 2, 2, 5};
+  const std::vector<std::int32_t> offsets{0, 3, 3, 5, 6, 7, 10};
+  const PositionShape shape{3, 2};
+  Numbers weights = draw(5), factors(10);
+  const Weighed loss{10};
+  const auto value = [&] {
+    host::position_factors<double, std::int32_t>(factors, in(weights), starts, offsets, shape);
+    return loss.sum(factors);
+  };
+  Numbers dweights(5, 0.0);
+  host::position_factors_backward<double, std::int32_t>(dweights, in(loss.gradient), starts,
+                                                        offsets, shape);
+  check_gradient(weights, dweights, value);
+  CHECK(factors[3] == 1);  // a feature without weights
+  CHECK(factors[2] == factors[1]);
+}

@@ -1,0 +1,289 @@
+#include "millrace/pipeline/model/sparse_nn.hpp"
+
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "test/pipeline/model/model_bench.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+SparseNNConfig small_model() {
+  return {.dense_features = 3,
+          .tables = {{"user", 40, 8, Pooling::sum, {"u"}},
+                     {"item", 60, 8, Pooling::mean, {"bought", "seen"}}},
+          .weighted_tables = {{"tag", 20, 8, Pooling::sum, {"t"}}},
+          .position_weights = {{"seen", 3}},
+          .dense_arch = {16, 8},
+          .over_arch = {16},
+          .table_optimizer = {.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.05F},
+          .dense_optimizer = {.kind = OptimizerKind::adam, .learning_rate = 0.01F},
+          .seed = seed()};
+}
+
+/// Each user, item and tag has a taste of its own, drawn from the seed; labels follow their sum.
+class Tastes {
+ public:
+  Tastes() : random_(seed()) {
+    for (auto* tastes : {&user_, &item_, &tag_}) {
+      for (float& taste : *tastes) taste = draw();
+    }
+  }
+
+  HostExamples draw_examples(std::size_t batch) {
+    HostExamples drawn{.dense_features = 3};
+    drawn.sparse = draw_bags(random_, {"u", "bought", "seen"}, {40, 60, 60}, batch, 4, false);
+    drawn.weighted = draw_bags(random_, {"t"}, {20}, batch, 3, true);
+    for (std::size_t b = 0; b < batch; ++b) {
+      double score = 0;
+      for (const auto id : drawn.sparse.bags[0][b]) score += user_[static_cast<std::size_t>(id)];
+      for (std::size_t f = 1; f < 3; ++f) {
+        for (const auto id : drawn.sparse.bags[f][b]) {
+          score += item_[static_cast<std::size_t>(id)] /
+                   static_cast<double>(drawn.sparse.bags[f][b].size());
+        }
+      }
+      for (std::size_t i = 0; i < drawn.weighted.bags[0][b].size(); ++i) {
+        score += tag_[static_cast<std::size_t>(drawn.weighted.bags[0][b][i])] *
+                 drawn.weighted.weights[0][b][i];
+      }
+      for (int d = 0; d < 3; ++d) drawn.dense.push_back(draw());
+      score += drawn.dense[3 * b];
+      drawn.labels.push_back(score > 0 ? 1.0F : 0.0F);
+    }
+    return drawn;
+  }
+
+ private:
+  float draw() { return static_cast<float>(random_() % 2001) / 500.0F - 2; }
+
+  std::mt19937_64 random_;
+  std::vector<float> user_ = std::vector<float>(40);
+  std::vector<float> item_ = std::vector<float>(60);
+  std::vector<float> tag_ = std::vector<float>(20);
+};
+
+void step(SparseNN& model, const InputTensors& input) {
+  model.zero_gradients();
+  model.forward(input, features_of(input));
+  model.backward();
+  model.optimizer_step();
+}
+
+struct Training {
+  explicit Training(const SparseNNConfig& config = small_model(),
+                    VirtualMachine::Options options = VirtualMachine::Options{})
+      : bench(options), model(bench.context, config) {}
+
+  void train(int steps, std::size_t batch) {
+    for (int i = 0; i < steps; ++i) step(model, bench.memory.upload(tastes.draw_examples(batch)));
+  }
+  double test_auc() {
+    const HostExamples examples = tastes.draw_examples(2000);
+    const InputTensors input = bench.memory.upload(examples);
+    model.forward(input, features_of(input));
+    const double auc = area_under_curve(model.logits(), examples.labels);
+    model.abandon();
+    return auc;
+  }
+  std::vector<float> weights() { return bench.memory.download(model.state()); }
+
+  ModelBench bench;
+  SparseNN model;
+  Tastes tastes;
+};
+
+}  // namespace
+
+TEST_CASE("a model learns what its labels follow, and not without its tables") {
+  Training training;
+  CHECK(std::abs(training.test_auc() - 0.5) < 0.3);
+  training.train(150, 128);
+  CHECK(training.test_auc() > 0.9);
+
+  SparseNNConfig config = small_model();
+  config.table_optimizer.kind = OptimizerKind::none;
+  Training frozen{config};
+  frozen.train(150, 128);
+  CHECK(frozen.test_auc() < 0.85);
+}
+
+TEST_CASE("a model with concatenated vectors of other widths learns as well") {
+  SparseNNConfig config = small_model();
+  config.interaction = Interaction::concatenate;
+  config.tables[0].width = 5;
+  config.dense_arch = {};
+  Training training{config};
+  training.train(150, 128);
+  CHECK(training.test_auc() > 0.9);
+}
+
+TEST_CASE("training gives the same bits again, under every schedule") {
+  const auto weights = [](VirtualMachine::Options options) {
+    Training training{small_model(), options};
+    training.train(6, 33);
+    training.train(2, 70);
+    return training.weights();
+  };
+  const std::vector<float> expected = weights({});
+  CHECK(weights({}) == expected);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CHECK(weights({.schedule = VirtualMachine::Schedule::adversarial, .seed = seed}) == expected);
+  }
+}
+
+TEST_CASE("every optimizer of tables and of dense parameters lowers the loss") {
+  for (const OptimizerKind kind :
+       {OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::adam}) {
+    SparseNNConfig config = small_model();
+    const float rate = kind == OptimizerKind::sgd ? 20 : 1;  // a gradient of the mean is small
+    config.table_optimizer = {.kind = kind, .learning_rate = 0.15F * rate};
+    config.dense_optimizer = {.kind = kind, .learning_rate = 0.01F * rate};
+    Training training{config};
+    const InputTensors input = training.bench.memory.upload(training.tastes.draw_examples(64));
+    step(training.model, input);
+    const float first = training.model.loss();
+    for (int i = 0; i < 150; ++i) step(training.model, input);
+    INFO(to_string(kind));
+    CHECK(training.model.loss() < 0.95 * first);
+  }
+}
+
+TEST_CASE("what a step allocates is freed with it, but for loss and logits") {
+  Training training;
+  training.train(2, 32);
+  const auto held = [&] { return training.bench.allocator.statistics().bytes.requested.current; };
+  const auto after = held();
+  training.train(3, 32);
+  CHECK(held() == after);
+  const InputTensors input = training.bench.memory.upload(training.tastes.draw_examples(32));
+  training.model.forward(input, features_of(input));
+  training.model.abandon();
+  CHECK(held() > after);  // the input
+  CHECK_THROWS_AS(training.model.backward(), std::logic_error);
+}
+
+TEST_CASE("an empty batch has no loss, and leaves the tables as they are") {
+  Training training;
+  training.train(2, 16);
+  const TableView& user = training.model.bags().tables()[0];
+  const auto table = [&] {
+    return training.bench.memory.download(static_cast<const float*>(user.weights), 40 * 8);
+  };
+  const std::vector<float> before = table();
+  training.train(1, 0);
+  CHECK(training.model.loss() == 0);
+  CHECK(training.model.logits().empty());
+  CHECK(table() == before);
+  training.train(1, 16);
+  CHECK(table() != before);
+}
+
+TEST_CASE("an id out of range is told with the loss, table and value named, and only once") {
+  Training training;
+  HostExamples examples = training.tastes.draw_examples(8);
+  examples.weighted.bags[0][3].push_back(20);
+  examples.weighted.weights[0][3].push_back(1.0F);
+  step(training.model, training.bench.memory.upload(examples));
+  CHECK_THROWS_WITH(training.model.loss(), ContainsSubstring("id 20") &&
+                                               ContainsSubstring("'tag'") &&
+                                               ContainsSubstring("20 rows"));
+  CHECK(std::isfinite(training.model.loss()));
+}
+
+TEST_CASE("shapes that disagree are refused before anything is enqueued") {
+  Training training;
+  const InputTensors input = training.bench.memory.upload(training.tastes.draw_examples(8));
+  const auto launches = training.bench.device.calls(Call::launch);
+  InputTensors wrong = input;
+  wrong.dense_features = 4;
+  CHECK_THROWS_WITH(training.model.forward(wrong, features_of(input)),
+                    ContainsSubstring("dense features"));
+  wrong = input;
+  wrong.labels = input.labels.slice(0, 4);
+  CHECK_THROWS_WITH(training.model.forward(wrong, features_of(input)), ContainsSubstring("labels"));
+  const InputTensors other = training.bench.memory.upload(training.tastes.draw_examples(9));
+  CHECK_THROWS_WITH(training.model.forward(input, features_of(other)), ContainsSubstring("bags"));
+  CHECK(training.bench.device.calls(Call::launch) == launches);
+}
+
+TEST_CASE("models that can not be are refused in words") {
+  ModelBench bench;
+  const auto made = [&](auto change) {
+    SparseNNConfig config = small_model();
+    change(config);
+    const SparseNN model{bench.context, config};
+  };
+  CHECK_THROWS_WITH(made([](auto& config) { config.tables[1].width = 4; }),
+                    ContainsSubstring("'item'") && ContainsSubstring("4 wide"));
+  CHECK_THROWS_WITH(made([](auto& config) { config.dense_features = 0; }),
+                    ContainsSubstring("dense"));
+  CHECK_THROWS_WITH(made([](auto& config) { config.position_weights["t"] = 2; }),
+                    ContainsSubstring("'t'"));
+  CHECK_THROWS_WITH(
+      made([](auto& config) { config.dense_optimizer.kind = OptimizerKind::rowwise_adagrad; }),
+      ContainsSubstring("row-wise"));
+}
+
+TEST_CASE("the state names every tensor once, and holds all that training changes") {
+  Training training;
+  std::set<std::string> names;
+  for (const StateTensor& tensor : training.model.state().tensors) {
+    CHECK(names.insert(tensor.name).second);
+  }
+  CHECK(names.count("table.user.weights") == 1);
+  CHECK(names.count("table.user.m") == 1);
+  CHECK(names.count("weighted_table.tag.weights") == 1);
+  CHECK(names.count("position_weights") == 1);
+  CHECK(names.count("over.1.bias.v") == 1);
+
+  // Copied into another model, training goes on with the same bits.
+  training.train(4, 32);
+  SparseNNConfig config = small_model();
+  config.seed += 1;
+  Training other{config};
+  ModelState from = training.model.state(), to = other.model.state();
+  for (std::size_t i = 0; i < from.tensors.size(); ++i) {
+    const auto values = training.bench.memory.download(
+        static_cast<const float*>(from.tensors[i].data), from.tensors[i].size);
+    other.bench.device.copy(to.tensors[i].data, values.data(), values.size() * sizeof(float),
+                            CopyKind::host_to_device, other.bench.main.handle());
+  }
+  for (std::size_t i = 0; i < from.counters.size(); ++i)
+    *to.counters[i].value = *from.counters[i].value;
+  const HostExamples next = training.tastes.draw_examples(32);
+  step(training.model, training.bench.memory.upload(next));
+  step(other.model, other.bench.memory.upload(next));
+  CHECK(other.weights() == training.weights());
+}
+
+TEST_CASE("cost-only, a model of any size enqueues the same operations and touches no data") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device({.data = false});
+  OrderedDevice ordered{device};
+  DeviceSource source{device};
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  Stream main{ordered, {.name = "main"}};
+  ModelContext context{allocator, main, true};
+  SparseNNConfig config = small_model();
+  config.tables[0].rows = std::size_t{1} << 30;  // 32 GiB
+  SparseNN model{context, config};
+  CHECK(allocator.statistics().bytes.requested.current > std::size_t{32} << 30);
+  Tastes tastes;
+  ModelMemory memory{allocator, main};
+  const auto before = device.calls(Call::launch);
+  step(model, memory.upload(tastes.draw_examples(64)));
+  const auto launches = device.calls(Call::launch) - before;
+
+  Training real;
+  const auto real_before = real.bench.device.calls(Call::launch);
+  real.train(1, 64);
+  CHECK(launches == real.bench.device.calls(Call::launch) - real_before);
+  main.synchronize();
+}
