@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "test/pipeline/model/embedding_reference.hpp"
-#include "test/pipeline/model/model_bench.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;

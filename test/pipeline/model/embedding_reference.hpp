@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "millrace/pipeline/model/embedding_bags.hpp"
-#include "test/pipeline/model/model_bench.hpp"
+#include "test/support/model_bench.hpp"
 
 namespace millrace::test {
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "test/pipeline/model/model_bench.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;

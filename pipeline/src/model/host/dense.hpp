@@ -7,7 +7,7 @@
 #include <span>
 
 #include "model/host/blas.hpp"
-#include "model/host/embedding.hpp"
+#include "model/host/vector.hpp"
 #include "model/optimizer_rule.hpp"
 #include "model/shapes.hpp"
 
@@ -72,9 +72,7 @@ void dot_interaction(std::span<T> out, std::span<const T> dense, std::span<const
       const T* const first = of.vector(b, i);
       for (std::size_t j = i + 1; j <= shape.features; ++j) {
         const T* const second = of.vector(b, j);
-        T dot = 0;
-        for (std::size_t d = 0; d < shape.width; ++d) dot += first[d] * second[d];
-        *to++ = dot;
+        *to++ = dot(first, second, shape.width);
       }
     }
   }

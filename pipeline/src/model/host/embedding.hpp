@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "model/host/vector.hpp"
 #include "model/lookup.hpp"
 #include "model/optimizer_rule.hpp"
 
@@ -41,16 +42,6 @@ template <typename T>
   return lookup.mean != 0 && length != 0 ? T{1} / static_cast<T>(length) : T{1};
 }
 
-template <typename T>
-void add_scaled(T* __restrict to, const T* __restrict from, T factor, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] += factor * from[i];
-}
-
-template <typename T>
-void add(T* __restrict to, const T* __restrict from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
-}
-
 /** @brief Pools the rows of every bag; ids out of range count as rows of zeros, and are told. */
 template <typename T, typename Id, typename Offset>
 void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weights,
@@ -65,7 +56,7 @@ void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weigh
     for (std::size_t b = 0; b < shape.batch; ++b, out += shape.stride) {
       const std::size_t begin = end;
       end = bags.begin(f * shape.batch + b + 1);
-      std::fill_n(out, width, T{0});
+      set_zero(out, width);
       for (std::size_t i = begin; i < end; ++i) {
         if (!in_range(lookup, ids[i])) [[unlikely]] {
           if (bad[0].lookup == BadId::kNone) bad[0] = {i, f, static_cast<std::int64_t>(ids[i])};
@@ -81,7 +72,7 @@ void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weigh
       }
       if (lookup.mean != 0 && end - begin > 1) {
         const T scale = bag_scale<T>(lookup, end - begin);
-        for (std::size_t d = 0; d < width; ++d) out[d] *= scale;
+        for_lanes(width, [&](std::size_t d) { out[d] *= scale; });
       }
     }
   }
@@ -152,7 +143,7 @@ class RunSum {
     enter_feature(sorted_.bag_of[sorted_.positions[begin]]);
     const Lookup& of_table = *lookup_;
     const auto width = static_cast<std::size_t>(of_table.width);
-    std::fill_n(sum_.data(), width, T{0});
+    set_zero(sum_.data(), width);
     for (std::size_t j = begin; j < end; ++j) {
       const std::uint32_t position = sorted_.positions[j];
       const std::size_t bag = sorted_.bag_of[position];
@@ -191,14 +182,12 @@ template <OptimizerKind kind, typename T>
 void follow_row(const Rule<T>& rule, const T* __restrict gradient, std::size_t width,
                 T* __restrict weights, T* __restrict m, T* __restrict v) {
   if constexpr (kind == OptimizerKind::rowwise_adagrad) {
-    T squares = 0;
-    for (std::size_t d = 0; d < width; ++d) squares += gradient[d] * gradient[d];
+    const T squares = dot(gradient, gradient, width);
     const T rate = rowwise_rate(rule, squares, static_cast<T>(width), *m);
-    for (std::size_t d = 0; d < width; ++d) weights[d] -= rate * gradient[d];
+    for_lanes(width, [&](std::size_t d) { weights[d] -= rate * gradient[d]; });
   } else {
-    for (std::size_t d = 0; d < width; ++d) {
-      follow<kind>(rule, gradient[d], weights[d], m + d, v + d);
-    }
+    for_lanes(width,
+              [&](std::size_t d) { follow<kind>(rule, gradient[d], weights[d], m + d, v + d); });
   }
 }
 
@@ -238,13 +227,13 @@ void factor_gradients(std::span<T> out, std::span<const T> gradient, std::span<c
       const auto end = static_cast<std::size_t>(offsets[bag + 1]);
       const T scale = bag_scale<T>(lookup, end - begin);
       for (std::size_t i = begin; i < end; ++i) {
-        T dot = 0;
+        T sum = 0;
         if (in_range(lookup, ids[i])) {
           const T* row =
               weights.data() + lookup.weights + static_cast<std::int64_t>(ids[i]) * lookup.width;
-          for (std::int32_t d = 0; d < lookup.width; ++d) dot += of_bag[d] * row[d];
+          sum = dot(of_bag, row, static_cast<std::size_t>(lookup.width));
         }
-        out[i] = scale * dot;
+        out[i] = scale * sum;
       }
     }
   }

@@ -1,4 +1,4 @@
-#include "test/pipeline/model/model_bench.hpp"
+#include "test/support/model_bench.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,311 @@
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/pipeline/model/sparse_nn.hpp"
+
+/// The host kernels, through the virtual device, beside loops written by hand that do the same
+/// arithmetic: a batch of 256 examples and 14 features, one id each, rows of 8, row-wise Adagrad.
+
+namespace {
+
+using namespace millrace;
+
+constexpr std::size_t kBatch = 256, kFeatures = 14, kWidth = 8, kRows = 100;
+constexpr std::size_t kColumns = kFeatures * kWidth;
+constexpr float kRate = 0.02F, kEpsilon = 1e-8F;
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (std::size_t f = 0; f < kFeatures; ++f) names.push_back("f" + std::to_string(f));
+  return names;
+}
+
+std::vector<TableConfig> tables() {
+  std::vector<TableConfig> tables;
+  for (const std::string& name : names())
+    tables.push_back({name, kRows, kWidth, Pooling::sum, {name}});
+  return tables;
+}
+
+struct Inputs {
+  Inputs() {
+    std::mt19937 random{1};
+    for (std::size_t i = 0; i < kBatch * kFeatures; ++i) {
+      ids.push_back(random() % kRows);
+      offsets.push_back(static_cast<std::int32_t>(i));
+    }
+    offsets.push_back(static_cast<std::int32_t>(ids.size()));
+    for (std::size_t i = 0; i < kBatch * kColumns; ++i) {
+      gradient.push_back(static_cast<float>(random() % 200) / 1e5F - 1e-3F);
+    }
+  }
+  std::vector<std::int64_t> ids;
+  std::vector<std::int32_t> offsets;
+  std::vector<float> gradient;
+};
+
+struct Setting {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device();
+  OrderedDevice ordered{device};
+  Stream main{ordered};
+  DeviceSource source{device};
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  ModelContext context{allocator, main};
+
+  template <typename T>
+  BatchTensor upload(const std::vector<T>& values) {
+    BatchTensor tensor{allocator, values.size() * sizeof(T), main};
+    device.copy(tensor.data(), values.data(), tensor.bytes(), CopyKind::host_to_device,
+                main.handle());
+    return tensor;
+  }
+  KeyedJaggedTensor upload(const Inputs& inputs) {
+    const JaggedLayout layout{.keys = make_keys(names()),
+                              .batch_size = kBatch,
+                              .counts = std::vector<std::size_t>(kFeatures, kBatch)};
+    const std::vector<std::int32_t> lengths(kBatch * kFeatures, 1);
+    return {layout, {upload(inputs.ids), upload(lengths), upload(inputs.offsets), {}}};
+  }
+};
+
+void bags_model(benchmark::State& state) {
+  const Inputs inputs;
+  Setting setting;
+  EmbeddingBags bags{
+      setting.context, tables(), {.optimizer = {OptimizerKind::rowwise_adagrad, kRate, kEpsilon}}};
+  const KeyedJaggedTensor batch = setting.upload(inputs);
+  const BatchTensor gradient = setting.upload(inputs.gradient);
+  const Array<float> pooled{setting.allocator, kBatch * kColumns, setting.main};
+  for (auto _ : state) {
+    bags.forward(batch, nullptr, {pooled.data(), kColumns, 0}, setting.main);
+    bags.backward(batch, nullptr, {gradient.as<float>().data(), kColumns, 0}, setting.main);
+    setting.main.synchronize();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(bags_model);
+
+/// The same by hand: one pass a feature, gradients of rows added up in an array as large as the
+/// tables, no sorting.
+class BagsByHand {
+ public:
+  explicit BagsByHand(const Inputs& inputs) : inputs_(inputs) {}
+
+  void forward(std::vector<float>& pooled) const {
+    for (std::size_t f = 0; f < kFeatures; ++f) {
+      for (std::size_t b = 0; b < kBatch; ++b) {
+        const std::size_t row = row_of(f, b);
+        for (std::size_t d = 0; d < kWidth; ++d) {
+          pooled[b * kColumns + f * kWidth + d] = weights_[row * kWidth + d];
+        }
+      }
+    }
+  }
+  void backward(const std::vector<float>& gradient) {
+    for (std::size_t f = 0; f < kFeatures; ++f) {
+      for (std::size_t b = 0; b < kBatch; ++b) {
+        const std::size_t row = row_of(f, b);
+        if (!is_touched_[row]) {
+          is_touched_[row] = 1;
+          touched_.push_back(row);
+          for (std::size_t d = 0; d < kWidth; ++d) sums_[row * kWidth + d] = 0;
+        }
+        for (std::size_t d = 0; d < kWidth; ++d) {
+          sums_[row * kWidth + d] += gradient[b * kColumns + f * kWidth + d];
+        }
+      }
+    }
+    for (const std::size_t row : touched_) update(row);
+    touched_.clear();
+  }
+
+ private:
+  [[nodiscard]] std::size_t row_of(std::size_t f, std::size_t b) const {
+    return f * kRows + static_cast<std::size_t>(inputs_.ids[f * kBatch + b]);
+  }
+  void update(std::size_t row) {
+    float squares = 0;
+    for (std::size_t d = 0; d < kWidth; ++d) {
+      squares += sums_[row * kWidth + d] * sums_[row * kWidth + d];
+    }
+    m_[row] += squares / kWidth;
+    const float rate = kRate / (std::sqrt(m_[row]) + kEpsilon);
+    for (std::size_t d = 0; d < kWidth; ++d) {
+      weights_[row * kWidth + d] -= rate * sums_[row * kWidth + d];
+    }
+    is_touched_[row] = 0;
+  }
+
+  const Inputs& inputs_;
+  std::vector<float> weights_ = std::vector<float>(kFeatures * kRows * kWidth, 0.01F);
+  std::vector<float> m_ = std::vector<float>(kFeatures * kRows), sums_ = weights_;
+  std::vector<char> is_touched_ = std::vector<char>(kFeatures * kRows);
+  std::vector<std::size_t> touched_;
+};
+
+void bags_by_hand(benchmark::State& state) {
+  const Inputs inputs;
+  BagsByHand bags{inputs};
+  std::vector<float> pooled(kBatch * kColumns);
+  for (auto _ : state) {
+    bags.forward(pooled);
+    benchmark::DoNotOptimize(pooled.data());
+    bags.backward(inputs.gradient);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(bags_by_hand);
+
+// Whole steps: 6 dense features, layers of 32 and 8, 15 vectors of 8 and their 105 products, layers
+// of 64, 32 and 1; Adam for these.
+
+constexpr std::size_t kDense = 6, kVectors = kFeatures + 1;
+constexpr std::size_t kInteracted = kWidth + kVectors * (kVectors - 1) / 2;
+
+void step_model(benchmark::State& state) {
+  const Inputs inputs;
+  Setting setting;
+  SparseNN model{setting.context,
+                 {.dense_features = kDense,
+                  .tables = tables(),
+                  .dense_arch = {32, kWidth},
+                  .over_arch = {64, 32},
+                  .table_optimizer = {OptimizerKind::rowwise_adagrad, kRate, kEpsilon}}};
+  const InputTensors input{.batch_size = kBatch,
+                           .dense_features = kDense,
+                           .dense = setting.upload(std::vector<float>(kBatch * kDense, 0.5F)),
+                           .labels = setting.upload(std::vector<float>(kBatch, 1.0F)),
+                           .sparse = setting.upload(inputs)};
+  for (auto _ : state) {
+    model.zero_gradients();
+    model.forward(input, {input.sparse, {}});
+    model.backward();
+    model.optimizer_step();
+    setting.main.synchronize();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(step_model);
+
+/// A linear layer, with ReLU, and Adam.
+struct LayerByHand {
+  LayerByHand(std::size_t inputs, std::size_t outputs)
+      : in(inputs),
+        out(outputs),
+        w(in * out, 0.05F),
+        dw(in * out),
+        m(in * out),
+        v(in * out),
+        y(kBatch * out),
+        dx(kBatch * in) {}
+
+  void forward(const std::vector<float>& x) {
+    std::fill(y.begin(), y.end(), 0.0F);
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      for (std::size_t i = 0; i < in; ++i) {
+        for (std::size_t o = 0; o < out; ++o) y[b * out + o] += x[b * in + i] * w[i * out + o];
+      }
+      for (std::size_t o = 0; o < out; ++o) y[b * out + o] = std::max(y[b * out + o], 0.0F);
+    }
+  }
+  void backward(const std::vector<float>& x, std::vector<float>& dy) {
+    std::fill(dw.begin(), dw.end(), 0.0F);
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      for (std::size_t o = 0; o < out; ++o) {
+        if (y[b * out + o] <= 0) dy[b * out + o] = 0;
+      }
+      for (std::size_t i = 0; i < in; ++i) {
+        float sum = 0;
+        for (std::size_t o = 0; o < out; ++o) {
+          dw[i * out + o] += x[b * in + i] * dy[b * out + o];
+          sum += w[i * out + o] * dy[b * out + o];
+        }
+        dx[b * in + i] = sum;
+      }
+    }
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      m[i] = 0.9F * m[i] + 0.1F * dw[i];
+      v[i] = 0.999F * v[i] + 0.001F * dw[i] * dw[i];
+      w[i] -= 1e-3F * m[i] / (std::sqrt(v[i]) + kEpsilon);
+    }
+  }
+
+  std::size_t in, out;
+  std::vector<float> w, dw, m, v, y, dx;
+};
+
+void step_by_hand(benchmark::State& state) {
+  const Inputs inputs;
+  BagsByHand bags{inputs};
+  LayerByHand dense1{kDense, 32}, dense2{32, kWidth};
+  LayerByHand over1{kInteracted, 64}, over2{64, 32}, over3{32, 1};
+  const std::vector<float> x(kBatch * kDense, 0.5F);
+  std::vector<float> pooled(kBatch * kColumns), dpooled(pooled.size());
+  std::vector<float> interacted(kBatch * kInteracted), ddense(kBatch * kWidth), dlogits(kBatch);
+  const auto vector_of = [](std::vector<float>& dense, std::vector<float>& others, std::size_t b,
+                            std::size_t i) {
+    return i == 0 ? &dense[b * kWidth] : &others[b * kColumns + (i - 1) * kWidth];
+  };
+  for (auto _ : state) {
+    bags.forward(pooled);
+    dense1.forward(x);
+    dense2.forward(dense1.y);
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      float* to = std::copy_n(&dense2.y[b * kWidth], kWidth, &interacted[b * kInteracted]);
+      for (std::size_t i = 0; i < kVectors; ++i) {
+        for (std::size_t j = i + 1; j < kVectors; ++j) {
+          const float* const one = vector_of(dense2.y, pooled, b, i);
+          const float* const other = vector_of(dense2.y, pooled, b, j);
+          float sum = 0;
+          for (std::size_t d = 0; d < kWidth; ++d) sum += one[d] * other[d];
+          *to++ = sum;
+        }
+      }
+    }
+    over1.forward(interacted);
+    over2.forward(over1.y);
+    over3.forward(over2.y);
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      dlogits[b] = (1 / (1 + std::exp(-over3.y[b])) - 1) / kBatch;
+    }
+    over3.backward(over2.y, dlogits);
+    over2.backward(over1.y, over3.dx);
+    over1.backward(interacted, over2.dx);
+    std::fill(dpooled.begin(), dpooled.end(), 0.0F);
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      const float* from = &over1.dx[b * kInteracted];
+      std::copy_n(from, kWidth, &ddense[b * kWidth]);
+      from += kWidth;
+      for (std::size_t i = 0; i < kVectors; ++i) {
+        for (std::size_t j = i + 1; j < kVectors; ++j, ++from) {
+          const float* const one = vector_of(dense2.y, pooled, b, i);
+          const float* const other = vector_of(dense2.y, pooled, b, j);
+          float* const done = vector_of(ddense, dpooled, b, i);
+          float* const dother = vector_of(ddense, dpooled, b, j);
+          for (std::size_t d = 0; d < kWidth; ++d) {
+            done[d] += *from * other[d];
+            dother[d] += *from * one[d];
+          }
+        }
+      }
+    }
+    dense2.backward(dense1.y, ddense);
+    dense1.backward(x, dense2.dx);
+    bags.backward(dpooled);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(step_by_hand);
+
+}  // namespace
