@@ -207,3 +207,24 @@ TEST_CASE("a request that fails while a stranger captures a stream says that mem
   bench.device.set_capturing(captured, false);
   CHECK(allocator.allocate(14 * MiB, bench.main) != nullptr);
 }
+
+TEST_CASE("the driver may give a segment's address out again before its release has returned") {
+  class Eager final : public SegmentSource {
+   public:
+    void* acquire(std::size_t) override { return reinterpret_cast<void*>(std::uintptr_t{1} << 30); }
+    void release(void*, std::size_t) override {
+      if (meanwhile) std::exchange(meanwhile, nullptr)();
+    }
+    std::size_t granularity() const override { return 2 * MiB; }
+    std::function<void()> meanwhile;
+  } source;
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, source, Policy::torch()};
+  allocator.deallocate(allocator.allocate(12 * MiB, bench.main));
+  void* other_thread = nullptr;
+  source.meanwhile = [&] { other_thread = allocator.allocate(14 * MiB, bench.main); };
+  CHECK(allocator.trim() == 12 * MiB);
+  allocator.check_invariants();
+  CHECK(allocator.block_size(other_thread) == 14 * MiB);
+  CHECK(allocator.statistics().bytes.reserved.current == 14 * MiB);
+}

@@ -160,22 +160,23 @@ bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
   }
 }
 
+// Forgotten first: the driver may give the address to another thread at once.
 void CachingAllocator::State::release(Block* whole, Lock& lock) {
-  Segment* segment = whole->segment;
-  std::byte* base = segment->base;
+  std::unique_ptr<Segment> segment = heap.extract(whole->segment);
+  std::byte* const base = segment->base;
   const std::size_t bytes = segment->bytes;
-  lock.unlock();
+  if (observer != nullptr) observer->segment_released(base, bytes);
   try {
+    const Unlocked unlocked{lock};
     source.release(base, bytes);
   } catch (...) {
-    lock.lock();
+    heap.insert(std::move(segment));
+    if (observer != nullptr) observer->segment_acquired(base, bytes);
     put_free(whole);
     throw;
   }
-  lock.lock();
-  heap.remove_segment(segment);
+  heap.forget(std::move(segment));
   meter.released(bytes);
-  if (observer != nullptr) observer->segment_released(base, bytes);
 }
 
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, Lock& lock) {

@@ -34,14 +34,20 @@ Block* Heap::add_segment(void* base, std::size_t bytes, bool small) {
   block->segment = segment.get();
   block->state = BlockState::claimed;
   segment->first = block;
-  segments_.emplace(segment->base, std::move(segment));
+  insert(std::move(segment));
   return block;
 }
 
-void Heap::remove_segment(Segment* segment) {
-  spare_.emplace_back(segment->first);
-  segments_.erase(segment->base);
+std::unique_ptr<Segment> Heap::extract(Segment* segment) {
+  return std::move(segments_.extract(segment->base).mapped());
 }
+
+void Heap::insert(std::unique_ptr<Segment> segment) {
+  std::byte* const base = segment->base;
+  segments_.emplace(base, std::move(segment));
+}
+
+void Heap::forget(std::unique_ptr<Segment> segment) { spare_.emplace_back(segment->first); }
 
 Block* Heap::split(Block* block, std::size_t bytes) {
   Block* rest = make();

@@ -29,8 +29,10 @@ class Heap {
   /** @brief Adds a segment as one claimed block. */
   Block* add_segment(void* base, std::size_t bytes, bool small);
 
-  /** @brief Forgets a segment that is one claimed block. */
-  void remove_segment(Segment* segment);
+  /** @brief Takes out a segment that is one claimed block; then `insert` or `forget` it. */
+  [[nodiscard]] std::unique_ptr<Segment> extract(Segment* segment);
+  void insert(std::unique_ptr<Segment> segment);
+  void forget(std::unique_ptr<Segment> segment);
 
   /** @brief Keeps `bytes` in `block`; the rest becomes a claimed block behind it, returned. */
   Block* split(Block* block, std::size_t bytes);
