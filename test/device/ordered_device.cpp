@@ -219,3 +219,19 @@ TEST_CASE("one-shot streams leave nothing behind") {
   CHECK(bench.ordered.ledger().frontier(bench.main.id()).size() < 3);
   CHECK(bench.device.calls(Call::create_event) < 600);
 }
+
+TEST_CASE("a stream is waited for by one thread while another one ends it") {
+  for (std::uint64_t seed = 0; seed < 64; ++seed) {
+    VirtualMachine machine{{.schedule = VirtualMachine::Schedule::adversarial, .seed = seed}};
+    VirtualDevice& device = machine.add_device();
+    OrderedDevice ordered{device};
+    Stream waiter{ordered};
+    auto ending = std::make_unique<Stream>(ordered);
+    const Point point{ending->id(), ordered.ledger().next(ending->id())};
+    const auto other = machine.executor().spawn("other", [&] { ending.reset(); });
+    CAPTURE(seed);
+    CHECK_NOTHROW(ordered.wait_for(waiter, point));
+    other->join();
+    CHECK(ordered.wait_for(waiter, point));
+  }
+}

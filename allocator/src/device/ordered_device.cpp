@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/event_pool.hpp"
+#include "millrace/device/mutex.hpp"
 #include "millrace/device/stream.hpp"
 
 namespace millrace {
@@ -25,6 +26,8 @@ struct OrderedDevice::State {
     std::string name;
     std::uint64_t driver_id = 0;
     bool attached = false;
+    /** Held while a marker is recorded there, by whomever: until then the stream is not let go. */
+    std::shared_ptr<Mutex> recording = std::make_shared<Mutex>();
   };
 
   /** @brief What waiters on a caller's own event get: its latest recording through us. */
@@ -79,7 +82,11 @@ struct OrderedDevice::State {
   }
 
   void refuse_other_threads(StreamRef stream);
+  std::shared_ptr<Mutex> recording_on(StreamId stream);
   std::shared_ptr<Event::Mark> record_mark(StreamRef stream);
+  /** nullptr: the stream has been detached. */
+  std::shared_ptr<Event::Mark> record_if_there(StreamRef stream);
+  std::shared_ptr<Event::Mark> record_held(StreamRef stream);
   /** The earliest marker that covers `point`; recorded now if need be. nullptr: there is none. */
   std::shared_ptr<Event::Mark> covering_mark(Point point);
   void pay_owed_marks();
@@ -96,7 +103,26 @@ void OrderedDevice::State::refuse_other_threads(StreamRef stream) {
                     "only that thread can record, wait or synchronise there"};
 }
 
+std::shared_ptr<Mutex> OrderedDevice::State::recording_on(StreamId stream) {
+  const std::lock_guard lock{mutex};
+  const auto it = streams.find(stream);
+  return it == streams.end() ? nullptr : it->second.recording;
+}
+
 std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream) {
+  if (auto mark = record_if_there(stream)) return mark;
+  throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
+}
+
+std::shared_ptr<Event::Mark> OrderedDevice::State::record_if_there(StreamRef stream) {
+  const auto recording = recording_on(stream.id());
+  if (recording == nullptr) return nullptr;
+  const std::lock_guard held{*recording};
+  if (recording_on(stream.id()) == nullptr) return nullptr;
+  return record_held(stream);
+}
+
+std::shared_ptr<Event::Mark> OrderedDevice::State::record_held(StreamRef stream) {
   auto mark = std::make_shared<Event::Mark>(pool);
   PendingRecord record = ledger.begin_record(stream.id());
   mark->point = record.point;
@@ -120,7 +146,9 @@ std::shared_ptr<Event::Mark> OrderedDevice::State::covering_mark(Point point) {
     if (it == streams.end() || !it->second.attached) return nullptr;
     handle = it->second.handle;
   }
-  return record_mark(StreamRef{handle, point.stream});
+  if (auto mark = record_if_there(StreamRef{handle, point.stream})) return mark;
+  const auto last = ledger.earliest_covering(point);  // that it left
+  return last ? find_mark(last->token) : nullptr;
 }
 
 void OrderedDevice::State::pay_owed_marks() {
@@ -136,7 +164,7 @@ void OrderedDevice::State::pay_owed_marks() {
       }
     }
   }
-  for (const StreamRef stream : streams_owed) record_mark(stream);
+  for (const StreamRef stream : streams_owed) record_if_there(stream);
 }
 
 OrderedDevice::OrderedDevice(Device& device) : state_(std::make_unique<State>(device)) {}
@@ -163,7 +191,7 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
     }
     // Seen as a raw handle until now, and what was freed there stays its own.
     state_->ledger.set_traits(it->second, traits);
-    info = {stream, std::move(options.name), driver_id, true};
+    info = {stream, std::move(options.name), driver_id, true, info.recording};
     return {stream, it->second};
   }
   const State::StreamInfo info{stream, std::move(options.name), driver_id, true};
@@ -171,13 +199,10 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
 }
 
 void OrderedDevice::detach(StreamRef stream) {
-  {
-    const std::lock_guard lock{state_->mutex};
-    const auto it = state_->streams.find(stream.id());
-    if (it == state_->streams.end() || !it->second.attached) {
-      throw std::invalid_argument{"detach: this stream is not attached"};
-    }
-  }
+  const auto recording = state_->recording_on(stream.id());
+  const std::unique_lock held =
+      recording == nullptr ? std::unique_lock<Mutex>{} : std::unique_lock{*recording};
+  if (!attached(stream.id())) throw std::invalid_argument{"detach: this stream is not attached"};
   const auto close = [&](Marker last) {
     const std::lock_guard lock{state_->mutex};
     const auto it = state_->streams.find(stream.id());
@@ -187,7 +212,7 @@ void OrderedDevice::detach(StreamRef stream) {
   };
   try {
     tend();
-    close(state_->record_mark(stream)->point.marker);
+    close(state_->record_held(stream)->point.marker);
   } catch (const DeviceError&) {
     close(0);
     throw;

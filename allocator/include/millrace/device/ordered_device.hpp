@@ -67,7 +67,11 @@ class OrderedDevice {
    */
   [[nodiscard]] StreamRef attach(StreamHandle stream, AttachOptions options = {});
 
-  /** @brief Leaves a last marker, so that what was freed there can still be waited for. */
+  /**
+   * @brief Leaves a last marker, so that what was freed there can still be waited for.
+   *
+   * When it returns, no other thread uses the handle on Millrace's behalf any more.
+   */
   void detach(StreamRef stream);
 
   /**
