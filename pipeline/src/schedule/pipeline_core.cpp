@@ -10,6 +10,7 @@ PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions
                            std::size_t depth, Stream& exchange_on)
     : setting_(setting),
       options_(options),
+      depth_(depth),
       exchange_on_(exchange_on),
       model_(&setting.model),
       strategy_(CopyStrategy::make(options.copy, {.allocator = setting.batches,
@@ -68,19 +69,19 @@ void PipelineCore::draw() {
 }
 
 void PipelineCore::copy_next() {
+  if (on_device() == depth_) return;  // a step that failed before forward is done again
   draw();
   if (!drawn_) return;
   DeviceModelInput input = drawn_->to(*strategy_, setting_.streams.copy);
   drawn_->release(input.copied());
   drawn_.reset();
   held_.emplace_back().input = std::move(input);
-  count_held();
+  most_held_ = std::max(most_held_, on_device());
 }
 
-void PipelineCore::count_held() {
-  const auto on_device = [](const BatchInFlight& flight) { return !flight.released; };
-  most_held_ = std::max(
-      most_held_, static_cast<std::size_t>(std::count_if(held_.begin(), held_.end(), on_device)));
+std::size_t PipelineCore::on_device() const {
+  return static_cast<std::size_t>(std::count_if(
+      held_.begin(), held_.end(), [](const BatchInFlight& flight) { return !flight.released; }));
 }
 
 void PipelineCore::start(BatchInFlight& flight) {

@@ -89,10 +89,11 @@ class PipelineCore : public TrainPipeline {
  private:
   bool advance(BatchSource* source);
   bool step_once();
-  void count_held();
+  [[nodiscard]] std::size_t on_device() const;
 
   const PipelineSetting setting_;
   const PipelineOptions options_;
+  const std::size_t depth_;
   Stream& exchange_on_;
   TrainModel* model_;
   BatchSource* source_ = nullptr;  ///< during a call

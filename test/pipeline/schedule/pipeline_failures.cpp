@@ -1,0 +1,142 @@
+#include "millrace/device/fault.hpp"
+#include "test/pipeline/schedule/scripted_parts.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+using Numbers = std::vector<std::size_t>;
+
+/// Goes on after each failure.
+std::size_t train_all(TrainPipeline& pipeline, BatchSource& source) {
+  std::size_t failures = 0;
+  for (bool more = true; more;) {
+    try {
+      more = pipeline.progress(source);
+    } catch (const Scripted&) {
+      ++failures;
+    }
+  }
+  return failures;
+}
+
+std::string on_stream(PipelineKind kind) {
+  return kind == PipelineKind::sparse_dist ? " on data-dist" : " on main";
+}
+
+}  // namespace
+
+TEST_CASE("what source, copy or exchange throw loses no batch and trains none twice") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const Waits waits = GENERATE(Waits::coarse, Waits::precise);
+  const std::size_t batch = GENERATE(0, 1, 2, 5);
+  const std::string what = GENERATE("draw", "start", "receive", "arrange", "copy", "end");
+  ScriptedPipeline parts{kind, waits};
+  std::string line = what + ' ' + std::to_string(batch);
+  if (what == "start") line += on_stream(kind);
+  if (what == "copy" || what == "end") line = what;
+  parts.script.fail(line);
+  INFO(to_string(kind) << ", " << line);
+
+  ScriptedSource source = parts.source(0, 6);
+  CHECK(train_all(*parts.pipeline, source) == 1);
+  CHECK(parts.model.trained == Numbers{0, 1, 2, 3, 4, 5});
+  CHECK(parts.model.abandoned == Numbers{});
+  CHECK(parts.pipeline->steps() == 6);
+  CHECK(parts.exchange.alive() == 0);
+  CHECK(parts.rig.live_blocks() == 0);
+}
+
+TEST_CASE("what goes wrong with a later batch is thrown when the step is done") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, 6);
+  REQUIRE(parts.pipeline->progress(source));
+  parts.script.fail(kind == PipelineKind::sparse_dist ? "draw 3" : "draw 2");
+  CHECK_THROWS_AS(parts.pipeline->progress(source), Scripted);
+  CHECK(parts.model.trained == Numbers{0, 1});
+  CHECK(parts.pipeline->steps() == 2);
+}
+
+TEST_CASE("what the model throws gives up its batch, and nothing else") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const Waits waits = GENERATE(Waits::coarse, Waits::precise);
+  const std::size_t batch = GENERATE(0, 1, 3, 5);
+  const std::string what = GENERATE("forward", "backward", "optimizer");
+  ScriptedPipeline parts{kind, waits};
+  parts.script.fail(what + ' ' + std::to_string(batch));
+  INFO(to_string(kind) << ", " << what << ' ' << batch);
+
+  ScriptedSource source = parts.source(0, 6);
+  CHECK(train_all(*parts.pipeline, source) == 1);
+  Numbers others{0, 1, 2, 3, 4, 5};
+  std::erase(others, batch);
+  CHECK(parts.model.trained == others);
+  CHECK(parts.model.abandoned == Numbers{batch});
+  CHECK(parts.pipeline->steps() == 5);
+  CHECK(parts.rig.live_blocks() == 0);
+}
+
+TEST_CASE("gradients that could not be zeroed cost no batch") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, 4);
+  REQUIRE(parts.pipeline->progress(source));
+  parts.script.fail("zero");
+  CHECK_THROWS_AS(parts.pipeline->progress(source), Scripted);
+  CHECK(parts.pipeline->steps() == 1);
+  CHECK(train_all(*parts.pipeline, source) == 0);
+  CHECK(parts.model.trained == Numbers{0, 1, 2, 3});
+}
+
+TEST_CASE("a source that fails leaves the bits as they were") {
+  const std::vector<float> expected = plainly_trained(8);
+  PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
+                    .waits = GENERATE(Waits::coarse, Waits::precise)};
+  what.schedule = GENERATE(0, 1, 2) == 0 ? 0 : test::seed() + 7;
+  PipelineRig rig{what};
+  const auto pipeline = rig.make();
+  RigSource source{rig, 0, 8};
+  bool failed = false;
+  source.before = [&](std::size_t number) {
+    if (number != 4 || std::exchange(failed, true)) return;
+    throw Scripted{"the source"};
+  };
+  CHECK(train_all(*pipeline, source) == 1);
+  CHECK(rig.model.parameters() == expected);
+  CHECK(rig.races() == std::vector<std::string>{});
+}
+
+TEST_CASE("a driver call that fails anywhere leaves a pipeline that goes on, without a race") {
+  PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
+                    .copy = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
+                                     CopyMethod::precise, CopyMethod::ring),
+                    .waits = GENERATE(Waits::coarse, Waits::precise)};
+  std::size_t failed = 0;
+  for (std::uint64_t call = 1; call < 400; call += 13) {
+    PipelineRig rig{what};
+    auto pipeline = rig.make();
+    RigSource source{rig, 0, 6};
+    FaultInjector faults{rig.device};
+    faults.fail_call(call, ErrorCode::unknown);
+    for (bool more = true; more;) {
+      try {
+        more = pipeline->progress(source);
+      } catch (const DeviceError&) {
+        ++failed;
+      }
+    }
+    INFO(what.name() << ", call " << call);
+    CHECK(pipeline->held() == 0);
+    CHECK(pipeline->steps() >= 5);  // the model's own call may have been the one
+    pipeline.reset();
+    CHECK(rig.live_blocks() == 0);
+    CHECK(rig.caching_pinned.statistics().live_blocks == 0);
+    CHECK(rig.races() == std::vector<std::string>{});
+    REQUIRE_NOTHROW(rig.caching.check_invariants());
+  }
+  CHECK(failed > 10);
+}

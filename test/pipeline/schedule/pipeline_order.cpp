@@ -1,0 +1,195 @@
+#include "test/pipeline/schedule/scripted_parts.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+using Log = std::vector<std::string>;
+using Numbers = std::vector<std::size_t>;
+
+/// What is asked by one call after another, until it says that there is nothing more.
+std::vector<Log> steps(ScriptedPipeline& parts, BatchSource& source) {
+  std::vector<Log> steps;
+  bool more = true;
+  while (more) {
+    more = parts.pipeline->progress(source);
+    steps.push_back(parts.script.take());
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("base: the next batch is drawn first, and copied between backward and optimizer") {
+  ScriptedPipeline parts{PipelineKind::base};
+  ScriptedSource source = parts.source(0, 2);
+  const std::vector<Log> log = steps(parts, source);
+  REQUIRE(log.size() == 3);
+  CHECK(log[0] == Log{"draw 0", "copy", "draw 1", "zero", "start 0 on main", "receive 0",
+                      "arrange 0", "forward 0", "backward 0", "copy", "optimizer 0"});
+  CHECK(log[1] == Log{"end", "zero", "start 1 on main", "receive 1", "arrange 1", "forward 1",
+                      "backward 1", "optimizer 1"});
+  CHECK(log[2] == Log{});
+}
+
+TEST_CASE("sparse-dist: the next exchange starts before forward, and is received behind it") {
+  ScriptedPipeline parts{PipelineKind::sparse_dist};
+  ScriptedSource source = parts.source(0, 3);
+  const std::vector<Log> log = steps(parts, source);
+  REQUIRE(log.size() == 4);
+  CHECK(log[0] == Log{"draw 0", "copy", "start 0 on data-dist", "receive 0", "draw 1", "copy",
+                      "zero", "start 1 on data-dist", "draw 2", "copy", "arrange 0", "forward 0",
+                      "receive 1", "backward 0", "optimizer 0"});
+  CHECK(log[1] == Log{"zero", "start 2 on data-dist", "end", "arrange 1", "forward 1", "receive 2",
+                      "backward 1", "optimizer 1"});
+  CHECK(log[2] == Log{"zero", "arrange 2", "forward 2", "backward 2", "optimizer 2"});
+  CHECK(log[3] == Log{});
+}
+
+TEST_CASE("sparse-dist with precise waits: features are arranged as soon as they are received") {
+  ScriptedPipeline parts{PipelineKind::sparse_dist, Waits::precise};
+  ScriptedSource source = parts.source(0, 3);
+  const std::vector<Log> log = steps(parts, source);
+  CHECK(log[0] == Log{"draw 0", "copy", "start 0 on data-dist", "receive 0", "arrange 0", "draw 1",
+                      "copy", "zero", "start 1 on data-dist", "draw 2", "copy", "forward 0",
+                      "receive 1", "arrange 1", "backward 0", "optimizer 0"});
+  CHECK(log[1] == Log{"zero", "start 2 on data-dist", "end", "forward 1", "receive 2", "arrange 2",
+                      "backward 1", "optimizer 1"});
+}
+
+TEST_CASE(
+    "sparse-dist-lite: the exchange is on main, and the next batch is copied behind backward") {
+  ScriptedPipeline parts{PipelineKind::sparse_dist_lite};
+  ScriptedSource source = parts.source(0, 2);
+  const std::vector<Log> log = steps(parts, source);
+  CHECK(log[0] == Log{"draw 0", "copy", "zero", "start 0 on main", "receive 0", "arrange 0",
+                      "forward 0", "backward 0", "draw 1", "copy", "optimizer 0"});
+  CHECK(log[1] == Log{"zero", "start 1 on main", "receive 1", "arrange 1", "forward 1",
+                      "backward 1", "end", "optimizer 1"});
+}
+
+TEST_CASE("an empty source trains nothing, one of one or two batches those") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const std::size_t batches = GENERATE(0, 1, 2);
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, batches);
+  CHECK(steps(parts, source).size() == batches + 1);
+  CHECK(parts.model.trained.size() == batches);
+  CHECK(parts.pipeline->steps() == batches);
+  CHECK(parts.pipeline->held() == 0);
+  CHECK_FALSE(parts.pipeline->progress(source));
+}
+
+TEST_CASE("between steps sparse-dist holds two batches and one exchange, the others one and none") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const Waits waits = GENERATE(Waits::coarse, Waits::precise);
+  const bool two = kind == PipelineKind::sparse_dist;
+  ScriptedPipeline parts{kind, waits};
+  ScriptedSource source = parts.source(0, 9);
+  for (int step = 0; step < 6; ++step) {
+    REQUIRE(parts.pipeline->progress(source));
+    CHECK(parts.pipeline->held() == (two ? 2 : 1));
+    CHECK(parts.exchange.alive() == (two && waits == Waits::coarse ? 1 : 0));
+  }
+  CHECK(parts.pipeline->most_held() == (two ? 3 : kind == PipelineKind::base ? 1 : 2));
+}
+
+TEST_CASE("sources in turn are one sequence, each drawn from to its end") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  for (std::size_t begin = 0; begin < 9; begin += 3) {
+    ScriptedSource source = parts.source(begin, begin + 3);
+    while (parts.pipeline->progress(source)) {
+    }
+  }
+  CHECK(parts.model.trained == Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8});
+}
+
+TEST_CASE("another source that is given before the pipeline is empty keeps it full") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const Waits waits = GENERATE(Waits::coarse, Waits::precise);
+  ScriptedPipeline parts{kind, waits};
+  ScriptedSource first = parts.source(0, 3), second = parts.source(3, 6);
+  const std::size_t steps_of_first = GENERATE(0, 1, 2, 3);
+  for (std::size_t i = 0; i < steps_of_first; ++i) REQUIRE(parts.pipeline->progress(first));
+  while (parts.pipeline->progress(second)) {
+  }
+  while (parts.pipeline->progress(first)) {
+  }
+  Numbers all = parts.model.trained;
+  CHECK(all.size() == 6);
+  CHECK(std::set<std::size_t>{all.begin(), all.end()}.size() == 6);
+  CHECK(parts.exchange.alive() == 0);
+}
+
+TEST_CASE("without execute_all_batches what is in flight at the end waits for the next source") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const std::size_t rest = kind == PipelineKind::sparse_dist ? 2 : 1;
+  ScriptedPipeline parts{kind, Waits::coarse, false};
+  ScriptedSource first = parts.source(0, 5), second = parts.source(5, 8);
+  while (parts.pipeline->progress(first)) {
+  }
+  CHECK(parts.model.trained.size() == 5 - rest);
+  CHECK(parts.pipeline->held() == rest);
+  CHECK_FALSE(parts.pipeline->progress(first));
+
+  while (parts.pipeline->progress(second)) {
+  }
+  CHECK(parts.model.trained.size() == 8 - rest);
+  parts.pipeline->drain();
+  CHECK(parts.model.trained == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST_CASE("draining trains what is in flight and draws nothing") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, 9);
+  REQUIRE(parts.pipeline->progress(source));
+  const std::size_t held = parts.pipeline->held();
+  static_cast<void>(parts.script.take());
+  parts.pipeline->drain();
+  for (const std::string& line : parts.script.take()) CHECK(line.find("draw") != 0);
+  CHECK(parts.model.trained.size() == 1 + held);
+  CHECK(parts.pipeline->held() == 0);
+  while (parts.pipeline->progress(source)) {
+  }
+  CHECK(parts.model.trained.size() == 9);
+}
+
+TEST_CASE("a reset gives up what is in flight, and the source goes on behind it") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, 9);
+  REQUIRE(parts.pipeline->progress(source));
+  const std::size_t held = parts.pipeline->held();
+  parts.pipeline->reset();
+  CHECK(parts.pipeline->held() == 0);
+  CHECK(parts.exchange.alive() == 0);
+  CHECK(parts.rig.live_blocks() == 0);
+  while (parts.pipeline->progress(source)) {
+  }
+  CHECK(parts.model.trained.size() == 9 - held);
+}
+
+TEST_CASE("a detached model is not used, and whichever is attached gets the batches in flight") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, 4);
+  REQUIRE(parts.pipeline->progress(source));
+  CHECK(&parts.pipeline->detach() == &parts.model);
+  CHECK_THROWS_AS(parts.pipeline->progress(source), std::logic_error);
+  CHECK_THROWS_AS(parts.pipeline->drain(), std::logic_error);
+  CHECK_THROWS_AS(parts.pipeline->detach(), std::logic_error);
+
+  ScriptedModel other{parts.script};
+  parts.pipeline->attach(other);
+  REQUIRE(parts.pipeline->progress(source));
+  CHECK(&parts.pipeline->detach() == &other);
+  parts.pipeline->attach(parts.model);
+  while (parts.pipeline->progress(source)) {
+  }
+  CHECK(other.trained == Numbers{1});
+  CHECK(parts.model.trained == Numbers{0, 2, 3});
+}

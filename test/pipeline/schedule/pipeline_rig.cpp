@@ -1,0 +1,170 @@
+#include "test/pipeline/schedule/pipeline_rig.hpp"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <random>
+
+#include "millrace/pipeline/data/jagged_operations.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMemory = std::size_t{1} << 28;
+
+VirtualMachine::Options machine_options(std::uint64_t schedule) {
+  VirtualMachine::Options options;
+  options.host_memory = kMemory;
+  if (schedule == 0) return options;
+  options.schedule = VirtualMachine::Schedule::adversarial;
+  options.seed = schedule;
+  return options;
+}
+
+/** Missing waits of the host show when it is far ahead, missing waits of main when it is not. */
+unsigned run_ahead(std::uint64_t schedule) { return schedule % 2 == 0 ? 20 : 1000; }
+
+std::size_t examples(std::size_t number) {
+  return number % 7 == 3 ? 0 : 1 + number * 5 % 12 + (number == 9 ? 20 : 0);
+}
+
+}  // namespace
+
+std::string PipelineCase::name() const {
+  return fmt::format("{}, {}, {} waits, {}, schedule {}", to_string(kind), to_string(copy),
+                     waits == Waits::coarse ? "coarse" : "precise", policy, schedule);
+}
+
+std::vector<PipelineCase> all_cases() {
+  std::vector<PipelineCase> cases;
+  for (const PipelineKind kind : kPipelineKinds) {
+    for (const CopyMethod copy : kCopyMethods) {
+      for (const Waits waits : {Waits::coarse, Waits::precise}) {
+        for (const char* const policy : {"millrace", "torch"}) {
+          cases.push_back({kind, copy, waits, policy, 0});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+PipelineRig::PipelineRig(const PipelineCase& what)
+    : what_(what),
+      machine(machine_options(what.schedule)),
+      device(machine.add_device(
+          {.memory_bytes = kMemory, .launch_queue_depth = run_ahead(what.schedule)})),
+      caching(ordered, source, what.policy == "torch" ? Policy::torch() : Policy::millrace()),
+      caching_pinned(ordered, pinned_source, Policy::pinned()),
+      streams(ordered, what.kind),
+      blocks_of_model_(caching.statistics().live_blocks) {}
+
+PipelineRig::~PipelineRig() = default;
+
+std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, TrainModel& trained,
+                                                 bool execute_all_batches) {
+  const bool uses_pool = what.copy == CopyMethod::driver_async;
+  return TrainPipeline::make(
+      what.kind,
+      {.streams = streams,
+       .batches = uses_pool ? static_cast<Allocator&>(pool) : memory,
+       .model = trained,
+       .exchange = exchange},
+      {.copy = what.copy, .waits = what.waits, .execute_all_batches = execute_all_batches});
+}
+
+ModelInput PipelineRig::load(std::size_t number) {
+  std::mt19937 random{static_cast<unsigned>(number)};
+  InputShape shape{.batch_size = examples(number), .dense_features = TinyModel::kDense};
+  shape.sparse = {.keys = make_keys({"a", "b"}), .batch_size = shape.batch_size, .counts = {0, 0}};
+  shape.weighted = {
+      .keys = make_keys({"w"}), .batch_size = shape.batch_size, .counts = {0}, .weighted = true};
+  std::vector<std::int32_t> lengths(3 * shape.batch_size);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    lengths[i] = static_cast<std::int32_t>(random() % 4);
+    const std::size_t key = i / shape.batch_size;
+    (key < 2 ? shape.sparse.counts[key] : shape.weighted.counts[0]) +=
+        static_cast<std::size_t>(lengths[i]);
+  }
+
+  ModelInput batch{pinned, streams.copy, shape};
+  for (const HostTensor& tensor : batch.tensors()) {
+    checking.host_writes(tensor.data, tensor.bytes, "load");
+  }
+  const auto fill = [&](const KeyedJaggedTensor& features, std::size_t first_bag) {
+    std::int32_t sum = 0;
+    const auto to = features.lengths().as<std::int32_t>();
+    const auto offsets = features.offsets().as<std::int32_t>();
+    offsets[0] = 0;
+    for (std::size_t bag = 0; bag < to.size(); ++bag) {
+      to[bag] = lengths[first_bag + bag];
+      offsets[bag + 1] = sum += to[bag];
+    }
+    for (std::int64_t& id : features.values().as<std::int64_t>()) {
+      id = static_cast<std::int64_t>(random() % TinyModel::kRows);
+    }
+    for (float& weight : features.weights().as<float>()) {
+      weight = static_cast<float>(random() % 8) / 8;
+    }
+  };
+  fill(batch.contents().sparse, 0);
+  fill(batch.contents().weighted, 2 * shape.batch_size);
+  for (float& value : batch.contents().dense.as<float>()) {
+    value = static_cast<float>(random() % 64) / 32 - 1;
+  }
+  for (float& label : batch.contents().labels.as<float>()) {
+    label = static_cast<float>(random() % 2);
+  }
+  return batch;
+}
+
+void PipelineRig::plain_step(std::size_t number) {
+  const ModelInput host = load(number);
+  const InputTensors& from = host.contents();
+  const JaggedScope scope{.memory = memory, .stream = streams.main};
+  const auto to = [&](const BatchTensor& tensor) {
+    BatchTensor copy{memory, tensor.bytes(), streams.main};
+    if (!tensor.empty()) {
+      device.copy(copy.data(), tensor.data(), tensor.bytes(), CopyKind::host_to_device,
+                  streams.main.handle());
+    }
+    return copy;
+  };
+  const InputTensors input{.batch_size = from.batch_size,
+                           .dense_features = from.dense_features,
+                           .dense = to(from.dense),
+                           .labels = to(from.labels),
+                           .sparse = to_device(scope, from.sparse),
+                           .weighted = to_device(scope, from.weighted)};
+  const auto features = exchange.start(input, streams.main);
+  features->receive(Waits::coarse);
+  model.zero_gradients();
+  model.forward(input, features->arrange());
+  model.backward();
+  model.optimizer_step();
+  streams.main.synchronize();
+}
+
+std::vector<std::string> PipelineRig::races() const {
+  std::vector<std::string> messages;
+  for (const RaceChecker::Race& race : checking.races()) messages.push_back(race.message);
+  return messages;
+}
+
+std::size_t PipelineRig::live_blocks() {
+  return caching.statistics().live_blocks + pool.statistics().live_blocks - blocks_of_model_;
+}
+
+std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers) {
+  PipelineRig rig;
+  for (const std::size_t number : numbers) rig.plain_step(number);
+  return rig.model.parameters();
+}
+
+std::vector<float> plainly_trained(std::size_t batches) {
+  std::vector<std::size_t> numbers(batches);
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  return plainly_trained(numbers);
+}
+
+}  // namespace millrace::test

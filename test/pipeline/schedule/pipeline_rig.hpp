@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/memory/driver_allocator.hpp"
+#include "millrace/observe/checked_allocator.hpp"
+#include "millrace/pipeline/schedule/local_exchange.hpp"
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
+#include "test/pipeline/schedule/tiny_model.hpp"
+
+namespace millrace::test {
+
+/// One cell of what a pipeline can be.
+struct PipelineCase {
+  PipelineKind kind = PipelineKind::sparse_dist;
+  CopyMethod copy = CopyMethod::side_stream;
+  Waits waits = Waits::coarse;
+  std::string policy = "millrace";  ///< or "torch"
+  std::uint64_t schedule = 0;       ///< 0: timed, else the seed of an adversarial one
+
+  [[nodiscard]] std::string name() const;
+};
+
+/// Every kind of pipeline x copy strategy x waits x policy.
+[[nodiscard]] std::vector<PipelineCase> all_cases();
+
+/// A machine on which a TinyModel trains, with a checker that sees all of it.
+class PipelineRig {
+ public:
+  explicit PipelineRig(const PipelineCase& what = {});
+  ~PipelineRig();
+
+  [[nodiscard]] std::unique_ptr<TrainPipeline> make(bool execute_all_batches = true) {
+    return make(what_, model, execute_all_batches);
+  }
+  [[nodiscard]] std::unique_ptr<TrainPipeline> make(const PipelineCase& what, TrainModel& model,
+                                                    bool execute_all_batches = true);
+
+  /// Batch `number` of an endless sequence: sizes go up and down, every seventh is empty.
+  [[nodiscard]] ModelInput load(std::size_t number);
+  /// Copies, exchanges and trains on main, and waits.
+  void plain_step(std::size_t number);
+
+  /// What the checker says so far.
+  [[nodiscard]] std::vector<std::string> races() const;
+  /// Blocks of device memory that are live, beside the model's own.
+  [[nodiscard]] std::size_t live_blocks();
+
+ private:
+  const PipelineCase what_;
+
+ public:
+  VirtualMachine machine;
+  VirtualDevice& device;
+  CheckingObserver checking;
+
+ private:
+  const bool attached_ = (checking.attach(device), true);
+
+ public:
+  OrderedDevice ordered{device};
+  DeviceSource source{device};
+  PinnedSource pinned_source{device};
+  CachingAllocator caching, caching_pinned;
+  CheckedAllocator memory{caching, checking, device};
+  CheckedAllocator pinned{caching_pinned, checking, device, CheckedMemory::pinned};
+  DriverAllocator pool{ordered};
+  PipelineStreams streams;
+  TinyModel model{memory, streams.main};
+  LocalExchange exchange{memory, TinyModel::features(), TinyModel::weighted_features()};
+
+ private:
+  const std::size_t blocks_of_model_;
+};
+
+/// Batches of a rig, from `begin` to before `end`.
+class RigSource final : public BatchSource {
+ public:
+  RigSource(PipelineRig& rig, std::size_t begin, std::size_t end)
+      : rig_(rig), next_(begin), end_(end) {}
+
+  std::function<void(std::size_t number)> before;  ///< a batch is loaded
+  std::size_t asked = 0;                           ///< how often, the end included
+
+ private:
+  std::optional<ModelInput> do_next() override {
+    ++asked;
+    if (next_ == end_) return std::nullopt;
+    if (before) before(next_);
+    return rig_.load(next_++);
+  }
+
+  PipelineRig& rig_;
+  std::size_t next_, end_;
+};
+
+/// Parameters after training on these batches with the plain loop.
+[[nodiscard]] std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers);
+[[nodiscard]] std::vector<float> plainly_trained(std::size_t batches);
+
+}  // namespace millrace::test

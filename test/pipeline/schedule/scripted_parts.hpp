@@ -1,0 +1,164 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "test/pipeline/schedule/pipeline_rig.hpp"
+
+namespace millrace::test {
+
+/// What a script is told to throw.
+class Scripted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What the parts of a pipeline were asked, in order; each may be told to throw, once.
+class Script {
+ public:
+  void say(std::string line) {
+    if (failing_.erase(line) > 0) {
+      log_.push_back(line + " fails");
+      throw Scripted{line};
+    }
+    log_.push_back(std::move(line));
+  }
+  void fail(std::string line) { failing_.insert(std::move(line)); }
+
+  /// Since the last call.
+  [[nodiscard]] std::vector<std::string> take() { return std::exchange(log_, {}); }
+
+ private:
+  std::vector<std::string> log_;
+  std::set<std::string> failing_;
+};
+
+/// Batches tell their numbers by how many examples they have.
+[[nodiscard]] inline std::size_t number_of(std::size_t examples) { return examples - 1; }
+
+class ScriptedSource final : public BatchSource {
+ public:
+  ScriptedSource(Script& script, PipelineRig& rig, std::size_t begin, std::size_t end)
+      : script_(script), rig_(rig), next_(begin), end_(end) {}
+
+ private:
+  std::optional<ModelInput> do_next() override {
+    if (next_ == end_) {
+      script_.say("end");
+      return std::nullopt;
+    }
+    script_.say(fmt::format("draw {}", next_));
+    InputShape shape{.batch_size = ++next_, .labelled = true};
+    shape.sparse = {
+        .keys = make_keys({"a"}), .batch_size = next_, .counts = {next_}, .weighted = false};
+    return ModelInput{rig_.pinned, rig_.streams.copy, shape};
+  }
+
+  Script& script_;
+  PipelineRig& rig_;
+  std::size_t next_, end_;
+};
+
+/// Features go through as they are; an exchange tells its batch and refuses to be asked twice.
+class ScriptedExchange final : public SparseExchange {
+ public:
+  explicit ScriptedExchange(Script& script) : script_(script) {}
+
+  std::unique_ptr<FeatureExchange> start(const InputTensors& input, Stream& stream) override {
+    script_.say(fmt::format("start {} on {}", number_of(input.batch_size),
+                            stream.device().name(stream.id())));
+    return std::make_unique<Flight>(*this, input);
+  }
+
+  [[nodiscard]] int alive() const noexcept { return alive_; }
+
+ private:
+  class Flight final : public FeatureExchange {
+   public:
+    Flight(ScriptedExchange& exchange, const InputTensors& input)
+        : exchange_(exchange), number_(number_of(input.batch_size)), features_{input.sparse, {}} {
+      ++exchange_.alive_;
+    }
+    ~Flight() override { --exchange_.alive_; }
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+
+    void receive(Waits) override { exchange_.script_.say(fmt::format("receive {}", number_)); }
+    SparseFeatures arrange() override {
+      exchange_.script_.say(fmt::format("arrange {}", number_));
+      return std::exchange(features_, {});
+    }
+
+   private:
+    ScriptedExchange& exchange_;
+    std::size_t number_;
+    SparseFeatures features_;
+  };
+
+  Script& script_;
+  int alive_ = 0;
+};
+
+class ScriptedModel final : public TrainModel {
+ public:
+  explicit ScriptedModel(Script& script) : script_(script) {}
+
+  void zero_gradients() override { script_.say("zero"); }
+  void forward(const InputTensors& input, const SparseFeatures& features) override {
+    number_ = number_of(input.batch_size);
+    if (features.unweighted.batch_size() != input.batch_size) {
+      throw std::logic_error{"the features of another batch"};
+    }
+    script_.say(fmt::format("forward {}", number_));
+  }
+  void backward() override { script_.say(fmt::format("backward {}", number_)); }
+  void optimizer_step() override {
+    script_.say(fmt::format("optimizer {}", number_));
+    trained.push_back(number_);
+  }
+  void abandon() noexcept override { abandoned.push_back(number_); }
+
+  std::vector<std::size_t> trained, abandoned;
+
+ private:
+  Script& script_;
+  std::size_t number_ = 0;
+};
+
+/// A pipeline of scripted parts.
+struct ScriptedPipeline final : private CopyObserver {
+  explicit ScriptedPipeline(PipelineKind kind, Waits waits = Waits::coarse,
+                            bool execute_all_batches = true)
+      : rig({.kind = kind}),
+        pipeline(
+            TrainPipeline::make(kind,
+                                {.streams = rig.streams,
+                                 .batches = rig.memory,
+                                 .model = model,
+                                 .exchange = exchange,
+                                 .observer = this},
+                                {.waits = waits, .execute_all_batches = execute_all_batches})) {}
+
+  [[nodiscard]] ScriptedSource source(std::size_t begin, std::size_t end) {
+    return {script, rig, begin, end};
+  }
+
+  PipelineRig rig;
+  Script script;
+  ScriptedExchange exchange{script};
+  ScriptedModel model{script};
+  std::unique_ptr<TrainPipeline> pipeline;
+
+ private:
+  void copies_begin(Stream&) override { script.say("copy"); }
+  void copies_end(Stream&) override {}
+};
+
+}  // namespace millrace::test
