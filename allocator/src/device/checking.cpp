@@ -49,6 +49,12 @@ struct CheckingObserver::State {
     return threads[this_thread()] = checker.add_thread(std::move(name));
   }
 
+  // A ledger that threads share: whoever sees something complete tells it, and whoever is given
+  // memory may have it because of that.
+  void publish_completions() { checker.release(thread(), kCompletions); }
+  void learn_completions() { checker.acquire(thread(), kCompletions); }
+  static constexpr std::uint64_t kCompletions = 0;  // no object lies there
+
   mutable std::mutex mutex;
   RaceChecker checker;
   std::uint64_t operations = 0;
@@ -121,16 +127,19 @@ class CheckingObserver::Tap final : public DeviceObserver {
   void event_completed(EventHandle event) override {
     const std::lock_guard lock{state_.mutex};
     state_.checker.event_synchronized(key(event.value), state_.thread());
+    state_.publish_completions();
   }
 
   void stream_completed(StreamHandle handle) override {
     const std::lock_guard lock{state_.mutex};
     state_.checker.stream_synchronized(stream(handle), state_.thread());
+    state_.publish_completions();
   }
 
   void device_completed() override {
     const std::lock_guard lock{state_.mutex};
     state_.checker.device_synchronized(state_.thread(), number_);
+    state_.publish_completions();
   }
 
   void event_destroyed(EventHandle event) override {
@@ -237,6 +246,7 @@ void CheckingObserver::allocated(const void* address, std::size_t bytes, Device&
   const std::lock_guard lock{state_->mutex};
   for (const auto& tap : state_->taps) {
     if (&tap->device() != &device) continue;
+    state_->learn_completions();
     state_->operations =
         state_->checker.allocated(address, bytes, tap->stream(user), state_->thread());
     return;
@@ -246,6 +256,7 @@ void CheckingObserver::allocated(const void* address, std::size_t bytes, Device&
 
 void CheckingObserver::allocated_for_host(const void* address, std::size_t bytes) {
   const std::lock_guard lock{state_->mutex};
+  state_->learn_completions();
   state_->operations = state_->checker.allocated_for_host(address, bytes, state_->thread());
 }
 

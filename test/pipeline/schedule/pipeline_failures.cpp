@@ -106,7 +106,7 @@ TEST_CASE("a source that fails leaves the bits as they were") {
     throw Scripted{"the source"};
   };
   CHECK(train_all(*pipeline, source) == 1);
-  CHECK(rig.model.parameters() == expected);
+  CHECK(rig.parameters() == expected);
   CHECK(rig.races() == std::vector<std::string>{});
 }
 

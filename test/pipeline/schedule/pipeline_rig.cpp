@@ -22,7 +22,9 @@ VirtualMachine::Options machine_options(std::uint64_t schedule) {
 }
 
 /** Missing waits of the host show when it is far ahead, missing waits of main when it is not. */
-unsigned run_ahead(std::uint64_t schedule) { return schedule % 2 == 0 ? 20 : 1000; }
+unsigned run_ahead(std::uint64_t schedule) {
+  return schedule != 0 && schedule % 2 == 0 ? 20 : 1000;
+}
 
 std::size_t examples(std::size_t number) {
   return number % 7 == 3 ? 0 : 1 + number * 5 % 12 + (number == 9 ? 20 : 0);
@@ -57,9 +59,45 @@ PipelineRig::PipelineRig(const PipelineCase& what)
       caching(ordered, source, what.policy == "torch" ? Policy::torch() : Policy::millrace()),
       caching_pinned(ordered, pinned_source, Policy::pinned()),
       streams(ordered, what.kind),
+      model(make_model()),
+      exchange(make_exchange()),
       blocks_of_model_(caching.statistics().live_blocks) {}
 
 PipelineRig::~PipelineRig() = default;
+
+std::unique_ptr<TrainModel> PipelineRig::make_model() {
+  if (!what_.sparse_nn) return std::make_unique<TinyModel>(memory, streams.main);
+  constexpr std::size_t rows = TinyModel::kRows, width = 4;
+  SparseNNConfig config;
+  config.dense_features = TinyModel::kDense;
+  config.tables = {{"of b", rows, width, Pooling::sum, {"b"}},
+                   {"of a", rows, width, Pooling::mean, {"a"}}};
+  config.weighted_tables = {{"of w", rows, width, Pooling::sum, {"w"}}};
+  config.position_weights = {{"a", 2}};
+  config.dense_arch = {width};
+  config.over_arch = {5};
+  return std::make_unique<SparseNN>(context, config);
+}
+
+LocalExchange PipelineRig::make_exchange() {
+  if (!what_.sparse_nn) {
+    return {memory, TinyModel::features(), TinyModel::weighted_features()};
+  }
+  auto& network = static_cast<SparseNN&>(*model);
+  return {memory, network.bags().features(), network.weighted_bags().features()};
+}
+
+std::vector<float> PipelineRig::parameters() {
+  if (!what_.sparse_nn) return static_cast<TinyModel&>(*model).parameters();
+  std::vector<float> all;
+  for (const StateTensor& tensor : static_cast<SparseNN&>(*model).state().tensors) {
+    all.resize(all.size() + tensor.size);
+    device.copy(all.data() + all.size() - tensor.size, tensor.data, tensor.size * sizeof(float),
+                CopyKind::device_to_host, streams.main.handle());
+  }
+  streams.main.synchronize();
+  return all;
+}
 
 std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, TrainModel& trained,
                                                  bool execute_all_batches) {
@@ -138,10 +176,10 @@ void PipelineRig::plain_step(std::size_t number) {
                            .weighted = to_device(scope, from.weighted)};
   const auto features = exchange.start(input, streams.main);
   features->receive(Waits::coarse);
-  model.zero_gradients();
-  model.forward(input, features->arrange());
-  model.backward();
-  model.optimizer_step();
+  model->zero_gradients();
+  model->forward(input, features->arrange());
+  model->backward();
+  model->optimizer_step();
   streams.main.synchronize();
 }
 
@@ -152,19 +190,24 @@ std::vector<std::string> PipelineRig::races() const {
 }
 
 std::size_t PipelineRig::live_blocks() {
-  return caching.statistics().live_blocks + pool.statistics().live_blocks - blocks_of_model_;
+  const std::size_t of_model = model ? blocks_of_model_ : 0;
+  return caching.statistics().live_blocks + pool.statistics().live_blocks - of_model;
 }
 
-std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers) {
-  PipelineRig rig;
+std::vector<std::size_t> RigSource::numbers(std::size_t begin, std::size_t end) {
+  std::vector<std::size_t> numbers(end - begin);
+  std::iota(numbers.begin(), numbers.end(), begin);
+  return numbers;
+}
+
+std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers, bool sparse_nn) {
+  PipelineRig rig{{.sparse_nn = sparse_nn}};
   for (const std::size_t number : numbers) rig.plain_step(number);
-  return rig.model.parameters();
+  return rig.parameters();
 }
 
-std::vector<float> plainly_trained(std::size_t batches) {
-  std::vector<std::size_t> numbers(batches);
-  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
-  return plainly_trained(numbers);
+std::vector<float> plainly_trained(std::size_t batches, bool sparse_nn) {
+  return plainly_trained(RigSource::numbers(0, batches), sparse_nn);
 }
 
 }  // namespace millrace::test

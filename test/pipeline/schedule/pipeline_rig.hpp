@@ -4,12 +4,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/memory/driver_allocator.hpp"
 #include "millrace/observe/checked_allocator.hpp"
+#include "millrace/pipeline/model/sparse_nn.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "test/pipeline/schedule/tiny_model.hpp"
@@ -23,6 +25,7 @@ struct PipelineCase {
   Waits waits = Waits::coarse;
   std::string policy = "millrace";  ///< or "torch"
   std::uint64_t schedule = 0;       ///< 0: timed, else the seed of an adversarial one
+  bool sparse_nn = false;           ///< in place of a TinyModel
 
   [[nodiscard]] std::string name() const;
 };
@@ -30,14 +33,14 @@ struct PipelineCase {
 /// Every kind of pipeline x copy strategy x waits x policy.
 [[nodiscard]] std::vector<PipelineCase> all_cases();
 
-/// A machine on which a TinyModel trains, with a checker that sees all of it.
+/// A machine on which a small model trains, with a checker that sees all of it.
 class PipelineRig {
  public:
   explicit PipelineRig(const PipelineCase& what = {});
   ~PipelineRig();
 
   [[nodiscard]] std::unique_ptr<TrainPipeline> make(bool execute_all_batches = true) {
-    return make(what_, model, execute_all_batches);
+    return make(what_, *model, execute_all_batches);
   }
   [[nodiscard]] std::unique_ptr<TrainPipeline> make(const PipelineCase& what, TrainModel& model,
                                                     bool execute_all_batches = true);
@@ -47,6 +50,8 @@ class PipelineRig {
   /// Copies, exchanges and trains on main, and waits.
   void plain_step(std::size_t number);
 
+  /// All that was trained, and the state of optimizers. Waits for main.
+  [[nodiscard]] std::vector<float> parameters();
   /// What the checker says so far.
   [[nodiscard]] std::vector<std::string> races() const;
   /// Blocks of device memory that are live, beside the model's own.
@@ -72,18 +77,28 @@ class PipelineRig {
   CheckedAllocator pinned{caching_pinned, checking, device, CheckedMemory::pinned};
   DriverAllocator pool{ordered};
   PipelineStreams streams;
-  TinyModel model{memory, streams.main};
-  LocalExchange exchange{memory, TinyModel::features(), TinyModel::weighted_features()};
+  ModelContext context{memory, streams.main};
+  std::unique_ptr<TrainModel> model;
+  LocalExchange exchange;
 
  private:
+  [[nodiscard]] std::unique_ptr<TrainModel> make_model();
+  [[nodiscard]] LocalExchange make_exchange();
+
   const std::size_t blocks_of_model_;
 };
 
-/// Batches of a rig, from `begin` to before `end`.
+/// Batches of a rig.
 class RigSource final : public BatchSource {
  public:
+  RigSource(PipelineRig& rig, std::vector<std::size_t> numbers)
+      : rig_(rig), numbers_(std::move(numbers)) {}
+  /// From `begin` to before `end`.
   RigSource(PipelineRig& rig, std::size_t begin, std::size_t end)
-      : rig_(rig), next_(begin), end_(end) {}
+      : RigSource(rig, numbers(begin, end)) {}
+
+  [[nodiscard]] static std::vector<std::size_t> numbers(std::size_t begin, std::size_t end);
+  [[nodiscard]] std::size_t drawn() const noexcept { return next_; }
 
   std::function<void(std::size_t number)> before;  ///< a batch is loaded
   std::size_t asked = 0;                           ///< how often, the end included
@@ -91,17 +106,19 @@ class RigSource final : public BatchSource {
  private:
   std::optional<ModelInput> do_next() override {
     ++asked;
-    if (next_ == end_) return std::nullopt;
-    if (before) before(next_);
-    return rig_.load(next_++);
+    if (next_ == numbers_.size()) return std::nullopt;
+    if (before) before(numbers_[next_]);
+    return rig_.load(numbers_[next_++]);
   }
 
   PipelineRig& rig_;
-  std::size_t next_, end_;
+  const std::vector<std::size_t> numbers_;
+  std::size_t next_ = 0;
 };
 
 /// Parameters after training on these batches with the plain loop.
-[[nodiscard]] std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers);
-[[nodiscard]] std::vector<float> plainly_trained(std::size_t batches);
+[[nodiscard]] std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers,
+                                                 bool sparse_nn = false);
+[[nodiscard]] std::vector<float> plainly_trained(std::size_t batches, bool sparse_nn = false);
 
 }  // namespace millrace::test

@@ -136,15 +136,18 @@ class ScriptedModel final : public TrainModel {
 struct ScriptedPipeline final : private CopyObserver {
   explicit ScriptedPipeline(PipelineKind kind, Waits waits = Waits::coarse,
                             bool execute_all_batches = true)
-      : rig({.kind = kind}),
-        pipeline(
-            TrainPipeline::make(kind,
-                                {.streams = rig.streams,
-                                 .batches = rig.memory,
-                                 .model = model,
-                                 .exchange = exchange,
-                                 .observer = this},
-                                {.waits = waits, .execute_all_batches = execute_all_batches})) {}
+      : ScriptedPipeline(PipelineCase{.kind = kind, .waits = waits}, execute_all_batches) {}
+  explicit ScriptedPipeline(const PipelineCase& what, bool execute_all_batches = true)
+      : rig(what),
+        pipeline(TrainPipeline::make(
+            what.kind,
+            {.streams = rig.streams,
+             .batches = rig.memory,
+             .model = model,
+             .exchange = exchange,
+             .observer = this},
+            {.copy = what.copy, .waits = what.waits, .execute_all_batches = execute_all_batches})) {
+  }
 
   [[nodiscard]] ScriptedSource source(std::size_t begin, std::size_t end) {
     return {script, rig, begin, end};

@@ -19,8 +19,9 @@ namespace millrace {
  * for a non-blocking stream. Threads are told apart by themselves, and inside a host callback the
  * callback is the actor. Orders between host threads come from an attached executor (spawn, join,
  * conditions) and from `released` / `acquired`, which a queue with a lock of its own has to tell; a
- * pinned buffer that one thread fills and another one enqueues is a race without. Thread-safe;
- * calls of several threads count in the order in which they get here.
+ * pinned buffer that one thread fills and another one enqueues is a race without. What any thread
+ * saw complete is known to the allocators, and through them to every thread that is given memory.
+ * Thread-safe; calls of several threads count in the order in which they get here.
  */
 class CheckingObserver final : public HostOrderObserver {
  public:

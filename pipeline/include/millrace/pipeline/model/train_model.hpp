@@ -15,8 +15,9 @@ struct SparseFeatures {
  * @brief A model as a pipeline drives it. Everything is enqueued on the main stream, in the order
  * of the calls; nothing waits for the device.
  *
- * A step is zero_gradients, forward, backward, optimizer_step, once each in this order. A pipeline
- * makes main wait for the inputs before, and frees them after.
+ * A step is zero_gradients, forward, backward, optimizer_step, in this order; each once, but that a
+ * step that did not get as far as forward begins again. A pipeline makes main wait for the inputs
+ * before, and frees them after.
  */
 class TrainModel {
  public:
