@@ -60,9 +60,13 @@ const char* to_string(Call call) noexcept {
   return index < kCallNames.size() ? kCallNames[index] : "unknown call";
 }
 
-void Device::enter(Call call) {
-  calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
-  for (DeviceObserver* observer : observers_) observer->before(call);
+Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
+  device.calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
+  for (DeviceObserver* observer : device.observers_) observer->before(call);
+}
+
+Device::Entry::~Entry() {
+  for (DeviceObserver* observer : device_.observers_) observer->after(call_);
 }
 
 template <typename Notify>
@@ -71,136 +75,136 @@ void Device::tell(Notify notify) {
 }
 
 void* Device::allocate(std::size_t bytes) {
-  enter(Call::allocate);
+  const Entry entry{*this, Call::allocate};
   return do_allocate(bytes);
 }
 
 void Device::free(void* address) {
-  enter(Call::free);
+  const Entry entry{*this, Call::free};
   do_free(address);
 }
 
 void* Device::allocate_host(std::size_t bytes) {
-  enter(Call::allocate_host);
+  const Entry entry{*this, Call::allocate_host};
   return do_allocate_host(bytes);
 }
 
 void Device::free_host(void* address) {
-  enter(Call::free_host);
+  const Entry entry{*this, Call::free_host};
   do_free_host(address);
 }
 
 MemoryInfo Device::memory_info() {
-  enter(Call::memory_info);
+  const Entry entry{*this, Call::memory_info};
   return do_memory_info();
 }
 
 void* Device::allocate_async(std::size_t bytes, StreamHandle stream) {
-  enter(Call::allocate_async);
+  const Entry entry{*this, Call::allocate_async};
   return do_allocate_async(bytes, stream);
 }
 
 void Device::free_async(void* address, StreamHandle stream) {
-  enter(Call::free_async);
+  const Entry entry{*this, Call::free_async};
   do_free_async(address, stream);
 }
 
 void Device::trim_pool(std::size_t keep_bytes) {
-  enter(Call::trim_pool);
+  const Entry entry{*this, Call::trim_pool};
   do_trim_pool(keep_bytes);
 }
 
 StreamHandle Device::create_stream(const StreamOptions& options) {
-  enter(Call::create_stream);
+  const Entry entry{*this, Call::create_stream};
   const StreamHandle stream = do_create_stream(options);
   tell([&](DeviceObserver& observer) { observer.stream_created(stream, options); });
   return stream;
 }
 
 void Device::destroy_stream(StreamHandle stream) {
-  enter(Call::destroy_stream);
+  const Entry entry{*this, Call::destroy_stream};
   do_destroy_stream(stream);
   tell([&](DeviceObserver& observer) { observer.stream_destroyed(stream); });
 }
 
 std::uint64_t Device::stream_id(StreamHandle stream) {
-  enter(Call::stream_id);
+  const Entry entry{*this, Call::stream_id};
   return do_stream_id(stream);
 }
 
 bool Device::blocking(StreamHandle stream) {
-  enter(Call::stream_flags);
+  const Entry entry{*this, Call::stream_flags};
   return do_blocking(stream);
 }
 
 bool Device::capturing(StreamHandle stream) {
-  enter(Call::capture_status);
+  const Entry entry{*this, Call::capture_status};
   return do_capturing(stream);
 }
 
 bool Device::query(StreamHandle stream) {
-  enter(Call::query_stream);
+  const Entry entry{*this, Call::query_stream};
   const bool complete = do_query(stream);
   if (complete) tell([&](DeviceObserver& observer) { observer.stream_completed(stream); });
   return complete;
 }
 
 void Device::synchronize(StreamHandle stream) {
-  enter(Call::synchronize_stream);
+  const Entry entry{*this, Call::synchronize_stream};
   do_synchronize(stream);
   tell([&](DeviceObserver& observer) { observer.stream_completed(stream); });
 }
 
 void Device::synchronize() {
-  enter(Call::synchronize_device);
+  const Entry entry{*this, Call::synchronize_device};
   do_synchronize();
   tell([](DeviceObserver& observer) { observer.device_completed(); });
 }
 
 EventHandle Device::create_event(bool timed) {
-  enter(Call::create_event);
+  const Entry entry{*this, Call::create_event};
   return do_create_event(timed);
 }
 
 void Device::destroy_event(EventHandle event) {
-  enter(Call::destroy_event);
+  const Entry entry{*this, Call::destroy_event};
   do_destroy_event(event);
   tell([&](DeviceObserver& observer) { observer.event_destroyed(event); });
 }
 
 void Device::record(EventHandle event, StreamHandle stream) {
-  enter(Call::record);
+  const Entry entry{*this, Call::record};
   do_record(event, stream);
   tell([&](DeviceObserver& observer) { observer.recorded(event, stream); });
 }
 
 void Device::wait(StreamHandle stream, EventHandle event) {
-  enter(Call::wait);
+  const Entry entry{*this, Call::wait};
   do_wait(stream, event);
   tell([&](DeviceObserver& observer) { observer.waited(stream, event); });
 }
 
 bool Device::query(EventHandle event) {
-  enter(Call::query_event);
+  const Entry entry{*this, Call::query_event};
   const bool complete = do_query(event);
   if (complete) tell([&](DeviceObserver& observer) { observer.event_completed(event); });
   return complete;
 }
 
 void Device::synchronize(EventHandle event) {
-  enter(Call::synchronize_event);
+  const Entry entry{*this, Call::synchronize_event};
   do_synchronize(event);
   tell([&](DeviceObserver& observer) { observer.event_completed(event); });
 }
 
 Nanoseconds Device::event_time(EventHandle event) {
-  enter(Call::event_time);
+  const Entry entry{*this, Call::event_time};
   return do_event_time(event);
 }
 
 void Device::copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
                   StreamHandle stream) {
-  enter(Call::copy);
+  const Entry entry{*this, Call::copy};
   do_copy(to, from, bytes, kind, stream);
   if (observers_.empty()) return;
   const Operation operation = copy_operation(to, from, bytes, kind);
@@ -208,7 +212,7 @@ void Device::copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
 }
 
 void Device::fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream) {
-  enter(Call::fill);
+  const Entry entry{*this, Call::fill};
   do_fill(address, value, bytes, stream);
   if (observers_.empty()) return;
   const Operation operation = fill_operation(address, bytes);
@@ -216,14 +220,14 @@ void Device::fill(void* address, unsigned char value, std::size_t bytes, StreamH
 }
 
 void Device::launch(Operation operation, StreamHandle stream) {
-  enter(Call::launch);
+  const Entry entry{*this, Call::launch};
   if (observers_.empty()) return do_launch(std::move(operation), stream);
   do_launch(operation, stream);
   tell([&](DeviceObserver& observer) { observer.enqueued(stream, operation); });
 }
 
 void Device::callback(StreamHandle stream, std::function<void()> function) {
-  enter(Call::callback);
+  const Entry entry{*this, Call::callback};
   const std::uint64_t serial = callback_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
   tell([&](DeviceObserver& observer) { observer.callback_enqueued(stream, serial); });
   auto observed = [this, stream, serial, function = std::move(function)] {

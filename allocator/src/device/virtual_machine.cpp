@@ -44,6 +44,12 @@ std::uint64_t VirtualMachine::seed() const noexcept { return machine_->options.s
 
 Nanoseconds VirtualMachine::now() { return machine_->actors.now(); }
 
+std::optional<VirtualMachine::CallingActor> VirtualMachine::calling_actor() noexcept {
+  const simulation::Actor* const actor = machine_->actors.current_or_null();
+  if (actor == nullptr) return {};
+  return CallingActor{actor->id, actor->name, actor->clock};
+}
+
 void VirtualMachine::add_timeline(TimelineObserver& observer) {
   machine_->timelines.push_back(&observer);
 }

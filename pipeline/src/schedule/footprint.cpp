@@ -98,11 +98,29 @@ class CellMemory {
   std::unique_ptr<CheckedAllocator> checked_, checked_pinned_;
 };
 
+/** Lets a timeline go before what it is attached to does. */
+struct StopAtEnd {
+  Timeline* timeline;
+  ~StopAtEnd() {
+    if (timeline != nullptr) timeline->stop();
+  }
+};
+
+void attach(Timeline& timeline, const FootprintCell& cell, CellDevice& device) {
+  timeline.note("device", device.device().name());
+  timeline.note("times", device.device().modelled() ? "modelled" : "measured");
+  timeline.note("allocator", cell.allocator);
+  timeline.note("strategy", to_string(cell.loop.method));
+  device.attach(timeline);
+}
+
 }  // namespace
 
 FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                            std::span<const InputShape> batches) {
   const std::unique_ptr<CellDevice> on = CellDevice::open(cell.device, workload.run_ahead);
+  const StopAtEnd stop{cell.timeline};
+  if (cell.timeline != nullptr) attach(*cell.timeline, cell, *on);
   OrderedDevice ordered{on->device()};
   CellMemory memory{ordered, cell};
   FootprintRun run;
@@ -115,7 +133,8 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                                 .batches = memory.batches(),
                                 .pinned = memory.pinned(),
                                 .clock = on->clock(),
-                                .most_launches_ahead = on->most_launches_ahead()},
+                                .most_launches_ahead = on->most_launches_ahead(),
+                                .timeline = cell.timeline},
                                cell.loop);
   run.counts = memory.memory().statistics().counts;
   run.ladder = memory.ladder(run.loop.whole.reserved.peak);

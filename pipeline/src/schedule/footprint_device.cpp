@@ -53,6 +53,10 @@ class VirtualCellDevice final : public CellDevice {
   Device& device() override { return device_; }
   LoopClock& clock() override { return clock_; }
   unsigned most_launches_ahead() const override { return 0; }
+  void attach(Timeline& timeline) override {
+    timeline.attach(machine_);
+    timeline.attach(device_);
+  }
 
  private:
   static VirtualDevice::Options options(DeviceProfile profile, unsigned run_ahead) {
@@ -76,6 +80,7 @@ class CudaCellDevice final : public CellDevice {
   Device& device() override { return *device_; }
   LoopClock& clock() override { return clock_; }
   unsigned most_launches_ahead() const override { return run_ahead_; }
+  void attach(Timeline& timeline) override { timeline.attach(*device_); }
 
  private:
   std::unique_ptr<CudaDevice> device_;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string_view>
 
+#include "millrace/observe/timeline.hpp"
 #include "millrace/pipeline/schedule/footprint.hpp"
 
 namespace millrace {
@@ -15,6 +16,9 @@ class CellDevice {
   [[nodiscard]] virtual LoopClock& clock() = 0;
   /** @brief What a loop has to see to itself: see LoopSetting. */
   [[nodiscard]] virtual unsigned most_launches_ahead() const = 0;
+
+  /** @brief To what this is: the machine's work, if it is modelled, and the calls of hosts. */
+  virtual void attach(Timeline& timeline) = 0;
 
   /** @param run_ahead  operations queued at most; 0: as many as the device takes
    *  @throws std::invalid_argument, DeviceError as footprint_device */

@@ -10,16 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "cli/error.hpp"
 
 namespace millrace::cli {
 namespace {
-
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& reason) {
-  throw UsageError{fmt::format("'{}' can not be written: {}", file.string(), reason), "-o",
-                   "a file in a folder that is there and may be written to"};
-}
 
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
@@ -48,20 +44,22 @@ bool is_special(const std::filesystem::path& file) {
 class Unfinished {
  public:
   explicit Unfinished(const std::filesystem::path& file)
-      : file_(file), name_(file.string() + ".XXXXXX"), descriptor_(::mkstemp(name_.data())) {
-    if (descriptor_ < 0) refuse(file, std::strerror(errno));
-  }
+      : file_(file), name_(file.string() + ".XXXXXX"), descriptor_(::mkstemp(name_.data())) {}
   ~Unfinished() {
+    if (!made()) return;
     ::close(descriptor_);
     if (!finished_) ::unlink(name_.c_str());
   }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  void finish(std::string_view text) {
-    finished_ = write_all(descriptor_, text) && ::fchmod(descriptor_, usual_mode()) == 0 &&
-                ::fsync(descriptor_) == 0 && ::rename(name_.c_str(), file_.c_str()) == 0;
-    if (!finished_) refuse(file_, std::strerror(errno));
+  [[nodiscard]] bool made() const noexcept { return descriptor_ >= 0; }
+  /** Where it fails, `errno` says why. */
+  [[nodiscard]] bool finish(std::string_view text) {
+    finished_ = made() && write_all(descriptor_, text) &&
+                ::fchmod(descriptor_, usual_mode()) == 0 && ::fsync(descriptor_) == 0 &&
+                ::rename(name_.c_str(), file_.c_str()) == 0;
+    return finished_;
   }
 
  private:
@@ -81,18 +79,35 @@ bool colours_on_stdout() {
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-Output::Output(const std::optional<std::string>& file) {
+Output::Output(const std::optional<std::string>& file, std::string option)
+    : option_(std::move(option)) {
   if (!file || *file == "-") return;
+  const auto fail = [&](const std::string& reason) {
+    file_ = *file;
+    refuse(reason);
+  };
   std::error_code error;
   file_ = std::filesystem::canonical(*file, error);  // behind a link: what it leads to is replaced
   if (error) file_ = *file;
   const auto status = std::filesystem::status(file_, error);
-  if (std::filesystem::is_directory(status)) refuse(*file, "it is a folder");
-  if (file_.empty()) refuse(*file, "it has no name");
+  if (std::filesystem::is_directory(status)) fail("it is a folder");
+  if (file_.empty()) fail("it has no name");
   if (std::filesystem::exists(status) && ::access(file_.c_str(), W_OK) != 0) {
-    refuse(*file, std::strerror(errno));
+    fail(std::strerror(errno));
   }
-  if (!is_special(file_)) Unfinished{file_};
+  if (!is_special(file_) && !Unfinished{file_}.made()) refuse(std::strerror(errno));
+}
+
+bool Output::same_as(const Output& other) const {
+  std::error_code error;
+  return file_ == other.file_ || (!to_stdout() && !other.to_stdout() &&
+                                  std::filesystem::weakly_canonical(file_, error) ==
+                                      std::filesystem::weakly_canonical(other.file_, error));
+}
+
+void Output::refuse(const std::string& reason) const {
+  throw UsageError{fmt::format("'{}' can not be written: {}", file_.string(), reason), option_,
+                   "a file in a folder that is there and may be written to"};
 }
 
 void Output::write(std::string_view text) const {
@@ -105,9 +120,9 @@ void Output::write(std::string_view text) const {
     const int descriptor = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
     const bool written = descriptor >= 0 && write_all(descriptor, text);
     if (descriptor >= 0) ::close(descriptor);
-    if (!written) refuse(file_, std::strerror(errno));
-  } else {
-    Unfinished{file_}.finish(text);
+    if (!written) refuse(std::strerror(errno));
+  } else if (!Unfinished{file_}.finish(text)) {
+    refuse(std::strerror(errno));
   }
 }
 

@@ -19,14 +19,23 @@ namespace millrace::cli {
  */
 class Output {
  public:
-  /** @param file  nothing or "-": standard output  @throws UsageError if it can not be written */
-  explicit Output(const std::optional<std::string>& file);
+  /**
+   * @param file    nothing or "-": standard output
+   * @param option  where the user said so
+   * @throws UsageError if it can not be written
+   */
+  explicit Output(const std::optional<std::string>& file, std::string option = "-o");
 
   [[nodiscard]] bool to_stdout() const noexcept { return file_.empty(); }
   /** @brief Once. @throws UsageError if there is no room, or nobody reads */
   void write(std::string_view text) const;
+  /** @brief Whether both would be written to one file. */
+  [[nodiscard]] bool same_as(const Output& other) const;
 
  private:
+  [[noreturn]] void refuse(const std::string& reason) const;
+
+  std::string option_;
   std::filesystem::path file_;
 };
 

@@ -3,7 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
 
+#include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
 #include "commands.hpp"
@@ -15,10 +19,51 @@
 namespace millrace::cli {
 namespace {
 
+/** Where the timeline goes, and that there is one run for it. */
+Output timeline_output(const FootprintArguments& arguments, const FootprintOptions& options,
+                       const Output& result) {
+  constexpr const char* kOption = "--timeline";
+  if (const std::size_t rows = rows_of(options); rows != 1) {
+    throw UsageError{
+        fmt::format("a timeline is of one run, and this asks for {} rows", rows), kOption,
+        fmt::format("with --workload {} --allocator {} --strategy {}, for one",
+                    arguments.workload.value_or(options.workloads.front().name),
+                    options.allocators.front(), millrace::to_string(options.methods.front()))};
+  }
+  Output output{arguments.timeline, kOption};
+  if (output.same_as(result)) {
+    throw UsageError{"the timeline can not go where the table goes", kOption, "a file of its own"};
+  }
+  return output;
+}
+
+void note_options(Timeline& timeline, const FootprintOptions& options) {
+  const Workload& workload = options.workloads.front();
+  timeline.note("program", "millrace footprint");
+  timeline.note("workload", workload.name);
+  timeline.note("loop", to_string(workload.shape));
+  timeline.note("waits", to_string(options.waits));
+  timeline.note("seed", std::to_string(options.seed));
+  timeline.note("steps", std::to_string(workload.num_batches));
+}
+
+void write_timeline(const Timeline& timeline, const Output& output) {
+  std::ostringstream text;
+  timeline.write(text);
+  output.write(text.view());
+}
+
 void run_footprint_command(const FootprintArguments& arguments) {
   const FootprintOptions options = read_options(arguments);
   const Output output{arguments.output};
-  const std::vector<FootprintTable> tables = run_tables(options);
+  std::optional<Output> timeline_file;
+  std::optional<Timeline> timeline;
+  if (arguments.timeline) {
+    timeline_file = timeline_output(arguments, options, output);
+    note_options(timeline.emplace(), options);
+  }
+  const std::vector<FootprintTable> tables = run_tables(options, timeline ? &*timeline : nullptr);
+  if (timeline) write_timeline(*timeline, *timeline_file);
   if (options.json) {
     output.write(to_document(tables, options).dump(2) + '\n');
   } else {
@@ -59,6 +104,8 @@ void add_footprint(CLI::App& program) {
   add("--seeds", given->seeds, "N",
       "Draws, with the seeds S, S+1, ...; figures are their medians; default 5, on a GPU 1");
   add("--format", given->format, "KIND", "table (default), json");
+  add("--timeline", given->timeline, "FILE",
+      "A timeline of the only row's run with the first seed, for Perfetto and chrome://tracing");
   add("-o,--output", given->output, "FILE",
       "Written whole, or not at all; default standard output");
   command->callback([given] { run_footprint_command(*given); });

@@ -119,6 +119,10 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
   return options;
 }
 
+std::size_t rows_of(const FootprintOptions& options) noexcept {
+  return options.workloads.size() * options.allocators.size() * options.methods.size();
+}
+
 std::string to_string(Waits waits) { return waits == Waits::coarse ? "coarse" : "precise"; }
 
 }  // namespace millrace::cli

@@ -22,6 +22,7 @@ struct FootprintArguments {
   std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, iterations;
   std::optional<std::string> seeds;
   std::optional<std::string> output;
+  std::optional<std::string> timeline;
 };
 
 /** @brief The same, checked. */
@@ -38,6 +39,9 @@ struct FootprintOptions {
 
 /** @throws UsageError */
 [[nodiscard]] FootprintOptions read_options(const FootprintArguments& arguments);
+
+/** @brief How many rows the tables will have together. */
+[[nodiscard]] std::size_t rows_of(const FootprintOptions& options) noexcept;
 
 [[nodiscard]] std::string to_string(Waits waits);
 

@@ -99,12 +99,14 @@ struct Cell {
   std::exception_ptr error;
 };
 
-void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<InputShape>& batches) {
+void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<InputShape>& batches,
+              Timeline* timeline) {
   FootprintCell what;
   what.device = options.device.name;
   what.allocator = cell.row->allocator;
   what.loop.method = cell.row->method;
   what.loop.waits = options.waits;
+  if (cell.seed == 0) what.timeline = timeline;
   try {
     cell.run = run_footprint(what, cell.table->workload, batches);
   } catch (const out_of_memory& error) {
@@ -170,7 +172,7 @@ std::vector<Cell> cells_of(std::vector<FootprintTable>& tables, std::size_t seed
 }
 
 void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
-               const std::vector<Draws>& draws, const FootprintTable* first) {
+               const std::vector<Draws>& draws, const FootprintTable* first, Timeline* timeline) {
   Progress progress{"footprint", cells.size()};
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
@@ -178,7 +180,7 @@ void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
       Cell& cell = cells[i];
       const auto table = static_cast<std::size_t>(cell.table - first);
       try {
-        run_cell(cell, options, draws[table][cell.seed]);
+        run_cell(cell, options, draws[table][cell.seed], timeline);
       } catch (...) {
         cell.error = std::current_exception();
       }
@@ -231,7 +233,7 @@ const FootprintRow* FootprintTable::find(std::string_view allocator, CopyMethod 
   return nullptr;
 }
 
-std::vector<FootprintTable> run_tables(const FootprintOptions& options) {
+std::vector<FootprintTable> run_tables(const FootprintOptions& options, Timeline* timeline) {
   std::vector<Draws> draws;
   for (std::size_t i = 0; i < options.workloads.size(); ++i) {
     const bool known = i > 0 && same_sizes(options.workloads[i], options.workloads[i - 1]);
@@ -239,7 +241,7 @@ std::vector<FootprintTable> run_tables(const FootprintOptions& options) {
   }
   std::vector<FootprintTable> tables = empty_tables(options);
   std::vector<Cell> cells = cells_of(tables, options.seeds);
-  run_cells(cells, options, draws, tables.data());
+  run_cells(cells, options, draws, tables.data(), timeline);
 
   std::span<Cell> rest{cells};
   for (FootprintTable& table : tables) {

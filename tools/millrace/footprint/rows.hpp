@@ -53,7 +53,11 @@ struct FootprintTable {
   [[nodiscard]] const FootprintRow* find(std::string_view allocator, CopyMethod method) const;
 };
 
-/** @brief Runs every cell: virtual devices two at a time, a GPU's one after another. */
-[[nodiscard]] std::vector<FootprintTable> run_tables(const FootprintOptions& options);
+/**
+ * @brief Runs every cell: virtual devices two at a time, a GPU's one after another.
+ * @param timeline  of the only row, of the first seed's run; nullptr: none
+ */
+[[nodiscard]] std::vector<FootprintTable> run_tables(const FootprintOptions& options,
+                                                     Timeline* timeline = nullptr);
 
 }  // namespace millrace::cli

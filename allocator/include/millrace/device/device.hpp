@@ -81,12 +81,14 @@ struct DriverPoolInfo {
  * @brief Sees each call on a device, in host order. Used by the race checker, traces and tests.
  *
  * `before` may throw a DeviceError: the call is then not made (fault injection). The others are
- * called after the call succeeded, on the calling thread, and must not throw or call the device.
+ * called after the call succeeded, on the calling thread, and must not throw or call the device;
+ * `after` comes last, and also where the call failed.
  */
 class DeviceObserver {
  public:
   virtual ~DeviceObserver() = default;
   virtual void before(Call) {}
+  virtual void after(Call) {}
   virtual void stream_created(StreamHandle, const StreamOptions&) {}
   virtual void stream_destroyed(StreamHandle) {}
   virtual void enqueued(StreamHandle, const Operation&) {}  ///< kernels, copies and fills alike
@@ -204,7 +206,19 @@ class Device {
   virtual void do_callback(StreamHandle stream, std::function<void()> function,
                            std::uint64_t serial) = 0;
 
-  void enter(Call call);
+  /** @brief One call, from before it is made until it has returned or thrown. */
+  class Entry {
+   public:
+    Entry(Device& device, Call call);
+    ~Entry();
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    Device& device_;
+    const Call call_;
+  };
+
   template <typename Notify>
   void tell(Notify notify);
 

@@ -32,6 +32,11 @@ struct ExecutedOperation {
   Nanoseconds begin{0};
   Nanoseconds end{0};
   std::span<const View> views;
+  Cost cost;             ///< of a kernel, as it was declared
+  Nanoseconds alone{0};  ///< how long it takes where nothing else runs
+  /** Indices of what it had to wait for beside the operation before it on its stream: of a wait,
+   * the record; all have ended, and may have been enqueued before this observer was set. */
+  std::span<const std::uint64_t> after;
 };
 
 /** @brief Sees every operation when it ends, in that order. Must not call the device. */

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "millrace/device/executor.hpp"
 #include "millrace/device/timeline.hpp"
@@ -65,6 +67,14 @@ class VirtualMachine {
 
   /** @brief The calling actor's clock. */
   [[nodiscard]] Nanoseconds now();
+
+  /** @brief Which actor the calling thread is; nothing if it is none of this machine's. */
+  struct CallingActor {
+    unsigned id = 0;        ///< in the order in which they were made, from 0
+    std::string_view name;  ///< lives as long as the machine
+    Nanoseconds clock{0};
+  };
+  [[nodiscard]] std::optional<CallingActor> calling_actor() noexcept;
 
   /** @brief At most a few; not owned; set while nothing is queued. */
   void add_timeline(TimelineObserver& observer);

@@ -118,6 +118,11 @@ void Machine::report(const WorkItem& item) const {
   executed.begin = item.begin;
   executed.end = item.end;
   executed.views = item.views;
+  executed.cost = item.cost;
+  executed.alone = item.demand.alone();
+  std::vector<std::uint64_t> after;
+  for (const auto& earlier : item.after) after.push_back(earlier->index);
+  executed.after = after;
   for (TimelineObserver* timeline : timelines) timeline->executed(executed);
 }
 

@@ -154,6 +154,7 @@ std::shared_ptr<WorkItem> kernel_item(DeviceModel& device, Operation operation) 
     }
     views.emplace_back(place, view);
   }
+  item->cost = operation.cost;
   if (device.machine.observed()) item->views = std::move(operation.views);
   if (device.data && operation.host) {
     item->effect = [views = std::move(views), host = std::move(operation.host)] {

@@ -37,6 +37,10 @@ struct FootprintCell {
   std::string allocator = "torch";  ///< one of kAllocatorNames
   std::optional<Policy> policy;     ///< in place of that of `allocator`
   LoopOptions loop;
+  /** Records the run, and is stopped when it ends or fails; it has the device, the allocator and
+   * the strategy in its notes. On a GPU what streams did is not recorded, only host calls and
+   * bytes. */
+  Timeline* timeline = nullptr;
 };
 
 struct FootprintRun {

@@ -10,6 +10,7 @@
 
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/memory/allocator.hpp"
+#include "millrace/observe/timeline.hpp"
 #include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/schedule/loop_clock.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
@@ -27,6 +28,9 @@ struct LoopSetting {
   /** Launches that may be pending, for a device whose own queue can not be set; 0: its own bound.
    */
   unsigned most_launches_ahead = 0;
+  /** Watches the allocators, and what is stranded for main, and is stopped at the end. Attached to
+   * machine and device before. */
+  Timeline* timeline = nullptr;
 };
 
 struct LoopOptions {

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+namespace {
+
+std::vector<std::string> one_row(const std::string& allocator, const std::string& strategy,
+                                 const std::vector<std::string>& more) {
+  std::vector<std::string> words{"footprint",    "--workload", "sparse_data_dist_base",
+                                 "--allocator",  allocator,    "--strategy",
+                                 strategy,       "--seeds",    "2",
+                                 "--iterations", "8",          "--batch-bytes",
+                                 "64MiB"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("a timeline of a row has its run, while the table says what it always does") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.json").string();
+  const ProgramRun plain = run_program(one_row("torch", "side-stream", {"--seed", "5"}));
+  const ProgramRun run =
+      run_program(one_row("torch", "side-stream", {"--seed", "5", "--timeline", file}));
+  REQUIRE(run.exit_code == 0);
+  CHECK(run.out == plain.out);
+  CHECK(run.err.empty());
+  CHECK(folder.names() == std::vector<std::string>{"run.json"});
+
+  const Json json = Json::parse(read_file(file));
+  const Json& facts = json.at("otherData");
+  CHECK(facts.at("device") == "virtual:h200");
+  CHECK(facts.at("times") == "modelled");
+  CHECK(facts.at("seed") == "5");
+  CHECK(facts.at("allocator") == "torch");
+  CHECK(facts.at("strategy") == "side-stream");
+  CHECK(facts.at("workload") == "sparse_data_dist_base");
+  CHECK(facts.at("events_left_out") == 0);
+
+  std::map<std::string, std::size_t> counts;
+  std::set<std::string> tracks;
+  for (const Json& event : json.at("traceEvents")) {
+    ++counts[event.at("name")];
+    if (event.at("name") == "thread_name") tracks.insert(event.at("args").at("name"));
+  }
+  CHECK(counts["optimizer"] == 2 * 8);  // on its stream and on its engine, a step
+  CHECK(counts["stranded"] > 0);
+  for (const char* const track : {"main", "copy", "data-dist", "compute", "host to device"}) {
+    CHECK(tracks.contains(track));
+  }
+}
+
+TEST_CASE("every allocator and strategy has a timeline, whose reserved peak is the table's") {
+  const std::string allocator = GENERATE("torch", "millrace", "driver");
+  const std::string strategy =
+      GENERATE("side-stream", "in-place", "precise", "ring", "driver-async");
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.json").string();
+  const ProgramRun run = run_program(
+      one_row(allocator, strategy, {"--seeds", "1", "--format", "json", "--timeline", file}));
+  REQUIRE(run.exit_code == 0);
+  const Json timeline = Json::parse(read_file(file));
+  std::map<int, std::size_t> peaks;
+  for (const Json& event : timeline.at("traceEvents")) {
+    if (event.at("ph") != "C" || event.at("name") != "reserved") continue;
+    std::size_t& peak = peaks[event.at("pid")];
+    peak = std::max(peak, event.at("args").at("bytes").get<std::size_t>());
+  }
+  const bool two = strategy == "driver-async" && allocator != "driver";
+  REQUIRE(peaks.size() == (two ? 2 : 1));
+  if (!two && allocator != "driver") {
+    CHECK(peaks.begin()->second == Json::parse(run.out).at("runs").at(0).at("peak_reserved_bytes"));
+  }
+}
+
+TEST_CASE("the same seed gives the same timeline, another seed another") {
+  const ScratchFolder folder;
+  const auto timeline = [&](const std::string& seed) {
+    const std::string file = (folder / "run.json").string();
+    const ProgramRun run =
+        run_program(one_row("millrace", "in-place", {"--seed", seed, "--timeline", file}));
+    CHECK(run.exit_code == 0);
+    return read_file(file);
+  };
+  const std::string first = timeline("3");
+  CHECK(first.size() > 100'000);
+  CHECK(timeline("3") == first);
+  CHECK(timeline("4") != first);
+}
+
+TEST_CASE("a timeline of more than one row is refused with what would be one") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.json").string();
+  const ProgramRun all = run_program({"footprint", "--timeline", file});
+  CHECK(all.exit_code == 2);
+  CHECK_THAT(all.err, ContainsSubstring("30 rows") && ContainsSubstring("where: --timeline") &&
+                          ContainsSubstring("--workload sparse_data_dist_base --allocator torch "
+                                            "--strategy side-stream"));
+  CHECK(run_program(one_row("torch,millrace", "ring", {"--timeline", file})).exit_code == 2);
+  CHECK(folder.names().empty());
+}
+
+TEST_CASE("a timeline that can not be written is refused before anything runs") {
+  const ScratchFolder folder;
+  const auto said = [&](std::vector<std::string> more) {
+    const ProgramRun run = run_program(one_row("torch", "ring", more));
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, ContainsSubstring("where: --timeline"));
+    return run.err;
+  };
+  said({"--timeline", (folder / "none" / "x").string()});
+  CHECK_THAT(said({"--timeline", (folder / "").string()}), ContainsSubstring("it is a folder"));
+  CHECK_THAT(said({"--timeline", "-"}), ContainsSubstring("a file of its own"));
+  const std::string file = (folder / "both").string();
+  CHECK_THAT(said({"--timeline", file, "-o", file}), ContainsSubstring("a file of its own"));
+  CHECK(folder.names().empty());
+}
