@@ -1,5 +1,7 @@
 #include "millrace/device/fault.hpp"
 
+#include <vector>
+
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
 
@@ -61,4 +63,36 @@ TEST_CASE("a lost device stays lost") {
   CHECK_THROWS_AS(bench.device.query(bench.stream), DeviceError);
   bench.faults.clear();
   CHECK_FALSE(bench.record_fails());
+}
+
+TEST_CASE("an observer hears the end of every call that it heard the beginning of") {
+  struct Listener : DeviceObserver {
+    void before(Call call) override { open.push_back(call); }
+    void after(Call call) override {
+      REQUIRE_FALSE(open.empty());
+      CHECK(open.back() == call);
+      open.pop_back();
+      ++ended;
+    }
+    std::vector<Call> open;
+    std::size_t ended = 0;
+  };
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device(test::plain_options());
+  Listener first;
+  Listener last;
+  device.add_observer(first);
+  FaultInjector faults{device};
+  device.add_observer(last);
+  const EventHandle event = device.create_event();
+  faults.fail(Call::query_event, 1, ErrorCode::unknown);
+  CHECK_THROWS_AS(device.query(event), DeviceError);    // never made
+  CHECK_THROWS_AS(device.free(&machine), DeviceError);  // made, and refused
+  CHECK(device.query(event));
+  CHECK(first.open.empty());
+  CHECK(last.open.empty());
+  CHECK(first.ended == 4);
+  CHECK(last.ended == 3);
+  device.remove_observer(first);
+  device.remove_observer(last);
 }

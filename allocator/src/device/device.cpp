@@ -62,7 +62,13 @@ const char* to_string(Call call) noexcept {
 
 Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
   device.calls_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
-  for (DeviceObserver* observer : device.observers_) observer->before(call);
+  std::size_t told = 0;
+  try {
+    for (; told < device.observers_.size(); ++told) device.observers_[told]->before(call);
+  } catch (...) {
+    while (told > 0) device.observers_[--told]->after(call);
+    throw;
+  }
 }
 
 Device::Entry::~Entry() {
