@@ -9,7 +9,7 @@
 set -euo pipefail
 
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libopenblas-dev)
+  libopenblas-dev libxxhash-dev)
 test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev)
 
 # A tool that is there counts, wherever it came from.

@@ -256,10 +256,14 @@ void SparseNN::check_ids() {
 float SparseNN::loss() {
   check_ids();
   float loss = 0;
-  const StreamHandle main = context_.main().handle();
-  context_.device().copy(&loss, loss_.data(), sizeof(float), CopyKind::device_to_host, main);
-  context_.device().synchronize(main);
+  copy_loss(&loss);
+  context_.device().synchronize(context_.main().handle());
   return loss;
+}
+
+void SparseNN::copy_loss(float* to) {
+  context_.device().copy(to, loss_.data(), sizeof(float), CopyKind::device_to_host,
+                         context_.main().handle());
 }
 
 std::vector<float> SparseNN::logits() {

@@ -14,6 +14,8 @@ namespace millrace {
  */
 class CombinedTrace {
  public:
+  explicit CombinedTrace(const AllocationTrace::Options& options = {}) : trace_(options) {}
+
   [[nodiscard]] const AllocationTrace& trace() const noexcept { return trace_; }
   [[nodiscard]] AllocationObserver& first() noexcept { return first_; }
   [[nodiscard]] AllocationObserver& second() noexcept { return second_; }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -107,8 +109,8 @@ class BatchDraw {
  private:
   static Keys keys(const char* name, std::size_t count, const char* more, std::size_t more_count) {
     std::vector<std::string> names;
-    for (std::size_t i = 0; i < count; ++i) names.push_back(name + std::to_string(i));
-    for (std::size_t i = 0; i < more_count; ++i) names.push_back(more + std::to_string(i));
+    for (std::size_t i = 0; i < count; ++i) names.push_back(fmt::format("{}{}", name, i));
+    for (std::size_t i = 0; i < more_count; ++i) names.push_back(fmt::format("{}{}", more, i));
     return make_keys(std::move(names));
   }
 

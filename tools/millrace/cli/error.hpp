@@ -31,4 +31,9 @@ class UsageError : public std::runtime_error {
   std::string where_, right_;
 };
 
+/** @brief Ends the program with this exit code; everything was said. */
+struct Ended {
+  int exit_code = 0;
+};
+
 }  // namespace millrace::cli

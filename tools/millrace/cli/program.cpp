@@ -88,6 +88,7 @@ void set_up(CLI::App& program) {
       "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); }, "Say more on stderr");
   add_footprint(program);
   add_replay(program);
+  add_train(program);
   add_doctor(program);
 }
 
@@ -119,6 +120,8 @@ int run_program(int argc, const char* const* argv) {
   try {
     set_up(program);
     return parse_and_run(program, argc, argv);
+  } catch (const Ended& ended) {
+    return ended.exit_code;
   } catch (const UsageError& error) {
     tell(full_name(program), error);
   } catch (const std::exception& error) {

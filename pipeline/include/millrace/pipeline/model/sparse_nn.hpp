@@ -59,6 +59,11 @@ class SparseNN final : public TrainModel {
    * @throws std::out_of_range if an id was out of range since this was last asked: table and value
    */
   [[nodiscard]] float loss();
+  /**
+   * @brief Enqueues a copy of the last forward's mean loss, on main; ids are not asked after.
+   * @param to  pinned memory
+   */
+  void copy_loss(float* to);
   /** @brief Of the last forward, one for each example. Waits for main. @throws as `loss` */
   [[nodiscard]] std::vector<float> logits();
 

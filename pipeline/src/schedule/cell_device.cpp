@@ -1,4 +1,4 @@
-#include "schedule/footprint_device.hpp"
+#include "schedule/cell_device.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "millrace/device/cuda_device.hpp"
+#include "millrace/device/thread_executor.hpp"
 #include "millrace/device/virtual_machine.hpp"
 
 namespace millrace {
@@ -47,11 +48,12 @@ int ordinal(std::string_view name) {
 
 class VirtualCellDevice final : public CellDevice {
  public:
-  VirtualCellDevice(DeviceProfile profile, unsigned run_ahead)
-      : device_(machine_.add_device(options(std::move(profile), run_ahead))) {}
+  VirtualCellDevice(DeviceProfile profile, const CellDeviceOptions& given)
+      : device_(machine_.add_device(options(std::move(profile), given))) {}
 
   Device& device() override { return device_; }
   LoopClock& clock() override { return clock_; }
+  Executor& executor() override { return machine_.executor(); }
   unsigned most_launches_ahead() const override { return 0; }
   void attach(Timeline& timeline) override {
     timeline.attach(machine_);
@@ -59,11 +61,11 @@ class VirtualCellDevice final : public CellDevice {
   }
 
  private:
-  static VirtualDevice::Options options(DeviceProfile profile, unsigned run_ahead) {
+  static VirtualDevice::Options options(DeviceProfile profile, const CellDeviceOptions& given) {
     VirtualDevice::Options options;
     options.profile = std::move(profile);
-    if (run_ahead > 0) options.launch_queue_depth = run_ahead;
-    options.data = false;
+    if (given.run_ahead > 0) options.launch_queue_depth = given.run_ahead;
+    options.data = given.data;
     return options;
   }
 
@@ -79,12 +81,14 @@ class CudaCellDevice final : public CellDevice {
 
   Device& device() override { return *device_; }
   LoopClock& clock() override { return clock_; }
+  Executor& executor() override { return executor_; }
   unsigned most_launches_ahead() const override { return run_ahead_; }
   void attach(Timeline& timeline) override { timeline.attach(*device_); }
 
  private:
   std::unique_ptr<CudaDevice> device_;
   EventClock clock_{*device_};
+  ThreadExecutor executor_;
   unsigned run_ahead_;
 };
 
@@ -100,12 +104,13 @@ FootprintDevice footprint_device(std::string_view name) {
   return {std::string{name}, info.title, info.memory_bytes, false};
 }
 
-std::unique_ptr<CellDevice> CellDevice::open(std::string_view name, unsigned run_ahead) {
+std::unique_ptr<CellDevice> CellDevice::open(std::string_view name,
+                                             const CellDeviceOptions& options) {
   if (name.starts_with(kVirtual)) {
-    return std::make_unique<VirtualCellDevice>(profile(name), run_ahead);
+    return std::make_unique<VirtualCellDevice>(profile(name), options);
   }
   if (!name.starts_with(kCuda)) refuse(name);
-  return std::make_unique<CudaCellDevice>(ordinal(name), run_ahead);
+  return std::make_unique<CudaCellDevice>(ordinal(name), options.run_ahead);
 }
 
 }  // namespace millrace

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "millrace/pipeline/data/epoch_source.hpp"
+#include "millrace/pipeline/model/model_context.hpp"
+#include "millrace/pipeline/model/model_state.hpp"
+
+namespace millrace {
+
+/** @brief A checkpoint that can not be used, or not be written. */
+class CheckpointError : public std::runtime_error {
+ public:
+  /** @param right  what would be right */
+  CheckpointError(const std::string& what, std::string where, std::string right)
+      : std::runtime_error(what), where_(std::move(where)), right_(std::move(right)) {}
+
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }  ///< file, and place
+  [[nodiscard]] const std::string& right() const noexcept { return right_; }
+
+ private:
+  std::string where_, right_;
+};
+
+/** @brief What a checkpoint says beside the numbers of the model. */
+struct CheckpointHeader {
+  std::string model;  ///< ModelDescription::to_json
+  std::string data;   ///< what it was trained on; whoever resumes compares it
+  std::uint64_t seed = 0;
+  std::uint64_t steps = 0;     ///< done
+  std::size_t batch_size = 0;  ///< that the position counts in
+  BatchPosition position;      ///< of the next batch
+};
+
+/**
+ * @brief Writes a checkpoint: beside the file, which it then replaces, synced to the disk.
+ *
+ * What was enqueued on main before is in it; waits for main. A pipeline has to be drained before.
+ *
+ * Numbers are little-endian, of 8 bytes: "MILLRACE", the version, the bytes of the header and of
+ * what follows it, the XXH3-64 of these and the header; the header, JSON; then each tensor as
+ * floats, and the XXH3-64 of its bytes.
+ * @throws CheckpointError if the file can not be written: an older one is untouched then
+ */
+void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
+                     const ModelState& state, ModelContext& context);
+
+/** @brief Whether a checkpoint could be written there; nothing remains. @throws CheckpointError */
+void check_checkpoint_place(const std::filesystem::path& file);
+
+/** @brief A checkpoint that was read and checked, whole. */
+class Checkpoint {
+ public:
+  /**
+   * @throws CheckpointError if it can not be read, is no checkpoint, of another version, cut short,
+   *         too long, or if a checksum is not that of the bytes
+   */
+  explicit Checkpoint(std::filesystem::path file);
+  ~Checkpoint();
+
+  [[nodiscard]] const CheckpointHeader& header() const noexcept;
+  /**
+   * @brief Copies the numbers into a model. Waits for main.
+   * @throws CheckpointError that names the first tensor or counter in which the model differs;
+   *         nothing has changed then
+   */
+  void restore(const ModelState& state, ModelContext& context) const;
+
+ private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
+
+/**
+ * @brief XXH3-128 over names, sizes and bits of all tensors: weights, and what their optimizers
+ *        keep. 32 hexadecimal digits. Waits for main.
+ */
+[[nodiscard]] std::string state_digest(const ModelState& state, ModelContext& context);
+
+}  // namespace millrace

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "millrace/pipeline/data/epoch_source.hpp"
+#include "millrace/pipeline/model/sparse_nn.hpp"
+#include "millrace/pipeline/schedule/training_device.hpp"
+
+namespace millrace {
+
+/** @brief How well a model predicts. */
+struct Evaluation {
+  std::uint64_t examples = 0;
+  double loss = 0;  ///< mean binary cross-entropy, in nats
+  double auc = 0;   ///< as area_under_curve
+};
+
+/** @brief What was trained on since it was last asked. */
+struct TrainingProgress {
+  std::uint64_t steps = 0, examples = 0;
+  double loss = 0;  ///< mean over the examples, each as of its step
+};
+
+/**
+ * @brief Trains a SparseNN on the batches of a source, with the pipeline that its device is for.
+ *
+ * Every pipeline, copy strategy, kind of waits and allocator gives the same bits. What a model
+ * throws is the end: a trainer is not used after that.
+ */
+class Trainer {
+ public:
+  /**
+   * @param device  and `source` outlive this
+   * @throws std::invalid_argument if the model can not be; as SparseNN
+   */
+  Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source);
+  ~Trainer();
+
+  /**
+   * @brief Enqueues one step. @return false when all of the epoch was trained on, or all that
+   *         `stop_at` lets be
+   * @throws std::out_of_range that names table and value, if an id is no row of the model's table;
+   *         as TrainPipeline::progress
+   */
+  bool step();
+  /** @brief No batches are drawn for more steps than so many, `steps()` counted. */
+  void stop_at(std::uint64_t steps) noexcept;
+  /** @brief Trains on the batches in flight, and draws none: a checkpoint may be taken then. */
+  void drain();
+
+  [[nodiscard]] std::uint64_t steps() const noexcept;  ///< done so far, and before `resume`
+  /** @brief Goes on from a checkpoint: the source is sought there. */
+  void resume(std::uint64_t steps, BatchPosition position);
+
+  /** @brief Waits for main. */
+  [[nodiscard]] TrainingProgress take_progress();
+  /** @brief Runs the model over what is left of an epoch. Drained before; waits for main. */
+  [[nodiscard]] Evaluation evaluate(EpochSource& source);
+
+  [[nodiscard]] SparseNN& model() noexcept;
+  [[nodiscard]] ModelContext& context() noexcept;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace millrace

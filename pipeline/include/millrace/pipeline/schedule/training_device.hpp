@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/device/executor.hpp"
+#include "millrace/memory/allocator.hpp"
+#include "millrace/observe/ladder.hpp"
+#include "millrace/pipeline/data/copy_strategy.hpp"
+#include "millrace/pipeline/data/epoch_source.hpp"
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
+
+namespace millrace {
+
+struct TrainingOptions {
+  std::string device = "virtual:h200";  ///< as footprint_device
+  std::string allocator = "millrace";   ///< one of kAllocatorNames
+  PipelineKind pipeline = PipelineKind::base;
+  CopyMethod copy = CopyMethod::side_stream;
+  Waits waits = Waits::coarse;
+  bool check_races = false;  ///< on a virtual device; takes time
+};
+
+/** @brief Where the device memory of a run went. */
+struct TrainingAccounting {
+  MemoryGauges bytes;  ///< peaks of the whole run
+  MemoryCounters counts;
+  Ladder ladder;               ///< of the newest allocations; `reserved` is that of the whole run
+  bool whole_ladder = true;    ///< these are all allocations
+  UsableBytes usable_by_main;  ///< now; not known with the driver's pool
+  std::map<StreamId, std::string> streams;
+  /** Nothing where they were not looked for. */
+  std::optional<std::vector<std::string>> races;
+};
+
+/**
+ * @brief What a run of training stands on: a device (virtual with host kernels, or a GPU), streams,
+ *        and allocators whose decisions are accounted for. One thread, and host actors of its
+ *        executor. Outlives everything that is made with it.
+ */
+class TrainingDevice {
+ public:
+  /** @throws std::invalid_argument for a device or an allocator that there is not; DeviceError */
+  explicit TrainingDevice(const TrainingOptions& options);
+  ~TrainingDevice();
+
+  [[nodiscard]] const TrainingOptions& options() const noexcept;
+  [[nodiscard]] Executor& executor() noexcept;
+  [[nodiscard]] PinnedStaging staging() noexcept;  ///< for sources of batches
+  [[nodiscard]] PipelineStreams& streams() noexcept;
+  [[nodiscard]] Allocator& memory() noexcept;   ///< of device memory
+  [[nodiscard]] Allocator& batches() noexcept;  ///< of the batches there
+
+  /** @brief To be called in each step, while its memory is held. */
+  void sample();
+  [[nodiscard]] TrainingAccounting accounting();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "millrace/pipeline/model/model_context.hpp"
+#include "millrace/pipeline/model/model_state.hpp"
+
+namespace millrace::model {
+
+inline constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< floats
+
+/** @brief Gives `use` the numbers of a tensor, a piece at a time. Waits for main. */
+template <typename Use>
+void download(const StateTensor& tensor, ModelContext& context, std::vector<float>& piece,
+              Use&& use) {
+  const StreamHandle main = context.main().handle();
+  for (std::size_t done = 0; done < tensor.size; done += piece.size()) {
+    piece.resize(std::min(kPiece, tensor.size - done));
+    context.device().copy(piece.data(), tensor.data + done, piece.size() * sizeof(float),
+                          CopyKind::device_to_host, main);
+    context.device().synchronize(main);
+    use(std::as_bytes(std::span<const float>{piece}));
+  }
+}
+
+/** @brief Has `fill` write each piece of a tensor. Waits for main. */
+template <typename Fill>
+void upload(const StateTensor& tensor, ModelContext& context, std::vector<float>& piece,
+            Fill&& fill) {
+  const StreamHandle main = context.main().handle();
+  for (std::size_t done = 0; done < tensor.size; done += piece.size()) {
+    piece.resize(std::min(kPiece, tensor.size - done));
+    fill(std::as_writable_bytes(std::span<float>{piece}));
+    context.device().copy(tensor.data + done, piece.data(), piece.size() * sizeof(float),
+                          CopyKind::host_to_device, main);
+    context.device().synchronize(main);
+  }
+}
+
+}  // namespace millrace::model

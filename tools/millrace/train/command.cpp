@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/error.hpp"
+#include "cli/output.hpp"
+#include "cli/text.hpp"
+#include "commands.hpp"
+#include "train/json.hpp"
+#include "train/options.hpp"
+#include "train/session.hpp"
+#include "train/text.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr int kInterrupted = 130;  // as a shell has it for a program that Ctrl-C ended
+
+void run_train_command(const TrainArguments& given) {
+  const TrainOptions options = read_options(given);
+  const bool text = given.json != "-";
+  std::optional<Output> document;
+  if (given.json) document.emplace(given.json, "--json");
+  const Painter paint{colours_on_stdout()};
+  const auto say = [&](const std::string& words) {
+    if (!text) return;
+    fmt::print("{}", words);
+    std::fflush(stdout);
+  };
+  const TrainResult result = run_training(
+      options, {.planned = [&](const TrainPlan& plan) { say(render_plan(options, plan, paint)); },
+                .epoch_ended = [&](const EpochResult& epoch) { say(render_epoch(epoch)); }});
+  say(render_end(options, result, paint));
+  if (document) document->write(to_document(options, result).dump(2) + '\n');
+  if (result.interrupted) throw Ended{kInterrupted};
+}
+
+}  // namespace
+
+void add_train(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand(
+      "train",
+      "Trains a recommender model, on a virtual device or on a GPU, and says how well it "
+      "predicts, how fast it went, and where its memory was");
+  const auto given = std::make_shared<TrainArguments>();
+  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
+    command->add_option(name, value, help)->type_name(shape)->take_last();
+  };
+  const auto add_flag = [&](const char* name, bool& value, const char* help) {
+    command->add_flag(name, value, help);
+  };
+  add("--data", given->data, "WHAT",
+      "synthetic, adult, adult:FOLDER, or a file: Criteo's TSV or UCI Adult's, .gz too");
+  add("--test", given->test, "FILE", "Of the same kind, to test on; default the data themselves");
+  add("--format", given->format, "KIND", "criteo, adult; default by the file's first lines");
+  add("--malformed", given->malformed, "N", "Lines that are no examples, at most; default 100");
+  add("--examples", given->examples, "N", "Synthetic ones, an epoch; default 32768");
+  add("--model", given->model, "NAME|FILE",
+      "adult, criteo, synthetic, or a JSON file; default the data's");
+  add_flag("--freeze-tables", given->freeze_tables, "Train all but the embedding tables");
+  add("--epochs", given->epochs, "N", "In all, those of a checkpoint counted; default 3");
+  add("--steps", given->steps, "N", "Stop after so many in all");
+  add("--batch-size", given->batch_size, "N", "Examples; default 256, of Criteo 2048");
+  add("--seed", given->seed, "S",
+      "Of the weights, the order of examples, and synthetic data; default 1");
+  add("--pipeline", given->pipeline, "NAME", "base (default), sparse-dist, sparse-dist-lite");
+  add("--copy", given->copy, "STRATEGY",
+      "side-stream (default), in-place, precise, ring, driver-async");
+  add("--waits", given->waits, "KIND",
+      "coarse (default): for all that a stream has queued; precise: for the work that is needed");
+  add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver");
+  add("--device", given->device, "NAME",
+      "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N");
+  add("--save", given->save, "FILE", "A checkpoint, at the end and when interrupted");
+  add("--save-every", given->save_every, "N", "And each so many steps");
+  add("--load", given->load, "FILE", "Go on from a checkpoint");
+  add_flag("--eval", given->evaluate_only, "Train nothing, only test");
+  add_flag("--check-races", given->check_races, "Have every access checked; virtual devices");
+  add("--json", given->json, "FILE", "The results; - for standard output");
+  command->callback([given] { run_train_command(*given); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,131 @@
+#include "train/data.hpp"
+
+#include <fmt/format.h>
+
+#include "millrace/pipeline/data/adult.hpp"
+#include "millrace/pipeline/data/synthetic_source.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::size_t kCriteoCategories = 26;
+constexpr std::size_t kCriteoRows = 100'000;
+
+SyntheticSettings drawn(const DataOptions& options, const BatchOptions& batches) {
+  SyntheticSettings settings;
+  settings.batch_size = batches.size;
+  settings.examples = options.examples;
+  settings.dense_features = 4;
+  settings.seed = batches.seed;
+  for (int i = 0; i < 6; ++i) {
+    settings.sparse.push_back({.feature = {fmt::format("s{}", i), fmt::format("s{}", i), 1000},
+                               .pooling = 2,
+                               .pooling_deviation = 1,
+                               .fewest = 0,
+                               .skew = 1.05});
+  }
+  settings.weighted.push_back({.feature = {"w0", "w0", 1000}, .pooling = 2, .skew = 1.05});
+  return settings;
+}
+
+/** Batches behind those of an epoch of `settings` are the test set: a quarter as many. */
+TrainData draw(const DataOptions& options, const BatchOptions& batches,
+               const PinnedStaging& staging) {
+  SyntheticSettings settings = drawn(options, batches);
+  TrainData data;
+  data.examples = settings.examples;
+  data.test_examples = settings.examples / 4;
+  data.tested_on = "test set";
+  data.train = std::make_unique<SyntheticSource>(settings, staging);
+  const std::uint64_t whole = (settings.examples + batches.size - 1) / batches.size;
+  settings.examples = whole * batches.size + *data.test_examples;
+  data.test = std::make_unique<SyntheticSource>(settings, staging);
+  data.test_begin = {0, whole};
+  return data;
+}
+
+TrainData read_adult(const DataOptions& options, const BatchOptions& batches,
+                     const PinnedStaging& staging) {
+  const bool folder = options.kind == DataKind::adult;
+  const std::filesystem::path train = folder ? options.path / "adult.data" : options.path;
+  const std::filesystem::path test =
+      folder ? options.path / "adult.test" : options.test.value_or(options.path);
+  const AdultSettings settings{.malformed = {.limit = options.malformed}};
+  const AdultData adult = millrace::read_adult(file_source(train), file_source(test), settings);
+  TrainData data;
+  data.examples = adult.train->size();
+  data.test_examples = adult.test->size();
+  data.tested_on = train == test ? "training data" : "test set";
+  data.malformed = adult.malformed_train;
+  data.train = std::make_unique<TableSource>(
+      adult.train, TableSettings{.batch_size = batches.size, .shuffle = batches.seed}, staging);
+  data.test =
+      std::make_unique<TableSource>(adult.test, TableSettings{.batch_size = batches.size}, staging);
+  return data;
+}
+
+std::vector<std::size_t> criteo_rows(const ModelDescription& model) {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 1; i <= kCriteoCategories; ++i) {
+    const auto table = model.tables.find(fmt::format("C{}", i));
+    rows.push_back(table == model.tables.end() ? kCriteoRows
+                                               : table->second.rows.value_or(kCriteoRows));
+  }
+  return rows;
+}
+
+TrainData read_criteo(const DataOptions& options, const BatchOptions& batches,
+                      const ModelDescription& model, const PinnedStaging& staging) {
+  CriteoSettings settings{.batch_size = batches.size,
+                          .rows = criteo_rows(model),
+                          .shuffle = batches.seed,
+                          .malformed = {.limit = options.malformed}};
+  TrainData data;
+  data.tested_on = options.test ? "test set" : "training data";
+  auto train = std::make_unique<CriteoSource>(file_source(options.path), settings, staging);
+  data.criteo = train.get();
+  data.train = std::move(train);
+  settings.shuffle.reset();
+  data.test = std::make_unique<CriteoSource>(file_source(options.test.value_or(options.path)),
+                                             settings, staging);
+  return data;
+}
+
+std::string describe(const std::vector<SparseFeature>& features) {
+  std::string text;
+  for (const SparseFeature& feature : features) {
+    text += fmt::format(" {}:{}:{}", feature.name, feature.table, feature.rows);
+  }
+  return text;
+}
+
+}  // namespace
+
+MalformedLines TrainData::malformed_so_far() const {
+  return criteo != nullptr ? criteo->malformed() : malformed;
+}
+
+std::size_t usual_batch_size(DataKind kind) { return kind == DataKind::criteo ? 2048 : 256; }
+
+TrainData open_data(const DataOptions& options, const BatchOptions& batches,
+                    const ModelDescription& model, const PinnedStaging& staging) {
+  switch (options.kind) {
+    case DataKind::synthetic:
+      return draw(options, batches, staging);
+    case DataKind::criteo:
+      return read_criteo(options, batches, model, staging);
+    case DataKind::adult:
+    case DataKind::adult_file:
+      break;
+  }
+  return read_adult(options, batches, staging);
+}
+
+std::string describe(const InputSchema& schema) {
+  std::string text = "dense";
+  for (const std::string& name : schema.dense) text += fmt::format(" {}", name);
+  return fmt::format("{}; sparse{}; weighted{}", text, describe(schema.sparse),
+                     describe(schema.weighted));
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,131 @@
+#include "train/find_data.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "cli/error.hpp"
+#include "cli/values.hpp"
+#include "millrace/pipeline/data/byte_stream.hpp"
+#include "millrace/pipeline/data/epoch_source.hpp"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRight =
+    "synthetic, adult, adult:FOLDER, or a file: Criteo's TSV or UCI Adult's, .gz too";
+
+std::vector<fs::path> adult_folders() {
+  if (const char* const data = std::getenv("MILLRACE_DATA")) return {fs::path{data} / "adult"};
+  std::vector<fs::path> folders;
+  for (const char* const from : {".", ".."}) {
+    for (const char* const to : {"data/adult", "shared/data/adult"}) {
+      folders.push_back(fs::path{from} / to);
+    }
+  }
+  return folders;
+}
+
+bool has_adult(const fs::path& folder) {
+  return fs::exists(folder / "adult.data") && fs::exists(folder / "adult.test");
+}
+
+[[noreturn]] void miss_adult(const std::vector<fs::path>& folders) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) names.push_back(folder.string());
+  throw UsageError{
+      fmt::format("adult.data and adult.test are not there; looked for in {}",
+                  fmt::join(names, ", ")),
+      "--data",
+      "get both from https://archive.ics.uci.edu/dataset/2/adult, and give their folder as "
+      "adult:FOLDER, or the one above it, named adult, as MILLRACE_DATA"};
+}
+
+fs::path find_adult(const std::string& given) {
+  std::vector<fs::path> folders = adult_folders();
+  if (const auto colon = given.find(':'); colon != std::string::npos) {
+    folders = {given.substr(colon + 1)};
+  }
+  const auto found = std::find_if(folders.begin(), folders.end(), has_adult);
+  if (found == folders.end()) miss_adult(folders);
+  return *found;
+}
+
+/** The first lines of a file, unpacked. */
+std::string beginning(const fs::path& file, std::string_view option) {
+  try {
+    std::array<char, 1 << 14> room{};
+    const auto stream = file_source(file).open();
+    return {room.data(), stream->read(room)};
+  } catch (const std::exception& error) {
+    throw UsageError{error.what(), std::string{option}, std::string{kRight}};
+  }
+}
+
+std::size_t most_in_a_line(std::string_view text, char separator) {
+  std::size_t most = 0;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    most =
+        std::max(most, static_cast<std::size_t>(std::count(line.begin(), line.end(), separator)));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+  return most;
+}
+
+DataKind kind_of(const fs::path& file, const std::optional<std::string>& format) {
+  if (format) {
+    return read_name("--format", "format", *format, {"criteo", "adult"}) == "criteo"
+               ? DataKind::criteo
+               : DataKind::adult_file;
+  }
+  constexpr std::size_t kCriteoTabs = 39, kAdultCommas = 14;
+  const std::string text = beginning(file, "--data");
+  const std::size_t tabs = most_in_a_line(text, '\t'), commas = most_in_a_line(text, ',');
+  if (tabs == kCriteoTabs) return DataKind::criteo;
+  if (commas == kAdultCommas) return DataKind::adult_file;
+  throw UsageError{
+      fmt::format(
+          "'{}' is neither Criteo's (40 columns with tabs between) nor UCI Adult's (15 with "
+          "commas): its first lines have {} and {}",
+          file.string(), tabs + 1, commas + 1),
+      "--data", "another file, or --format criteo or adult to read it all the same"};
+}
+
+}  // namespace
+
+DataOptions find_data(const TrainArguments& given) {
+  if (!given.data) throw UsageError{"what to train on is missing", "--data", std::string{kRight}};
+  const std::string& data = *given.data;
+  DataOptions options;
+  options.malformed = read_whole("--malformed", given.malformed, 0, 1'000'000'000);
+  options.examples = read_whole("--examples", given.examples, 1, std::uint64_t{1} << 40U);
+  const bool named = data == "synthetic" || data == "adult" || data.starts_with("adult:");
+  if (named && (given.test || given.format)) {
+    throw UsageError{fmt::format("{} has a test set and a format of its own", data),
+                     given.test ? "--test" : "--format", "--data FILE with it, or without"};
+  }
+  if (data == "synthetic") {
+    options.name = "synthetic";
+  } else if (named) {
+    options.kind = DataKind::adult;
+    options.name = "adult";
+    options.path = find_adult(data);
+  } else {
+    static_cast<void>(beginning(data, "--data"));
+    options.kind = kind_of(data, given.format);
+    options.name = options.kind == DataKind::criteo ? "criteo" : "adult";
+    options.path = data;
+    if (given.test) static_cast<void>(beginning(*given.test, "--test"));
+    if (given.test) options.test = *given.test;
+  }
+  return options;
+}
+
+}  // namespace millrace::cli

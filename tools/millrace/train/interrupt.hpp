@@ -1,0 +1,21 @@
+#pragma once
+
+#include <csignal>
+
+namespace millrace::cli {
+
+/** @brief While it lives, Ctrl-C (and SIGTERM) only asks to stop; the second time it kills. */
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  [[nodiscard]] bool asked() const noexcept;
+
+ private:
+  struct sigaction before_int_, before_term_;
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,98 @@
+#include "train/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "footprint/options.hpp"
+#include "millrace/observe/report.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json document_of(const std::optional<Evaluation>& evaluation) {
+  if (!evaluation) return nullptr;
+  return {{"examples", evaluation->examples}, {"loss", evaluation->loss}, {"auc", evaluation->auc}};
+}
+
+Json document_of(const EpochResult& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"steps", epoch.trained.steps},
+          {"examples", epoch.trained.examples},
+          {"loss", epoch.trained.loss},
+          {"seconds", epoch.seconds},
+          {"examples_per_second", epoch.examples_per_second()},
+          {"test", document_of(epoch.tested)}};
+}
+
+Json document_of(const MalformedLines& lines) {
+  Json first = Json::array();
+  for (const MalformedLine& line : lines.first) {
+    first.push_back({{"line", line.number}, {"reason", line.reason}, {"text", line.text}});
+  }
+  return {{"count", lines.count}, {"first", std::move(first)}};
+}
+
+Json document_of(const TrainingAccounting& accounting, bool usable_known) {
+  const auto name = [&](StreamId stream) {
+    const auto known = accounting.streams.find(stream);
+    return known == accounting.streams.end() ? std::string{"other"} : known->second;
+  };
+  Json document{
+      {"bytes", nlohmann::json(accounting.bytes)},
+      {"counts", nlohmann::json(accounting.counts)},
+      {"ladder", explain(accounting.ladder, name)},
+      {"ladder_of_all_allocations", accounting.whole_ladder},
+      {"usable_by_main", usable_known ? Json(nlohmann::json(accounting.usable_by_main)) : Json()}};
+  document["races"] = accounting.races ? Json(*accounting.races) : Json();
+  return document;
+}
+
+Json options_of(const TrainOptions& options, const TrainPlan& plan) {
+  const TrainingOptions& training = options.training;
+  return {{"pipeline", millrace::to_string(training.pipeline)},
+          {"copy", millrace::to_string(training.copy)},
+          {"waits", to_string(training.waits)},
+          {"allocator", training.allocator},
+          {"device", training.device},
+          {"epochs", options.epochs},
+          {"batch_size", plan.batch_size},
+          {"seed", plan.seed}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_document(const TrainOptions& options, const TrainResult& result) {
+  const TrainPlan& plan = result.plan;
+  Json epochs = Json::array();
+  for (const EpochResult& epoch : result.epochs) epochs.push_back(document_of(epoch));
+  double seconds = 0;
+  std::uint64_t examples = 0;
+  for (const EpochResult& epoch : result.epochs) {
+    seconds += epoch.seconds;
+    examples += epoch.trained.examples;
+  }
+  return {
+      {"schema", "millrace.train/1"},
+      {"options", options_of(options, plan)},
+      {"data",
+       {{"name", options.data.name},
+        {"examples", plan.examples ? Json(*plan.examples) : Json()},
+        {"tested_on", plan.tested_on},
+        {"malformed_lines", document_of(result.malformed)}}},
+      {"model", Json::parse(plan.model.to_json())},
+      {"parameters", plan.parameters},
+      {"epochs", std::move(epochs)},
+      {"loss", result.epochs.empty() ? Json() : Json(result.epochs.back().trained.loss)},
+      {"test", document_of(result.final)},
+      {"seconds", seconds},
+      {"examples_per_second", seconds > 0 ? Json(static_cast<double>(examples) / seconds) : Json()},
+      {"steps", result.steps},
+      {"position", {{"epoch", result.position.epoch}, {"batch", result.position.batch}}},
+      {"weights_digest", "xxh3-128:" + result.digest},
+      {"interrupted", result.interrupted},
+      {"saved", result.saved ? Json(options.save->string()) : Json()},
+      {"memory", document_of(result.accounting, options.training.allocator != "driver")}};
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "train/session.hpp"
+
+namespace millrace::cli {
+
+/** @brief `millrace.train/1`: docs/train.md has the keys. */
+[[nodiscard]] nlohmann::ordered_json to_document(const TrainOptions& options,
+                                                 const TrainResult& result);
+
+}  // namespace millrace::cli

@@ -1,0 +1,83 @@
+#include "train/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
+
+#include "cli/error.hpp"
+#include "cli/values.hpp"
+#include "millrace/pipeline/schedule/footprint.hpp"
+#include "train/find_data.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMostBatch = 1 << 24;
+
+template <typename Names>
+std::vector<std::string> names_of(const Names& all) {
+  std::vector<std::string> names;
+  for (const auto& one : all) names.emplace_back(millrace::to_string(one));
+  return names;
+}
+
+TrainingOptions read_training(const TrainArguments& given) {
+  TrainingOptions options;
+  options.pipeline = parse_pipeline_kind(
+      read_name("--pipeline", "pipeline", given.pipeline, names_of(kPipelineKinds)));
+  options.copy =
+      parse_copy_method(read_name("--copy", "copy strategy", given.copy, names_of(kCopyMethods)));
+  options.waits =
+      read_name("--waits", "kind of wait", given.waits, {"coarse", "precise"}) == "precise"
+          ? Waits::precise
+          : Waits::coarse;
+  options.allocator = read_name("--allocator", "allocator", given.allocator,
+                                {kAllocatorNames.begin(), kAllocatorNames.end()});
+  options.check_races = given.check_races;
+  try {
+    options.device = footprint_device(given.device).name;
+  } catch (const std::exception& error) {
+    throw UsageError{
+        error.what(), "--device",
+        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
+  }
+  return options;
+}
+
+std::optional<std::uint64_t> read_count(std::string_view option,
+                                        const std::optional<std::string>& text,
+                                        std::uint64_t most = kMost) {
+  if (!text) return std::nullopt;
+  return read_whole(option, *text, 1, most);
+}
+
+}  // namespace
+
+TrainOptions read_options(const TrainArguments& given) {
+  TrainOptions options;
+  options.training = read_training(given);
+  options.data = find_data(given);
+  options.model = given.model;
+  options.epochs = read_whole("--epochs", given.epochs, 0, 1'000'000);
+  options.steps = read_count("--steps", given.steps);
+  options.save_every = read_count("--save-every", given.save_every);
+  options.batch_size = read_count("--batch-size", given.batch_size, kMostBatch);
+  if (given.seed) {
+    options.seed = read_whole("--seed", *given.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  }
+  options.save = given.save;
+  options.load = given.load;
+  options.evaluate_only = given.evaluate_only;
+  options.freeze_tables = given.freeze_tables;
+  if (options.evaluate_only && options.save) {
+    throw UsageError{"--eval trains nothing that could be saved", "--save", "one of the two"};
+  }
+  if (options.save_every && !options.save) {
+    throw UsageError{"there is nowhere to save to", "--save-every", "--save FILE as well"};
+  }
+  return options;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "millrace/pipeline/schedule/training_device.hpp"
+
+namespace millrace::cli {
+
+/** @brief What the user typed. */
+struct TrainArguments {
+  std::string pipeline = "base", copy = "side-stream", waits = "coarse";
+  std::string allocator = "millrace", device = "virtual:h200";
+  std::optional<std::string> data, test, format, model;
+  std::string epochs = "3", malformed = "100", examples = "32768";
+  std::optional<std::string> seed, batch_size, steps, save_every;
+  std::optional<std::string> save, load, json;
+  bool evaluate_only = false, freeze_tables = false, check_races = false;
+};
+
+enum class DataKind { synthetic, adult, adult_file, criteo };
+
+struct DataOptions {
+  DataKind kind = DataKind::synthetic;
+  std::string name;            ///< "synthetic", "adult", "criteo"; of the model that ships for it
+  std::filesystem::path path;  ///< a folder (adult) or a file
+  std::optional<std::filesystem::path> test;
+  std::uint64_t malformed = 100;  ///< lines that are borne
+  std::uint64_t examples = 0;     ///< of an epoch of synthetic data
+};
+
+/** @brief The same, checked. */
+struct TrainOptions {
+  TrainingOptions training;
+  DataOptions data;
+  std::optional<std::string> model;
+  std::uint64_t epochs = 3;
+  std::optional<std::uint64_t> steps;  ///< at most, of the whole run
+  std::optional<std::size_t> batch_size;
+  std::optional<std::uint64_t> seed, save_every;
+  std::optional<std::filesystem::path> save, load;
+  bool evaluate_only = false, freeze_tables = false;
+};
+
+/** @throws UsageError */
+[[nodiscard]] TrainOptions read_options(const TrainArguments& arguments);
+
+}  // namespace millrace::cli

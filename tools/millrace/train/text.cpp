@@ -1,0 +1,134 @@
+#include "train/text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "footprint/options.hpp"
+#include "footprint/wording.hpp"
+#include "millrace/pipeline/data/byte_size.hpp"
+
+namespace millrace::cli {
+namespace {
+
+std::string grouped(std::uint64_t number) {
+  std::string text = fmt::format("{}", number);
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
+  return text;
+}
+
+std::string layers(const std::vector<std::size_t>& widths) {
+  return widths.empty() ? "none" : fmt::format("{}", fmt::join(widths, "-"));
+}
+
+std::string render_model(const TrainPlan& plan) {
+  const ModelDescription& model = plan.model;
+  const bool frozen = model.table_optimizer.kind == OptimizerKind::none;
+  return fmt::format(
+      "{} tables of {} rows, {}; dense arch {}, {}, over arch {}; {} parameters; tables {}, dense "
+      "{}",
+      plan.tables, grouped(plan.table_rows), fmt::format("{} wide", model.width),
+      layers(model.dense_arch), model.interaction == Interaction::dot ? "dot" : "concatenate",
+      layers(model.over_arch), grouped(plan.parameters),
+      frozen ? "frozen"
+             : fmt::format("{} {:g}", millrace::to_string(model.table_optimizer.kind),
+                           model.table_optimizer.learning_rate),
+      fmt::format("{} {:g}", millrace::to_string(model.dense_optimizer.kind),
+                  model.dense_optimizer.learning_rate));
+}
+
+std::string render_data(const TrainOptions& options, const TrainPlan& plan) {
+  const auto count = [](const std::optional<std::uint64_t>& examples) {
+    return examples ? grouped(*examples) + " examples" : std::string{"examples as they are read"};
+  };
+  return fmt::format("{}: {}, batches of {}, seed {}; tested on {}", options.data.name,
+                     count(plan.examples), grouped(plan.batch_size), plan.seed,
+                     plan.tested_on == "test set" && plan.test_examples
+                         ? fmt::format("{} others", grouped(*plan.test_examples))
+                         : fmt::format("the {}", plan.tested_on));
+}
+
+std::string render_memory(const TrainOptions& options, const TrainingAccounting& accounting,
+                          const Painter& paint) {
+  TextTable table{{{"", {{""}}},
+                   {"peaks", {{"reserved"}, {"active"}, {"alloc"}}},
+                   {"where it went", {{"live"}, {"round"}, {"streams"}, {"packing"}, {"policy"}}}}};
+  const Ladder& ladder = accounting.ladder;
+  const auto bytes = [](std::size_t size) { return TextTable::Cell{format_bytes(size)}; };
+  table.add_row({{fmt::format("{}, {}", options.training.allocator,
+                              millrace::to_string(options.training.copy))},
+                 bytes(accounting.bytes.reserved.peak),
+                 bytes(accounting.bytes.active.peak),
+                 bytes(accounting.bytes.allocated.peak),
+                 bytes(ladder.requested),
+                 bytes(ladder.rounding()),
+                 bytes(ladder.streams()),
+                 bytes(ladder.packing()),
+                 bytes(ladder.policy())});
+  std::string text = table.render(paint);
+  if (!accounting.whole_ladder) {
+    text += paint("where it went: of the newest allocations, not of the whole run\n", Look::faint);
+  }
+  for (const std::string& race : accounting.races.value_or(std::vector<std::string>{})) {
+    text += fmt::format("{}\n", paint(fmt::format("race: {}", race), Look::bad));
+  }
+  if (accounting.races && accounting.races->empty()) text += "no races\n";
+  return text;
+}
+
+}  // namespace
+
+std::string render_plan(const TrainOptions& options, const TrainPlan& plan, const Painter& paint) {
+  constexpr std::size_t kIndent = 7;
+  const TrainingOptions& training = options.training;
+  const auto line = [&](std::string_view what, const std::string& text) {
+    return fmt::format("{:<7}{}\n", what, wrap(text, kPageWidth - kIndent, kIndent));
+  };
+  std::string text =
+      paint(fmt::format("{} with {} copies, {} waits, allocator {}, on {}",
+                        millrace::to_string(training.pipeline), millrace::to_string(training.copy),
+                        to_string(training.waits), training.allocator, training.device),
+            Look::strong) +
+      '\n' + line("data", render_data(options, plan)) + line("model", render_model(plan));
+  if (plan.steps > 0) {
+    text += line("from", fmt::format("{}: step {}, epoch {}, batch {}", options.load->string(),
+                                     grouped(plan.steps), plan.from.epoch + 1, plan.from.batch));
+  }
+  return text + '\n' +
+         paint(fmt::format("{:>5} {:>8} {:>9} {:>10} {:>9} {:>11} {:>9}\n", "epoch", "steps",
+                           "loss", "test loss", "AUC", "examples/s", "seconds"),
+               Look::faint);
+}
+
+std::string render_epoch(const EpochResult& epoch) {
+  const auto tested = [&](auto number) {
+    return epoch.tested ? fmt::format("{:.4f}", (*epoch.tested).*number) : std::string{"–"};
+  };
+  return fmt::format(
+      "{:>5} {:>8} {:>9.4f} {} {} {:>11} {:>9.2f}\n", epoch.epoch, grouped(epoch.trained.steps),
+      epoch.trained.loss, pad(tested(&Evaluation::loss), 10, Align::right),
+      pad(tested(&Evaluation::auc), 9, Align::right),
+      grouped(static_cast<std::uint64_t>(epoch.examples_per_second())), epoch.seconds);
+}
+
+std::string render_end(const TrainOptions& options, const TrainResult& result,
+                       const Painter& paint) {
+  std::string text;
+  if (result.epochs.empty()) {
+    text += options.evaluate_only ? "" : "nothing was left to train\n";
+    if (result.final) {
+      text += fmt::format("{} examples: loss {:.4f}, AUC {:.4f}\n", grouped(result.final->examples),
+                          result.final->loss, result.final->auc);
+    }
+  }
+  text +=
+      fmt::format("\nweights xxh3-128:{} after {} steps\n", result.digest, grouped(result.steps));
+  if (result.interrupted) text += paint("interrupted\n", Look::bad);
+  if (result.saved) text += fmt::format("saved   {}\n", options.save->string());
+  if (result.malformed.count > 0) {
+    text +=
+        paint(wrap("left out: " + result.malformed.describe(), kPageWidth, 10), Look::bad) + '\n';
+  }
+  return text + '\n' + render_memory(options, result.accounting, paint);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "cli/text.hpp"
+#include "train/session.hpp"
+
+namespace millrace::cli {
+
+[[nodiscard]] std::string render_plan(const TrainOptions& options, const TrainPlan& plan,
+                                      const Painter& paint);
+[[nodiscard]] std::string render_epoch(const EpochResult& epoch);
+/** @brief What is said at the end: weights, checkpoint, bad lines, where the memory went. */
+[[nodiscard]] std::string render_end(const TrainOptions& options, const TrainResult& result,
+                                     const Painter& paint);
+
+}  // namespace millrace::cli
