@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/executor.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/memory/driver_allocator.hpp"
 #include "millrace/memory/segment_source.hpp"
@@ -20,8 +21,9 @@ struct CellMemoryOptions {
   std::string allocator = "millrace";  ///< one of kAllocatorNames
   std::optional<Policy> policy{};      ///< in place of that of `allocator`
   CopyMethod method = CopyMethod::side_stream;
-  bool check = false;    ///< looks for races, where the checker sees all that orders them
-  std::size_t keep = 0;  ///< see AllocationTrace::Options
+  Executor* executor = nullptr;  ///< whose actors the checker has to know of
+  bool check = false;            ///< looks for races, where the checker sees all that orders them
+  std::size_t keep = 0;          ///< see AllocationTrace::Options
 };
 
 /** @brief The allocators of one run on one device, and a trace of those of device memory. */
@@ -47,7 +49,7 @@ class CellMemory {
   [[nodiscard]] const AllocationTrace& trace() const noexcept { return trace_.trace(); }
 
  private:
-  void check(Device& device);
+  void check(Device& device, Executor* executor);
 
   DeviceSource device_source_;
   PinnedSource pinned_source_;

@@ -18,6 +18,7 @@ struct TrainingDevice::Parts {
         ordered(on->device()),
         memory(ordered, {.allocator = given.allocator,
                          .method = given.copy,
+                         .executor = &on->executor(),
                          .check = given.check_races && on->device().modelled(),
                          .keep = kTracedAllocations}),
         streams(ordered, given.pipeline),

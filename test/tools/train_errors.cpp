@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string refusal(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "train");
+  const ProgramRun run = run_program(arguments);
+  CHECK(run.exit_code == 2);
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
+  CHECK_THAT(run.err, ContainsSubstring("millrace train: "));
+  return run.err;
+}
+
+std::vector<std::string> quick(std::vector<std::string> more) {
+  std::vector<std::string> arguments{"--data",   "synthetic", "--examples",   "512",
+                                     "--epochs", "1",         "--batch-size", "64"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string criteo_line(const std::string& label, const std::string& category) {
+  std::string line = label;
+  for (int i = 0; i < 13; ++i) line += "\t" + std::to_string(i);
+  for (int i = 0; i < 26; ++i) line += "\t" + category;
+  return line + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("train: names that there are not are refused with those that there are") {
+  CHECK_THAT(refusal(quick({"--pipeline", "sparse-dst"})),
+             ContainsSubstring("did you mean sparse-dist?"));
+  CHECK_THAT(refusal(quick({"--copy", "rign"})), ContainsSubstring("did you mean ring?"));
+  CHECK_THAT(refusal(quick({"--waits", "fine"})), ContainsSubstring("coarse, precise"));
+  CHECK_THAT(refusal(quick({"--allocator", "troch"})), ContainsSubstring("did you mean torch?"));
+  CHECK_THAT(refusal(quick({"--device", "virtual:b200"})), ContainsSubstring("virtual:h200"));
+  CHECK_THAT(refusal(quick({"--model", "audlt"})), ContainsSubstring("did you mean adult?"));
+  CHECK_THAT(refusal(quick({"--epochs", "-1"})), ContainsSubstring("--epochs"));
+  CHECK_THAT(refusal(quick({"--batch-size", "0"})), ContainsSubstring("--batch-size"));
+  CHECK_THAT(refusal({}), ContainsSubstring("--data") && ContainsSubstring("synthetic"));
+}
+
+TEST_CASE("train: data that are not there, or are of no known format, are refused") {
+  const ScratchFolder scratch;
+  CHECK_THAT(refusal({"--data", (scratch / "none").string()}), ContainsSubstring("none"));
+  const std::string said = refusal({"--data", "adult:" + (scratch / "none").string()});
+  CHECK_THAT(said, ContainsSubstring("adult.data") && ContainsSubstring("MILLRACE_DATA"));
+  const auto file = scratch.write("data.csv", "a,b,c\n1,2,3\n");
+  CHECK_THAT(refusal({"--data", file.string()}),
+             ContainsSubstring("40 columns") && ContainsSubstring("--format"));
+  CHECK_THAT(refusal(quick({"--test", file.string()})), ContainsSubstring("--test"));
+}
+
+TEST_CASE("train: malformed lines are left out, counted and shown, up to a limit") {
+  const ScratchFolder scratch;
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += criteo_line(i % 3 == 0 ? "1" : "0", i % 2 == 0 ? "aa" : "bb");
+    if (i % 50 == 7) text += "1\t2\t3\n";
+  }
+  const auto file = scratch.write("train.tsv", text);
+  const std::vector<std::string> run{"train", "--data",       file.string(), "--epochs",
+                                     "1",     "--batch-size", "64"};
+  const ProgramRun good = run_program(run);
+  CHECK(good.exit_code == 0);
+  CHECK_THAT(good.out, ContainsSubstring("4 malformed lines") && ContainsSubstring("line 9"));
+  CHECK_THAT(refusal({"--data", file.string(), "--epochs", "1", "--malformed", "3"}),
+             ContainsSubstring("4 malformed lines"));
+}
+
+TEST_CASE("train: an id that is no row of its table is named with table and value") {
+  const ScratchFolder scratch;
+  const auto model = scratch.write(
+      "small.json", R"({"schema": "millrace.model/1", "width": 8, "dense_arch": [16, 8],
+                        "tables": {"s2": {"rows": 10}}})");
+  CHECK_THAT(refusal(quick({"--model", model.string()})),
+             ContainsSubstring("'s2'") && ContainsSubstring("which has 10"));
+}
+
+TEST_CASE("train: models that do not fit the data, or themselves, are refused in words") {
+  const ScratchFolder scratch;
+  const auto model = [&](const std::string& more) {
+    return scratch.write("model.json", R"({"schema": "millrace.model/1", )" + more + "}").string();
+  };
+  CHECK_THAT(refusal(quick({"--model", model(R"("tables": {"s9": {}})")})),
+             ContainsSubstring("'s9'") && ContainsSubstring("s0, s1"));
+  CHECK_THAT(refusal(quick({"--model", model(R"("width": 8, "dense_arch": [16, 4])")})),
+             ContainsSubstring("8 wide") && ContainsSubstring("--model"));
+  CHECK_THAT(refusal(quick({"--model", model(R"("widht": 8)")})), ContainsSubstring("widht"));
+  CHECK_THAT(refusal(quick({"--model", (scratch / "none.json").string()})),
+             ContainsSubstring("none.json"));
+}
+
+TEST_CASE("train: places that can not be written to are refused before anything is trained") {
+  const ScratchFolder scratch;
+  const std::string nowhere = (scratch / "no/where").string();
+  for (const char* const option : {"--save", "--json"}) {
+    const ProgramRun run = run_program({"train", "--data", "synthetic", option, nowhere});
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, ContainsSubstring("can not be written") && ContainsSubstring("no/where"));
+  }
+}
+
+TEST_CASE("train: checkpoints of other runs, and damaged ones, are refused and say why") {
+  const ScratchFolder scratch;
+  const std::string file = (scratch / "run").string();
+  std::vector<std::string> save = quick({"--save", file});
+  save.insert(save.begin(), "train");
+  REQUIRE(run_program(save).exit_code == 0);
+  const auto load = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"--data", "synthetic", "--examples", "512", "--load", file};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return refusal(arguments);
+  };
+  CHECK_THAT(load({"--seed", "2"}), ContainsSubstring("seed 1, not 2"));
+  CHECK_THAT(load({"--batch-size", "32"}), ContainsSubstring("batch-size 64, not 32"));
+  CHECK_THAT(load({"--model", "criteo"}), ContainsSubstring("another model"));
+  CHECK_THAT(load({"--freeze-tables"}), ContainsSubstring("table_optimizer"));
+
+  const std::string good = read_file(file);
+  static_cast<void>(scratch.write("run", good.substr(0, good.size() / 2)));
+  CHECK_THAT(load({}), ContainsSubstring("cut short") && ContainsSubstring(file));
+  std::string flipped = good;
+  flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 8);
+  static_cast<void>(scratch.write("run", flipped));
+  CHECK_THAT(load({}), ContainsSubstring("checksum") && ContainsSubstring("bytes"));
+}

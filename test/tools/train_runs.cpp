@@ -1,0 +1,155 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/data.hpp"
+#include "test/tools/program.hpp"
+
+extern char** environ;
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// What it said as JSON.
+nlohmann::json train(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "train");
+  arguments.insert(arguments.end(), {"--json", "-"});
+  const ProgramRun run = run_program(arguments);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return nlohmann::json::parse(run.out);
+}
+
+std::vector<std::string> synthetic(std::vector<std::string> more) {
+  std::vector<std::string> arguments{"--data", "synthetic",    "--examples",
+                                     "1000",   "--batch-size", "96"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+}  // namespace
+
+TEST_CASE("train: the tables learn what synthetic labels follow, and without them it is little") {
+  const auto learnt = train({"--data", "synthetic", "--epochs", "4"});
+  CHECK(learnt["test"]["auc"] > 0.8);
+  CHECK(learnt["epochs"].size() == 4);
+  CHECK(learnt["epochs"][3]["loss"] < learnt["epochs"][0]["loss"]);
+  const auto frozen = train({"--data", "synthetic", "--epochs", "4", "--freeze-tables"});
+  CHECK(frozen["test"]["auc"] < learnt["test"]["auc"].get<double>() - 0.05);
+}
+
+TEST_CASE(
+    "train: on UCI Adult three epochs give an AUC of 0.920, with frozen tables at most 0.910") {
+  const auto data = data_folder();
+  if (!data || !std::filesystem::exists(*data / "adult" / "adult.data")) {
+    SKIP("UCI Adult is not there: set MILLRACE_DATA to the folder that has adult/adult.data");
+  }
+  const std::string where = "adult:" + (*data / "adult").string();
+  for (const char* const seed : {"1", "2", "3"}) {
+    const auto run = train({"--data", where, "--seed", seed});
+    INFO(seed << ": " << run["test"]["auc"]);
+    CHECK(run["test"]["auc"] >= 0.920);
+    CHECK(run["test"]["examples"] == 16281);
+  }
+  const auto frozen = train({"--data", where, "--freeze-tables"});
+  INFO(frozen["test"]["auc"]);
+  CHECK(frozen["test"]["auc"] <= 0.910);
+}
+
+TEST_CASE("train: every pipeline, copy strategy and allocator ends with the same weights") {
+  const auto digest = train(synthetic({"--epochs", "2"}))["weights_digest"];
+  for (const char* const pipeline : {"base", "sparse-dist", "sparse-dist-lite"}) {
+    for (const char* const copy : {"in-place", "ring"}) {
+      const auto run = train(synthetic({"--epochs", "2", "--pipeline", pipeline, "--copy", copy,
+                                        "--waits", "precise", "--allocator", "torch"}));
+      CHECK(run["weights_digest"] == digest);
+    }
+  }
+  CHECK(train(synthetic({"--epochs", "2", "--seed", "2"}))["weights_digest"] != digest);
+}
+
+TEST_CASE("train: a run that is saved and loaded again ends with the bits of one that was not") {
+  const ScratchFolder scratch;
+  const std::string file = (scratch / "run").string();
+  for (const char* const pipeline : {"base", "sparse-dist"}) {
+    const auto whole = train(synthetic({"--epochs", "3", "--pipeline", pipeline}));
+    for (const char* const steps : {"5", "11", "17"}) {  // within an epoch of 11, at its end
+      const auto part = train(
+          synthetic({"--epochs", "3", "--pipeline", pipeline, "--steps", steps, "--save", file}));
+      CHECK(part["steps"] == std::stoi(steps));
+      const auto rest = train(synthetic({"--epochs", "3", "--pipeline", pipeline, "--load", file}));
+      CHECK(rest["weights_digest"] == whole["weights_digest"]);
+      CHECK(rest["steps"] == whole["steps"]);
+      CHECK(rest["test"]["auc"] == whole["test"]["auc"]);
+    }
+    const auto often = train(
+        synthetic({"--epochs", "3", "--pipeline", pipeline, "--save", file, "--save-every", "4"}));
+    CHECK(often["weights_digest"] == whole["weights_digest"]);
+  }
+}
+
+TEST_CASE("train: --eval tests a checkpoint and changes nothing") {
+  const ScratchFolder scratch;
+  const std::string file = (scratch / "run").string();
+  const auto saved = train(synthetic({"--epochs", "1", "--save", file}));
+  const std::string before = read_file(file);
+  const auto tested = train(synthetic({"--load", file, "--eval"}));
+  CHECK(tested["test"]["auc"] == saved["test"]["auc"]);
+  CHECK(tested["weights_digest"] == saved["weights_digest"]);
+  CHECK(tested["epochs"].empty());
+  CHECK(read_file(file) == before);
+}
+
+TEST_CASE("train: Ctrl-C ends it with a checkpoint, from which it goes on") {
+  const ScratchFolder scratch;
+  const std::string file = (scratch / "run").string(), out = (scratch / "out").string();
+  std::vector<std::string> words{MILLRACE_PROGRAM, "train",      "--data", "synthetic", "--epochs",
+                                 "100000",         "--examples", "512",    "--save",    file};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
+  pid_t child = 0;
+  REQUIRE(::posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ) == 0);
+  posix_spawn_file_actions_destroy(&files);
+  for (int i = 0; i < 3000 && read_file(out).find("\n    2") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 130);
+  const std::string said = read_file(out);
+  CHECK_THAT(said, ContainsSubstring("interrupted") && ContainsSubstring("saved"));
+  const auto tested = train({"--data", "synthetic", "--examples", "512", "--load", file, "--eval"});
+  CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
+}
+
+TEST_CASE("train: the document has the run, its weights and where its memory was") {
+  const auto run = train(synthetic({"--epochs", "1", "--check-races"}));
+  CHECK(run["schema"] == "millrace.train/1");
+  CHECK(run["steps"] == 11);
+  CHECK(run["epochs"][0]["examples"] == 1000);
+  CHECK(run["weights_digest"].get<std::string>().size() == 9 + 32);
+  CHECK(run["interrupted"] == false);
+  CHECK(run["memory"]["races"].empty());
+  CHECK(run["memory"]["bytes"]["reserved"]["peak"] >= run["memory"]["bytes"]["active"]["peak"]);
+  CHECK(run["examples_per_second"] > 0);
+}
