@@ -80,6 +80,19 @@ TEST_CASE("what the model throws gives up its batch, and nothing else") {
   CHECK(parts.rig.live_blocks() == 0);
 }
 
+TEST_CASE("a batch that was drawn but could not be copied is given up by a reset as well") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  ScriptedPipeline parts{kind};
+  ScriptedSource source = parts.source(0, 3);
+  parts.script.fail("copy");
+  CHECK_THROWS_AS(parts.pipeline->progress(source), Scripted);
+  CHECK(parts.rig.caching_pinned.statistics().live_blocks > 0);
+  parts.pipeline->reset();
+  CHECK(parts.rig.caching_pinned.statistics().live_blocks == 0);
+  CHECK(train_all(*parts.pipeline, source) == 0);
+  CHECK(parts.model.trained == Numbers{1, 2});
+}
+
 TEST_CASE("gradients that could not be zeroed cost no batch") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   ScriptedPipeline parts{kind};

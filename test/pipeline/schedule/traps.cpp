@@ -45,7 +45,7 @@ class ForwardingModel : public TrainModel {
 /// Reads in backward what only forward may read.
 class LateReader final : public ForwardingModel {
  public:
-  LateReader(PipelineRig& rig) : ForwardingModel(*rig.model), rig_(rig) {}
+  explicit LateReader(PipelineRig& rig) : ForwardingModel(*rig.model), rig_(rig) {}
   void forward(const InputTensors& input, const SparseFeatures& features) override {
     dense_ = input.dense;
     ForwardingModel::forward(input, features);
@@ -73,6 +73,31 @@ class Keeper final : public ForwardingModel {
     ForwardingModel::forward(input, features);
   }
   SparseFeatures kept;
+};
+
+/// Bytes of features that are live when backward begins, and when the optimizer does.
+class FeatureMeter final : public ForwardingModel {
+ public:
+  explicit FeatureMeter(PipelineRig& rig) : ForwardingModel(*rig.model), rig_(rig) {}
+  void backward() override {
+    at_backward = live();
+    ForwardingModel::backward();
+  }
+  void optimizer_step() override {
+    at_optimizer = live();
+    ForwardingModel::optimizer_step();
+  }
+  std::size_t at_backward = 0, at_optimizer = 0;
+
+ private:
+  std::size_t live() {
+    for (const ShareStatistics& tag : rig_.memory.statistics().tags) {
+      if (tag.name == "features") return tag.allocated.current;
+    }
+    return 0;
+  }
+
+  PipelineRig& rig_;
 };
 
 std::size_t count(const std::vector<std::string>& log, const std::string& line) {
@@ -203,6 +228,18 @@ TEST_CASE("trap 10: what is held between steps does not grow") {
   }
   INFO(what.name());
   CHECK(std::set<std::size_t>(live.begin() + 2, live.end()).size() == 1);
+}
+
+TEST_CASE("trap 10: features are gone when the model has let go of them in backward") {
+  const PipelineCase what{.kind = GENERATE(from_range(kPipelineKinds)),
+                          .waits = GENERATE(Waits::coarse, Waits::precise)};
+  PipelineRig rig{what};
+  FeatureMeter meter{rig};
+  const auto pipeline = rig.make(what, meter);
+  RigSource source{rig, {5}};
+  REQUIRE(pipeline->progress(source));
+  CHECK(meter.at_backward > 0);
+  CHECK(meter.at_optimizer == 0);
 }
 
 TEST_CASE("traps 11 and 12: each batch is drawn, started, received and arranged once") {
