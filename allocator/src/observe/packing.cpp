@@ -1,28 +1,13 @@
 #include "millrace/observe/packing.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 namespace millrace {
-
-namespace detail {
-
-void PlacedItems::insert(PlacedItem item) {
-  constexpr std::size_t longest_run = 512;
-  if (runs_.empty()) return runs_.push_back({item});
-  auto run = std::ranges::upper_bound(runs_, item.offset, {},
-                                      [](const auto& items) { return items.front().offset; });
-  if (run != runs_.begin()) --run;
-  run->insert(std::ranges::upper_bound(*run, item.offset, {}, &PlacedItem::offset), item);
-  if (run->size() <= longest_run) return;
-  const auto middle = run->begin() + longest_run / 2;
-  std::vector<PlacedItem> second_half{middle, run->end()};
-  run->erase(middle, run->end());
-  runs_.insert(run + 1, std::move(second_half));
-}
-
-}  // namespace detail
 
 namespace {
 

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -24,9 +21,9 @@ struct Interval {
  */
 [[nodiscard]] std::uint64_t max_load(std::span<const Interval> intervals);
 
-/** @brief An offline placement: where each item begins, and the end of the highest. */
+/** @brief An offline placement: where each block begins, and the end of the highest. */
 struct Packing {
-  std::vector<std::uint64_t> offsets;  ///< in the order of the items
+  std::vector<std::uint64_t> offsets;  ///< in the order of the intervals
   std::uint64_t height = 0;
 };
 
@@ -39,62 +36,5 @@ struct Packing {
  * take half a second, 100,000 between one second and fifteen.
  */
 [[nodiscard]] Packing greedy_pack(std::span<const Interval> intervals);
-
-namespace detail {
-
-struct PlacedItem {
-  std::uint64_t offset;
-  std::uint64_t end;
-  std::size_t index;
-};
-
-/** What is placed already, by offset: in short runs, so that inserting moves little. */
-class PlacedItems {
- public:
-  /** The lowest offset with `bytes` free, if items for which `blocks` is true must be avoided. */
-  template <typename Blocks>
-  [[nodiscard]] std::uint64_t lowest_gap(std::uint64_t bytes, Blocks&& blocks) const {
-    std::uint64_t offset = 0;
-    for (const auto& run : runs_) {
-      for (const PlacedItem& item : run) {
-        if (item.offset >= offset + bytes) return offset;
-        if (item.end > offset && blocks(item.index)) offset = item.end;
-      }
-    }
-    return offset;
-  }
-
-  void insert(PlacedItem item);
-
- private:
-  std::vector<std::vector<PlacedItem>> runs_;
-};
-
-}  // namespace detail
-
-/**
- * @brief As above, for items of which any two may conflict.
- * @param bytes      of each item; their sum must fit in 64 bits
- * @param conflicts  `bool(std::size_t a, std::size_t b)`: whether items a and b may not share
- * memory; symmetric. Called at most n^2 / 2 times.
- */
-template <typename Conflicts>
-[[nodiscard]] Packing greedy_pack(std::span<const std::uint64_t> bytes, Conflicts&& conflicts) {
-  std::vector<std::size_t> order(bytes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return bytes[i]; });
-
-  Packing packing{.offsets = std::vector<std::uint64_t>(bytes.size()), .height = 0};
-  detail::PlacedItems placed;
-  for (const std::size_t item : order) {
-    if (bytes[item] == 0) continue;
-    const std::uint64_t offset =
-        placed.lowest_gap(bytes[item], [&](std::size_t other) { return conflicts(item, other); });
-    placed.insert({offset, offset + bytes[item], item});
-    packing.offsets[item] = offset;
-    packing.height = std::max(packing.height, offset + bytes[item]);
-  }
-  return packing;
-}
 
 }  // namespace millrace
