@@ -189,3 +189,30 @@ TEST_CASE("the devices of a run are told apart") {
   other.copy(pinned, memory, 100, CopyKind::device_to_host, other.create_stream());
   CHECK(bench.checking.races().size() == 1);
 }
+
+TEST_CASE("memory of the driver's pool is watched from its allocation to its free") {
+  Bench bench;
+  const StreamHandle copy = bench.stream("copy");
+  const StreamHandle main = bench.stream("main");
+  const EventHandle event = bench.device.create_event();
+  const bool edge = GENERATE(false, true);
+  void* const batch = bench.device.allocate_async(100, copy);
+  bench.device.copy(batch, bench.pinned, 100, CopyKind::host_to_device, copy);
+  bench.device.record(event, copy);
+  bench.device.wait(main, event);
+  Operation forward;
+  forward.name = "forward";
+  forward.views = {{batch, 100, Access::read}};
+  bench.device.launch(forward, main);
+  bench.device.record(event, main);
+  if (edge) bench.device.wait(copy, event);
+  bench.device.free_async(batch, copy);
+  const auto races = bench.checking.races();
+  if (edge) {
+    CHECK(races.empty());
+  } else {
+    REQUIRE(races.size() == 1);
+    CHECK(races[0].kind == RaceChecker::RaceKind::use_after_free);
+    CHECK_THAT(races[0].message, ContainsSubstring("forward") && ContainsSubstring("wait on copy"));
+  }
+}

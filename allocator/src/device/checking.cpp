@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -62,6 +63,7 @@ struct CheckingObserver::State {
   std::map<std::uint64_t, Actor> in_callback;  ///< by the thread that runs it
   std::map<StreamKey, Actor> streams;
   std::map<std::pair<unsigned, std::uint64_t>, Actor> callbacks;  ///< by device and serial
+  std::set<const void*> pooled;                                   ///< live in a driver's pool
   std::vector<std::unique_ptr<Tap>> taps;
   Executor* executor = nullptr;
   unsigned devices = 0;
@@ -145,6 +147,20 @@ class CheckingObserver::Tap final : public DeviceObserver {
   void event_destroyed(EventHandle event) override {
     const std::lock_guard lock{state_.mutex};
     state_.checker.forget_event(key(event.value));
+  }
+
+  void pool_allocated(StreamHandle handle, void* address, std::size_t bytes) override {
+    const std::lock_guard lock{state_.mutex};
+    state_.operations =
+        state_.checker.pool_allocated(address, bytes, stream(handle), state_.thread());
+    state_.pooled.insert(address);
+  }
+
+  // Told again if the call failed and is made once more.
+  void pool_freed(StreamHandle handle, void* address) override {
+    const std::lock_guard lock{state_.mutex};
+    if (state_.pooled.erase(address) == 0) return;
+    state_.operations = state_.checker.pool_freed(address, stream(handle), state_.thread());
   }
 
   void callback_enqueued(StreamHandle handle, std::uint64_t serial) override {

@@ -107,11 +107,14 @@ MemoryInfo Device::memory_info() {
 
 void* Device::allocate_async(std::size_t bytes, StreamHandle stream) {
   const Entry entry{*this, Call::allocate_async};
-  return do_allocate_async(bytes, stream);
+  void* const address = do_allocate_async(bytes, stream);
+  tell([&](DeviceObserver& observer) { observer.pool_allocated(stream, address, bytes); });
+  return address;
 }
 
 void Device::free_async(void* address, StreamHandle stream) {
   const Entry entry{*this, Call::free_async};
+  tell([&](DeviceObserver& observer) { observer.pool_freed(stream, address); });
   do_free_async(address, stream);
 }
 

@@ -44,6 +44,9 @@ struct RaceChecker::State {
 
   void touch(const CurrentOp& now, Cell& cell, bool write);
   void check_lifetime(const CurrentOp& now, const Cell& cell);
+  std::shared_ptr<Allocation> add_live(Address begin, std::size_t bytes);
+  std::shared_ptr<Allocation> take_live(Address begin);
+  void check_calls(const CurrentOp& free, const Allocation& allocation, const Cell& cell);
   OpIndex allocate(Address begin, std::size_t bytes, Actor thread, const Clock& user_follows,
                    const Label& user);
   void sweep();
@@ -91,18 +94,44 @@ void RaceChecker::State::touch(const CurrentOp& now, Cell& cell, bool write) {
   cell.accesses.push_back({now.op, write, cell.allocation});
 }
 
-RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t bytes, Actor thread,
-                                                  const Clock& user_follows, const Label& user) {
+std::shared_ptr<Allocation> RaceChecker::State::add_live(Address begin, std::size_t bytes) {
   const Address end = begin + bytes;
   const auto above = live.lower_bound(begin);
   if ((above != live.end() && (above->first < end || above->first == begin)) ||
       (above != live.begin() && std::prev(above)->second->end > begin)) {
     throw std::invalid_argument{"RaceChecker: part of this memory is allocated already"};
   }
+  return live[begin] = std::make_shared<Allocation>(Allocation{begin, end, nullptr, nullptr});
+}
+
+std::shared_ptr<Allocation> RaceChecker::State::take_live(Address begin) {
+  const auto it = live.find(begin);
+  if (it == live.end()) {
+    throw std::invalid_argument{"RaceChecker: nothing is allocated at this address"};
+  }
+  const std::shared_ptr<Allocation> allocation = it->second;
+  live.erase(it);
+  return allocation;
+}
+
+// The calls that enqueued the uses are before the one that frees.
+void RaceChecker::State::check_calls(const CurrentOp& free, const Allocation& allocation,
+                                     const Cell& cell) {
+  for (const PastAccess& past : cell.accesses) {
+    const Op& use = *past.op;
+    if (past.allocation.get() != &allocation) continue;
+    if (free.host_clock.at(use.thread) >= use.thread_count) continue;
+    report(RaceKind::use_after_free, use, *free.op,
+           [&] { return use_beside_free_message(use, *free.op); });
+  }
+}
+
+RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t bytes, Actor thread,
+                                                  const Clock& user_follows, const Label& user) {
+  const auto allocation = add_live(begin, bytes);
   const auto op = actors.host_operation(thread, next_op("allocate")).op;
-  const auto allocation = std::make_shared<Allocation>(Allocation{begin, end, op, nullptr});
-  live[begin] = allocation;
-  history.visit(begin, end, [&](Cell& cell) {
+  allocation->allocated = op;
+  history.visit(begin, begin + bytes, [&](Cell& cell) {
     for (const PastAccess& past : cell.accesses) {
       if (user_follows.at(past.op->actor) >= past.op->count) continue;
       report(RaceKind::early_reuse, *past.op, *op,
@@ -210,21 +239,40 @@ RaceChecker::OpIndex RaceChecker::allocated_for_host(const void* address, std::s
 }
 
 RaceChecker::OpIndex RaceChecker::freed(const void* address, Actor thread) {
-  const auto it = state_->live.find(address_of(address));
-  if (it == state_->live.end()) {
-    throw std::invalid_argument{"RaceChecker: nothing is allocated at this address"};
-  }
+  const auto allocation = state_->take_live(address_of(address));
   const CurrentOp& now = state_->actors.host_operation(thread, state_->next_op("free"));
-  const std::shared_ptr<Allocation> allocation = it->second;
-  state_->live.erase(it);
+  allocation->freed = now.op;
+  state_->history.visit(allocation->begin, allocation->end,
+                        [&](const Cell& cell) { state_->check_calls(now, *allocation, cell); });
+  return now.op->index;
+}
+
+RaceChecker::OpIndex RaceChecker::pool_allocated(const void* address, std::size_t bytes,
+                                                 Actor stream, Actor thread) {
+  const auto allocation = state_->add_live(address_of(address), bytes);
+  const auto op =
+      state_->actors.enqueue(stream, thread, state_->next_op("allocation from the pool")).op;
+  allocation->allocated = op;
+  state_->history.visit(allocation->begin, allocation->end, [&](Cell& cell) {
+    cell.accesses.clear();
+    cell.allocation = allocation;
+  });
+  return op->index;
+}
+
+RaceChecker::OpIndex RaceChecker::pool_freed(const void* address, Actor stream, Actor thread) {
+  const auto allocation = state_->take_live(address_of(address));
+  const CurrentOp& now =
+      state_->actors.enqueue(stream, thread, state_->next_op("free to the pool"));
   allocation->freed = now.op;
   state_->history.visit(allocation->begin, allocation->end, [&](Cell& cell) {
+    state_->check_calls(now, *allocation, cell);
     for (const PastAccess& past : cell.accesses) {
-      const Op& use = *past.op;
-      if (past.allocation != allocation || now.clock.at(use.thread) >= use.thread_count) continue;
-      state_->report(RaceKind::use_after_free, use, *now.op,
-                     [&] { return use_beside_free_message(use, *now.op); });
+      if (past.allocation != allocation || state_->actors.ordered(*past.op, now)) continue;
+      state_->report(RaceKind::use_after_free, *past.op, *now.op,
+                     [&] { return conflict_message(*past.op, *now.op); });
     }
+    cell.accesses.clear();
   });
   return now.op->index;
 }

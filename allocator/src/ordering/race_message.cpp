@@ -81,15 +81,17 @@ std::string use_after_free_message(const Op& free, const Op& use) {
 std::string use_beside_free_message(const Op& use, const Op& free) {
   return fmt::format("{} gives back memory while {} may still have to be enqueued: {}",
                      describe(free), describe(use),
-                     synchronise_threads(*use.thread_label, use.index, *free.label,
+                     synchronise_threads(*use.thread_label, use.index, *free.thread_label,
                                          fmt::format("op {}", free.index)));
 }
 
 std::string use_before_allocate_message(const Op& allocation, const Op& use) {
-  return fmt::format("{} is not after {}, which made its memory: {}", describe(use),
-                     describe(allocation),
-                     synchronise_threads(*allocation.label, allocation.index, *use.thread_label,
-                                         fmt::format("op {}", use.index)));
+  const bool in_stream_order = allocation.label->kind == Label::Kind::stream;
+  return fmt::format(
+      "{} is not after {}, which made its memory: {}", describe(use), describe(allocation),
+      in_stream_order ? missing_edge(allocation, use)
+                      : synchronise_threads(*allocation.label, allocation.index, *use.thread_label,
+                                            fmt::format("op {}", use.index)));
 }
 
 }  // namespace millrace::ordering

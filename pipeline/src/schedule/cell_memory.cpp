@@ -35,7 +35,7 @@ CellMemory::CellMemory(OrderedDevice& device, const CellMemoryOptions& options)
     caching_ = std::make_unique<CachingAllocator>(device, device_source_, policy_of(options));
     caching_->observe(&trace_.first());
   }
-  if (options.check && !driver_) check(device.device(), options.executor);
+  if (options.check) check(device.device(), options.executor);
 }
 
 CellMemory::~CellMemory() {
@@ -72,7 +72,7 @@ void CellMemory::check(Device& device, Executor* executor) {
   checking_ = std::make_unique<CheckingObserver>();
   checking_->attach(device);
   if (executor != nullptr) checking_->attach(*executor);
-  checked_ = std::make_unique<CheckedAllocator>(*caching_, *checking_, device);
+  if (caching_) checked_ = std::make_unique<CheckedAllocator>(*caching_, *checking_, device);
   checked_pinned_ =
       std::make_unique<CheckedAllocator>(pinned_, *checking_, device, CheckedMemory::pinned);
 }

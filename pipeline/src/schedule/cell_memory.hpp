@@ -22,7 +22,7 @@ struct CellMemoryOptions {
   std::optional<Policy> policy{};      ///< in place of that of `allocator`
   CopyMethod method = CopyMethod::side_stream;
   Executor* executor = nullptr;  ///< whose actors the checker has to know of
-  bool check = false;            ///< looks for races, where the checker sees all that orders them
+  bool check = false;            ///< looks for races
   std::size_t keep = 0;          ///< see AllocationTrace::Options
 };
 

@@ -98,6 +98,10 @@ class DeviceObserver {
   virtual void stream_completed(StreamHandle) {}  ///< synchronised, or a query said so
   virtual void device_completed() {}
   virtual void event_destroyed(EventHandle) {}
+  virtual void pool_allocated(StreamHandle, void* /*address*/, std::size_t /*bytes*/) {}
+  /** @brief Told just before the call, so that it precedes the next `pool_allocated` of the bytes.
+   */
+  virtual void pool_freed(StreamHandle, void* /*address*/) {}
   /** @brief Told just before the call, so that it precedes `callback_started` on any device. */
   virtual void callback_enqueued(StreamHandle, std::uint64_t /*serial*/) {}
   virtual void callback_started(StreamHandle, std::uint64_t /*serial*/) {}

@@ -16,7 +16,7 @@ enum class CheckedMemory {
  *
  * With the checker attached to the device below, every access is then checked against the one rule:
  * memory that was handed on too early, to work or to the host, is found and named. Not for the
- * driver's pool, which orders streams unseen.
+ * driver's pool, of which the device itself tells its observers.
  */
 class CheckedAllocator final : public Allocator {
  public:

@@ -35,8 +35,9 @@ namespace millrace {
  * - `early_reuse`: an access that is not before the next operation of the stream (or the thread)
  *   that the memory is allocated for next;
  * - `use_after_free`: an access told after the free, or one enqueued by a call that is not before
- * it;
- * - `use_before_allocate`: an access that is not after the call that allocated.
+ * it; in a driver's pool, one that is not before it in stream order;
+ * - `use_before_allocate`: an access that is not after the call that allocated; in a driver's pool,
+ * not in stream order.
  * The last two only concern memory that was told as an allocation at least once.
  *
  * For each operation that races with earlier ones at least one such pair is reported, each pair
@@ -114,6 +115,15 @@ class RaceChecker {
   OpIndex allocated_for_host(const void* address, std::size_t bytes, Actor thread);
   /** @throws std::invalid_argument if nothing is allocated at just this address */
   OpIndex freed(const void* address, Actor thread);
+
+  /**
+   * @brief Memory of a driver's stream-ordered pool. Allocating and freeing are operations of
+   *        `stream`: every use has to come after the one and before the other. Between a free and
+   *        the next allocation the pool orders streams unseen, and is taken at its word.
+   * @throws std::invalid_argument as `allocated` and `freed`
+   */
+  OpIndex pool_allocated(const void* address, std::size_t bytes, Actor stream, Actor thread);
+  OpIndex pool_freed(const void* address, Actor stream, Actor thread);
 
   [[nodiscard]] const std::vector<Race>& races() const noexcept;
   /** @brief Forgets accesses that all to come will follow. Done anyway when there are many. */

@@ -52,9 +52,8 @@ struct FootprintRun {
   /** Of the whole run and all device memory; `reserved` is the peak of `loop.whole`. Tags: model,
    * activations, features, batch. */
   Ladder ladder;
-  /** What the race checker says of the whole run: nothing, if all is in order. Not known with the
-   * driver's pool, which orders streams unseen, and not looked for on a GPU, where that takes time.
-   */
+  /** What the race checker says of the whole run: nothing, if all is in order. Not looked for on a
+   * GPU, where that takes time. */
   std::optional<std::vector<std::string>> races;
 };
 
