@@ -98,6 +98,7 @@ class DriverAsyncCopy final : public FreshCopy {
 
 constexpr std::array<std::string_view, kCopyMethods.size()> kNames{
     "side-stream", "in-place", "precise", "ring", "driver-async"};
+constexpr std::array<std::string_view, 2> kWaits{"coarse", "precise"};
 
 }  // namespace
 
@@ -111,6 +112,16 @@ CopyMethod parse_copy_method(std::string_view name) {
   }
   throw std::invalid_argument{
       fmt::format("no copy strategy is called '{}'; there are {}", name, fmt::join(kNames, ", "))};
+}
+
+std::string_view to_string(Waits waits) noexcept { return kWaits[static_cast<std::size_t>(waits)]; }
+
+Waits parse_waits(std::string_view name) {
+  for (const Waits waits : {Waits::coarse, Waits::precise}) {
+    if (to_string(waits) == name) return waits;
+  }
+  throw std::invalid_argument{
+      fmt::format("nothing waits '{}'; there are {}", name, fmt::join(kWaits, ", "))};
 }
 
 std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySetting& setting) {

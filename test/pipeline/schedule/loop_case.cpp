@@ -93,8 +93,7 @@ struct Memory {
 
 std::string LoopCase::name() const {
   return fmt::format("{}, {}, {}, {} ranks, {} waits, schedule {}, without: {}", allocator,
-                     to_string(method), to_string(shape), ranks,
-                     waits == Waits::coarse ? "coarse" : "precise", schedule,
+                     to_string(method), to_string(shape), ranks, to_string(waits), schedule,
                      left_out.empty() ? "nothing" : left_out);
 }
 

@@ -28,25 +28,20 @@ constexpr std::array<Step, 5> kSteps{{
     {"live", "what is alive at once", "less is alive at once", "more is alive at once",
      [](const FootprintFigures& f) { return f.requested; }},
     {"round", "rounding of sizes", "sizes are rounded up less", "sizes are rounded up more",
-     [](const FootprintFigures& f) { return f.rounded - f.requested; }},
+     [](const FootprintFigures& f) { return f.rounding(); }},
     {"streams", "blocks that are free, but not yet to be had by the stream that asks",
      "fewer free blocks are behind another stream's work",
      "more free blocks are behind another stream's work",
-     [](const FootprintFigures& f) { return f.ordered - f.rounded; }},
+     [](const FootprintFigures& f) { return f.streams(); }},
     {"packing", "gaps that are left because a block is in one piece", "blocks leave fewer gaps",
-     "blocks leave more gaps", [](const FootprintFigures& f) { return f.packed - f.ordered; }},
+     "blocks leave more gaps", [](const FootprintFigures& f) { return f.packing(); }},
     {"policy", "memory kept where others can not have it, or taken before it was needed",
      "less free memory is kept apart", "more free memory is kept apart",
-     [](const FootprintFigures& f) { return f.reserved - f.packed; }},
+     [](const FootprintFigures& f) { return f.policy(); }},
 }};
 
 std::string name_of(const FootprintRow& row) {
   return fmt::format("{}, {}", row.allocator, millrace::to_string(row.method));
-}
-
-std::string stream_name(const FootprintRow& row, StreamId stream) {
-  const auto known = row.example.loop.streams.find(stream);
-  return known == row.example.loop.streams.end() ? "another stream" : known->second;
 }
 
 /** What the user does to get a strategy. */
@@ -92,7 +87,7 @@ constexpr std::size_t kWorthTelling = std::size_t{64} << 20;
 std::map<std::string, std::size_t> idle_by_stream(const FootprintRow& row) {
   std::map<std::string, std::size_t> idle;
   for (const LadderShare& share : row.example.ladder.idle) {
-    idle[stream_name(row, share.stream)] += share.bytes;
+    idle[row.stream_name(share.stream)] += share.bytes;
   }
   return idle;
 }
@@ -102,7 +97,7 @@ std::string blocks_behind(const FootprintRow& row) {
   std::map<std::string, std::map<std::string, std::size_t>> behind;
   for (const LadderShare& share : row.example.ladder.heaviest) {
     if (!share.waits_for.valid()) continue;
-    behind[stream_name(row, share.waits_for)][share.tag] += share.bytes;
+    behind[row.stream_name(share.waits_for)][share.tag] += share.bytes;
   }
   std::vector<std::string> texts;
   for (const auto& [stream, tags] : behind) {

@@ -25,10 +25,10 @@ Json ladder_of(const FootprintFigures& f) {
           {"l3", f.packed},
           {"reserved", f.reserved},
           {"steps",
-           {{"rounding", f.rounded - f.requested},
-            {"streams", f.ordered - f.rounded},
-            {"packing", f.packed - f.ordered},
-            {"policy", f.reserved - f.packed}}}};
+           {{"rounding", f.rounding()},
+            {"streams", f.streams()},
+            {"packing", f.packing()},
+            {"policy", f.policy()}}}};
 }
 
 Json times_of(const FootprintFigures& f) {
@@ -48,16 +48,22 @@ Json seeds_of(const FootprintRow& row, std::uint64_t first) {
 }
 
 Json explained(const FootprintRow& row) {
-  const auto name = [&](StreamId stream) {
-    const auto known = row.example.loop.streams.find(stream);
-    return known == row.example.loop.streams.end() ? std::string{"other"} : known->second;
-  };
-  const nlohmann::json all = explain(row.example.ladder, name);
+  const nlohmann::json all =
+      explain(row.example.ladder, [&](StreamId stream) { return row.stream_name(stream); });
   Json shares = Json::object();
   for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
     shares[key] = all.at(key);
   }
   return shares;
+}
+
+/** How each figure of a run came about. */
+Json basis_of(const FootprintRow& row) {
+  const char* const sizes = row.modelled_sizes() ? "modelled" : "measured";
+  const char* const times = row.example.modelled ? "modelled" : "measured";
+  return {{"bytes", sizes},       {"external_fragmentation", sizes},
+          {"utilisation", sizes}, {"step_time_us", times},
+          {"h2d_hidden", times},  {"device_calls", "measured"}};
 }
 
 Json run_of(const FootprintRow& row, const FootprintOptions& options) {
@@ -68,6 +74,7 @@ Json run_of(const FootprintRow& row, const FootprintOptions& options) {
   }
   const FootprintFigures& f = row.figures;
   const LoopReport& loop = row.example.loop;
+  run["figures"] = basis_of(row);
   run["peak_reserved_bytes"] = f.reserved;
   run["peak_active_bytes"] = f.active;
   run["peak_allocated_bytes"] = f.allocated;
@@ -104,7 +111,6 @@ Json workload_of(const Workload& workload) {
 
 nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                                    const FootprintOptions& options) {
-  const char* const times = options.device.modelled ? "modelled" : "measured";
   Json document{{"schema", "millrace.footprint/1"},
                 {"device",
                  {{"name", options.device.name},
@@ -116,12 +122,6 @@ nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                   {"seed", options.seed},
                   {"seeds", options.seeds},
                   {"warm_up_steps", LoopOptions{}.warm_up}}},
-                {"figures",
-                 {{"bytes", "measured"},
-                  {"device_calls", "measured"},
-                  {"races", "checked"},
-                  {"step_time_us", times},
-                  {"h2d_hidden", times}}},
                 {"published",
                  {{"source", "https://github.com/meta-pytorch/torchrec/pull/3510"},
                   {"side_stream_reserved_bytes", 79'700'000'000},

@@ -103,9 +103,7 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
                                   {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.methods = read_methods(arguments.strategies);
   options.waits =
-      read_name("--waits", "kind of wait", arguments.waits, {"coarse", "precise"}) == "precise"
-          ? Waits::precise
-          : Waits::coarse;
+      parse_waits(read_name("--waits", "kind of wait", arguments.waits, {"coarse", "precise"}));
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint64_t>::max());
   std::vector<std::string> workloads{kSparseDist, kBase};
@@ -122,7 +120,5 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
 std::size_t rows_of(const FootprintOptions& options) noexcept {
   return options.workloads.size() * options.allocators.size() * options.methods.size();
 }
-
-std::string to_string(Waits waits) { return waits == Waits::coarse ? "coarse" : "precise"; }
 
 }  // namespace millrace::cli

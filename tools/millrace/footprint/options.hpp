@@ -43,6 +43,4 @@ struct FootprintOptions {
 /** @brief How many rows the tables will have together. */
 [[nodiscard]] std::size_t rows_of(const FootprintOptions& options) noexcept;
 
-[[nodiscard]] std::string to_string(Waits waits);
-
 }  // namespace millrace::cli

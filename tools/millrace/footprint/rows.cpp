@@ -226,6 +226,11 @@ double FootprintFigures::all_calls() const {
   return std::accumulate(calls.begin(), calls.end(), 0.0);
 }
 
+std::string FootprintRow::stream_name(StreamId stream) const {
+  const auto known = example.loop.streams.find(stream);
+  return known == example.loop.streams.end() ? "another stream" : known->second;
+}
+
 const FootprintRow* FootprintTable::find(std::string_view allocator, CopyMethod method) const {
   for (const FootprintRow& row : rows) {
     if (row.allocator == allocator && row.method == method && row.ok()) return &row;

@@ -20,6 +20,12 @@ struct FootprintFigures {
   double hidden = 0;
   std::array<double, static_cast<std::size_t>(Call::count_)> calls{};  ///< a step
 
+  // Steps of the ladder.
+  [[nodiscard]] std::size_t rounding() const noexcept { return rounded - requested; }
+  [[nodiscard]] std::size_t streams() const noexcept { return ordered - rounded; }
+  [[nodiscard]] std::size_t packing() const noexcept { return packed - ordered; }
+  [[nodiscard]] std::size_t policy() const noexcept { return reserved - packed; }
+
   [[nodiscard]] double utilisation() const {
     return reserved == 0 ? 1 : static_cast<double>(active) / static_cast<double>(reserved);
   }
@@ -36,12 +42,17 @@ struct FootprintRow {
   std::vector<FootprintFigures> by_seed;
   FootprintRun example;  ///< the run with the median of reserved: what its bytes were
 
-  [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
-  /** @brief Of all seeds; see FootprintRun. */
-  std::optional<std::vector<std::string>> races;
+  std::optional<std::vector<std::string>> races;  ///< of all seeds; see FootprintRun
 
+  [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
   /** @brief The driver's pool does not say who could have its free bytes. */
   [[nodiscard]] bool knows_usable() const noexcept { return allocator != "driver"; }
+  /** @brief Sizes follow from a model of the driver's pool, not from an allocator's decisions. */
+  [[nodiscard]] bool modelled_sizes() const noexcept {
+    return example.modelled && (allocator == "driver" || method == CopyMethod::driver_async);
+  }
+  /** @brief Of the loop; "another stream" if it is none of its own. */
+  [[nodiscard]] std::string stream_name(StreamId stream) const;
 };
 
 /** @brief All rows of one workload. */

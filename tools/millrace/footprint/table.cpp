@@ -65,15 +65,15 @@ std::vector<Cell> cells_of(const FootprintRow& row, const Best& best) {
   const FootprintFigures& f = row.figures;
   const auto usable = [&](std::string text) { return row.knows_usable() ? text : "–"; };
   return {
-      {"  " + std::string{millrace::to_string(row.method)}},
+      {(row.modelled_sizes() ? "~ " : "  ") + std::string{millrace::to_string(row.method)}},
       {gib(f.reserved), f.reserved == best.reserved ? Look::good : Look::strong},
       {gib(f.active)},
       {gib(f.allocated)},
       {gib(f.requested)},
-      {gib(f.rounded - f.requested)},
-      step_cell(f.ordered - f.rounded),
-      step_cell(f.packed - f.ordered),
-      step_cell(f.reserved - f.packed),
+      {gib(f.rounding())},
+      step_cell(f.streams()),
+      step_cell(f.packing()),
+      step_cell(f.policy()),
       {usable(gib(f.stranded))},
       {usable(percent(f.fragmentation))},
       {percent(f.utilisation())},
@@ -143,9 +143,11 @@ std::string legend(const FootprintOptions& options) {
           "enqueued, at worst. frag: external fragmentation of what it could have. util: active / "
           "reserved. "
           "calls: of the driver, a step. hidden: of the time in which batches are copied, that in "
-          "which main computes. measured: what the real allocators did{}.",
+          "which main computes. measured: what the real allocators and the program did{}.",
           options.device.modelled
-              ? fmt::format("; modelled: by the profile of {}", options.device.name)
+              ? fmt::format("; modelled: by the profile of {}; ~: sizes of the driver's pool as "
+                            "it is modelled there",
+                            options.device.name)
               : ""),
       kPageWidth, 0);
 }

@@ -41,6 +41,11 @@ enum class Waits {
   precise,  ///< the marker behind the work that is needed
 };
 
+/** @brief "coarse", "precise" */
+[[nodiscard]] std::string_view to_string(Waits waits) noexcept;
+/** @throws std::invalid_argument that lists the names there are */
+[[nodiscard]] Waits parse_waits(std::string_view name);
+
 /** @brief Told where a batch's copies begin and end on the copy stream, behind what they wait for.
  */
 class CopyObserver {
