@@ -6,6 +6,7 @@
 #include <numbers>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -141,6 +142,20 @@ std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count
   std::vector<InputShape> batches;
   for (std::size_t i = 0; i < count; ++i) batches.push_back(draw.next());
   return batches;
+}
+
+bool same_batches(const Workload& a, const Workload& b) {
+  const auto drawn_from = [](const Workload& w) {
+    return std::tuple{w.batch_size,
+                      w.num_float_features,
+                      w.num_unweighted_features,
+                      w.additional_tables.size(),
+                      w.num_weighted_features,
+                      w.feature_pooling_avg,
+                      w.feature_pooling_std,
+                      w.feature_pooling_variation};
+  };
+  return drawn_from(a) == drawn_from(b);
 }
 
 }  // namespace millrace

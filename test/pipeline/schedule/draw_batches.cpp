@@ -74,3 +74,18 @@ TEST_CASE("every feature of a workload is a key, those of extra tables behind th
   CHECK(*batch.sparse.keys == std::vector<std::string>{"u0", "u1", "u2", "u3", "u4", "t0"});
   CHECK(*batch.weighted.keys == std::vector<std::string>{"w0", "w1", "w2"});
 }
+
+TEST_CASE("workloads that differ in what is not drawn have the same batches, others have not") {
+  const Workload one = workload(3, 0.1);
+  Workload other = one;
+  other.shape = LoopShape::base;
+  other.activations = 2 * one.activations + 1;
+  other.compute_to_copy = 7;
+  CHECK(same_batches(one, other));
+  CHECK(draw_batches(one, 3, 1).back().tensor_bytes() ==
+        draw_batches(other, 3, 1).back().tensor_bytes());
+  other.feature_pooling_std = 4;
+  CHECK_FALSE(same_batches(one, other));
+  CHECK(draw_batches(one, 3, 1).back().tensor_bytes() !=
+        draw_batches(other, 3, 1).back().tensor_bytes());
+}

@@ -127,22 +127,6 @@ Draws draw(const Workload& workload, const FootprintOptions& options) {
   return draws;
 }
 
-/** What sizes are drawn from; activations, balance and shape are no part of it. */
-bool same_sizes(const Workload& a, const Workload& b) {
-  const auto key = [](const Workload& w) {
-    return std::tuple{w.num_batches,
-                      w.batch_size,
-                      w.num_float_features,
-                      w.num_unweighted_features,
-                      w.num_weighted_features,
-                      w.additional_tables.size(),
-                      w.feature_pooling_avg,
-                      w.feature_pooling_std,
-                      w.feature_pooling_variation};
-  };
-  return key(a) == key(b);
-}
-
 std::vector<FootprintTable> empty_tables(const FootprintOptions& options) {
   std::vector<FootprintTable> tables;
   for (const Workload& workload : options.workloads) {
@@ -241,7 +225,9 @@ const FootprintRow* FootprintTable::find(std::string_view allocator, CopyMethod 
 std::vector<FootprintTable> run_tables(const FootprintOptions& options, Timeline* timeline) {
   std::vector<Draws> draws;
   for (std::size_t i = 0; i < options.workloads.size(); ++i) {
-    const bool known = i > 0 && same_sizes(options.workloads[i], options.workloads[i - 1]);
+    const bool known = i > 0 &&
+                       options.workloads[i].num_batches == options.workloads[i - 1].num_batches &&
+                       same_batches(options.workloads[i], options.workloads[i - 1]);
     draws.push_back(known ? draws.back() : draw(options.workloads[i], options));
   }
   std::vector<FootprintTable> tables = empty_tables(options);

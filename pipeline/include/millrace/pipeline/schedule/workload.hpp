@@ -93,4 +93,8 @@ struct Workload {
 [[nodiscard]] std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count,
                                                    std::uint64_t seed);
 
+/** @brief Whether `draw_batches` gives both the same: shape, activations and balance do not count.
+ */
+[[nodiscard]] bool same_batches(const Workload& a, const Workload& b);
+
 }  // namespace millrace
