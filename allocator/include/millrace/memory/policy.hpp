@@ -60,7 +60,7 @@ struct Policy {
   /** `wait_before_grow`: a stream grows rather than waits while what is kept for it, live or free,
    * stays within its highest live bytes and this many of its bursts. A burst is what it allocates
    * between two of its markers: one batch. Beyond that it waits. */
-  double spare_bursts = 1.5;
+  double spare_bursts = 2;
   /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
   double collect_threshold = 0;
 
