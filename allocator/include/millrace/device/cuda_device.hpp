@@ -23,7 +23,7 @@ struct CudaDeviceCount {
 struct CudaVersions {
   int toolkit = 0;  ///< that this build was compiled with
   int runtime = 0;  ///< the libcudart that was loaded
-  int driver = 0;  ///< the newest CUDA that the driver serves
+  int driver = 0;   ///< the newest CUDA that the driver serves
 };
 
 [[nodiscard]] CudaVersions cuda_versions() noexcept;

@@ -52,7 +52,7 @@ struct WorkItem {
   std::vector<std::pair<Actor*, std::uint64_t>> waiting_actors;
   std::string name;
   std::vector<View> views;
-  Cost cost;  ///< as a kernel's was declared
+  Cost cost;                     ///< as a kernel's was declared
   std::function<void()> effect;  ///< on data; empty where there is none
 
   [[nodiscard]] bool done() const noexcept { return phase == Phase::done; }
