@@ -69,7 +69,7 @@ TEST_CASE("law 2 fails for pinned memory whose uses are forgotten") {
   CHECK(found(Preset::pinned, "law 2", Flaw::forgets_uses) > 0);
 }
 
-TEST_CASE("law 2 fails in what kernels read, for the driver's pool under one that forgets uses") {
+TEST_CASE("law 2 fails for the driver's pool under one that forgets uses") {
   const auto check = [](Setup setup, Program program) {
     setup.schedule = VirtualMachine::Schedule::adversarial;
     setup.lanes.assign(3, LaneKind::plain);

@@ -146,7 +146,7 @@ TEST_CASE("gzip that is cut short or damaged is refused by name, after what is b
   CHECK_THROWS_AS(rest_of(wrong_source), DataError);
 }
 
-TEST_CASE("a file that is not there may be there later; a folder is none") {
+TEST_CASE("a file that is not there may be there later, and a folder is none") {
   CriteoBench bench;
   CriteoSource none = bench.open(file_source("/nowhere/clicks.tsv"), {});
   CHECK_THROWS_AS(none.next(), RetriableError);
