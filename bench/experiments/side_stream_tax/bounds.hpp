@@ -20,12 +20,12 @@ struct Verdict {
 /**
  * @brief Holds the sweep against what Millrace promises.
  *
- * SparseDist: `side-stream` on `millrace` reserves no more than `in-place` on `torch` (median over
- * the seeds), and steps take at most 1% longer than with `side-stream` on `torch` (mean); `precise`
- * on `millrace` reserves no more than `in-place` on `torch` (median), and hides as much as
- * `side-stream` on `torch`, within 0.01 (mean).
+ * SparseDist: `side-stream` on `millrace` reserves no more than `in-place` on `torch`, and steps
+ * take at most 1% longer than with `side-stream` on `torch`; `precise` on `millrace` reserves no
+ * more than `in-place` on `torch`, and hides as much as `side-stream` on `torch`, within 0.01.
  * Base: both reserve at most a batch more than `in-place` on `torch`, and hide as much as
- * `side-stream` there, within 0.01 (medians).
+ * `side-stream` there, within 0.01.
+ * Reserved is the median over the seeds, steps and what is hidden are the mean.
  */
 [[nodiscard]] std::vector<Verdict> hold_to_bounds(const std::vector<Cell>& cells);
 
