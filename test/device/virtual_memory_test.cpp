@@ -243,3 +243,21 @@ TEST_CASE("under AddressSanitizer a kernel finds everything but its views poison
   SKIP("built without AddressSanitizer");
 #endif
 }
+
+TEST_CASE("memory that a device left allocated is not poisoned for who gets its addresses next") {
+#if defined(__SANITIZE_ADDRESS__)
+  std::span<std::byte> seen;
+  {
+    VirtualMachine machine;
+    VirtualDevice& device = machine.add_device(plain_options());
+    Operation kernel;
+    kernel.views = {{device.allocate(kMiB), kMiB, Access::read}};
+    kernel.host = [&](const KernelContext& context) { seen = context.bytes(0); };
+    device.launch(kernel, device.create_stream());
+  }
+  REQUIRE(seen.size() == kMiB);
+  CHECK(__asan_region_is_poisoned(seen.data(), seen.size()) == nullptr);
+#else
+  SKIP("built without AddressSanitizer");
+#endif
+}

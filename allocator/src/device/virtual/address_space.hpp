@@ -19,6 +19,8 @@ class AddressSpace {
   [[nodiscard]] bool starts(std::size_t offset) const { return taken_.contains(offset); }
   /** @brief Whether [offset, offset + bytes) lies in one taken range. */
   [[nodiscard]] bool holds(std::size_t offset, std::size_t bytes) const noexcept;
+  /** @brief Offset to size. */
+  [[nodiscard]] const std::map<std::size_t, std::size_t>& taken() const noexcept { return taken_; }
   [[nodiscard]] std::size_t taken_bytes() const noexcept { return taken_bytes_; }
 
  private:

@@ -77,6 +77,7 @@ DeviceMemory::DeviceMemory(std::size_t bytes, std::size_t granularity, bool data
 
 DeviceMemory::~DeviceMemory() {
   if (kernel_base_ == nullptr) return;
+  for (const auto& [offset, size] : space_.taken()) unpoison(kernel_base_ + offset, size);
   munmap(kernel_base_, addresses_.size());
   close(file_);
 }
