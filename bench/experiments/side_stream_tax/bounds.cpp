@@ -46,7 +46,7 @@ struct Comparison {
 };
 
 struct Bound {
-  LoopShape shape;
+  PipelineKind shape;
   const char* text;
   const char* unit;
   Comparison (*compare)(const Setting&);
@@ -77,21 +77,21 @@ constexpr CopyMethod kSide = CopyMethod::side_stream;
 constexpr CopyMethod kPrecise = CopyMethod::precise;
 
 constexpr std::array kBounds{
-    Bound{LoopShape::sparse_dist, "side-stream reserves at most what torch in-place does", "GiB",
+    Bound{PipelineKind::sparse_dist, "side-stream reserves at most what torch in-place does", "GiB",
           [](const Setting& s) { return reserved(s, kSide); }},
-    Bound{LoopShape::sparse_dist, "side-stream steps as fast as torch side-stream, within 1%", "ms",
-          [](const Setting& s) { return step(s, kSide); }},
-    Bound{LoopShape::sparse_dist, "precise reserves at most what torch in-place does", "GiB",
+    Bound{PipelineKind::sparse_dist, "side-stream steps as fast as torch side-stream, within 1%",
+          "ms", [](const Setting& s) { return step(s, kSide); }},
+    Bound{PipelineKind::sparse_dist, "precise reserves at most what torch in-place does", "GiB",
           [](const Setting& s) { return reserved(s, kPrecise); }},
-    Bound{LoopShape::sparse_dist, "precise hides as much as torch side-stream, within 0.01", "",
+    Bound{PipelineKind::sparse_dist, "precise hides as much as torch side-stream, within 0.01", "",
           [](const Setting& s) { return exposed(s, kPrecise); }},
-    Bound{LoopShape::base, "side-stream reserves at most a batch more than torch in-place", "GiB",
-          [](const Setting& s) { return reserved_and_batch(s, kSide); }},
-    Bound{LoopShape::base, "side-stream hides as much as torch side-stream, within 0.01", "",
+    Bound{PipelineKind::base, "side-stream reserves at most a batch more than torch in-place",
+          "GiB", [](const Setting& s) { return reserved_and_batch(s, kSide); }},
+    Bound{PipelineKind::base, "side-stream hides as much as torch side-stream, within 0.01", "",
           [](const Setting& s) { return exposed(s, kSide); }},
-    Bound{LoopShape::base, "precise reserves at most a batch more than torch in-place", "GiB",
+    Bound{PipelineKind::base, "precise reserves at most a batch more than torch in-place", "GiB",
           [](const Setting& s) { return reserved_and_batch(s, kPrecise); }},
-    Bound{LoopShape::base, "precise hides as much as torch side-stream, within 0.01", "",
+    Bound{PipelineKind::base, "precise hides as much as torch side-stream, within 0.01", "",
           [](const Setting& s) { return exposed(s, kPrecise); }},
 };
 

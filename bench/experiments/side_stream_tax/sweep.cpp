@@ -69,7 +69,7 @@ std::vector<Cell> cells_of(const Settings& settings) {
     }
   };
   for (const std::string& shape : settings.shapes) {
-    workload.shape = parse_loop_shape(shape);
+    workload.shape = parse_pipeline_kind(shape);
     for (const std::string& waits : settings.waits) {
       for (const unsigned ahead : run_ahead) {
         workload.run_ahead = ahead;

@@ -78,7 +78,7 @@ TEST_CASE("every feature of a workload is a key, those of extra tables behind th
 TEST_CASE("workloads that differ in what is not drawn have the same batches, others have not") {
   const Workload one = workload(3, 0.1);
   Workload other = one;
-  other.shape = LoopShape::base;
+  other.shape = PipelineKind::base;
   other.activations = 2 * one.activations + 1;
   other.compute_to_copy = 7;
   CHECK(same_batches(one, other));

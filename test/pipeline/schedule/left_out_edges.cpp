@@ -16,7 +16,7 @@ constexpr std::uint64_t kRedundantSeeds = 4;  // over which what is redundant mu
 
 std::vector<LoopCase> cases(std::string allocator) {
   std::vector<LoopCase> cases;
-  for (const LoopShape shape : kPipelineKinds) {
+  for (const PipelineKind shape : kPipelineKinds) {
     for (const CopyMethod method : kCopyMethods) {
       for (const Waits waits : {Waits::coarse, Waits::precise}) {
         for (const std::size_t ranks : {1, 2}) {
@@ -36,7 +36,7 @@ std::vector<LoopCase> cases(std::string allocator) {
 std::set<std::string> redundant(const LoopCase& loop) {
   std::set<std::string> edges;
   const bool host_waits = loop.ranks > 1;  // for sizes, behind the copy of the batch
-  if (loop.shape == LoopShape::sparse_dist) {
+  if (loop.shape == PipelineKind::sparse_dist) {
     edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
     if (host_waits) edges.insert("host batch freed by data-dist's marker");
     if (loop.waits == Waits::precise) edges.insert("main waits for copy");          // data-dist has
@@ -44,7 +44,7 @@ std::set<std::string> redundant(const LoopCase& loop) {
   } else if (host_waits) {
     edges.insert("host batch freed by main's marker");
   }
-  if (loop.shape == LoopShape::sparse_dist_lite && host_waits) {
+  if (loop.shape == PipelineKind::sparse_dist_lite && host_waits) {
     // The host waits for sizes behind the whole step before, and only then loads and copies.
     edges.insert({"host batch freed by copy's marker", "batch used by main",
                   "batch freed by main's marker"});
@@ -52,7 +52,7 @@ std::set<std::string> redundant(const LoopCase& loop) {
   }
   // Torch's copy stream waits for main when it is given memory of main.
   if (loop.allocator == "torch" && loop.method == CopyMethod::precise &&
-      loop.shape != LoopShape::sparse_dist) {
+      loop.shape != PipelineKind::sparse_dist) {
     edges.insert("batch freed by main's marker");
   }
   // A batch that is freed on main, or by main's marker, needs no record of main's use.
@@ -63,7 +63,7 @@ std::set<std::string> redundant(const LoopCase& loop) {
 /// What corrupts nothing here, because a batch's data is written when it is copied, not when it is
 /// loaded: Base loads a batch before the host has waited, and copies it after.
 bool only_named(const LoopCase& loop) {
-  return loop.shape == LoopShape::base && loop.ranks > 1 &&
+  return loop.shape == PipelineKind::base && loop.ranks > 1 &&
          loop.left_out == "host batch freed by copy's marker";
 }
 

@@ -125,7 +125,7 @@ LoopOutcome run(const LoopCase& loop) {
   return outcome;
 }
 
-Workload small_workload(LoopShape shape) {
+Workload small_workload(PipelineKind shape) {
   Workload workload;
   workload.shape = shape;
   workload.batch_size = 8;

@@ -14,7 +14,7 @@ namespace millrace::test {
 struct LoopCase {
   CopyMethod method = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
-  LoopShape shape = LoopShape::sparse_dist;
+  PipelineKind shape = PipelineKind::sparse_dist;
   std::size_t ranks = 2;  ///< of which this is one; with others the host waits for sizes
   std::string allocator = "millrace";
   std::string left_out;        ///< one of LoopOutcome::edges
@@ -34,6 +34,6 @@ struct LoopOutcome {
 [[nodiscard]] LoopOutcome run(const LoopCase& loop);
 
 /// A few KB a batch, in 3 + 2 features.
-[[nodiscard]] Workload small_workload(LoopShape shape);
+[[nodiscard]] Workload small_workload(PipelineKind shape);
 
 }  // namespace millrace::test

@@ -12,7 +12,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// With batches that take a millisecond or so, as real ones do.
-Workload timed_workload(LoopShape shape) {
+Workload timed_workload(PipelineKind shape) {
   Workload workload = small_workload(shape).scaled_to(std::size_t{64} << 20);
   workload.activations = std::size_t{128} << 20;
   return workload;
@@ -25,10 +25,10 @@ double milliseconds(Nanoseconds time) { return static_cast<double>(time.count())
 TEST_CASE("sparse-dist holds two batches between steps and three within, base one") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
-  const LoopShape shape = GENERATE(LoopShape::sparse_dist, LoopShape::base);
+  const PipelineKind shape = GENERATE(PipelineKind::sparse_dist, PipelineKind::base);
   const LoopReport report = bench.run(small_workload(shape), clock);
-  CHECK(report.batches_at_rest == (shape == LoopShape::sparse_dist ? 2 : 1));
-  CHECK(report.batches_at_peak == (shape == LoopShape::sparse_dist ? 3 : 1));
+  CHECK(report.batches_at_rest == (shape == PipelineKind::sparse_dist ? 2 : 1));
+  CHECK(report.batches_at_peak == (shape == PipelineKind::sparse_dist ? 3 : 1));
 }
 
 TEST_CASE("a loop counts every step behind its warm-up") {
@@ -36,20 +36,20 @@ TEST_CASE("a loop counts every step behind its warm-up") {
   TimelineClock clock{bench.machine, kMainStream};
   const std::size_t warm_up = GENERATE(1, 4, 9);
   const LoopReport report =
-      bench.run(small_workload(LoopShape::sparse_dist), clock, {.warm_up = warm_up});
+      bench.run(small_workload(PipelineKind::sparse_dist), clock, {.warm_up = warm_up});
   CHECK(report.steps.size() == 10 - warm_up);
 }
 
 TEST_CASE("a loop with no step behind its warm-up is refused") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
-  const Workload workload = small_workload(LoopShape::base);
+  const Workload workload = small_workload(PipelineKind::base);
   CHECK_THROWS_AS(bench.run(workload, clock, {.warm_up = 10}), std::invalid_argument);
   CHECK_THROWS_AS(bench.run(workload, clock, {.warm_up = 0}), std::invalid_argument);
 }
 
 TEST_CASE("timed events see what the virtual machine's own timeline sees") {
-  const LoopShape shape = GENERATE(LoopShape::sparse_dist, LoopShape::base);
+  const PipelineKind shape = GENERATE(PipelineKind::sparse_dist, PipelineKind::base);
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place);
   const Workload workload = timed_workload(shape);
   LoopBench by_timeline;
@@ -65,7 +65,7 @@ TEST_CASE("timed events see what the virtual machine's own timeline sees") {
 }
 
 TEST_CASE("an event clock's own calls are not the loop's") {
-  const Workload workload = small_workload(LoopShape::sparse_dist);
+  const Workload workload = small_workload(PipelineKind::sparse_dist);
   LoopBench by_timeline;
   TimelineClock timeline{by_timeline.machine, kMainStream};
   const LoopReport seen = by_timeline.run(workload, timeline);
@@ -82,7 +82,7 @@ TEST_CASE("an event clock's own calls are not the loop's") {
 TEST_CASE("the host is at most as many launches ahead as it is told to be") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
-  const Workload workload = timed_workload(LoopShape::base);
+  const Workload workload = timed_workload(PipelineKind::base);
   const std::vector<InputShape> batches = draw_batches(workload, 6, 1);
   class Watch final : public DeviceObserver {
    public:
@@ -113,7 +113,7 @@ TEST_CASE("the host is at most as many launches ahead as it is told to be") {
 }
 
 TEST_CASE("the same cell and seed give the same run") {
-  const Workload workload = timed_workload(LoopShape::sparse_dist);
+  const Workload workload = timed_workload(PipelineKind::sparse_dist);
   FootprintCell cell;
   cell.allocator = GENERATE("torch", "millrace", "driver");
   cell.loop.method = GENERATE(CopyMethod::side_stream, CopyMethod::driver_async);
@@ -131,7 +131,7 @@ TEST_CASE("a cell's ladder ascends from what was live to what was reserved") {
   FootprintCell cell;
   cell.allocator = GENERATE("torch", "millrace", "driver");
   cell.loop.method = GENERATE(from_range(kCopyMethods));
-  const Workload workload = timed_workload(GENERATE(LoopShape::sparse_dist, LoopShape::base));
+  const Workload workload = timed_workload(GENERATE(PipelineKind::sparse_dist, PipelineKind::base));
   const FootprintRun run = run_footprint(cell, workload, draw_batches(workload, 10, 7));
   const Ladder& ladder = run.ladder;
   INFO(cell.allocator << ' ' << to_string(cell.loop.method));
@@ -147,7 +147,7 @@ TEST_CASE("a cell's ladder ascends from what was live to what was reserved") {
 }
 
 TEST_CASE("a loop that runs out of memory says so, and leaves allocator and device usable") {
-  const Workload large = timed_workload(LoopShape::sparse_dist);
+  const Workload large = timed_workload(PipelineKind::sparse_dist);
   LoopBench bench{std::size_t{256} << 20};
   TimelineClock clock{bench.machine, kMainStream};
   CHECK_THROWS_AS(bench.run(large, clock), out_of_memory);
@@ -159,14 +159,14 @@ TEST_CASE("a loop that runs out of memory says so, and leaves allocator and devi
   CHECK(bench.memory.trim() > 0);
   CHECK(bench.memory.statistics().bytes.reserved.current == 0);
   TimelineClock second{bench.machine, kMainStream};
-  const LoopReport report = bench.run(small_workload(LoopShape::sparse_dist), second);
+  const LoopReport report = bench.run(small_workload(PipelineKind::sparse_dist), second);
   CHECK(report.steps.size() == 6);
 }
 
 TEST_CASE("a driver call that fails in the middle of a step leaves everything usable") {
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                      CopyMethod::precise, CopyMethod::ring);
-  const Workload workload = small_workload(GENERATE(LoopShape::sparse_dist, LoopShape::base));
+  const Workload workload = small_workload(GENERATE(PipelineKind::sparse_dist, PipelineKind::base));
   LoopBench bench;
   FaultInjector faults{bench.device};
   std::size_t failed = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "schedule/modelled_exchange.hpp"
+#include "schedule/workload/modelled_exchange.hpp"
 #include "test/pipeline/schedule/loop_case.hpp"
 #include "test/pipeline/schedule/scripted_parts.hpp"
 #include "test/support/catch.hpp"

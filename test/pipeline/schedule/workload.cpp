@@ -45,7 +45,7 @@ TEST_CASE("a workload with the keys that are required is read, and is named afte
   CHECK(workload.name == "mine");
   CHECK(workload.batch_size == 1000);
   CHECK(workload.activations == std::size_t{1} << 30);
-  CHECK(workload.shape == LoopShape::sparse_dist);
+  CHECK(workload.shape == PipelineKind::sparse_dist);
 }
 
 TEST_CASE("the mean batch counts ids, lengths, offsets, weights, floats and labels") {

@@ -252,7 +252,7 @@ bool costs_no_time(const FootprintFigures& from, const FootprintFigures& to) {
 
 std::string render_advice(const FootprintTable& table, const Painter& paint) {
   std::string out;
-  if (table.workload.shape == LoopShape::sparse_dist) {
+  if (table.workload.shape == PipelineKind::sparse_dist) {
     out += wrap(published(table), kPageWidth, 0) + "\n\n";
   }
   const FootprintRow* const from = usual(table);

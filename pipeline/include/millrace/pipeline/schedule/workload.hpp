@@ -12,11 +12,6 @@
 
 namespace millrace {
 
-using LoopShape = PipelineKind;
-[[nodiscard]] inline LoopShape parse_loop_shape(std::string_view name) {
-  return parse_pipeline_kind(name);
-}
-
 /** @brief An embedding table beside those that all look alike; one unweighted feature looks it up.
  */
 struct ExtraTable {
@@ -36,7 +31,7 @@ struct Workload {
   std::string name;
   std::string description;
 
-  LoopShape shape = LoopShape::sparse_dist;
+  PipelineKind shape = PipelineKind::sparse_dist;
   std::size_t num_batches = 20;  ///< steps of a run
   std::size_t batch_size = 0;    ///< samples
   std::size_t world_size = 1;    ///< ranks that tables are shared by; this is one of them

@@ -13,7 +13,7 @@
 #include "millrace/observe/checked_allocator.hpp"
 #include "millrace/observe/ladder.hpp"
 #include "millrace/pipeline/data/copy_strategy.hpp"
-#include "schedule/combined_trace.hpp"
+#include "schedule/footprint/combined_trace.hpp"
 
 namespace millrace {
 

@@ -1,8 +1,8 @@
 #include "millrace/pipeline/schedule/training_device.hpp"
 
-#include "schedule/cell_device.hpp"
-#include "schedule/cell_memory.hpp"
-#include "schedule/peak_meter.hpp"
+#include "schedule/footprint/cell_device.hpp"
+#include "schedule/footprint/cell_memory.hpp"
+#include "schedule/workload/peak_meter.hpp"
 
 namespace millrace {
 namespace {

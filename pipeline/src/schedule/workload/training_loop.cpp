@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "millrace/memory/driver_allocator.hpp"
-#include "schedule/loop_recorder.hpp"
-#include "schedule/model_program.hpp"
-#include "schedule/modelled_exchange.hpp"
-#include "schedule/workload_source.hpp"
+#include "schedule/workload/loop_recorder.hpp"
+#include "schedule/workload/model_program.hpp"
+#include "schedule/workload/modelled_exchange.hpp"
+#include "schedule/workload/workload_source.hpp"
 
 namespace millrace {
 namespace {

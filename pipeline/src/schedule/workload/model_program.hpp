@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "millrace/pipeline/model/train_model.hpp"
-#include "schedule/loop_work.hpp"
+#include "schedule/workload/loop_work.hpp"
 
 namespace millrace {
 

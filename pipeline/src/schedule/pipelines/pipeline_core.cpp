@@ -1,4 +1,4 @@
-#include "schedule/pipeline_core.hpp"
+#include "schedule/pipelines/pipeline_core.hpp"
 
 #include <algorithm>
 #include <stdexcept>

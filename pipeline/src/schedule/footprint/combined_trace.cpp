@@ -1,4 +1,4 @@
-#include "schedule/combined_trace.hpp"
+#include "schedule/footprint/combined_trace.hpp"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "millrace/pipeline/schedule/sparse_exchange.hpp"
-#include "schedule/loop_work.hpp"
+#include "schedule/workload/loop_work.hpp"
 
 namespace millrace {
 

@@ -33,7 +33,7 @@ void read_shape(JsonObject& reader, Workload& workload) {
   std::string shape{to_string(workload.shape)};
   reader.text("shape", shape);
   try {
-    workload.shape = parse_loop_shape(shape);
+    workload.shape = parse_pipeline_kind(shape);
   } catch (const std::invalid_argument&) {
     refuse(reader.place().at("shape"), shown(shape),
            "\"sparse-dist\", \"base\" or \"sparse-dist-lite\"");

@@ -8,8 +8,8 @@
 #include "millrace/memory/buffer.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "millrace/pipeline/schedule/training_loop.hpp"
-#include "schedule/launch_limit.hpp"
-#include "schedule/peak_meter.hpp"
+#include "schedule/workload/launch_limit.hpp"
+#include "schedule/workload/peak_meter.hpp"
 
 namespace millrace {
 

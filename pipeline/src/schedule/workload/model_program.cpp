@@ -1,4 +1,4 @@
-#include "schedule/model_program.hpp"
+#include "schedule/workload/model_program.hpp"
 
 #include <cmath>
 #include <utility>

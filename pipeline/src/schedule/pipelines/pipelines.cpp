@@ -1,7 +1,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "schedule/pipeline_core.hpp"
+#include "schedule/pipelines/pipeline_core.hpp"
 
 namespace millrace {
 namespace {

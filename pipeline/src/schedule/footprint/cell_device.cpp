@@ -1,4 +1,4 @@
-#include "schedule/cell_device.hpp"
+#include "schedule/footprint/cell_device.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

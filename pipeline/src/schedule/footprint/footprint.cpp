@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "schedule/cell_device.hpp"
-#include "schedule/cell_memory.hpp"
+#include "schedule/footprint/cell_device.hpp"
+#include "schedule/footprint/cell_memory.hpp"
 
 namespace millrace {
 namespace {

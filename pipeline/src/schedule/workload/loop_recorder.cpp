@@ -1,4 +1,4 @@
-#include "schedule/loop_recorder.hpp"
+#include "schedule/workload/loop_recorder.hpp"
 
 #include <algorithm>
 

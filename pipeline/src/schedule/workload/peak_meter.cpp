@@ -1,4 +1,4 @@
-#include "schedule/peak_meter.hpp"
+#include "schedule/workload/peak_meter.hpp"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 
 #include "millrace/pipeline/model/metrics.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
-#include "schedule/loss_log.hpp"
+#include "schedule/training/loss_log.hpp"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "schedule/launch_limit.hpp"
+#include "schedule/workload/launch_limit.hpp"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "schedule/loop_work.hpp"
+#include "schedule/workload/loop_work.hpp"
 
 namespace millrace {
 

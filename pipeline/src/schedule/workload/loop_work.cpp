@@ -1,4 +1,4 @@
-#include "schedule/loop_work.hpp"
+#include "schedule/workload/loop_work.hpp"
 
 #include <utility>
 

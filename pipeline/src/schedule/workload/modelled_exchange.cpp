@@ -1,4 +1,4 @@
-#include "schedule/modelled_exchange.hpp"
+#include "schedule/workload/modelled_exchange.hpp"
 
 #include <array>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "schedule/cell_memory.hpp"
+#include "schedule/footprint/cell_memory.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
