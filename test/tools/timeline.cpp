@@ -127,3 +127,81 @@ TEST_CASE("a timeline that can not be written is refused before anything runs") 
   CHECK_THAT(said({"--timeline", file, "-o", file}), ContainsSubstring("a file of its own"));
   CHECK(folder.names().empty());
 }
+
+namespace {
+
+std::vector<std::string> training(const std::string& file, const std::vector<std::string>& more) {
+  std::vector<std::string> words{"train", "--data",     "synthetic", "--examples",
+                                 "300",   "--epochs",   "1",         "--batch-size",
+                                 "64",    "--timeline", file};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("train: a timeline has every step of the run, its streams and what was reserved") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.json").string();
+  const std::string pipeline = GENERATE("base", "sparse-dist", "sparse-dist-lite");
+  const std::string copy = GENERATE("side-stream", "driver-async");
+  const ProgramRun run = run_program(training(
+      file, {"--pipeline", pipeline, "--copy", copy, "--waits", "precise", "--seed", "7"}));
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out, ContainsSubstring("timeline " + file + ": all"));
+  const Json json = Json::parse(read_file(file));
+  const Json& facts = json.at("otherData");
+  CHECK(facts.at("program") == "millrace train");
+  CHECK(facts.at("loop") == pipeline);
+  CHECK(facts.at("strategy") == copy);
+  CHECK(facts.at("waits") == "precise");
+  CHECK(facts.at("seed") == "7");
+  CHECK(facts.at("events_left_out") == 0);
+  std::map<std::string, std::size_t> counts;
+  std::set<std::string> tracks;
+  for (const Json& event : json.at("traceEvents")) {
+    ++counts[event.at("name")];
+    if (event.at("name") == "thread_name") tracks.insert(event.at("args").at("name"));
+  }
+  CHECK(counts["loss"] > 0);
+  CHECK(counts["update tables"] == 2 * 2 * 5);  // stream and engine; two kinds of bags, five steps
+  CHECK(counts["reserved"] > 0);
+  CHECK(counts["stranded"] > 0);
+  for (const char* const track : {"main", "copy", "loader", "compute", "host to device"}) {
+    CHECK(tracks.contains(track));
+  }
+}
+
+TEST_CASE("train: a timeline changes no weight, and the same run has the same timeline") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.json").string(), results = (folder / "json").string();
+  const auto digest = [&](const std::vector<std::string>& arguments) {
+    REQUIRE(run_program(arguments).exit_code == 0);
+    return Json::parse(read_file(results)).at("weights_digest").get<std::string>();
+  };
+  const std::string recorded = digest(training(file, {"--json", results}));
+  const std::string first = read_file(file);
+  std::vector<std::string> plain = training(file, {"--json", results});
+  plain.erase(plain.end() - 4, plain.end() - 2);
+  CHECK(digest(plain) == recorded);
+  CHECK(read_file(file) == first);
+  CHECK(digest(training(file, {"--json", results})) == recorded);
+  CHECK(read_file(file) == first);
+}
+
+TEST_CASE("train: a timeline that has no place of its own is refused before anything runs") {
+  const ScratchFolder folder;
+  const auto said = [&](const std::string& file, const std::vector<std::string>& more) {
+    const ProgramRun run = run_program(training(file, more));
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, ContainsSubstring("where: --timeline"));
+    return run.err;
+  };
+  said((folder / "none" / "x").string(), {});
+  CHECK_THAT(said("-", {}), ContainsSubstring("a file of its own"));
+  const std::string file = (folder / "both").string();
+  CHECK_THAT(said(file, {"--json", file}), ContainsSubstring("a file of its own"));
+  CHECK_THAT(said(file, {"--save", file}), ContainsSubstring("a file of its own"));
+  CHECK(folder.names().empty());
+}

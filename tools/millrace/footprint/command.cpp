@@ -4,12 +4,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
+#include "cli/timeline.hpp"
 #include "commands.hpp"
 #include "footprint/json.hpp"
 #include "footprint/options.hpp"
@@ -45,12 +45,6 @@ void note_options(Timeline& timeline, const FootprintOptions& options) {
   timeline.note("waits", to_string(options.waits));
   timeline.note("seed", std::to_string(options.seed));
   timeline.note("steps", std::to_string(workload.num_batches));
-}
-
-void write_timeline(const Timeline& timeline, const Output& output) {
-  std::ostringstream text;
-  timeline.write(text);
-  output.write(text.view());
 }
 
 void run_footprint_command(const FootprintArguments& arguments) {

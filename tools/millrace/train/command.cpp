@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
+#include "cli/timeline.hpp"
 #include "commands.hpp"
 #include "train/json.hpp"
 #include "train/options.hpp"
@@ -19,11 +21,40 @@ namespace {
 
 constexpr int kInterrupted = 130;  // as a shell has it for a program that Ctrl-C ended
 
+/** Where results go, apart from standard output: nothing may be written over another. */
+struct Places {
+  std::optional<Output> document, timeline;
+};
+
+Places open_places(const TrainArguments& given) {
+  Places places;
+  if (given.json) places.document.emplace(given.json, "--json");
+  if (!given.timeline) return places;
+  places.timeline.emplace(given.timeline, "--timeline");
+  const bool taken = places.timeline->to_stdout() ||
+                     (places.document && places.timeline->same_as(*places.document)) ||
+                     (given.save && places.timeline->same_as(Output{given.save, "--save"}));
+  if (!taken) return places;
+  throw UsageError{"the timeline can not go where other results go", "--timeline",
+                   "a file of its own"};
+}
+
+void note_plan(Timeline& timeline, const TrainOptions& options, const TrainPlan& plan) {
+  timeline.note("program", "millrace train");
+  timeline.note("data", options.data.name);
+  timeline.note("loop", millrace::to_string(options.training.pipeline));
+  timeline.note("waits", to_string(options.training.waits));
+  timeline.note("batch size", std::to_string(plan.batch_size));
+  timeline.note("seed", std::to_string(plan.seed));
+  timeline.note("from step", std::to_string(plan.steps));
+}
+
 void run_train_command(const TrainArguments& given) {
-  const TrainOptions options = read_options(given);
+  TrainOptions options = read_options(given);
   const bool text = given.json != "-";
-  std::optional<Output> document;
-  if (given.json) document.emplace(given.json, "--json");
+  const Places places = open_places(given);
+  std::optional<Timeline> timeline;
+  if (places.timeline) options.training.timeline = &timeline.emplace();
   const Painter paint{colours_on_stdout()};
   const auto say = [&](const std::string& words) {
     if (!text) return;
@@ -31,10 +62,18 @@ void run_train_command(const TrainArguments& given) {
     std::fflush(stdout);
   };
   const TrainResult result = run_training(
-      options, {.planned = [&](const TrainPlan& plan) { say(render_plan(options, plan, paint)); },
+      options, {.planned =
+                    [&](const TrainPlan& plan) {
+                      if (timeline) note_plan(*timeline, options, plan);
+                      say(render_plan(options, plan, paint));
+                    },
                 .epoch_ended = [&](const EpochResult& epoch) { say(render_epoch(epoch)); }});
   say(render_end(options, result, paint));
-  if (document) document->write(to_document(options, result).dump(2) + '\n');
+  if (timeline) {
+    write_timeline(*timeline, *places.timeline);
+    say(render_timeline(*given.timeline, *timeline));
+  }
+  if (places.document) places.document->write(to_document(options, result).dump(2) + '\n');
   if (result.interrupted) throw Ended{kInterrupted};
 }
 
@@ -80,6 +119,8 @@ void add_train(CLI::App& program) {
   add_flag("--eval", given->evaluate_only, "Train nothing, only test");
   add_flag("--check-races", given->check_races, "Have every access checked; virtual devices");
   add("--json", given->json, "FILE", "The results; - for standard output");
+  add("--timeline", given->timeline, "FILE",
+      "A timeline of the run's beginning, for Perfetto and chrome://tracing");
   command->callback([given] { run_train_command(*given); });
 }
 

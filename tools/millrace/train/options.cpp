@@ -30,9 +30,7 @@ TrainingOptions read_training(const TrainArguments& given) {
   options.copy =
       parse_copy_method(read_name("--copy", "copy strategy", given.copy, names_of(kCopyMethods)));
   options.waits =
-      read_name("--waits", "kind of wait", given.waits, {"coarse", "precise"}) == "precise"
-          ? Waits::precise
-          : Waits::coarse;
+      parse_waits(read_name("--waits", "kind of wait", given.waits, {"coarse", "precise"}));
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;

@@ -17,7 +17,7 @@ struct TrainArguments {
   std::optional<std::string> data, test, format, model;
   std::string epochs = "3", malformed = "100", examples = "32768";
   std::optional<std::string> seed, batch_size, steps, save_every;
-  std::optional<std::string> save, load, json;
+  std::optional<std::string> save, load, json, timeline;
   bool evaluate_only = false, freeze_tables = false, check_races = false;
 };
 

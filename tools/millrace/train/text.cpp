@@ -131,4 +131,13 @@ std::string render_end(const TrainOptions& options, const TrainResult& result,
   return text + '\n' + render_memory(options, result.accounting, paint);
 }
 
+std::string render_timeline(const std::string& file, const Timeline& timeline) {
+  const std::string left_out =
+      timeline.left_out() == 0
+          ? "all"
+          : fmt::format("the first {} events, {} after those left out; --steps ends a run early",
+                        grouped(timeline.recorded()), grouped(timeline.left_out()));
+  return fmt::format("\ntimeline {}: {}\n", file, left_out);
+}
+
 }  // namespace millrace::cli

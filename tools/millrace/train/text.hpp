@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cli/text.hpp"
+#include "millrace/observe/timeline.hpp"
 #include "train/session.hpp"
 
 namespace millrace::cli {
@@ -13,5 +14,7 @@ namespace millrace::cli {
 /** @brief What is said at the end: weights, checkpoint, bad lines, where the memory went. */
 [[nodiscard]] std::string render_end(const TrainOptions& options, const TrainResult& result,
                                      const Painter& paint);
+/** @brief Where it is, and how much of the run it has. */
+[[nodiscard]] std::string render_timeline(const std::string& file, const Timeline& timeline);
 
 }  // namespace millrace::cli

@@ -4,34 +4,14 @@
 
 #include "schedule/footprint/cell_device.hpp"
 #include "schedule/footprint/cell_memory.hpp"
+#include "schedule/footprint/cell_timeline.hpp"
 
 namespace millrace {
-namespace {
-
-/** Lets a timeline go before what it is attached to does. */
-struct StopAtEnd {
-  Timeline* timeline;
-  ~StopAtEnd() {
-    if (timeline != nullptr) timeline->stop();
-  }
-};
-
-void attach(Timeline& timeline, const FootprintCell& cell, CellDevice& device) {
-  timeline.note("device", device.device().name());
-  timeline.note("times", device.device().modelled() ? "modelled" : "measured");
-  timeline.note("allocator", cell.allocator);
-  timeline.note("strategy", to_string(cell.loop.method));
-  device.attach(timeline);
-}
-
-}  // namespace
-
 FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                            std::span<const InputShape> batches) {
   const std::unique_ptr<CellDevice> on =
       CellDevice::open(cell.device, {.run_ahead = workload.run_ahead});
-  const StopAtEnd stop{cell.timeline};
-  if (cell.timeline != nullptr) attach(*cell.timeline, cell, *on);
+  const CellTimeline timeline{cell.timeline, *on, cell.allocator, cell.loop.method};
   OrderedDevice ordered{on->device()};
   CellMemory memory{ordered,
                     {.allocator = cell.allocator,

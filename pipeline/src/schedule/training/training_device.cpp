@@ -2,7 +2,9 @@
 
 #include "schedule/footprint/cell_device.hpp"
 #include "schedule/footprint/cell_memory.hpp"
+#include "schedule/footprint/cell_timeline.hpp"
 #include "schedule/workload/peak_meter.hpp"
+#include "schedule/workload/recording.hpp"
 
 namespace millrace {
 namespace {
@@ -15,6 +17,7 @@ struct TrainingDevice::Parts {
   explicit Parts(const TrainingOptions& given)
       : options(given),
         on(CellDevice::open(given.device, {.data = true})),
+        attached(given.timeline, *on, given.allocator, given.copy),
         ordered(on->device()),
         memory(ordered, {.allocator = given.allocator,
                          .method = given.copy,
@@ -22,14 +25,17 @@ struct TrainingDevice::Parts {
                          .check = given.check_races && on->device().modelled(),
                          .keep = kTracedAllocations}),
         streams(ordered, given.pipeline),
-        meter(memory.memory(), memory.batches()) {}
+        meter(memory.memory(), memory.batches()),
+        recording(given.timeline, memory.memory(), memory.batches(), streams.main) {}
 
   const TrainingOptions options;
   std::unique_ptr<CellDevice> on;
+  const CellTimeline attached;
   OrderedDevice ordered;
   CellMemory memory;
   PipelineStreams streams;
   PeakMeter meter;
+  const Recording recording;
 };
 
 TrainingDevice::TrainingDevice(const TrainingOptions& options)

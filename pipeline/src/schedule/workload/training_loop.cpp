@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <stdexcept>
 #include <vector>
 
-#include "millrace/memory/driver_allocator.hpp"
 #include "schedule/workload/loop_recorder.hpp"
 #include "schedule/workload/model_program.hpp"
 #include "schedule/workload/modelled_exchange.hpp"
+#include "schedule/workload/recording.hpp"
 #include "schedule/workload/workload_source.hpp"
 
 namespace millrace {
@@ -29,29 +28,6 @@ void warm_pinned_memory(Allocator& pinned, std::span<const InputShape> batches, 
   for (std::size_t i = 0; i < kBatchesOnTheirWay; ++i) held.emplace_back(pinned, largest, copy);
 }
 
-/** From here on; what is there at the end is what the loop leaves behind. */
-class Recording {
- public:
-  Recording(const LoopSetting& setting, StreamRef main) : timeline_(setting.timeline) {
-    if (timeline_ == nullptr) return;
-    watch(setting.allocator, "device memory", main);
-    if (&setting.batches != &setting.allocator) watch(setting.batches, "batches", main);
-  }
-  ~Recording() {
-    if (timeline_ != nullptr) timeline_->stop();
-  }
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
-
- private:
-  void watch(Allocator& allocator, const char* name, StreamRef main) {
-    const bool says = dynamic_cast<const DriverAllocator*>(&allocator) == nullptr;
-    timeline_->watch(allocator, name, says ? std::optional{main} : std::nullopt);
-  }
-
-  Timeline* timeline_;
-};
-
 Nanoseconds compute_time(const Workload& workload, Device& device) {
   const Nanoseconds copy = host_to_device_time(device, workload.mean_batch_bytes());
   return Nanoseconds{static_cast<Nanoseconds::rep>(
@@ -66,7 +42,8 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
     throw std::invalid_argument{"a run needs a step of warm-up, and more batches than that"};
   }
   LoopWork work{setting, workload.shape};
-  const Recording recording{setting, work.streams.main};
+  const Recording recording{setting.timeline, setting.allocator, setting.batches,
+                            work.streams.main};
   ModelProgram model{work, workload, compute_time(workload, setting.device.device())};
   ModelledExchange exchange{work, workload};
   const auto pipeline = TrainPipeline::make(workload.shape,

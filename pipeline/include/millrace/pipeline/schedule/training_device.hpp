@@ -9,6 +9,7 @@
 #include "millrace/device/executor.hpp"
 #include "millrace/memory/allocator.hpp"
 #include "millrace/observe/ladder.hpp"
+#include "millrace/observe/timeline.hpp"
 #include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/data/epoch_source.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
@@ -22,6 +23,9 @@ struct TrainingOptions {
   CopyMethod copy = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
   bool check_races = false;  ///< on a virtual device; takes time
+  /** Records all that is done on the device, which it stops before; it has the device, the
+   * allocator and the strategy in its notes. */
+  Timeline* timeline = nullptr;
 };
 
 /** @brief Where the device memory of a run went. */
