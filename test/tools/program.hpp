@@ -15,6 +15,23 @@ struct ProgramRun {
 /// Runs it with these arguments, stdin empty.
 [[nodiscard]] ProgramRun run_program(const std::vector<std::string>& arguments);
 
+/// The built program while it runs, stdin empty. Killed if it was not waited for.
+class StartedProgram {
+ public:
+  StartedProgram(const std::vector<std::string>& arguments, const std::string& out,
+                 const std::string& err);
+  ~StartedProgram();
+  StartedProgram(const StartedProgram&) = delete;
+  StartedProgram& operator=(const StartedProgram&) = delete;
+
+  void signal(int number) const;
+  /// Its exit code; -1 if it did not exit by itself.
+  [[nodiscard]] int wait();
+
+ private:
+  int process_ = 0;
+};
+
 /// A folder for the files of one test; gone with the object.
 class ScratchFolder {
  public:

@@ -84,8 +84,13 @@ TEST_CASE("train: an id that is no row of its table is named with table and valu
   const auto model = scratch.write(
       "small.json", R"({"schema": "millrace.model/1", "width": 8, "dense_arch": [16, 8],
                         "tables": {"s2": {"rows": 10}}})");
-  CHECK_THAT(refusal(quick({"--model", model.string()})),
-             ContainsSubstring("'s2'") && ContainsSubstring("which has 10"));
+  for (const char* const pipeline : {"base", "sparse-dist"}) {
+    const std::string said = refusal(quick({"--model", model.string(), "--pipeline", pipeline}));
+    CHECK_THAT(said, ContainsSubstring("of feature 's2' is not a row of the table 's2', which "
+                                       "has 10") &&
+                         ContainsSubstring("where: synthetic: epoch 1, batch 1, example ") &&
+                         ContainsSubstring("right: ids from 0 to 9, or a --model whose table"));
+  }
 }
 
 TEST_CASE("train: models that do not fit the data, or themselves, are refused in words") {

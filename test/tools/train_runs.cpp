@@ -1,11 +1,6 @@
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,8 +10,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/data.hpp"
 #include "test/tools/program.hpp"
-
-extern char** environ;
+#include "test/tools/terminal.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -117,29 +111,36 @@ TEST_CASE("train: --eval tests a checkpoint and changes nothing") {
 TEST_CASE("train: Ctrl-C ends it with a checkpoint, from which it goes on") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string(), out = (scratch / "out").string();
-  std::vector<std::string> words{MILLRACE_PROGRAM, "train",      "--data", "synthetic", "--epochs",
-                                 "100000",         "--examples", "512",    "--save",    file};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
-  pid_t child = 0;
-  REQUIRE(::posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ) == 0);
-  posix_spawn_file_actions_destroy(&files);
+  StartedProgram program{
+      {"train", "--data", "synthetic", "--epochs", "100000", "--examples", "512", "--save", file},
+      out,
+      (scratch / "err").string()};
   for (int i = 0; i < 3000 && read_file(out).find("\n    2") == std::string::npos; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   }
-  ::kill(child, SIGINT);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 130);
+  program.signal(SIGINT);
+  CHECK(program.wait() == 130);
   const std::string said = read_file(out);
   CHECK_THAT(said, ContainsSubstring("interrupted") && ContainsSubstring("saved"));
   const auto tested = train({"--data", "synthetic", "--examples", "512", "--load", file, "--eval"});
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
+}
+
+TEST_CASE("train: at a terminal one line has rate and remaining time, and is gone in the end") {
+  const ScratchFolder scratch;
+  Terminal terminal;
+  StartedProgram program{
+      {"train", "--data", "synthetic", "--epochs", "1000000", "--batch-size", "1", "--check-races"},
+      (scratch / "out").string(),
+      terminal.name()};
+  const std::string seen = terminal.read_until(" left");
+  CHECK_THAT(seen, ContainsSubstring("epoch 1 of 1,000,000: step ") &&
+                       ContainsSubstring(" of 32,768, ") && ContainsSubstring(" examples/s, ") &&
+                       ContainsSubstring(" h "));
+  program.signal(SIGINT);
+  const std::string rest = terminal.read_all();
+  CHECK(rest.substr(rest.rfind('\r')) == "\r\x1b[K");
+  CHECK(program.wait() == 130);
 }
 
 TEST_CASE("train: the document has the run, its weights and where its memory was") {

@@ -26,6 +26,9 @@ class FileStream final : public ByteStream {
       throw RetriableError{fmt::format("cannot open {}: {}", name_, std::strerror(errno))};
     }
     gzbuffer(file_, kBuffer);
+    std::error_code error;
+    const std::uintmax_t size = std::filesystem::file_size(name_, error);
+    if (!error) size_ = static_cast<double>(size);
   }
   ~FileStream() override { gzclose(file_); }
   FileStream(const FileStream&) = delete;
@@ -36,6 +39,11 @@ class FileStream final : public ByteStream {
     const int count = gzread(file_, room.data(), most);
     if (count < 0 || static_cast<unsigned>(count) < most) check();
     return static_cast<std::size_t>(count);
+  }
+
+  std::optional<double> share_read() const override {
+    if (size_ == 0) return std::nullopt;
+    return std::min(1.0, static_cast<double>(gzoffset(file_)) / size_);
   }
 
  private:
@@ -58,6 +66,7 @@ class FileStream final : public ByteStream {
 
   std::string name_;
   gzFile file_ = nullptr;
+  double size_ = 0;  ///< as it lies there; 0: not known
 };
 
 class TextStream final : public ByteStream {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -55,6 +56,15 @@ class Epoch {
   }
 
   [[nodiscard]] const MalformedLines& malformed() const noexcept { return malformed_.lines(); }
+  [[nodiscard]] bool at_end() const noexcept { return at_end_; }
+
+  /** All examples, if those that are left are as long as those that were read. */
+  [[nodiscard]] std::optional<std::uint64_t> expected() const {
+    if (at_end_) return examples_;
+    const std::optional<double> share = lines_.share_read();
+    if (!share || *share == 0) return std::nullopt;
+    return static_cast<std::uint64_t>(std::llround(static_cast<double>(examples_) / *share));
+  }
 
  private:
   bool read() {
@@ -62,9 +72,13 @@ class Epoch {
       if (line->empty()) continue;
       std::string problem =
           lines_.too_long() ? "it is too long" : parse_criteo_line(*line, settings_.rows, row_);
-      if (problem.empty()) return true;
+      if (problem.empty()) {
+        ++examples_;
+        return true;
+      }
       malformed_.add(lines_.number(), std::move(problem), *line);
     }
+    at_end_ = true;
     return false;
   }
 
@@ -80,6 +94,8 @@ class Epoch {
   LineReader lines_;
   MalformedCounter malformed_;
   CriteoRow row_;
+  std::uint64_t examples_ = 0;  ///< read so far
+  bool at_end_ = false;
   Draws shuffle_{0};
   std::uint64_t blocks_ = 0;
   std::vector<CriteoRow> block_;
@@ -110,7 +126,7 @@ class CriteoSource::Reader {
     try {
       return read_batch();
     } catch (...) {
-      keep_malformed();
+      keep_counts();
       begin_again();
       throw;
     }
@@ -121,6 +137,11 @@ class CriteoSource::Reader {
     return malformed_;
   }
 
+  std::optional<std::uint64_t> examples_expected() const {
+    const std::lock_guard lock{mutex_};
+    return expected_;
+  }
+
  private:
   std::optional<ModelInput> read_batch() {
     if (!epoch_) epoch_ = std::make_unique<Epoch>(file_, settings_, position_.epoch);
@@ -128,7 +149,7 @@ class CriteoSource::Reader {
       if (!fill()) break;
     }
     fill();
-    keep_malformed();
+    keep_counts();
     if (rows_.size() == 0 || (settings_.drop_last && rows_.size() < settings_.batch_size)) {
       read_ = position_.batch;
       rows_.clear();
@@ -156,10 +177,12 @@ class CriteoSource::Reader {
     read_ = 0;
   }
 
-  void keep_malformed() {
+  void keep_counts() {
     if (!epoch_) return;
     const std::lock_guard lock{mutex_};
     malformed_ = epoch_->malformed();
+    if (!exact_) expected_ = epoch_->expected();
+    exact_ = exact_ || epoch_->at_end();
   }
 
   const ByteSource file_;
@@ -173,6 +196,8 @@ class CriteoSource::Reader {
 
   mutable std::mutex mutex_;
   MalformedLines malformed_;
+  std::optional<std::uint64_t> expected_;
+  bool exact_ = false;  ///< it is of a whole epoch
 };
 
 CriteoSource::CriteoSource(ByteSource file, const CriteoSettings& settings,
@@ -190,5 +215,9 @@ BatchPosition CriteoSource::position() const { return reader_->position(); }
 void CriteoSource::do_seek(BatchPosition position) { reader_->seek(position); }
 
 MalformedLines CriteoSource::malformed() const { return reader_->malformed(); }
+
+std::optional<std::uint64_t> CriteoSource::examples_expected() const {
+  return reader_->examples_expected();
+}
 
 }  // namespace millrace

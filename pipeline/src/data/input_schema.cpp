@@ -12,6 +12,19 @@
 namespace millrace {
 namespace {
 
+/** The example whose bag of a key has the value at `position` of the key's. */
+std::size_t example_of(const KeyedJaggedTensor& ids, std::size_t key, std::size_t position) {
+  std::size_t example = 0;
+  for (std::size_t end = 0; example < ids.batch_size(); ++example) {
+    const std::size_t bag = key * ids.batch_size() + example;
+    end += ids.layout().length_type == IndexType::int32
+               ? static_cast<std::size_t>(ids.lengths().as<const std::int32_t>()[bag])
+               : static_cast<std::size_t>(ids.lengths().as<const std::int64_t>()[bag]);
+    if (position < end) break;
+  }
+  return example;
+}
+
 template <typename Index>
 void check_values(const KeyedJaggedTensor& ids, const std::vector<SparseFeature>& features) {
   const auto values = ids.values().as<const Index>();
@@ -22,11 +35,8 @@ void check_values(const KeyedJaggedTensor& ids, const std::vector<SparseFeature>
       return id < 0 || static_cast<std::uint64_t>(id) >= rows;
     });
     if (wrong == mine.end()) continue;
-    throw std::out_of_range{fmt::format(
-        "feature '{}': id {} (value {} of the batch's {}) is not a row of the table '{}', which "
-        "has "
-        "{}",
-        features[key].name, *wrong, wrong - mine.begin(), mine.size(), features[key].table, rows)};
+    const auto position = static_cast<std::size_t>(wrong - mine.begin());
+    throw InvalidIdError{features[key], *wrong, example_of(ids, key, position)};
   }
 }
 
@@ -69,6 +79,15 @@ void check_feature(const SparseFeature& feature, const InputSchema& schema,
 }
 
 }  // namespace
+
+InvalidIdError::InvalidIdError(const SparseFeature& feature, std::int64_t id, std::size_t example)
+    : std::out_of_range{fmt::format("id {} of feature '{}' (example {} of the batch, from 0) is "
+                                    "not a row of the table '{}', which "
+                                    "has {}",
+                                    id, feature.name, example, feature.table, feature.rows)},
+      feature_(feature),
+      id_(id),
+      example_(example) {}
 
 void InputSchema::check() const {
   std::map<std::string, std::size_t> tables;

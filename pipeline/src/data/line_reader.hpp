@@ -22,6 +22,8 @@ class LineReader {
   [[nodiscard]] std::optional<std::string_view> next();
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }  ///< of the last line
   [[nodiscard]] bool too_long() const noexcept { return too_long_; }       ///< the last line
+  /** @brief See ByteStream. */
+  [[nodiscard]] std::optional<double> share_read() const { return stream_->share_read(); }
 
  private:
   static constexpr std::size_t kBuffer = std::size_t{1} << 16;

@@ -272,3 +272,22 @@ TEST_CASE("settings of a Criteo source that make no sense are refused") {
   CHECK_THROWS_WITH(bench.open("", {.rows = {0}}), ContainsSubstring("no rows"));
   CHECK_THROWS_AS(bench.open("", {.shuffle = 1, .shuffle_window = 0}), std::invalid_argument);
 }
+
+TEST_CASE("how many examples a file has is known from its size, and exactly once all were read") {
+  CriteoBench bench;
+  constexpr int kLines = 20'000;
+  const bool packed = GENERATE(false, true);
+  const std::string text = lines(kLines);
+  const TemporaryFile file{packed ? gzipped(text) : text};
+  CriteoSource source = bench.open(file_source(file.path()), {.batch_size = 500});
+  CHECK(!source.examples_expected());
+  for (int i = 0; i < 30; ++i) REQUIRE(source.next());
+  const double expected = static_cast<double>(source.examples_expected().value());
+  CHECK(std::abs(expected - kLines) < kLines / 5);
+  while (source.next()) {
+  }
+  CHECK(source.examples_expected() == kLines);
+  source.next_epoch();
+  REQUIRE(source.next());
+  CHECK(source.examples_expected() == kLines);
+}

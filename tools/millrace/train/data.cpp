@@ -105,6 +105,10 @@ MalformedLines TrainData::malformed_so_far() const {
   return criteo != nullptr ? criteo->malformed() : malformed;
 }
 
+std::optional<std::uint64_t> TrainData::examples_expected() const {
+  return criteo != nullptr ? criteo->examples_expected() : examples;
+}
+
 std::size_t usual_batch_size(DataKind kind) { return kind == DataKind::criteo ? 2048 : 256; }
 
 TrainData open_data(const DataOptions& options, const BatchOptions& batches,

@@ -28,6 +28,8 @@ struct TrainData {
   const CriteoSource* criteo = nullptr;  ///< finds them while it reads
 
   [[nodiscard]] MalformedLines malformed_so_far() const;
+  /** @brief Of an epoch, by what was read so far where it is not known before. From any thread. */
+  [[nodiscard]] std::optional<std::uint64_t> examples_expected() const;
 };
 
 [[nodiscard]] std::size_t usual_batch_size(DataKind kind);

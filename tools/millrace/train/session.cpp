@@ -9,11 +9,12 @@
 
 #include "cli/error.hpp"
 #include "cli/names.hpp"
-#include "cli/progress.hpp"
+#include "cli/status_line.hpp"
 #include "millrace/pipeline/data/loading_thread.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "train/data.hpp"
 #include "train/interrupt.hpp"
+#include "train/text.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -107,6 +108,22 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
   }
 }
 
+/** @param behind  where the source is: behind the batch that has the id */
+[[noreturn]] void refuse(const InvalidIdError& error, const std::string& data,
+                         BatchPosition behind) {
+  const SparseFeature& feature = error.feature();
+  std::string right = fmt::format("ids from 0 to {}", feature.rows - 1);
+  if (error.id() >= 0) {
+    right += fmt::format(", or a --model whose table '{}' has {} rows or more", feature.table,
+                         error.id() + 1);
+  }
+  throw UsageError{fmt::format("id {} of feature '{}' is not a row of the table '{}', which has {}",
+                               error.id(), feature.name, feature.table, feature.rows),
+                   fmt::format("{}: epoch {}, batch {}, example {}", data, behind.epoch + 1,
+                               behind.batch, error.example() + 1),
+                   right};
+}
+
 /** One run, from its checkpoint or its beginning. */
 class Session {
  public:
@@ -179,21 +196,48 @@ class Session {
     return enough_steps() || interrupt_.asked() || position_.epoch >= options_.epochs;
   }
 
-  [[nodiscard]] std::size_t steps_of_epoch() const {
-    if (!data_.examples) return steps_of_last_epoch_;
-    return (*data_.examples + plan_.batch_size - 1) / plan_.batch_size - position_.batch;
+  /** All of an epoch, as far as that is known. */
+  [[nodiscard]] std::optional<std::uint64_t> steps_of_epoch() const {
+    const auto examples = data_.examples_expected();
+    if (!examples) return std::nullopt;
+    return (*examples + plan_.batch_size - 1) / plan_.batch_size;
+  }
+
+  /** @param seconds  for the last `steps` */
+  [[nodiscard]] EpochProgress progress(std::uint64_t steps, double seconds) const {
+    const auto done = static_cast<double>(steps);
+    EpochProgress progress{.epoch = position_.epoch + 1,
+                           .epochs = options_.epochs,
+                           .step = position_.batch,
+                           .steps = steps_of_epoch()};
+    progress.examples_per_second = done * static_cast<double>(plan_.batch_size) / seconds;
+    std::optional<std::uint64_t> left;
+    const std::uint64_t later = options_.epochs - progress.epoch;
+    if (progress.steps) {
+      progress.steps = std::max(*progress.steps, progress.step);
+      left = *progress.steps * (later + 1) - progress.step;
+    }
+    if (options_.steps) {
+      const std::uint64_t most = *options_.steps - trainer_->steps();
+      left = std::min(left.value_or(most), most);
+    }
+    if (left) {
+      progress.seconds_left = static_cast<double>(*left) * seconds / done +
+                              static_cast<double>(later + 1) * seconds_of_test_;
+    }
+    return progress;
   }
 
   void train_epoch() {
     EpochResult epoch{.epoch = position_.epoch + 1};
-    const bool whole = position_.batch == 0;
     const bool ended = train(epoch);
     if (data_.criteo != nullptr && ended) result_.malformed = data_.criteo->malformed();
     if (ended) {
-      if (whole) steps_of_last_epoch_ = epoch.trained.steps;
       position_ = {position_.epoch + 1, 0};
       trainer_->resume(trainer_->steps(), position_);
+      const Clock::time_point begin = Clock::now();
       epoch.tested = evaluate();
+      seconds_of_test_ = std::chrono::duration<double>(Clock::now() - begin).count();
     }
     if (epoch.trained.steps == 0) return;
     listener_.epoch_ended(epoch);
@@ -202,22 +246,31 @@ class Session {
 
   /** @return whether the epoch came to its end */
   bool train(EpochResult& epoch) {
-    const Clock::time_point begin = Clock::now();
-    Progress progress{fmt::format("epoch {}", epoch.epoch), steps_of_epoch()};
+    StatusLine status;
     bool ended = false;
     const std::uint64_t before = trainer_->steps();
     while (!done()) {
-      ended = !trainer_->step();
+      ended = !step();
       if (ended) break;
       position_.batch += 1;
-      progress.advance();
+      if (status.due()) {
+        status.show(render_progress(progress(trainer_->steps() - before, status.seconds())));
+      }
       if (options_.save_every && trainer_->steps() % *options_.save_every == 0) save();
     }
     if (!ended) drain();
     epoch.trained = trainer_->take_progress();
     epoch.trained.steps = trainer_->steps() - before;
-    epoch.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    epoch.seconds = status.seconds();
     return ended;
+  }
+
+  bool step() {
+    try {
+      return trainer_->step();
+    } catch (const InvalidIdError& error) {
+      refuse(error, options_.data.name, loader_.position());
+    }
   }
 
   void drain() {
@@ -244,7 +297,12 @@ class Session {
 
   Evaluation evaluate() {
     data_.test->seek(data_.test_begin);
-    return trainer_->evaluate(*data_.test);
+    try {
+      return trainer_->evaluate(*data_.test);
+    } catch (const InvalidIdError& error) {
+      refuse(error, fmt::format("{}, {}", options_.data.name, data_.tested_on),
+             data_.test->position());
+    }
   }
 
   std::optional<Evaluation> last_evaluation() {
@@ -265,7 +323,7 @@ class Session {
   std::unique_ptr<Trainer> trainer_;
   BatchPosition position_;  ///< of the first batch that was not trained on
   const std::string data_text_;
-  std::uint64_t steps_of_last_epoch_ = 0;
+  double seconds_of_test_ = 0;
   TrainResult result_;
 };
 

@@ -35,6 +35,15 @@ struct EpochResult {
   }
 };
 
+/** @brief How far a run is. */
+struct EpochProgress {
+  std::uint64_t epoch = 0, epochs = 0;  ///< from 1; in all
+  std::uint64_t step = 0;               ///< done of the epoch
+  std::optional<std::uint64_t> steps;   ///< of it; of a file that is read first, what is expected
+  double examples_per_second = 0;
+  std::optional<double> seconds_left;  ///< of the run, its tests from the second epoch on
+};
+
 struct TrainResult {
   TrainPlan plan;
   std::vector<EpochResult> epochs;  ///< that something was done in

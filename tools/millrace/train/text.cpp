@@ -47,6 +47,13 @@ std::string render_data(const TrainOptions& options, const TrainPlan& plan) {
                          : fmt::format("the {}", plan.tested_on));
 }
 
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::uint64_t>(seconds);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", grouped(whole / 3600), whole % 3600 / 60);
+}
+
 std::string render_memory(const TrainOptions& options, const TrainingAccounting& accounting,
                           const Painter& paint) {
   TextTable table{{{"", {{""}}},
@@ -108,6 +115,16 @@ std::string render_epoch(const EpochResult& epoch) {
       epoch.trained.loss, pad(tested(&Evaluation::loss), 10, Align::right),
       pad(tested(&Evaluation::auc), 9, Align::right),
       grouped(static_cast<std::uint64_t>(epoch.examples_per_second())), epoch.seconds);
+}
+
+std::string render_progress(const EpochProgress& progress) {
+  std::string text = fmt::format("epoch {} of {}: step {}", grouped(progress.epoch),
+                                 grouped(progress.epochs), grouped(progress.step));
+  if (progress.steps) text += fmt::format(" of {}", grouped(*progress.steps));
+  text += fmt::format(", {} examples/s",
+                      grouped(static_cast<std::uint64_t>(progress.examples_per_second)));
+  if (progress.seconds_left) text += fmt::format(", {} left", duration(*progress.seconds_left));
+  return text;
 }
 
 std::string render_end(const TrainOptions& options, const TrainResult& result,

@@ -11,6 +11,8 @@ namespace millrace::cli {
 [[nodiscard]] std::string render_plan(const TrainOptions& options, const TrainPlan& plan,
                                       const Painter& paint);
 [[nodiscard]] std::string render_epoch(const EpochResult& epoch);
+/** @brief One line without an end. */
+[[nodiscard]] std::string render_progress(const EpochProgress& progress);
 /** @brief What is said at the end: weights, checkpoint, bad lines, where the memory went. */
 [[nodiscard]] std::string render_end(const TrainOptions& options, const TrainResult& result,
                                      const Painter& paint);

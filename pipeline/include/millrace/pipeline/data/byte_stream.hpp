@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -18,6 +19,8 @@ class ByteStream {
    * @throws RetriableError if reading failed; DataError if what is read is damaged
    */
   [[nodiscard]] virtual std::size_t read(std::span<char> room) = 0;
+  /** @brief About how much of all was read, 0 to 1, if that is known; for those who wait. */
+  [[nodiscard]] virtual std::optional<double> share_read() const { return std::nullopt; }
 };
 
 /** @brief Something that can be read from its beginning any number of times. */

@@ -43,6 +43,9 @@ class CriteoSource final : public EpochSource {
 
   /** @brief Of this epoch up to now. From any thread. */
   [[nodiscard]] MalformedLines malformed() const;
+  /** @brief Of an epoch, by the share of the file that was read; in the end exact. Nothing before
+   *         the first batch, or where that share is not known. From any thread. */
+  [[nodiscard]] std::optional<std::uint64_t> examples_expected() const;
 
  private:
   [[nodiscard]] std::optional<ModelInput> do_next() override;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -33,10 +35,26 @@ struct InputSchema {
 /** @brief The names of features, as a KeyedJaggedTensor has them. */
 [[nodiscard]] Keys keys_of(const std::vector<SparseFeature>& features);
 
+/** @brief An id of a batch that is not a row of its table. The message names all of these. */
+class InvalidIdError : public std::out_of_range {
+ public:
+  /** @param example  of the batch, from 0 */
+  InvalidIdError(const SparseFeature& feature, std::int64_t id, std::size_t example);
+
+  [[nodiscard]] const SparseFeature& feature() const noexcept { return feature_; }
+  [[nodiscard]] std::int64_t id() const noexcept { return id_; }
+  [[nodiscard]] std::size_t example() const noexcept { return example_; }
+
+ private:
+  SparseFeature feature_;
+  std::int64_t id_;
+  std::size_t example_;
+};
+
 /**
  * @brief Reads every id of a batch in host memory.
- * @throws std::out_of_range that names the feature, its table, the id and the example, if an id is
- *         not a row of its table; std::invalid_argument if the keys are not the schema's
+ * @throws InvalidIdError for the first id that is not a row of its table; std::invalid_argument if
+ *         the keys are not the schema's
  */
 void check_ids(const InputTensors& batch, const InputSchema& schema);
 

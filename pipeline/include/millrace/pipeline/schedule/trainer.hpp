@@ -40,8 +40,7 @@ class Trainer {
   /**
    * @brief Enqueues one step. @return false when all of the epoch was trained on, or all that
    *         `stop_at` lets be
-   * @throws std::out_of_range that names table and value, if an id is no row of the model's table;
-   *         as TrainPipeline::progress
+   * @throws InvalidIdError if an id is no row of the model's table; as TrainPipeline::progress
    */
   bool step();
   /** @brief No batches are drawn for more steps than so many, `steps()` counted. */
@@ -55,7 +54,8 @@ class Trainer {
 
   /** @brief Waits for main. */
   [[nodiscard]] TrainingProgress take_progress();
-  /** @brief Runs the model over what is left of an epoch. Drained before; waits for main. */
+  /** @brief Runs the model over what is left of an epoch. Drained before; waits for main.
+   *  @throws InvalidIdError as `step` */
   [[nodiscard]] Evaluation evaluate(EpochSource& source);
 
   [[nodiscard]] SparseNN& model() noexcept;

@@ -1,0 +1,28 @@
+#include "test/tools/terminal.hpp"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+namespace millrace::test {
+
+Terminal::Terminal() : descriptor_(::posix_openpt(O_RDWR | O_NOCTTY)) {
+  if (descriptor_ < 0 || ::grantpt(descriptor_) != 0 || ::unlockpt(descriptor_) != 0) {
+    throw std::runtime_error{"there is no terminal to be had"};
+  }
+}
+
+Terminal::~Terminal() { ::close(descriptor_); }
+
+std::string Terminal::name() const { return ::ptsname(descriptor_); }
+
+std::string Terminal::read_until(const std::string& text) {
+  std::string seen;
+  char letter = 0;
+  while (!seen.ends_with(text) && ::read(descriptor_, &letter, 1) == 1) seen += letter;
+  return seen;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+namespace millrace::test {
+
+/// A terminal that a test looks at.
+class Terminal {
+ public:
+  Terminal();
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// The file that a program writes to.
+  [[nodiscard]] std::string name() const;
+  /// All that was written since the last call, up to `text`, or until no program writes any more.
+  [[nodiscard]] std::string read_until(const std::string& text);
+  [[nodiscard]] std::string read_all() { return read_until(std::string(1, '\0')); }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace millrace::test
