@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "millrace/device/meeting.hpp"
+
 namespace millrace {
 namespace {
 
@@ -113,6 +115,9 @@ class CheckingObserver::Tap final : public DeviceObserver {
     state_.operations = op;
     for (const View& view : operation.views) {
       if (view.bytes > 0) state_.checker.access(op, view.address, view.bytes, kind(view.access));
+    }
+    if (const Meeting* const meeting = operation.meeting.get()) {
+      state_.checker.meet(meeting->serial(), meeting->parties(), stream(handle));
     }
   }
 

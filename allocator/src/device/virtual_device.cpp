@@ -14,6 +14,7 @@ namespace {
 using simulation::Copy;
 using simulation::copy_item;
 using simulation::EventState;
+using simulation::kernel_item;
 using simulation::make_item;
 using simulation::StreamState;
 using simulation::WorkItem;
@@ -295,7 +296,9 @@ void VirtualDevice::do_fill(void* address, unsigned char value, std::size_t byte
 void VirtualDevice::do_launch(Operation operation, StreamHandle handle) {
   model_->enter_enqueue(Call::launch);
   StreamState& stream = model_->working_stream(handle, Call::launch);
-  model_->enqueue(stream, kernel_item(*model_, std::move(operation)));
+  const bool meets = operation.meeting != nullptr;
+  model_->enqueue(stream, meets ? simulation::meeting_item(*model_, std::move(operation))
+                                : kernel_item(*model_, std::move(operation)));
 }
 
 void VirtualDevice::do_callback(StreamHandle handle, std::function<void()> function,

@@ -1,8 +1,11 @@
 #include "millrace/device/virtual_machine.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "device/virtual/machine.hpp"
+#include "device/virtual/meeting_state.hpp"
 
 namespace millrace {
 
@@ -14,6 +17,8 @@ const char* to_string(Engine engine) noexcept {
       return "host to device";
     case Engine::device_to_host:
       return "device to host";
+    case Engine::link:
+      return "link";
     case Engine::host:
       return "host";
     case Engine::stream:
@@ -32,6 +37,12 @@ VirtualMachine::~VirtualMachine() = default;
 
 VirtualDevice& VirtualMachine::add_device(const VirtualDevice::Options& options) {
   return machine_->add_device(options);
+}
+
+std::shared_ptr<Meeting> VirtualMachine::make_meeting(unsigned parties, Meeting::Effect effect) {
+  if (parties == 0) throw std::invalid_argument{"a meeting of nobody"};
+  auto state = std::make_shared<simulation::MeetingState>(*machine_, parties, std::move(effect));
+  return std::make_shared<Meeting>(std::move(state));
 }
 
 Executor& VirtualMachine::executor() noexcept { return machine_->actors; }

@@ -179,6 +179,18 @@ void Actors::wait(Actor on, RaceChecker::EventKey event, Actor by) {
   if (const auto it = events_.find(event); it != events_.end()) s.clock.join(it->second);
 }
 
+// A stream that is gone, or whose number is another's by now, has nothing to come.
+void Actors::meet(std::uint64_t key, std::size_t parties, Actor on) {
+  Meeting& meeting = meetings_[key];
+  meeting.clock.join(stream(on).clock);
+  meeting.streams.emplace_back(on, actors_[on].label);
+  for (const auto& [party, label] : meeting.streams) {
+    ActorState& s = actors_[party];
+    if (s.alive && s.label == label) s.clock.join(meeting.clock);
+  }
+  if (meeting.streams.size() == parties) meetings_.erase(key);
+}
+
 void Actors::event_synchronized(RaceChecker::EventKey event, Actor by) {
   ActorState& t = thread(by);
   if (const auto it = events_.find(event); it != events_.end()) t.clock.join(it->second);

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "ordering/operation_log.hpp"
@@ -41,6 +42,7 @@ class Actors {
 
   void record(RaceChecker::EventKey event, Actor stream, Actor thread);
   void wait(Actor stream, RaceChecker::EventKey event, Actor thread);
+  void meet(std::uint64_t meeting, std::size_t parties, Actor stream);
   void event_synchronized(RaceChecker::EventKey event, Actor thread);
   void stream_synchronized(Actor stream, Actor thread);
   void device_synchronized(Actor thread, unsigned device);
@@ -66,6 +68,12 @@ class Actors {
   void reuse(const std::unordered_set<Actor>& used);
 
  private:
+  /** Streams whose operations meet, of those told so far. */
+  struct Meeting {
+    Clock clock;
+    std::vector<std::pair<Actor, std::shared_ptr<const Label>>> streams;
+  };
+
   Actor add(ActorState state);
   ActorState& stream(Actor actor);
   ActorState& thread(Actor actor);
@@ -82,6 +90,7 @@ class Actors {
   std::vector<CallbackRun> running_;
   std::unordered_map<RaceChecker::EventKey, Clock> events_;
   std::unordered_map<std::uint64_t, Clock> objects_;
+  std::unordered_map<std::uint64_t, Meeting> meetings_;
   std::unordered_map<unsigned, Clock> removed_streams_;  // by device
   std::unordered_map<RaceChecker::OpIndex, Actor> current_;
 };

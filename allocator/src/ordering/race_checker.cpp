@@ -199,6 +199,10 @@ void RaceChecker::wait(Actor stream, EventKey event, Actor thread) {
   state_->actors.wait(stream, event, thread);
 }
 
+void RaceChecker::meet(std::uint64_t meeting, std::size_t parties, Actor stream) {
+  state_->actors.meet(meeting, parties, stream);
+}
+
 void RaceChecker::event_synchronized(EventKey event, Actor thread) {
   state_->actors.event_synchronized(event, thread);
 }

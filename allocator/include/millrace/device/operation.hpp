@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,12 +50,14 @@ class KernelContext {
   std::span<const std::span<std::byte>> views_;
 };
 
+class Meeting;
+
 /**
  * @brief A kernel, declared once: what it touches, what it costs, and how each device runs it.
  *
  * Without `host`, a virtual device accounts for time and accesses and leaves the data alone.
  * Without `cuda`, a CUDA device runs a kernel that sweeps the declared views and occupies the
- * stream for the declared cost.
+ * stream for the declared cost. With `meeting` it is a part of a collective of virtual devices.
  */
 struct Operation {
   std::string name;
@@ -62,6 +65,8 @@ struct Operation {
   Cost cost;
   std::function<void(const KernelContext&)> host;
   std::function<void(void* native_stream)> cuda;  ///< enqueues on a `cudaStream_t`, never syncs
+  std::shared_ptr<Meeting> meeting;               ///< none on a CUDA device
+  unsigned party = 0;                             ///< of the meeting's, from 0
 };
 
 }  // namespace millrace

@@ -13,6 +13,7 @@ enum class Engine : unsigned char {
   compute,         ///< kernels, fills and copies on the device; many at once
   host_to_device,  ///< one copy at a time
   device_to_host,  ///< one copy at a time
+  link,            ///< meetings with other devices; one at a time
   host,            ///< callbacks and host-to-host copies
   stream,          ///< records, waits, gates and pool operations: no engine at all
   count_

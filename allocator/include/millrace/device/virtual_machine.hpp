@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "millrace/device/executor.hpp"
+#include "millrace/device/meeting.hpp"
 #include "millrace/device/timeline.hpp"
 #include "millrace/device/virtual_device.hpp"
 
@@ -60,6 +61,12 @@ class VirtualMachine {
 
   /** @brief Another device on this clock. Lives as long as the machine. */
   VirtualDevice& add_device(const VirtualDevice::Options& options = {});
+
+  /**
+   * @brief A collective of `parties` streams of this machine's devices, each on another stream.
+   * @throws std::invalid_argument if there are no parties
+   */
+  [[nodiscard]] std::shared_ptr<Meeting> make_meeting(unsigned parties, Meeting::Effect effect);
 
   [[nodiscard]] Executor& executor() noexcept;
   [[nodiscard]] Schedule schedule() const noexcept;

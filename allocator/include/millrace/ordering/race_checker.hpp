@@ -27,6 +27,9 @@ namespace millrace {
  * - A callback follows its stream's work so far; what is enqueued there later follows it. It is not
  *   ordered with the thread that enqueued it. Its own accesses may be told late, when it runs; what
  *   it acquires orders itself and what is enqueued after its end.
+ * - A meeting of streams orders what each was given before with what each is given after. Told in
+ *   host order, it orders what is told later than the last part that concerns it: between work on
+ *   one stream behind its part and work told later on another stream before its part, nothing.
  * - Removing a stream orders nothing.
  *
  * What is a race
@@ -95,6 +98,8 @@ class RaceChecker {
 
   void record(EventKey event, Actor stream, Actor thread);
   void wait(Actor stream, EventKey event, Actor thread);
+  /** @brief The latest operation of `stream` is one of `parties` parts of this meeting. */
+  void meet(std::uint64_t meeting, std::size_t parties, Actor stream);
   void event_synchronized(EventKey event, Actor thread);  ///< or a query that said complete
   void stream_synchronized(Actor stream, Actor thread);   ///< or a query that said complete
   void device_synchronized(Actor thread, unsigned device = 0);

@@ -408,6 +408,10 @@ void Runtime::do_fill(void* address, unsigned char value, std::size_t bytes, Str
 void Runtime::do_launch(Operation operation, StreamHandle stream) {
   const CurrentContext current = enter();
   refuse_captured(stream, "launch");
+  if (operation.meeting != nullptr) {
+    throw DeviceError(ErrorCode::not_supported, to_string(Call::launch),
+                      operation.name + ": only virtual devices meet");
+  }
   if (!operation.cuda) return cuda::occupy(operation, machine_, native(stream));
   const bool blameless = cudaPeekAtLastError() == cudaSuccess;
   operation.cuda(native(stream));

@@ -6,6 +6,7 @@
 
 #include "device/virtual/device_model.hpp"
 #include "device/virtual/machine.hpp"
+#include "device/virtual/meeting_state.hpp"
 #include "device/virtual/random.hpp"
 #include "device/virtual/schedule.hpp"
 
@@ -48,12 +49,15 @@ class AdversarialSchedule final : public Schedule {
   }
 
   void submitted(StreamState& stream) override {
+    if (stream.queue.back()->meeting != nullptr) ++progress_;
     if (stream.first_use != 0) return;
     stream.first_use = ++streams_used_;
     stream.rank = static_cast<std::int64_t>(random_.next() >> 2);
   }
 
   void opened(WorkItem&) override { ++progress_; }
+
+  void cancelled(MeetingState&) override { ++progress_; }
 
   void called_back(WorkItem& item, Nanoseconds when) override {
     now_ = std::max(now_, when);
@@ -124,15 +128,37 @@ class AdversarialSchedule final : public Schedule {
       const std::uint64_t first = queue.front()->sequence;
       for (std::uint64_t at = std::max(first, upto + 1); at <= item.sequence; ++at) {
         for (const auto& before : queue[at - first]->after) open.push_back(before.get());
+        for (const WorkItem* part : met_by(*queue[at - first])) open.push_back(part);
       }
       upto = std::max(upto, item.sequence);
     }
     return needed;
   }
 
+  /** The other parts of the meeting that it is a part of, as far as they have come. */
+  static std::vector<const WorkItem*> met_by(const WorkItem& item) {
+    std::vector<const WorkItem*> others;
+    if (item.meeting == nullptr || item.meeting->cancelled) return others;
+    for (const MeetingState::Part& part : item.meeting->parts) {
+      if (part.item != nullptr && part.item.get() != &item) others.push_back(part.item.get());
+    }
+    return others;
+  }
+
+  static bool at_head(const WorkItem& item) {
+    return item.stream->queue.front().get() == &item && all_done(item.after);
+  }
+
   static bool runnable(const WorkItem& item) {
     if (item.phase != WorkItem::Phase::queued) return false;  // a callback that the host has
     if (item.kind == WorkItem::Kind::gate && !item.open) return false;
+    if (item.meeting != nullptr && !item.meeting->cancelled) {
+      const auto others = met_by(item);
+      if (!item.meeting->complete() ||
+          !std::ranges::all_of(others, [](const WorkItem* part) { return at_head(*part); })) {
+        return false;
+      }
+    }
     return all_done(item.after);
   }
 
@@ -169,9 +195,19 @@ class AdversarialSchedule final : public Schedule {
       machine_.call_back(item, now_);
       return;
     }
+    if (item->meeting != nullptr && !item->meeting->cancelled) return meet(item->meeting);
     machine_.begin(*item, now_);
     now_ += item->demand.alone();
     end(*item);
+  }
+
+  void meet(std::shared_ptr<MeetingState> meeting) {
+    for (const MeetingState::Part& part : meeting->parts) {
+      now_ = std::max(now_, part.item->ready_from);
+    }
+    machine_.begin(*meeting, now_);
+    now_ += meeting->duration();
+    machine_.end(*meeting, now_);
   }
 
   void end(WorkItem& item) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/virtual/device_model.hpp"
+#include "device/virtual/meeting_state.hpp"
 
 namespace millrace::simulation {
 
@@ -30,16 +31,21 @@ void Machine::drain() {
   const bool unwinding = std::uncaught_exceptions() > exceptions_at_start_;
   std::vector<std::shared_ptr<WorkItem>> last;
   std::vector<std::shared_ptr<WorkItem>> gates;
+  std::vector<std::shared_ptr<MeetingState>> meetings;
   for (const auto& device : devices_) {
     for (StreamState* stream : device->model().streams) {
       for (const auto& item : stream->queue) {
         if (unwinding) item->effect = nullptr;  // what it refers to may be gone
         if (item->kind == WorkItem::Kind::gate) gates.push_back(item);
+        if (item->meeting == nullptr) continue;
+        if (unwinding) item->meeting->effect = nullptr;
+        if (!item->meeting->complete()) meetings.push_back(item->meeting);
       }
       if (!stream->queue.empty()) last.push_back(stream->queue.back());
     }
   }
   for (const auto& gate : gates) open(*gate);
+  for (const auto& meeting : meetings) meeting->cancel();
   await(last, "the end of all work");
 }
 
@@ -97,12 +103,28 @@ std::vector<StreamState*> Machine::end(WorkItem& item, Nanoseconds when) {
   item.views.clear();
   item.after.clear();
   item.stream = nullptr;
+  item.meeting = nullptr;
   device.item_done(when);
   for (const auto& [actor, wait] : std::exchange(item.waiting_actors, {})) {
     if (actor->state != Actor::State::blocked || actor->wait != wait) continue;
     if (--actor->awaited_left == 0) actors.wake(*actor, when + device.profile.wake_latency);
   }
   return std::exchange(item.held_streams, {});
+}
+
+void Machine::begin(MeetingState& meeting, Nanoseconds when) {
+  meeting.begun = true;
+  for (const MeetingState::Part& part : meeting.parts) begin(*part.item, when);
+}
+
+std::vector<StreamState*> Machine::end(MeetingState& meeting, Nanoseconds when) {
+  meeting.take_effect();
+  std::vector<StreamState*> held;
+  for (MeetingState::Part& part : std::exchange(meeting.parts, {})) {
+    const auto more = end(*part.item, when);
+    held.insert(held.end(), more.begin(), more.end());
+  }
+  return held;
 }
 
 void Machine::report(const WorkItem& item) const {

@@ -41,6 +41,10 @@ class Machine {
   /** @brief Hands a callback to its device's actor, which starts it at `when` or later. */
   void call_back(const std::shared_ptr<WorkItem>& item, Nanoseconds when);
   void open(WorkItem& gate);
+  /** @brief All parts begin; all have met. */
+  void begin(MeetingState& meeting, Nanoseconds when);
+  /** @brief The effect of a meeting happens, and all its parts end. @return as for one item */
+  std::vector<StreamState*> end(MeetingState& meeting, Nanoseconds when);
 
   [[nodiscard]] DeviceModel* device_of(const void* address) const noexcept;
   [[nodiscard]] bool observed() const noexcept { return !timelines.empty(); }

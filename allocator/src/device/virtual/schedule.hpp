@@ -17,6 +17,8 @@ class Schedule : public Picker {
   virtual void submitted(StreamState& stream) = 0;
   /** @brief `gate` has been opened. */
   virtual void opened(WorkItem& gate) = 0;
+  /** @brief `meeting` has been given up before it began. */
+  virtual void cancelled(MeetingState& meeting) = 0;
   /** @brief A callback, which the schedule had handed to the host, has ended. */
   virtual void called_back(WorkItem& item, Nanoseconds end) = 0;
   /** @brief What a query for the end of all `items` says now. */

@@ -8,6 +8,7 @@
 #include "device/virtual/copy_engine.hpp"
 #include "device/virtual/device_model.hpp"
 #include "device/virtual/machine.hpp"
+#include "device/virtual/meeting_state.hpp"
 #include "device/virtual/schedule.hpp"
 
 namespace millrace::simulation {
@@ -21,6 +22,7 @@ struct Engines {
   ComputeEngine compute;
   std::uint64_t compute_version = 0;  ///< of its planned change: older events are void
   bool compute_dirty = false;
+  bool linked = false;  ///< takes part in a meeting
 };
 
 /**
@@ -55,6 +57,13 @@ class TimedSchedule final : public Schedule {
     settle();
   }
 
+  void cancelled(MeetingState& meeting) override {
+    for (const MeetingState::Part& part : meeting.parts) {
+      if (part.at_head) end_unmet(part.item);
+    }
+    settle();
+  }
+
   void called_back(WorkItem& item, Nanoseconds when) override {
     now_ = std::max(now_, when);
     end(item);
@@ -67,7 +76,7 @@ class TimedSchedule final : public Schedule {
 
  private:
   struct Event {
-    enum class What : unsigned char { stream_ready, item_ends, kernels_change };
+    enum class What : unsigned char { stream_ready, item_ends, kernels_change, meeting_ends };
 
     Nanoseconds when{0};
     std::uint64_t order = 0;
@@ -123,6 +132,9 @@ class TimedSchedule final : public Schedule {
       case Event::What::kernels_change:
         kernels_change(*event.device, event.version);
         break;
+      case Event::What::meeting_ends:
+        end_meeting(event.item->meeting);
+        break;
     }
   }
 
@@ -134,9 +146,21 @@ class TimedSchedule final : public Schedule {
   }
 
   void end(WorkItem& item) {
-    StreamState& stream = *item.stream;
-    to_examine_.push_back(&stream);
+    to_examine_.push_back(item.stream);
     for (StreamState* held : machine_.end(item, now_)) to_examine_.push_back(held);
+    examine_all();
+  }
+
+  void end_meeting(std::shared_ptr<MeetingState> meeting) {
+    for (const MeetingState::Part& part : meeting->parts) {
+      to_examine_.push_back(part.item->stream);
+      engines_of(*part.item->stream->device).linked = false;
+    }
+    for (StreamState* held : machine_.end(*meeting, now_)) to_examine_.push_back(held);
+    examine_all();
+  }
+
+  void examine_all() {
     if (examining_) return;
     examining_ = true;
     while (!to_examine_.empty()) {
@@ -177,6 +201,8 @@ class TimedSchedule final : public Schedule {
         return start_work(item, device);
       case WorkItem::Kind::callback:
         return machine_.call_back(item, now_ + device.profile.callback_latency);
+      case WorkItem::Kind::meeting:
+        return come_to_meeting(item);
       case WorkItem::Kind::gate:
         machine_.begin(*item, now_);
         if (item->open) end(*item);
@@ -202,6 +228,40 @@ class TimedSchedule final : public Schedule {
     }
   }
 
+  void come_to_meeting(const std::shared_ptr<WorkItem>& item) {
+    MeetingState& meeting = *item->meeting;
+    if (meeting.cancelled) return end_unmet(item);
+    for (MeetingState::Part& part : meeting.parts) part.at_head |= part.item == item;
+    if (meeting.all_at_head()) met_.push_back(item->meeting);
+  }
+
+  void end_unmet(const std::shared_ptr<WorkItem>& item) {
+    machine_.begin(*item, now_);
+    end(*item);
+  }
+
+  /** In the order in which all were there, those whose devices are free of others. */
+  void start_meetings() {
+    std::vector<std::shared_ptr<MeetingState>> wait;
+    for (const auto& meeting : std::exchange(met_, {})) {
+      if (meeting->cancelled) continue;
+      const bool busy = std::ranges::any_of(meeting->parts, [&](const MeetingState::Part& part) {
+        return engines_of(*part.item->stream->device).linked;
+      });
+      if (busy) {
+        wait.push_back(meeting);
+        continue;
+      }
+      for (const MeetingState::Part& part : meeting->parts) {
+        engines_of(*part.item->stream->device).linked = true;
+      }
+      machine_.begin(*meeting, now_);
+      plan(now_ + meeting->duration(),
+           {.what = Event::What::meeting_ends, .item = meeting->parts.front().item});
+    }
+    met_.insert(met_.end(), wait.begin(), wait.end());
+  }
+
   void end_after(const std::shared_ptr<WorkItem>& item, Nanoseconds duration) {
     if (duration.count() == 0) return end(*item);
     plan(now_ + duration, {.what = Event::What::item_ends, .item = item});
@@ -213,6 +273,7 @@ class TimedSchedule final : public Schedule {
       for (DeviceModel* device : std::exchange(copies_dirty_, {})) start_copies(*device);
       for (DeviceModel* device : std::exchange(compute_dirty_, {})) start_kernels(*device);
     }
+    start_meetings();
   }
 
   void start_copies(DeviceModel& device) {
@@ -264,6 +325,7 @@ class TimedSchedule final : public Schedule {
   std::vector<std::unique_ptr<Engines>> engines_;
   std::vector<DeviceModel*> copies_dirty_;
   std::vector<DeviceModel*> compute_dirty_;
+  std::vector<std::shared_ptr<MeetingState>> met_;  ///< and not begun
   std::vector<StreamState*> to_examine_;
   bool examining_ = false;
 };

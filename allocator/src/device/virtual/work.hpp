@@ -17,6 +17,7 @@ namespace millrace::simulation {
 
 class DeviceModel;
 struct Actor;
+struct MeetingState;
 struct StreamState;
 
 /** @brief How long a piece of work takes alone, and which share of the machine it then uses. */
@@ -32,7 +33,17 @@ struct Demand {
 /** @brief One thing that was enqueued on a stream. Kept by its stream, its event and its waiters.
  */
 struct WorkItem {
-  enum class Kind : unsigned char { kernel, copy, fill, record, wait, callback, gate, pool };
+  enum class Kind : unsigned char {
+    kernel,
+    copy,
+    fill,
+    record,
+    wait,
+    callback,
+    gate,
+    pool,
+    meeting
+  };
   enum class Phase : unsigned char { queued, scheduled, running, done };
 
   Kind kind = Kind::kernel;
@@ -54,6 +65,7 @@ struct WorkItem {
   std::vector<View> views;
   Cost cost;                     ///< as a kernel's was declared
   std::function<void()> effect;  ///< on data; empty where there is none
+  std::shared_ptr<MeetingState> meeting;
 
   [[nodiscard]] bool done() const noexcept { return phase == Phase::done; }
 };

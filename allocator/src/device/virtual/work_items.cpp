@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "device/virtual/device_model.hpp"
+#include "device/virtual/meeting_state.hpp"
+#include "device/virtual/placed_views.hpp"
 
 namespace millrace::simulation {
 namespace {
@@ -30,30 +32,25 @@ constexpr CopyShape kShapes[] = {
 
 const CopyShape& shape_of(CopyKind kind) { return kShapes[static_cast<int>(kind)]; }
 
-/** The range as the effect of an operation reaches it. @throws if it has been freed since */
-std::span<std::byte> reach(const Place& place, const View& view) {
-  const auto gone = [&](const char* what) -> std::runtime_error {
-    return std::runtime_error(fmt::format("{} bytes at {:#x} were freed before it ran ({})",
-                                          view.bytes,
-                                          reinterpret_cast<std::uintptr_t>(view.address), what));
-  };
-  if (place.device != nullptr && !place.device->memory.holds(view.address, view.bytes)) {
-    throw gone("device memory");
-  }
-  return {place.data, view.bytes};
+[[noreturn]] void refuse_place(Call call, const char* name, const char* end, const char* where) {
+  throw DeviceError(ErrorCode::invalid_argument, to_string(call),
+                    fmt::format("the {} of {} is {}", end, name, where));
 }
 
-/** Runs `use` with all views, of which those in device memory are open to it. */
-template <typename Use>
-void with_access(const std::vector<std::pair<Place, View>>& views, Use use) {
-  std::vector<std::span<std::byte>> all;
-  std::vector<std::span<std::byte>> on_device;
-  for (const auto& [place, view] : views) {
-    all.push_back(reach(place, view));
-    if (place.device != nullptr) on_device.push_back(all.back());
+PlacedViews places(const DeviceModel& device, const Operation& operation) {
+  PlacedViews views;
+  for (const View& view : operation.views) {
+    if (view.bytes == 0) {
+      views.emplace_back(Place{}, View{});
+      continue;
+    }
+    const Place place = device.place(view.address, view.bytes, Call::launch);
+    if (place.device == nullptr && !place.pinned) {
+      refuse_place(Call::launch, operation.name.c_str(), "view", "pageable host memory");
+    }
+    views.emplace_back(place, view);
   }
-  const KernelAccess access{on_device};
-  use(all);
+  return views;
 }
 
 bool has_data(const Place& place) { return place.device == nullptr || place.device->data; }
@@ -73,12 +70,19 @@ Demand demand_of(const DeviceModel& device, const Copy& copy, const Place& to, c
   return device.local_copy_demand(copy.bytes);
 }
 
-[[noreturn]] void refuse_place(Call call, const char* name, const char* end, const char* where) {
-  throw DeviceError(ErrorCode::invalid_argument, to_string(call),
-                    fmt::format("the {} of {} is {}", end, name, where));
-}
-
 }  // namespace
+
+std::span<std::byte> reach(const Place& place, const View& view) {
+  const auto gone = [&](const char* what) -> std::runtime_error {
+    return std::runtime_error(fmt::format("{} bytes at {:#x} were freed before it ran ({})",
+                                          view.bytes,
+                                          reinterpret_cast<std::uintptr_t>(view.address), what));
+  };
+  if (place.device != nullptr && !place.device->memory.holds(view.address, view.bytes)) {
+    throw gone("device memory");
+  }
+  return {place.data, view.bytes};
+}
 
 std::shared_ptr<WorkItem> make_item(WorkItem::Kind kind, const char* name, Engine engine) {
   auto item = std::make_shared<WorkItem>();
@@ -113,7 +117,7 @@ std::shared_ptr<WorkItem> copy_item(DeviceModel& device, const Copy& copy) {
   const View writes{copy.to, copy.bytes, Access::write};
   if (device.machine.observed()) item->views = {reads, writes};
   if (device.data && has_data(from) && has_data(to)) {
-    item->effect = [views = std::vector<std::pair<Place, View>>{{from, reads}, {to, writes}}] {
+    item->effect = [views = PlacedViews{{from, reads}, {to, writes}}] {
       with_access(views, [](const auto& bytes) {
         std::memmove(bytes[1].data(), bytes[0].data(), bytes[0].size());
       });
@@ -129,7 +133,7 @@ std::shared_ptr<WorkItem> fill_item(DeviceModel& device, const View& range, unsi
   item->demand = device.fill_demand(range.bytes);
   if (device.machine.observed()) item->views = {range};
   if (has_data(place)) {
-    item->effect = [views = std::vector<std::pair<Place, View>>{{place, range}}, value] {
+    item->effect = [views = PlacedViews{{place, range}}, value] {
       with_access(views, [value](const auto& bytes) {
         std::memset(bytes[0].data(), value, bytes[0].size());
       });
@@ -141,19 +145,8 @@ std::shared_ptr<WorkItem> fill_item(DeviceModel& device, const View& range, unsi
 std::shared_ptr<WorkItem> kernel_item(DeviceModel& device, Operation operation) {
   auto item = make_item(WorkItem::Kind::kernel, "", Engine::compute);
   item->demand = device.kernel_demand(operation.cost);
+  PlacedViews views = places(device, operation);
   item->name = std::move(operation.name);
-  std::vector<std::pair<Place, View>> views;
-  for (const View& view : operation.views) {
-    if (view.bytes == 0) {
-      views.emplace_back(Place{}, View{});
-      continue;
-    }
-    const Place place = device.place(view.address, view.bytes, Call::launch);
-    if (place.device == nullptr && !place.pinned) {
-      refuse_place(Call::launch, item->name.c_str(), "view", "pageable host memory");
-    }
-    views.emplace_back(place, view);
-  }
   item->cost = operation.cost;
   if (device.machine.observed()) item->views = std::move(operation.views);
   if (device.data && operation.host) {
@@ -161,6 +154,23 @@ std::shared_ptr<WorkItem> kernel_item(DeviceModel& device, Operation operation) 
       with_access(views, [&](const auto& bytes) { host(KernelContext{bytes}); });
     };
   }
+  return item;
+}
+
+std::shared_ptr<WorkItem> meeting_item(DeviceModel& device, Operation operation) {
+  const std::shared_ptr<MeetingState>& meeting = operation.meeting->state_;
+  if (operation.host) {
+    throw DeviceError(ErrorCode::invalid_argument, to_string(Call::launch),
+                      operation.name + " meets others: its effect is the meeting's");
+  }
+  auto item = make_item(WorkItem::Kind::meeting, "", Engine::link);
+  item->demand = device.kernel_demand(operation.cost);
+  PlacedViews views = places(device, operation);
+  item->name = std::move(operation.name);
+  item->cost = operation.cost;
+  if (device.machine.observed()) item->views = std::move(operation.views);
+  meeting->add(operation.party, item, device, std::move(views));
+  item->meeting = meeting;
   return item;
 }
 

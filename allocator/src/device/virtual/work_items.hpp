@@ -5,6 +5,7 @@
 
 #include "device/virtual/work.hpp"
 #include "millrace/device/device.hpp"
+#include "millrace/device/meeting.hpp"
 
 namespace millrace::simulation {
 

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "device/virtual/placed_views.hpp"
+#include "device/virtual/work.hpp"
+#include "millrace/device/meeting.hpp"
+
+namespace millrace::simulation {
+
+/** @brief A collective: the parts that have come so far. */
+struct MeetingState {
+  struct Part {
+    std::shared_ptr<WorkItem> item;  ///< null until it comes
+    bool at_head = false;            ///< it only waits for the others
+    PlacedViews views;
+  };
+
+  MeetingState(Machine& of, unsigned parties, Meeting::Effect on_data);
+
+  /** @throws DeviceError if it can not be a part of this meeting */
+  void add(unsigned party, const std::shared_ptr<WorkItem>& item, DeviceModel& device,
+           PlacedViews views);
+  [[nodiscard]] bool complete() const noexcept { return come == parts.size(); }
+  [[nodiscard]] bool all_at_head() const;
+  /** @brief How long it takes: the longest part. */
+  [[nodiscard]] Nanoseconds duration() const;
+  /** @brief Happens to the data; a device is lost if it throws. */
+  void take_effect();
+  void cancel();
+
+  Machine& machine;
+  const std::uint64_t serial;
+  std::vector<Part> parts;
+  std::size_t come = 0;
+  bool begun = false;
+  bool cancelled = false;
+  Meeting::Effect effect;
+  bool data = true;  ///< on all devices
+};
+
+}  // namespace millrace::simulation
