@@ -187,10 +187,7 @@ void step_model(benchmark::State& state) {
                            .labels = setting.upload(std::vector<float>(kBatch, 1.0F)),
                            .sparse = setting.upload(inputs)};
   for (auto _ : state) {
-    model.zero_gradients();
-    model.forward(input, {input.sparse, {}});
-    model.backward();
-    model.optimizer_step();
+    train_plainly(model, setting.main, input, {input.sparse, {}});
     setting.main.synchronize();
   }
   state.SetItemsProcessed(state.iterations());

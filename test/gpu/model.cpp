@@ -134,10 +134,7 @@ std::vector<float> weights_after(Bench& bench, const SparseNNConfig& config, int
       drawn.dense.push_back(static_cast<float>(random() % 2001) / 1000.0F - 1);
     }
     const InputTensors input = bench.memory.upload(drawn);
-    model.zero_gradients();
-    model.forward(input, features_of(input));
-    model.backward();
-    model.optimizer_step();
+    train_plainly(model, bench.main, input, features_of(input));
   }
   CHECK(std::isfinite(model.loss()));
   return bench.memory.download(model.state());

@@ -191,6 +191,7 @@ void EmbeddingBags::forward(const KeyedJaggedTensor& batch, const float* factors
                             const PooledMatrix& pooled, StreamRef stream) {
   const Bags bags = bags_of(batch, factors);
   if (features_.empty() || batch.batch_size() == 0) return;
+  looked_up_on_ = stream;
   const double rows = row_bytes(batch);
   const double out = kScalar * static_cast<double>(batch.batch_size() * columns_);
   const auto& layout = batch.layout();
@@ -320,10 +321,17 @@ void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
 std::optional<InvalidId> EmbeddingBags::invalid_id(StreamRef stream) {
   BadId bad;
   Device& device = context_.device();
+  if (looked_up_on_ && looked_up_on_->id() != stream.id()) {
+    OrderedDevice& ordered = context_.allocator().device();
+    Event looked_up;
+    ordered.record(looked_up, *looked_up_on_);
+    ordered.wait(stream, looked_up);
+  }
   device.copy(&bad, bad_.data(), sizeof(BadId), CopyKind::device_to_host, stream.handle());
   device.synchronize(stream.handle());
   if (context_.cost_only() || bad.lookup == BadId::kNone) return std::nullopt;
   device.fill(bad_.data(), 0xFF, bad_.size(), stream.handle());
+  device.synchronize(stream.handle());  // lookups go on wherever they are
   const TableConfig& table = configs_[table_of_[bad.lookup]];
   return InvalidId{table.name, features_[bad.lookup], bad.value, table.rows};
 }

@@ -36,17 +36,11 @@ void check_widths(const SparseNNConfig& config, std::size_t dense_width) {
   }
 }
 
-std::size_t features_of(const EmbeddingBags& one, const EmbeddingBags& other) {
-  return one.features().size() + other.features().size();
-}
-
 std::size_t interacted_columns(const SparseNNConfig& config, std::size_t dense_width,
-                               const EmbeddingBags& one, const EmbeddingBags& other) {
+                               const PooledEmbeddings& embeddings) {
   check_widths(config, dense_width);
-  if (config.interaction == Interaction::concatenate) {
-    return dense_width + one.columns() + other.columns();
-  }
-  return DotShape{1, features_of(one, other), dense_width}.columns();
+  if (config.interaction == Interaction::concatenate) return dense_width + embeddings.columns();
+  return DotShape{1, embeddings.features(), dense_width}.columns();
 }
 
 std::vector<std::size_t> with_logit(std::vector<std::size_t> widths) {
@@ -61,24 +55,19 @@ std::vector<std::size_t> dense_widths(const SparseNNConfig& config) {
   return config.dense_arch;
 }
 
-EmbeddingOptions embedding_options(const SparseNNConfig& config) {
-  return {config.table_optimizer, config.seed, config.observer};
-}
-
 }  // namespace
 
-SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config)
+SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config,
+                   const MakeEmbeddings& embeddings)
     : context_(context),
       dense_features_(config.dense_features),
       interaction_(config.interaction),
       parameters_(context, config.dense_optimizer, config.seed),
-      bags_(context, config.tables, embedding_options(config)),
-      weighted_bags_(context, config.weighted_tables, embedding_options(config)),
-      positions_(context, parameters_, bags_.features(), config.position_weights),
+      embeddings_(embeddings(context, parameters_, config)),
       dense_arch_(context, parameters_, "dense", config.dense_features, dense_widths(config)),
-      columns_(bags_.columns() + weighted_bags_.columns()),
+      columns_(embeddings_->columns()),
       over_arch_(context, parameters_, "over",
-                 interacted_columns(config, dense_arch_.outputs(), bags_, weighted_bags_),
+                 interacted_columns(config, dense_arch_.outputs(), *embeddings_),
                  with_logit(config.over_arch), Mlp::Last::linear),
       loss_(context.allocator(), 1, context.main(), context.tags().parameters) {
   parameters_.create();
@@ -86,7 +75,11 @@ SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config)
 
 void SparseNN::zero_gradients() { parameters_.zero_gradients(context_.main()); }
 
-void SparseNN::check(const InputTensors& input, const SparseFeatures& features) const {
+std::unique_ptr<TableLookup> SparseNN::look_up(const SparseFeatures& features, Stream& stream) {
+  return embeddings_->look_up(features, stream);
+}
+
+void SparseNN::check(const InputTensors& input, const PooledLookup& lookup) const {
   const auto expect = [](std::string_view what, std::size_t found, std::size_t expected) {
     if (found == expected) return;
     throw std::invalid_argument(
@@ -95,17 +88,12 @@ void SparseNN::check(const InputTensors& input, const SparseFeatures& features) 
   expect("dense features", input.dense_features, dense_features_);
   expect("labels", input.labels.as<float>().size(), input.batch_size);
   expect("dense values", input.dense.as<float>().size(), input.batch_size * dense_features_);
-  if (!bags_.features().empty())
-    expect("bags a key", features.unweighted.batch_size(), input.batch_size);
-  if (!weighted_bags_.features().empty()) {
-    expect("weighted bags a key", features.weighted.batch_size(), input.batch_size);
-  }
+  if (embeddings_->features() > 0) expect("bags a key", lookup.batch_size, input.batch_size);
 }
 
-void SparseNN::keep(const InputTensors& input, const SparseFeatures& features) {
+void SparseNN::keep(const InputTensors& input) {
   const StreamRef main = context_.main();
   batch_ = input.batch_size;
-  features_ = features;
   kept_ = true;
   dense_ = context_.activation<float>(batch_ * dense_features_, main);
   if (dense_.size() == 0) return;
@@ -113,30 +101,20 @@ void SparseNN::keep(const InputTensors& input, const SparseFeatures& features) {
                          CopyKind::device_to_device, main.handle());
 }
 
-void SparseNN::forward(const InputTensors& input, const SparseFeatures& features) {
-  check(input, features);
+void SparseNN::forward(const InputTensors& input, TableLookup& of) {
+  auto& lookup = static_cast<PooledLookup&>(of);
+  check(input, lookup);
   abandon();
-  keep(input, features);
-  look_up();
-  dense_arch_.forward(dense_.data(), batch_, context_.main());
-  interact();
-  over_arch_.forward(interacted_.data(), batch_, context_.main());
+  keep(input);
+  const Stream& main = context_.main();
+  if (lookup.stream.id() != main.id()) lookup.pooled.buffer().record_use(main);
+  dense_arch_.forward(dense_.data(), batch_, main);
+  interact(lookup.pooled);
+  over_arch_.forward(interacted_.data(), batch_, main);
   lose(input.labels);
 }
 
-void SparseNN::look_up() {
-  const StreamRef main = context_.main();
-  pooled_ = context_.activation<float>(batch_ * columns_, main);
-  if (!positions_.empty()) {
-    factors_ = context_.activation<float>(features_.unweighted.value_count(), main);
-    positions_.forward(features_.unweighted, factors_.data(), main);
-  }
-  bags_.forward(features_.unweighted, factors_.data(), {pooled_.data(), columns_, 0}, main);
-  weighted_bags_.forward(features_.weighted, nullptr, {pooled_.data(), columns_, bags_.columns()},
-                         main);
-}
-
-void SparseNN::interact() {
+void SparseNN::interact(const Array<float>& pooled) {
   const StreamRef main = context_.main();
   const std::size_t width = dense_arch_.outputs();
   const auto dense = reads(dense_arch_.output(), batch_ * width);
@@ -147,18 +125,18 @@ void SparseNN::interact() {
     enqueue<host::concatenate<float>, cuda::concatenate>(
         context_, main,
         {.name = "concatenate", .bytes = 2 * kScalar * static_cast<double>(interacted_.size())},
-        writes(interacted_), dense, reads(pooled_), shape);
+        writes(interacted_), dense, reads(pooled), shape);
     return;
   }
-  const DotShape shape{batch_, features_of(bags_, weighted_bags_), width};
+  const DotShape shape{batch_, embeddings_->features(), width};
   interacted_ = context_.activation<float>(batch_ * shape.columns(), main);
   if (batch_ == 0) return;
   enqueue<host::dot_interaction<float>, cuda::dot_interaction>(
       context_, main,
       {.name = "interact",
        .flops = 2 * static_cast<double>(batch_ * shape.pairs() * width),
-       .bytes = kScalar * static_cast<double>(interacted_.size() + pooled_.size())},
-      writes(interacted_), dense, reads(pooled_), shape);
+       .bytes = kScalar * static_cast<double>(interacted_.size() + pooled.size())},
+      writes(interacted_), dense, reads(pooled), shape);
 }
 
 void SparseNN::lose(const BatchTensor& labels) {
@@ -176,59 +154,50 @@ void SparseNN::lose(const BatchTensor& labels) {
       reads(static_cast<const float*>(labels.data()), batch_));
 }
 
-Array<float> SparseNN::interact_backward(const Array<float>& gradient,
-                                         Array<float>& dense_gradient) {
+// @return the gradient of the dense arch's output; that of the pooled rows is left in the lookup
+Array<float> SparseNN::interact_backward(const Array<float>& gradient, PooledLookup& lookup) {
   const StreamRef main = context_.main();
   const std::size_t width = dense_arch_.outputs();
-  dense_gradient = context_.activation<float>(batch_ * width, main);
-  Array<float> pooled_gradient = context_.activation<float>(batch_ * columns_, main);
-  if (batch_ == 0) return pooled_gradient;
+  Array<float> dense_gradient = context_.activation<float>(batch_ * width, main);
+  lookup.gradient = context_.activation<float>(batch_ * columns_, main);
+  if (batch_ == 0) return dense_gradient;
   if (interaction_ == Interaction::concatenate) {
     enqueue<host::concatenate_backward<float>, cuda::concatenate_backward>(
         context_, main,
         {.name = "concatenate backward",
          .bytes = 2 * kScalar * static_cast<double>(gradient.size())},
-        writes(dense_gradient), writes(pooled_gradient), reads(gradient),
+        writes(dense_gradient), writes(lookup.gradient), reads(gradient),
         ConcatShape{batch_, width, columns_});
-    return pooled_gradient;
+    return dense_gradient;
   }
-  const DotShape shape{batch_, features_of(bags_, weighted_bags_), width};
+  const DotShape shape{batch_, embeddings_->features(), width};
   enqueue<host::dot_interaction_backward<float>, cuda::dot_interaction_backward>(
       context_, main,
       {.name = "interact backward",
        .flops = 4 * static_cast<double>(batch_ * shape.pairs() * width),
-       .bytes = kScalar * static_cast<double>(gradient.size() + 2 * pooled_.size())},
-      writes(dense_gradient), writes(pooled_gradient), reads(gradient),
-      reads(dense_arch_.output(), batch_ * width), reads(pooled_), shape);
-  return pooled_gradient;
+       .bytes = kScalar * static_cast<double>(gradient.size() + 2 * lookup.pooled.size())},
+      writes(dense_gradient), writes(lookup.gradient), reads(gradient),
+      reads(dense_arch_.output(), batch_ * width), reads(lookup.pooled), shape);
+  return dense_gradient;
 }
 
-void SparseNN::update_tables(const Array<float>& gradient) {
-  const StreamRef main = context_.main();
-  if (!positions_.empty()) {
-    const Array<float> dfactors =
-        context_.activation<float>(features_.unweighted.value_count(), main);
-    bags_.factor_gradients(features_.unweighted, {gradient.data(), columns_, 0}, dfactors.data(),
-                           main);
-    positions_.backward(features_.unweighted, dfactors.data(), main);
-  }
-  bags_.backward(features_.unweighted, factors_.data(), {gradient.data(), columns_, 0}, main);
-  weighted_bags_.backward(features_.weighted, nullptr, {gradient.data(), columns_, bags_.columns()},
-                          main);
-}
-
-void SparseNN::backward() {
+void SparseNN::backward(TableLookup& of) {
   if (!kept_) throw std::logic_error("backward without a forward before it");
+  auto& lookup = static_cast<PooledLookup&>(of);
   const StreamRef main = context_.main();
-  Array<float> dense_gradient;
   Array<float> gradient = over_arch_.backward(std::move(dlogits_), true, main);
-  Array<float> pooled_gradient = interact_backward(gradient, dense_gradient);
+  Array<float> dense_gradient = interact_backward(gradient, lookup);
   gradient = {};
   interacted_ = {};
-  pooled_ = {};
+  lookup.pooled = {};
   static_cast<void>(dense_arch_.backward(std::move(dense_gradient), false, main));
-  update_tables(pooled_gradient);
   abandon();
+}
+
+void SparseNN::update_tables(TableLookup& of, Stream& stream) {
+  auto& lookup = static_cast<PooledLookup&>(of);
+  if (stream.id() != context_.main().id()) lookup.gradient.buffer().record_use(stream);
+  embeddings_->update(lookup, stream);
 }
 
 void SparseNN::optimizer_step() { parameters_.step(context_.main()); }
@@ -237,12 +206,11 @@ void SparseNN::abandon() noexcept {
   kept_ = false;
   over_arch_.drop();
   dense_arch_.drop();
-  for (Array<float>* array : {&dense_, &factors_, &pooled_, &interacted_, &dlogits_}) *array = {};
-  features_ = {};
+  for (Array<float>* array : {&dense_, &interacted_, &dlogits_}) *array = {};
 }
 
 void SparseNN::check_ids() {
-  for (EmbeddingBags* bags : {&bags_, &weighted_bags_}) {
+  for (EmbeddingBags* bags : {&bags(), &weighted_bags()}) {
     if (bags->features().empty()) continue;
     const std::optional<InvalidId> bad = bags->invalid_id(context_.main());
     if (!bad) continue;
@@ -279,8 +247,8 @@ std::vector<float> SparseNN::logits() {
 
 ModelState SparseNN::state() {
   ModelState state;
-  bags_.add_state(state, "table");
-  weighted_bags_.add_state(state, "weighted_table");
+  bags().add_state(state, "table");
+  weighted_bags().add_state(state, "weighted_table");
   parameters_.add_state(state);
   return state;
 }

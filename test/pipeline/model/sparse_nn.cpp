@@ -69,11 +69,8 @@ class Tastes {
   std::vector<float> tag_ = std::vector<float>(20);
 };
 
-void step(SparseNN& model, const InputTensors& input) {
-  model.zero_gradients();
-  model.forward(input, features_of(input));
-  model.backward();
-  model.optimizer_step();
+void step(SparseNN& model, Stream& main, const InputTensors& input) {
+  train_plainly(model, main, input, features_of(input));
 }
 
 struct Training {
@@ -82,12 +79,14 @@ struct Training {
       : bench(options), model(bench.context, config) {}
 
   void train(int steps, std::size_t batch) {
-    for (int i = 0; i < steps; ++i) step(model, bench.memory.upload(tastes.draw_examples(batch)));
+    for (int i = 0; i < steps; ++i)
+      step(model, bench.main, bench.memory.upload(tastes.draw_examples(batch)));
   }
   double test_auc() {
     const HostExamples examples = tastes.draw_examples(2000);
     const InputTensors input = bench.memory.upload(examples);
-    model.forward(input, features_of(input));
+    const auto lookup = model.look_up(features_of(input), bench.main);
+    model.forward(input, *lookup);
     const double auc = area_under_curve(model.logits(), examples.labels);
     model.abandon();
     return auc;
@@ -147,9 +146,9 @@ TEST_CASE("every optimizer of tables and of dense parameters lowers the loss") {
     config.dense_optimizer = {.kind = kind, .learning_rate = 0.01F * rate};
     Training training{config};
     const InputTensors input = training.bench.memory.upload(training.tastes.draw_examples(64));
-    step(training.model, input);
+    step(training.model, training.bench.main, input);
     const float first = training.model.loss();
-    for (int i = 0; i < 150; ++i) step(training.model, input);
+    for (int i = 0; i < 150; ++i) step(training.model, training.bench.main, input);
     INFO(to_string(kind));
     CHECK(training.model.loss() < 0.95 * first);
   }
@@ -163,10 +162,11 @@ TEST_CASE("what a step allocates is freed with it, but for loss and logits") {
   training.train(3, 32);
   CHECK(held() == after);
   const InputTensors input = training.bench.memory.upload(training.tastes.draw_examples(32));
-  training.model.forward(input, features_of(input));
+  auto lookup = training.model.look_up(features_of(input), training.bench.main);
+  training.model.forward(input, *lookup);
   training.model.abandon();
-  CHECK(held() > after);  // the input
-  CHECK_THROWS_AS(training.model.backward(), std::logic_error);
+  CHECK(held() > after);  // the input, and what was looked up
+  CHECK_THROWS_AS(training.model.backward(*lookup), std::logic_error);
 }
 
 TEST_CASE("an empty batch has no loss, and leaves the tables as they are") {
@@ -190,7 +190,7 @@ TEST_CASE("an id out of range is told with the loss, table and value named, and 
   HostExamples examples = training.tastes.draw_examples(8);
   examples.weighted.bags[0][3].push_back(20);
   examples.weighted.weights[0][3].push_back(1.0F);
-  step(training.model, training.bench.memory.upload(examples));
+  step(training.model, training.bench.main, training.bench.memory.upload(examples));
   CHECK_THROWS_WITH(training.model.loss(), ContainsSubstring("id 20") &&
                                                ContainsSubstring("'tag'") &&
                                                ContainsSubstring("20 rows"));
@@ -200,16 +200,19 @@ TEST_CASE("an id out of range is told with the loss, table and value named, and 
 TEST_CASE("shapes that disagree are refused before anything is enqueued") {
   Training training;
   const InputTensors input = training.bench.memory.upload(training.tastes.draw_examples(8));
+  const InputTensors other = training.bench.memory.upload(training.tastes.draw_examples(9));
+  const auto lookup = training.model.look_up(features_of(input), training.bench.main);
+  const auto of_other = training.model.look_up(features_of(other), training.bench.main);
   const auto launches = training.bench.device.calls(Call::launch);
   InputTensors wrong = input;
   wrong.dense_features = 4;
-  CHECK_THROWS_WITH(training.model.forward(wrong, features_of(input)),
-                    ContainsSubstring("dense features"));
+  CHECK_THROWS_WITH(training.model.forward(wrong, *lookup), ContainsSubstring("dense features"));
   wrong = input;
   wrong.labels = input.labels.slice(0, 4);
-  CHECK_THROWS_WITH(training.model.forward(wrong, features_of(input)), ContainsSubstring("labels"));
-  const InputTensors other = training.bench.memory.upload(training.tastes.draw_examples(9));
-  CHECK_THROWS_WITH(training.model.forward(input, features_of(other)), ContainsSubstring("bags"));
+  CHECK_THROWS_WITH(training.model.forward(wrong, *lookup), ContainsSubstring("labels"));
+  CHECK_THROWS_WITH(training.model.forward(input, *of_other), ContainsSubstring("bags"));
+  const SparseFeatures mixed{input.sparse, other.weighted};
+  CHECK_THROWS_WITH(training.model.look_up(mixed, training.bench.main), ContainsSubstring("bags"));
   CHECK(training.bench.device.calls(Call::launch) == launches);
 }
 
@@ -258,8 +261,8 @@ TEST_CASE("the state names every tensor once, and holds all that training change
   for (std::size_t i = 0; i < from.counters.size(); ++i)
     *to.counters[i].value = *from.counters[i].value;
   const HostExamples next = training.tastes.draw_examples(32);
-  step(training.model, training.bench.memory.upload(next));
-  step(other.model, other.bench.memory.upload(next));
+  step(training.model, training.bench.main, training.bench.memory.upload(next));
+  step(other.model, other.bench.main, other.bench.memory.upload(next));
   CHECK(other.weights() == training.weights());
 }
 
@@ -278,7 +281,7 @@ TEST_CASE("cost-only, a model of any size enqueues the same operations and touch
   Tastes tastes;
   ModelMemory memory{allocator, main};
   const auto before = device.calls(Call::launch);
-  step(model, memory.upload(tastes.draw_examples(64)));
+  step(model, main, memory.upload(tastes.draw_examples(64)));
   const auto launches = device.calls(Call::launch) - before;
 
   Training real;

@@ -65,9 +65,10 @@ TEST_CASE("what the model throws gives up its batch, and nothing else") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const std::size_t batch = GENERATE(0, 1, 3, 5);
-  const std::string what = GENERATE("forward", "backward", "optimizer");
+  const std::string what =
+      GENERATE("forward {}", "backward {}", "update {} on main", "optimizer {}");
   ScriptedPipeline parts{kind, waits};
-  parts.script.fail(what + ' ' + std::to_string(batch));
+  parts.script.fail(fmt::format(fmt::runtime(what), batch));
   INFO(to_string(kind) << ", " << what << ' ' << batch);
 
   ScriptedSource source = parts.source(0, 6);

@@ -28,9 +28,11 @@ TEST_CASE("base: the next batch is drawn first, and copied between backward and 
   const std::vector<Log> log = steps(parts, source);
   REQUIRE(log.size() == 3);
   CHECK(log[0] == Log{"draw 0", "copy", "draw 1", "zero", "start 0 on main", "receive 0",
-                      "arrange 0", "forward 0", "backward 0", "copy", "optimizer 0"});
-  CHECK(log[1] == Log{"end", "zero", "start 1 on main", "receive 1", "arrange 1", "forward 1",
-                      "backward 1", "optimizer 1"});
+                      "arrange 0", "look up 0 on main", "forward 0", "backward 0",
+                      "update 0 on main", "copy", "optimizer 0"});
+  CHECK(log[1] == Log{"end", "zero", "start 1 on main", "receive 1", "arrange 1",
+                      "look up 1 on main", "forward 1", "backward 1", "update 1 on main",
+                      "optimizer 1"});
   CHECK(log[2] == Log{});
 }
 
@@ -40,11 +42,13 @@ TEST_CASE("sparse-dist: the next exchange starts before forward, and is received
   const std::vector<Log> log = steps(parts, source);
   REQUIRE(log.size() == 4);
   CHECK(log[0] == Log{"draw 0", "copy", "start 0 on data-dist", "receive 0", "draw 1", "copy",
-                      "zero", "start 1 on data-dist", "draw 2", "copy", "arrange 0", "forward 0",
-                      "receive 1", "backward 0", "optimizer 0"});
-  CHECK(log[1] == Log{"zero", "start 2 on data-dist", "end", "arrange 1", "forward 1", "receive 2",
-                      "backward 1", "optimizer 1"});
-  CHECK(log[2] == Log{"zero", "arrange 2", "forward 2", "backward 2", "optimizer 2"});
+                      "zero", "start 1 on data-dist", "draw 2", "copy", "arrange 0",
+                      "look up 0 on main", "forward 0", "receive 1", "backward 0",
+                      "update 0 on main", "optimizer 0"});
+  CHECK(log[1] == Log{"zero", "start 2 on data-dist", "end", "arrange 1", "look up 1 on main",
+                      "forward 1", "receive 2", "backward 1", "update 1 on main", "optimizer 1"});
+  CHECK(log[2] == Log{"zero", "arrange 2", "look up 2 on main", "forward 2", "backward 2",
+                      "update 2 on main", "optimizer 2"});
   CHECK(log[3] == Log{});
 }
 
@@ -53,10 +57,11 @@ TEST_CASE("sparse-dist with precise waits: features are arranged as soon as they
   ScriptedSource source = parts.source(0, 3);
   const std::vector<Log> log = steps(parts, source);
   CHECK(log[0] == Log{"draw 0", "copy", "start 0 on data-dist", "receive 0", "arrange 0", "draw 1",
-                      "copy", "zero", "start 1 on data-dist", "draw 2", "copy", "forward 0",
-                      "receive 1", "arrange 1", "backward 0", "optimizer 0"});
-  CHECK(log[1] == Log{"zero", "start 2 on data-dist", "end", "forward 1", "receive 2", "arrange 2",
-                      "backward 1", "optimizer 1"});
+                      "copy", "zero", "start 1 on data-dist", "draw 2", "copy", "look up 0 on main",
+                      "forward 0", "receive 1", "arrange 1", "backward 0", "update 0 on main",
+                      "optimizer 0"});
+  CHECK(log[1] == Log{"zero", "start 2 on data-dist", "end", "look up 1 on main", "forward 1",
+                      "receive 2", "arrange 2", "backward 1", "update 1 on main", "optimizer 1"});
 }
 
 TEST_CASE(
@@ -65,9 +70,10 @@ TEST_CASE(
   ScriptedSource source = parts.source(0, 2);
   const std::vector<Log> log = steps(parts, source);
   CHECK(log[0] == Log{"draw 0", "copy", "zero", "start 0 on main", "receive 0", "arrange 0",
-                      "forward 0", "backward 0", "draw 1", "copy", "optimizer 0"});
-  CHECK(log[1] == Log{"zero", "start 1 on main", "receive 1", "arrange 1", "forward 1",
-                      "backward 1", "end", "optimizer 1"});
+                      "look up 0 on main", "forward 0", "backward 0", "update 0 on main", "draw 1",
+                      "copy", "optimizer 0"});
+  CHECK(log[1] == Log{"zero", "start 1 on main", "receive 1", "arrange 1", "look up 1 on main",
+                      "forward 1", "backward 1", "update 1 on main", "end", "optimizer 1"});
 }
 
 TEST_CASE("an empty source trains nothing, one of one or two batches those") {

@@ -176,10 +176,7 @@ void PipelineRig::plain_step(std::size_t number) {
                            .weighted = to_device(scope, from.weighted)};
   const auto features = exchange.start(input, streams.main);
   features->receive(Waits::coarse);
-  model->zero_gradients();
-  model->forward(input, features->arrange());
-  model->backward();
-  model->optimizer_step();
+  train_plainly(*model, streams.main, input, features->arrange());
   streams.main.synchronize();
 }
 

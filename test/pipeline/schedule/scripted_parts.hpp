@@ -111,14 +111,24 @@ class ScriptedModel final : public TrainModel {
   explicit ScriptedModel(Script& script) : script_(script) {}
 
   void zero_gradients() override { script_.say("zero"); }
-  void forward(const InputTensors& input, const SparseFeatures& features) override {
+  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
+    const std::size_t number = number_of(features.unweighted.batch_size());
+    say("look up", number, stream);
+    return std::make_unique<Lookup>(number);
+  }
+  void forward(const InputTensors& input, TableLookup& lookup) override {
     number_ = number_of(input.batch_size);
-    if (features.unweighted.batch_size() != input.batch_size) {
-      throw std::logic_error{"the features of another batch"};
+    if (static_cast<Lookup&>(lookup).number != number_) {
+      throw std::logic_error{"the lookup of another batch"};
     }
     script_.say(fmt::format("forward {}", number_));
   }
-  void backward() override { script_.say(fmt::format("backward {}", number_)); }
+  void backward(TableLookup& lookup) override {
+    script_.say(fmt::format("backward {}", static_cast<Lookup&>(lookup).number));
+  }
+  void update_tables(TableLookup& lookup, Stream& stream) override {
+    say("update", static_cast<Lookup&>(lookup).number, stream);
+  }
   void optimizer_step() override {
     script_.say(fmt::format("optimizer {}", number_));
     trained.push_back(number_);
@@ -128,6 +138,14 @@ class ScriptedModel final : public TrainModel {
   std::vector<std::size_t> trained, abandoned;
 
  private:
+  struct Lookup final : TableLookup {
+    explicit Lookup(std::size_t of) : number(of) {}
+    std::size_t number;
+  };
+  void say(const char* what, std::size_t number, const Stream& stream) {
+    script_.say(fmt::format("{} {} on {}", what, number, stream.device().name(stream.id())));
+  }
+
   Script& script_;
   std::size_t number_ = 0;
 };

@@ -68,9 +68,9 @@ TinyModel::TinyModel(Allocator& memory, Stream& main)
   }
 }
 
-void TinyModel::launch(Operation operation) {
+void TinyModel::launch(Operation operation, const Stream& stream) {
   operation.cost.fixed = Nanoseconds{2000};
-  main_.device().device().launch(std::move(operation), main_.handle());
+  main_.device().device().launch(std::move(operation), stream.handle());
 }
 
 void TinyModel::zero_gradients() {
@@ -80,43 +80,71 @@ void TinyModel::zero_gradients() {
        .host = [](const KernelContext& kernel) { std::ranges::fill(kernel.as<float>(0), 0.F); }});
 }
 
-void TinyModel::look_up(const KeyedJaggedTensor& features, const Array<float>& table,
-                        std::size_t column) {
+struct TinyModel::Lookup final : TableLookup {
+  Lookup(const SparseFeatures& of, Stream& on) : features(of), stream(on) {}
+
+  SparseFeatures features;
+  Stream& stream;
+  std::size_t batch = 0;
+  Array<float> sums, gradient;  // [batch x kColumns]
+};
+
+void TinyModel::look_up(const Lookup& lookup, const KeyedJaggedTensor& features,
+                        const Array<float>& table, std::size_t column, const Stream& stream) {
   std::vector<View> all = views(features);
   all.push_back(view(table, Access::read));
-  all.push_back(view(inputs_, Access::read_write));
+  all.push_back(view(lookup.sums, Access::read_write));
   launch({.name = "look up",
           .views = std::move(all),
-          .host = [batch = batch_, column](const KernelContext& kernel) {
-            const auto rows = kernel.as<const float>(3);
-            const auto inputs = kernel.as<float>(4);
-            Jagged{kernel, 0}.visit(batch, [&](std::size_t sample, std::size_t row, float weight) {
-              for (std::size_t i = 0; i < kWidth; ++i) {
-                inputs[sample * kInputs + column + i] += weight * rows[row * kWidth + i];
-              }
-            });
-          }});
+          .host =
+              [batch = lookup.batch, column](const KernelContext& kernel) {
+                const auto rows = kernel.as<const float>(3);
+                const auto sums = kernel.as<float>(4);
+                Jagged{kernel, 0}.visit(
+                    batch, [&](std::size_t sample, std::size_t row, float weight) {
+                      for (std::size_t i = 0; i < kWidth; ++i) {
+                        sums[sample * kColumns + column + i] += weight * rows[row * kWidth + i];
+                      }
+                    });
+              }},
+         stream);
 }
 
-void TinyModel::forward(const InputTensors& input, const SparseFeatures& features) {
-  batch_ = input.batch_size;
-  if (batch_ == 0) return;
-  features_ = features;
-  inputs_ = {memory_, batch_ * kInputs, main_};
-  launch({.name = "take dense features",
-          .views = {reads(input.dense), view(inputs_, Access::write)},
-          .host = [batch = batch_](const KernelContext& kernel) {
-            const auto dense = kernel.as<const float>(0);
-            const auto inputs = kernel.as<float>(1);
-            std::ranges::fill(inputs, 0.F);
-            for (std::size_t i = 0; i < batch * kDense; ++i) {
-              inputs[i / kDense * kInputs + 2 * kWidth + i % kDense] = dense[i];
-            }
-          }});
-  look_up(features_.unweighted, table_, 0);
-  look_up(features_.weighted, weighted_table_, kWidth);
+std::unique_ptr<TableLookup> TinyModel::look_up(const SparseFeatures& features, Stream& stream) {
+  auto lookup = std::make_unique<Lookup>(features, stream);
+  lookup->batch = features.unweighted.batch_size();
+  if (lookup->batch == 0) return lookup;
+  lookup->sums = {memory_, lookup->batch * kColumns, stream};
+  launch({.name = "begin sums",
+          .views = {view(lookup->sums, Access::write)},
+          .host = [](const KernelContext& kernel) { std::ranges::fill(kernel.as<float>(0), 0.F); }},
+         stream);
+  look_up(*lookup, features.unweighted, table_, 0, stream);
+  look_up(*lookup, features.weighted, weighted_table_, kWidth, stream);
+  return lookup;
+}
 
-  errors_ = {memory_, batch_, main_};
+void TinyModel::forward(const InputTensors& input, TableLookup& of) {
+  auto& lookup = static_cast<Lookup&>(of);
+  const std::size_t batch = input.batch_size;
+  if (batch == 0) return;
+  if (lookup.stream.id() != main_.id()) lookup.sums.buffer().record_use(main_);
+  inputs_ = {memory_, batch * kInputs, main_};
+  launch(
+      {.name = "take inputs",
+       .views = {reads(input.dense), view(lookup.sums, Access::read), view(inputs_, Access::write)},
+       .host = [batch](const KernelContext& kernel) {
+         const auto dense = kernel.as<const float>(0);
+         const auto sums = kernel.as<const float>(1);
+         const auto inputs = kernel.as<float>(2);
+         for (std::size_t sample = 0; sample < batch; ++sample) {
+           const auto to = inputs.subspan(sample * kInputs);
+           std::ranges::copy(sums.subspan(sample * kColumns, kColumns), to.begin());
+           std::ranges::copy(dense.subspan(sample * kDense, kDense), to.begin() + kColumns);
+         }
+       }});
+
+  errors_ = {memory_, batch, main_};
   launch({.name = "predict",
           .views = {view(inputs_, Access::read), view(linear_, Access::read), reads(input.labels),
                     view(errors_, Access::write)},
@@ -135,43 +163,61 @@ void TinyModel::forward(const InputTensors& input, const SparseFeatures& feature
           }});
 }
 
-void TinyModel::update(const KeyedJaggedTensor& features, const Array<float>& table,
-                       std::size_t column) {
-  std::vector<View> all = views(features);
-  all.push_back(view(errors_, Access::read));
-  all.push_back(view(linear_, Access::read));
-  all.push_back(view(table, Access::read_write));
-  launch({.name = "update",
-          .views = std::move(all),
-          .host = [batch = batch_, column](const KernelContext& kernel) {
-            const auto errors = kernel.as<const float>(3);
-            const auto linear = kernel.as<const float>(4);
-            const auto rows = kernel.as<float>(5);
-            Jagged{kernel, 0}.visit(batch, [&](std::size_t sample, std::size_t row, float weight) {
-              for (std::size_t i = 0; i < kWidth; ++i) {
-                rows[row * kWidth + i] -= kRate * errors[sample] * linear[column + i] * weight;
-              }
-            });
-          }});
-}
-
-void TinyModel::backward() {
-  if (batch_ == 0) return;
+void TinyModel::backward(TableLookup& of) {
+  auto& lookup = static_cast<Lookup&>(of);
+  if (lookup.batch == 0) return;
+  lookup.gradient = {memory_, lookup.sums.size(), main_};
   launch({.name = "linear backward",
           .views = {view(inputs_, Access::read), view(errors_, Access::read),
-                    view(linear_gradient_, Access::read_write)},
+                    view(linear_, Access::read), view(linear_gradient_, Access::read_write),
+                    view(lookup.gradient, Access::write)},
           .host = [](const KernelContext& kernel) {
             const auto inputs = kernel.as<const float>(0);
             const auto errors = kernel.as<const float>(1);
-            const auto gradient = kernel.as<float>(2);
+            const auto linear = kernel.as<const float>(2);
+            const auto gradient = kernel.as<float>(3);
+            const auto of_sums = kernel.as<float>(4);
             for (std::size_t i = 0; i < inputs.size(); ++i) {
               gradient[i % kInputs] += errors[i / kInputs] * inputs[i];
             }
+            for (std::size_t i = 0; i < of_sums.size(); ++i) {
+              of_sums[i] = errors[i / kColumns] * linear[i % kColumns];
+            }
           }});
-  inputs_ = {};
-  update(features_.unweighted, table_, 0);
-  update(features_.weighted, weighted_table_, kWidth);
+  lookup.sums = {};
   abandon();
+}
+
+void TinyModel::update(const Lookup& lookup, const KeyedJaggedTensor& features,
+                       const Array<float>& table, std::size_t column, const Stream& stream) {
+  std::vector<View> all = views(features);
+  all.push_back(view(lookup.gradient, Access::read));
+  all.push_back(view(table, Access::read_write));
+  launch({.name = "update",
+          .views = std::move(all),
+          .host =
+              [batch = lookup.batch, column](const KernelContext& kernel) {
+                const auto gradient = kernel.as<const float>(3);
+                const auto rows = kernel.as<float>(4);
+                Jagged{kernel, 0}.visit(
+                    batch, [&](std::size_t sample, std::size_t row, float weight) {
+                      for (std::size_t i = 0; i < kWidth; ++i) {
+                        rows[row * kWidth + i] -=
+                            kRate * gradient[sample * kColumns + column + i] * weight;
+                      }
+                    });
+              }},
+         stream);
+}
+
+void TinyModel::update_tables(TableLookup& of, Stream& stream) {
+  auto& lookup = static_cast<Lookup&>(of);
+  if (lookup.batch == 0) return;
+  if (stream.id() != main_.id()) lookup.gradient.buffer().record_use(stream);
+  update(lookup, lookup.features.unweighted, table_, 0, stream);
+  update(lookup, lookup.features.weighted, weighted_table_, kWidth, stream);
+  lookup.gradient = {};
+  lookup.features = {};
 }
 
 void TinyModel::optimizer_step() {
@@ -185,7 +231,6 @@ void TinyModel::optimizer_step() {
 }
 
 void TinyModel::abandon() noexcept {
-  features_ = {};
   inputs_ = {};
   errors_ = {};
 }

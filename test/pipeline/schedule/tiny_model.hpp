@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/device/stream.hpp"
@@ -11,8 +13,8 @@
 namespace millrace::test {
 
 /// The smallest model that notices whatever is out of order: sums of embeddings, weighted and not,
-/// beside dense features, into one linear layer; everything is trained by SGD, the tables in
-/// backward. It has host kernels, and keeps what it needs as TrainModel asks.
+/// beside dense features, into one linear layer; everything is trained by SGD. It has host kernels,
+/// and keeps what it needs as TrainModel asks.
 class TinyModel final : public TrainModel {
  public:
   static constexpr std::size_t kRows = 11, kWidth = 3, kDense = 2;
@@ -24,8 +26,10 @@ class TinyModel final : public TrainModel {
   [[nodiscard]] static std::vector<std::string> weighted_features() { return {"w"}; }
 
   void zero_gradients() override;
-  void forward(const InputTensors& input, const SparseFeatures& features) override;
-  void backward() override;
+  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  void forward(const InputTensors& input, TableLookup& lookup) override;
+  void backward(TableLookup& lookup) override;
+  void update_tables(TableLookup& lookup, Stream& stream) override;
   void optimizer_step() override;
   void abandon() noexcept override;
 
@@ -33,18 +37,22 @@ class TinyModel final : public TrainModel {
   [[nodiscard]] std::vector<float> parameters();
 
  private:
-  void launch(Operation operation);
-  void look_up(const KeyedJaggedTensor& features, const Array<float>& table, std::size_t column);
-  void update(const KeyedJaggedTensor& features, const Array<float>& table, std::size_t column);
+  static constexpr std::size_t kColumns = 2 * kWidth;  // of a lookup
+  struct Lookup;
+
+  void launch(Operation operation) { launch(std::move(operation), main_); }
+  void launch(Operation operation, const Stream& stream);
+  void look_up(const Lookup& lookup, const KeyedJaggedTensor& features, const Array<float>& table,
+               std::size_t column, const Stream& stream);
+  void update(const Lookup& lookup, const KeyedJaggedTensor& features, const Array<float>& table,
+              std::size_t column, const Stream& stream);
 
   Allocator& memory_;
   Stream& main_;
   Array<float> table_, weighted_table_;    // [kRows x kWidth]
   Array<float> linear_, linear_gradient_;  // [kInputs]
-  std::size_t batch_ = 0;
-  SparseFeatures features_;
-  Array<float> inputs_;  // [batch x kInputs]
-  Array<float> errors_;  // [batch]
+  Array<float> inputs_;                    // [batch x kInputs]
+  Array<float> errors_;                    // [batch]
 };
 
 }  // namespace millrace::test

@@ -75,10 +75,7 @@ std::string plain_loop() {
       main.synchronize();
       const auto exchanged = exchange.start(input.tensors(), main);
       exchanged->receive(Waits::coarse);
-      model.zero_gradients();
-      model.forward(input.tensors(), exchanged->arrange());
-      model.backward();
-      model.optimizer_step();
+      train_plainly(model, main, input.tensors(), exchanged->arrange());
       input.release();
       main.synchronize();
     }

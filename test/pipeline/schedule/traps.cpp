@@ -31,10 +31,16 @@ class ForwardingModel : public TrainModel {
  public:
   explicit ForwardingModel(TrainModel& inner) : inner_(inner) {}
   void zero_gradients() override { inner_.zero_gradients(); }
-  void forward(const InputTensors& input, const SparseFeatures& features) override {
-    inner_.forward(input, features);
+  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
+    return inner_.look_up(features, stream);
   }
-  void backward() override { inner_.backward(); }
+  void forward(const InputTensors& input, TableLookup& lookup) override {
+    inner_.forward(input, lookup);
+  }
+  void backward(TableLookup& lookup) override { inner_.backward(lookup); }
+  void update_tables(TableLookup& lookup, Stream& stream) override {
+    inner_.update_tables(lookup, stream);
+  }
   void optimizer_step() override { inner_.optimizer_step(); }
   void abandon() noexcept override { inner_.abandon(); }
 
@@ -46,20 +52,23 @@ class ForwardingModel : public TrainModel {
 class LateReader final : public ForwardingModel {
  public:
   explicit LateReader(PipelineRig& rig) : ForwardingModel(*rig.model), rig_(rig) {}
-  void forward(const InputTensors& input, const SparseFeatures& features) override {
+  void forward(const InputTensors& input, TableLookup& lookup) override {
     dense_ = input.dense;
-    ForwardingModel::forward(input, features);
+    ForwardingModel::forward(input, lookup);
   }
-  void backward() override {
-    ForwardingModel::backward();
-    if (dense_.empty()) return;
+  void backward(TableLookup& lookup) override {
+    if (!dense_.empty()) read_dense();
+    ForwardingModel::backward(lookup);
+  }
+
+ private:
+  void read_dense() {
     rig_.device.launch({.name = "late read",
                         .views = {{dense_.data(), dense_.bytes(), Access::read}},
                         .cost = {.fixed = Nanoseconds{1000}}},
                        rig_.streams.main.handle());
   }
 
- private:
   PipelineRig& rig_;
   BatchTensor dense_;
 };
@@ -68,9 +77,9 @@ class LateReader final : public ForwardingModel {
 class Keeper final : public ForwardingModel {
  public:
   using ForwardingModel::ForwardingModel;
-  void forward(const InputTensors& input, const SparseFeatures& features) override {
+  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
     kept = features;
-    ForwardingModel::forward(input, features);
+    return ForwardingModel::look_up(features, stream);
   }
   SparseFeatures kept;
 };
@@ -79,9 +88,9 @@ class Keeper final : public ForwardingModel {
 class FeatureMeter final : public ForwardingModel {
  public:
   explicit FeatureMeter(PipelineRig& rig) : ForwardingModel(*rig.model), rig_(rig) {}
-  void backward() override {
+  void backward(TableLookup& lookup) override {
     at_backward = live();
-    ForwardingModel::backward();
+    ForwardingModel::backward(lookup);
   }
   void optimizer_step() override {
     at_optimizer = live();

@@ -108,13 +108,16 @@ void PipelineCore::arrange(BatchInFlight& flight) {
 }
 
 void PipelineCore::forward(BatchInFlight& current) {
-  model_->forward(current.input.tensors(), *current.features);
+  current.lookup = model_->look_up(*current.features, main());
+  model_->forward(current.input.tensors(), *current.lookup);
   current.input.last_used(main().mark());
   current.features.reset();
 }
 
-void PipelineCore::backward() {
-  model_->backward();
+void PipelineCore::backward(BatchInFlight& current) {
+  model_->backward(*current.lookup);
+  model_->update_tables(*current.lookup, main());
+  current.lookup.reset();
   main().mark();
 }
 

@@ -16,6 +16,7 @@ struct BatchInFlight {
   bool received = false;
   std::optional<SparseFeatures> features;  ///< from then until forward
   Event arranged;                          ///< with precise waits, if not on main
+  std::unique_ptr<TableLookup> lookup;     ///< until the update
 };
 
 /**
@@ -59,7 +60,7 @@ class PipelineCore : public TrainPipeline {
   void arrange(BatchInFlight& flight);
 
   void forward(BatchInFlight& current);
-  void backward();
+  void backward(BatchInFlight& current);
   void release_input(BatchInFlight& current);
 
   /** @brief Work for later batches: what it throws waits for the end of the step, without any more

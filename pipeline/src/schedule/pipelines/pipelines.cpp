@@ -26,7 +26,7 @@ class BasePipeline final : public PipelineCore {
     train([&] {
       forward(current);
       release_input(current);
-      backward();
+      backward(current);
       ahead([&] { copy_next(); });
       model().optimizer_step();
     });
@@ -50,7 +50,7 @@ class SparseDistLitePipeline final : public PipelineCore {
     arrange(current);
     train([&] {
       forward(current);
-      backward();
+      backward(current);
       ahead([&] { copy_next(); });
       model().optimizer_step();
     });
@@ -84,7 +84,7 @@ class SparseDistPipeline final : public PipelineCore {
       ahead([&] {
         if (second() != nullptr) finish_exchange(*second());
       });
-      backward();
+      backward(current);
       model().optimizer_step();
     });
   }

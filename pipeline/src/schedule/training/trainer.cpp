@@ -108,7 +108,8 @@ struct Trainer::Parts {
     const std::unique_ptr<FeatureExchange> exchanged =
         exchange.start(input.tensors(), streams.main);
     exchanged->receive(device.options().waits);
-    model.forward(input.tensors(), exchanged->arrange());
+    const std::unique_ptr<TableLookup> lookup = model.look_up(exchanged->arrange(), streams.main);
+    model.forward(input.tensors(), *lookup);
     input.release();
     device.sample();
     std::vector<float> logits = model.logits();

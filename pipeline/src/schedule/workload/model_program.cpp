@@ -92,19 +92,30 @@ void ModelProgram::zero_gradients() {
   work_.launch(work_.streams.main, "zero gradients", share(kZeroGradients), {writes(gradients_)});
 }
 
-void ModelProgram::look_up() {
-  const auto& [sparse, weights] = features_;
-  Buffer unweighted = allocate(pooled_bytes_ / 2);
-  work_.launch(work_.streams.main, "look up unweighted", share(kLookUp / 2),
+struct ModelProgram::Lookup final : TableLookup {
+  explicit Lookup(StreamRef of) : stream(of) {}
+
+  StreamRef stream;
+  SparseFeatures features;
+  Buffer pooled, gradient;
+};
+
+std::unique_ptr<TableLookup> ModelProgram::look_up(const SparseFeatures& features, Stream& stream) {
+  auto lookup = std::make_unique<Lookup>(stream);
+  lookup->features = features;
+  const auto& [sparse, weights] = lookup->features;
+  Buffer unweighted = allocate(pooled_bytes_ / 2, stream);
+  work_.launch(stream, "look up unweighted", share(kLookUp / 2),
                {reads(sparse.values()), reads(sparse.offsets()), reads(unweighted_tables_),
                 writes(unweighted)});
-  Buffer weighted = allocate(pooled_bytes_ / 2);
-  work_.launch(work_.streams.main, "look up weighted", share(kLookUp / 2),
+  Buffer weighted = allocate(pooled_bytes_ / 2, stream);
+  work_.launch(stream, "look up weighted", share(kLookUp / 2),
                {reads(weights.values()), reads(weights.offsets()), reads(weights.weights()),
                 reads(weighted_tables_), writes(weighted)});
-  pooled_ = allocate(pooled_bytes_);
-  work_.launch(work_.streams.main, "exchange pooled", share(kOutputExchange),
-               {reads(unweighted), reads(weighted), writes(pooled_)});
+  lookup->pooled = allocate(pooled_bytes_, stream);
+  work_.launch(stream, "exchange pooled", share(kOutputExchange),
+               {reads(unweighted), reads(weighted), writes(lookup->pooled)});
+  return lookup;
 }
 
 void ModelProgram::forward_layers() {
@@ -121,15 +132,15 @@ void ModelProgram::forward_layers() {
   }
 }
 
-void ModelProgram::forward(const InputTensors& input, const SparseFeatures& features) {
-  features_ = features;
-  look_up();
+void ModelProgram::forward(const InputTensors& input, TableLookup& of) {
+  auto& lookup = static_cast<Lookup&>(of);
+  if (lookup.stream.id() != work_.streams.main.id()) lookup.pooled.record_use(work_.streams.main);
   dense_ = allocate(dense_bytes_);
   work_.launch(work_.streams.main, "dense arch", share(kDenseArch),
                {reads(input.dense), reads(parameters_), writes(dense_)});
   interaction_ = allocate(interaction_bytes_);
   work_.launch(work_.streams.main, "interact", share(kInteract),
-               {reads(pooled_), reads(dense_), writes(interaction_)});
+               {reads(lookup.pooled), reads(dense_), writes(interaction_)});
   forward_layers();
   loss_ = allocate(sizeof(float));
   work_.launch(work_.streams.main, "loss", share(kLoss),
@@ -158,42 +169,44 @@ Buffer ModelProgram::backward_layers() {
   return gradient;
 }
 
-void ModelProgram::update_tables(Buffer pooled_gradient) {
-  Buffer exchanged = allocate(pooled_bytes_);
-  work_.launch(work_.streams.main, "exchange pooled backward",
-               share(kOutputExchange * kBackwardOverForward),
-               {reads(pooled_gradient), writes(exchanged)});
-  pooled_gradient.reset();
-
-  // Rows are sorted by id before each is updated once: keys and positions, for each group.
-  const auto update = [&](const char* name, const BatchTensor& ids, Buffer& tables) {
-    const Buffer sorted = allocate(ids.bytes());
-    const Buffer positions = allocate(ids.bytes());
-    work_.launch(
-        work_.streams.main, name, share(kLookUp / 2 * kBackwardOverForward),
-        {reads(exchanged), reads(ids), writes(sorted), writes(positions), updates(tables)});
-  };
-  update("update unweighted", features_.unweighted.values(), unweighted_tables_);
-  update("update weighted", features_.weighted.values(), weighted_tables_);
-}
-
-void ModelProgram::backward() {
+void ModelProgram::backward(TableLookup& of) {
+  auto& lookup = static_cast<Lookup&>(of);
   Buffer gradient = backward_layers();
-  Buffer pooled_gradient = allocate(pooled_bytes_);
+  lookup.gradient = allocate(pooled_bytes_);
   Buffer dense_gradient = allocate(dense_bytes_);
   work_.launch(work_.streams.main, "interact backward", share(kInteract * kBackwardOverForward),
-               {reads(gradient), reads(pooled_), reads(dense_), writes(pooled_gradient),
+               {reads(gradient), reads(lookup.pooled), reads(dense_), writes(lookup.gradient),
                 writes(dense_gradient)});
   gradient.reset();
   interaction_.reset();
-  pooled_.reset();
+  lookup.pooled.reset();
   work_.launch(work_.streams.main, "dense arch backward", share(kDenseArch * kBackwardOverForward),
                {reads(dense_gradient), reads(dense_), updates(gradients_)});
   dense_gradient.reset();
   dense_.reset();
-  update_tables(std::move(pooled_gradient));
+}
+
+void ModelProgram::update_tables(TableLookup& of, Stream& stream) {
+  auto& lookup = static_cast<Lookup&>(of);
+  if (stream.id() != work_.streams.main.id()) lookup.gradient.record_use(stream);
+  Buffer exchanged = allocate(pooled_bytes_, stream);
+  work_.launch(stream, "exchange pooled backward", share(kOutputExchange * kBackwardOverForward),
+               {reads(lookup.gradient), writes(exchanged)});
+  lookup.gradient.reset();
+
+  // Rows are sorted by id before each is updated once: keys and positions, for each group.
+  const auto update = [&](const char* name, const BatchTensor& ids, Buffer& tables) {
+    const Buffer sorted = allocate(ids.bytes(), stream);
+    const Buffer positions = allocate(ids.bytes(), stream);
+    work_.launch(
+        stream, name, share(kLookUp / 2 * kBackwardOverForward),
+        {reads(exchanged), reads(ids), writes(sorted), writes(positions), updates(tables)});
+  };
+  update("update unweighted", lookup.features.unweighted.values(), unweighted_tables_);
+  update("update weighted", lookup.features.weighted.values(), weighted_tables_);
+  exchanged.reset();
   loss_.reset();
-  features_ = {};
+  lookup.features = {};
 }
 
 void ModelProgram::optimizer_step() {
@@ -202,12 +215,11 @@ void ModelProgram::optimizer_step() {
 }
 
 void ModelProgram::abandon() noexcept {
-  for (Buffer* const kept : {&pooled_, &interaction_, &dense_, &loss_}) kept->reset();
+  for (Buffer* const kept : {&interaction_, &dense_, &loss_}) kept->reset();
   for (Layer& layer : layers_) {
     layer.output.reset();
     layer.mask.reset();
   }
-  features_ = {};
 }
 
 }  // namespace millrace

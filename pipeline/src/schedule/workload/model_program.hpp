@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "millrace/pipeline/model/train_model.hpp"
@@ -8,7 +9,7 @@
 namespace millrace {
 
 /**
- * @brief What a step of a workload computes on main, without data: lookups, dense layers, and back.
+ * @brief What a step of a workload computes, without data: lookups, dense layers, and back.
  *
  * Activations: of `workload.activations`, a quarter are pooled embeddings, a fifth their
  * interaction with the dense features, the rest layers that shrink towards the loss. Backward
@@ -20,24 +21,26 @@ class ModelProgram final : public TrainModel {
   ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds step);
 
   void zero_gradients() override;
-  void forward(const InputTensors& input, const SparseFeatures& features) override;
-  void backward() override;
+  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  void forward(const InputTensors& input, TableLookup& lookup) override;
+  void backward(TableLookup& lookup) override;
+  void update_tables(TableLookup& lookup, Stream& stream) override;
   void optimizer_step() override;
   void abandon() noexcept override;
 
  private:
+  struct Lookup;
   struct Layer {
     std::size_t output_bytes = 0, mask_bytes = 0;
     Buffer output, mask;
   };
 
-  [[nodiscard]] Buffer allocate(std::size_t bytes) {
-    return work_.allocate(bytes, work_.streams.main, activations_tag_);
+  [[nodiscard]] Buffer allocate(std::size_t bytes) { return allocate(bytes, work_.streams.main); }
+  [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream) {
+    return work_.allocate(bytes, stream, activations_tag_);
   }
   [[nodiscard]] Cost share(double weight) const;
   void plan_layers(const Workload& workload);
-  void look_up();
-  void update_tables(Buffer pooled_gradient);
   void forward_layers();
   [[nodiscard]] Buffer backward_layers();
 
@@ -47,9 +50,8 @@ class ModelProgram final : public TrainModel {
   const std::size_t pooled_bytes_, interaction_bytes_, dense_bytes_;
 
   Buffer unweighted_tables_, weighted_tables_, parameters_, gradients_;
-  Buffer pooled_, interaction_, dense_, loss_;
+  Buffer interaction_, dense_, loss_;  ///< of the step under way
   std::vector<Layer> layers_;
-  SparseFeatures features_;  ///< of the step under way
 };
 
 }  // namespace millrace

@@ -101,7 +101,9 @@ class EmbeddingBags {
   /** @brief In place of the one that there was; nullptr: none. */
   void observe(RowUpdateObserver* observer) noexcept { options_.observer = observer; }
 
-  /** @brief Waits for `stream`, and says which id was out of range since the last call, if one was.
+  /**
+   * @brief Waits for `stream` and for lookups so far, and says which id was out of range since the
+   *        last call, if one was.
    */
   [[nodiscard]] std::optional<InvalidId> invalid_id(StreamRef stream);
 
@@ -123,8 +125,9 @@ class EmbeddingBags {
   std::vector<std::size_t> table_of_;  ///< of each feature
   std::size_t columns_ = 0, scalars_ = 0, rows_ = 0;
   std::uint64_t steps_ = 0;
-  Buffer lookups_;  ///< model::Lookup of each feature
-  Buffer bad_;      ///< one model::BadId
+  std::optional<StreamRef> looked_up_on_;  ///< the last time
+  Buffer lookups_;                         ///< model::Lookup of each feature
+  Buffer bad_;                             ///< one model::BadId
   Array<float> weights_, m_, v_;
   std::vector<TableView> views_;
 };

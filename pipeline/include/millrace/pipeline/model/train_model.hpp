@@ -1,5 +1,10 @@
 #pragma once
 
+#include <memory>
+#include <string>
+
+#include "millrace/device/stream.hpp"
+#include "millrace/memory/buffer.hpp"
 #include "millrace/pipeline/data/keyed_jagged_tensor.hpp"
 #include "millrace/pipeline/data/model_input.hpp"
 
@@ -12,12 +17,33 @@ struct SparseFeatures {
 };
 
 /**
- * @brief A model as a pipeline drives it. Everything is enqueued on the main stream, in the order
- * of the calls; nothing waits for the device.
+ * @brief A batch's rows of the tables, pooled, on their way through a step: what forward reads, the
+ *        gradient that backward leaves, and what the update needs. Made by `TrainModel::look_up`.
  *
- * A step is zero_gradients, forward, backward, optimizer_step, in this order; each once, but that a
- * step that did not get as far as forward begins again. A pipeline makes main wait for the inputs
- * before, and frees them after.
+ * Several may be there at once, each of another batch. Destruction at any time gives it up: memory
+ * is freed behind what is enqueued, and the tables stay as they are.
+ */
+class TableLookup {
+ public:
+  virtual ~TableLookup() = default;
+
+ protected:
+  TableLookup() = default;
+  TableLookup(const TableLookup&) = default;
+  TableLookup& operator=(const TableLookup&) = default;
+};
+
+/**
+ * @brief A model as a pipeline drives it. Nothing waits for the device.
+ *
+ * A step on a batch is zero_gradients, forward, backward, update_tables, optimizer_step, in this
+ * order; each once, but that a step that did not get as far as forward begins again. The batch is
+ * looked up at any time before forward, once. All but lookups and updates is enqueued on main.
+ *
+ * Waits are the caller's: for inputs and features before they are read; for the lookup before
+ * forward, for backward before the update, where those are on another stream than main; and
+ * between lookups and updates, which read and write the same tables. Uses by another stream of what
+ * the model has allocated are recorded by the model.
  */
 class TrainModel {
  public:
@@ -26,16 +52,31 @@ class TrainModel {
   virtual void zero_gradients() = 0;
 
   /**
+   * @brief Enqueues the lookup of a batch on `stream`, behind the updates that it shall see.
+   * @param features  read until the update; the lookup keeps them (copies share the memory), and
+   *                  their use by `stream` is recorded
+   * @throws out_of_memory, DeviceError: nothing was looked up then
+   */
+  [[nodiscard]] virtual std::unique_ptr<TableLookup> look_up(const SparseFeatures& features,
+                                                             Stream& stream) = 0;
+
+  /**
    * @brief Loss of a batch, keeping what backward needs.
    *
-   * Only forward reads `input`: it may be freed, ordered on main, when this returns. `features` are
-   * read by backward as well; the model keeps them (copies share the memory) until then.
+   * Only forward reads `input`: it may be freed, ordered on main, when this returns.
+   * @param lookup  of the same batch
    * @throws out_of_memory, DeviceError; the step is then given up: `abandon`
    */
-  virtual void forward(const InputTensors& input, const SparseFeatures& features) = 0;
+  virtual void forward(const InputTensors& input, TableLookup& lookup) = 0;
 
-  /** @brief Gradients of the dense parameters; the tables are updated on the way, fused. */
-  virtual void backward() = 0;
+  /** @brief Gradients of the dense parameters, and in `lookup`, of forward, that of its rows. */
+  virtual void backward(TableLookup& lookup) = 0;
+
+  /**
+   * @brief Enqueues the fused backward and update of the tables, from what backward left.
+   * @param stream  that of the lookup
+   */
+  virtual void update_tables(TableLookup& lookup, Stream& stream) = 0;
 
   /** @brief Updates the dense parameters. */
   virtual void optimizer_step() = 0;
@@ -44,10 +85,26 @@ class TrainModel {
    */
   virtual void abandon() noexcept = 0;
 
+  /**
+   * @brief Which dense parameters lookups read and table updates add gradients to, in words; empty:
+   *        none.
+   *
+   * If there are some, a lookup is that of the plain loop only behind optimizer_step of the batch
+   * before, and optimizer_step of a batch goes behind its update_tables.
+   */
+  [[nodiscard]] virtual std::string dense_parameters_of_lookups() const { return {}; }
+
  protected:
   TrainModel() = default;
   TrainModel(const TrainModel&) = default;
   TrainModel& operator=(const TrainModel&) = default;
 };
+
+/**
+ * @brief The plain step, all of it on `main`, the model's: what pipelines that claim to be exact
+ *        give the bits of.
+ */
+void train_plainly(TrainModel& model, Stream& main, const InputTensors& input,
+                   const SparseFeatures& features);
 
 }  // namespace millrace

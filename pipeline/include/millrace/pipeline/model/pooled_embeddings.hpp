@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "millrace/pipeline/model/dense_parameters.hpp"
+#include "millrace/pipeline/model/embedding_bags.hpp"
+#include "millrace/pipeline/model/position_weights.hpp"
+#include "millrace/pipeline/model/sparse_nn_config.hpp"
+#include "millrace/pipeline/model/train_model.hpp"
+
+namespace millrace {
+
+/** @brief A lookup of PooledEmbeddings: what the dense part of a model reads and leaves. */
+struct PooledLookup : TableLookup {
+  explicit PooledLookup(StreamRef of) : stream(of) {}
+
+  StreamRef stream;
+  std::size_t batch_size = 0;
+  Array<float> pooled;    ///< [batch x columns], of `stream`, until backward
+  Array<float> gradient;  ///< of `pooled`, of main, from backward to the update
+};
+
+/**
+ * @brief The embedding side of a SparseNN: rows of all features of this rank's examples, pooled,
+ *        and the update of the tables that they came from, wherever those are.
+ *
+ * Calls enqueue on the stream given, in the same order on every rank. Pooled rows lie feature by
+ * feature, those without weights before those with.
+ */
+class PooledEmbeddings {
+ public:
+  virtual ~PooledEmbeddings() = default;
+
+  [[nodiscard]] virtual std::size_t columns() const noexcept = 0;   ///< of an example's pooled rows
+  [[nodiscard]] virtual std::size_t features() const noexcept = 0;  ///< whose rows these are
+
+  /** @throws std::invalid_argument if the features are not those of the tables; out_of_memory */
+  [[nodiscard]] virtual std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features,
+                                                              Stream& stream) = 0;
+  /**
+   * @brief Consumes `lookup.gradient`, whose use by `stream`, that of the lookup, is recorded.
+   *        Gradients of dense parameters that lookups read are added up here.
+   */
+  virtual void update(PooledLookup& lookup, Stream& stream) = 0;
+
+  /** @brief As `TrainModel::dense_parameters_of_lookups`. */
+  [[nodiscard]] virtual std::string dense_parameters() const = 0;
+
+  /** @brief The tables of this rank, for ids without weights and with. */
+  [[nodiscard]] virtual EmbeddingBags& bags() noexcept = 0;
+  [[nodiscard]] virtual EmbeddingBags& weighted_bags() noexcept = 0;
+
+ protected:
+  PooledEmbeddings() = default;
+  PooledEmbeddings(const PooledEmbeddings&) = default;
+  PooledEmbeddings& operator=(const PooledEmbeddings&) = default;
+};
+
+/** @brief Makes the embedding side of a model, whose dense parameters may still be added to. */
+using MakeEmbeddings = std::function<std::unique_ptr<PooledEmbeddings>(
+    ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config)>;
+
+/** @brief All tables on one rank. */
+class LocalEmbeddings final : public PooledEmbeddings {
+ public:
+  LocalEmbeddings(ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config);
+
+  [[nodiscard]] static std::unique_ptr<PooledEmbeddings> make(ModelContext& context,
+                                                              DenseParameters& parameters,
+                                                              const SparseNNConfig& config);
+
+  std::size_t columns() const noexcept override {
+    return bags_.columns() + weighted_bags_.columns();
+  }
+  std::size_t features() const noexcept override {
+    return bags_.features().size() + weighted_bags_.features().size();
+  }
+  std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  void update(PooledLookup& lookup, Stream& stream) override;
+  std::string dense_parameters() const override;
+  EmbeddingBags& bags() noexcept override { return bags_; }
+  EmbeddingBags& weighted_bags() noexcept override { return weighted_bags_; }
+
+ private:
+  struct Lookup;
+  [[nodiscard]] std::size_t batch_size(const SparseFeatures& features) const;
+
+  ModelContext& context_;
+  EmbeddingBags bags_, weighted_bags_;
+  PositionWeights positions_;
+};
+
+}  // namespace millrace

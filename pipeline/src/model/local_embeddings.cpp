@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "millrace/pipeline/model/pooled_embeddings.hpp"
+
+namespace millrace {
+namespace {
+
+EmbeddingOptions embedding_options(const SparseNNConfig& config) {
+  return {config.table_optimizer, config.seed, config.observer};
+}
+
+}  // namespace
+
+struct LocalEmbeddings::Lookup final : PooledLookup {
+  using PooledLookup::PooledLookup;
+
+  SparseFeatures features;
+  Array<float> factors;  ///< of each id without a weight of its own, where positions have weights
+};
+
+LocalEmbeddings::LocalEmbeddings(ModelContext& context, DenseParameters& parameters,
+                                 const SparseNNConfig& config)
+    : context_(context),
+      bags_(context, config.tables, embedding_options(config)),
+      weighted_bags_(context, config.weighted_tables, embedding_options(config)),
+      positions_(context, parameters, bags_.features(), config.position_weights) {}
+
+std::unique_ptr<PooledEmbeddings> LocalEmbeddings::make(ModelContext& context,
+                                                        DenseParameters& parameters,
+                                                        const SparseNNConfig& config) {
+  return std::make_unique<LocalEmbeddings>(context, parameters, config);
+}
+
+std::string LocalEmbeddings::dense_parameters() const {
+  return positions_.empty() ? "" : "the position weights of its feature processors";
+}
+
+std::size_t LocalEmbeddings::batch_size(const SparseFeatures& features) const {
+  const std::size_t one = features.unweighted.batch_size();
+  const std::size_t other = features.weighted.batch_size();
+  if (bags_.features().empty()) return other;
+  if (!weighted_bags_.features().empty() && one != other) {
+    throw std::invalid_argument(fmt::format(
+        "the batch has {} bags a key of ids without weights, and {} of those with", one, other));
+  }
+  return one;
+}
+
+std::unique_ptr<PooledLookup> LocalEmbeddings::look_up(const SparseFeatures& features,
+                                                       Stream& stream) {
+  auto lookup = std::make_unique<Lookup>(stream);
+  lookup->features = features;
+  lookup->batch_size = batch_size(features);
+  lookup->pooled = context_.activation<float>(lookup->batch_size * columns(), stream);
+  if (!positions_.empty()) {
+    lookup->factors = context_.activation<float>(features.unweighted.value_count(), stream);
+    positions_.forward(features.unweighted, lookup->factors.data(), stream);
+  }
+  float* const pooled = lookup->pooled.data();
+  bags_.forward(features.unweighted, lookup->factors.data(), {pooled, columns(), 0}, stream);
+  weighted_bags_.forward(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
+  return lookup;
+}
+
+void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
+  auto& lookup = static_cast<Lookup&>(of);
+  const auto& [unweighted, weighted] = lookup.features;
+  float* const gradient = lookup.gradient.data();
+  if (!positions_.empty()) {
+    const Array<float> dfactors = context_.activation<float>(unweighted.value_count(), stream);
+    bags_.factor_gradients(unweighted, {gradient, columns(), 0}, dfactors.data(), stream);
+    positions_.backward(unweighted, dfactors.data(), stream);
+  }
+  bags_.backward(unweighted, lookup.factors.data(), {gradient, columns(), 0}, stream);
+  weighted_bags_.backward(weighted, nullptr, {gradient, columns(), bags_.columns()}, stream);
+  lookup.gradient = {};
+  lookup.factors = {};
+  lookup.features = {};
+}
+
+}  // namespace millrace
