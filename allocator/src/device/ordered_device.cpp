@@ -357,6 +357,11 @@ std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point
   return {};
 }
 
+std::uint64_t OrderedDevice::newest_marker() const {
+  const std::lock_guard lock{state_->mutex};
+  return state_->serial;
+}
+
 bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
   waiter = resolve(waiter);
   const auto when = earliest_wait(waiter.id(), point);

@@ -18,10 +18,11 @@ namespace millrace {
  *   1. the best fit that the one rule gives its stream for nothing: own lane, then other lanes up
  *      to the carve limit, then memory that nobody used yet; once more after one poll;
  *   2. free neighbours that together are large enough, all of them ready;
- *   3. a block that the stream can be made to wait for, once it has its fair share of its own: the
- *      one whose marker was recorded earliest, then the best fit;
- *   4. a new segment;
- *   5. anything that waiting, merging, callbacks and giving segments back can make.
+ *   3. a block, or free neighbours, that the stream can be made to wait for and whose last use is
+ *      long ago: the one whose marker was recorded earliest, then the best fit;
+ *   4. a new segment, as long as the stream has less than its fair share;
+ *   5. any other block that the stream can be made to wait for, or a new segment;
+ *   6. anything that waiting, merging, callbacks and giving segments back can make.
  * PyTorch's way is the same with lanes that never mix and frees that a host poll completes.
  * The lock is never held across a driver call: what such a call is about is claimed first, which
  * takes it out of everybody's sight, and is put back if the call fails.
@@ -57,6 +58,8 @@ struct CachingAllocator::State {
     Marker marker = 0;  // the burst is before it
     std::size_t burst = 0;
     std::size_t largest_burst = 0;
+    std::uint64_t began = 0;           // the newest marker when the burst began, as a serial
+    std::uint64_t previous_began = 0;  // when the burst before it did
   };
 
   State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
@@ -74,8 +77,8 @@ struct CachingAllocator::State {
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
   Block* take_merged(const Request& request, std::size_t most);
-  Block* take_waiting(const Request& request, Lock& lock);
-  Block* take_merged_waiting(const Request& request, Lock& lock);
+  Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
+  Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
   void merge_until(Block* first, std::size_t bytes);
   bool wait_for_block(const Request& request, Block* block, Lock& lock);
   [[nodiscard]] bool ready(const Block& block, StreamId user) const;
@@ -83,6 +86,7 @@ struct CachingAllocator::State {
   [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
+  [[nodiscard]] std::uint64_t long_ago(const Request& request) const;
   [[nodiscard]] bool should_grow(const Request& request) const;
   void count_demand(const Block& block);
   void uncount_demand(const Block& block);

@@ -104,8 +104,8 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
     from.small = small;
     if (Block* block = take_merged(from, kAny)) return block;
     if (policy.sharing == Sharing::completed) continue;
-    if (Block* block = take_waiting(from, lock)) return block;
-    if (Block* block = take_merged_waiting(from, lock)) return block;
+    if (Block* block = take_waiting(from, OrderedDevice::kTail, lock)) return block;
+    if (Block* block = take_merged_waiting(from, OrderedDevice::kTail, lock)) return block;
   }
   return nullptr;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "memory/caching_state.hpp"
 
@@ -93,8 +94,11 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
   poll(lock);
   if (Block* block = take_ready(request)) return block;
   if (Block* block = take_merged(request, carve_limit(request))) return block;
-  if (policy.sharing != Sharing::wait_before_grow || should_grow(request)) return nullptr;
-  return take_waiting(request, lock);
+  if (policy.sharing != Sharing::wait_before_grow) return nullptr;
+  const std::uint64_t old = long_ago(request);
+  if (Block* block = take_waiting(request, old, lock)) return block;
+  if (Block* block = take_merged_waiting(request, old, lock)) return block;
+  return should_grow(request) ? nullptr : take_waiting(request, OrderedDevice::kTail, lock);
 }
 
 // PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
@@ -206,6 +210,16 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
   }
 }
 
+// The newest marker that a request may wait for although its stream could still grow. What was last
+// used before its previous burst began has had a whole burst's time: a batch's, where each step
+// brings one, so that waiting for it keeps nothing from running ahead by a batch.
+std::uint64_t CachingAllocator::State::long_ago(const Request& request) const {
+  const auto it = demand.find(request.lane);
+  if (it == demand.end()) return 0;
+  const bool burst_begins = device.ledger().next(request.lane) != it->second.marker;
+  return burst_begins ? it->second.began : it->second.previous_began;
+}
+
 // A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
 bool CachingAllocator::State::should_grow(const Request& request) const {
   const auto it = demand.find(request.lane);
@@ -223,7 +237,10 @@ void CachingAllocator::State::count_demand(const Block& block) {
   Demand& lane = demand[block.lane];
   lane.live.add(block.bytes);
   const Marker marker = device.ledger().next(block.lane);
-  if (marker != lane.marker) lane.burst = 0;
+  if (marker != lane.marker) {
+    lane.burst = 0;
+    lane.previous_began = std::exchange(lane.began, device.newest_marker());
+  }
   lane.marker = marker;
   lane.burst += block.bytes;
   lane.largest_burst = std::max(lane.largest_burst, lane.burst);
@@ -237,8 +254,10 @@ void CachingAllocator::State::uncount_demand(const Block& block) {
   if (gone) demand.erase(it);
 }
 
-// The block whose last missing marker was recorded earliest; among equals the best fit.
-Block* CachingAllocator::State::take_waiting(const Request& request, Lock& lock) {
+// The block whose last missing marker was recorded earliest, and not after `newest`; among equals
+// the best fit.
+Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64_t newest,
+                                             Lock& lock) {
   using Rank = std::tuple<std::uint64_t, std::size_t, std::byte*>;
   Block* best = nullptr;
   Rank best_rank;
@@ -252,7 +271,7 @@ Block* CachingAllocator::State::take_waiting(const Request& request, Lock& lock)
         return when.has_value();
       });
       const Rank rank{latest, (*it)->bytes, (*it)->address};
-      if (possible && (best == nullptr || rank < best_rank)) {
+      if (possible && latest <= newest && (best == nullptr || rank < best_rank)) {
         best = *it;
         best_rank = rank;
       }
@@ -289,11 +308,15 @@ bool CachingAllocator::State::wait_for_block(const Request& request, Block* bloc
   return waited;
 }
 
-// Under pressure: neighbours are merged across lanes, with everything waited for.
-Block* CachingAllocator::State::take_merged_waiting(const Request& request, Lock& lock) {
+// Free neighbours, with all that they wait for. Under pressure, which is when `newest` is the tail,
+// whomever they are kept for.
+Block* CachingAllocator::State::take_merged_waiting(const Request& request, std::uint64_t newest,
+                                                    Lock& lock) {
   const auto reachable = [&](const Block& block) {
+    if (newest != OrderedDevice::kTail && kept_for_other(block.lane, request)) return false;
     return std::ranges::all_of(block.points, [&](const Point point) {
-      return device.earliest_wait(request.user.id(), point).has_value();
+      const auto when = device.earliest_wait(request.user.id(), point);
+      return when && *when <= newest;
     });
   };
   for (const auto& [base, segment] : heap.segments()) {

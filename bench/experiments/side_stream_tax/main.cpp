@@ -49,6 +49,10 @@ bool print(const std::vector<Verdict>& verdicts) {
 void add_policy_options(CLI::App& app, Policy& policy) {
   app.add_option("--spare-bursts", policy.spare_bursts, "of the millrace policy");
   app.add_option("--carve-limit", policy.carve_limit, "likewise");
+  app.add_option("--slack", policy.slack, "likewise");
+  app.add_option_function<std::size_t>(
+      "--large-segment-most", [&policy](std::size_t mib) { policy.large_segment_most = mib << 20; },
+      "MiB, likewise");
   app.add_option_function<std::size_t>(
       "--large-segment",
       [&policy](std::size_t mib) {

@@ -112,6 +112,9 @@ class OrderedDevice {
    */
   [[nodiscard]] std::optional<std::uint64_t> earliest_wait(StreamId waiter, Point point) const;
 
+  /** @brief The serial of the newest marker; 0: none was recorded yet. */
+  [[nodiscard]] std::uint64_t newest_marker() const;
+
   /**
    * @brief Orders `waiter` after `point`, on the earliest marker that covers it.
    * @return false if nothing that covers it can be waited for; nothing has happened then

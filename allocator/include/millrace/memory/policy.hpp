@@ -11,7 +11,7 @@ namespace millrace {
 enum class Sharing {
   own_stream,        ///< only what it freed itself (PyTorch)
   ordered,           ///< any block that the one rule gives it for nothing; grows before it waits
-  wait_before_grow,  ///< and, within the bound, blocks that it has to wait for
+  wait_before_grow,  ///< and blocks that it has to wait for: first those used long ago, then any
   completed,         ///< only what the device is known to have finished (memory the host writes)
 };
 
@@ -57,9 +57,10 @@ struct Policy {
   /** A used block is not split for a remainder below this share of the request: sizes that vary a
    * little then find the same blocks again. */
   double slack = 0;
-  /** `wait_before_grow`: a stream grows rather than waits while what is kept for it, live or free,
-   * stays within its highest live bytes and this many of its bursts. A burst is what it allocates
-   * between two of its markers: one batch. Beyond that it waits. */
+  /** `wait_before_grow`: a burst is what a stream allocates between two of its markers: one batch.
+   * Memory last used before its previous burst began is waited for. Rather than wait for other
+   * memory, a stream grows while what is kept for it, live or free, stays within its highest live
+   * bytes and this many bursts. */
   double spare_bursts = 2;
   /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
   double collect_threshold = 0;

@@ -1,0 +1,89 @@
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+// Waits where it may, could always grow, and every miss shows as growth.
+Policy generous() {
+  Policy policy = Policy::millrace();
+  policy.large_segment_least = policy.large_segment_most = 0;
+  policy.medium_limit = 0;
+  policy.spare_bursts = 1000;
+  policy.slack = 0;
+  return policy;
+}
+
+void busy(Bench& bench, const Stream& stream, void* address, std::size_t bytes) {
+  bench.device.launch({.name = "work",
+                       .views = {{address, bytes, Access::read_write}},
+                       .cost = {.fixed = std::chrono::milliseconds{5}},
+                       .host = {},
+                       .cuda = {}},
+                      stream.handle());
+}
+
+/// A batch comes on the copy stream, is used on main, and is freed: the host never waits.
+std::vector<void*> step(Bench& bench, Allocator& allocator,
+                        std::initializer_list<std::size_t> sizes) {
+  std::vector<void*> batch;
+  for (const std::size_t bytes : sizes) {
+    batch.push_back(allocator.allocate(bytes, bench.copy));
+    busy(bench, bench.copy, batch.back(), bytes);
+  }
+  bench.main.wait_stream(bench.copy);
+  std::size_t i = 0;
+  for (const std::size_t bytes : sizes) busy(bench, bench.main, batch[i++], bytes);
+  for (void* tensor : batch) {
+    allocator.record_use(tensor, bench.main);
+    allocator.deallocate(tensor);
+  }
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a loop that runs far ahead of the device holds two batches in turn, and waits for both") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  const std::vector<void*> first = step(bench, allocator, {4 * MiB});
+  const std::vector<void*> second = step(bench, allocator, {4 * MiB});
+  CHECK(first != second);  // used a moment ago: waiting would keep the copy from overlapping
+  for (int i = 0; i < 10; ++i) {
+    CHECK(step(bench, allocator, {4 * MiB}) == first);
+    CHECK(step(bench, allocator, {4 * MiB}) == second);
+  }
+  CHECK(allocator.statistics().bytes.reserved.peak == 8 * MiB);
+  CHECK(allocator.statistics().counts.waits_inserted == 20);
+}
+
+TEST_CASE("a copy into memory that was used long ago still overlaps the step before") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  constexpr int kSteps = 20;
+  for (int i = 0; i < kSteps; ++i) (void)step(bench, allocator, {4 * MiB});
+  bench.main.synchronize();
+  // 5 ms of copying and 5 ms of main's work in each step, of which one is hidden behind the other.
+  CHECK(bench.machine.now() < std::chrono::milliseconds{5 * (kSteps + 2)});
+}
+
+TEST_CASE("free neighbours that were used long ago serve together rather than let a stream grow") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  for (int i = 0; i < 2; ++i) {  // two segments, one for each of two batches in turn
+    (void)step(bench, allocator, {8 * MiB});
+  }
+  const std::vector<void*> pieces = step(bench, allocator, {4 * MiB, 4 * MiB});
+  REQUIRE(pieces[1] == static_cast<std::byte*>(pieces[0]) + 4 * MiB);
+  (void)step(bench, allocator, {8 * MiB});
+  CHECK(step(bench, allocator, {8 * MiB}).front() == pieces[0]);
+  CHECK(allocator.statistics().bytes.reserved.peak == 16 * MiB);
+  allocator.check_invariants();
+}
