@@ -1,4 +1,5 @@
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,43 +13,44 @@
 #include "millrace/pipeline/model/sparse_nn.hpp"
 
 /// The host kernels, through the virtual device, beside loops written by hand that do the same
-/// arithmetic: a batch of 256 examples and 14 features, one id each, rows of 8, row-wise Adagrad.
+/// arithmetic: a batch of 256 examples and 14 features, row-wise Adagrad; rows of some width, bags
+/// of some ids.
 
 namespace {
 
 using namespace millrace;
 
-constexpr std::size_t kBatch = 256, kFeatures = 14, kWidth = 8, kRows = 100;
-constexpr std::size_t kColumns = kFeatures * kWidth;
+constexpr std::size_t kBatch = 256, kFeatures = 14, kRows = 100;
+constexpr std::size_t kWidth = 8, kColumns = kFeatures * kWidth;  // of whole steps
 constexpr float kRate = 0.02F, kEpsilon = 1e-8F;
 
 std::vector<std::string> names() {
   std::vector<std::string> names;
-  for (std::size_t f = 0; f < kFeatures; ++f) names.push_back("f" + std::to_string(f));
+  for (std::size_t f = 0; f < kFeatures; ++f) names.push_back(fmt::format("f{}", f));
   return names;
 }
 
-std::vector<TableConfig> tables() {
+std::vector<TableConfig> tables(std::size_t width) {
   std::vector<TableConfig> tables;
   for (const std::string& name : names())
-    tables.push_back({name, kRows, kWidth, Pooling::sum, {name}});
+    tables.push_back({name, kRows, width, Pooling::sum, {name}});
   return tables;
 }
 
 struct Inputs {
-  Inputs() {
+  /// @param bag  ids of each bag
+  Inputs(std::size_t width, std::size_t bag) : lengths(kBatch * kFeatures, static_cast<int>(bag)) {
     std::mt19937 random{1};
-    for (std::size_t i = 0; i < kBatch * kFeatures; ++i) {
-      ids.push_back(random() % kRows);
-      offsets.push_back(static_cast<std::int32_t>(i));
+    for (std::size_t i = 0; i < lengths.size() * bag; ++i) ids.push_back(random() % kRows);
+    for (std::size_t i = 0; i <= lengths.size(); ++i) {
+      offsets.push_back(static_cast<std::int32_t>(i * bag));
     }
-    offsets.push_back(static_cast<std::int32_t>(ids.size()));
-    for (std::size_t i = 0; i < kBatch * kColumns; ++i) {
+    for (std::size_t i = 0; i < kBatch * kFeatures * width; ++i) {
       gradient.push_back(static_cast<float>(random() % 200) / 1e5F - 1e-3F);
     }
   }
   std::vector<std::int64_t> ids;
-  std::vector<std::int32_t> offsets;
+  std::vector<std::int32_t> lengths, offsets;
   std::vector<float> gradient;
 };
 
@@ -69,33 +71,36 @@ struct Setting {
     return tensor;
   }
   KeyedJaggedTensor upload(const Inputs& inputs) {
-    const JaggedLayout layout{.keys = make_keys(names()),
-                              .batch_size = kBatch,
-                              .counts = std::vector<std::size_t>(kFeatures, kBatch)};
-    const std::vector<std::int32_t> lengths(kBatch * kFeatures, 1);
-    return {layout, {upload(inputs.ids), upload(lengths), upload(inputs.offsets), {}}};
+    const JaggedLayout layout{
+        .keys = make_keys(names()),
+        .batch_size = kBatch,
+        .counts = std::vector<std::size_t>(kFeatures, inputs.ids.size() / kFeatures)};
+    return {layout, {upload(inputs.ids), upload(inputs.lengths), upload(inputs.offsets), {}}};
   }
 };
 
+template <std::size_t width, std::size_t bag>
 void bags_model(benchmark::State& state) {
-  const Inputs inputs;
+  constexpr std::size_t columns = kFeatures * width;
+  const Inputs inputs{width, bag};
   Setting setting;
-  EmbeddingBags bags{
-      setting.context, tables(), {.optimizer = {OptimizerKind::rowwise_adagrad, kRate, kEpsilon}}};
+  EmbeddingBags bags{setting.context,
+                     tables(width),
+                     {.optimizer = {OptimizerKind::rowwise_adagrad, kRate, kEpsilon}}};
   const KeyedJaggedTensor batch = setting.upload(inputs);
   const BatchTensor gradient = setting.upload(inputs.gradient);
-  const Array<float> pooled{setting.allocator, kBatch * kColumns, setting.main};
+  const Array<float> pooled{setting.allocator, kBatch * columns, setting.main};
   for (auto _ : state) {
-    bags.forward(batch, nullptr, {pooled.data(), kColumns, 0}, setting.main);
-    bags.backward(batch, nullptr, {gradient.as<float>().data(), kColumns, 0}, setting.main);
+    bags.forward(batch, nullptr, {pooled.data(), columns, 0}, setting.main);
+    bags.backward(batch, nullptr, {gradient.as<float>().data(), columns, 0}, setting.main);
     setting.main.synchronize();
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(bags_model);
 
 /// The same by hand: one pass a feature, gradients of rows added up in an array as large as the
-/// tables, no sorting.
+/// tables, no sorting. It knows how wide a row is, and how many ids a bag has, when it is compiled.
+template <std::size_t width, std::size_t bag>
 class BagsByHand {
  public:
   explicit BagsByHand(const Inputs& inputs) : inputs_(inputs) {}
@@ -103,24 +108,29 @@ class BagsByHand {
   void forward(std::vector<float>& pooled) const {
     for (std::size_t f = 0; f < kFeatures; ++f) {
       for (std::size_t b = 0; b < kBatch; ++b) {
-        const std::size_t row = row_of(f, b);
-        for (std::size_t d = 0; d < kWidth; ++d) {
-          pooled[b * kColumns + f * kWidth + d] = weights_[row * kWidth + d];
+        float sum[width] = {};
+        for (std::size_t i = 0; i < bag; ++i) {
+          const float* const row = &weights_[row_of(f, b, i) * width];
+          for (std::size_t d = 0; d < width; ++d) sum[d] += row[d];
         }
+        float* const to = &pooled[b * kFeatures * width + f * width];
+        for (std::size_t d = 0; d < width; ++d) to[d] = sum[d];
       }
     }
   }
   void backward(const std::vector<float>& gradient) {
     for (std::size_t f = 0; f < kFeatures; ++f) {
       for (std::size_t b = 0; b < kBatch; ++b) {
-        const std::size_t row = row_of(f, b);
-        if (!is_touched_[row]) {
-          is_touched_[row] = 1;
-          touched_.push_back(row);
-          for (std::size_t d = 0; d < kWidth; ++d) sums_[row * kWidth + d] = 0;
-        }
-        for (std::size_t d = 0; d < kWidth; ++d) {
-          sums_[row * kWidth + d] += gradient[b * kColumns + f * kWidth + d];
+        const float* const from = &gradient[b * kFeatures * width + f * width];
+        for (std::size_t i = 0; i < bag; ++i) {
+          const std::size_t row = row_of(f, b, i);
+          float* const sum = &sums_[row * width];
+          if (!is_touched_[row]) {
+            is_touched_[row] = 1;
+            touched_.push_back(row);
+            for (std::size_t d = 0; d < width; ++d) sum[d] = 0;
+          }
+          for (std::size_t d = 0; d < width; ++d) sum[d] += from[d];
         }
       }
     }
@@ -129,33 +139,32 @@ class BagsByHand {
   }
 
  private:
-  [[nodiscard]] std::size_t row_of(std::size_t f, std::size_t b) const {
-    return f * kRows + static_cast<std::size_t>(inputs_.ids[f * kBatch + b]);
+  [[nodiscard]] std::size_t row_of(std::size_t f, std::size_t b, std::size_t i) const {
+    return f * kRows + static_cast<std::size_t>(inputs_.ids[(f * kBatch + b) * bag + i]);
   }
   void update(std::size_t row) {
+    float* const weights = &weights_[row * width];
+    const float* const sum = &sums_[row * width];
     float squares = 0;
-    for (std::size_t d = 0; d < kWidth; ++d) {
-      squares += sums_[row * kWidth + d] * sums_[row * kWidth + d];
-    }
-    m_[row] += squares / kWidth;
+    for (std::size_t d = 0; d < width; ++d) squares += sum[d] * sum[d];
+    m_[row] += squares / width;
     const float rate = kRate / (std::sqrt(m_[row]) + kEpsilon);
-    for (std::size_t d = 0; d < kWidth; ++d) {
-      weights_[row * kWidth + d] -= rate * sums_[row * kWidth + d];
-    }
+    for (std::size_t d = 0; d < width; ++d) weights[d] -= rate * sum[d];
     is_touched_[row] = 0;
   }
 
   const Inputs& inputs_;
-  std::vector<float> weights_ = std::vector<float>(kFeatures * kRows * kWidth, 0.01F);
+  std::vector<float> weights_ = std::vector<float>(kFeatures * kRows * width, 0.01F);
   std::vector<float> m_ = std::vector<float>(kFeatures * kRows), sums_ = weights_;
   std::vector<char> is_touched_ = std::vector<char>(kFeatures * kRows);
   std::vector<std::size_t> touched_;
 };
 
+template <std::size_t width, std::size_t bag>
 void bags_by_hand(benchmark::State& state) {
-  const Inputs inputs;
-  BagsByHand bags{inputs};
-  std::vector<float> pooled(kBatch * kColumns);
+  const Inputs inputs{width, bag};
+  BagsByHand<width, bag> bags{inputs};
+  std::vector<float> pooled(kBatch * kFeatures * width);
   for (auto _ : state) {
     bags.forward(pooled);
     benchmark::DoNotOptimize(pooled.data());
@@ -164,7 +173,19 @@ void bags_by_hand(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(bags_by_hand);
+
+BENCHMARK(bags_model<8, 1>);
+BENCHMARK(bags_by_hand<8, 1>);
+BENCHMARK(bags_model<10, 1>);
+BENCHMARK(bags_by_hand<10, 1>);
+BENCHMARK(bags_model<64, 1>);
+BENCHMARK(bags_by_hand<64, 1>);
+BENCHMARK(bags_model<8, 10>);
+BENCHMARK(bags_by_hand<8, 10>);
+BENCHMARK(bags_model<32, 10>);
+BENCHMARK(bags_by_hand<32, 10>);
+BENCHMARK(bags_model<128, 10>);
+BENCHMARK(bags_by_hand<128, 10>);
 
 // Whole steps: 6 dense features, layers of 32 and 8, 15 vectors of 8 and their 105 products, layers
 // of 64, 32 and 1; Adam for these.
@@ -173,11 +194,11 @@ constexpr std::size_t kDense = 6, kVectors = kFeatures + 1;
 constexpr std::size_t kInteracted = kWidth + kVectors * (kVectors - 1) / 2;
 
 void step_model(benchmark::State& state) {
-  const Inputs inputs;
+  const Inputs inputs{kWidth, 1};
   Setting setting;
   SparseNN model{setting.context,
                  {.dense_features = kDense,
-                  .tables = tables(),
+                  .tables = tables(kWidth),
                   .dense_arch = {32, kWidth},
                   .over_arch = {64, 32},
                   .table_optimizer = {OptimizerKind::rowwise_adagrad, kRate, kEpsilon}}};
@@ -242,8 +263,8 @@ struct LayerByHand {
 };
 
 void step_by_hand(benchmark::State& state) {
-  const Inputs inputs;
-  BagsByHand bags{inputs};
+  const Inputs inputs{kWidth, 1};
+  BagsByHand<kWidth, 1> bags{inputs};
   LayerByHand dense1{kDense, 32}, dense2{32, kWidth};
   LayerByHand over1{kInteracted, 64}, over2{64, 32}, over3{32, 1};
   const std::vector<float> x(kBatch * kDense, 0.5F);

@@ -37,9 +37,11 @@ void linear_backward(std::span<T> dx, std::span<T> dweight, std::span<T> dbias, 
   if (shape.relu) {
     for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : T{0};
   }
-  for (std::size_t r = 0; r < shape.rows; ++r) {
-    add(dbias.data(), dy.data() + r * shape.outputs, shape.outputs);
-  }
+  with_length(shape.outputs, [&](auto outputs) {
+    for (std::size_t r = 0; r < shape.rows; ++r) {
+      add(dbias.data(), dy.data() + r * shape.outputs, outputs);
+    }
+  });
   multiply(dweight.data(), {dy.data(), Transposed::yes}, {x.data()},
            {shape.outputs, shape.inputs, shape.rows}, true);
   if (dx.empty()) return;
@@ -60,19 +62,37 @@ struct DotVectors {
   }
 };
 
+template <typename T, typename Width>
+void dot_interaction_of(const DotVectors<const T>& of, T* to, Width width) {
+  for (std::size_t b = 0; b < of.shape.batch; ++b) {
+    to = std::copy_n(of.vector(b, 0), of.shape.width, to);
+    for (std::size_t i = 0; i < of.shape.features; ++i) {
+      const T* const first = of.vector(b, i);
+      for (std::size_t j = i + 1; j <= of.shape.features; ++j) {
+        *to++ = dot(first, of.vector(b, j), width);
+      }
+    }
+  }
+}
+
 /** @brief Of each example: its dense vector, then the product of each pair i < j, by i, then j. */
 template <typename T>
 void dot_interaction(std::span<T> out, std::span<const T> dense, std::span<const T> pooled,
                      DotShape shape) {
   const DotVectors<const T> of{dense.data(), pooled.data(), shape};
-  T* to = out.data();
-  for (std::size_t b = 0; b < shape.batch; ++b) {
-    to = std::copy_n(of.vector(b, 0), shape.width, to);
-    for (std::size_t i = 0; i < shape.features; ++i) {
-      const T* const first = of.vector(b, i);
-      for (std::size_t j = i + 1; j <= shape.features; ++j) {
-        const T* const second = of.vector(b, j);
-        *to++ = dot(first, second, shape.width);
+  with_length(shape.width, [&](auto width) { dot_interaction_of(of, out.data(), width); });
+}
+
+template <typename T, typename Width>
+void dot_interaction_backward_of(const DotVectors<T>& gradient, const T* from,
+                                 const DotVectors<const T>& of, Width width) {
+  for (std::size_t b = 0; b < of.shape.batch; ++b) {
+    std::copy_n(from, of.shape.width, gradient.vector(b, 0));
+    from += of.shape.width;
+    for (std::size_t i = 0; i < of.shape.features; ++i) {
+      for (std::size_t j = i + 1; j <= of.shape.features; ++j, ++from) {
+        add_scaled(gradient.vector(b, i), of.vector(b, j), *from, width);
+        add_scaled(gradient.vector(b, j), of.vector(b, i), *from, width);
       }
     }
   }
@@ -84,17 +104,8 @@ void dot_interaction_backward(std::span<T> ddense, std::span<T> dpooled, std::sp
   const DotVectors<const T> of{dense.data(), pooled.data(), shape};
   const DotVectors<T> gradient{ddense.data(), dpooled.data(), shape};
   std::fill(dpooled.begin(), dpooled.end(), T{0});
-  const T* from = dout.data();
-  for (std::size_t b = 0; b < shape.batch; ++b) {
-    std::copy_n(from, shape.width, gradient.vector(b, 0));
-    from += shape.width;
-    for (std::size_t i = 0; i < shape.features; ++i) {
-      for (std::size_t j = i + 1; j <= shape.features; ++j, ++from) {
-        add_scaled(gradient.vector(b, i), of.vector(b, j), *from, shape.width);
-        add_scaled(gradient.vector(b, j), of.vector(b, i), *from, shape.width);
-      }
-    }
-  }
+  with_length(shape.width,
+              [&](auto width) { dot_interaction_backward_of(gradient, dout.data(), of, width); });
 }
 
 template <typename T>

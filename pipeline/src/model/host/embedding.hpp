@@ -42,6 +42,36 @@ template <typename T>
   return lookup.mean != 0 && length != 0 ? T{1} / static_cast<T>(length) : T{1};
 }
 
+/** @brief Pools the rows of a feature's bags; ids out of range count as zeros. The first is told.
+ */
+template <typename T, typename Id, typename Offset, typename Width>
+void look_up_feature(T* out, BadId& bad, const T* weights, std::span<const Lookup> lookups,
+                     std::size_t f, const Bags<T, Id, Offset>& bags, PooledShape shape,
+                     Width width) {
+  const Lookup lookup = lookups[f];
+  std::size_t end = bags.begin(f * shape.batch);
+  for (std::size_t b = 0; b < shape.batch; ++b, out += shape.stride) {
+    const std::size_t begin = end;
+    end = bags.begin(f * shape.batch + b + 1);
+    VectorSum<T, Width> sum{out, width};
+    for (std::size_t i = begin; i < end; ++i) {
+      const Id id = bags.ids[i];
+      if (!in_range(lookup, id)) [[unlikely]] {
+        if (bad.lookup == BadId::kNone) bad = {i, f, static_cast<std::int64_t>(id)};
+        continue;
+      }
+      const T* row = weights + static_cast<std::size_t>(id) * width;
+      if (bags.factors.empty()) {
+        sum.add(row);
+      } else {
+        sum.add_scaled(row, bags.factors[i]);
+      }
+    }
+    if (lookup.mean != 0 && end - begin > 1) sum.scale(bag_scale<T>(lookup, end - begin));
+    sum.store();
+  }
+}
+
 /** @brief Pools the rows of every bag; ids out of range count as rows of zeros, and are told. */
 template <typename T, typename Id, typename Offset>
 void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weights,
@@ -49,32 +79,11 @@ void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weigh
              std::span<const Offset> offsets, std::span<const T> factors, PooledShape shape) {
   const Bags<T, Id, Offset> bags{ids, offsets, factors};
   for (std::size_t f = 0; f < lookups.size(); ++f) {
-    const Lookup lookup = lookups[f];
-    const auto width = static_cast<std::size_t>(lookup.width);
-    T* out = pooled.data() + shape.column + static_cast<std::size_t>(lookup.column);
-    std::size_t end = bags.begin(f * shape.batch);
-    for (std::size_t b = 0; b < shape.batch; ++b, out += shape.stride) {
-      const std::size_t begin = end;
-      end = bags.begin(f * shape.batch + b + 1);
-      set_zero(out, width);
-      for (std::size_t i = begin; i < end; ++i) {
-        if (!in_range(lookup, ids[i])) [[unlikely]] {
-          if (bad[0].lookup == BadId::kNone) bad[0] = {i, f, static_cast<std::int64_t>(ids[i])};
-          continue;
-        }
-        const T* row =
-            weights.data() + lookup.weights + static_cast<std::int64_t>(ids[i]) * lookup.width;
-        if (factors.empty()) {
-          add(out, row, width);
-        } else {
-          add_scaled(out, row, factors[i], width);
-        }
-      }
-      if (lookup.mean != 0 && end - begin > 1) {
-        const T scale = bag_scale<T>(lookup, end - begin);
-        for_lanes(width, [&](std::size_t d) { out[d] *= scale; });
-      }
-    }
+    T* const out = pooled.data() + shape.column + static_cast<std::size_t>(lookups[f].column);
+    const T* const table = weights.data() + lookups[f].weights;
+    with_length(static_cast<std::size_t>(lookups[f].width), [&](auto width) {
+      look_up_feature(out, bad[0], table, lookups, f, bags, shape, width);
+    });
   }
 }
 
@@ -116,6 +125,12 @@ void find_runs(std::span<Key> unique, std::span<std::uint32_t> starts,
   count[0] = runs;
 }
 
+[[nodiscard]] inline std::size_t widest(std::span<const Lookup> lookups) {
+  std::int32_t widest = 0;
+  for (const Lookup& lookup : lookups) widest = std::max(widest, lookup.width);
+  return static_cast<std::size_t>(widest);
+}
+
 /** @brief What is known of the lookups that are sorted by row. */
 template <typename T, typename Offset>
 struct SortedLookups {
@@ -125,70 +140,101 @@ struct SortedLookups {
   std::span<const std::uint32_t> positions, bag_of;
 };
 
-/** @brief The gradients of a run's lookups, added up in its order. */
+/** @brief Adds up the gradients of runs of lookups, each in its order. */
 template <typename T, typename Offset>
 class RunSum {
  public:
   RunSum(const SortedLookups<T, Offset>& sorted, std::span<const T> gradient, PooledShape shape)
-      : sorted_(sorted), gradient_(gradient), shape_(shape) {
-    std::int32_t widest = 0;
-    for (const Lookup& lookup : sorted.lookups) widest = std::max(widest, lookup.width);
-    sum_.resize(static_cast<std::size_t>(widest));
+      : sorted_(sorted), gradient_(gradient), shape_(shape) {}
+
+  /** @brief The table of a run's row, by its first lookup. */
+  const Lookup& enter(std::size_t begin) {
+    const std::uint32_t bag = sorted_.bag_of[sorted_.positions[begin]];
+    if (!inside(bag)) enter_feature(bag);
+    return *lookup_;
   }
 
-  [[nodiscard]] T* data() { return sum_.data(); }
-
-  /** @return a lookup of the run's table */
-  const Lookup& add_up(std::size_t begin, std::size_t end) {
-    enter_feature(sorted_.bag_of[sorted_.positions[begin]]);
-    const Lookup& of_table = *lookup_;
-    const auto width = static_cast<std::size_t>(of_table.width);
-    set_zero(sum_.data(), width);
+  template <typename Sum>
+  [[gnu::always_inline]] void add_up(Sum& sum, std::size_t begin, std::size_t end) {
     for (std::size_t j = begin; j < end; ++j) {
       const std::uint32_t position = sorted_.positions[j];
       const std::size_t bag = sorted_.bag_of[position];
-      if (bag < first_bag_ || bag - first_bag_ >= shape_.batch) enter_feature(bag);
-      const T* row = gradient_.data() + (bag - first_bag_) * shape_.stride + shape_.column +
-                     static_cast<std::size_t>(lookup_->column);
-      if (lookup_->mean == 0 && sorted_.factors.empty()) {
-        add(sum_.data(), row, width);
+      if (!inside(bag)) [[unlikely]]
+        enter_feature(bag);
+      const T* row = gradient_.data() + (bag - first_bag_) * shape_.stride + column_;
+      if (plain_) {
+        sum.add(row);
       } else {
         const auto length =
             static_cast<std::size_t>(sorted_.offsets[bag + 1] - sorted_.offsets[bag]);
         const T factor = sorted_.factors.empty() ? T{1} : sorted_.factors[position];
-        add_scaled(sum_.data(), row, factor * bag_scale<T>(*lookup_, length), width);
+        sum.add_scaled(row, factor * bag_scale<T>(*lookup_, length));
       }
     }
-    return of_table;
   }
 
  private:
+  [[nodiscard]] bool inside(std::size_t bag) const { return bag - first_bag_ < bags_; }
   void enter_feature(std::size_t bag) {
     const std::size_t feature = bag / shape_.batch;
     lookup_ = &sorted_.lookups[feature];
     first_bag_ = feature * shape_.batch;
+    bags_ = shape_.batch;
+    column_ = shape_.column + static_cast<std::size_t>(lookup_->column);
+    plain_ = lookup_->mean == 0 && sorted_.factors.empty();
   }
 
   const SortedLookups<T, Offset>& sorted_;
   std::span<const T> gradient_;
   PooledShape shape_;
-  std::vector<T> sum_;
   const Lookup* lookup_ = nullptr;
-  std::size_t first_bag_ = 0;
+  std::size_t first_bag_ = 0, bags_ = 0, column_ = 0;
+  bool plain_ = false;
 };
 
 /** @brief Where a row's parameters are: those of element-wise state lie as the weights do. */
-template <OptimizerKind kind, typename T>
-void follow_row(const Rule<T>& rule, const T* __restrict gradient, std::size_t width,
-                T* __restrict weights, T* __restrict m, T* __restrict v) {
+template <OptimizerKind kind, typename T, typename Width>
+[[gnu::always_inline]] inline void follow_row(const Rule<T>& rule, const T* __restrict gradient,
+                                              Width width, T* __restrict weights, T* __restrict m,
+                                              T* __restrict v) {
   if constexpr (kind == OptimizerKind::rowwise_adagrad) {
     const T squares = dot(gradient, gradient, width);
-    const T rate = rowwise_rate(rule, squares, static_cast<T>(width), *m);
+    const T rate = rowwise_rate(rule, squares, static_cast<T>(std::size_t{width}), *m);
     for_lanes(width, [&](std::size_t d) { weights[d] -= rate * gradient[d]; });
   } else {
     for_lanes(width,
               [&](std::size_t d) { follow<kind>(rule, gradient[d], weights[d], m + d, v + d); });
   }
+}
+
+/** @brief All that lies by row, or by parameter of rows. */
+template <typename T>
+struct RowMemory {
+  T* weights;
+  T* m;  ///< null: there is none
+  T* v;
+
+  [[nodiscard]] RowMemory at(std::int64_t of_weights, std::int64_t of_state) const {
+    return {weights + of_weights, m == nullptr ? m : m + of_state, v == nullptr ? v : v + of_state};
+  }
+};
+
+/** @brief The runs of one table's rows, from `run` on. @return the first that is another's */
+template <OptimizerKind kind, typename T, typename Key, typename Offset, typename Width>
+std::uint32_t update_table(const RowMemory<T>& memory, RunSum<T, Offset>& runs,
+                           std::span<const Key> unique, std::span<const std::uint32_t> starts,
+                           std::uint32_t run, std::span<T> room, const Rule<T>& rule, Width width) {
+  const Lookup table = runs.enter(starts[run]);
+  const auto end = static_cast<Key>(table.first_row + table.rows);
+  for (; run < unique.size() && unique[run] < end; ++run) {
+    VectorSum<T, Width> gradients{room.data(), width};
+    runs.add_up(gradients, starts[run], starts[run + 1]);
+    const auto row = static_cast<std::int64_t>(unique[run]);
+    const std::int64_t at = table.weights + (row - table.first_row) * table.width;
+    const RowMemory<T> of_row = memory.at(at, state_of_row(kind) != 0 ? row : at);
+    follow_row<kind>(rule, gradients.data(), width, of_row.weights, of_row.m, of_row.v);
+  }
+  return run;
 }
 
 /** @brief Applies the optimizer once to each row of `unique`, with its run's summed gradient. */
@@ -200,16 +246,34 @@ void update_rows(std::span<T> weights, std::span<T> m, std::span<T> v, std::span
                  std::span<const std::uint32_t> starts, std::span<const std::uint32_t> count,
                  PooledShape shape, Rule<T> rule) {
   const SortedLookups<T, Offset> sorted{lookups, offsets, factors, positions, bag_of};
-  RunSum<T, Offset> sum{sorted, gradient, shape};
-  for (std::uint32_t run = 0; run < count[0]; ++run) {
-    const Lookup& lookup = sum.add_up(starts[run], starts[run + 1]);
-    const std::int64_t row = static_cast<std::int64_t>(unique[run]);
-    const std::int64_t at = lookup.weights + (row - lookup.first_row) * lookup.width;
-    const std::int64_t state_at = state_of_row(kind) != 0 ? row : at;
-    const bool has_m = !m.empty();
-    const bool has_v = !v.empty();
-    follow_row<kind>(rule, sum.data(), static_cast<std::size_t>(lookup.width), weights.data() + at,
-                     has_m ? m.data() + state_at : nullptr, has_v ? v.data() + state_at : nullptr);
+  RunSum<T, Offset> runs{sorted, gradient, shape};
+  const RowMemory<T> memory{weights.data(), m.empty() ? nullptr : m.data(),
+                            v.empty() ? nullptr : v.data()};
+  std::vector<T> room(widest(lookups));
+  const std::span<const Key> rows = unique.first(count[0]);
+  for (std::uint32_t run = 0; run < rows.size();) {
+    with_length(static_cast<std::size_t>(runs.enter(starts[run]).width), [&](auto width) {
+      run = update_table<kind, T, Key>(memory, runs, rows, starts, run, std::span<T>{room}, rule,
+                                       width);
+    });
+  }
+}
+
+/** @brief Of each value of a feature: the gradient of its factor. 0 for ids out of range. */
+template <typename T, typename Id, typename Offset, typename Width>
+void factor_gradients_of(const Lookup& lookup, T* out, const T* gradient, const T* weights,
+                         std::span<const Id> ids, std::span<const Offset> offsets,
+                         std::size_t batch, std::size_t stride, Width width) {
+  for (std::size_t b = 0; b < batch; ++b, gradient += stride) {
+    const auto begin = static_cast<std::size_t>(offsets[b]);
+    const auto end = static_cast<std::size_t>(offsets[b + 1]);
+    const T scale = bag_scale<T>(lookup, end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool there = in_range(lookup, ids[i]);
+      out[i] =
+          there ? scale * dot(gradient, weights + static_cast<std::size_t>(ids[i]) * width, width)
+                : T{0};
+    }
   }
 }
 
@@ -219,23 +283,13 @@ void factor_gradients(std::span<T> out, std::span<const T> gradient, std::span<c
                       std::span<const Lookup> lookups, std::span<const Id> ids,
                       std::span<const Offset> offsets, PooledShape shape) {
   for (std::size_t f = 0; f < lookups.size(); ++f) {
-    const Lookup lookup = lookups[f];
-    const T* of_bag = gradient.data() + shape.column + static_cast<std::size_t>(lookup.column);
-    for (std::size_t b = 0; b < shape.batch; ++b, of_bag += shape.stride) {
-      const std::size_t bag = f * shape.batch + b;
-      const auto begin = static_cast<std::size_t>(offsets[bag]);
-      const auto end = static_cast<std::size_t>(offsets[bag + 1]);
-      const T scale = bag_scale<T>(lookup, end - begin);
-      for (std::size_t i = begin; i < end; ++i) {
-        T sum = 0;
-        if (in_range(lookup, ids[i])) {
-          const T* row =
-              weights.data() + lookup.weights + static_cast<std::int64_t>(ids[i]) * lookup.width;
-          sum = dot(of_bag, row, static_cast<std::size_t>(lookup.width));
-        }
-        out[i] = scale * sum;
-      }
-    }
+    const Lookup& lookup = lookups[f];
+    const T* const of_feature =
+        gradient.data() + shape.column + static_cast<std::size_t>(lookup.column);
+    with_length(static_cast<std::size_t>(lookup.width), [&](auto width) {
+      factor_gradients_of(lookup, out.data(), of_feature, weights.data() + lookup.weights, ids,
+                          offsets.subspan(f * shape.batch), shape.batch, shape.stride, width);
+    });
   }
 }
 
