@@ -10,7 +10,7 @@ set -euo pipefail
 
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   libopenblas-dev libxxhash-dev)
-test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev)
+test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin)
 
 # A tool that is there counts, wherever it came from.
 is_installed() {

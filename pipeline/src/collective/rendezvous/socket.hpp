@@ -1,0 +1,54 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace::collective {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/** @brief A TCP socket; closed when it goes. */
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) noexcept : descriptor_(descriptor) {}
+  ~Socket() { close(); }
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    if (this != &other) {
+      close();
+      descriptor_ = std::exchange(other.descriptor_, -1);
+    }
+    return *this;
+  }
+
+  /** @throws std::runtime_error if the port can not be had */
+  [[nodiscard]] static Socket listen(std::uint16_t port);
+  /** @return none if nobody answers by then */
+  [[nodiscard]] static Socket connect(const std::string& host, std::uint16_t port, Deadline until);
+  /** @return none if nobody comes by then */
+  [[nodiscard]] Socket accept(Deadline until) const;
+
+  [[nodiscard]] bool open() const noexcept { return descriptor_ >= 0; }
+  void close() noexcept;
+
+  /** @brief False if the other end is gone. */
+  [[nodiscard]] bool send(std::span<const std::byte> bytes) noexcept;
+
+  enum class Came { something, nothing, end };
+  /** @brief Adds what is there by then, if anything is, to `to`. */
+  [[nodiscard]] Came receive(std::vector<std::byte>& to, Deadline until) noexcept;
+
+ private:
+  [[nodiscard]] bool ready(short events, Deadline until) const noexcept;
+
+  int descriptor_ = -1;
+};
+
+}  // namespace millrace::collective

@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "collective/rendezvous/socket.hpp"
+#include "millrace/pipeline/collective/rendezvous.hpp"
+
+namespace millrace {
+namespace {
+
+using collective::Deadline;
+using collective::Socket;
+using Clock = std::chrono::steady_clock;
+using Bytes = std::vector<std::byte>;
+
+/** What goes over a connection: a kind, a rank, a length, and so many bytes. */
+struct Frame {
+  enum class Kind : std::uint32_t { hello, shared, failed, leaves };
+  struct Head {
+    Kind kind;
+    std::uint32_t rank, bytes;
+  };
+  Kind kind;
+  unsigned rank;
+  Bytes bytes;
+};
+
+/** The connection to one other rank, and what came of it and was not taken yet. */
+class Peer {
+ public:
+  Peer() = default;
+  explicit Peer(Socket socket) : socket_(std::move(socket)) {}
+
+  bool send(Frame::Kind kind, unsigned rank, std::span<const std::byte> bytes) noexcept {
+    if (!socket_.open()) return false;
+    const Frame::Head head{kind, rank, static_cast<std::uint32_t>(bytes.size())};
+    return socket_.send(std::as_bytes(std::span{&head, 1})) && socket_.send(bytes);
+  }
+
+  /** The next frame, if one is there by then. */
+  std::optional<Frame> receive(Deadline until) {
+    for (;;) {
+      if (auto frame = take()) return frame;
+      if (gone_ || !socket_.open()) return {};
+      switch (socket_.receive(unread_, until)) {
+        case Socket::Came::something:
+          continue;
+        case Socket::Came::nothing:
+          return {};
+        case Socket::Came::end:
+          gone_ = true;
+          return take();
+      }
+    }
+  }
+
+  /** The other end has closed the connection, and all it sent was taken. */
+  [[nodiscard]] bool gone() const noexcept { return gone_; }
+
+  bool left = false;  ///< it said so before
+
+ private:
+  std::optional<Frame> take() {
+    Frame::Head head{};
+    if (unread_.size() < sizeof(head)) return {};
+    std::memcpy(&head, unread_.data(), sizeof(head));
+    if (unread_.size() < sizeof(head) + head.bytes) return {};
+    const auto body = unread_.begin() + sizeof(head);
+    Frame frame{head.kind, head.rank, Bytes(body, body + head.bytes)};
+    unread_.erase(unread_.begin(), body + head.bytes);
+    return frame;
+  }
+
+  Socket socket_;
+  Bytes unread_;
+  bool gone_ = false;
+};
+
+/** A star: rank 0 hears of all, and passes on what concerns all. */
+class TcpRendezvous final : public Rendezvous {
+ public:
+  TcpRendezvous(const std::string& host, std::uint16_t port, unsigned rank, unsigned size,
+                const Options& options)
+      : Rendezvous(rank, size),
+        where_(fmt::format("{}:{}", host, port)),
+        time_out_(options.time_out),
+        exceptions_(std::uncaught_exceptions()),
+        peers_(size),
+        shared_(size) {
+    const Deadline until = Clock::now() + time_out_;
+    if (rank == 0) {
+      await_all(port, until);
+    } else {
+      Socket to_first = Socket::connect(host, port, until);
+      if (!to_first.open()) throw has_not_come(0);
+      peers_[0] = Peer{std::move(to_first)};
+      static_cast<void>(peers_[0].send(Frame::Kind::hello, rank, {}));
+    }
+  }
+
+  ~TcpRendezvous() override {
+    if (std::uncaught_exceptions() > exceptions_) {
+      tell_failure({rank(), fmt::format("rank {} failed: an exception ended it", rank())});
+    }
+    for (Peer& peer : peers_) static_cast<void>(peer.send(Frame::Kind::leaves, rank(), {}));
+  }
+
+  void share(std::span<std::byte> bytes) override {
+    const std::lock_guard lock{mutex_};
+    const Deadline until = Clock::now() + time_out_;
+    if (rank() == 0) {
+      for (unsigned peer = 1; peer < size(); ++peer) static_cast<void>(next_of(peer, until));
+      for (unsigned peer = 1; peer < size(); ++peer) {
+        static_cast<void>(peers_[peer].send(Frame::Kind::shared, 0, bytes));
+      }
+      return;
+    }
+    static_cast<void>(peers_[0].send(Frame::Kind::shared, rank(), {}));
+    const Bytes got = next_of(0, until);
+    if (got.size() != bytes.size()) {
+      throw CollectiveError{0, fmt::format("rank 0 shares {} bytes, and rank {} expects {}",
+                                           got.size(), rank(), bytes.size())};
+    }
+    std::ranges::copy(got, bytes.begin());
+  }
+
+  void tell_failure(const Failure& failure) noexcept override {
+    const std::lock_guard lock{mutex_};
+    record(failure);
+  }
+
+  std::optional<Failure> failure() override {
+    const std::lock_guard lock{mutex_};
+    for (unsigned peer = 0; peer < size(); ++peer) listen(peer, Clock::now());
+    return failure_;
+  }
+
+ private:
+  [[nodiscard]] CollectiveError has_not_come(unsigned rank_late) const {
+    return {rank_late, fmt::format("rank {} has not come to {} within {} ms", rank_late, where_,
+                                   time_out_.count())};
+  }
+
+  void await_all(std::uint16_t port, Deadline until) {
+    const Socket listening = Socket::listen(port);
+    std::vector<bool> here(size(), false);
+    here[0] = true;
+    while (std::ranges::find(here, false) != here.end()) {
+      const auto late = static_cast<unsigned>(std::ranges::find(here, false) - here.begin());
+      Socket socket = listening.accept(until);
+      if (!socket.open()) throw has_not_come(late);
+      Peer peer{std::move(socket)};
+      const std::optional<Frame> hello = peer.receive(until);
+      if (!hello || hello->kind != Frame::Kind::hello || hello->rank >= size() ||
+          here[hello->rank]) {
+        continue;  // somebody else
+      }
+      here[hello->rank] = true;
+      peers_[hello->rank] = std::move(peer);
+    }
+  }
+
+  /** With the lock. What this rank told, or was told, all others hear. */
+  void record(const Failure& failure) noexcept {
+    if (failure_) return;
+    failure_ = failure;
+    const auto why = std::as_bytes(std::span{failure.why});
+    for (Peer& peer : peers_) {
+      static_cast<void>(peer.send(Frame::Kind::failed, failure.rank, why));
+    }
+  }
+
+  /** Takes what there is of `peer` by then. */
+  void listen(unsigned number, Deadline until) {
+    Peer& peer = peers_[number];
+    while (const std::optional<Frame> frame = peer.receive(until)) {
+      until = Clock::now();
+      if (frame->kind == Frame::Kind::shared) shared_[number].push_back(frame->bytes);
+      if (frame->kind == Frame::Kind::leaves) peer.left = true;
+      if (frame->kind == Frame::Kind::failed) {
+        const auto* const text = reinterpret_cast<const char*>(frame->bytes.data());
+        record({frame->rank, {text, frame->bytes.size()}});
+      }
+    }
+    if (peer.gone() && !peer.left) {
+      record({number, fmt::format("rank {} is gone: it closed its connection", number)});
+    }
+  }
+
+  Bytes next_of(unsigned peer, Deadline until) {
+    while (shared_[peer].empty()) {
+      for (unsigned other = 0; other < size(); ++other) {
+        const auto moment =
+            other == peer ? std::chrono::milliseconds{20} : std::chrono::milliseconds{0};
+        listen(other, std::min(until, Clock::now() + moment));
+      }
+      if (failure_) throw CollectiveError{failure_->rank, failure_->why};
+      if (!shared_[peer].empty()) break;
+      if (peers_[peer].left) {
+        throw CollectiveError{
+            peer, fmt::format("rank {} has left, and rank {} waits for it", peer, rank())};
+      }
+      if (Clock::now() >= until) throw has_not_come(peer);
+    }
+    Bytes next = std::move(shared_[peer].front());
+    shared_[peer].pop_front();
+    return next;
+  }
+
+  const std::string where_;
+  const std::chrono::milliseconds time_out_;
+  const int exceptions_;
+  std::mutex mutex_;
+  std::vector<Peer> peers_;  ///< on rank 0 all others, else rank 0
+  std::vector<std::deque<Bytes>> shared_;
+  std::optional<Failure> failure_;
+};
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value != nullptr) return value;
+  throw std::runtime_error{fmt::format(
+      "{} is not set: torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT", name)};
+}
+
+unsigned number(const char* name, unsigned most) {
+  const std::string text = environment(name);
+  std::size_t read = 0;
+  unsigned long value = 0;
+  try {
+    value = std::stoul(text, &read);
+  } catch (const std::logic_error&) {
+    read = 0;
+  }
+  if (read == 0 || read != text.size() || value > most) {
+    throw std::runtime_error{
+        fmt::format("{} is '{}', which is no number up to {}", name, text, most)};
+  }
+  return static_cast<unsigned>(value);
+}
+
+}  // namespace
+
+std::unique_ptr<Rendezvous> Rendezvous::over_tcp(const std::string& host, std::uint16_t port,
+                                                 unsigned rank, unsigned size,
+                                                 const Options& options) {
+  return std::make_unique<TcpRendezvous>(host, port, rank, size, options);
+}
+
+std::unique_ptr<Rendezvous> Rendezvous::from_environment(const Options& options) {
+  constexpr unsigned kMostPort = 65'534, kMostRanks = 1U << 20;
+  const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const unsigned taken = agent != nullptr && std::strcmp(agent, "True") == 0 ? 1 : 0;
+  const auto port = static_cast<std::uint16_t>(number("MASTER_PORT", kMostPort) + taken);
+  return over_tcp(environment("MASTER_ADDR"), port, number("RANK", kMostRanks),
+                  number("WORLD_SIZE", kMostRanks), options);
+}
+
+}  // namespace millrace

@@ -1,0 +1,99 @@
+#include <exception>
+
+#include "millrace/device/cuda_device.hpp"
+#include "millrace/device/thread_executor.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/thread_group.hpp"
+#include "test/conformance/group_conformance.hpp"
+#include "test/support/seed.hpp"
+#include "test/support/threaded_device.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// Each rank on an actor of its own. Of several errors the first that is not of the group's.
+template <typename Run>
+void on_actors(Executor& executor, unsigned ranks, Run run) {
+  std::vector<std::unique_ptr<Executor::Task>> tasks;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    tasks.push_back(executor.spawn("rank " + std::to_string(rank), [run, rank] { run(rank); }));
+  }
+  std::exception_ptr of_group, other;
+  for (const auto& task : tasks) {
+    try {
+      task->join();
+    } catch (const CollectiveError&) {
+      of_group = std::current_exception();
+    } catch (...) {
+      other = std::current_exception();
+    }
+  }
+  if (other) std::rethrow_exception(other);
+  if (of_group) std::rethrow_exception(of_group);
+}
+
+GroupFactory meeting_factory(const std::string& name, const VirtualMachine::Options& options) {
+  return {name, {1, 2, 4}, [options](unsigned ranks, const RankBody& body) {
+            VirtualMachine machine{options};
+            std::vector<std::unique_ptr<OrderedDevice>> devices;
+            for (unsigned rank = 0; rank < ranks; ++rank) {
+              devices.push_back(std::make_unique<OrderedDevice>(
+                  machine.add_device({.memory_bytes = std::size_t{256} << 20})));
+            }
+            ThreadRanks group{ranks, machine};
+            on_actors(machine.executor(), ranks, [&](unsigned number) {
+              Rank rank{group.join(number, *devices[number]), *devices[number]};
+              body(rank);
+            });
+          }};
+}
+
+GroupFactory staged_factory() {
+  return {"threads, through pinned memory", {1, 2, 4}, [](unsigned ranks, const RankBody& body) {
+            ThreadExecutor executor;
+            ThreadRanks group{ranks, executor};
+            on_actors(executor, ranks, [&](unsigned number) {
+              ThreadedDevice device{std::size_t{1} << 30};
+              OrderedDevice ordered{device};
+              Rank rank{group.join(number, ordered), ordered};
+              body(rank);
+            });
+          }};
+}
+
+GroupFactory one_gpu_factory() {
+  return {"threads on one GPU", {1, 2, 4}, [](unsigned ranks, const RankBody& body) {
+            ThreadExecutor executor;
+            ThreadRanks group{ranks, executor};
+            const auto gpu = CudaDevice::create(0);
+            OrderedDevice ordered{*gpu};
+            on_actors(executor, ranks, [&](unsigned number) {
+              Rank rank{group.join(number, ordered), ordered};
+              body(rank);
+            });
+          }};
+}
+
+std::vector<GroupFactory> make_factories() {
+  std::vector<GroupFactory> all;
+  all.push_back(meeting_factory("threads, virtual devices, timed", {}));
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    VirtualMachine::Options options;
+    options.schedule = VirtualMachine::Schedule::adversarial;
+    options.seed = seed() * 100 + i;
+    all.push_back(meeting_factory(
+        "threads, virtual devices, adversarial " + std::to_string(options.seed), options));
+  }
+  all.push_back(staged_factory());
+  if (cuda_device_count().count > 0) all.push_back(one_gpu_factory());
+  return all;
+}
+
+}  // namespace
+
+const std::vector<GroupFactory>& group_factories() {
+  static const std::vector<GroupFactory> all = make_factories();
+  return all;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,167 @@
+#include "millrace/pipeline/collective/rendezvous.hpp"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Make = std::function<std::unique_ptr<Rendezvous>(unsigned rank, unsigned size,
+                                                       std::chrono::milliseconds time_out)>;
+
+/// A port that nobody had a moment ago.
+std::uint16_t free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  socklen_t length = sizeof(any);
+  ::bind(socket, reinterpret_cast<sockaddr*>(&any), length);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&any), &length);
+  ::close(socket);
+  return ntohs(any.sin_port);
+}
+
+struct Folder {
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "millrace-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+/// Both ways to meet, each new.
+void over_both(const std::function<void(const Make&)>& body) {
+  SECTION("TCP") {
+    const std::uint16_t port = free_port();
+    body([port](unsigned rank, unsigned size, std::chrono::milliseconds time_out) {
+      return Rendezvous::over_tcp("localhost", port, rank, size, {time_out});
+    });
+  }
+  SECTION("a file") {
+    const Folder folder;
+    body([&](unsigned rank, unsigned size, std::chrono::milliseconds time_out) {
+      return Rendezvous::over_file(folder.path / "meet", rank, size, {time_out});
+    });
+  }
+}
+
+/// What each rank's thread threw; "" if nothing.
+std::vector<std::string> on_threads(unsigned ranks, const std::function<void(unsigned)>& body) {
+  std::vector<std::string> thrown(ranks);
+  std::vector<std::thread> threads;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const std::exception& error) {
+        thrown[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return thrown;
+}
+
+constexpr auto kLong = std::chrono::seconds{60};
+
+}  // namespace
+
+TEST_CASE("what rank 0 shares reaches every rank, time after time") {
+  over_both([](const Make& make) {
+    constexpr unsigned kRanks = 4;
+    std::array<std::vector<int>, kRanks> got;
+    const auto thrown = on_threads(kRanks, [&](unsigned rank) {
+      const auto meet = make(rank, kRanks, kLong);
+      for (int round = 0; round < 3; ++round) {
+        int value = rank == 0 ? 100 + round : 0;
+        meet->share(std::as_writable_bytes(std::span{&value, 1}));
+        got[rank].push_back(value);
+      }
+    });
+    CHECK(thrown == std::vector<std::string>(kRanks));
+    for (const auto& values : got) CHECK(values == std::vector{100, 101, 102});
+  });
+}
+
+TEST_CASE("a rank that says it failed is heard of by those that wait") {
+  over_both([](const Make& make) {
+    const auto thrown = on_threads(3, [&](unsigned rank) {
+      const auto meet = make(rank, 3, kLong);
+      int value = 0;
+      if (rank == 1) meet->tell_failure({1, "rank 1 failed: no disk"});
+      if (rank == 1) return;
+      meet->share(std::as_writable_bytes(std::span{&value, 1}));
+    });
+    CHECK(thrown[0] == "rank 1 failed: no disk");
+    CHECK(thrown[2] == "rank 1 failed: no disk");
+  });
+}
+
+TEST_CASE("a rank that does not come in time is named") {
+  over_both([](const Make& make) {
+    const auto thrown = on_threads(1, [&](unsigned) {
+      const auto meet = make(0, 2, std::chrono::milliseconds{200});
+      int value = 0;
+      meet->share(std::as_writable_bytes(std::span{&value, 1}));
+    });
+    CHECK_THAT(thrown[0], ContainsSubstring("rank 1 has not come"));
+  });
+}
+
+TEST_CASE("a rank that is unwound is heard of over TCP, one that leaves is not a failure") {
+  const std::uint16_t port = free_port();
+  const auto thrown = on_threads(3, [&](unsigned rank) {
+    const auto meet = Rendezvous::over_tcp("localhost", port, rank, 3, {kLong});
+    int value = 0;
+    const auto bytes = std::as_writable_bytes(std::span{&value, 1});
+    meet->share(bytes);
+    if (rank == 2) throw std::runtime_error{"out of luck"};
+    meet->share(bytes);
+  });
+  CHECK(thrown[0] == "rank 2 failed: an exception ended it");
+  CHECK(thrown[1] == "rank 2 failed: an exception ended it");
+}
+
+TEST_CASE("a port that somebody else has is an error that says so") {
+  const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  socklen_t length = sizeof(any);
+  if (::bind(socket, reinterpret_cast<sockaddr*>(&any), length) != 0) SKIP("there is no IPv6");
+  ::listen(socket, 1);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&any), &length);
+  CHECK_THROWS_WITH(Rendezvous::over_tcp("localhost", ntohs(any.sin6_port), 0, 2, {kLong}),
+                    ContainsSubstring("can not listen at port"));
+  ::close(socket);
+}
+
+TEST_CASE("torchrun's environment says where to meet, and what is not set is named") {
+  ::unsetenv("MASTER_ADDR");
+  ::setenv("MASTER_PORT", std::to_string(free_port()).c_str(), 1);
+  ::setenv("RANK", "0", 1);
+  ::setenv("WORLD_SIZE", "1", 1);
+  CHECK_THROWS_WITH(Rendezvous::from_environment({kLong}), ContainsSubstring("MASTER_ADDR"));
+  ::setenv("MASTER_ADDR", "localhost", 1);
+  CHECK(Rendezvous::from_environment({kLong})->size() == 1);
+  ::setenv("RANK", "first", 1);
+  CHECK_THROWS_WITH(Rendezvous::from_environment({kLong}), ContainsSubstring("RANK is 'first'"));
+  for (const char* const name : {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"}) {
+    ::unsetenv(name);
+  }
+}
+
+}  // namespace millrace::test
