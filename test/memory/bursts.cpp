@@ -5,6 +5,7 @@
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::busy;
 
 namespace {
 
@@ -12,21 +13,10 @@ constexpr std::size_t MiB = std::size_t{1} << 20;
 
 // Waits where it may, could always grow, and every miss shows as growth.
 Policy generous() {
-  Policy policy = Policy::millrace();
-  policy.large_segment_least = policy.large_segment_most = 0;
-  policy.medium_limit = 0;
+  Policy policy = test::exact_segments(Policy::millrace());
   policy.spare_bursts = 1000;
   policy.slack = 0;
   return policy;
-}
-
-void busy(Bench& bench, const Stream& stream, void* address, std::size_t bytes) {
-  bench.device.launch({.name = "work",
-                       .views = {{address, bytes, Access::read_write}},
-                       .cost = {.fixed = std::chrono::milliseconds{5}},
-                       .host = {},
-                       .cuda = {}},
-                      stream.handle());
 }
 
 /// A batch comes on the copy stream, is used on main, and is freed: the host never waits.

@@ -5,6 +5,7 @@
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::busy;
 
 namespace {
 
@@ -12,22 +13,11 @@ constexpr std::size_t MiB = std::size_t{1} << 20;
 
 // The millrace preset with segments as large as requests, so that every miss shows as growth.
 Policy exact(Sharing sharing) {
-  Policy policy = Policy::millrace();
-  policy.large_segment_least = policy.large_segment_most = 0;
-  policy.medium_limit = 0;
+  Policy policy = test::exact_segments(Policy::millrace());
   policy.sharing = sharing;
   policy.spare_bursts = 0;
   policy.slack = 0;
   return policy;
-}
-
-void busy(Bench& bench, const Stream& stream, void* address, std::size_t bytes) {
-  bench.device.launch({.name = "work",
-                       .views = {{address, bytes, Access::read_write}},
-                       .cost = {.fixed = std::chrono::milliseconds{5}},
-                       .host = {},
-                       .cuda = {}},
-                      stream.handle());
 }
 
 }  // namespace

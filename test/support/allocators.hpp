@@ -32,6 +32,23 @@ struct Bench {
   PinnedSource pinned{device};
 };
 
+/// 5 ms of work on `stream`, on all of the memory.
+inline void busy(Bench& bench, const Stream& stream, void* address, std::size_t bytes) {
+  bench.device.launch({.name = "work",
+                       .views = {{address, bytes, Access::read_write}},
+                       .cost = {.fixed = std::chrono::milliseconds{5}},
+                       .host = {},
+                       .cuda = {}},
+                      stream.handle());
+}
+
+/// With segments as large as requests over 1 MiB, so that every miss shows as growth.
+[[nodiscard]] inline Policy exact_segments(Policy policy) {
+  policy.large_segment_least = policy.large_segment_most = 0;
+  policy.medium_limit = 0;
+  return policy;
+}
+
 /// One way to make an Allocator: the conformance suite runs over each.
 struct AllocatorFactory {
   std::string name;
