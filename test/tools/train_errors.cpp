@@ -22,6 +22,9 @@ std::string refusal(std::vector<std::string> arguments) {
   return run.err;
 }
 
+constexpr const char* kPositions = R"({"schema": "millrace.model/1", "width": 8,
+  "position_weights": {"s0": 2}, "dense_arch": [8], "over_arch": [8]})";
+
 std::vector<std::string> quick(std::vector<std::string> more) {
   std::vector<std::string> arguments{"--data",   "synthetic", "--examples",   "512",
                                      "--epochs", "1",         "--batch-size", "64"};
@@ -49,6 +52,30 @@ TEST_CASE("train: names that there are not are refused with those that there are
   CHECK_THAT(refusal(quick({"--epochs", "-1"})), ContainsSubstring("--epochs"));
   CHECK_THAT(refusal(quick({"--batch-size", "0"})), ContainsSubstring("--batch-size"));
   CHECK_THAT(refusal({}), ContainsSubstring("--data") && ContainsSubstring("synthetic"));
+}
+
+TEST_CASE("train: options of another pipeline, and such that can not be together, are refused") {
+  CHECK_THAT(
+      refusal(quick({"--lookup-stream", "own"})),
+      ContainsSubstring("base has no such option") && ContainsSubstring("fused-sparse-dist"));
+  CHECK_THAT(refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position", "befor"})),
+             ContainsSubstring("after-optimizer"));
+  CHECK_THAT(refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position",
+                            "before-optimizer", "--order-lookup-after-dense"})),
+             ContainsSubstring("after-data-dist"));
+}
+
+TEST_CASE("train: fused-sparse-dist refuses position weights, unless lookups are ordered") {
+  const ScratchFolder scratch;
+  const std::string model = scratch.write("model.json", kPositions).string();
+  const std::vector<std::string> fused =
+      quick({"--model", model, "--pipeline", "fused-sparse-dist"});
+  CHECK_THAT(refusal(fused), ContainsSubstring("position weights") &&
+                                 ContainsSubstring("--order-lookup-after-dense"));
+  std::vector<std::string> ordered = fused;
+  ordered.insert(ordered.end(), {"--order-lookup-after-dense"});
+  ordered.insert(ordered.begin(), "train");
+  CHECK(run_program(ordered).exit_code == 0);
 }
 
 TEST_CASE("train: data that are not there, or are of no known format, are refused") {

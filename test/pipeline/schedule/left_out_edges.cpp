@@ -14,17 +14,26 @@ namespace {
 constexpr std::uint64_t kSeeds = 256;         // within which what is left out has to show
 constexpr std::uint64_t kRedundantSeeds = 4;  // over which what is redundant must not
 
+/// Any two options have each pair of their values in one of a pipeline's 20 cases.
+void vary_lookup(LoopCase& loop) {
+  const auto copy = static_cast<std::size_t>(loop.method);
+  const std::size_t rest = 2 * static_cast<std::size_t>(loop.waits) + loop.ranks - 1;
+  loop.lookup.position = kLookupPositions[(rest + copy) % kLookupPositions.size()];
+  loop.lookup.stream = kLookupStreams[(rest + 2 * copy) % kLookupStreams.size()];
+}
+
 std::vector<LoopCase> cases(std::string allocator) {
   std::vector<LoopCase> cases;
   for (const PipelineKind shape : kPipelineKinds) {
     for (const CopyMethod method : kCopyMethods) {
       for (const Waits waits : {Waits::coarse, Waits::precise}) {
         for (const std::size_t ranks : {1, 2}) {
-          cases.push_back({.method = method,
-                           .waits = waits,
-                           .shape = shape,
-                           .ranks = ranks,
-                           .allocator = allocator});
+          LoopCase& loop = cases.emplace_back(LoopCase{.method = method,
+                                                       .waits = waits,
+                                                       .shape = shape,
+                                                       .ranks = ranks,
+                                                       .allocator = allocator});
+          if (shape == PipelineKind::fused_sparse_dist) vary_lookup(loop);
         }
       }
     }
@@ -32,16 +41,45 @@ std::vector<LoopCase> cases(std::string allocator) {
   return cases;
 }
 
+/// The same of fused_sparse_dist.
+std::set<std::string> redundant_fused(const LoopCase& loop) {
+  // Main waits for that use, by way of the lookup, before the batch is freed.
+  std::set<std::string> edges{"batch used by data-dist"};
+  const bool shared = loop.lookup.stream == LookupStream::data_dist;
+  const bool ring = loop.method == CopyMethod::ring;
+  if (loop.ranks > 1) edges.insert("host batch freed by data-dist's marker");  // the host waits
+  if (loop.waits == Waits::precise) edges.insert("main waits for copy");       // the lookup has
+  if (ring) edges.insert("copy waits for data-dist");                          // main has
+  // Pooled rows: the lookup's stream waits for backward before it allocates again.
+  if (loop.lookup.stream != LookupStream::main) edges.insert("features used by main");
+  if (shared) {
+    // Data-dist, whose use of the batch is recorded, waits for backward.
+    edges.insert("batch used by main");
+    if (ring) edges.insert("copy waits for main");
+    // Gradients of pooled rows: main waits for the lookup behind the update before it allocates
+    // again. Only copies to its memory are earlier.
+    if (loop.method != CopyMethod::in_place || loop.allocator != "torch") {
+      edges.insert("features used by data-dist");
+    }
+  }
+  // The driver's pool has main wait before it frees; by then it has waited for the lookup.
+  if (loop.lookup.stream == LookupStream::own && loop.method == CopyMethod::driver_async) {
+    edges.insert("main waits for data-dist");
+  }
+  return edges;
+}
+
 /// Edges that others imply, each with the reason.
 std::set<std::string> redundant(const LoopCase& loop) {
-  std::set<std::string> edges;
+  const bool fused = loop.shape == PipelineKind::fused_sparse_dist;
+  std::set<std::string> edges = fused ? redundant_fused(loop) : std::set<std::string>{};
   const bool host_waits = loop.ranks > 1;  // for sizes, behind the copy of the batch
   if (loop.shape == PipelineKind::sparse_dist) {
     edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
     if (host_waits) edges.insert("host batch freed by data-dist's marker");
     if (loop.waits == Waits::precise) edges.insert("main waits for copy");          // data-dist has
     if (loop.method == CopyMethod::ring) edges.insert("copy waits for data-dist");  // main has
-  } else if (host_waits) {
+  } else if (host_waits && !fused) {
     edges.insert("host batch freed by main's marker");
   }
   if (loop.shape == PipelineKind::sparse_dist_lite && host_waits) {
@@ -51,8 +89,9 @@ std::set<std::string> redundant(const LoopCase& loop) {
     if (loop.method == CopyMethod::ring) edges.insert("copy waits for main");
   }
   // Torch's copy stream waits for main when it is given memory of main.
-  if (loop.allocator == "torch" && loop.method == CopyMethod::precise &&
-      loop.shape != PipelineKind::sparse_dist) {
+  const bool all_on_main =
+      fused ? loop.lookup.stream == LookupStream::main : loop.shape != PipelineKind::sparse_dist;
+  if (loop.allocator == "torch" && loop.method == CopyMethod::precise && all_on_main) {
     edges.insert("batch freed by main's marker");
   }
   // A batch that is freed on main, or by main's marker, needs no record of main's use.
@@ -60,11 +99,18 @@ std::set<std::string> redundant(const LoopCase& loop) {
   return edges;
 }
 
-/// What corrupts nothing here, because a batch's data is written when it is copied, not when it is
-/// loaded: Base loads a batch before the host has waited, and copies it after.
+/// What corrupts nothing here. A batch's data is written when it is copied, not when it is loaded:
+/// Base loads a batch before the host has waited, and copies it after.
 bool only_named(const LoopCase& loop) {
-  return loop.shape == PipelineKind::base && loop.ranks > 1 &&
-         loop.left_out == "host batch freed by copy's marker";
+  if (loop.shape == PipelineKind::base) {
+    return loop.ranks > 1 && loop.left_out == "host batch freed by copy's marker";
+  }
+  if (loop.shape != PipelineKind::fused_sparse_dist) return false;
+  // What would be overwritten lies elsewhere in these two.
+  return (loop.left_out == "host waits for data-dist" && loop.method == CopyMethod::precise &&
+          loop.lookup.stream == LookupStream::main) ||
+         (loop.left_out == "copy waits for main" && loop.method == CopyMethod::in_place &&
+          loop.allocator == "millrace" && loop.lookup.stream == LookupStream::data_dist);
 }
 
 bool checked(const LoopCase& loop) {

@@ -92,9 +92,14 @@ struct Memory {
 }  // namespace
 
 std::string LoopCase::name() const {
-  return fmt::format("{}, {}, {}, {} ranks, {} waits, schedule {}, without: {}", allocator,
-                     to_string(method), to_string(shape), ranks, to_string(waits), schedule,
-                     left_out.empty() ? "nothing" : left_out);
+  std::string options;
+  if (shape == PipelineKind::fused_sparse_dist) {
+    options =
+        fmt::format(" looking up {} on {}", to_string(lookup.position), to_string(lookup.stream));
+  }
+  return fmt::format("{}, {}, {}{}, {} ranks, {} waits, schedule {}, without: {}", allocator,
+                     to_string(method), to_string(shape), options, ranks, to_string(waits),
+                     schedule, left_out.empty() ? "nothing" : left_out);
 }
 
 LoopOutcome run(const LoopCase& loop) {
@@ -110,7 +115,11 @@ LoopOutcome run(const LoopCase& loop) {
                                       .batches = *memory.batches,
                                       .pinned = memory.host_batches,
                                       .clock = machine.clock},
-                                     {.method = loop.method, .waits = loop.waits, .warm_up = 1});
+                                     {.method = loop.method,
+                                      .waits = loop.waits,
+                                      .warm_up = 1,
+                                      .lookup = loop.lookup,
+                                      .stale = loop.stale});
   for (const auto& [edge, times] : machine.device.edges()) outcome.edges.insert(edge);
   for (const TamperedAllocator* const part : memory.parts()) {
     for (const auto& [edge, times] : part->told()) outcome.edges.insert(edge);

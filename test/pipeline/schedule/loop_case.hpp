@@ -19,6 +19,8 @@ struct LoopCase {
   std::string allocator = "millrace";
   std::string left_out;        ///< one of LoopOutcome::edges
   std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
+  LookupOptions lookup{};
+  StaleOptions stale{};
 
   [[nodiscard]] std::string name() const;
 };

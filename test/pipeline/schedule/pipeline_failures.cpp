@@ -23,9 +23,7 @@ std::size_t train_all(TrainPipeline& pipeline, BatchSource& source) {
   return failures;
 }
 
-std::string on_stream(PipelineKind kind) {
-  return kind == PipelineKind::sparse_dist ? " on data-dist" : " on main";
-}
+std::string on_stream(PipelineKind kind) { return " on " + traits(kind).exchange_on; }
 
 }  // namespace
 
@@ -55,7 +53,7 @@ TEST_CASE("what goes wrong with a later batch is thrown when the step is done") 
   ScriptedPipeline parts{kind};
   ScriptedSource source = parts.source(0, 6);
   REQUIRE(parts.pipeline->progress(source));
-  parts.script.fail(kind == PipelineKind::sparse_dist ? "draw 3" : "draw 2");
+  parts.script.fail(fmt::format("draw {}", 1 + traits(kind).at_rest));
   CHECK_THROWS_AS(parts.pipeline->progress(source), Scripted);
   CHECK(parts.model.trained == Numbers{0, 1});
   CHECK(parts.pipeline->steps() == 2);
@@ -65,10 +63,9 @@ TEST_CASE("what the model throws gives up its batch, and nothing else") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const std::size_t batch = GENERATE(0, 1, 3, 5);
-  const std::string what =
-      GENERATE("forward {}", "backward {}", "update {} on main", "optimizer {}");
+  const std::string what = GENERATE("forward {}", "backward {}", "update {} on {}", "optimizer {}");
   ScriptedPipeline parts{kind, waits};
-  parts.script.fail(fmt::format(fmt::runtime(what), batch));
+  parts.script.fail(fmt::format(fmt::runtime(what), batch, traits(kind).update_on));
   INFO(to_string(kind) << ", " << what << ' ' << batch);
 
   ScriptedSource source = parts.source(0, 6);

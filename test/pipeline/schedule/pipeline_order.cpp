@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "test/pipeline/schedule/scripted_parts.hpp"
 #include "test/support/catch.hpp"
 
@@ -6,6 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
+using Catch::Matchers::ContainsSubstring;
 using Log = std::vector<std::string>;
 using Numbers = std::vector<std::size_t>;
 
@@ -64,6 +67,115 @@ TEST_CASE("sparse-dist with precise waits: features are arranged as soon as they
                       "receive 2", "arrange 2", "backward 1", "update 1 on main", "optimizer 1"});
 }
 
+TEST_CASE("fused-sparse-dist: a batch is looked up behind the update, in one of three places") {
+  const LookupPosition position = GENERATE(from_range(kLookupPositions));
+  ScriptedPipeline parts{
+      PipelineCase{.kind = PipelineKind::fused_sparse_dist, .lookup = {.position = position}}};
+  ScriptedSource source = parts.source(0, 3);
+  const std::vector<Log> log = steps(parts, source);
+  REQUIRE(log.size() == 4);
+  Log expected;
+  switch (position) {
+    case LookupPosition::after_optimizer:
+      expected = {"arrange 1",
+                  "look up 1 on data-dist",
+                  "zero",
+                  "start 2 on data-dist",
+                  "end",
+                  "forward 1",
+                  "receive 2",
+                  "backward 1",
+                  "update 1 on data-dist",
+                  "optimizer 1"};
+      break;
+    case LookupPosition::before_optimizer:
+      expected = {"zero",
+                  "start 2 on data-dist",
+                  "end",
+                  "forward 1",
+                  "receive 2",
+                  "backward 1",
+                  "update 1 on data-dist",
+                  "arrange 2",
+                  "look up 2 on data-dist",
+                  "optimizer 1"};
+      break;
+    case LookupPosition::after_data_dist:
+      expected = {"zero",
+                  "start 2 on data-dist",
+                  "end",
+                  "arrange 1",
+                  "look up 1 on data-dist",
+                  "forward 1",
+                  "receive 2",
+                  "backward 1",
+                  "update 1 on data-dist",
+                  "optimizer 1"};
+      break;
+  }
+  CHECK(log[1] == expected);
+}
+
+TEST_CASE("fused-sparse-dist looks up and updates on the stream that it is told") {
+  const LookupStream stream = GENERATE(from_range(kLookupStreams));
+  const std::string name = stream == LookupStream::own ? "lookup" : std::string{to_string(stream)};
+  ScriptedPipeline parts{
+      PipelineCase{.kind = PipelineKind::fused_sparse_dist, .lookup = {.stream = stream}}};
+  ScriptedSource source = parts.source(0, 4);
+  while (parts.pipeline->progress(source)) {
+  }
+  std::size_t told = 0;
+  for (const std::string& line : parts.script.take()) {
+    if (line.find("look up") != 0 && line.find("update") != 0) continue;
+    ++told;
+    CHECK(line.substr(line.find(" on ") + 4) == name);
+  }
+  CHECK(told == 8);
+}
+
+TEST_CASE("a lookup ahead is given up when the model is detached, and the next model's") {
+  ScriptedPipeline parts{PipelineCase{.kind = PipelineKind::fused_sparse_dist,
+                                      .lookup = {.position = LookupPosition::before_optimizer}}};
+  ScriptedSource source = parts.source(0, 4);
+  REQUIRE(parts.pipeline->progress(source));
+  static_cast<void>(parts.script.take());
+  parts.pipeline->attach(parts.pipeline->detach());
+  REQUIRE(parts.pipeline->progress(source));
+  const Log log = parts.script.take();
+  CHECK(std::count(log.begin(), log.end(), "look up 1 on data-dist") == 1);
+  CHECK(std::count(log.begin(), log.end(), "arrange 1") == 0);
+}
+
+TEST_CASE("fused-sparse-dist refuses what it can not train exactly, and says why") {
+  const PipelineCase exact{.kind = PipelineKind::fused_sparse_dist,
+                           .model = RigModel::sparse_nn_plain};
+  CHECK_NOTHROW(PipelineRig{exact}.make());
+
+  PipelineCase what = exact;
+  what.model = RigModel::sparse_nn;
+  PipelineRig rig{what};
+  CHECK_THROWS_WITH(rig.make(),
+                    ContainsSubstring("position weights") && ContainsSubstring("sparse-dist"));
+  what.lookup.order_after_dense = true;
+  auto ordered = rig.make(what, *rig.model);
+  CHECK(ordered->detach().dense_parameters_of_lookups() != "");
+  what.lookup.position = LookupPosition::before_optimizer;
+  CHECK_THROWS_WITH(rig.make(what, *rig.model), ContainsSubstring("after-optimizer"));
+
+  PipelineRig other{exact};
+  auto pipeline = other.make();
+  pipeline->detach();
+  CHECK_THROWS_WITH(pipeline->attach(*rig.model), ContainsSubstring("position weights"));
+  CHECK_THROWS_AS(pipeline->drain(), std::logic_error);
+}
+
+TEST_CASE("lookups have no stream of their own among another pipeline's streams") {
+  PipelineRig rig{{.kind = PipelineKind::sparse_dist}};
+  const PipelineCase what{.kind = PipelineKind::fused_sparse_dist,
+                          .lookup = {.stream = LookupStream::own}};
+  CHECK_THROWS_WITH(rig.make(what, *rig.model), ContainsSubstring("streams"));
+}
+
 TEST_CASE(
     "sparse-dist-lite: the exchange is on main, and the next batch is copied behind backward") {
   ScriptedPipeline parts{PipelineKind::sparse_dist_lite};
@@ -88,18 +200,18 @@ TEST_CASE("an empty source trains nothing, one of one or two batches those") {
   CHECK_FALSE(parts.pipeline->progress(source));
 }
 
-TEST_CASE("between steps sparse-dist holds two batches and one exchange, the others one and none") {
+TEST_CASE("between steps a pipeline holds its batches, and of one of two or more the exchange") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
-  const bool two = kind == PipelineKind::sparse_dist;
+  const PipelineTraits known = traits(kind);
   ScriptedPipeline parts{kind, waits};
   ScriptedSource source = parts.source(0, 9);
   for (int step = 0; step < 6; ++step) {
     REQUIRE(parts.pipeline->progress(source));
-    CHECK(parts.pipeline->held() == (two ? 2 : 1));
-    CHECK(parts.exchange.alive() == (two && waits == Waits::coarse ? 1 : 0));
+    CHECK(parts.pipeline->held() == known.at_rest);
+    CHECK(parts.exchange.alive() == (known.at_rest > 1 && waits == Waits::coarse ? 1 : 0));
   }
-  CHECK(parts.pipeline->most_held() == (two ? 3 : kind == PipelineKind::base ? 1 : 2));
+  CHECK(parts.pipeline->most_held() == known.at_peak);
 }
 
 TEST_CASE("sources in turn are one sequence, each drawn from to its end") {
@@ -132,7 +244,7 @@ TEST_CASE("another source that is given before the pipeline is empty keeps it fu
 
 TEST_CASE("without execute_all_batches what is in flight at the end waits for the next source") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
-  const std::size_t rest = kind == PipelineKind::sparse_dist ? 2 : 1;
+  const std::size_t rest = traits(kind).at_rest;
   ScriptedPipeline parts{kind, Waits::coarse, false};
   ScriptedSource first = parts.source(0, 5), second = parts.source(5, 8);
   while (parts.pipeline->progress(first)) {

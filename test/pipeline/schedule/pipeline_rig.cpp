@@ -32,21 +32,62 @@ std::size_t examples(std::size_t number) {
 
 }  // namespace
 
-std::string PipelineCase::name() const {
-  return fmt::format("{}, {}, {} waits, {}, schedule {}", to_string(kind), to_string(copy),
-                     waits == Waits::coarse ? "coarse" : "precise", policy, schedule);
+PipelineTraits traits(PipelineKind kind) {
+  switch (kind) {
+    case PipelineKind::base:
+      return {};
+    case PipelineKind::sparse_dist_lite:
+      return {.at_peak = 2};
+    case PipelineKind::sparse_dist:
+      return {.at_rest = 2, .at_peak = 3, .exchange_on = "data-dist"};
+    case PipelineKind::fused_sparse_dist:
+      return {.at_rest = 2, .at_peak = 3, .exchange_on = "data-dist", .update_on = "data-dist"};
+  }
+  return {};
 }
 
-std::vector<PipelineCase> all_cases() {
+std::string PipelineCase::name() const {
+  std::string name = fmt::format("{}, {}, {} waits, {}, schedule {}", to_string(kind),
+                                 to_string(copy), to_string(waits), policy, schedule);
+  if (kind == PipelineKind::fused_sparse_dist) {
+    name += fmt::format(", lookup {} on {}{}", to_string(lookup.position), to_string(lookup.stream),
+                        lookup.order_after_dense ? ", ordered" : "");
+  }
+  return name;
+}
+
+namespace {
+
+/** Of 20 cells, each pair of values of any two options is in one. */
+void vary_lookup(PipelineCase& what, std::size_t copy, std::size_t rest) {
+  what.lookup.position = kLookupPositions[(rest + copy) % kLookupPositions.size()];
+  what.lookup.stream = kLookupStreams[(rest + 2 * copy) % kLookupStreams.size()];
+  if (what.model == RigModel::tiny) return;
+  const bool ordered = what.lookup.position != LookupPosition::before_optimizer;
+  what.lookup.order_after_dense = ordered;
+  what.model = ordered ? RigModel::sparse_nn : RigModel::sparse_nn_plain;
+}
+
+}  // namespace
+
+std::vector<PipelineCase> cases_of(PipelineKind kind, RigModel model) {
+  std::vector<PipelineCase> cases;
+  for (std::size_t copy = 0; copy < kCopyMethods.size(); ++copy) {
+    for (std::size_t rest = 0; rest < 4; ++rest) {
+      PipelineCase& what = cases.emplace_back(
+          PipelineCase{kind, kCopyMethods[copy], rest < 2 ? Waits::coarse : Waits::precise,
+                       rest % 2 == 0 ? "millrace" : "torch", 0, model});
+      if (kind == PipelineKind::fused_sparse_dist) vary_lookup(what, copy, rest);
+    }
+  }
+  return cases;
+}
+
+std::vector<PipelineCase> all_cases(RigModel model) {
   std::vector<PipelineCase> cases;
   for (const PipelineKind kind : kPipelineKinds) {
-    for (const CopyMethod copy : kCopyMethods) {
-      for (const Waits waits : {Waits::coarse, Waits::precise}) {
-        for (const char* const policy : {"millrace", "torch"}) {
-          cases.push_back({kind, copy, waits, policy, 0});
-        }
-      }
-    }
+    const std::vector<PipelineCase> of_kind = cases_of(kind, model);
+    cases.insert(cases.end(), of_kind.begin(), of_kind.end());
   }
   return cases;
 }
@@ -66,21 +107,21 @@ PipelineRig::PipelineRig(const PipelineCase& what)
 PipelineRig::~PipelineRig() = default;
 
 std::unique_ptr<TrainModel> PipelineRig::make_model() {
-  if (!what_.sparse_nn) return std::make_unique<TinyModel>(memory, streams.main);
+  if (what_.model == RigModel::tiny) return std::make_unique<TinyModel>(memory, streams.main);
   constexpr std::size_t rows = TinyModel::kRows, width = 4;
   SparseNNConfig config;
   config.dense_features = TinyModel::kDense;
   config.tables = {{"of b", rows, width, Pooling::sum, {"b"}},
                    {"of a", rows, width, Pooling::mean, {"a"}}};
   config.weighted_tables = {{"of w", rows, width, Pooling::sum, {"w"}}};
-  config.position_weights = {{"a", 2}};
+  if (what_.model == RigModel::sparse_nn) config.position_weights = {{"a", 2}};
   config.dense_arch = {width};
   config.over_arch = {5};
   return std::make_unique<SparseNN>(context, config);
 }
 
 LocalExchange PipelineRig::make_exchange() {
-  if (!what_.sparse_nn) {
+  if (what_.model == RigModel::tiny) {
     return {memory, TinyModel::features(), TinyModel::weighted_features()};
   }
   auto& network = static_cast<SparseNN&>(*model);
@@ -88,7 +129,7 @@ LocalExchange PipelineRig::make_exchange() {
 }
 
 std::vector<float> PipelineRig::parameters() {
-  if (!what_.sparse_nn) return static_cast<TinyModel&>(*model).parameters();
+  if (what_.model == RigModel::tiny) return static_cast<TinyModel&>(*model).parameters();
   std::vector<float> all;
   for (const StateTensor& tensor : static_cast<SparseNN&>(*model).state().tensors) {
     all.resize(all.size() + tensor.size);
@@ -102,13 +143,16 @@ std::vector<float> PipelineRig::parameters() {
 std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, TrainModel& trained,
                                                  bool execute_all_batches) {
   const bool uses_pool = what.copy == CopyMethod::driver_async;
-  return TrainPipeline::make(
-      what.kind,
-      {.streams = streams,
-       .batches = uses_pool ? static_cast<Allocator&>(pool) : memory,
-       .model = trained,
-       .exchange = exchange},
-      {.copy = what.copy, .waits = what.waits, .execute_all_batches = execute_all_batches});
+  return TrainPipeline::make(what.kind,
+                             {.streams = streams,
+                              .batches = uses_pool ? static_cast<Allocator&>(pool) : memory,
+                              .model = trained,
+                              .exchange = exchange},
+                             {.copy = what.copy,
+                              .waits = what.waits,
+                              .execute_all_batches = execute_all_batches,
+                              .lookup = what.lookup,
+                              .stale = what.stale});
 }
 
 ModelInput PipelineRig::load(std::size_t number) {
@@ -197,14 +241,14 @@ std::vector<std::size_t> RigSource::numbers(std::size_t begin, std::size_t end) 
   return numbers;
 }
 
-std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers, bool sparse_nn) {
-  PipelineRig rig{{.sparse_nn = sparse_nn}};
+std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers, RigModel model) {
+  PipelineRig rig{{.model = model}};
   for (const std::size_t number : numbers) rig.plain_step(number);
   return rig.parameters();
 }
 
-std::vector<float> plainly_trained(std::size_t batches, bool sparse_nn) {
-  return plainly_trained(RigSource::numbers(0, batches), sparse_nn);
+std::vector<float> plainly_trained(std::size_t batches, RigModel model) {
+  return plainly_trained(RigSource::numbers(0, batches), model);
 }
 
 }  // namespace millrace::test

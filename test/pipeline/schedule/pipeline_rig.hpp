@@ -18,6 +18,12 @@
 
 namespace millrace::test {
 
+enum class RigModel {
+  tiny,
+  sparse_nn,        ///< with position weights
+  sparse_nn_plain,  ///< without: its lookups read no dense parameters
+};
+
 /// One cell of what a pipeline can be.
 struct PipelineCase {
   PipelineKind kind = PipelineKind::sparse_dist;
@@ -25,13 +31,26 @@ struct PipelineCase {
   Waits waits = Waits::coarse;
   std::string policy = "millrace";  ///< or "torch"
   std::uint64_t schedule = 0;       ///< 0: timed, else the seed of an adversarial one
-  bool sparse_nn = false;           ///< in place of a TinyModel
+  RigModel model = RigModel::tiny;
+  LookupOptions lookup{};
+  StaleOptions stale{};
 
   [[nodiscard]] std::string name() const;
 };
 
-/// Every kind of pipeline x copy strategy x waits x policy.
-[[nodiscard]] std::vector<PipelineCase> all_cases();
+/// What tells the kinds of pipelines apart.
+struct PipelineTraits {
+  std::size_t at_rest = 1;  ///< batches held between steps
+  std::size_t at_peak = 1;  ///< and at any moment
+  std::string exchange_on = "main", update_on = "main";
+};
+[[nodiscard]] PipelineTraits traits(PipelineKind kind);
+
+/// Every kind of pipeline x copy strategy x waits x policy; further options of a kind pairwise with
+/// those and with each other.
+[[nodiscard]] std::vector<PipelineCase> all_cases(RigModel model = RigModel::tiny);
+[[nodiscard]] std::vector<PipelineCase> cases_of(PipelineKind kind,
+                                                 RigModel model = RigModel::tiny);
 
 /// A machine on which a small model trains, with a checker that sees all of it.
 class PipelineRig {
@@ -118,7 +137,8 @@ class RigSource final : public BatchSource {
 
 /// Parameters after training on these batches with the plain loop.
 [[nodiscard]] std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers,
-                                                 bool sparse_nn = false);
-[[nodiscard]] std::vector<float> plainly_trained(std::size_t batches, bool sparse_nn = false);
+                                                 RigModel model = RigModel::tiny);
+[[nodiscard]] std::vector<float> plainly_trained(std::size_t batches,
+                                                 RigModel model = RigModel::tiny);
 
 }  // namespace millrace::test

@@ -157,15 +157,17 @@ struct ScriptedPipeline final : private CopyObserver {
       : ScriptedPipeline(PipelineCase{.kind = kind, .waits = waits}, execute_all_batches) {}
   explicit ScriptedPipeline(const PipelineCase& what, bool execute_all_batches = true)
       : rig(what),
-        pipeline(TrainPipeline::make(
-            what.kind,
-            {.streams = rig.streams,
-             .batches = rig.memory,
-             .model = model,
-             .exchange = exchange,
-             .observer = this},
-            {.copy = what.copy, .waits = what.waits, .execute_all_batches = execute_all_batches})) {
-  }
+        pipeline(TrainPipeline::make(what.kind,
+                                     {.streams = rig.streams,
+                                      .batches = rig.memory,
+                                      .model = model,
+                                      .exchange = exchange,
+                                      .observer = this},
+                                     {.copy = what.copy,
+                                      .waits = what.waits,
+                                      .execute_all_batches = execute_all_batches,
+                                      .lookup = what.lookup,
+                                      .stale = what.stale})) {}
 
   [[nodiscard]] ScriptedSource source(std::size_t begin, std::size_t end) {
     return {script, rig, begin, end};

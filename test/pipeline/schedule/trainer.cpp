@@ -93,7 +93,11 @@ TEST_CASE(
     for (const CopyMethod copy : kCopyMethods) {
       for (const Waits waits : {Waits::coarse, Waits::precise}) {
         INFO(to_string(kind) << ", " << to_string(copy));
-        Run run{{.pipeline = kind, .copy = copy, .waits = waits, .check_races = true}};
+        Run run{{.pipeline = kind,
+                 .copy = copy,
+                 .waits = waits,
+                 .lookup = {.order_after_dense = true},  // it has position weights
+                 .check_races = true}};
         run.train_epochs(2);
         CHECK(run.digest() == expected);
         CHECK(run.device.accounting().races.value_or(std::vector<std::string>{}).empty());

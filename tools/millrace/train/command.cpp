@@ -105,7 +105,14 @@ void add_train(CLI::App& program) {
   add("--batch-size", given->batch_size, "N", "Examples; default 256, of Criteo 2048");
   add("--seed", given->seed, "S",
       "Of the weights, the order of examples, and synthetic data; default 1");
-  add("--pipeline", given->pipeline, "NAME", "base (default), sparse-dist, sparse-dist-lite");
+  add("--pipeline", given->pipeline, "NAME",
+      "base (default), sparse-dist, sparse-dist-lite, fused-sparse-dist");
+  add("--lookup-position", given->lookup_position, "WHERE",
+      "Of fused-sparse-dist: after-optimizer (default), before-optimizer, after-data-dist");
+  add("--lookup-stream", given->lookup_stream, "NAME",
+      "Of fused-sparse-dist: data-dist (default), own, main");
+  add_flag("--order-lookup-after-dense", given->order_lookup_after_dense,
+           "Of fused-sparse-dist: for models with position weights");
   add("--copy", given->copy, "STRATEGY",
       "side-stream (default), in-place, precise, ring, driver-async");
   add("--waits", given->waits, "KIND",

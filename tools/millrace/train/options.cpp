@@ -23,6 +23,36 @@ std::vector<std::string> names_of(const Names& all) {
   return names;
 }
 
+/** An option that only one pipeline has. */
+void only_of(PipelineKind kind, PipelineKind chosen, std::string_view option, bool given) {
+  if (!given || kind == chosen) return;
+  throw UsageError{fmt::format("{} has no such option", millrace::to_string(chosen)),
+                   std::string{option}, fmt::format("--pipeline {}", millrace::to_string(kind))};
+}
+
+LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
+  constexpr auto fused = PipelineKind::fused_sparse_dist;
+  only_of(fused, pipeline, "--lookup-position", given.lookup_position.has_value());
+  only_of(fused, pipeline, "--lookup-stream", given.lookup_stream.has_value());
+  only_of(fused, pipeline, "--order-lookup-after-dense", given.order_lookup_after_dense);
+  LookupOptions options{.order_after_dense = given.order_lookup_after_dense};
+  if (given.lookup_position) {
+    options.position =
+        parse_lookup_position(read_name("--lookup-position", "position of the lookup",
+                                        *given.lookup_position, names_of(kLookupPositions)));
+  }
+  if (given.lookup_stream) {
+    options.stream = parse_lookup_stream(read_name("--lookup-stream", "stream of the lookup",
+                                                   *given.lookup_stream, names_of(kLookupStreams)));
+  }
+  if (options.order_after_dense && options.position == LookupPosition::before_optimizer) {
+    throw UsageError{"a lookup before the optimizer can not be ordered after it",
+                     "--order-lookup-after-dense",
+                     "--lookup-position after-optimizer or after-data-dist"};
+  }
+  return options;
+}
+
 TrainingOptions read_training(const TrainArguments& given) {
   TrainingOptions options;
   options.pipeline = parse_pipeline_kind(
@@ -31,6 +61,7 @@ TrainingOptions read_training(const TrainArguments& given) {
       parse_copy_method(read_name("--copy", "copy strategy", given.copy, names_of(kCopyMethods)));
   options.waits =
       parse_waits(read_name("--waits", "kind of wait", given.waits, {"coarse", "precise"}));
+  options.lookup = read_lookup(given, options.pipeline);
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;

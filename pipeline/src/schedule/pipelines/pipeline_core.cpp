@@ -13,6 +13,7 @@ PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions
       depth_(depth),
       exchange_on_(exchange_on),
       model_(&setting.model),
+      tables_on_(&setting.streams.main),
       strategy_(CopyStrategy::make(options.copy, {.allocator = setting.batches,
                                                   .main = setting.streams.main,
                                                   .copy = setting.streams.copy,
@@ -31,6 +32,7 @@ bool PipelineCore::advance(BatchSource* source) {
   failed_ahead_ = nullptr;
 
   const bool stepped = step_once();
+  if (!stepped) order_tables(main());
   if (failed_ahead_) std::rethrow_exception(std::exchange(failed_ahead_, nullptr));
   return stepped;
 }
@@ -57,11 +59,22 @@ void PipelineCore::drain() {
 void PipelineCore::reset() noexcept {
   drawn_.reset();
   held_.clear();
+  try {
+    order_tables(main());
+  } catch (const DeviceError&) {  // the device is lost, and what was on it
+  }
 }
 
 TrainModel& PipelineCore::detach() {
   if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
+  for (BatchInFlight& flight : held_) flight.lookup.reset();
+  order_tables(main());
   return *std::exchange(model_, nullptr);
+}
+
+void PipelineCore::attach(TrainModel& model) {
+  check(model);
+  model_ = &model;
 }
 
 void PipelineCore::draw() {
@@ -107,18 +120,60 @@ void PipelineCore::arrange(BatchInFlight& flight) {
   }
 }
 
+void PipelineCore::finish_exchange(BatchInFlight& flight) {
+  start(flight);
+  receive(flight);
+  if (!coarse()) arrange(flight);
+}
+
+void PipelineCore::hand_features_to(BatchInFlight& flight, Stream& user) {
+  arrange(flight);
+  if (user.id() == exchange_on_.id()) return;
+  if (coarse()) {
+    user.wait_stream(exchange_on_);
+  } else {
+    user.wait(flight.arranged);
+  }
+  flight.features->unweighted.record_use(user);
+  flight.features->weighted.record_use(user);
+}
+
+void PipelineCore::take_input(BatchInFlight& current) {
+  if (coarse()) {
+    current.input.record_use(main());
+  } else {
+    current.input.hand_to(main());
+  }
+}
+
+// On one stream the tables' users follow each other; a stream that they come to waits for the one
+// that they were on.
+void PipelineCore::order_tables(Stream& stream) {
+  if (stream.id() == tables_on_->id()) return;
+  stream.wait_stream(*tables_on_);
+  tables_on_ = &stream;
+}
+
+void PipelineCore::look_up(BatchInFlight& flight, Stream& stream) {
+  if (flight.lookup) return;
+  order_tables(stream);
+  flight.lookup = model_->look_up(*flight.features, stream);
+}
+
 void PipelineCore::forward(BatchInFlight& current) {
-  current.lookup = model_->look_up(*current.features, main());
+  look_up(current, main());
   model_->forward(current.input.tensors(), *current.lookup);
   current.input.last_used(main().mark());
   current.features.reset();
 }
 
-void PipelineCore::backward(BatchInFlight& current) {
+void PipelineCore::backward(BatchInFlight& current, Stream& stream) {
   model_->backward(*current.lookup);
-  model_->update_tables(*current.lookup, main());
+  if (stream.id() != main().id()) stream.wait_stream(main());
+  order_tables(stream);
+  model_->update_tables(*current.lookup, stream);
   current.lookup.reset();
-  main().mark();
+  if (stream.id() == main().id()) main().mark();
 }
 
 void PipelineCore::release_input(BatchInFlight& current) {

@@ -17,6 +17,7 @@ struct BatchInFlight {
   std::optional<SparseFeatures> features;  ///< from then until forward
   Event arranged;                          ///< with precise waits, if not on main
   std::unique_ptr<TableLookup> lookup;     ///< until the update
+  Event looked_up;                         ///< with precise waits, if not on main
 };
 
 /**
@@ -25,11 +26,13 @@ struct BatchInFlight {
  */
 class PipelineCore : public TrainPipeline {
  public:
+  ~PipelineCore() override { reset(); }
+
   bool progress(BatchSource& source) final { return advance(&source); }
   void drain() final;
   void reset() noexcept final;
   TrainModel& detach() final;
-  void attach(TrainModel& model) final { model_ = &model; }
+  void attach(TrainModel& model) final;
 
   std::size_t held() const noexcept final { return held_.size(); }
   std::size_t most_held() const noexcept final { return most_held_; }
@@ -46,6 +49,8 @@ class PipelineCore : public TrainPipeline {
   /** @brief Brings the pipeline to where it is between steps, as far as there are batches. */
   virtual void fill() = 0;
   virtual void step(BatchInFlight& current) = 0;
+  /** @brief Throws std::invalid_argument if it can not train this model. */
+  virtual void check(const TrainModel&) const {}
 
   [[nodiscard]] bool coarse() const noexcept { return options_.waits == Waits::coarse; }
   [[nodiscard]] Stream& main() const noexcept { return setting_.streams.main; }
@@ -58,9 +63,20 @@ class PipelineCore : public TrainPipeline {
   void start(BatchInFlight& flight);
   void receive(BatchInFlight& flight);
   void arrange(BatchInFlight& flight);
+  /** @brief Starts, receives, and with precise waits arranges at once, so that the marker behind
+   * that is not behind the exchange of the next batch. */
+  void finish_exchange(BatchInFlight& flight);
+  /** @brief Arranges; `user` waits for the features, and its use is recorded. */
+  void hand_features_to(BatchInFlight& flight, Stream& user);
+  /** @brief Main may use the input: with coarse waits it waits for the exchange's stream already.
+   */
+  void take_input(BatchInFlight& current);
 
+  /** @brief Looks up on a stream that has the features, behind all earlier use of the tables. */
+  void look_up(BatchInFlight& flight, Stream& stream);
   void forward(BatchInFlight& current);
-  void backward(BatchInFlight& current);
+  /** @brief Gradients on main; the tables are updated on `stream`, which waits for them. */
+  void backward(BatchInFlight& current, Stream& stream);
   void release_input(BatchInFlight& current);
 
   /** @brief Work for later batches: what it throws waits for the end of the step, without any more
@@ -90,6 +106,7 @@ class PipelineCore : public TrainPipeline {
  private:
   bool advance(BatchSource* source);
   bool step_once();
+  void order_tables(Stream& stream);
   [[nodiscard]] std::size_t on_device() const;
 
   const PipelineSetting setting_;
@@ -97,6 +114,7 @@ class PipelineCore : public TrainPipeline {
   const std::size_t depth_;
   Stream& exchange_on_;
   TrainModel* model_;
+  Stream* tables_on_;              ///< where tables were looked up or updated the last time
   BatchSource* source_ = nullptr;  ///< during a call
   std::unique_ptr<CopyStrategy> strategy_;
   std::optional<ModelInput> drawn_;  ///< and not yet on its way to the device

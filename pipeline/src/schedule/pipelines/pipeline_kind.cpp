@@ -8,8 +8,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::array<std::string_view, kPipelineKinds.size()> kNames{"sparse-dist", "base",
-                                                                     "sparse-dist-lite"};
+constexpr std::array<std::string_view, kPipelineKinds.size()> kNames{
+    "sparse-dist", "base", "sparse-dist-lite", "fused-sparse-dist"};
 
 }  // namespace
 

@@ -1,3 +1,5 @@
+#include "schedule/pipelines/pipelines.hpp"
+
 #include <stdexcept>
 #include <utility>
 
@@ -26,7 +28,7 @@ class BasePipeline final : public PipelineCore {
     train([&] {
       forward(current);
       release_input(current);
-      backward(current);
+      backward(current, main());
       ahead([&] { copy_next(); });
       model().optimizer_step();
     });
@@ -50,7 +52,7 @@ class SparseDistLitePipeline final : public PipelineCore {
     arrange(current);
     train([&] {
       forward(current);
-      backward(current);
+      backward(current, main());
       ahead([&] { copy_next(); });
       model().optimizer_step();
     });
@@ -73,48 +75,21 @@ class SparseDistPipeline final : public PipelineCore {
 
   void step(BatchInFlight& current) override {
     model().zero_gradients();
+    if (coarse()) main().wait_stream(data_dist_);
     take_input(current);
     ahead([&] {
       if (second() != nullptr) start(*second());
     });
     ahead([&] { copy_next(); });
-    take_features(current);
+    hand_features_to(current, main());
     train([&] {
       forward(current);
       ahead([&] {
         if (second() != nullptr) finish_exchange(*second());
       });
-      backward(current);
+      backward(current, main());
       model().optimizer_step();
     });
-  }
-
-  // With precise waits the features are arranged at once, so that the marker behind that is not
-  // behind the exchange of the next batch.
-  void finish_exchange(BatchInFlight& flight) {
-    start(flight);
-    receive(flight);
-    if (!coarse()) arrange(flight);
-  }
-
-  void take_input(BatchInFlight& current) {
-    if (coarse()) {
-      main().wait_stream(data_dist_);
-      current.input.record_use(main());
-    } else {
-      current.input.hand_to(main());
-    }
-  }
-
-  void take_features(BatchInFlight& current) {
-    arrange(current);
-    if (coarse()) {
-      main().wait_stream(data_dist_);
-    } else {
-      main().wait(current.arranged);
-    }
-    current.features->unweighted.record_use(main());
-    current.features->weighted.record_use(main());
   }
 
   Stream& data_dist_;
@@ -131,7 +106,11 @@ StreamOptions side_stream(PipelineKind kind, std::string name) {
 PipelineStreams::PipelineStreams(OrderedDevice& device, PipelineKind kind)
     : main(device, {.blocking = false, .priority = 0, .name = kMainStream}),
       copy(device, side_stream(kind, "copy")),
-      data_dist(device, side_stream(kind, "data-dist")) {}
+      data_dist(device, side_stream(kind, "data-dist")) {
+  if (kind == PipelineKind::fused_sparse_dist) {
+    lookup.emplace(device, StreamOptions{.blocking = false, .priority = 0, .name = "lookup"});
+  }
+}
 
 std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
                                                    const PipelineSetting& setting,
@@ -143,6 +122,8 @@ std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
       return std::make_unique<BasePipeline>(setting, options);
     case PipelineKind::sparse_dist_lite:
       return std::make_unique<SparseDistLitePipeline>(setting, options);
+    case PipelineKind::fused_sparse_dist:
+      return make_fused_sparse_dist(setting, options);
   }
   throw std::invalid_argument{"unknown kind of pipeline"};
 }

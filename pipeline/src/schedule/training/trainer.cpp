@@ -82,13 +82,15 @@ struct Trainer::Parts {
         exchange(device.memory(), model.bags().features(), model.weighted_bags().features()),
         losses(device.staging().pinned, device.streams().main),
         source(batches, schema_for(config, batches.schema())),
-        pipeline(TrainPipeline::make(
-            device.options().pipeline,
-            {.streams = device.streams(),
-             .batches = device.batches(),
-             .model = model,
-             .exchange = exchange},
-            {.copy = device.options().copy, .waits = device.options().waits})) {}
+        pipeline(TrainPipeline::make(device.options().pipeline,
+                                     {.streams = device.streams(),
+                                      .batches = device.batches(),
+                                      .model = model,
+                                      .exchange = exchange},
+                                     {.copy = device.options().copy,
+                                      .waits = device.options().waits,
+                                      .lookup = device.options().lookup,
+                                      .stale = device.options().stale})) {}
 
   bool advance(BatchSource& from) {
     if (!pipeline->progress(from)) return false;

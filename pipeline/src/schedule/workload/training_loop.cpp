@@ -52,7 +52,10 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
                                              .model = model,
                                              .exchange = exchange,
                                              .observer = &work},
-                                            {.copy = options.method, .waits = options.waits});
+                                            {.copy = options.method,
+                                             .waits = options.waits,
+                                             .lookup = options.lookup,
+                                             .stale = options.stale});
   warm_pinned_memory(setting.pinned, batches, work.streams.copy);
   WorkloadSource source{setting.pinned, work.streams.copy, batches};
   LoopRecorder recorder{work, options.warm_up};

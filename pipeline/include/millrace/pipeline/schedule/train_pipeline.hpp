@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "millrace/pipeline/data/batch_source.hpp"
-#include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/model/train_model.hpp"
 #include "millrace/pipeline/schedule/pipeline_kind.hpp"
+#include "millrace/pipeline/schedule/pipeline_options.hpp"
 #include "millrace/pipeline/schedule/sparse_exchange.hpp"
 
 namespace millrace {
@@ -17,7 +18,7 @@ inline constexpr const char* kMainStream = "main";
 
 /**
  * @brief The streams of a pipeline: main is the model's, copy brings batches, data-dist exchanges
- *        their features (SparseDist only).
+ *        their features (not Base's and SparseDistLite's), lookup is FusedSparseDist's own.
  *
  * Side streams of the SparseDist family run before main where both could, Base's do not.
  */
@@ -25,6 +26,7 @@ struct PipelineStreams {
   PipelineStreams(OrderedDevice& device, PipelineKind kind);
 
   Stream main, copy, data_dist;
+  std::optional<Stream> lookup;  ///< fused_sparse_dist
 };
 
 /** @brief What a pipeline works with. All of it outlives the pipeline. */
@@ -36,19 +38,13 @@ struct PipelineSetting {
   CopyObserver* observer = nullptr;
 };
 
-struct PipelineOptions {
-  CopyMethod copy = CopyMethod::side_stream;
-  Waits waits = Waits::coarse;
-  /** At a source's end train what is in flight. If not, that stays, for the next source. */
-  bool execute_all_batches = true;
-};
-
 /**
  * @brief Trains a model on the batches of a source, with work on later batches under way.
  *
- * Each gives the bits of the plain loop (copy, exchange, zero_gradients, forward, backward,
- * optimizer_step, one batch after the other). With D main, M copy and DD data-dist, the order of a
- * step on batch i is that of TorchRec's pipelines:
+ * Each gives the bits of the plain loop (copy, exchange, `train_plainly`, one batch after the
+ * other). With D main, M copy, DD data-dist and E the lookup's stream, the order of a step on batch
+ * i is that of TorchRec's pipelines; where no lookup is told, forward has it before, and backward
+ * the update behind it, on D:
  *
  *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
  *                     the batch is released; backward; copy(i+1); optimizer.
@@ -57,16 +53,24 @@ struct PipelineOptions {
  *                     receive(i+1): the host blocks for sizes; backward; optimizer; release.
  *   sparse_dist_lite  zero_gradients; D waits M; exchange(i) and forward on D; backward;
  *                     copy(i+1); optimizer; release.
+ *   fused_sparse_dist looks i up on E, behind the update of i-1 there; zero_gradients; start(i+1);
+ *                     copy(i+2); D waits E; forward; receive(i+1); backward; E waits D and updates
+ *                     the tables; optimizer, meanwhile; release. Other positions: LookupPosition.
  *
- * Between steps sparse_dist holds 2 batches, the others 1. With precise waits each of them is for
- * the marker behind the work that is needed, and features are arranged as soon as they are
- * received, so that forward(i) does not wait for start(i+1) and so for copy(i+1). Main marks the
- * ends of forward, of backward and of the step.
+ * Between steps sparse_dist and fused_sparse_dist hold 2 batches, the others 1. With precise waits
+ * each of them is for the marker behind the work that is needed, and features are arranged as soon
+ * as they are received, so that forward(i) does not wait for start(i+1) and so for copy(i+1). Main
+ * marks the ends of forward, of backward and of the step.
  *
  * One thread at a time. Nothing waits for the device but `receive`.
  */
 class TrainPipeline {
  public:
+  /**
+   * @throws std::invalid_argument if fused_sparse_dist can not be exact: for a model whose lookups
+   *         read dense parameters, unless they are ordered after the dense optimizer, which a
+   *         position before the optimizer can not be; or if there is no stream for its lookups
+   */
   [[nodiscard]] static std::unique_ptr<TrainPipeline> make(PipelineKind kind,
                                                            const PipelineSetting& setting,
                                                            const PipelineOptions& options = {});
@@ -84,7 +88,8 @@ class TrainPipeline {
    * What the source, a copy or an exchange throws loses no batch: before forward nothing of the
    * step has happened, but that gradients are zero; what goes wrong with later batches is thrown
    * when the step is done. `steps()` tells. The next call goes on from there.
-   * @return false if there is nothing (more) to train on, and nothing was done
+   * @return false if there is nothing (more) to train on, and nothing was done; main is then
+   *         ordered after all use of the tables, as it is after `drain`, `reset` and `detach`
    * @throws std::logic_error while no model is attached
    */
   virtual bool progress(BatchSource& source) = 0;
@@ -95,9 +100,11 @@ class TrainPipeline {
   /** @brief Gives up the batches in flight. Waits for nothing. */
   virtual void reset() noexcept = 0;
 
-  /** @brief Between steps: the pipeline no longer uses the model. Batches in flight stay. */
+  /** @brief Between steps: the pipeline no longer uses the model. Batches in flight stay, and are
+   *         looked up again where they had been. */
   virtual TrainModel& detach() = 0;
-  /** @brief Goes on with this model, which reads the same features and has the same main stream. */
+  /** @brief Goes on with this model, which reads the same features and has the same main stream.
+   *  @throws std::invalid_argument as `make`; none is attached then */
   virtual void attach(TrainModel& model) = 0;
 
   [[nodiscard]] virtual std::size_t held() const noexcept = 0;  ///< batches in flight on the device

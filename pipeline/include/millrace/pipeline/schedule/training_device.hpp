@@ -22,6 +22,8 @@ struct TrainingOptions {
   PipelineKind pipeline = PipelineKind::base;
   CopyMethod copy = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
+  LookupOptions lookup{};
+  StaleOptions stale{};
   bool check_races = false;  ///< on a virtual device; takes time
   /** Records all that is done on the device, which it stops before; it has the device, the
    * allocator and the strategy in its notes. */

@@ -37,6 +37,8 @@ struct LoopOptions {
   CopyMethod method = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
   std::size_t warm_up = 4;  ///< first steps, that no time and no window counts
+  LookupOptions lookup{};
+  StaleOptions stale{};
 };
 
 /** @brief What a run was like, its warm-up left out unless said otherwise. */

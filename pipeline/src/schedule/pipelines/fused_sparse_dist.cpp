@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "schedule/pipelines/pipeline_core.hpp"
+#include "schedule/pipelines/pipelines.hpp"
+
+namespace millrace {
+namespace {
+
+Stream& lookup_stream(const PipelineSetting& setting, const LookupOptions& options) {
+  switch (options.stream) {
+    case LookupStream::main:
+      return setting.streams.main;
+    case LookupStream::data_dist:
+      return setting.streams.data_dist;
+    case LookupStream::own:
+      break;
+  }
+  if (setting.streams.lookup) return *setting.streams.lookup;
+  throw std::invalid_argument{
+      "these streams are those of another pipeline: fused-sparse-dist has none of its own to look "
+      "up on"};
+}
+
+/**
+ * As SparseDist, but the next batch is looked up while the dense optimizer runs. The tables are
+ * updated on the lookup's stream as well, behind backward, so that each lookup follows the update
+ * before it.
+ */
+class FusedSparseDistPipeline final : public PipelineCore {
+ public:
+  FusedSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+        lookup_(options.lookup),
+        look_up_on_(lookup_stream(setting, lookup_)) {
+    if (lookup_.order_after_dense && lookup_.position == LookupPosition::before_optimizer) {
+      throw std::invalid_argument{
+          "a lookup that is enqueued before the optimizer can not be ordered after it: take the "
+          "position after-optimizer or after-data-dist"};
+    }
+    check(setting.model);
+  }
+
+ private:
+  void check(const TrainModel& model) const override {
+    const std::string dense = model.dense_parameters_of_lookups();
+    if (dense.empty() || lookup_.order_after_dense) return;
+    throw std::invalid_argument{fmt::format(
+        "fused-sparse-dist looks the next batch up while the dense optimizer runs, which updates "
+        "{}, and lookups read those: have lookups ordered after the dense optimizer "
+        "(--order-lookup-after-dense), or take sparse-dist",
+        dense)};
+  }
+
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+    if (oldest() == nullptr) return;
+    finish_exchange(*oldest());
+    if (second() == nullptr) ahead([&] { copy_next(); });
+  }
+
+  void step(BatchInFlight& current) override {
+    if (lookup_.position != LookupPosition::after_data_dist) look_up_ahead(current);
+    model().zero_gradients();
+    ahead([&] {
+      if (second() != nullptr) start(*second());
+    });
+    ahead([&] { copy_next(); });
+    look_up_ahead(current);
+    take_lookup(current);
+    train([&] {
+      forward(current);
+      ahead([&] {
+        if (second() != nullptr) finish_exchange(*second());
+      });
+      backward(current, look_up_on_);
+      if (lookup_.position == LookupPosition::before_optimizer) {
+        ahead([&] {
+          if (second() != nullptr) look_up_ahead(*second());
+        });
+      }
+      if (lookup_.order_after_dense && on_side()) main().wait_stream(look_up_on_);
+      model().optimizer_step();
+    });
+  }
+
+  void look_up_ahead(BatchInFlight& flight) {
+    if (flight.lookup) return;
+    finish_exchange(flight);
+    hand_features_to(flight, look_up_on_);
+    if (lookup_.order_after_dense && on_side()) look_up_on_.wait_stream(main());
+    look_up(flight, look_up_on_);
+    if (!coarse() && on_side()) main().device().record(flight.looked_up, look_up_on_);
+  }
+
+  void take_lookup(BatchInFlight& current) {
+    if (on_side()) {
+      if (coarse()) {
+        main().wait_stream(look_up_on_);
+      } else {
+        main().wait(current.looked_up);
+      }
+    }
+    take_input(current);
+  }
+
+  [[nodiscard]] bool on_side() const { return look_up_on_.id() != main().id(); }
+
+  const LookupOptions lookup_;
+  Stream& look_up_on_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainPipeline> make_fused_sparse_dist(const PipelineSetting& setting,
+                                                      const PipelineOptions& options) {
+  return std::make_unique<FusedSparseDistPipeline>(setting, options);
+}
+
+}  // namespace millrace

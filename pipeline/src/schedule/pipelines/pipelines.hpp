@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
+
+namespace millrace {
+
+[[nodiscard]] std::unique_ptr<TrainPipeline> make_fused_sparse_dist(const PipelineSetting& setting,
+                                                                    const PipelineOptions& options);
+
+}  // namespace millrace
