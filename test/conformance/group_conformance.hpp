@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,9 @@ struct GroupFactory {
   /// Runs the body on each rank of a new group, and throws what one of them threw.
   std::function<void(unsigned ranks, const RankBody& body)> run;
 };
+
+/// NCCL with one rank, where there are a GPU and NCCL.
+[[nodiscard]] std::optional<GroupFactory> nccl_factory();
 
 /// The groups of this program: see conformance/thread_groups.cpp, mpi/mpi_groups.cpp.
 [[nodiscard]] const std::vector<GroupFactory>& group_factories();

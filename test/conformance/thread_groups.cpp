@@ -86,6 +86,7 @@ std::vector<GroupFactory> make_factories() {
   }
   all.push_back(staged_factory());
   if (cuda_device_count().count > 0) all.push_back(one_gpu_factory());
+  if (auto nccl = nccl_factory()) all.push_back(std::move(*nccl));
   return all;
 }
 

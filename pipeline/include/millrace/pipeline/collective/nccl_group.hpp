@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "millrace/device/ordered_device.hpp"
+#include "millrace/pipeline/collective/process_group.hpp"
+#include "millrace/pipeline/collective/rendezvous.hpp"
+
+namespace millrace {
+
+/** @brief Whether NCCL can be loaded here. The library is looked for once in a process. */
+struct NcclSupport {
+  bool loaded = false;
+  int version = 0;      ///< 22304 is 2.23.4
+  std::string problem;  ///< why it is not, and how to get it; else ""
+};
+[[nodiscard]] NcclSupport nccl_support();
+
+/**
+ * @brief GPUs that exchange by NCCL, loaded at run time (libnccl.so.2, or what MILLRACE_NCCL
+ * names).
+ *
+ * Operations on device memory are enqueued and block nobody. Each stream has a communicator of its
+ * own, made when a stream is first used: that is collective, and waits for all ranks. Exchanges of
+ * sizes and barriers go over the devices too, on a stream of the group's.
+ *
+ * A thread of the group looks after what is under way: an error of NCCL's, a rank that failed or is
+ * gone by the rendezvous, or an operation that has not ended in time aborts every communicator. All
+ * that was enqueued then ends, its results mean nothing, and every call throws.
+ *
+ * Sums add up in NCCL's order, which is the same in each run with the same ranks and algorithm.
+ */
+class NcclGroup : public ProcessGroup {
+ public:
+  struct Options {
+    std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< of one operation
+  };
+
+  /**
+   * @param device      a CudaDevice; another GPU on each rank; outlives the group
+   * @param rendezvous  of all ranks; outlives the group
+   * @throws std::runtime_error if there is no NCCL; std::invalid_argument for another device
+   */
+  [[nodiscard]] static std::unique_ptr<NcclGroup> make(OrderedDevice& device,
+                                                       Rendezvous& rendezvous,
+                                                       const Options& options);
+
+  /**
+   * @brief Lets NCCL move these bytes without a copy in between, where it can (2.19 and later).
+   * @param data  device memory that stays until the group goes: an allocator's segment, say
+   */
+  virtual void register_memory(void* data, std::size_t bytes) = 0;
+
+ protected:
+  using ProcessGroup::ProcessGroup;
+};
+
+}  // namespace millrace
