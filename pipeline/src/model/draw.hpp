@@ -13,6 +13,12 @@ namespace millrace::model {
   return x ^ (x >> 31U);
 }
 
+/** @brief The stream of the draws from number `index` on. */
+[[nodiscard]] MILLRACE_HOST_DEVICE inline std::uint64_t draws_from(std::uint64_t stream,
+                                                                   std::uint64_t index) {
+  return stream + index * 0x9e3779b97f4a7c15U;
+}
+
 /**
  * @brief Number `index` of a stream of draws, uniform in [-bound, bound).
  *
@@ -21,7 +27,7 @@ namespace millrace::model {
 template <typename T>
 [[nodiscard]] MILLRACE_HOST_DEVICE inline T draw_uniform(std::uint64_t stream, std::uint64_t index,
                                                          T bound) {
-  const std::uint64_t bits = mixed(stream + (index + 1) * 0x9e3779b97f4a7c15U);
+  const std::uint64_t bits = mixed(draws_from(stream, index + 1));
   const T unit = static_cast<T>(bits >> 40U) * static_cast<T>(1.0 / (1U << 23U)) - 1;
   return unit * bound;
 }

@@ -124,7 +124,8 @@ void EmbeddingBags::lay_out() {
   const auto& tags = context_.tags();
   const OptimizerKind kind = options_.optimizer.kind;
   const std::size_t state = state_of_parameter(kind);
-  weights_ = {memory, scalars_, main, tags.tables};
+  own_weights_ = {memory, options_.bound ? 0 : scalars_, main, tags.tables};
+  weights_ = own_weights_.data();
   m_ = {memory, state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0), main,
         tags.optimizer_state};
   v_ = {memory, state > 1 ? scalars_ : 0, main, tags.optimizer_state};
@@ -136,7 +137,7 @@ void EmbeddingBags::lay_out() {
   }
   for (std::size_t f = 0; f < lookups.size(); ++f) {
     TableView& view = views_[table_of_[f]];
-    view.weights = weights_.data() + lookups[f].weights;
+    if (!options_.bound) view.weights = weights_ + lookups[f].weights;
     const std::int64_t at = state_of_row(kind) != 0 ? lookups[f].first_row : lookups[f].weights;
     view.m = m_.size() == 0 ? nullptr : m_.data() + at;
     view.v = v_.size() == 0 ? nullptr : v_.data() + at;
@@ -145,12 +146,16 @@ void EmbeddingBags::lay_out() {
 
 void EmbeddingBags::initialise() {
   const StreamRef main = context_.main();
-  for (const TableView& table : views_) {
+  for (std::size_t t = 0; t < views_.size() && !options_.bound; ++t) {
+    const TableView& table = views_[t];
     const std::size_t size = table.rows * table.width;
-    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table.rows)));
+    const std::size_t whole = configs_[t].whole_rows == 0 ? table.rows : configs_[t].whole_rows;
+    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(whole)));
+    const std::uint64_t draws =
+        draws_from(stream_of_draws(options_.seed, table.name), configs_[t].first_row * table.width);
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
         context_, main, {.name = "initialise table", .bytes = kScalar * static_cast<double>(size)},
-        writes(table.weights, size), stream_of_draws(options_.seed, table.name), bound);
+        writes(table.weights, size), draws, bound);
   }
   for (const Array<float>* state : {&m_, &v_}) {
     if (state->size() == 0) continue;
@@ -202,8 +207,9 @@ void EmbeddingBags::forward(const KeyedJaggedTensor& batch, const float* factors
          .flops = rows / kScalar,
          .bytes = rows + out + static_cast<double>(layout.value_bytes() + layout.offset_bytes())},
         writes(pooled.data, bags.extent(pooled)), updates(static_cast<BadId*>(bad_.data()), 1),
-        reads(weights_), reads(static_cast<const Lookup*>(lookups_.data()), features_.size()),
-        bags.ids<Id>(), bags.offsets<Offset>(), bags.weights(), bags.shape(pooled));
+        reads(static_cast<const float*>(weights_), scalars_),
+        reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), bags.ids<Id>(),
+        bags.offsets<Offset>(), bags.weights(), bags.shape(pooled));
   });
 }
 
@@ -216,7 +222,8 @@ void EmbeddingBags::factor_gradients(const KeyedJaggedTensor& batch, const Poole
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
     enqueue<host::factor_gradients<float, Id, Offset>, cuda::factor_gradients<Id, Offset>>(
         context_, stream, {.name = "factor gradients", .flops = rows / 2, .bytes = 2 * rows},
-        writes(out, bags.ids_count()), reads(gradient.data, bags.extent(gradient)), reads(weights_),
+        writes(out, bags.ids_count()), reads(gradient.data, bags.extent(gradient)),
+        reads(static_cast<const float*>(weights_), scalars_),
         reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), bags.ids<Id>(),
         bags.offsets<Offset>(), bags.shape(gradient));
   });
@@ -272,7 +279,7 @@ void EmbeddingBags::update(const Bags& bags, const PooledMatrix& gradient, Strea
     enqueue<host::update_rows<kind, float, Key, Offset>, cuda::update_rows<kind, Key, Offset>>(
         context_, stream,
         {.name = "update tables", .flops = moved, .bytes = moved * (1 + state) + ids * 12},
-        updates(weights_), updates(m_), updates(v_),
+        updates(weights_, scalars_), updates(m_), updates(v_),
         reads(static_cast<const float*>(gradient.data), bags.extent(gradient)), lookups,
         bags.offsets<Offset>(), bags.weights(), reads(positions), reads(bag_of), reads(unique),
         reads(starts), reads(runs), bags.shape(gradient), rule_of<float>(optimizer, steps_));
@@ -316,6 +323,15 @@ void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
     if (table.v != nullptr) state.tensors.push_back({name + ".v", table.v, size});
   }
   state.counters.push_back({prefix + ".steps", &steps_});
+}
+
+void EmbeddingBags::bind(float* weights) {
+  weights_ = weights;
+  std::size_t at = 0;
+  for (TableView& table : views_) {
+    table.weights = weights + at;
+    at = rounded_up(at + table.rows * table.width, kTableAlignment);
+  }
 }
 
 std::optional<InvalidId> EmbeddingBags::invalid_id(StreamRef stream) {

@@ -66,7 +66,8 @@ std::unique_ptr<PooledLookup> LocalEmbeddings::look_up(const SparseFeatures& fea
 
 void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   auto& lookup = static_cast<Lookup&>(of);
-  const auto& [unweighted, weighted] = lookup.features;
+  const KeyedJaggedTensor& unweighted = lookup.features.unweighted;
+  const KeyedJaggedTensor& weighted = lookup.features.weighted;
   float* const gradient = lookup.gradient.data();
   if (!positions_.empty()) {
     const Array<float> dfactors = context_.activation<float>(unweighted.value_count(), stream);

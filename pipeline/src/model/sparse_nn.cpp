@@ -58,10 +58,11 @@ std::vector<std::size_t> dense_widths(const SparseNNConfig& config) {
 }  // namespace
 
 SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config,
-                   const MakeEmbeddings& embeddings)
+                   const MakeEmbeddings& embeddings, DenseReduction reduction)
     : context_(context),
       dense_features_(config.dense_features),
       interaction_(config.interaction),
+      reduction_(std::move(reduction)),
       parameters_(context, config.dense_optimizer, config.seed),
       embeddings_(embeddings(context, parameters_, config)),
       dense_arch_(context, parameters_, "dense", config.dense_features, dense_widths(config)),
@@ -152,6 +153,11 @@ void SparseNN::lose(const BatchTensor& labels) {
       context_, main, {.name = "loss", .flops = 10 * examples, .bytes = 3 * kScalar * examples},
       writes(loss_), writes(dlogits_), reads(logits_),
       reads(static_cast<const float*>(labels.data()), batch_));
+  if (reduction_.ranks == 1) return;
+  enqueue<host::scale<float>, cuda::scale>(
+      context_, main,
+      {.name = "mean over ranks", .flops = examples, .bytes = 2 * kScalar * examples},
+      updates(dlogits_), 1 / static_cast<float>(reduction_.ranks));
 }
 
 // @return the gradient of the dense arch's output; that of the pooled rows is left in the lookup
@@ -200,7 +206,12 @@ void SparseNN::update_tables(TableLookup& of, Stream& stream) {
   embeddings_->update(lookup, stream);
 }
 
-void SparseNN::optimizer_step() { parameters_.step(context_.main()); }
+void SparseNN::optimizer_step() {
+  if (reduction_.sum) {
+    reduction_.sum(parameters_.gradients({}), parameters_.size(), context_.main());
+  }
+  parameters_.step(context_.main());
+}
 
 void SparseNN::abandon() noexcept {
   kept_ = false;

@@ -43,12 +43,12 @@ double sum(const std::vector<std::size_t>& bytes) {
 
 }  // namespace
 
-MeetingGroup::MeetingGroup(unsigned rank, std::shared_ptr<ThreadRanks> ranks, VirtualDevice& device)
+MeetingGroup::MeetingGroup(unsigned rank, std::shared_ptr<SharedRanks> ranks, VirtualDevice& device)
     : HostedGroup(rank, ranks->size, make_thread_transport(ranks, rank)),
       ranks_(std::move(ranks)),
       device_(device) {}
 
-void MeetingGroup::meet(const ThreadRanks::Part& part, const Meeting::Effect& effect,
+void MeetingGroup::meet(const SharedRanks::Part& part, const Meeting::Effect& effect,
                         std::vector<View> views, const Traffic& traffic, StreamRef stream) {
   const LinkModel& link = ranks_->options.link;
   Operation operation;
@@ -67,7 +67,7 @@ void MeetingGroup::meet(const ThreadRanks::Part& part, const Meeting::Effect& ef
 
 void MeetingGroup::do_all_to_all(std::span<const SentBytes> sends,
                                  std::span<const ReceivedBytes> receives, StreamRef stream) {
-  ThreadRanks::Part part{"all-to-all", {}, {}};
+  SharedRanks::Part part{"all-to-all", {}, {}};
   std::vector<View> views;
   for (const SentBytes& block : sends) {
     part.sends.push_back(block.bytes);

@@ -11,7 +11,7 @@ namespace millrace::collective {
 /** @brief Ranks whose devices are of one virtual machine: their operations are meetings. */
 class MeetingGroup final : public HostedGroup {
  public:
-  MeetingGroup(unsigned rank, std::shared_ptr<ThreadRanks> ranks, VirtualDevice& device);
+  MeetingGroup(unsigned rank, std::shared_ptr<SharedRanks> ranks, VirtualDevice& device);
 
   std::string_view name() const noexcept override { return "threads"; }
 
@@ -25,10 +25,10 @@ class MeetingGroup final : public HostedGroup {
     double link = 0;    ///< bytes in or out
     double memory = 0;  ///< bytes read and written
   };
-  void meet(const ThreadRanks::Part& part, const Meeting::Effect& effect, std::vector<View> views,
+  void meet(const SharedRanks::Part& part, const Meeting::Effect& effect, std::vector<View> views,
             const Traffic& traffic, StreamRef stream);
 
-  const std::shared_ptr<ThreadRanks> ranks_;
+  const std::shared_ptr<SharedRanks> ranks_;
   VirtualDevice& device_;
   std::uint64_t next_ = 0;
 };

@@ -9,8 +9,8 @@
 
 namespace millrace::collective {
 
-ThreadRanks::ThreadRanks(unsigned ranks, Executor& on, VirtualMachine* machine_of_devices,
-                         const millrace::ThreadRanks::Options& given)
+SharedRanks::SharedRanks(unsigned ranks, Executor& on, VirtualMachine* machine_of_devices,
+                         const ThreadRanks::Options& given)
     : executor(on),
       machine(machine_of_devices),
       options(given),
@@ -19,7 +19,7 @@ ThreadRanks::ThreadRanks(unsigned ranks, Executor& on, VirtualMachine* machine_o
       entered_(ranks),
       left_(ranks) {}
 
-void ThreadRanks::enter(unsigned rank) {
+void SharedRanks::enter(unsigned rank) {
   const std::lock_guard lock{mutex_};
   if (entered_[rank]) {
     throw std::invalid_argument{fmt::format("rank {} has joined already", rank)};
@@ -27,17 +27,17 @@ void ThreadRanks::enter(unsigned rank) {
   entered_[rank] = true;
 }
 
-void ThreadRanks::throw_failure() const {
+void SharedRanks::throw_failure() const {
   if (failure_) throw CollectiveError{failure_->rank, failure_->message};
 }
 
-void ThreadRanks::check() {
+void SharedRanks::check() {
   const std::lock_guard lock{mutex_};
   throw_failure();
 }
 
 // With the lock: the parts of meetings that will not be end, so that nobody waits for them.
-void ThreadRanks::record_failure(unsigned rank, std::string message) {
+void SharedRanks::record_failure(unsigned rank, std::string message) {
   if (failure_) return;
   failure_ = Failure{rank, std::move(message)};
   for (auto& [number, operation] : operations_) operation.meeting->cancel();
@@ -45,12 +45,12 @@ void ThreadRanks::record_failure(unsigned rank, std::string message) {
   changed_->notify_all();
 }
 
-void ThreadRanks::fail(unsigned rank, const std::string& why) noexcept {
+void SharedRanks::fail(unsigned rank, const std::string& why) noexcept {
   const std::lock_guard lock{mutex_};
   record_failure(rank, fmt::format("rank {} failed: {}", rank, why));
 }
 
-void ThreadRanks::leave(unsigned rank) noexcept {
+void SharedRanks::leave(unsigned rank) noexcept {
   const std::lock_guard lock{mutex_};
   left_[rank] = true;
   const auto waited_for = std::ranges::find_if(
@@ -63,7 +63,7 @@ void ThreadRanks::leave(unsigned rank) noexcept {
   changed_->notify_all();
 }
 
-void ThreadRanks::check_alike(unsigned rank, unsigned peer, const std::string& mine,
+void SharedRanks::check_alike(unsigned rank, unsigned peer, const std::string& mine,
                               const std::string& theirs) {
   if (mine == theirs) return;
   record_failure(rank, fmt::format("ranks are out of step: rank {} is at {}, rank {} at {}", rank,
@@ -71,7 +71,7 @@ void ThreadRanks::check_alike(unsigned rank, unsigned peer, const std::string& m
   throw_failure();
 }
 
-void ThreadRanks::check_missing(unsigned rank, const std::string& what,
+void SharedRanks::check_missing(unsigned rank, const std::string& what,
                                 const std::vector<bool>& has_come) {
   for (unsigned peer = 0; peer < size; ++peer) {
     if (has_come[peer] || !left_[peer]) continue;
@@ -81,7 +81,7 @@ void ThreadRanks::check_missing(unsigned rank, const std::string& what,
   }
 }
 
-void ThreadRanks::post(unsigned rank, std::uint64_t number, Post post) {
+void SharedRanks::post(unsigned rank, std::uint64_t number, Post post) {
   const std::lock_guard lock{mutex_};
   throw_failure();
   Round& round = rounds_[number];
@@ -94,7 +94,7 @@ void ThreadRanks::post(unsigned rank, std::uint64_t number, Post post) {
   changed_->notify_all();
 }
 
-std::vector<ThreadRanks::Bytes> ThreadRanks::take(unsigned rank, std::uint64_t number) {
+std::vector<SharedRanks::Bytes> SharedRanks::take(unsigned rank, std::uint64_t number) {
   std::unique_lock lock{mutex_};
   Round& round = rounds_.at(number);
   const auto come = [&] {
@@ -114,7 +114,7 @@ std::vector<ThreadRanks::Bytes> ThreadRanks::take(unsigned rank, std::uint64_t n
   return mine;
 }
 
-std::shared_ptr<Meeting> ThreadRanks::join(unsigned rank, std::uint64_t number, const Part& part,
+std::shared_ptr<Meeting> SharedRanks::join(unsigned rank, std::uint64_t number, const Part& part,
                                            const Meeting::Effect& effect) {
   const std::lock_guard lock{mutex_};
   throw_failure();
@@ -156,7 +156,7 @@ namespace {
 
 class ThreadTransport final : public Transport {
  public:
-  ThreadTransport(std::shared_ptr<ThreadRanks> ranks, unsigned rank)
+  ThreadTransport(std::shared_ptr<SharedRanks> ranks, unsigned rank)
       : ranks_(std::move(ranks)), rank_(rank) {}
   ~ThreadTransport() override {
     if (std::uncaught_exceptions() > exceptions_) ranks_->fail(rank_, "an exception ended it");
@@ -164,7 +164,7 @@ class ThreadTransport final : public Transport {
   }
 
   std::unique_ptr<PendingBlocks> start(const char* what, const Blocks& blocks) override {
-    ThreadRanks::Post post{what, {}};
+    SharedRanks::Post post{what, {}};
     for (const auto& sent : blocks.sends) post.blocks.emplace_back(sent.begin(), sent.end());
     ranks_->post(rank_, next_, std::move(post));
     return std::make_unique<Pending>(*this, what, next_++, blocks.receives);
@@ -185,7 +185,7 @@ class ThreadTransport final : public Transport {
           receives_(std::move(receives)) {}
 
     void wait() override {
-      const std::vector<ThreadRanks::Bytes> blocks = ranks_->take(rank_, number_);
+      const std::vector<SharedRanks::Bytes> blocks = ranks_->take(rank_, number_);
       for (unsigned from = 0; from < blocks.size(); ++from) {
         if (blocks[from].size() != receives_[from].size()) {
           ranks_->fail(rank_,
@@ -198,14 +198,14 @@ class ThreadTransport final : public Transport {
     }
 
    private:
-    const std::shared_ptr<ThreadRanks> ranks_;
+    const std::shared_ptr<SharedRanks> ranks_;
     const unsigned rank_;
     const char* const what_;
     const std::uint64_t number_;
     const std::vector<std::span<std::byte>> receives_;
   };
 
-  const std::shared_ptr<ThreadRanks> ranks_;
+  const std::shared_ptr<SharedRanks> ranks_;
   const unsigned rank_;
   const int exceptions_ = std::uncaught_exceptions();
   std::uint64_t next_ = 0;
@@ -213,7 +213,7 @@ class ThreadTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_thread_transport(std::shared_ptr<ThreadRanks> ranks,
+std::unique_ptr<Transport> make_thread_transport(std::shared_ptr<SharedRanks> ranks,
                                                  unsigned rank) {
   return std::make_unique<ThreadTransport>(std::move(ranks), rank);
 }

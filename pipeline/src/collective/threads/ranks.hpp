@@ -23,7 +23,7 @@ namespace millrace::collective {
  * together. A host operation is a round: each rank posts what it sends to each, then takes what the
  * others posted for it. A device operation is a meeting, and what its parties say of their sizes.
  */
-struct ThreadRanks {
+struct SharedRanks {
   using Bytes = std::vector<std::byte>;
 
   struct Post {
@@ -44,8 +44,8 @@ struct ThreadRanks {
     std::string message;
   };
 
-  ThreadRanks(unsigned ranks, Executor& on, VirtualMachine* machine_of_devices,
-              const millrace::ThreadRanks::Options& given);
+  SharedRanks(unsigned ranks, Executor& on, VirtualMachine* machine_of_devices,
+              const ThreadRanks::Options& given);
 
   /** @throws std::invalid_argument if the rank is there already */
   void enter(unsigned rank);
@@ -70,7 +70,7 @@ struct ThreadRanks {
 
   Executor& executor;
   VirtualMachine* const machine;  ///< null: devices do not meet
-  const millrace::ThreadRanks::Options options;
+  const ThreadRanks::Options options;
   const unsigned size;
 
  private:
@@ -89,7 +89,7 @@ struct ThreadRanks {
 };
 
 /** @brief Rounds of the ranks of a process. Leaves the ranks when it goes. */
-[[nodiscard]] std::unique_ptr<Transport> make_thread_transport(std::shared_ptr<ThreadRanks> ranks,
+[[nodiscard]] std::unique_ptr<Transport> make_thread_transport(std::shared_ptr<SharedRanks> ranks,
                                                                unsigned rank);
 
 }  // namespace millrace::collective

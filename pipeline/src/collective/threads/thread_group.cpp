@@ -11,14 +11,14 @@
 namespace millrace {
 
 ThreadRanks::ThreadRanks(unsigned ranks, VirtualMachine& machine, const Options& options)
-    : ranks_(std::make_shared<collective::ThreadRanks>(ranks, machine.executor(), &machine,
+    : ranks_(std::make_shared<collective::SharedRanks>(ranks, machine.executor(), &machine,
                                                        options)) {}
 
 ThreadRanks::ThreadRanks(unsigned ranks, VirtualMachine& machine)
     : ThreadRanks(ranks, machine, Options{}) {}
 
 ThreadRanks::ThreadRanks(unsigned ranks, Executor& executor)
-    : ranks_(std::make_shared<collective::ThreadRanks>(ranks, executor, nullptr, Options{})) {}
+    : ranks_(std::make_shared<collective::SharedRanks>(ranks, executor, nullptr, Options{})) {}
 
 ThreadRanks::~ThreadRanks() = default;
 

@@ -52,6 +52,10 @@ __global__ void fill_kernel(float* out, std::size_t size, float value) {
   for (std::size_t i = this_thread(); i < size; i += thread_count()) out[i] = value;
 }
 
+__global__ void scale_kernel(float* values, std::size_t size, float factor) {
+  for (std::size_t i = this_thread(); i < size; i += thread_count()) values[i] *= factor;
+}
+
 __global__ void fill_uniform_kernel(float* out, std::size_t size, std::uint64_t stream,
                                     float bound) {
   for (std::size_t i = this_thread(); i < size; i += thread_count()) {
@@ -125,6 +129,11 @@ template void step<OptimizerKind::adam>(Queue, std::span<float>, std::span<float
 void fill(Queue queue, std::span<float> out, float value) {
   fill_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(out.data(), out.size(),
                                                                       value);
+}
+
+void scale(Queue queue, std::span<float> values, float factor) {
+  scale_kernel<<<blocks_for(values.size()), kThreads, 0, native(queue)>>>(values.data(),
+                                                                          values.size(), factor);
 }
 
 void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float bound) {

@@ -80,8 +80,9 @@ template <OptimizerKind kind>
 void step(Queue queue, std::span<float> parameters, std::span<float> m, std::span<float> v,
           std::span<const float> gradients, Rule<float> rule);
 
-// Filling.
+// Filling, and the like.
 void fill(Queue queue, std::span<float> out, float value);
+void scale(Queue queue, std::span<float> values, float factor);
 void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float bound);
 
 }  // namespace millrace::model::cuda

@@ -161,4 +161,9 @@ void fill(std::span<T> out, T value) {
   std::fill(out.begin(), out.end(), value);
 }
 
+template <typename T>
+void scale(std::span<T> values, T factor) {
+  for (T& value : values) value *= factor;
+}
+
 }  // namespace millrace::model::host

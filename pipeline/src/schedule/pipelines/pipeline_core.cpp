@@ -39,7 +39,10 @@ bool PipelineCore::advance(BatchSource* source) {
 
 bool PipelineCore::step_once() {
   fill();
-  if (held_.empty()) return false;
+  if (held_.empty()) {
+    if (source_ != nullptr) setting_.exchange.exhausted();
+    return false;
+  }
   if (source_ != nullptr && !options_.execute_all_batches) {
     draw();
     if (!drawn_) return false;
@@ -134,8 +137,7 @@ void PipelineCore::hand_features_to(BatchInFlight& flight, Stream& user) {
   } else {
     user.wait(flight.arranged);
   }
-  flight.features->unweighted.record_use(user);
-  flight.features->weighted.record_use(user);
+  flight.features->record_use(user);
 }
 
 void PipelineCore::take_input(BatchInFlight& current) {

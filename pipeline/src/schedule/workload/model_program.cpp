@@ -103,7 +103,8 @@ struct ModelProgram::Lookup final : TableLookup {
 std::unique_ptr<TableLookup> ModelProgram::look_up(const SparseFeatures& features, Stream& stream) {
   auto lookup = std::make_unique<Lookup>(stream);
   lookup->features = features;
-  const auto& [sparse, weights] = lookup->features;
+  const KeyedJaggedTensor& sparse = lookup->features.unweighted;
+  const KeyedJaggedTensor& weights = lookup->features.weighted;
   Buffer unweighted = allocate(pooled_bytes_ / 2, stream);
   work_.launch(stream, "look up unweighted", share(kLookUp / 2),
                {reads(sparse.values()), reads(sparse.offsets()), reads(unweighted_tables_),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "millrace/pipeline/schedule/sparse_exchange.hpp"
+#include "millrace/pipeline/sharding/sparse_exchange.hpp"
 #include "schedule/workload/loop_work.hpp"
 
 namespace millrace {

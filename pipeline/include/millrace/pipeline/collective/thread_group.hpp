@@ -10,7 +10,7 @@
 namespace millrace {
 
 namespace collective {
-struct ThreadRanks;
+struct SharedRanks;
 }
 
 /** @brief What lies between virtual devices: each has one link, that carries as much in as out. */
@@ -64,7 +64,7 @@ class ThreadRanks {
   [[nodiscard]] std::unique_ptr<ProcessGroup> join(unsigned rank, OrderedDevice& device);
 
  private:
-  std::shared_ptr<collective::ThreadRanks> ranks_;
+  std::shared_ptr<collective::SharedRanks> ranks_;
 };
 
 }  // namespace millrace

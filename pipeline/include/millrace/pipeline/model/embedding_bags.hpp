@@ -26,12 +26,16 @@ struct TableConfig {
   std::size_t width = 0;
   Pooling pooling = Pooling::sum;
   std::vector<std::string> features;  ///< that are looked up in it
+  std::size_t whole_rows = 0;         ///< of a shard: rows of the whole table; 0: this is all of it
+  std::size_t first_row = 0;          ///< of a shard: the row of the whole that is its first
 };
 
 struct EmbeddingOptions {
   Optimizer optimizer;
   std::uint64_t seed = 1;
   RowUpdateObserver* observer = nullptr;  ///< not owned
+  /** Weights are elsewhere: given by `bind`, and not initialised here. */
+  bool bound = false;
 };
 
 /** @brief Pooled rows [batch x columns] as part of a wider matrix; of forward, or their gradient.
@@ -53,9 +57,10 @@ struct InvalidId {
  * @brief Embedding tables, looked up and updated together: one kernel for all tables.
  *
  * Weights start uniform in +-1/sqrt(rows), as TorchRec has it, drawn from the seed and the table's
- * name: the same on every device. Forward pools the rows of each bag in the order of its ids.
- * Backward is fused with the optimizer and exact: lookups are sorted by row (stable), the gradients
- * of a row are added up by one owner in a fixed order, and the optimizer is applied once a row.
+ * name: the same on every device, and those of a shard are those of its rows of the whole. Forward
+ * pools the rows of each bag in the order of its ids. Backward is fused with the optimizer and
+ * exact: lookups are sorted by row (stable), the gradients of a row are added up by one owner in a
+ * fixed order, and the optimizer is applied once a row.
  *
  * Ids out of range are left out, as if their rows were zero and frozen; the first is remembered on
  * the device, and `invalid_id` tells.
@@ -96,6 +101,12 @@ class EmbeddingBags {
   void backward(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& gradient,
                 StreamRef stream);
 
+  /**
+   * @brief Where the weights are, with the option `bound`: before the first lookup, and to stay.
+   * @param weights  of all tables; each begins at the next multiple of 16 floats
+   */
+  void bind(float* weights);
+
   /** @brief Adds what a checkpoint has to keep, its names beginning with `prefix`. */
   void add_state(ModelState& state, const std::string& prefix);
   /** @brief In place of the one that there was; nullptr: none. */
@@ -128,7 +139,8 @@ class EmbeddingBags {
   std::optional<StreamRef> looked_up_on_;  ///< the last time
   Buffer lookups_;                         ///< model::Lookup of each feature
   Buffer bad_;                             ///< one model::BadId
-  Array<float> weights_, m_, v_;
+  Array<float> own_weights_, m_, v_;
+  float* weights_ = nullptr;  ///< of all tables: own, or bound
   std::vector<TableView> views_;
 };
 

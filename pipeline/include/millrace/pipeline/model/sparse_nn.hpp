@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,16 @@
 #include "millrace/pipeline/model/train_model.hpp"
 
 namespace millrace {
+
+/**
+ * @brief How ranks that each train on their own examples come to one gradient: that of a step is
+ * the mean over the ranks of the mean over each one's examples.
+ */
+struct DenseReduction {
+  unsigned ranks = 1;
+  /** Enqueues the sum over the ranks, in place; none: there is one rank. */
+  std::function<void(float* gradients, std::size_t size, StreamRef stream)> sum;
+};
 
 /**
  * @brief A recommender model in the shape of DLRM: embeddings, an MLP over dense features, their
@@ -24,10 +35,11 @@ class SparseNN final : public TrainModel {
  public:
   /**
    * @param embeddings  makes the tables: all of them here, or this rank's share
+   * @param reduction   of the gradients of the dense parameters, before their optimizer
    * @throws std::invalid_argument if widths do not fit; as EmbeddingBags, PositionWeights
    */
   SparseNN(ModelContext& context, const SparseNNConfig& config,
-           const MakeEmbeddings& embeddings = LocalEmbeddings::make);
+           const MakeEmbeddings& embeddings = LocalEmbeddings::make, DenseReduction reduction = {});
 
   void zero_gradients() override;
   /** @throws std::invalid_argument if the features are not the model's */
@@ -74,6 +86,7 @@ class SparseNN final : public TrainModel {
   ModelContext& context_;
   const std::size_t dense_features_;
   const Interaction interaction_;
+  const DenseReduction reduction_;
   DenseParameters parameters_;
   const std::unique_ptr<PooledEmbeddings> embeddings_;
   Mlp dense_arch_;

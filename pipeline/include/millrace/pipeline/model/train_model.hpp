@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
@@ -14,6 +15,17 @@ namespace millrace {
 struct SparseFeatures {
   KeyedJaggedTensor unweighted;
   KeyedJaggedTensor weighted;
+  // With tables on several ranks those above are of the examples of all ranks, in the ranks' order.
+  KeyedJaggedTensor own_unweighted;   ///< of tables that every rank has: of this rank's examples
+  KeyedJaggedTensor own_weighted;     ///< likewise
+  std::vector<std::size_t> examples;  ///< of each rank; empty: there is one
+
+  /** @brief `stream` uses all of it. */
+  void record_use(StreamRef stream) const {
+    for (const auto* part : {&unweighted, &weighted, &own_unweighted, &own_weighted}) {
+      part->record_use(stream);
+    }
+  }
 };
 
 /**

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "millrace/memory/allocator.hpp"
-#include "millrace/pipeline/schedule/sparse_exchange.hpp"
+#include "millrace/pipeline/sharding/sparse_exchange.hpp"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include "millrace/pipeline/model/train_model.hpp"
 #include "millrace/pipeline/schedule/pipeline_kind.hpp"
 #include "millrace/pipeline/schedule/pipeline_options.hpp"
-#include "millrace/pipeline/schedule/sparse_exchange.hpp"
+#include "millrace/pipeline/sharding/sparse_exchange.hpp"
 
 namespace millrace {
 

@@ -56,6 +56,13 @@ class SparseExchange {
   [[nodiscard]] virtual std::unique_ptr<FeatureExchange> start(const InputTensors& input,
                                                                Stream& stream) = 0;
 
+  /**
+   * @brief In the place of a start: this rank has no more batches. Blocks the host until the others
+   *        have come to their next batch, or to their end.
+   * @throws CollectiveError, on every rank, if some have a batch and some have none
+   */
+  virtual void exhausted() {}
+
  protected:
   SparseExchange() = default;
   SparseExchange(const SparseExchange&) = default;

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+
+#include "millrace/pipeline/collective/process_group.hpp"
+#include "millrace/pipeline/model/pooled_embeddings.hpp"
+#include "millrace/pipeline/model/sparse_nn.hpp"
+#include "millrace/pipeline/sharding/sharding_plan.hpp"
+#include "millrace/pipeline/sharding/sparse_exchange.hpp"
+
+namespace millrace {
+
+namespace sharding {
+struct Layout;
+}
+
+/**
+ * @brief What a rank needs to train a SparseNN together with others: its share of the tables, the
+ *        exchange of features, and the sum of gradients.
+ *
+ *   ShardedModel sharded{config, plan, group};
+ *   SparseNN model{context, config, sharded.embeddings(), sharded.reduction()};
+ *   const auto exchange = sharded.exchange(context);
+ *
+ * Every rank has the same model and plan, a batch of its own, and the same number of batches. The
+ * loss of a step is the mean over the ranks of the mean over each one's examples: with batches of
+ * one size, that over all examples. With SGD the parameters after a step are those of one rank
+ * with all examples, but for the order of sums; ranks hold the same dense parameters, bit for bit,
+ * where the group adds up in one order.
+ *
+ * On the way there
+ *   features   each rank's ids go to the ranks that have the tables' rows, lengths and weights with
+ *              them; the sizes before, on the host
+ *   lookup     a rank pools what it has for the examples of all; rows go back in an all-to-all, and
+ *              are put together: parts of a table split by rows are added up, in the order of ranks
+ *   update     gradients go the other way, and the fused update follows
+ *   optimizer  dense gradients, those of data-parallel tables among them, are added up before
+ */
+class ShardedModel {
+ public:
+  /**
+   * @param group  outlives what is made here
+   * @throws std::invalid_argument as `ShardingPlan::check`, or if the plan is not for so many ranks
+   */
+  ShardedModel(const SparseNNConfig& config, const ShardingPlan& plan, ProcessGroup& group);
+  ~ShardedModel();
+
+  /** @brief For the constructor of SparseNN. */
+  [[nodiscard]] MakeEmbeddings embeddings() const;
+  [[nodiscard]] DenseReduction reduction() const;
+  /**
+   * @brief Of one pipeline, or of several that take turns.
+   * @param context  its allocator has the features' memory; outlives the exchange
+   */
+  [[nodiscard]] std::unique_ptr<SparseExchange> exchange(ModelContext& context) const;
+
+ private:
+  ProcessGroup& group_;
+  const std::shared_ptr<const sharding::Layout> layout_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sharding/kernels.hpp"
+
+namespace millrace::sharding::host {
+
+template <typename Id, typename Offset>
+void split_lengths(std::span<Offset> lengths, std::span<const Id> ids,
+                   std::span<const Offset> offsets, std::span<const SplitFeature> features,
+                   SplitShape shape) {
+  std::ranges::fill(lengths, Offset{0});
+  for (std::size_t f = 0; f < features.size(); ++f) {
+    for (std::size_t b = 0; b < shape.batch; ++b) {
+      const std::size_t bag = static_cast<std::size_t>(features[f].key) * shape.batch + b;
+      for (auto i = offsets[bag]; i < offsets[bag + 1]; ++i) {
+        const std::size_t rank =
+            rank_of(ids[static_cast<std::size_t>(i)], features[f].block, shape.ranks);
+        ++lengths[(rank * features.size() + f) * shape.batch + b];
+      }
+    }
+  }
+}
+
+template <typename Id, typename Offset>
+void split_values(std::span<Id> out, std::span<float> out_weights,
+                  std::span<const Offset> out_offsets, std::span<const Id> ids,
+                  std::span<const Offset> offsets, std::span<const float> weights,
+                  std::span<const SplitFeature> features, SplitShape shape) {
+  for (std::size_t row = 0; row < shape.ranks * features.size(); ++row) {
+    const std::size_t rank = row / features.size();
+    const SplitFeature feature = features[row % features.size()];
+    for (std::size_t b = 0; b < shape.batch; ++b) {
+      const std::size_t bag = static_cast<std::size_t>(feature.key) * shape.batch + b;
+      auto to = static_cast<std::size_t>(out_offsets[row * shape.batch + b]);
+      for (auto i = static_cast<std::size_t>(offsets[bag]);
+           i < static_cast<std::size_t>(offsets[bag + 1]); ++i) {
+        if (rank_of(ids[i], feature.block, shape.ranks) != rank) continue;
+        out[to] = static_cast<Id>(ids[i] - static_cast<Id>(rank) * static_cast<Id>(feature.block));
+        if (!out_weights.empty()) out_weights[to] = weights[i];
+        ++to;
+      }
+    }
+  }
+}
+
+template <typename Offset>
+void count_split(std::span<std::int64_t> counts, std::span<const Offset> offsets,
+                 std::size_t batch) {
+  for (std::size_t row = 0; row < counts.size(); ++row) {
+    counts[row] = offsets[(row + 1) * batch] - offsets[row * batch];
+  }
+}
+
+[[nodiscard]] inline std::size_t element_of(const ColumnSource& source, std::size_t example,
+                                            std::size_t batch) {
+  return batch * static_cast<std::size_t>(source.columns_before) +
+         example * static_cast<std::size_t>(source.columns) +
+         static_cast<std::size_t>(source.column);
+}
+
+inline void join_columns(std::span<float> pooled, std::span<const float> blocks,
+                         std::span<const std::int32_t> first_source,
+                         std::span<const ColumnSource> sources, BlockShape shape) {
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t c = 0; c < shape.pooled_columns; ++c) {
+      const auto first = static_cast<std::size_t>(first_source[c]);
+      float sum = blocks[element_of(sources[first], b, shape.batch)];
+      for (auto s = first + 1; s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
+        sum += blocks[element_of(sources[s], b, shape.batch)];
+      }
+      pooled[b * shape.pooled_columns + c] = sum;
+    }
+  }
+}
+
+inline void part_columns(std::span<float> blocks, std::span<const float> pooled,
+                         std::span<const std::int32_t> first_source,
+                         std::span<const ColumnSource> sources, BlockShape shape) {
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t c = 0; c < shape.pooled_columns; ++c) {
+      const float value = pooled[b * shape.pooled_columns + c];
+      for (auto s = static_cast<std::size_t>(first_source[c]);
+           s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
+        blocks[element_of(sources[s], b, shape.batch)] = value;
+      }
+    }
+  }
+}
+
+}  // namespace millrace::sharding::host

@@ -1,0 +1,50 @@
+#include "millrace/pipeline/sharding/sharded_model.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "sharding/layout.hpp"
+#include "sharding/sharded_embeddings.hpp"
+#include "sharding/sharded_exchange.hpp"
+
+namespace millrace {
+namespace {
+
+std::shared_ptr<const sharding::Layout> lay_out(const SparseNNConfig& config,
+                                                const ShardingPlan& plan,
+                                                const ProcessGroup& group) {
+  if (plan.ranks != group.size()) {
+    throw std::invalid_argument{
+        fmt::format("the plan is for {} ranks, the group has {}", plan.ranks, group.size())};
+  }
+  return std::make_shared<const sharding::Layout>(config, plan, group.rank());
+}
+
+}  // namespace
+
+ShardedModel::ShardedModel(const SparseNNConfig& config, const ShardingPlan& plan,
+                           ProcessGroup& group)
+    : group_(group), layout_(lay_out(config, plan, group)) {}
+
+ShardedModel::~ShardedModel() = default;
+
+MakeEmbeddings ShardedModel::embeddings() const {
+  return [layout = layout_, &group = group_](ModelContext& context, DenseParameters& parameters,
+                                             const SparseNNConfig& config) {
+    return std::make_unique<sharding::ShardedEmbeddings>(context, parameters, config, layout,
+                                                         group);
+  };
+}
+
+DenseReduction ShardedModel::reduction() const {
+  return {group_.size(), [&group = group_](float* gradients, std::size_t size, StreamRef stream) {
+            group.all_reduce_sum(gradients, size, stream);
+          }};
+}
+
+std::unique_ptr<SparseExchange> ShardedModel::exchange(ModelContext& context) const {
+  return std::make_unique<sharding::ShardedExchange>(context, layout_, group_);
+}
+
+}  // namespace millrace

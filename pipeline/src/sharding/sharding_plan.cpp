@@ -1,0 +1,195 @@
+#include "millrace/pipeline/sharding/sharding_plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "data/json_reader.hpp"
+
+namespace millrace {
+namespace {
+
+constexpr std::array<std::string_view, 3> kNames{"table-wise", "row-wise", "data-parallel"};
+
+struct Placed {
+  const TableConfig& table;
+  TablePlacement& placement;
+};
+
+std::vector<Placed> all_of(const SparseNNConfig& config, ShardingPlan& plan) {
+  std::vector<Placed> all;
+  for (std::size_t i = 0; i < config.tables.size(); ++i) {
+    all.push_back({config.tables[i], plan.tables[i]});
+  }
+  for (std::size_t i = 0; i < config.weighted_tables.size(); ++i) {
+    all.push_back({config.weighted_tables[i], plan.weighted_tables[i]});
+  }
+  return all;
+}
+
+std::size_t bytes_of(const TableConfig& table, const Optimizer& optimizer) {
+  const std::size_t of_row =
+      table.width * (1 + state_of_parameter(optimizer.kind)) + state_of_row(optimizer.kind);
+  return table.rows * of_row * sizeof(float);
+}
+
+/** Which ranks have how much to do, and to hold. */
+struct Loads {
+  std::vector<double> work;
+  std::vector<std::size_t> bytes;
+
+  [[nodiscard]] std::size_t least_busy(std::size_t more, std::size_t most) const {
+    std::size_t best = work.size();
+    for (std::size_t rank = 0; rank < work.size(); ++rank) {
+      if (bytes[rank] + more > most) continue;
+      if (best == work.size() || work[rank] < work[best]) best = rank;
+    }
+    return best;
+  }
+};
+
+}  // namespace
+
+std::string_view to_string(Sharding sharding) noexcept {
+  return kNames[static_cast<std::size_t>(sharding)];
+}
+
+Sharding parse_sharding(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<Sharding>(i);
+  }
+  throw std::invalid_argument{
+      fmt::format("no sharding is called '{}'; there are {}", name, fmt::join(kNames, ", "))};
+}
+
+void ShardingPlan::check(const SparseNNConfig& config) const {
+  if (ranks == 0) throw std::invalid_argument{"a sharding plan of no ranks"};
+  if (tables.size() != config.tables.size() ||
+      weighted_tables.size() != config.weighted_tables.size()) {
+    throw std::invalid_argument{fmt::format(
+        "the plan places {} tables and {} with weights; the model has {} and {}", tables.size(),
+        weighted_tables.size(), config.tables.size(), config.weighted_tables.size())};
+  }
+  if (!config.position_weights.empty()) {
+    throw std::invalid_argument{
+        "position weights go with all tables on one rank: a sharded model has none"};
+  }
+  ShardingPlan copy = *this;
+  for (const auto& [table, placement] : all_of(config, copy)) {
+    if (placement.sharding == Sharding::table_wise && placement.rank >= ranks) {
+      throw std::invalid_argument{fmt::format("table '{}' is on rank {}, and there are {} ranks",
+                                              table.name, placement.rank, ranks)};
+    }
+    const std::size_t block = (table.rows + ranks - 1) / ranks;
+    if (placement.sharding == Sharding::row_wise && (ranks - 1) * block >= table.rows) {
+      throw std::invalid_argument{
+          fmt::format("table '{}' has {} rows: too few for each of {} ranks to have a block of {}",
+                      table.name, table.rows, ranks, block)};
+    }
+    if (placement.sharding == Sharding::row_wise && table.pooling == Pooling::mean) {
+      throw std::invalid_argument{
+          fmt::format("table '{}' pools by mean: only sums can be split by rows", table.name)};
+    }
+  }
+}
+
+ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
+                           const PlannerOptions& options) {
+  ShardingPlan plan{ranks, std::vector<TablePlacement>(config.tables.size()),
+                    std::vector<TablePlacement>(config.weighted_tables.size())};
+  plan.check(config);
+  const std::vector<Placed> tables = all_of(config, plan);
+  const auto bytes = [&](const TableConfig& table) {
+    return bytes_of(table, config.table_optimizer);
+  };
+  const auto work = [&](const TableConfig& table) {
+    return options.pooling * static_cast<double>(table.width * table.features.size());
+  };
+  const std::size_t all = std::accumulate(
+      tables.begin(), tables.end(), std::size_t{0},
+      [&](std::size_t sum, const Placed& placed) { return sum + bytes(placed.table); });
+  const std::size_t share = std::min(all / ranks, options.rank_bytes);
+
+  Loads loads{std::vector<double>(ranks), std::vector<std::size_t>(ranks)};
+  std::vector<const Placed*> whole;
+  for (const Placed& placed : tables) {
+    const std::size_t size = bytes(placed.table);
+    if (size <= options.data_parallel_bytes) {
+      placed.placement.sharding = Sharding::data_parallel;
+      for (std::size_t& of_rank : loads.bytes) of_rank += size;
+    } else if (size > share && ranks > 1 && placed.table.pooling == Pooling::sum) {
+      placed.placement.sharding = Sharding::row_wise;
+      for (std::size_t& of_rank : loads.bytes) of_rank += (size + ranks - 1) / ranks;
+      for (double& of_rank : loads.work) of_rank += work(placed.table) / ranks;
+    } else {
+      whole.push_back(&placed);
+    }
+  }
+  std::ranges::stable_sort(whole, [&](const Placed* one, const Placed* other) {
+    return std::pair(work(one->table), bytes(one->table)) >
+           std::pair(work(other->table), bytes(other->table));
+  });
+  for (const Placed* const placed : whole) {
+    const std::size_t size = bytes(placed->table);
+    const std::size_t rank = loads.least_busy(size, options.rank_bytes);
+    if (rank == ranks) {
+      throw std::invalid_argument{fmt::format("table '{}' of {} bytes fits on no rank: each has {}",
+                                              placed->table.name, size, options.rank_bytes)};
+    }
+    placed->placement.rank = static_cast<unsigned>(rank);
+    loads.bytes[rank] += size;
+    loads.work[rank] += work(placed->table);
+  }
+  const std::size_t fullest = *std::ranges::max_element(loads.bytes);
+  if (fullest > options.rank_bytes) {
+    throw std::invalid_argument{fmt::format("the tables take {} bytes of a rank, which has {}",
+                                            fullest, options.rank_bytes)};
+  }
+  return plan;
+}
+
+ShardingPlan parse_sharding_plan(std::string_view json, std::string_view origin,
+                                 const SparseNNConfig& config, ShardingPlan others) {
+  const nlohmann::json document = parse_json(json, origin);
+  JsonObject all{document, {origin, ""}};
+  for (const auto& [table, placement] : all_of(config, others)) {
+    const nlohmann::json* const found = all.find(table.name);
+    if (found == nullptr) continue;
+    JsonObject one{*found, all.place().at(table.name)};
+    std::string sharding;
+    one.text("sharding", sharding, true);
+    try {
+      placement = {parse_sharding(sharding), 0};
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument{
+          fmt::format("{}: {}.sharding: {}", origin, table.name, error.what())};
+    }
+    if (placement.sharding == Sharding::table_wise) {
+      std::size_t rank = 0;
+      one.integer("rank", rank, 0, others.ranks - 1, true);
+      placement.rank = static_cast<unsigned>(rank);
+    }
+    one.finish("a table's placement");
+  }
+  all.finish("a sharding plan");
+  others.check(config);
+  return others;
+}
+
+std::string to_json(const ShardingPlan& plan, const SparseNNConfig& config) {
+  ShardingPlan copy = plan;
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();
+  for (const auto& [table, placement] : all_of(config, copy)) {
+    document[table.name]["sharding"] = to_string(placement.sharding);
+    if (placement.sharding == Sharding::table_wise) document[table.name]["rank"] = placement.rank;
+  }
+  return document.dump(2);
+}
+
+}  // namespace millrace

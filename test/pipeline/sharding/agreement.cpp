@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/thread_group.hpp"
+#include "test/pipeline/sharding/sharded_rig.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kSteps = 20, kExamples = 8;  // of all ranks
+constexpr double kTolerance = 1e-5;
+
+VirtualMachine::Options machine_options(std::uint64_t schedule) {
+  if (schedule == 0) return {};
+  return {.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule};
+}
+
+/// All of them, before the first error is thrown: what they use is there until then.
+void join_all(const std::vector<std::unique_ptr<Executor::Task>>& tasks) {
+  std::exception_ptr first;
+  for (const auto& task : tasks) {
+    try {
+      task->join();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+struct Outcome {
+  double difference = 0;
+  std::vector<std::string> races;
+  std::vector<std::vector<float>> dense;  ///< of each rank
+};
+
+/// How a rank trains: by itself, or through a pipeline.
+using TrainRank = std::function<void(ShardedRank& rank, std::size_t first, std::size_t count)>;
+
+void plainly(const SparseNNConfig& config, ShardedRank& rank, std::size_t first,
+             std::size_t count) {
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    rank.step(GlobalBatch{config, step, kExamples}, first, count);
+  }
+}
+
+/// Ranks as actors of one machine, with the race checker.
+Outcome train(const SparseNNConfig& config, const ShardingPlan& plan, std::uint64_t schedule,
+              const Trained& alone, const TrainRank& train_rank = nullptr) {
+  Outcome outcome;
+  VirtualMachine machine{machine_options(schedule)};
+  CheckingObserver checking;
+  checking.attach(machine.executor());
+  std::vector<std::unique_ptr<OrderedDevice>> devices;
+  for (unsigned rank = 0; rank < plan.ranks; ++rank) {
+    VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{1} << 28});
+    checking.attach(device);
+    devices.push_back(std::make_unique<OrderedDevice>(device));
+  }
+  ThreadRanks ranks{plan.ranks, machine};
+  outcome.dense.resize(plan.ranks);
+  std::vector<std::unique_ptr<Executor::Task>> tasks;
+  for (unsigned number = 0; number < plan.ranks; ++number) {
+    tasks.push_back(machine.executor().spawn("rank " + std::to_string(number), [&, number] {
+      const auto group = ranks.join(number, *devices[number]);
+      ShardedRank rank{*devices[number], &checking, config, plan, group.get()};
+      const std::size_t share = kExamples / plan.ranks;
+      if (train_rank) {
+        train_rank(rank, number * share, share);
+      } else {
+        plainly(config, rank, number * share, share);
+      }
+      const Trained trained = rank.trained();
+      outcome.difference =
+          std::max(outcome.difference, difference(config, plan, alone, number, trained));
+      outcome.dense[number] = trained.at("over.0.weight");
+      group->barrier();
+    }));
+  }
+  join_all(tasks);
+  for (const RaceChecker::Race& race : checking.races()) outcome.races.push_back(race.message);
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("several ranks train what one rank does, however the tables are sharded") {
+  const SparseNNConfig config = sharded_config();
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  const std::string plan_name = GENERATE("table-wise", "row-wise", "data-parallel", "mixed");
+  const unsigned ranks = GENERATE(1U, 2U, 4U);
+  const ShardingPlan plan = plan_named(plan_name, config, ranks);
+  INFO(plan_name << ", " << ranks << " ranks");
+  const Outcome outcome = train(config, plan, 0, alone);
+  CHECK(outcome.difference <= kTolerance);
+  CHECK(outcome.races.empty());
+  for (const auto& dense : outcome.dense) CHECK(dense == outcome.dense.front());
+}
+
+TEST_CASE("several ranks train what one rank does under every schedule, without a race") {
+  const SparseNNConfig config = sharded_config();
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const std::uint64_t schedule = seed() * 1000 + i;
+    const unsigned ranks = i % 2 == 0 ? 2 : 4;
+    INFO("schedule " << schedule << ", " << ranks << " ranks");
+    const Outcome outcome = train(config, plan_named("mixed", config, ranks), schedule, alone);
+    CHECK(outcome.difference <= kTolerance);
+    CHECK(outcome.races == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("every pipeline trains several ranks as one, without a race") {
+  const SparseNNConfig config = sharded_config();
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const CopyMethod copy = GENERATE(CopyMethod::side_stream, CopyMethod::precise);
+  const Waits waits = GENERATE(Waits::coarse, Waits::precise);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const std::uint64_t schedule = i == 0 ? 0 : seed() * 1000 + i;
+    const unsigned ranks = i % 2 == 0 ? 4 : 2;
+    INFO(to_string(kind) << ", " << to_string(copy) << ", schedule " << schedule);
+    const Outcome outcome =
+        train(config, plan_named("mixed", config, ranks), schedule, alone,
+              [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                rank.run(kind, {.copy = copy, .waits = waits}, kSteps, kExamples, first, count);
+              });
+    CHECK(outcome.difference <= kTolerance);
+    CHECK(outcome.races == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("lookups that overlap the optimizer are those of one rank, on any stream") {
+  const SparseNNConfig config = sharded_config();
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  const LookupPosition position = GENERATE(from_range(kLookupPositions));
+  const LookupStream stream = GENERATE(from_range(kLookupStreams));
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    const std::uint64_t schedule = i == 0 ? 0 : seed() * 1000 + i;
+    INFO(to_string(position) << ", " << to_string(stream) << ", schedule " << schedule);
+    const Outcome outcome =
+        train(config, plan_named("row-wise", config, 2), schedule, alone,
+              [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                rank.run(PipelineKind::fused_sparse_dist,
+                         {.waits = Waits::precise, .lookup = {position, stream, false}}, kSteps,
+                         kExamples, first, count);
+              });
+    CHECK(outcome.difference <= kTolerance);
+    CHECK(outcome.races == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("optimizers with state train alike on several ranks") {
+  SparseNNConfig config = sharded_config();
+  config.table_optimizer = {.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.1F};
+  config.dense_optimizer = {.kind = OptimizerKind::adagrad, .learning_rate = 0.1F};
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  const Outcome outcome = train(config, plan_named("row-wise", config, 2), 0, alone);
+  CHECK(outcome.difference <= 1e-4);
+}
+
+namespace {
+
+/// Runs a body on each of two ranks, and tells what each threw.
+std::vector<std::string> thrown_by(
+    std::uint64_t schedule,
+    const std::function<void(unsigned, std::unique_ptr<ShardedRank>&, ProcessGroup&)>& body) {
+  const SparseNNConfig config = sharded_config();
+  const ShardingPlan plan = plan_named("mixed", config, 2);
+  VirtualMachine machine{machine_options(schedule)};
+  std::vector<std::unique_ptr<OrderedDevice>> devices;
+  for (unsigned rank = 0; rank < 2; ++rank) {
+    devices.push_back(std::make_unique<OrderedDevice>(
+        machine.add_device({.memory_bytes = std::size_t{1} << 28})));
+  }
+  ThreadRanks ranks{2, machine};
+  std::vector<std::string> thrown(2);
+  std::vector<std::unique_ptr<Executor::Task>> tasks;
+  for (unsigned number = 0; number < 2; ++number) {
+    tasks.push_back(machine.executor().spawn("rank " + std::to_string(number), [&, number] {
+      try {
+        const auto group = ranks.join(number, *devices[number]);
+        auto rank =
+            std::make_unique<ShardedRank>(*devices[number], nullptr, config, plan, group.get());
+        body(number, rank, *group);
+      } catch (const std::exception& error) {
+        thrown[number] = error.what();
+      }
+    }));
+  }
+  for (const auto& task : tasks) task->join();
+  return thrown;
+}
+
+GlobalBatch batch(std::size_t step) { return {sharded_config(), step, kExamples}; }
+
+}  // namespace
+
+TEST_CASE("ranks with different numbers of batches all learn who has none left") {
+  const auto schedule = GENERATE(range(0, 4));
+  const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
+                                [](unsigned number, auto& rank, ProcessGroup&) {
+                                  const std::size_t batches = number == 0 ? 4 : 3;
+                                  for (std::size_t step = 0; step < batches; ++step) {
+                                    rank->step(batch(step), number * 4, 4);
+                                  }
+                                  rank->exchange().exhausted();
+                                });
+  CHECK(thrown[0] ==
+        "rank 1 has no more batches, and rank 0 has: every rank needs the same number");
+  CHECK(thrown[1] == thrown[0]);
+}
+
+TEST_CASE("pipelines whose ranks have different numbers of batches all get an error") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const auto schedule = GENERATE(range(0, 3));
+  const auto thrown = thrown_by(
+      static_cast<std::uint64_t>(schedule), [&](unsigned number, auto& rank, ProcessGroup&) {
+        rank->run(kind, {}, number == 0 ? 4 : 3, kExamples, number * 4, 4);
+      });
+  INFO(to_string(kind));
+  CHECK(thrown[0] ==
+        "rank 1 has no more batches, and rank 0 has: every rank needs the same number");
+  CHECK(thrown[1] == thrown[0]);
+}
+
+TEST_CASE("ranks with as many batches end together") {
+  const auto thrown = thrown_by(0, [](unsigned number, auto& rank, ProcessGroup&) {
+    for (std::size_t step = 0; step < 3; ++step) rank->step(batch(step), number * 4, 4);
+    rank->exchange().exhausted();
+  });
+  CHECK(thrown == std::vector<std::string>(2));
+}
+
+TEST_CASE(
+    "a rank that throws between the start and the receipt of features is named to the other") {
+  const auto schedule = GENERATE(range(0, 4));
+  const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
+                                [](unsigned number, auto& rank, ProcessGroup&) {
+                                  rank->step(batch(0), number * 4, 4);
+                                  if (number == 1) {
+                                    const auto flight = rank->start(batch(1), 4, 4);
+                                    throw std::runtime_error{"out of luck"};
+                                  }
+                                  rank->step(batch(1), 0, 4);
+                                  static_cast<void>(rank->trained());
+                                  rank->step(batch(2), 0, 4);
+                                });
+  CHECK_THAT(thrown[0], Catch::Matchers::ContainsSubstring("rank 1 failed"));
+  CHECK(thrown[1] == "out of luck");
+}
+
+TEST_CASE("what a rank destroys in flight is an error for the other, and no hang") {
+  const auto schedule = GENERATE(range(0, 4));
+  const auto thrown = thrown_by(static_cast<std::uint64_t>(schedule),
+                                [](unsigned number, auto& rank, ProcessGroup& group) {
+                                  auto flight = rank->start(batch(0), number * 4, 4);
+                                  if (number == 1) {
+                                    flight->receive(Waits::precise);
+                                    flight.reset();
+                                    rank.reset();
+                                    return;
+                                  }
+                                  flight->receive(Waits::precise);
+                                  rank->step(batch(1), 0, 4);
+                                  group.barrier();
+                                });
+  CHECK_THAT(thrown[0], Catch::Matchers::ContainsSubstring("rank 1 has left the group"));
+  CHECK(thrown[1].empty());
+}
+
+}  // namespace millrace::test

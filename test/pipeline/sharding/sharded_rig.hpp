@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/device/checking.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/observe/checked_allocator.hpp"
+#include "millrace/pipeline/collective/process_group.hpp"
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
+#include "millrace/pipeline/sharding/sharded_model.hpp"
+
+namespace millrace::test {
+
+/// Examples of a step, of all ranks: what one rank trains on is a part of it.
+struct GlobalBatch {
+  struct Feature {
+    std::vector<std::vector<std::int64_t>> bags;
+    std::vector<std::vector<float>> weights;  ///< of a feature with weights
+  };
+  std::size_t examples = 0;
+  std::vector<float> dense, labels;
+  std::vector<Feature> features, weighted;
+
+  /// Batch `step`: some bags are empty.
+  GlobalBatch(const SparseNNConfig& config, std::size_t step, std::size_t examples);
+};
+
+/// A model of tables for every kind of sharding, with and without weights; SGD throughout.
+[[nodiscard]] SparseNNConfig sharded_config();
+
+/// What a rank trained with: the names of tensors and their values.
+struct Trained {
+  std::vector<std::string> names;
+  std::vector<std::vector<float>> values;
+  [[nodiscard]] const std::vector<float>& at(const std::string& name) const;
+};
+
+/// One rank: a device's memory and stream, and what trains there.
+class ShardedRank {
+ public:
+  /// `group` null: all tables here, by LocalEmbeddings.
+  ShardedRank(OrderedDevice& device, CheckingObserver* checking, const SparseNNConfig& config,
+              const ShardingPlan& plan, ProcessGroup* group);
+  ~ShardedRank();
+
+  /// Examples `first` to before `first + count` of the batch.
+  void step(const GlobalBatch& batch, std::size_t first, std::size_t count);
+  /// The part of `step` up to the exchange's start.
+  [[nodiscard]] std::unique_ptr<FeatureExchange> start(const GlobalBatch& batch, std::size_t first,
+                                                       std::size_t count);
+  /// Steps 0 to before `steps` through a pipeline; lookups are ordered after the dense optimizer if
+  /// they have to be.
+  void run(PipelineKind kind, const PipelineOptions& options, std::size_t steps,
+           std::size_t examples, std::size_t first, std::size_t count);
+  [[nodiscard]] SparseExchange& exchange() { return *exchange_; }
+  [[nodiscard]] SparseNN& model() { return *model_; }
+  [[nodiscard]] Trained trained();
+
+ private:
+  [[nodiscard]] InputTensors input(const GlobalBatch& batch, std::size_t first, std::size_t count);
+  struct Jagged;
+  [[nodiscard]] KeyedJaggedTensor uploaded(const Jagged& features);
+  [[nodiscard]] BatchTensor uploaded(const void* from, std::size_t bytes);
+
+  class Source;
+
+  SparseNNConfig config_;
+  CheckingObserver* checking_;
+  Device& device_;
+  DeviceSource source_;
+  PinnedSource pinned_source_;
+  CachingAllocator caching_, caching_pinned_;
+  std::optional<CheckedAllocator> checked_, checked_pinned_;
+  Allocator &memory_, &pinned_;
+  PipelineStreams streams_;
+  Stream& main_;
+  ModelContext context_;
+  std::optional<ShardedModel> sharded_;
+  std::unique_ptr<SparseNN> model_;
+  std::unique_ptr<SparseExchange> exchange_;
+};
+
+/// What one rank with all tables and examples gets.
+[[nodiscard]] Trained trained_alone(const SparseNNConfig& config, std::size_t steps,
+                                    std::size_t examples);
+
+/// The largest difference of what the ranks have from what one has, relative to the largest value
+/// of its tensor. Shards are compared with their rows, what every rank has on every rank.
+[[nodiscard]] double difference(const SparseNNConfig& config, const ShardingPlan& plan,
+                                const Trained& alone, unsigned rank, const Trained& of_rank);
+
+/// Plans by name: "table-wise", "row-wise", "data-parallel", "mixed".
+[[nodiscard]] ShardingPlan plan_named(const std::string& name, const SparseNNConfig& config,
+                                      unsigned ranks);
+
+}  // namespace millrace::test

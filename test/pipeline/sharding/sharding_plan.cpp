@@ -1,0 +1,89 @@
+#include "millrace/pipeline/sharding/sharding_plan.hpp"
+
+#include "test/pipeline/sharding/sharded_rig.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+SparseNNConfig with_tables(std::vector<TableConfig> tables) {
+  SparseNNConfig config;
+  config.tables = std::move(tables);
+  config.table_optimizer = {.kind = OptimizerKind::sgd};
+  return config;
+}
+
+TableConfig table(const std::string& name, std::size_t rows, std::size_t width,
+                  Pooling pooling = Pooling::sum) {
+  return {name, rows, width, pooling, {"of " + name}};
+}
+
+}  // namespace
+
+TEST_CASE("a plan puts whole tables where there is least to do") {
+  const SparseNNConfig config = with_tables({table("a", 10'000, 64), table("b", 40'000, 16),
+                                             table("c", 40'000, 16), table("d", 20'000, 32)});
+  const ShardingPlan plan = plan_sharding(config, 2);
+  CHECK(plan.tables[0] == TablePlacement{Sharding::table_wise, 0});
+  CHECK(plan.tables[3] == TablePlacement{Sharding::table_wise, 1});
+  CHECK(plan.tables[1] == TablePlacement{Sharding::table_wise, 1});
+  CHECK(plan.tables[2] == TablePlacement{Sharding::table_wise, 1});
+}
+
+TEST_CASE("a small table is data-parallel, one of more than an even share is split by rows") {
+  const SparseNNConfig config =
+      with_tables({table("small", 100, 8), table("large", 1'000'000, 8), table("other", 9000, 8)});
+  const ShardingPlan plan = plan_sharding(config, 4);
+  CHECK(plan.tables[0].sharding == Sharding::data_parallel);
+  CHECK(plan.tables[1].sharding == Sharding::row_wise);
+  CHECK(plan.tables[2].sharding == Sharding::table_wise);
+}
+
+TEST_CASE("a plan keeps to the memory that ranks have, or says what does not fit") {
+  const SparseNNConfig config =
+      with_tables({table("a", 1000, 64, Pooling::mean), table("b", 1000, 64, Pooling::mean)});
+  const ShardingPlan plan =
+      plan_sharding(config, 2, {.data_parallel_bytes = 0, .rank_bytes = 300'000});
+  CHECK(plan.tables[0].rank != plan.tables[1].rank);
+  CHECK_THROWS_WITH(plan_sharding(config, 2, {.data_parallel_bytes = 0, .rank_bytes = 200'000}),
+                    ContainsSubstring("table 'a' of 256000 bytes fits on no rank"));
+}
+
+TEST_CASE("a plan goes to JSON and back, and tables that it does not name stay where they were") {
+  const SparseNNConfig config = sharded_config();
+  const ShardingPlan mixed = plan_named("mixed", config, 3);
+  CHECK(parse_sharding_plan(to_json(mixed, config), "plan", config,
+                            plan_named("data-parallel", config, 3)) == mixed);
+  const ShardingPlan one = parse_sharding_plan(R"({"shops": {"sharding": "row-wise"}})", "plan",
+                                               config, plan_named("table-wise", config, 3));
+  CHECK(one.tables[3].sharding == Sharding::row_wise);
+  CHECK(one.tables[0].sharding == Sharding::table_wise);
+}
+
+TEST_CASE("a plan that does not fit the model is refused, with the table and the reason") {
+  const SparseNNConfig config = sharded_config();
+  const ShardingPlan plan = plan_named("table-wise", config, 2);
+  const auto read = [&](const char* json) {
+    return parse_sharding_plan(json, "plan.json", config, plan);
+  };
+  CHECK_THROWS_WITH(read(R"({"nobody": {"sharding": "row-wise"}})"), ContainsSubstring("nobody"));
+  CHECK_THROWS_WITH(read(R"({"users": {"sharding": "column-wise"}})"),
+                    ContainsSubstring("no sharding is called 'column-wise'"));
+  CHECK_THROWS_WITH(read(R"({"users": {"sharding": "table-wise", "rank": 2}})"),
+                    ContainsSubstring("users.rank"));
+  CHECK_THROWS_WITH(read(R"({"users": {"sharding": "row-wise", "rank": 1}})"),
+                    ContainsSubstring("rank"));
+  CHECK_THROWS_WITH(read(R"({"items": {"sharding": "row-wise"}})"),
+                    ContainsSubstring("only sums can be split by rows"));
+  ShardingPlan short_plan = plan;
+  short_plan.tables.pop_back();
+  CHECK_THROWS_WITH(short_plan.check(config), ContainsSubstring("the plan places 3 tables"));
+  SparseNNConfig few = config;
+  few.tables[2].rows = 5;
+  ShardingPlan by_rows = plan_named("row-wise", few, 4);
+  CHECK_THROWS_WITH(by_rows.check(few), ContainsSubstring("too few for each of 4 ranks"));
+}
+
+}  // namespace millrace::test
