@@ -145,6 +145,26 @@ TEST_CASE("actors that wait for a meeting go on once the last one has joined it"
   CHECK(meeting->met());
 }
 
+TEST_CASE("a full launch queue empties through a meeting behind another device's work") {
+  const auto seed = GENERATE(range(0, 8));
+  VirtualMachine machine{seed == 0 ? VirtualMachine::Options{}
+                                   : adversarial(static_cast<std::uint64_t>(seed))};
+  VirtualDevice::Options shallow = plain_options();
+  shallow.launch_queue_depth = 4;
+  std::array<VirtualDevice*, 2> devices{&machine.add_device(shallow), &machine.add_device()};
+  std::array<StreamHandle, 2> streams{devices[0]->create_stream(), devices[1]->create_stream()};
+  const auto meeting = machine.make_meeting(2, nullptr);
+  devices[1]->launch(fixed_kernel("before", 100ns), streams[1]);
+  for (unsigned i = 2; i-- > 0;) {
+    Operation part = fixed_kernel("part", 10ns);
+    part.meeting = meeting;
+    part.party = i;
+    devices[i]->launch(std::move(part), streams[i]);
+  }
+  for (int i = 0; i < 10; ++i) devices[0]->launch(fixed_kernel("after", 10ns), streams[0]);
+  CHECK(meeting->met());
+}
+
 TEST_CASE("who waits for a meeting that others never join is told so") {
   Pair pair;
   const auto meeting = pair.meeting();

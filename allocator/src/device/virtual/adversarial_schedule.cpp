@@ -103,10 +103,7 @@ class AdversarialSchedule final : public Schedule {
   bool force(const Actor& actor) {
     bool ran = false;
     if (actor.room_on != nullptr) {
-      Needed everything;
-      for (StreamState* stream : actor.room_on->streams) {
-        if (!stream->queue.empty()) everything[stream] = stream->queue.back()->sequence;
-      }
+      const Needed everything = ancestors(actor.room_on->last_items());
       while (actor.state == Actor::State::blocked && run_one(everything)) ran = true;
       return ran;
     }
