@@ -80,7 +80,7 @@ const std::vector<float>& Trained::at(const std::string& name) const {
 
 ShardedRank::ShardedRank(OrderedDevice& device, CheckingObserver* checking,
                          const SparseNNConfig& config, const ShardingPlan& plan,
-                         ProcessGroup* group)
+                         ProcessGroup* group, bool cost_only)
     : config_(config),
       checking_(checking),
       device_(device.device()),
@@ -95,7 +95,7 @@ ShardedRank::ShardedRank(OrderedDevice& device, CheckingObserver* checking,
                                                             CheckedMemory::pinned)),
       streams_(device, PipelineKind::fused_sparse_dist),
       main_(streams_.main),
-      context_(memory_, main_) {
+      context_(memory_, main_, cost_only) {
   if (group == nullptr) {
     model_ = std::make_unique<SparseNN>(context_, config_);
     exchange_ = std::make_unique<LocalExchange>(memory_, features_of(config_.tables),

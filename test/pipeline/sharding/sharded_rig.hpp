@@ -46,7 +46,7 @@ class ShardedRank {
  public:
   /// `group` null: all tables here, by LocalEmbeddings.
   ShardedRank(OrderedDevice& device, CheckingObserver* checking, const SparseNNConfig& config,
-              const ShardingPlan& plan, ProcessGroup* group);
+              const ShardingPlan& plan, ProcessGroup* group, bool cost_only = false);
   ~ShardedRank();
 
   /// Examples `first` to before `first + count` of the batch.
