@@ -58,6 +58,10 @@ TEST_CASE("train: options of another pipeline, and such that can not be together
   CHECK_THAT(
       refusal(quick({"--lookup-stream", "own"})),
       ContainsSubstring("base has no such option") && ContainsSubstring("fused-sparse-dist"));
+  CHECK_THAT(refusal(quick({"--pipeline", "sparse-dist", "--start-batch", "3"})),
+             ContainsSubstring("semi-sync"));
+  CHECK_THAT(refusal(quick({"--pipeline", "semi-sync", "--start-batch", "soon"})),
+             ContainsSubstring("--start-batch"));
   CHECK_THAT(refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position", "befor"})),
              ContainsSubstring("after-optimizer"));
   CHECK_THAT(refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position",

@@ -32,7 +32,16 @@ class FreshCopy : public CopyStrategy {
     for (Buffer& buffer : batch.memory) buffer.record_use(user);
   }
 
-  void give_back(const Parts& batch) override { batch.memory.clear(); }
+  void give_back(const Parts& batch) override {
+    for (Buffer& buffer : batch.memory) free(batch, buffer);
+    batch.memory.clear();
+  }
+
+  void give_back(const Parts& batch, std::size_t first, std::size_t count) override {
+    for (std::size_t i = first; i < first + count; ++i) free(batch, batch.memory[i]);
+  }
+
+  virtual void free(const Parts&, Buffer& buffer) { buffer.reset(); }
 };
 
 class SideStreamCopy final : public FreshCopy {
@@ -56,9 +65,9 @@ class InPlaceCopy final : public FreshCopy {
   }
 
   // The free is ordered on main, which covers the copy only once main has waited for it.
-  void give_back(const Parts& batch) override {
-    if (!batch.main_waited) use(batch, setting_.copy);
-    FreshCopy::give_back(batch);
+  void free(const Parts& batch, Buffer& buffer) override {
+    if (!batch.main_waited) buffer.record_use(setting_.copy);
+    buffer.reset();
   }
 };
 
@@ -71,11 +80,12 @@ class PreciseCopy final : public FreshCopy {
     allocate(sources, batch, setting_.main, setting_.copy);
   }
 
-  void give_back(const Parts& batch) override {
+  void free(const Parts& batch, Buffer& buffer) override {
     if (batch.last_used.stream.valid()) {
-      for (Buffer& buffer : batch.memory) buffer.reset(batch.last_used);
+      buffer.reset(batch.last_used);
+    } else {
+      buffer.reset();
     }
-    FreshCopy::give_back(batch);
   }
 };
 
@@ -88,11 +98,12 @@ class DriverAsyncCopy final : public FreshCopy {
     allocate(sources, batch, setting_.copy, setting_.copy);
   }
 
-  void give_back(const Parts& batch) override {
+  void free(const Parts& batch, Buffer& buffer) override {
     if (batch.main_waited) {
-      for (Buffer& buffer : batch.memory) buffer.reset(setting_.main);
+      buffer.reset(setting_.main);
+    } else {
+      buffer.reset();
     }
-    FreshCopy::give_back(batch);
   }
 };
 
@@ -225,6 +236,14 @@ void DeviceBatch::release() {
   std::exchange(strategy_, nullptr)->give_back(CopyStrategy::parts(*this));
   tensors_.clear();
   memory_.clear();
+}
+
+void DeviceBatch::release(std::size_t first, std::size_t count, Point marker) {
+  if (strategy_ == nullptr) return;
+  CopyStrategy::Parts parts = CopyStrategy::parts(*this);
+  parts.last_used = marker;
+  strategy_->give_back(parts, first, count);
+  for (std::size_t i = first; i < first + count; ++i) tensors_[i] = {};
 }
 
 }  // namespace millrace

@@ -12,8 +12,9 @@ namespace {
 enum Position : std::size_t {
   kDense,
   kLabels,
-  kSparse,                 // lengths, offsets, values
-  kWeighted = kSparse + 3  // and weights
+  kSparse,                  // lengths, offsets, values
+  kWeighted = kSparse + 3,  // and weights
+  kTensors = kWeighted + 4
 };
 
 void check_batch(std::string_view what, const JaggedLayout& layout, std::size_t batch_size,
@@ -76,6 +77,12 @@ DeviceModelInput::DeviceModelInput(DeviceBatch memory, const InputTensors& host)
 void DeviceModelInput::release() {
   tensors_ = {};
   memory_.release();
+}
+
+void DeviceModelInput::release_features(Point marker) {
+  tensors_.sparse = {};
+  tensors_.weighted = {};
+  memory_.release(kSparse, kTensors - kSparse, marker);
 }
 
 ModelInput::ModelInput(Allocator& pinned, StreamRef copy, const InputShape& shape)

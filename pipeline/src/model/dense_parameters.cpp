@@ -92,6 +92,15 @@ void DenseParameters::step(StreamRef stream) {
   });
 }
 
+void DenseParameters::swap_gradients(Buffer& other) {
+  if (size_ == 0) return;
+  if (!other) {
+    other = {context_.allocator(), size_ * sizeof(float), context_.main(),
+             context_.tags().parameters};
+  }
+  std::swap(other, gradients_.buffer());
+}
+
 void DenseParameters::add_state(ModelState& state) {
   for (const Named& named : named_) {
     const auto add = [&](const char* suffix, const Array<float>& array) {

@@ -96,6 +96,8 @@ std::string LoopCase::name() const {
   if (shape == PipelineKind::fused_sparse_dist) {
     options =
         fmt::format(" looking up {} on {}", to_string(lookup.position), to_string(lookup.stream));
+  } else if (shape == PipelineKind::semi_sync) {
+    options = fmt::format(" from step {} on", stale.start_batch);
   }
   return fmt::format("{}, {}, {}{}, {} ranks, {} waits, schedule {}, without: {}", allocator,
                      to_string(method), to_string(shape), options, ranks, to_string(waits),
@@ -119,7 +121,8 @@ LoopOutcome run(const LoopCase& loop) {
                                       .waits = loop.waits,
                                       .warm_up = 1,
                                       .lookup = loop.lookup,
-                                      .stale = loop.stale});
+                                      .stale = loop.stale,
+                                      .savers = loop.savers});
   for (const auto& [edge, times] : machine.device.edges()) outcome.edges.insert(edge);
   for (const TamperedAllocator* const part : memory.parts()) {
     for (const auto& [edge, times] : part->told()) outcome.edges.insert(edge);

@@ -21,6 +21,7 @@ struct LoopCase {
   std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
   LookupOptions lookup{};
   StaleOptions stale{};
+  MemorySavers savers{};
 
   [[nodiscard]] std::string name() const;
 };

@@ -116,6 +116,43 @@ TEST_CASE("fused-sparse-dist: a batch is looked up behind the update, in one of 
   CHECK(log[1] == expected);
 }
 
+TEST_CASE("semi-sync: the next batch is looked up before backward, from its first stale step on") {
+  ScriptedPipeline parts{PipelineCase{.kind = PipelineKind::semi_sync,
+                                      .stale = {.start_batch = 1, .stash_gradients = true}}};
+  ScriptedSource source = parts.source(0, 5);
+  const std::vector<Log> log = steps(parts, source);
+  REQUIRE(log.size() == 6);
+  CHECK(log[0] == Log{"draw 0",
+                      "copy",
+                      "start 0 on data-dist",
+                      "receive 0",
+                      "draw 1",
+                      "copy",
+                      "start 1 on data-dist",
+                      "receive 1",
+                      "draw 2",
+                      "copy",
+                      "zero",
+                      "start 2 on data-dist",
+                      "arrange 0",
+                      "look up 0 on main",
+                      "forward 0",
+                      "draw 3",
+                      "copy",
+                      "receive 2",
+                      "backward 0",
+                      "update 0 on main",
+                      "optimizer 0",
+                      "arrange 1",
+                      "look up 1 on main"});
+  CHECK(log[1] == Log{"zero", "start 3 on data-dist", "forward 1", "draw 4", "copy", "arrange 2",
+                      "look up 2 on main", "receive 3", "backward 1", "update 1 on main",
+                      "swap 1"});
+  CHECK(log[2] == Log{"zero", "start 4 on data-dist", "forward 2", "end", "arrange 3",
+                      "look up 3 on main", "receive 4", "backward 2", "update 2 on main", "swap 2",
+                      "optimizer 2"});
+}
+
 TEST_CASE("fused-sparse-dist looks up and updates on the stream that it is told") {
   const LookupStream stream = GENERATE(from_range(kLookupStreams));
   const std::string name = stream == LookupStream::own ? "lookup" : std::string{to_string(stream)};

@@ -40,6 +40,8 @@ PipelineTraits traits(PipelineKind kind) {
       return {.at_peak = 2};
     case PipelineKind::sparse_dist:
       return {.at_rest = 2, .at_peak = 3, .exchange_on = "data-dist"};
+    case PipelineKind::semi_sync:
+      return {.at_rest = 3, .at_peak = 3, .exchange_on = "data-dist"};
     case PipelineKind::fused_sparse_dist:
       return {.at_rest = 2, .at_peak = 3, .exchange_on = "data-dist", .update_on = "data-dist"};
   }
@@ -53,6 +55,13 @@ std::string PipelineCase::name() const {
     name += fmt::format(", lookup {} on {}{}", to_string(lookup.position), to_string(lookup.stream),
                         lookup.order_after_dense ? ", ordered" : "");
   }
+  if (kind == PipelineKind::semi_sync) {
+    name += fmt::format(", stale from {} on{}", stale.start_batch,
+                        stale.stash_gradients ? ", gradients too" : "");
+  }
+  if (savers.batch) name += ", batch freed early";
+  if (savers.exchanged_inputs) name += ", exchanged inputs cleared";
+  if (savers.features) name += ", features freed early";
   return name;
 }
 
@@ -152,7 +161,8 @@ std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, Train
                               .waits = what.waits,
                               .execute_all_batches = execute_all_batches,
                               .lookup = what.lookup,
-                              .stale = what.stale});
+                              .stale = what.stale,
+                              .savers = what.savers});
 }
 
 ModelInput PipelineRig::load(std::size_t number) {
@@ -200,7 +210,7 @@ ModelInput PipelineRig::load(std::size_t number) {
   return batch;
 }
 
-void PipelineRig::plain_step(std::size_t number) {
+PipelineRig::OnDevice PipelineRig::upload(std::size_t number) {
   const ModelInput host = load(number);
   const InputTensors& from = host.contents();
   const JaggedScope scope{.memory = memory, .stream = streams.main};
@@ -220,7 +230,14 @@ void PipelineRig::plain_step(std::size_t number) {
                            .weighted = to_device(scope, from.weighted)};
   const auto features = exchange.start(input, streams.main);
   features->receive(Waits::coarse);
-  train_plainly(*model, streams.main, input, features->arrange());
+  OnDevice batch{input, features->arrange()};
+  streams.main.synchronize();  // the host's batch goes
+  return batch;
+}
+
+void PipelineRig::plain_step(std::size_t number) {
+  const OnDevice batch = upload(number);
+  train_plainly(*model, streams.main, batch.input, batch.features);
   streams.main.synchronize();
 }
 
@@ -249,6 +266,38 @@ std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers, RigM
 
 std::vector<float> plainly_trained(std::size_t batches, RigModel model) {
   return plainly_trained(RigSource::numbers(0, batches), model);
+}
+
+std::vector<float> stalely_trained(std::size_t batches, const StaleOptions& options, RigModel of) {
+  PipelineRig rig{{.model = of}};
+  TrainModel& model = *rig.model;
+  Stream& main = rig.streams.main;
+  Buffer stash;
+  PipelineRig::OnDevice batch = rig.upload(0), next;
+  std::unique_ptr<TableLookup> lookup = model.look_up(batch.features, main), next_lookup;
+  for (std::size_t i = 0; i < batches; ++i) {
+    const bool stale = i >= options.start_batch;
+    const auto look_up_next = [&] {
+      if (i + 1 == batches) return;
+      next = rig.upload(i + 1);
+      next_lookup = model.look_up(next.features, main);
+    };
+    model.zero_gradients();
+    model.forward(batch.input, *lookup);
+    if (stale) look_up_next();
+    model.backward(*lookup);
+    model.update_tables(*lookup, main);
+    const bool first_stashed = stale && options.stash_gradients && !stash;
+    if (stale && options.stash_gradients) model.swap_gradients(stash);
+    if (!first_stashed) model.optimizer_step();
+    if (!stale) look_up_next();
+    main.synchronize();
+    batch = std::exchange(next, {});
+    lookup = std::move(next_lookup);
+  }
+  lookup.reset();
+  stash.reset();
+  return rig.parameters();
 }
 
 }  // namespace millrace::test

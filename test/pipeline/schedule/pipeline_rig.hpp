@@ -34,6 +34,7 @@ struct PipelineCase {
   RigModel model = RigModel::tiny;
   LookupOptions lookup{};
   StaleOptions stale{};
+  MemorySavers savers{};
 
   [[nodiscard]] std::string name() const;
 };
@@ -66,6 +67,12 @@ class PipelineRig {
 
   /// Batch `number` of an endless sequence: sizes go up and down, every seventh is empty.
   [[nodiscard]] ModelInput load(std::size_t number);
+  struct OnDevice {
+    InputTensors input;
+    SparseFeatures features;
+  };
+  /// Copies and exchanges on main.
+  [[nodiscard]] OnDevice upload(std::size_t number);
   /// Copies, exchanges and trains on main, and waits.
   void plain_step(std::size_t number);
 
@@ -139,6 +146,9 @@ class RigSource final : public BatchSource {
 [[nodiscard]] std::vector<float> plainly_trained(const std::vector<std::size_t>& numbers,
                                                  RigModel model = RigModel::tiny);
 [[nodiscard]] std::vector<float> plainly_trained(std::size_t batches,
+                                                 RigModel model = RigModel::tiny);
+/// The same after the stale loop that semi_sync is to equal, written by hand.
+[[nodiscard]] std::vector<float> stalely_trained(std::size_t batches, const StaleOptions& options,
                                                  RigModel model = RigModel::tiny);
 
 }  // namespace millrace::test

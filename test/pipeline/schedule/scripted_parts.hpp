@@ -133,6 +133,7 @@ class ScriptedModel final : public TrainModel {
     script_.say(fmt::format("optimizer {}", number_));
     trained.push_back(number_);
   }
+  void swap_gradients(Buffer&) override { script_.say(fmt::format("swap {}", number_)); }
   void abandon() noexcept override { abandoned.push_back(number_); }
 
   std::vector<std::size_t> trained, abandoned;
@@ -167,7 +168,8 @@ struct ScriptedPipeline final : private CopyObserver {
                                       .waits = what.waits,
                                       .execute_all_batches = execute_all_batches,
                                       .lookup = what.lookup,
-                                      .stale = what.stale})) {}
+                                      .stale = what.stale,
+                                      .savers = what.savers})) {}
 
   [[nodiscard]] ScriptedSource source(std::size_t begin, std::size_t end) {
     return {script, rig, begin, end};

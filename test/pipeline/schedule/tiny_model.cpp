@@ -230,6 +230,11 @@ void TinyModel::optimizer_step() {
           }});
 }
 
+void TinyModel::swap_gradients(Buffer& other) {
+  if (!other) other = {memory_, kInputs * sizeof(float), main_};
+  std::swap(other, linear_gradient_.buffer());
+}
+
 void TinyModel::abandon() noexcept {
   inputs_ = {};
   errors_ = {};

@@ -31,6 +31,7 @@ class TinyModel final : public TrainModel {
   void backward(TableLookup& lookup) override;
   void update_tables(TableLookup& lookup, Stream& stream) override;
   void optimizer_step() override;
+  void swap_gradients(Buffer& other) override;
   void abandon() noexcept override;
 
   /// All that was trained. Waits for main.

@@ -106,13 +106,22 @@ void add_train(CLI::App& program) {
   add("--seed", given->seed, "S",
       "Of the weights, the order of examples, and synthetic data; default 1");
   add("--pipeline", given->pipeline, "NAME",
-      "base (default), sparse-dist, sparse-dist-lite, fused-sparse-dist");
+      "base (default), sparse-dist, sparse-dist-lite, fused-sparse-dist, semi-sync");
   add("--lookup-position", given->lookup_position, "WHERE",
       "Of fused-sparse-dist: after-optimizer (default), before-optimizer, after-data-dist");
   add("--lookup-stream", given->lookup_stream, "NAME",
       "Of fused-sparse-dist: data-dist (default), own, main");
   add_flag("--order-lookup-after-dense", given->order_lookup_after_dense,
            "Of fused-sparse-dist: for models with position weights");
+  add("--start-batch", given->start_batch, "N",
+      "Of semi-sync: steps before lookups are one update stale; default 900");
+  add_flag("--stash-gradients", given->stash_gradients,
+           "Of semi-sync: dense gradients are one step stale, too");
+  add_flag("--free-batch-early", given->free_batch_early, "Behind forward, not behind the step");
+  add_flag("--clear-exchanged", given->clear_exchanged,
+           "What an exchange sends, when it is received");
+  add_flag("--free-features-early", given->free_features_early,
+           "A batch's sparse features, when their exchange is received");
   add("--copy", given->copy, "STRATEGY",
       "side-stream (default), in-place, precise, ring, driver-async");
   add("--waits", given->waits, "KIND",

@@ -53,6 +53,16 @@ LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
   return options;
 }
 
+StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) {
+  only_of(PipelineKind::semi_sync, pipeline, "--start-batch", given.start_batch.has_value());
+  only_of(PipelineKind::semi_sync, pipeline, "--stash-gradients", given.stash_gradients);
+  StaleOptions options{.stash_gradients = given.stash_gradients};
+  if (given.start_batch) {
+    options.start_batch = read_whole("--start-batch", *given.start_batch, 0, kMost);
+  }
+  return options;
+}
+
 TrainingOptions read_training(const TrainArguments& given) {
   TrainingOptions options;
   options.pipeline = parse_pipeline_kind(
@@ -62,6 +72,8 @@ TrainingOptions read_training(const TrainArguments& given) {
   options.waits =
       parse_waits(read_name("--waits", "kind of wait", given.waits, {"coarse", "precise"}));
   options.lookup = read_lookup(given, options.pipeline);
+  options.stale = read_staleness(given, options.pipeline);
+  options.savers = {given.free_batch_early, given.clear_exchanged, given.free_features_early};
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;

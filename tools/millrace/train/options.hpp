@@ -14,12 +14,13 @@ namespace millrace::cli {
 struct TrainArguments {
   std::string pipeline = "base", copy = "side-stream", waits = "coarse";
   std::string allocator = "millrace", device = "virtual:h200";
-  std::optional<std::string> lookup_position, lookup_stream;
+  std::optional<std::string> lookup_position, lookup_stream, start_batch;
   std::optional<std::string> data, test, format, model;
   std::string epochs = "3", malformed = "100", examples = "32768";
   std::optional<std::string> seed, batch_size, steps, save_every;
   std::optional<std::string> save, load, json, timeline;
-  bool order_lookup_after_dense = false;
+  bool order_lookup_after_dense = false, stash_gradients = false;
+  bool free_batch_early = false, clear_exchanged = false, free_features_early = false;
   bool evaluate_only = false, freeze_tables = false, check_races = false;
 };
 

@@ -13,6 +13,7 @@ PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions
       depth_(depth),
       exchange_on_(exchange_on),
       model_(&setting.model),
+      last_model_(&setting.model),
       tables_on_(&setting.streams.main),
       strategy_(CopyStrategy::make(options.copy, {.allocator = setting.batches,
                                                   .main = setting.streams.main,
@@ -78,6 +79,7 @@ TrainModel& PipelineCore::detach() {
 void PipelineCore::attach(TrainModel& model) {
   check(model);
   model_ = &model;
+  if (std::exchange(last_model_, &model) != &model) model_changed();
 }
 
 void PipelineCore::draw() {
@@ -110,6 +112,8 @@ void PipelineCore::receive(BatchInFlight& flight) {
   if (flight.received) return;
   flight.exchange->receive(options_.waits);
   flight.received = true;
+  if (options_.savers.exchanged_inputs) flight.exchange->clear_inputs();
+  if (options_.savers.features) flight.input.release_features(exchange_on_.mark());
 }
 
 void PipelineCore::arrange(BatchInFlight& flight) {
@@ -167,6 +171,7 @@ void PipelineCore::forward(BatchInFlight& current) {
   model_->forward(current.input.tensors(), *current.lookup);
   current.input.last_used(main().mark());
   current.features.reset();
+  if (options_.savers.batch) release_input(current);
 }
 
 void PipelineCore::backward(BatchInFlight& current, Stream& stream) {

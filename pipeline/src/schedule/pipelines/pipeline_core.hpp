@@ -51,12 +51,18 @@ class PipelineCore : public TrainPipeline {
   virtual void step(BatchInFlight& current) = 0;
   /** @brief Throws std::invalid_argument if it can not train this model. */
   virtual void check(const TrainModel&) const {}
+  /** @brief Another model than before was attached. */
+  virtual void model_changed() {}
 
   [[nodiscard]] bool coarse() const noexcept { return options_.waits == Waits::coarse; }
   [[nodiscard]] Stream& main() const noexcept { return setting_.streams.main; }
   [[nodiscard]] TrainModel& model() const noexcept { return *model_; }
   [[nodiscard]] BatchInFlight* oldest() { return held_.empty() ? nullptr : &held_.front(); }
-  [[nodiscard]] BatchInFlight* second() { return held_.size() < 2 ? nullptr : &held_[1]; }
+  [[nodiscard]] BatchInFlight* second() { return in_flight(1); }
+  /** @brief So many after the oldest; nullptr if there are not. */
+  [[nodiscard]] BatchInFlight* in_flight(std::size_t after_oldest) {
+    return after_oldest < held_.size() ? &held_[after_oldest] : nullptr;
+  }
 
   void draw();  ///< the next batch of the source, unless it is there already
   void copy_next();
@@ -114,6 +120,7 @@ class PipelineCore : public TrainPipeline {
   const std::size_t depth_;
   Stream& exchange_on_;
   TrainModel* model_;
+  TrainModel* last_model_;
   Stream* tables_on_;              ///< where tables were looked up or updated the last time
   BatchSource* source_ = nullptr;  ///< during a call
   std::unique_ptr<CopyStrategy> strategy_;

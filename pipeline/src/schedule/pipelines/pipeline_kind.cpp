@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 constexpr std::array<std::string_view, kPipelineKinds.size()> kNames{
-    "sparse-dist", "base", "sparse-dist-lite", "fused-sparse-dist"};
+    "sparse-dist", "base", "sparse-dist-lite", "fused-sparse-dist", "semi-sync"};
 
 }  // namespace
 

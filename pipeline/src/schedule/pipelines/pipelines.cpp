@@ -124,6 +124,8 @@ std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
       return std::make_unique<SparseDistLitePipeline>(setting, options);
     case PipelineKind::fused_sparse_dist:
       return make_fused_sparse_dist(setting, options);
+    case PipelineKind::semi_sync:
+      return make_semi_sync(setting, options);
   }
   throw std::invalid_argument{"unknown kind of pipeline"};
 }

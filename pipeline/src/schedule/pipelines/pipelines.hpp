@@ -9,4 +9,7 @@ namespace millrace {
 [[nodiscard]] std::unique_ptr<TrainPipeline> make_fused_sparse_dist(const PipelineSetting& setting,
                                                                     const PipelineOptions& options);
 
+[[nodiscard]] std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineSetting& setting,
+                                                            const PipelineOptions& options);
+
 }  // namespace millrace

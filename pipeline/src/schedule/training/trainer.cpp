@@ -90,7 +90,8 @@ struct Trainer::Parts {
                                      {.copy = device.options().copy,
                                       .waits = device.options().waits,
                                       .lookup = device.options().lookup,
-                                      .stale = device.options().stale})) {}
+                                      .stale = device.options().stale,
+                                      .savers = device.options().savers})) {}
 
   bool advance(BatchSource& from) {
     if (!pipeline->progress(from)) return false;

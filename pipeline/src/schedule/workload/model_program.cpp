@@ -215,6 +215,14 @@ void ModelProgram::optimizer_step() {
                {reads(gradients_), updates(parameters_)});
 }
 
+void ModelProgram::swap_gradients(Buffer& other) {
+  if (!other) {
+    other = work_.allocate(gradients_.size(), work_.streams.main,
+                           work_.setting().allocator.tag("model"));
+  }
+  std::swap(other, gradients_);
+}
+
 void ModelProgram::abandon() noexcept {
   for (Buffer* const kept : {&interaction_, &dense_, &loss_}) kept->reset();
   for (Layer& layer : layers_) {

@@ -26,6 +26,7 @@ class ModelProgram final : public TrainModel {
   void backward(TableLookup& lookup) override;
   void update_tables(TableLookup& lookup, Stream& stream) override;
   void optimizer_step() override;
+  void swap_gradients(Buffer& other) override;
   void abandon() noexcept override;
 
  private:

@@ -58,6 +58,8 @@ class ModelledExchange::Flight final : public FeatureExchange {
                  views(permuted_, received_));
   }
 
+  void clear_inputs() override { permuted_ = {}; }
+
   SparseFeatures arrange() override {
     const Exchanged to = room();
     SparseFeatures features{jagged(sparse_, to[0], to[1], {}),

@@ -55,7 +55,8 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
                                             {.copy = options.method,
                                              .waits = options.waits,
                                              .lookup = options.lookup,
-                                             .stale = options.stale});
+                                             .stale = options.stale,
+                                             .savers = options.savers});
   warm_pinned_memory(setting.pinned, batches, work.streams.copy);
   WorkloadSource source{setting.pinned, work.streams.copy, batches};
   LoopRecorder recorder{work, options.warm_up};

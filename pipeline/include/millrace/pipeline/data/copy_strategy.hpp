@@ -97,6 +97,11 @@ class DeviceBatch {
   void last_used(Point marker) noexcept { last_used_ = marker; }
   /** @brief Frees; follows, on the host, all that enqueued a use. Nothing if there is no batch. */
   void release();
+  /**
+   * @brief The same for `count` tensors from `first` on, where they have memory of their own.
+   * @param marker  as `last_used`, of these
+   */
+  void release(std::size_t first, std::size_t count, Point marker);
 
  private:
   friend class CopyStrategy;
@@ -153,6 +158,8 @@ class CopyStrategy {
   virtual void place(std::span<const HostTensor> sources, const Parts& batch) = 0;
   virtual void use(const Parts& batch, StreamRef user) = 0;
   virtual void give_back(const Parts& batch) = 0;
+  /** @brief Only so many tensors from `first` on, if that can be. */
+  virtual void give_back(const Parts&, std::size_t /*first*/, std::size_t /*count*/) {}
 
   const CopySetting setting_;
 

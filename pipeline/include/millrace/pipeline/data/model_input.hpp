@@ -47,6 +47,9 @@ class DeviceModelInput {
   void record_use(StreamRef user) { memory_.record_use(user); }
   void last_used(Point marker) noexcept { memory_.last_used(marker); }
   void release();
+  /** @brief Frees the sparse features alone, all of whose uses precede `marker`; where the copy
+   *         strategy has them in memory of their own. */
+  void release_features(Point marker);
 
  private:
   DeviceBatch memory_;

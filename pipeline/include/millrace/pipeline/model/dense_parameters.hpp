@@ -44,6 +44,8 @@ class DenseParameters {
 
   void zero_gradients(StreamRef stream);
   void step(StreamRef stream);
+  /** @brief As `TrainModel::swap_gradients`. */
+  void swap_gradients(Buffer& other);
 
   /** @brief Adds what a checkpoint has to keep. */
   void add_state(ModelState& state);

@@ -93,6 +93,13 @@ class TrainModel {
   /** @brief Updates the dense parameters. */
   virtual void optimizer_step() = 0;
 
+  /**
+   * @brief Exchanges the gradients of the dense parameters with `other`, memory of main that an
+   *        earlier call gave out; where that is empty, room is made, of no meaning.
+   * @throws out_of_memory, DeviceError: nothing was exchanged then
+   */
+  virtual void swap_gradients(Buffer& other) = 0;
+
   /** @brief Lets go of what an unfinished step keeps. Parameters are as the calls so far made them.
    */
   virtual void abandon() noexcept = 0;

@@ -52,6 +52,14 @@ struct StaleOptions {
   bool stash_gradients = false;
 };
 
+/** @brief What is freed as soon as nothing reads it any more. No bit changes; see docs/pipelines.md
+ * for what each is worth. */
+struct MemorySavers {
+  bool batch = false;             ///< when forward is enqueued, not at the end of the step
+  bool exchanged_inputs = false;  ///< what an exchange sends, when it is received
+  bool features = false;          ///< a batch's sparse features, when their exchange is received
+};
+
 struct PipelineOptions {
   CopyMethod copy = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
@@ -59,6 +67,7 @@ struct PipelineOptions {
   bool execute_all_batches = true;
   LookupOptions lookup;
   StaleOptions stale;
+  MemorySavers savers;
 };
 
 }  // namespace millrace

@@ -41,10 +41,11 @@ struct PipelineSetting {
 /**
  * @brief Trains a model on the batches of a source, with work on later batches under way.
  *
- * Each gives the bits of the plain loop (copy, exchange, `train_plainly`, one batch after the
- * other). With D main, M copy, DD data-dist and E the lookup's stream, the order of a step on batch
- * i is that of TorchRec's pipelines; where no lookup is told, forward has it before, and backward
- * the update behind it, on D:
+ * Each but semi_sync gives the bits of the plain loop (copy, exchange, `train_plainly`, one batch
+ * after the other); semi_sync those of a loop that looks batch i+1 up between forward and backward
+ * of batch i, from `StaleOptions::start_batch` on. With D main, M copy, DD data-dist and E the
+ * lookup's stream, the order of a step on batch i is that of TorchRec's pipelines; where no lookup
+ * is told, forward has it before, and backward the update behind it, on D:
  *
  *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
  *                     the batch is released; backward; copy(i+1); optimizer.
@@ -56,11 +57,14 @@ struct PipelineSetting {
  *   fused_sparse_dist looks i up on E, behind the update of i-1 there; zero_gradients; start(i+1);
  *                     copy(i+2); D waits E; forward; receive(i+1); backward; E waits D and updates
  *                     the tables; optimizer, meanwhile; release. Other positions: LookupPosition.
+ *   semi_sync         zero_gradients; start(i+2); forward, whose lookup is there; the batch is
+ *                     released; copy(i+3); D waits for features i+1 and looks them up;
+ *                     receive(i+2); backward; optimizer. Before `start_batch` the lookup is last.
  *
- * Between steps sparse_dist and fused_sparse_dist hold 2 batches, the others 1. With precise waits
- * each of them is for the marker behind the work that is needed, and features are arranged as soon
- * as they are received, so that forward(i) does not wait for start(i+1) and so for copy(i+1). Main
- * marks the ends of forward, of backward and of the step.
+ * Between steps sparse_dist and fused_sparse_dist hold 2 batches, semi_sync 3, the others 1. With
+ * precise waits each of them is for the marker behind the work that is needed, and features are
+ * arranged as soon as they are received, so that forward(i) does not wait for start(i+1) and so for
+ * copy(i+1). Main marks the ends of forward, of backward and of the step.
  *
  * One thread at a time. Nothing waits for the device but `receive`.
  */

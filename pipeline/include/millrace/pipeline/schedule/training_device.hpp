@@ -24,6 +24,7 @@ struct TrainingOptions {
   Waits waits = Waits::coarse;
   LookupOptions lookup{};
   StaleOptions stale{};
+  MemorySavers savers{};
   bool check_races = false;  ///< on a virtual device; takes time
   /** Records all that is done on the device, which it stops before; it has the device, the
    * allocator and the strategy in its notes. */

@@ -39,6 +39,7 @@ struct LoopOptions {
   std::size_t warm_up = 4;  ///< first steps, that no time and no window counts
   LookupOptions lookup{};
   StaleOptions stale{};
+  MemorySavers savers{};
 };
 
 /** @brief What a run was like, its warm-up left out unless said otherwise. */

@@ -26,6 +26,12 @@ class FeatureExchange {
   virtual void receive(Waits waits) = 0;
 
   /**
+   * @brief Frees what was brought into the order of the destinations and sent, which nothing but
+   *        the exchange of the data reads; after `receive`, before `arrange` or not at all.
+   */
+  virtual void clear_inputs() {}
+
+  /**
    * @brief Puts what was received into the order of the tables; after `receive`, once.
    * @return memory of the exchange's stream: others wait for it and record their use
    */
@@ -49,7 +55,7 @@ class SparseExchange {
 
   /**
    * @brief Brings a batch's features into the order of their destinations, and exchanges sizes.
-   * @param input   read until `arrange` at most; borrowed
+   * @param input   read by what is enqueued until `receive` has returned; borrowed
    * @param stream  is ordered after what wrote `input`
    * @throws out_of_memory, DeviceError: nothing was started then
    */

@@ -1,0 +1,92 @@
+#include "schedule/pipelines/pipeline_core.hpp"
+#include "schedule/pipelines/pipelines.hpp"
+
+namespace millrace {
+namespace {
+
+/**
+ * Three batches ahead. From `start_batch` on the next batch is looked up before this one's
+ * backward, so that its rows lack one update, and neither waits for the other.
+ *
+ * The batch in front is given back as soon as forward is enqueued, and the copy of the one behind
+ * the last takes its place. Its features may start on data-dist only behind that copy: an edge of
+ * each batch's own (`start`), whichever stream its memory is of.
+ */
+class SemiSyncPipeline final : public PipelineCore {
+ public:
+  SemiSyncPipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 3, setting.streams.data_dist), stale_(options.stale) {}
+
+ private:
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+    if (oldest() == nullptr) return;
+    finish_exchange(*oldest());
+    ahead([&] {
+      if (second() == nullptr) copy_next();
+      if (second() != nullptr) finish_exchange(*second());
+    });
+    ahead([&] {
+      if (in_flight(2) == nullptr) copy_next();
+    });
+  }
+
+  void step(BatchInFlight& current) override {
+    const bool stale = steps() >= stale_.start_batch;
+    model().zero_gradients();
+    ahead([&] {
+      if (in_flight(2) != nullptr) start(*in_flight(2));
+    });
+    look_up_on_main(current);
+    take_input(current);
+    train([&] {
+      forward(current);
+      release_input(current);
+      ahead([&] { copy_next(); });
+      if (stale) look_up_next();
+      ahead([&] {
+        if (in_flight(2) != nullptr) finish_exchange(*in_flight(2));
+      });
+      backward(current, main());
+      if (!stale || !stale_.stash_gradients || take_stashed()) model().optimizer_step();
+      if (!stale) look_up_next();
+    });
+  }
+
+  void look_up_on_main(BatchInFlight& flight) {
+    if (flight.lookup) return;
+    finish_exchange(flight);
+    hand_features_to(flight, main());
+    look_up(flight, main());
+  }
+
+  void look_up_next() {
+    ahead([&] {
+      if (second() != nullptr) look_up_on_main(*second());
+    });
+  }
+
+  /** Puts this step's gradients aside and takes the last step's. @return whether there are such */
+  bool take_stashed() {
+    model().swap_gradients(stash_);
+    return std::exchange(stashed_, true);
+  }
+
+  void model_changed() override {
+    stash_.reset();
+    stashed_ = false;
+  }
+
+  const StaleOptions stale_;
+  Buffer stash_;
+  bool stashed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineSetting& setting,
+                                              const PipelineOptions& options) {
+  return std::make_unique<SemiSyncPipeline>(setting, options);
+}
+
+}  // namespace millrace
