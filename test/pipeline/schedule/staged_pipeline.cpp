@@ -1,0 +1,242 @@
+#include "millrace/pipeline/schedule/staged_pipeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "test/pipeline/schedule/pipeline_rig.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+constexpr std::size_t kRows = 64;
+constexpr std::size_t kBatches = 9;
+
+/// A batch of numbers; `forgetful` records no use.
+struct Rows {
+  BatchTensor values;
+  std::size_t number = 0;
+  bool forgetful = false;
+
+  void record_use(StreamRef stream) {
+    if (!forgetful) values.record_use(stream);
+  }
+};
+
+/// Three stages on three streams, and main, which adds up what comes out.
+struct Scene {
+  explicit Scene(std::uint64_t schedule = 0) : rig({.schedule = schedule}) {
+    rig.device.fill(total.data(), 0, sizeof(float), rig.streams.main.handle());
+  }
+
+  void launch(const Rows& rows, Access access, float factor, float summand, const Stream& stream) {
+    rig.device.launch({.name = "stage",
+                       .views = {{rows.values.data(), rows.values.bytes(), access}},
+                       .cost = {.fixed = Nanoseconds{3000}},
+                       .host =
+                           [=](const KernelContext& kernel) {
+                             for (float& value : kernel.as<float>(0)) {
+                               value = (factor == 0 ? 0 : factor * value) + summand;
+                             }
+                           }},
+                      stream.handle());
+  }
+
+  std::vector<Stage<Rows>> stages() {
+    const auto begin = [this](Rows& rows) {
+      say("begin", rows);
+      rows.values = {rig.memory, kRows * sizeof(float), rig.streams.copy};
+      launch(rows, Access::write, 0, static_cast<float>(rows.number), rig.streams.copy);
+    };
+    const auto work = [this](const char* name, Stream& stream) {
+      return [this, name, &stream](Rows& rows) {
+        say(name, rows);
+        launch(rows, Access::read_write, 1.5F, 0.25F, stream);
+      };
+    };
+    return {{"begin", rig.streams.copy, begin},
+            {"middle", rig.streams.data_dist, work("middle", rig.streams.data_dist)},
+            {"last", side, work("last", side)}};
+  }
+
+  StagedPipeline<Rows>::Source source(std::size_t batches) {
+    return [this, batches]() -> std::optional<Rows> {
+      if (drawn == batches) return std::nullopt;
+      return Rows{{}, drawn++, forgetful};
+    };
+  }
+
+  /// On main, as a caller would.
+  void consume(const Rows& rows) {
+    numbers.push_back(rows.number);
+    rig.device.launch({.name = "add",
+                       .views = {{rows.values.data(), rows.values.bytes(), Access::read},
+                                 {total.data(), sizeof(float), Access::read_write}},
+                       .cost = {.fixed = Nanoseconds{3000}},
+                       .host =
+                           [](const KernelContext& kernel) {
+                             for (const float value : kernel.as<const float>(0)) {
+                               kernel.as<float>(1)[0] = 0.5F * kernel.as<float>(1)[0] + value;
+                             }
+                           }},
+                      rig.streams.main.handle());
+  }
+
+  float result() {
+    float result = 0;
+    rig.device.copy(&result, total.data(), sizeof(float), CopyKind::device_to_host,
+                    rig.streams.main.handle());
+    rig.streams.main.synchronize();
+    return result;
+  }
+
+  void say(const char* what, const Rows& rows) {
+    const std::string line = fmt::format("{} {}", what, rows.number);
+    if (line == failing) {
+      failing.clear();
+      throw std::runtime_error{line};
+    }
+    log.push_back(line);
+  }
+
+  PipelineRig rig;
+  Stream side{rig.ordered, {.name = "side"}};
+  Array<float> total{rig.memory, 1, rig.streams.main};
+  bool forgetful = false;
+  std::size_t drawn = 0;
+  std::vector<std::size_t> numbers;
+  std::vector<std::string> log;
+  std::string failing;
+};
+
+float expected(std::size_t batches) {
+  float total = 0;
+  for (std::size_t number = 0; number < batches; ++number) {
+    const float value = 1.5F * (1.5F * static_cast<float>(number) + 0.25F) + 0.25F;
+    for (std::size_t row = 0; row < kRows; ++row) total = 0.5F * total + value;
+  }
+  return total;
+}
+
+std::vector<std::string> of_stage(const std::vector<std::string>& log, const std::string& stage) {
+  std::vector<std::string> lines;
+  for (const std::string& line : log) {
+    if (line.find(stage) == 0) lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "staged: what comes out is the plain loop's under every schedule, and no edge is left out") {
+  for (std::uint64_t seed = 0; seed <= 20; ++seed) {
+    Scene scene{seed == 0 ? 0 : test::seed() * 100 + seed};
+    StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
+    const auto source = scene.source(kBatches);
+    while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
+    INFO("seed " << seed);
+    CHECK(scene.numbers == RigSource::numbers(0, kBatches));
+    CHECK(scene.result() == expected(kBatches));
+    CHECK(scene.rig.races() == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("staged: batches that do not tell who uses them are found out") {
+  Scene scene;
+  scene.forgetful = true;
+  StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
+  const auto source = scene.source(kBatches);
+  while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
+  CHECK_FALSE(scene.rig.races().empty());
+}
+
+TEST_CASE("staged: as many batches are held as there are stages, each a stage behind the other") {
+  Scene scene;
+  StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
+  const auto source = scene.source(kBatches);
+  REQUIRE(pipeline.progress(source));
+  CHECK(pipeline.held() == 3);
+  CHECK(scene.log == std::vector<std::string>{"begin 0", "begin 1", "middle 0", "begin 2",
+                                              "middle 1", "last 0", "begin 3", "middle 2",
+                                              "last 1"});
+  std::size_t rest = 0;
+  while (pipeline.progress(source)) ++rest;
+  CHECK(rest == kBatches - 1);
+  CHECK(pipeline.held() == 0);
+  CHECK(of_stage(scene.log, "middle").size() == kBatches);
+  CHECK_FALSE(pipeline.progress(source));
+}
+
+TEST_CASE("staged: a source of fewer batches than stages is worked through") {
+  const std::size_t batches = GENERATE(0, 1, 2);
+  Scene scene;
+  StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
+  const auto source = scene.source(batches);
+  while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
+  CHECK(scene.numbers == RigSource::numbers(0, batches));
+}
+
+TEST_CASE("staged: a flush draws nothing until all are out, is told once, and goes on") {
+  Scene scene;
+  StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
+  const auto source = scene.source(kBatches);
+  REQUIRE(pipeline.progress(source));
+  const std::size_t drawn = scene.drawn;
+  int flushed = 0;
+  pipeline.flush([&] {
+    CHECK(scene.drawn == drawn);
+    ++flushed;
+  });
+  for (std::size_t i = 1; i < drawn; ++i) {
+    REQUIRE(pipeline.progress(source));
+    CHECK(flushed == 0);
+  }
+  CHECK(pipeline.held() == 0);
+  REQUIRE(pipeline.progress(source));
+  CHECK(flushed == 1);
+  CHECK(pipeline.held() == 3);
+  std::size_t rest = 0;
+  while (pipeline.progress(source)) ++rest;
+  CHECK(rest == kBatches - drawn - 1);
+  CHECK(flushed == 1);
+}
+
+TEST_CASE("staged: a stage that throws loses no batch, and each stage keeps its order") {
+  for (const std::string failing :
+       {"begin 0", "middle 0", "last 0", "begin 4", "middle 3", "last 2", "last 8"}) {
+    Scene scene;
+    scene.failing = failing;
+    StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
+    const auto source = scene.source(kBatches);
+    int failures = 0;
+    for (bool more = true; more;) {
+      try {
+        const std::optional<Rows> rows = pipeline.progress(source);
+        more = rows.has_value();
+        if (more) scene.consume(*rows);
+      } catch (const std::runtime_error& error) {
+        CHECK(error.what() == failing);
+        ++failures;
+      }
+    }
+    INFO(failing);
+    CHECK(failures == 1);
+    CHECK(scene.numbers == RigSource::numbers(0, kBatches));
+    CHECK(scene.result() == expected(kBatches));
+    for (const char* const stage : {"begin", "middle", "last"}) {
+      const std::vector<std::string> lines = of_stage(scene.log, stage);
+      CHECK(lines.size() == kBatches);
+      CHECK(std::is_sorted(lines.begin(), lines.end()));
+    }
+  }
+}
+
+TEST_CASE("staged: without stages there is no pipeline") {
+  PipelineRig rig;
+  CHECK_THROWS_AS((StagedPipeline<Rows>{{}, rig.streams.main}), std::invalid_argument);
+}
