@@ -6,18 +6,6 @@
 
 namespace millrace::test {
 
-bool TamperedDevice::leaves_out(const std::string& waiter, const std::string& other) {
-  if (other.empty()) return false;
-  const std::string edge = waiter + " waits for " + other;
-  ++edges_[edge];
-  return edge == left_out_;
-}
-
-std::string TamperedDevice::stream_name(StreamHandle stream) const {
-  const auto known = streams_.find(stream.value);
-  return known == streams_.end() ? "legacy" : known->second;
-}
-
 void* TamperedDevice::do_allocate(std::size_t bytes) {
   void* const address = device_.allocate(bytes);
   shadow_.forget(address, bytes);
@@ -28,30 +16,6 @@ void* TamperedDevice::do_allocate_async(std::size_t bytes, StreamHandle stream) 
   void* const address = device_.allocate_async(bytes, stream);
   shadow_.forget(address, bytes);
   return address;
-}
-
-StreamHandle TamperedDevice::do_create_stream(const StreamOptions& options) {
-  const StreamHandle stream = device_.create_stream(options);
-  streams_[stream.value] = options.name;
-  return stream;
-}
-
-void TamperedDevice::do_record(EventHandle event, StreamHandle stream) {
-  device_.record(event, stream);
-  events_[event.value] = stream_name(stream);
-}
-
-void TamperedDevice::do_wait(StreamHandle stream, EventHandle event) {
-  const bool left_out = leaves_out(stream_name(stream), events_[event.value]) || drops_wait_();
-  if (!left_out) device_.wait(stream, event);
-}
-
-void TamperedDevice::do_synchronize(StreamHandle stream) {
-  if (!leaves_out("host", stream_name(stream))) device_.synchronize(stream);
-}
-
-void TamperedDevice::do_synchronize(EventHandle event) {
-  if (!leaves_out("host", events_[event.value])) device_.synchronize(event);
 }
 
 void TamperedDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,

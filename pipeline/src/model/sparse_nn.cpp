@@ -55,6 +55,17 @@ std::vector<std::size_t> dense_widths(const SparseNNConfig& config) {
   return config.dense_arch;
 }
 
+/** A lookup twice through forward, backward or update would be another sum than the plain step's.
+ */
+PooledLookup& advance(TableLookup& of, PooledLookup::Stage to, const char* what) {
+  auto& lookup = static_cast<PooledLookup&>(of);
+  if (static_cast<int>(lookup.stage) + 1 != static_cast<int>(to)) {
+    throw std::logic_error{what};
+  }
+  lookup.stage = to;
+  return lookup;
+}
+
 }  // namespace
 
 SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config,
@@ -103,9 +114,11 @@ void SparseNN::keep(const InputTensors& input) {
 }
 
 void SparseNN::forward(const InputTensors& input, TableLookup& of) {
-  auto& lookup = static_cast<PooledLookup&>(of);
-  check(input, lookup);
+  check(input, static_cast<PooledLookup&>(of));
+  PooledLookup& lookup =
+      advance(of, PooledLookup::Stage::forward, "a lookup goes through one forward");
   abandon();
+  forwarded_ = &lookup;
   keep(input);
   const Stream& main = context_.main();
   if (lookup.stream.id() != main.id()) lookup.pooled.buffer().record_use(main);
@@ -189,7 +202,9 @@ Array<float> SparseNN::interact_backward(const Array<float>& gradient, PooledLoo
 
 void SparseNN::backward(TableLookup& of) {
   if (!kept_) throw std::logic_error("backward without a forward before it");
-  auto& lookup = static_cast<PooledLookup&>(of);
+  if (forwarded_ != &of) throw std::logic_error("backward is of another lookup than forward");
+  PooledLookup& lookup =
+      advance(of, PooledLookup::Stage::backward, "a lookup goes through one backward");
   const StreamRef main = context_.main();
   Array<float> gradient = over_arch_.backward(std::move(dlogits_), true, main);
   Array<float> dense_gradient = interact_backward(gradient, lookup);
@@ -201,7 +216,8 @@ void SparseNN::backward(TableLookup& of) {
 }
 
 void SparseNN::update_tables(TableLookup& of, Stream& stream) {
-  auto& lookup = static_cast<PooledLookup&>(of);
+  PooledLookup& lookup = advance(of, PooledLookup::Stage::updated,
+                                 "tables are updated once by a lookup, after its backward");
   if (stream.id() != context_.main().id()) lookup.gradient.buffer().record_use(stream);
   embeddings_->update(lookup, stream);
 }
@@ -215,6 +231,7 @@ void SparseNN::optimizer_step() {
 
 void SparseNN::abandon() noexcept {
   kept_ = false;
+  forwarded_ = nullptr;
   over_arch_.drop();
   dense_arch_.drop();
   for (Array<float>* array : {&dense_, &interacted_, &dlogits_}) *array = {};

@@ -27,16 +27,13 @@ std::uint64_t schedule(std::uint64_t number) {
   return number == 0 ? 0 : test::seed() * 100'000 + number;
 }
 
-/// With the driver's pool the checker does not see what is ordered.
-bool checked(const PipelineCase& what) { return what.copy != CopyMethod::driver_async; }
-
 /// Ends the pipeline and holds what it left against the plain loop's bits.
 void check_outcome(PipelineRig& rig, std::unique_ptr<TrainPipeline> pipeline,
                    const PipelineCase& what, const std::vector<float>& expected) {
   INFO(what.name());
   pipeline.reset();
   CHECK(rig.parameters() == expected);
-  if (checked(what)) CHECK(rig.races() == std::vector<std::string>{});
+  CHECK(rig.races() == std::vector<std::string>{});
   rig.model.reset();
   CHECK(rig.live_blocks() == 0);
 }

@@ -129,10 +129,8 @@ LoopOutcome run(const LoopCase& loop) {
   }
   outcome.checked = machine.device.checked();
   outcome.corrupted = machine.device.corrupted();
-  if (!Memory::uses_pool(loop)) {
-    for (const RaceChecker::Race& race : machine.checking.races()) {
-      outcome.races.push_back(race.message);
-    }
+  for (const RaceChecker::Race& race : machine.checking.races()) {
+    outcome.races.push_back(race.message);
   }
   return outcome;
 }

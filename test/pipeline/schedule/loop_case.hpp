@@ -30,7 +30,7 @@ struct LoopOutcome {
   std::set<std::string> edges;     ///< all that orders this loop, what was left out included
   std::size_t checked = 0;         ///< ranges that kernels read
   std::size_t corrupted = 0;       ///< that did not hold what was meant
-  std::vector<std::string> races;  ///< what the checker says; nothing for the driver's pool
+  std::vector<std::string> races;  ///< what the checker says
   LoopReport report;
 };
 

@@ -62,6 +62,7 @@ std::string PipelineCase::name() const {
   if (savers.batch) name += ", batch freed early";
   if (savers.exchanged_inputs) name += ", exchanged inputs cleared";
   if (savers.features) name += ", features freed early";
+  if (!left_out.empty()) name += ", without: " + left_out;
   return name;
 }
 
@@ -108,10 +109,17 @@ PipelineRig::PipelineRig(const PipelineCase& what)
           {.memory_bytes = kMemory, .launch_queue_depth = run_ahead(what.schedule)})),
       caching(ordered, source, what.policy == "torch" ? Policy::torch() : Policy::millrace()),
       caching_pinned(ordered, pinned_source, Policy::pinned()),
+      batches(what.copy == CopyMethod::driver_async ? static_cast<Allocator&>(pool) : memory,
+              "batch"),
       streams(ordered, what.kind),
       model(make_model()),
       exchange(make_exchange()),
-      blocks_of_model_(caching.statistics().live_blocks) {}
+      blocks_of_model_(caching.statistics().live_blocks) {
+  program_device.leave_out(what.left_out);
+  for (TamperedAllocator* const part : {&batches, &features, &host_batches}) {
+    part->leave_out(what.left_out);
+  }
+}
 
 PipelineRig::~PipelineRig() = default;
 
@@ -131,10 +139,10 @@ std::unique_ptr<TrainModel> PipelineRig::make_model() {
 
 LocalExchange PipelineRig::make_exchange() {
   if (what_.model == RigModel::tiny) {
-    return {memory, TinyModel::features(), TinyModel::weighted_features()};
+    return {features, TinyModel::features(), TinyModel::weighted_features()};
   }
   auto& network = static_cast<SparseNN&>(*model);
-  return {memory, network.bags().features(), network.weighted_bags().features()};
+  return {features, network.bags().features(), network.weighted_bags().features()};
 }
 
 std::vector<float> PipelineRig::parameters() {
@@ -151,10 +159,13 @@ std::vector<float> PipelineRig::parameters() {
 
 std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, TrainModel& trained,
                                                  bool execute_all_batches) {
-  const bool uses_pool = what.copy == CopyMethod::driver_async;
+  const bool same =
+      (what.copy == CopyMethod::driver_async) == (what_.copy == CopyMethod::driver_async);
+  Allocator& other =
+      what_.copy == CopyMethod::driver_async ? static_cast<Allocator&>(memory) : pool;
   return TrainPipeline::make(what.kind,
                              {.streams = streams,
-                              .batches = uses_pool ? static_cast<Allocator&>(pool) : memory,
+                              .batches = same ? static_cast<Allocator&>(batches) : other,
                               .model = trained,
                               .exchange = exchange},
                              {.copy = what.copy,
@@ -179,7 +190,7 @@ ModelInput PipelineRig::load(std::size_t number) {
         static_cast<std::size_t>(lengths[i]);
   }
 
-  ModelInput batch{pinned, streams.copy, shape};
+  ModelInput batch{host_batches, streams.copy, shape};
   for (const HostTensor& tensor : batch.tensors()) {
     checking.host_writes(tensor.data, tensor.bytes, "load");
   }
@@ -245,6 +256,15 @@ std::vector<std::string> PipelineRig::races() const {
   std::vector<std::string> messages;
   for (const RaceChecker::Race& race : checking.races()) messages.push_back(race.message);
   return messages;
+}
+
+std::set<std::string> PipelineRig::edges() const {
+  std::set<std::string> edges;
+  for (const auto& [edge, times] : program_device.edges()) edges.insert(edge);
+  for (const TamperedAllocator* const part : {&batches, &features, &host_batches}) {
+    for (const auto& [edge, times] : part->told()) edges.insert(edge);
+  }
+  return edges;
 }
 
 std::size_t PipelineRig::live_blocks() {

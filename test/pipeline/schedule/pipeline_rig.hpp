@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "test/pipeline/schedule/tiny_model.hpp"
+#include "test/support/leaving_out_device.hpp"
+#include "test/support/tampered_allocator.hpp"
 
 namespace millrace::test {
 
@@ -35,6 +38,7 @@ struct PipelineCase {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
+  std::string left_out{};  ///< one of PipelineRig::edges
 
   [[nodiscard]] std::string name() const;
 };
@@ -80,6 +84,8 @@ class PipelineRig {
   [[nodiscard]] std::vector<float> parameters();
   /// What the checker says so far.
   [[nodiscard]] std::vector<std::string> races() const;
+  /// All that orders the program's work, what was left out included.
+  [[nodiscard]] std::set<std::string> edges() const;
   /// Blocks of device memory that are live, beside the model's own.
   [[nodiscard]] std::size_t live_blocks();
 
@@ -95,13 +101,15 @@ class PipelineRig {
   const bool attached_ = (checking.attach(device), true);
 
  public:
-  OrderedDevice ordered{device};
-  DeviceSource source{device};
-  PinnedSource pinned_source{device};
+  LeavingOutDevice program_device{device};  ///< of the program
+  OrderedDevice ordered{program_device};
+  DeviceSource source{program_device};
+  PinnedSource pinned_source{program_device};
   CachingAllocator caching, caching_pinned;
   CheckedAllocator memory{caching, checking, device};
   CheckedAllocator pinned{caching_pinned, checking, device, CheckedMemory::pinned};
   DriverAllocator pool{ordered};
+  TamperedAllocator batches, features{memory, "features"}, host_batches{pinned, "host batch"};
   PipelineStreams streams;
   ModelContext context{memory, streams.main};
   std::unique_ptr<TrainModel> model;

@@ -8,7 +8,7 @@
 #include "test/support/seed.hpp"
 
 // The traps of the reference's pipelines that these can fall into, by its numbers. Number 17 needs
-// chunked copies; 14 is with the tests of exactness; 18 is the model's.
+// chunked copies; 14 is with the tests of exactness.
 
 using namespace millrace;
 using namespace millrace::test;
@@ -429,4 +429,43 @@ TEST_CASE("trap 16: exchanges are called in the same order whatever the schedule
     what.schedule = test::seed() + seed;
     CHECK(logged(what) == timed);
   }
+}
+
+TEST_CASE("trap 18: a lookup goes through forward, backward and update once, others are refused") {
+  PipelineRig rig{{.model = RigModel::sparse_nn}};
+  TrainModel& model = *rig.model;
+  Stream& main = rig.streams.main;
+  const ModelInput host = rig.load(5);
+  const auto strategy = CopyStrategy::make(
+      CopyMethod::in_place, {.allocator = rig.memory, .main = main, .copy = rig.streams.copy});
+  DeviceModelInput input = host.to(*strategy, rig.streams.copy);
+  input.hand_to(main);
+  const SparseFeatures features = rig.exchange.start(input.tensors(), main)->arrange();
+  const auto one = model.look_up(features, main), other = model.look_up(features, main);
+
+  model.zero_gradients();
+  CHECK_THROWS_AS(model.update_tables(*one, main), std::logic_error);
+  CHECK_THROWS_AS(model.backward(*one), std::logic_error);
+  model.forward(input.tensors(), *one);
+  CHECK_THROWS_AS(model.forward(input.tensors(), *one), std::logic_error);
+  CHECK_THROWS_AS(model.backward(*other), std::logic_error);
+  model.backward(*one);
+  CHECK_THROWS_AS(model.backward(*one), std::logic_error);
+  model.update_tables(*one, main);
+  CHECK_THROWS_AS(model.update_tables(*one, main), std::logic_error);
+  model.optimizer_step();
+  input.release();
+  CHECK(rig.parameters() == plainly_trained(std::vector<std::size_t>{5}, RigModel::sparse_nn));
+}
+
+TEST_CASE("trap 18: a feature that two tables look up, and a table of a name twice, are refused") {
+  PipelineRig rig;
+  const auto make = [&](std::vector<TableConfig> tables) {
+    return EmbeddingBags{rig.context, std::move(tables), {}};
+  };
+  CHECK_THROWS_WITH(
+      make({{"one", 9, 4, Pooling::sum, {"a"}}, {"other", 9, 4, Pooling::sum, {"a"}}}),
+      Catch::Matchers::ContainsSubstring("looked up already"));
+  CHECK_THROWS_WITH(make({{"one", 9, 4, Pooling::sum, {"a"}}, {"one", 9, 4, Pooling::sum, {"b"}}}),
+                    Catch::Matchers::ContainsSubstring("is there twice"));
 }

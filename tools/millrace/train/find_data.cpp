@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <vector>
 
 #include "cli/error.hpp"
@@ -68,15 +69,17 @@ std::string beginning(const fs::path& file, std::string_view option) {
   }
 }
 
-std::size_t most_in_a_line(std::string_view text, char separator) {
-  std::size_t most = 0;
+/** In most of the lines: some may be malformed. */
+std::size_t usual_in_a_line(std::string_view text, char separator) {
+  std::map<std::size_t, std::size_t> lines;  // by how many they have
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    most =
-        std::max(most, static_cast<std::size_t>(std::count(line.begin(), line.end(), separator)));
+    ++lines[static_cast<std::size_t>(std::count(line.begin(), line.end(), separator))];
     text.remove_prefix(std::min(text.size(), line.size() + 1));
   }
-  return most;
+  const auto fewer = [](const auto& one, const auto& other) { return one.second < other.second; };
+  const auto most = std::max_element(lines.begin(), lines.end(), fewer);
+  return most == lines.end() ? 0 : most->first;
 }
 
 DataKind kind_of(const fs::path& file, const std::optional<std::string>& format) {
@@ -87,7 +90,7 @@ DataKind kind_of(const fs::path& file, const std::optional<std::string>& format)
   }
   constexpr std::size_t kCriteoTabs = 39, kAdultCommas = 14;
   const std::string text = beginning(file, "--data");
-  const std::size_t tabs = most_in_a_line(text, '\t'), commas = most_in_a_line(text, ',');
+  const std::size_t tabs = usual_in_a_line(text, '\t'), commas = usual_in_a_line(text, ',');
   if (tabs == kCriteoTabs) return DataKind::criteo;
   if (commas == kAdultCommas) return DataKind::adult_file;
   throw UsageError{

@@ -15,9 +15,13 @@ namespace millrace {
 
 /** @brief A lookup of PooledEmbeddings: what the dense part of a model reads and leaves. */
 struct PooledLookup : TableLookup {
+  /** How far it is. Each of these happens once. */
+  enum class Stage { looked_up, forward, backward, updated };
+
   explicit PooledLookup(StreamRef of) : stream(of) {}
 
   StreamRef stream;
+  Stage stage = Stage::looked_up;
   std::size_t batch_size = 0;
   Array<float> pooled;    ///< [batch x columns], of `stream`, until backward
   Array<float> gradient;  ///< of `pooled`, of main, from backward to the update

@@ -44,10 +44,12 @@ class SparseNN final : public TrainModel {
   void zero_gradients() override;
   /** @throws std::invalid_argument if the features are not the model's */
   std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override;
-  /** @throws std::invalid_argument if shapes disagree with the model's or with each other */
+  /** @throws std::invalid_argument if shapes disagree with the model's or with each other;
+   *          std::logic_error for a lookup that was through a forward already */
   void forward(const InputTensors& input, TableLookup& lookup) override;
-  /** @throws std::logic_error without a forward before */
+  /** @throws std::logic_error if the last forward was not this lookup's */
   void backward(TableLookup& lookup) override;
+  /** @throws std::logic_error without a backward before, and the second time */
   void update_tables(TableLookup& lookup, Stream& stream) override;
   void optimizer_step() override;
   void swap_gradients(Buffer& other) override { parameters_.swap_gradients(other); }
@@ -97,6 +99,7 @@ class SparseNN final : public TrainModel {
   // Of the last forward.
   std::size_t batch_ = 0;
   bool kept_ = false;
+  const TableLookup* forwarded_ = nullptr;
   Array<float> dense_, interacted_, dlogits_;
   Array<float> logits_, loss_;
 };

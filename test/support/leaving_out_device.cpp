@@ -1,0 +1,41 @@
+#include "test/support/leaving_out_device.hpp"
+
+namespace millrace::test {
+
+bool LeavingOutDevice::leaves_out(const std::string& waiter, const std::string& other) {
+  if (other.empty()) return false;
+  const std::string edge = waiter + " waits for " + other;
+  ++edges_[edge];
+  return edge == left_out_;
+}
+
+std::string LeavingOutDevice::stream_name(StreamHandle stream) const {
+  const auto known = streams_.find(stream.value);
+  return known == streams_.end() ? "legacy" : known->second;
+}
+
+StreamHandle LeavingOutDevice::do_create_stream(const StreamOptions& options) {
+  const StreamHandle stream = device_.create_stream(options);
+  streams_[stream.value] = options.name;
+  return stream;
+}
+
+void LeavingOutDevice::do_record(EventHandle event, StreamHandle stream) {
+  device_.record(event, stream);
+  events_[event.value] = stream_name(stream);
+}
+
+void LeavingOutDevice::do_wait(StreamHandle stream, EventHandle event) {
+  const bool left_out = leaves_out(stream_name(stream), events_[event.value]) || drops_wait_();
+  if (!left_out) device_.wait(stream, event);
+}
+
+void LeavingOutDevice::do_synchronize(StreamHandle stream) {
+  if (!leaves_out("host", stream_name(stream))) device_.synchronize(stream);
+}
+
+void LeavingOutDevice::do_synchronize(EventHandle event) {
+  if (!leaves_out("host", events_[event.value])) device_.synchronize(event);
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "test/support/forwarding_device.hpp"
+
+namespace millrace::test {
+
+/// A virtual device under a program that knows nothing of it: leaves out what orders its work.
+/// Streams without a name are left alone.
+class LeavingOutDevice : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  /// As "main waits for copy", by the names of streams; "host waits for copy" is a synchronisation.
+  void leave_out(std::string edge) { left_out_ = std::move(edge); }
+  /// Waits are left out while this says so.
+  void leave_out_waits_if(std::function<bool()> condition) { drops_wait_ = std::move(condition); }
+  /// Every edge that the program made or that was left out, and how often.
+  [[nodiscard]] const std::map<std::string, std::size_t>& edges() const noexcept { return edges_; }
+
+ protected:
+  [[nodiscard]] std::string stream_name(StreamHandle stream) const;
+
+  StreamHandle do_create_stream(const StreamOptions& options) override;
+  void do_record(EventHandle event, StreamHandle stream) override;
+  void do_wait(StreamHandle stream, EventHandle event) override;
+  using ForwardingDevice::do_synchronize;
+  void do_synchronize(StreamHandle stream) override;
+  void do_synchronize(EventHandle event) override;
+
+ private:
+  [[nodiscard]] bool leaves_out(const std::string& waiter, const std::string& other);
+
+  std::string left_out_;
+  std::function<bool()> drops_wait_ = [] { return false; };
+  std::map<void*, std::string> streams_, events_;
+  std::map<std::string, std::size_t> edges_;
+};
+
+}  // namespace millrace::test
