@@ -11,6 +11,7 @@ namespace millrace::cli {
 void add_footprint(CLI::App& program);
 void add_replay(CLI::App& program);
 void add_train(CLI::App& program);
+void add_pipelines(CLI::App& program);
 void add_doctor(CLI::App& program);
 
 }  // namespace millrace::cli

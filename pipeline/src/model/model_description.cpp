@@ -9,6 +9,7 @@
 
 #include "data/json_reader.hpp"
 #include "millrace/embedded/models.hpp"
+#include "model/model_json.hpp"
 
 namespace millrace {
 namespace {
@@ -177,6 +178,22 @@ void check_names(std::string_view kind, const auto& named, const std::set<std::s
 
 }  // namespace
 
+void read_layers_and_optimizers(JsonObject& object, ModelDescription& model) {
+  read_layers(object, "dense_arch", model.dense_arch);
+  read_layers(object, "over_arch", model.over_arch);
+  read_choice(object, "interaction", model.interaction, Interaction::dot, Interaction::concatenate);
+  read_optimizer(object, "table_optimizer", model.table_optimizer, true);
+  read_optimizer(object, "dense_optimizer", model.dense_optimizer, false);
+}
+
+void write_layers_and_optimizers(const ModelDescription& model, nlohmann::ordered_json& document) {
+  document["dense_arch"] = model.dense_arch;
+  document["over_arch"] = model.over_arch;
+  document["interaction"] = name_of(model.interaction);
+  document["table_optimizer"] = to_document(model.table_optimizer);
+  document["dense_optimizer"] = to_document(model.dense_optimizer);
+}
+
 ModelDescription ModelDescription::parse(std::string_view json, std::string_view origin) {
   const Json document = parse_json(json, origin);
   JsonObject object{document, JsonPlace{origin, ""}};
@@ -191,11 +208,7 @@ ModelDescription ModelDescription::parse(std::string_view json, std::string_view
   read_pooling(object, model.pooling);
   read_tables(object, model);
   read_positions(object, model);
-  read_layers(object, "dense_arch", model.dense_arch);
-  read_layers(object, "over_arch", model.over_arch);
-  read_choice(object, "interaction", model.interaction, Interaction::dot, Interaction::concatenate);
-  read_optimizer(object, "table_optimizer", model.table_optimizer, true);
-  read_optimizer(object, "dense_optimizer", model.dense_optimizer, false);
+  read_layers_and_optimizers(object, model);
   object.finish("a model");
   return model;
 }
@@ -221,16 +234,12 @@ ModelDescription ModelDescription::named(std::string_view name) {
 std::string ModelDescription::to_json() const {
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, table] : tables) by_name[name] = to_document(table);
-  const nlohmann::ordered_json document{{"schema", kSchema},
-                                        {"width", width},
-                                        {"pooling", name_of(pooling)},
-                                        {"tables", by_name},
-                                        {"position_weights", Json(position_weights)},
-                                        {"dense_arch", dense_arch},
-                                        {"over_arch", over_arch},
-                                        {"interaction", name_of(interaction)},
-                                        {"table_optimizer", to_document(table_optimizer)},
-                                        {"dense_optimizer", to_document(dense_optimizer)}};
+  nlohmann::ordered_json document{{"schema", kSchema},
+                                  {"width", width},
+                                  {"pooling", name_of(pooling)},
+                                  {"tables", by_name},
+                                  {"position_weights", Json(position_weights)}};
+  write_layers_and_optimizers(*this, document);
   return document.dump(2);
 }
 

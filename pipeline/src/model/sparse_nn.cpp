@@ -124,6 +124,7 @@ void SparseNN::forward(const InputTensors& input, TableLookup& of) {
   if (lookup.stream.id() != main.id()) lookup.pooled.buffer().record_use(main);
   dense_arch_.forward(dense_.data(), batch_, main);
   interact(lookup.pooled);
+  if (interaction_ == Interaction::concatenate) lookup.pooled = {};  // backward does not read it
   over_arch_.forward(interacted_.data(), batch_, main);
   lose(input.labels);
 }
@@ -207,9 +208,9 @@ void SparseNN::backward(TableLookup& of) {
       advance(of, PooledLookup::Stage::backward, "a lookup goes through one backward");
   const StreamRef main = context_.main();
   Array<float> gradient = over_arch_.backward(std::move(dlogits_), true, main);
+  interacted_ = {};
   Array<float> dense_gradient = interact_backward(gradient, lookup);
   gradient = {};
-  interacted_ = {};
   lookup.pooled = {};
   static_cast<void>(dense_arch_.backward(std::move(dense_gradient), false, main));
   abandon();

@@ -89,6 +89,7 @@ void set_up(CLI::App& program) {
   add_footprint(program);
   add_replay(program);
   add_train(program);
+  add_pipelines(program);
   add_doctor(program);
 }
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-#include "footprint/wording.hpp"
+#include "cli/wording.hpp"
 
 namespace millrace::cli {
 namespace {

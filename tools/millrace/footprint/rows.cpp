@@ -5,26 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <exception>
 #include <mutex>
 #include <numeric>
 #include <thread>
 
+#include "cli/figures.hpp"
 #include "cli/progress.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {
-
-/** By linear interpolation between the two nearest. */
-double percentile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double rank = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(rank);
-  const std::size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (rank - std::floor(rank)) * (values[above] - values[below]);
-}
 
 FootprintFigures figures_of(const FootprintRun& run) {
   FootprintFigures figures;
@@ -45,14 +35,6 @@ FootprintFigures figures_of(const FootprintRun& run) {
   figures.hidden = run.loop.h2d_hidden;
   figures.calls = run.loop.calls_per_step;
   return figures;
-}
-
-/** Of an even number the lower one, so that what is less in each is less in the median. */
-template <typename Value>
-Value median(std::vector<Value> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 template <typename Value>
@@ -80,13 +62,6 @@ FootprintFigures medians(const std::vector<FootprintFigures>& all) {
     result.calls[call] = median(std::move(values));
   }
   return result;
-}
-
-std::string describe(const out_of_memory& error) {
-  const MemoryPicture& picture = error.picture();
-  return fmt::format("{} asked for {}; {} reserved, {} of {} free", picture.stream,
-                     format_bytes(picture.requested), format_bytes(picture.reserved),
-                     format_bytes(picture.device_free), format_bytes(picture.device_total));
 }
 
 /** One run: a row of a table, on sizes drawn with one seed. */

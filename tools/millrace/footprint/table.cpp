@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "footprint/advice.hpp"
-#include "footprint/wording.hpp"
+#include "cli/wording.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 
 namespace millrace::cli {

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "footprint/options.hpp"
-#include "footprint/wording.hpp"
+#include "cli/wording.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 
 namespace millrace::cli {

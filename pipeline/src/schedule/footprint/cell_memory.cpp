@@ -35,7 +35,14 @@ CellMemory::CellMemory(OrderedDevice& device, const CellMemoryOptions& options)
     caching_ = std::make_unique<CachingAllocator>(device, device_source_, policy_of(options));
     caching_->observe(&trace_.first());
   }
-  if (options.check) check(device.device(), options.executor);
+  if (options.checking != nullptr) {
+    check(*options.checking, device.device());
+  } else if (options.check) {
+    checking_ = std::make_unique<CheckingObserver>();
+    checking_->attach(device.device());
+    if (options.executor != nullptr) checking_->attach(*options.executor);
+    check(*checking_, device.device());
+  }
 }
 
 CellMemory::~CellMemory() {
@@ -68,13 +75,10 @@ Ladder CellMemory::ladder(std::size_t reserved) const {
   return ladder;
 }
 
-void CellMemory::check(Device& device, Executor* executor) {
-  checking_ = std::make_unique<CheckingObserver>();
-  checking_->attach(device);
-  if (executor != nullptr) checking_->attach(*executor);
-  if (caching_) checked_ = std::make_unique<CheckedAllocator>(*caching_, *checking_, device);
+void CellMemory::check(CheckingObserver& checking, Device& device) {
+  if (caching_) checked_ = std::make_unique<CheckedAllocator>(*caching_, checking, device);
   checked_pinned_ =
-      std::make_unique<CheckedAllocator>(pinned_, *checking_, device, CheckedMemory::pinned);
+      std::make_unique<CheckedAllocator>(pinned_, checking, device, CheckedMemory::pinned);
 }
 
 }  // namespace millrace

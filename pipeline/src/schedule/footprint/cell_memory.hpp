@@ -23,7 +23,10 @@ struct CellMemoryOptions {
   CopyMethod method = CopyMethod::side_stream;
   Executor* executor = nullptr;  ///< whose actors the checker has to know of
   bool check = false;            ///< looks for races
-  std::size_t keep = 0;          ///< see AllocationTrace::Options
+  /** Looks for them on several devices at once, and is attached to this one; in place of `check`.
+   */
+  CheckingObserver* checking = nullptr;
+  std::size_t keep = 0;  ///< see AllocationTrace::Options
 };
 
 /** @brief The allocators of one run on one device, and a trace of those of device memory. */
@@ -49,7 +52,7 @@ class CellMemory {
   [[nodiscard]] const AllocationTrace& trace() const noexcept { return trace_.trace(); }
 
  private:
-  void check(Device& device, Executor* executor);
+  void check(CheckingObserver& checking, Device& device);
 
   DeviceSource device_source_;
   PinnedSource pinned_source_;

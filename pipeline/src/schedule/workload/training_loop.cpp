@@ -14,20 +14,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kBatchesOnTheirWay = 4;  // drawn, or being copied
-
-/** Pinned memory for every batch that can be on its way is there before the first step, as it is
- * with a loader that has run for a while: allocating it stops the device. */
-void warm_pinned_memory(Allocator& pinned, std::span<const InputShape> batches, StreamRef copy) {
-  std::vector<std::size_t> largest(batches.front().tensor_bytes().size());
-  for (const InputShape& batch : batches) {
-    const std::vector<std::size_t> sizes = batch.tensor_bytes();
-    for (std::size_t i = 0; i < sizes.size(); ++i) largest[i] = std::max(largest[i], sizes[i]);
-  }
-  std::vector<HostBatch> held;
-  for (std::size_t i = 0; i < kBatchesOnTheirWay; ++i) held.emplace_back(pinned, largest, copy);
-}
-
 Nanoseconds compute_time(const Workload& workload, Device& device) {
   const Nanoseconds copy = host_to_device_time(device, workload.mean_batch_bytes());
   return Nanoseconds{static_cast<Nanoseconds::rep>(

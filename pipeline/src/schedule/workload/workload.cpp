@@ -26,6 +26,20 @@ double bytes_per_sample(const Workload& workload) {
          static_cast<double>(workload.num_float_features + 1) * kFloatBytes;
 }
 
+/** The features that `draw_batches` draws, each with a table of its own name. */
+std::vector<TableConfig> tables(std::string_view prefix, std::size_t count,
+                                const Workload& workload) {
+  std::vector<TableConfig> tables;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = fmt::format("{}{}", prefix, i);
+    tables.push_back({.name = name,
+                      .rows = workload.base_row_size,
+                      .width = workload.embedding_feature_dim,
+                      .features = {name}});
+  }
+  return tables;
+}
+
 }  // namespace
 
 std::size_t Workload::mean_batch_bytes() const {
@@ -47,6 +61,29 @@ std::size_t Workload::table_bytes() const {
     bytes += table.num_embeddings * table.embedding_dim * table.element_bytes;
   }
   return bytes / world_size;
+}
+
+SparseNNConfig Workload::model_config(std::uint64_t seed) const {
+  if (!model) {
+    throw std::invalid_argument{fmt::format("the workload {} has no model, only its sizes", name)};
+  }
+  SparseNNConfig config{.dense_features = num_float_features,
+                        .tables = tables("u", num_unweighted_features, *this),
+                        .weighted_tables = tables("w", num_weighted_features, *this),
+                        .dense_arch = model->dense_arch,
+                        .over_arch = model->over_arch,
+                        .interaction = model->interaction,
+                        .table_optimizer = model->table_optimizer,
+                        .dense_optimizer = model->dense_optimizer,
+                        .seed = seed};
+  for (std::size_t i = 0; i < additional_tables.size(); ++i) {
+    const std::string name = fmt::format("t{}", i);
+    config.tables.push_back({.name = name,
+                             .rows = additional_tables[i].num_embeddings,
+                             .width = additional_tables[i].embedding_dim,
+                             .features = {name}});
+  }
+  return config;
 }
 
 }  // namespace millrace

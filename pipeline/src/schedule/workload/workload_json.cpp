@@ -8,6 +8,7 @@
 #include "millrace/embedded/workloads.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/pipeline/schedule/workload.hpp"
+#include "model/model_json.hpp"
 
 namespace millrace {
 namespace {
@@ -69,6 +70,14 @@ void read_compute(JsonObject& reader, Workload& workload) {
   reader.number("exchange_latency_us", workload.exchange_latency_us, 0, 1e6);
 }
 
+void read_model(JsonObject& reader, Workload& workload) {
+  const Json* const found = reader.find("model");
+  if (found == nullptr) return;
+  JsonObject object{*found, reader.place().at("model")};
+  read_layers_and_optimizers(object, workload.model.emplace());
+  object.finish("a workload's model");
+}
+
 void check_sum(const Workload& workload, std::string_view origin) {
   constexpr double most = 1ull << 40;
   const bool no_input = workload.num_float_features + workload.num_unweighted_features +
@@ -107,6 +116,7 @@ Workload Workload::parse(std::string_view json, std::string_view origin) {
   reader.integer("world_size", workload.world_size, 1, 100'000);
   read_features(reader, workload);
   read_compute(reader, workload);
+  read_model(reader, workload);
   reader.finish("a workload");
   check_sum(workload, origin);
   return workload;
@@ -123,27 +133,28 @@ std::string Workload::to_json() const {
                       {"embedding_dim", table.embedding_dim},
                       {"element_bytes", table.element_bytes}});
   }
-  const nlohmann::ordered_json document{{"schema", kSchema},
-                                        {"description", description},
-                                        {"shape", to_string(shape)},
-                                        {"num_batches", num_batches},
-                                        {"batch_size", batch_size},
-                                        {"world_size", world_size},
-                                        {"num_float_features", num_float_features},
-                                        {"num_unweighted_features", num_unweighted_features},
-                                        {"num_weighted_features", num_weighted_features},
-                                        {"feature_pooling_avg", feature_pooling_avg},
-                                        {"feature_pooling_std", feature_pooling_std},
-                                        {"feature_pooling_variation", feature_pooling_variation},
-                                        {"base_row_size", base_row_size},
-                                        {"embedding_feature_dim", embedding_feature_dim},
-                                        {"additional_tables", std::move(tables)},
-                                        {"activations", activations},
-                                        {"layers", layers},
-                                        {"compute_to_copy", compute_to_copy},
-                                        {"run_ahead", run_ahead},
-                                        {"exchange_gb_per_s", exchange_gb_per_s},
-                                        {"exchange_latency_us", exchange_latency_us}};
+  nlohmann::ordered_json document{{"schema", kSchema},
+                                  {"description", description},
+                                  {"shape", to_string(shape)},
+                                  {"num_batches", num_batches},
+                                  {"batch_size", batch_size},
+                                  {"world_size", world_size},
+                                  {"num_float_features", num_float_features},
+                                  {"num_unweighted_features", num_unweighted_features},
+                                  {"num_weighted_features", num_weighted_features},
+                                  {"feature_pooling_avg", feature_pooling_avg},
+                                  {"feature_pooling_std", feature_pooling_std},
+                                  {"feature_pooling_variation", feature_pooling_variation},
+                                  {"base_row_size", base_row_size},
+                                  {"embedding_feature_dim", embedding_feature_dim},
+                                  {"additional_tables", std::move(tables)},
+                                  {"activations", activations},
+                                  {"layers", layers},
+                                  {"compute_to_copy", compute_to_copy},
+                                  {"run_ahead", run_ahead},
+                                  {"exchange_gb_per_s", exchange_gb_per_s},
+                                  {"exchange_latency_us", exchange_latency_us}};
+  if (model) write_layers_and_optimizers(*model, document["model"]);
   return document.dump(2);
 }
 

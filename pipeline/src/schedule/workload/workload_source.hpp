@@ -6,6 +6,11 @@
 
 namespace millrace {
 
+/** @brief Takes, and gives back, pinned memory for every batch that can be on its way: it is there
+ *         before the first step, as with a loader that has run for a while. Taking it stops the
+ *         device. */
+void warm_pinned_memory(Allocator& pinned, std::span<const InputShape> batches, StreamRef copy);
+
 /** @brief Batches of given shapes, in pinned memory that nobody has written. */
 class WorkloadSource final : public BatchSource {
  public:

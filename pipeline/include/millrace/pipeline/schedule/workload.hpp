@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "millrace/pipeline/data/model_input.hpp"
+#include "millrace/pipeline/model/model_description.hpp"
 #include "millrace/pipeline/schedule/pipeline_kind.hpp"
 
 namespace millrace {
@@ -55,6 +57,11 @@ struct Workload {
   double exchange_gb_per_s = 450;  ///< that this rank sends, and receives, in 10^9 bytes/s
   double exchange_latency_us = 0;  ///< of each all-to-all, in microseconds
 
+  /** Layers, interaction and optimizers, where the workload is that of a model and not only its
+   * sizes: what `millrace pipelines` runs. `activations`, `layers` and `compute_to_copy` then do
+   * not count: they are the model's. */
+  std::optional<ModelDescription> model;
+
   /** @brief Of a batch with average lengths. */
   [[nodiscard]] std::size_t mean_batch_bytes() const;
   /** @brief The same workload with as many samples as make `mean_batch_bytes` nearest to `bytes`.
@@ -62,6 +69,13 @@ struct Workload {
   [[nodiscard]] Workload scaled_to(std::size_t batch_bytes) const;
   /** @brief Of this rank's share of the embedding tables. */
   [[nodiscard]] std::size_t table_bytes() const;
+
+  /**
+   * @brief The model: a table for each feature, whose width and rows are the workload's. Elements
+   *        are float32, whatever a table says.
+   * @throws std::invalid_argument if there is none
+   */
+  [[nodiscard]] SparseNNConfig model_config(std::uint64_t seed) const;
 
   /** @brief A workload that ships. @throws std::invalid_argument that names those that do */
   [[nodiscard]] static Workload named(std::string_view name);

@@ -1,4 +1,4 @@
-#include "footprint/wording.hpp"
+#include "cli/wording.hpp"
 
 #include <fmt/format.h>
 

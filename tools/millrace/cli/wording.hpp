@@ -5,7 +5,7 @@
 
 namespace millrace::cli {
 
-/** @brief Characters in a line of what `footprint` prints, at most. */
+/** @brief Characters in a line of what commands print, at most. */
 inline constexpr std::size_t kPageWidth = 119;
 
 [[nodiscard]] std::string gib(std::size_t bytes);            ///< "12.34"

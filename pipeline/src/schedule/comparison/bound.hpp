@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "millrace/device/profile.hpp"
+#include "millrace/pipeline/schedule/comparison.hpp"
+#include "millrace/pipeline/schedule/exposure.hpp"
+#include "schedule/comparison/operation_log.hpp"
+
+namespace millrace {
+
+/** @param operations  of all devices, as OperationLog has them */
+[[nodiscard]] RuntimeBound bound_of(std::span<const LoggedOperation> operations,
+                                    const DeviceProfile& profile);
+
+/** @brief What one device did between `window.begin` and `window.end`. */
+[[nodiscard]] EngineTimes engine_times(std::span<const LoggedOperation> operations, unsigned device,
+                                       TimeSpan window);
+
+}  // namespace millrace

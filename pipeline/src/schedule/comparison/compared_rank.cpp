@@ -1,0 +1,79 @@
+#include "schedule/comparison/compared_rank.hpp"
+
+#include <algorithm>
+
+#include "millrace/pipeline/sharding/sharded_model.hpp"
+#include "schedule/footprint/cell_memory.hpp"
+#include "schedule/workload/peak_meter.hpp"
+#include "schedule/workload/workload_source.hpp"
+
+namespace millrace {
+namespace {
+
+/** Peaks are taken while memory is held: when copies begin, and at the ends of steps. */
+class Sampler final : public CopyObserver {
+ public:
+  explicit Sampler(PeakMeter& meter) : meter_(meter) {}
+  void copies_begin(Stream&) override { meter_.sample(); }
+  void copies_end(Stream&) override { meter_.sample(); }
+
+ private:
+  PeakMeter& meter_;
+};
+
+std::map<StreamId, std::string> names(const OrderedDevice& device, const PipelineStreams& streams) {
+  std::map<StreamId, std::string> names;
+  const auto add = [&](const Stream& stream) { names[stream.id()] = device.name(stream.id()); };
+  for (const Stream* const stream : {&streams.main, &streams.copy, &streams.data_dist}) {
+    add(*stream);
+  }
+  if (streams.lookup) add(*streams.lookup);
+  return names;
+}
+
+}  // namespace
+
+RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device,
+                    const std::vector<InputShape>& batches) {
+  OrderedDevice ordered{device};
+  CellMemory memory{ordered,
+                    {.allocator = run.cell.allocator,
+                     .policy = run.cell.policy,
+                     .method = run.cell.options.copy,
+                     .checking = &run.checking}};
+  PipelineStreams streams{ordered, run.cell.pipeline};
+  ModelContext context{memory.memory(), streams.main, true};
+  const auto group = run.ranks.join(rank, ordered);
+  const ShardedModel sharded{run.model, run.plan, *group};
+  SparseNN model{context, run.model, sharded.embeddings(), sharded.reduction()};
+  const auto exchange = sharded.exchange(context);
+  PeakMeter meter{memory.memory(), memory.batches()};
+  Sampler sampler{meter};
+  const auto pipeline = TrainPipeline::make(run.cell.pipeline,
+                                            {.streams = streams,
+                                             .batches = memory.batches(),
+                                             .model = model,
+                                             .exchange = *exchange,
+                                             .observer = &sampler},
+                                            run.cell.options);
+  warm_pinned_memory(memory.pinned(), batches, streams.copy);
+  WorkloadSource source{memory.pinned(), streams.copy, batches};
+  ordered.synchronize();
+  group->barrier();
+
+  RankReport report;
+  report.begin = run.machine.now();
+  while (pipeline->progress(source)) {
+    if (run.workload.run_ahead == 0) streams.main.synchronize();
+    report.stranded_peak =
+        std::max(report.stranded_peak, memory.memory().usable(streams.main).stranded);
+  }
+  ordered.synchronize();
+  report.end = run.machine.now();
+  report.memory = meter.whole();
+  report.ladder = memory.ladder(report.memory.reserved.peak);
+  report.streams = names(ordered, streams);
+  return report;
+}
+
+}  // namespace millrace

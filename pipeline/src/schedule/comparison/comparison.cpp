@@ -1,0 +1,136 @@
+#include "millrace/pipeline/schedule/comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+
+#include "millrace/device/checking.hpp"
+#include "schedule/comparison/bound.hpp"
+#include "schedule/comparison/compared_rank.hpp"
+#include "schedule/footprint/cell_device.hpp"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kVirtual = "virtual:";
+
+DeviceProfile profile_of(const std::string& device) {
+  static_cast<void>(footprint_device(device));  // refuses what there is not
+  if (!device.starts_with(kVirtual)) {
+    throw std::invalid_argument{
+        fmt::format("pipelines are compared on virtual devices, and {} is none", device)};
+  }
+  return DeviceProfile::named(device.substr(kVirtual.size()));
+}
+
+std::vector<VirtualDevice*> add_devices(VirtualMachine& machine, const DeviceProfile& profile,
+                                        const Workload& workload) {
+  std::vector<VirtualDevice*> devices;
+  for (std::size_t rank = 0; rank < workload.world_size; ++rank) {
+    VirtualDevice::Options options;
+    options.profile = profile;
+    options.data = false;
+    if (workload.run_ahead > 0) options.launch_queue_depth = workload.run_ahead;
+    devices.push_back(&machine.add_device(options));
+  }
+  return devices;
+}
+
+LinkModel link_of(const DeviceProfile& profile, const Workload& workload) {
+  return {.latency = Nanoseconds{static_cast<Nanoseconds::rep>(workload.exchange_latency_us * 1e3)},
+          .bytes_per_second = profile.peer_to_peer};
+}
+
+/** Table by table in turn, so that ranks have as many of each kind. */
+ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
+  ShardingPlan plan{.ranks = ranks, .tables = {}, .weighted_tables = {}};
+  unsigned next = 0;
+  for (std::size_t i = 0; i < model.tables.size(); ++i) {
+    plan.tables.push_back({.rank = next++ % ranks});
+  }
+  for (std::size_t i = 0; i < model.weighted_tables.size(); ++i) {
+    plan.weighted_tables.push_back({.rank = next++ % ranks});
+  }
+  return plan;
+}
+
+/** Runs every rank to its end, and throws what went wrong first: not what that did to the others.
+ */
+class RankTasks {
+ public:
+  explicit RankTasks(Executor& executor) : executor_(executor) {}
+
+  template <typename Body>
+  void add(unsigned rank, Body body) {
+    tasks_.push_back(executor_.spawn(fmt::format("rank {}", rank), std::move(body)));
+  }
+
+  void join() {
+    std::exception_ptr cause, consequence;
+    for (const auto& task : tasks_) {
+      try {
+        task->join();
+      } catch (const CollectiveError&) {
+        if (!consequence) consequence = std::current_exception();
+      } catch (...) {
+        if (!cause) cause = std::current_exception();
+      }
+    }
+    if (cause) std::rethrow_exception(cause);
+    if (consequence) std::rethrow_exception(consequence);
+  }
+
+ private:
+  Executor& executor_;
+  std::vector<std::unique_ptr<Executor::Task>> tasks_;
+};
+
+}  // namespace
+
+PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std::uint64_t seed) {
+  const DeviceProfile profile = profile_of(cell.device);
+  const SparseNNConfig model = workload.model_config(seed);
+  const auto count = static_cast<unsigned>(workload.world_size);
+  const ShardingPlan plan = spread(model, count);
+
+  VirtualMachine machine;
+  const std::vector<VirtualDevice*> devices = add_devices(machine, profile, workload);
+  OperationLog log{machine};
+  CheckingObserver checking;
+  for (VirtualDevice* const device : devices) checking.attach(*device);
+  checking.attach(machine.executor());
+  ThreadRanks ranks{count, machine, {.link = link_of(profile, workload), .cost_only = true}};
+  const ComparedRun run{cell, workload, model, plan, machine, ranks, checking};
+
+  std::vector<RankReport> reports(count);
+  RankTasks tasks{machine.executor()};
+  for (unsigned rank = 0; rank < count; ++rank) {
+    tasks.add(rank, [&, rank] {
+      const auto batches = draw_batches(workload, workload.num_batches, seed * count + rank);
+      reports[rank] = run_rank(run, rank, *devices[rank], batches);
+    });
+  }
+  tasks.join();
+
+  const auto reserved = [](const RankReport& report) { return report.memory.reserved.peak; };
+  const auto most = std::ranges::max_element(reports, {}, reserved);
+  const TimeSpan loop{std::ranges::min(reports, {}, &RankReport::begin).begin,
+                      std::ranges::max(reports, {}, &RankReport::end).end};
+  const std::vector<LoggedOperation> operations = log.since(loop.begin);
+  PipelineRun result;
+  result.runtime = loop.end - loop.begin;
+  result.bound = bound_of(operations, profile);
+  result.rank = static_cast<unsigned>(most - reports.begin());
+  result.memory = most->memory;
+  result.ladder = most->ladder;
+  result.stranded_peak = most->stranded_peak;
+  result.streams = most->streams;
+  result.engines = engine_times(operations, result.rank, loop);
+  for (const RaceChecker::Race& race : checking.races()) result.races.push_back(race.message);
+  return result;
+}
+
+}  // namespace millrace

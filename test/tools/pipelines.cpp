@@ -1,0 +1,92 @@
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+namespace {
+
+ProgramRun small(std::vector<std::string> more) {
+  const std::vector<std::string> first{"pipelines",    "--workload", "pr2916",  "--batches", "4",
+                                       "--batch-size", "512",        "--seeds", "2"};
+  more.insert(more.begin(), first.begin(), first.end());
+  return run_program(more);
+}
+
+Json document(std::vector<std::string> more) {
+  more.insert(more.end(), {"--format", "json"});
+  const ProgramRun run = small(more);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return Json::parse(run.out);
+}
+
+}  // namespace
+
+TEST_CASE("pipelines: every pipeline is a row, with time, bound, memory and no race") {
+  const Json json = document({"--copy", "precise", "--allocator", "torch"});
+  CHECK(json.at("schema") == "millrace.pipelines/1");
+  CHECK(json.at("workload").at("model").at("over_arch").size() == 6);
+  CHECK(json.at("rows").size() >= 3);
+  for (const Json& row : json.at("rows")) {
+    INFO(row.dump());
+    CHECK(row.at("copy") == "precise");
+    CHECK(row.at("waits") == "coarse");
+    CHECK(row.at("allocator") == "torch");
+    CHECK(row.at("bound_ms") > 0);
+    CHECK(row.at("runtime_ms").at("p50") >= row.at("bound_ms"));
+    CHECK(row.at("runtime_ms").at("p90") >= row.at("runtime_ms").at("p50"));
+    CHECK(row.at("peak_reserved_bytes") >= row.at("peak_allocated_bytes"));
+    CHECK(row.at("ladder").at("l0") <= row.at("ladder").at("reserved"));
+    CHECK(row.at("races") == 0);
+    for (const Json& busy : row.at("utilisation")) CHECK((busy >= 0 && busy <= 1));
+  }
+}
+
+TEST_CASE("pipelines: the table says the same, and what its columns mean") {
+  const ProgramRun run = small({"--pipeline", "base", "--waits", "all"});
+  CHECK(run.exit_code == 0);
+  for (const char* const word : {"pr2916", "base", "side-stream", "in-place", "precise", "coarse",
+                                 "torch", "millrace", "bound", "exposed", "modelled"}) {
+    CHECK_THAT(run.out, ContainsSubstring(word));
+  }
+  CHECK(run.out.find("sparse-dist") == std::string::npos);
+}
+
+TEST_CASE("pipelines: the picture has a mark for each row") {
+  const auto file = std::filesystem::temp_directory_path() / "millrace-pipelines-test.svg";
+  const ProgramRun run = small({"--pipeline", "base", "--copy", "ring,side-stream", "--svg", file});
+  CHECK(run.exit_code == 0);
+  std::ostringstream svg;
+  svg << std::ifstream{file}.rdbuf();
+  std::filesystem::remove(file);
+  CHECK_THAT(svg.str(), ContainsSubstring("</svg>"));
+  for (const char* const row : {"base torch side-stream", "base torch ring",
+                                "base millrace side-stream", "base millrace ring"}) {
+    CHECK_THAT(svg.str(), ContainsSubstring(row));
+  }
+}
+
+TEST_CASE("pipelines: bad input is told in three lines, with what would be right") {
+  const auto refused = [](std::vector<std::string> more, const char* why) {
+    const ProgramRun run = small(more);
+    INFO(run.err);
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
+    CHECK_THAT(run.err, ContainsSubstring(why));
+    CHECK_THAT(run.err, ContainsSubstring("right:"));
+  };
+  refused({"--pipeline", "sparse-dst"}, "did you mean sparse-dist");
+  refused({"--device", "cuda:0"}, "virtual");
+  refused({"--ranks", "0"}, "--ranks");
+  refused({"--workload", "train_pipeline_base"}, "train_pipeline_base");
+  refused({"--workload", "/does/not/exist.json"}, "exist.json");
+  refused({"--svg", "/does/not/exist/picture.svg"}, "--svg");
+}

@@ -1,0 +1,72 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "cli/error.hpp"
+#include "cli/output.hpp"
+#include "cli/text.hpp"
+#include "commands.hpp"
+#include "pipelines/json.hpp"
+#include "pipelines/options.hpp"
+#include "pipelines/picture.hpp"
+#include "pipelines/rows.hpp"
+#include "pipelines/table.hpp"
+
+namespace millrace::cli {
+namespace {
+
+void run_pipelines_command(const PipelinesArguments& arguments) {
+  const PipelinesOptions options = read_options(arguments);
+  const Output output{arguments.output};
+  std::optional<Output> picture;
+  if (arguments.picture) {
+    picture.emplace(arguments.picture, "--svg");
+    if (picture->same_as(output)) {
+      throw UsageError{"the picture can not go where the table goes", "--svg", "a file of its own"};
+    }
+  }
+  const std::vector<PipelineRow> rows = run_rows(options);
+  if (picture) picture->write(draw_picture(rows, options));
+  if (options.json) {
+    output.write(to_document(rows, options).dump(2) + '\n');
+  } else {
+    const Painter paint{output.to_stdout() && colours_on_stdout()};
+    output.write(render_table(rows, options, paint));
+  }
+}
+
+}  // namespace
+
+void add_pipelines(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand(
+      "pipelines",
+      "What each training pipeline buys in time and costs in memory, with each copy strategy and "
+      "allocator: a model at full size on all ranks, on virtual devices");
+  const auto given = std::make_shared<PipelinesArguments>();
+  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
+    command->add_option(name, value, help)->type_name(shape)->take_last();
+  };
+  add("--workload", given->workload, "NAME|FILE",
+      "sparse_data_dist_base (default), heavy_dense, pr2916, or a JSON file with a model");
+  add("--device", given->device, "NAME", "virtual:h100 (default), virtual:h200, virtual:a100");
+  add("--pipeline", given->pipelines, "A,B|all", "Default all");
+  add("--copy", given->copies, "A,B|all",
+      "side-stream, in-place, precise, ring, driver-async; default the first three");
+  add("--waits", given->waits, "A,B|all", "coarse (default), precise");
+  add("--allocator", given->allocators, "A,B|all",
+      "torch, millrace, driver; default the first two");
+  add("--ranks", given->ranks, "N", "In place of the workload's world_size");
+  add("--batches", given->batches, "N", "In place of the workload's num_batches");
+  add("--batch-size", given->batch_size, "N", "Examples of a rank, in place of the workload's");
+  add("--run-ahead", given->run_ahead, "N",
+      "Operations that the host is ahead at most; 0: it waits for each step");
+  add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
+  add("--seeds", given->seeds, "N", "Draws, with the seeds S, S+1, ...; default 3");
+  add("--format", given->format, "KIND", "table (default), json");
+  add("--svg", given->picture, "FILE", "A picture: runtime against peak reserved memory");
+  add("-o,--output", given->output, "FILE",
+      "Written whole, or not at all; default standard output");
+  command->callback([given] { run_pipelines_command(*given); });
+}
+
+}  // namespace millrace::cli

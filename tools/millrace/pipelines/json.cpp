@@ -1,0 +1,90 @@
+#include "pipelines/json.hpp"
+
+#include "millrace/observe/report.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double to_milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
+
+Json ladder_of(const Ladder& ladder) {
+  return {{"l0", ladder.requested},
+          {"l1", ladder.rounded},
+          {"l2", ladder.ordered},
+          {"l3", ladder.packed},
+          {"reserved", ladder.reserved}};
+}
+
+/** Whose bytes they were, and what the free ones waited for. */
+Json shares_of(const PipelineRun& run) {
+  const nlohmann::json all = explain(run.ladder, [&](StreamId stream) {
+    const auto known = run.streams.find(stream);
+    return known == run.streams.end() ? std::string{"another stream"} : known->second;
+  });
+  Json shares = Json::object();
+  for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
+    shares[key] = all.at(key);
+  }
+  return shares;
+}
+
+Json utilisation_of(const PipelineRun& run) {
+  Json engines = Json::object();
+  for (const Engine engine :
+       {Engine::compute, Engine::host_to_device, Engine::device_to_host, Engine::link}) {
+    const Nanoseconds busy = run.engines.busy[static_cast<std::size_t>(engine)];
+    engines[millrace::to_string(engine)] =
+        static_cast<double>(busy.count()) / static_cast<double>(run.runtime.count());
+  }
+  return engines;
+}
+
+Json row_of(const PipelineRow& row, const Workload& workload) {
+  Json json{{"pipeline", millrace::to_string(row.cell.pipeline)},
+            {"copy", millrace::to_string(row.cell.options.copy)},
+            {"waits", millrace::to_string(row.cell.options.waits)},
+            {"allocator", row.cell.allocator}};
+  if (!row.ok()) {
+    json["error"] = row.failure;
+    return json;
+  }
+  const PipelineRun& run = row.example;
+  json["runtime_ms"] = {{"p50", row.runtime_p50 / 1e6}, {"p90", row.runtime_p90 / 1e6}};
+  json["bound_ms"] = row.bound / 1e6;
+  json["examples_per_second"] = examples_per_second(row, workload);
+  json["peak_requested_bytes"] = run.memory.requested.peak;
+  json["peak_allocated_bytes"] = run.memory.allocated.peak;
+  json["peak_active_bytes"] = run.memory.active.peak;
+  json["peak_reserved_bytes"] = run.memory.reserved.peak;
+  json["ladder"] = ladder_of(run.ladder);
+  json["shares"] = shares_of(run);
+  json["stranded_peak_bytes"] = row.cell.allocator == "driver" ? Json() : Json(run.stranded_peak);
+  json["utilisation"] = utilisation_of(run);
+  json["exposed_copy_ms"] = to_milliseconds(run.engines.exposed_copies);
+  json["exposed_exchange_ms"] = to_milliseconds(run.engines.exposed_exchanges);
+  json["races"] = row.races;
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
+                                   const PipelinesOptions& options) {
+  Json workload = Json::parse(options.workload.to_json());
+  workload["name"] = options.workload.name;
+  Json document{{"schema", "millrace.pipelines/1"},
+                {"device",
+                 {{"name", options.device.name},
+                  {"title", options.device.title},
+                  {"memory_bytes", options.device.memory_bytes},
+                  {"modelled", true}}},
+                {"options", {{"seed", options.seed}, {"seeds", options.seeds}}},
+                {"workload", std::move(workload)},
+                {"rows", Json::array()}};
+  for (const PipelineRow& row : rows) document["rows"].push_back(row_of(row, options.workload));
+  return document;
+}
+
+}  // namespace millrace::cli

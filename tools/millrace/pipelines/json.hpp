@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "pipelines/rows.hpp"
+
+namespace millrace::cli {
+
+/** @brief millrace.pipelines/1: docs/comparison.md has the keys. */
+[[nodiscard]] nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
+                                                 const PipelinesOptions& options);
+
+}  // namespace millrace::cli

@@ -1,0 +1,120 @@
+#include "pipelines/options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+
+#include "cli/error.hpp"
+#include "cli/names.hpp"
+#include "cli/values.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::uint64_t kMostRanks = 64;
+constexpr std::uint64_t kMostBatches = 10'000;
+
+std::vector<std::string> workloads_with_models() {
+  std::vector<std::string> names;
+  for (const std::string& name : Workload::names()) {
+    if (Workload::named(name).model) names.push_back(name);
+  }
+  return names;
+}
+
+Workload read_workload(const std::string& text) {
+  const std::vector<std::string> known = workloads_with_models();
+  if (std::ranges::find(known, text) != known.end()) return Workload::named(text);
+  const bool file = std::filesystem::exists(text) || text.find('/') != std::string::npos ||
+                    text.ends_with(".json");
+  if (!file) static_cast<void>(read_name("--workload", "workload with a model", text, known));
+  const std::string right =
+      fmt::format("a JSON file with a \"model\", as docs/workloads.md says, or one of {}",
+                  fmt::join(known, ", "));
+  try {
+    const Workload workload = Workload::load(text);
+    if (!workload.model) {
+      throw UsageError{fmt::format("{} has no model: pipelines run one", text), "--workload",
+                       right};
+    }
+    return workload;
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "--workload", right};
+  }
+}
+
+Workload adapted(Workload workload, const PipelinesArguments& given) {
+  if (given.ranks) workload.world_size = read_whole("--ranks", *given.ranks, 1, kMostRanks);
+  if (given.batches) {
+    workload.num_batches = read_whole("--batches", *given.batches, 1, kMostBatches);
+  }
+  if (given.batch_size) {
+    workload.batch_size = read_whole("--batch-size", *given.batch_size, 1, std::size_t{1} << 27);
+  }
+  if (given.run_ahead) {
+    workload.run_ahead =
+        static_cast<unsigned>(read_whole("--run-ahead", *given.run_ahead, 0, 1'000'000));
+  }
+  return workload;
+}
+
+FootprintDevice read_device(const std::string& name) {
+  std::vector<std::string> known;
+  for (const std::string& profile : DeviceProfile::names()) known.push_back("virtual:" + profile);
+  return footprint_device(read_name("--device", "virtual device", name, known));
+}
+
+/** The names of all values, read as a list. */
+template <typename Values>
+auto read_values(std::string_view option, std::string_view kind, const std::string& text,
+                 const Values& all) {
+  std::vector<std::string> known;
+  for (const auto value : all) known.emplace_back(millrace::to_string(value));
+  const std::vector<std::string> chosen = read_names(option, kind, text, known);
+  std::vector<typename Values::value_type> values;
+  for (const auto value : all) {
+    if (std::ranges::find(chosen, millrace::to_string(value)) != chosen.end()) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+PipelinesOptions read_options(const PipelinesArguments& arguments) {
+  PipelinesOptions options;
+  options.workload = adapted(read_workload(arguments.workload), arguments);
+  options.device = read_device(arguments.device);
+  options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint32_t>::max());
+  options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
+  options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
+  const auto pipelines = read_values("--pipeline", "pipeline", arguments.pipelines, kPipelineKinds);
+  const auto copies = read_values("--copy", "copy strategy", arguments.copies, kCopyMethods);
+  const auto waits = read_values("--waits", "kind of wait", arguments.waits,
+                                 std::array{Waits::coarse, Waits::precise});
+  const std::vector<std::string> allocators =
+      read_names("--allocator", "allocator", arguments.allocators,
+                 {kAllocatorNames.begin(), kAllocatorNames.end()});
+  for (const PipelineKind pipeline : pipelines) {
+    for (const std::string& allocator : allocators) {
+      for (const Waits wait : waits) {
+        for (const CopyMethod copy : copies) {
+          PipelineCell& cell = options.cells.emplace_back();
+          cell.device = options.device.name;
+          cell.allocator = allocator;
+          cell.pipeline = pipeline;
+          cell.options.copy = copy;
+          cell.options.waits = wait;
+        }
+      }
+    }
+  }
+  return options;
+}
+
+}  // namespace millrace::cli

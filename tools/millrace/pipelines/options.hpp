@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/schedule/comparison.hpp"
+#include "millrace/pipeline/schedule/footprint.hpp"
+
+namespace millrace::cli {
+
+/** @brief What the user typed. */
+struct PipelinesArguments {
+  std::string workload = "sparse_data_dist_base";
+  std::string device = "virtual:h100";
+  std::string pipelines = "all";
+  std::string copies = "side-stream,in-place,precise";
+  std::string waits = "coarse";
+  std::string allocators = "torch,millrace";
+  std::string seed = "1";
+  std::string seeds = "3";
+  std::string format = "table";
+  std::optional<std::string> ranks, batches, batch_size, run_ahead;
+  std::optional<std::string> output, picture;
+};
+
+/** @brief The same, checked. */
+struct PipelinesOptions {
+  Workload workload;
+  FootprintDevice device;
+  std::vector<PipelineCell> cells;  ///< one for each row
+  std::uint64_t seed = 1;           ///< of the first draw
+  std::size_t seeds = 1;
+  bool json = false;
+};
+
+/** @throws UsageError */
+[[nodiscard]] PipelinesOptions read_options(const PipelinesArguments& arguments);
+
+}  // namespace millrace::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipelines/options.hpp"
+
+namespace millrace::cli {
+
+/** @brief A row of the table: what the runs of a cell came to, over the seeds. */
+struct PipelineRow {
+  PipelineCell cell;
+  std::string failure;  ///< why there are no figures; "" if there are
+
+  double runtime_p50 = 0, runtime_p90 = 0;  ///< of the loop, in nanoseconds
+  double bound = 0;                         ///< median, in nanoseconds
+  std::size_t races = 0;                    ///< of all seeds
+  PipelineRun example;                      ///< the run with the median of reserved
+
+  [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
+};
+
+/** @brief Runs every cell with every seed, two at a time. */
+[[nodiscard]] std::vector<PipelineRow> run_rows(const PipelinesOptions& options);
+
+/** @brief On all ranks together, a second. */
+[[nodiscard]] double examples_per_second(const PipelineRow& row, const Workload& workload);
+
+}  // namespace millrace::cli

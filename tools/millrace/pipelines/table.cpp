@@ -1,0 +1,118 @@
+#include "pipelines/table.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "cli/wording.hpp"
+#include "millrace/pipeline/data/byte_size.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Cell = TextTable::Cell;
+
+std::vector<TextTable::Group> groups() {
+  return {
+      {"", {{"", 13}}},
+      {"", {{"copy", 12}, {"waits", 7}}},
+      {"peaks, GiB", {{"reserved"}, {"active", 6}, {"alloc", 6}, {"strand", 6}}},
+      {"loop, ms", {{"P50", 8}, {"P90", 8}, {"bound", 8}}},
+      {"busy", {{"compute"}, {"H2D", 4}, {"link", 4}}},
+      {"exposed, ms", {{"copies"}, {"exchanges"}}},
+  };
+}
+
+std::string share(Nanoseconds part, Nanoseconds whole) {
+  return percent(static_cast<double>(part.count()) / static_cast<double>(whole.count()));
+}
+
+std::vector<Cell> cells_of(const PipelineRow& row, std::size_t least, double fastest) {
+  const PipelineRun& run = row.example;
+  const auto busy = [&](Engine engine) {
+    return run.engines.busy[static_cast<std::size_t>(engine)];
+  };
+  const auto time = [](Nanoseconds value) {
+    return milliseconds(static_cast<double>(value.count()));
+  };
+  const std::size_t reserved = run.memory.reserved.peak;
+  return {
+      {"  " + row.cell.allocator},
+      {std::string{millrace::to_string(row.cell.options.copy)}},
+      {std::string{millrace::to_string(row.cell.options.waits)}},
+      {gib(reserved), reserved == least ? Look::good : Look::strong},
+      {gib(run.memory.active.peak)},
+      {gib(run.memory.allocated.peak)},
+      {row.cell.allocator == "driver" ? "–" : gib(run.stranded_peak)},
+      {milliseconds(row.runtime_p50), row.runtime_p50 == fastest ? Look::good : Look::strong},
+      {milliseconds(row.runtime_p90)},
+      {milliseconds(row.bound)},
+      {share(busy(Engine::compute), run.runtime)},
+      {share(busy(Engine::host_to_device), run.runtime)},
+      {share(busy(Engine::link), run.runtime)},
+      {time(run.engines.exposed_copies)},
+      {time(run.engines.exposed_exchanges)},
+  };
+}
+
+std::string title(const PipelinesOptions& options, const Painter& paint) {
+  const Workload& workload = options.workload;
+  const std::string ahead = workload.run_ahead == 0
+                                ? "the host waits for each step"
+                                : fmt::format("the host {} operations ahead", workload.run_ahead);
+  return fmt::format(
+      "{}  {}\n{}\n", paint(workload.name, Look::strong),
+      paint(fmt::format("on {} x {} (modelled), {}", workload.world_size, options.device.name,
+                        options.device.title),
+            Look::faint),
+      paint(wrap(fmt::format(
+                     "{} batches of {} examples ({}) on each rank, {}, {}", workload.num_batches,
+                     workload.batch_size, format_bytes(workload.mean_batch_bytes()), ahead,
+                     options.seeds == 1 ? fmt::format("seed {}", options.seed)
+                                        : fmt::format("over the seeds {} to {}", options.seed,
+                                                      options.seed + options.seeds - 1)),
+                 kPageWidth, 0),
+            Look::faint));
+}
+
+std::string legend() {
+  return wrap(
+      "Peaks of the rank that reserves most, tables included, of the seed with the median. loop: "
+      "all batches, from the first one's copy on. bound: what no order of the same operations can "
+      "be faster than, the longest chain of data or the busiest engine. busy: of the loop's time. "
+      "exposed: copied or exchanged while nothing was computed. Sizes are what the real allocators "
+      "decided; times are modelled by the device's profile, operation by operation.",
+      kPageWidth, 0);
+}
+
+}  // namespace
+
+std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOptions& options,
+                         const Painter& paint) {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  double fastest = std::numeric_limits<double>::max();
+  for (const PipelineRow& row : rows) {
+    if (!row.ok()) continue;
+    least = std::min(least, row.example.memory.reserved.peak);
+    fastest = std::min(fastest, row.runtime_p50);
+  }
+  TextTable table{groups()};
+  const PipelineRow* previous = nullptr;
+  for (const PipelineRow& row : rows) {
+    if (previous == nullptr || previous->cell.pipeline != row.cell.pipeline) {
+      table.add_line(std::string{millrace::to_string(row.cell.pipeline)}, Look::strong);
+    }
+    previous = &row;
+    if (row.ok()) {
+      table.add_row(cells_of(row, least, fastest));
+      if (row.races > 0) table.add_line({"    race"}, {row.example.races.front(), Look::bad});
+    } else {
+      table.add_line({"  " + row.cell.allocator}, {row.failure, Look::bad});
+    }
+  }
+  return title(options, paint) + '\n' + table.render(paint) + '\n' + paint(legend(), Look::faint) +
+         '\n';
+}
+
+}  // namespace millrace::cli
