@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <stdexcept>
+#include "test/support/catch.hpp"
 
 namespace millrace::test {
 
 Terminal::Terminal() : descriptor_(::posix_openpt(O_RDWR | O_NOCTTY)) {
   if (descriptor_ < 0 || ::grantpt(descriptor_) != 0 || ::unlockpt(descriptor_) != 0) {
-    throw std::runtime_error{"there is no terminal to be had"};
+    SKIP("no terminal can be opened here");
   }
 }
 
