@@ -110,6 +110,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
           cell.pipeline = pipeline;
           cell.options.copy = copy;
           cell.options.waits = wait;
+          cell.options.stale.start_batch = 0;  // semi-sync from the first batch on
         }
       }
     }

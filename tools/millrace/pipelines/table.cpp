@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <string_view>
 
 #include "cli/wording.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
@@ -86,6 +88,55 @@ std::string legend() {
       kPageWidth, 0);
 }
 
+/** What was measured of a pipeline in TorchRec's pull request 2916, on GPUs that it does not name.
+ */
+struct Published {
+  PipelineKind pipeline;
+  double runtime_ms, allocated_gb, reserved_gb;
+};
+constexpr std::array kPublished{
+    Published{PipelineKind::sparse_dist, 6034.46, 51.80, 62.25},
+    Published{PipelineKind::fused_sparse_dist, 5605.63, 53.23, 68.61},
+    Published{PipelineKind::semi_sync, 5447.42, 61.63, 64.31},
+};
+constexpr std::string_view kPublishedWorkload = "pr2916";
+
+/** The row that ran as what was published did. */
+const PipelineRow* as_published(const std::vector<PipelineRow>& rows, PipelineKind pipeline) {
+  const auto is = [&](const PipelineRow& row) {
+    return row.ok() && row.cell.pipeline == pipeline && row.cell.allocator == "torch" &&
+           row.cell.options.copy == CopyMethod::side_stream &&
+           row.cell.options.waits == Waits::coarse;
+  };
+  const auto found = std::ranges::find_if(rows, is);
+  return found == rows.end() ? nullptr : &*found;
+}
+
+/** Beside what was published: runtimes as shares of SparseDist's, since the GPU is not known. */
+std::string render_published(const std::vector<PipelineRow>& rows, const Painter& paint) {
+  const PipelineRow* const base = as_published(rows, kPublished.front().pipeline);
+  if (base == nullptr) return "";
+  const auto gb = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  std::string out = '\n' +
+                    paint(
+                        "Published (TorchRec, pull request 2916), and here with torch, "
+                        "side-stream and coarse waits",
+                        Look::strong) +
+                    "\n  allocated and reserved in GB; runtime as a share of sparse-dist's\n";
+  for (const Published& published : kPublished) {
+    const PipelineRow* const row = as_published(rows, published.pipeline);
+    if (row == nullptr) continue;
+    out += fmt::format(
+        "  {:<18} allocated {:.1f}, here {:.1f}   reserved {:.1f}, here {:.1f}   runtime {:.3f}, "
+        "here {:.3f}\n",
+        millrace::to_string(published.pipeline), published.allocated_gb,
+        gb(row->example.memory.allocated.peak), published.reserved_gb,
+        gb(row->example.memory.reserved.peak), published.runtime_ms / kPublished.front().runtime_ms,
+        row->runtime_p50 / base->runtime_p50);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOptions& options,
@@ -111,8 +162,10 @@ std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOp
       table.add_line({"  " + row.cell.allocator}, {row.failure, Look::bad});
     }
   }
-  return title(options, paint) + '\n' + table.render(paint) + '\n' + paint(legend(), Look::faint) +
-         '\n';
+  std::string out = title(options, paint) + '\n' + table.render(paint) + '\n' +
+                    paint(legend(), Look::faint) + '\n';
+  if (options.workload.name == kPublishedWorkload) out += render_published(rows, paint);
+  return out;
 }
 
 }  // namespace millrace::cli
