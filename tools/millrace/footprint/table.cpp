@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "footprint/advice.hpp"
 #include "cli/wording.hpp"
+#include "footprint/advice.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 
 namespace millrace::cli {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "footprint/options.hpp"
 #include "cli/wording.hpp"
+#include "footprint/options.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 
 namespace millrace::cli {
