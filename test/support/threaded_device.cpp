@@ -216,12 +216,16 @@ Nanoseconds ThreadedDevice::do_event_time(EventHandle) {
 
 void ThreadedDevice::do_copy(void* to, const void* from, std::size_t bytes, CopyKind,
                              StreamHandle stream) {
-  enqueue(stream, [=] { std::memcpy(to, from, bytes); });
+  enqueue(stream, [=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);  // nothing may be at a null pointer
+  });
 }
 
 void ThreadedDevice::do_fill(void* address, unsigned char value, std::size_t bytes,
                              StreamHandle stream) {
-  enqueue(stream, [=] { std::memset(address, value, bytes); });
+  enqueue(stream, [=] {
+    if (bytes > 0) std::memset(address, value, bytes);
+  });
 }
 
 void ThreadedDevice::do_launch(Operation operation, StreamHandle stream) {
