@@ -73,6 +73,19 @@ TEST_CASE("pipelines: the picture has a mark for each row") {
   }
 }
 
+TEST_CASE("pipelines: a model that can not be is refused with its workload's name") {
+  const auto file = std::filesystem::temp_directory_path() / "millrace-pipelines-model.json";
+  std::ofstream{file} << R"({"schema": "millrace.workload/1", "batch_size": 4, "activations": 1,
+      "num_unweighted_features": 2, "base_row_size": 0, "embedding_feature_dim": 4,
+      "model": {"dense_arch": [], "over_arch": [8], "interaction": "concatenate"}})";
+  const ProgramRun run = run_program({"pipelines", "--workload", file, "--seeds", "1"});
+  std::filesystem::remove(file);
+  INFO(run.err);
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("table 'u0' has no rows"));
+  CHECK_THAT(run.err, ContainsSubstring("the model of the workload millrace-pipelines-model"));
+}
+
 TEST_CASE("pipelines: bad input is told in three lines, with what would be right") {
   const auto refused = [](std::vector<std::string> more, const char* why) {
     const ProgramRun run = small(more);

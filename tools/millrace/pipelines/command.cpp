@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "cli/error.hpp"
@@ -15,6 +16,16 @@
 namespace millrace::cli {
 namespace {
 
+std::vector<PipelineRow> rows_of(const PipelinesOptions& options) {
+  try {
+    return run_rows(options);
+  } catch (const std::invalid_argument& error) {  // what only the model itself can tell
+    throw UsageError{
+        error.what(), "the model of the workload " + options.workload.name,
+        "layers, widths and rows that fit each other: docs/workloads.md, docs/train.md"};
+  }
+}
+
 void run_pipelines_command(const PipelinesArguments& arguments) {
   const PipelinesOptions options = read_options(arguments);
   const Output output{arguments.output};
@@ -25,7 +36,7 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
       throw UsageError{"the picture can not go where the table goes", "--svg", "a file of its own"};
     }
   }
-  const std::vector<PipelineRow> rows = run_rows(options);
+  const std::vector<PipelineRow> rows = rows_of(options);
   if (picture) picture->write(draw_picture(rows, options));
   if (options.json) {
     output.write(to_document(rows, options).dump(2) + '\n');
