@@ -77,3 +77,15 @@ TEST_CASE("free neighbours that were used long ago serve together rather than le
   CHECK(allocator.statistics().bytes.reserved.peak == 16 * MiB);
   allocator.check_invariants();
 }
+
+TEST_CASE("of what was used long ago, that which was used first is waited for") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  const std::vector<void*> first = step(bench, allocator, {4 * MiB});
+  const std::vector<void*> second = step(bench, allocator, {4 * MiB});
+  REQUIRE(step(bench, allocator, {4 * MiB}) == first);  // is used last now, and at a lower address
+  REQUIRE(first[0] < second[0]);
+  (void)step(bench, allocator, {16 * MiB});
+  (void)step(bench, allocator, {16 * MiB});
+  CHECK(step(bench, allocator, {4 * MiB}) == second);
+}
