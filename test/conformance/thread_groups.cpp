@@ -1,8 +1,7 @@
-#include <exception>
-
 #include "millrace/device/cuda_device.hpp"
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/run_ranks.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
 #include "test/conformance/group_conformance.hpp"
 #include "test/support/seed.hpp"
@@ -10,27 +9,6 @@
 
 namespace millrace::test {
 namespace {
-
-/// Each rank on an actor of its own. Of several errors the first that is not of the group's.
-template <typename Run>
-void on_actors(Executor& executor, unsigned ranks, Run run) {
-  std::vector<std::unique_ptr<Executor::Task>> tasks;
-  for (unsigned rank = 0; rank < ranks; ++rank) {
-    tasks.push_back(executor.spawn("rank " + std::to_string(rank), [run, rank] { run(rank); }));
-  }
-  std::exception_ptr of_group, other;
-  for (const auto& task : tasks) {
-    try {
-      task->join();
-    } catch (const CollectiveError&) {
-      of_group = std::current_exception();
-    } catch (...) {
-      other = std::current_exception();
-    }
-  }
-  if (other) std::rethrow_exception(other);
-  if (of_group) std::rethrow_exception(of_group);
-}
 
 GroupFactory meeting_factory(const std::string& name, const VirtualMachine::Options& options) {
   return {name, {1, 2, 4}, [options](unsigned ranks, const RankBody& body) {
@@ -41,7 +19,7 @@ GroupFactory meeting_factory(const std::string& name, const VirtualMachine::Opti
                   machine.add_device({.memory_bytes = std::size_t{256} << 20})));
             }
             ThreadRanks group{ranks, machine};
-            on_actors(machine.executor(), ranks, [&](unsigned number) {
+            run_ranks(machine.executor(), ranks, [&](unsigned number) {
               Rank rank{group.join(number, *devices[number]), *devices[number]};
               body(rank);
             });
@@ -52,7 +30,7 @@ GroupFactory staged_factory() {
   return {"threads, through pinned memory", {1, 2, 4}, [](unsigned ranks, const RankBody& body) {
             ThreadExecutor executor;
             ThreadRanks group{ranks, executor};
-            on_actors(executor, ranks, [&](unsigned number) {
+            run_ranks(executor, ranks, [&](unsigned number) {
               ThreadedDevice device{std::size_t{1} << 30};
               OrderedDevice ordered{device};
               Rank rank{group.join(number, ordered), ordered};
@@ -67,7 +45,7 @@ GroupFactory one_gpu_factory() {
             ThreadRanks group{ranks, executor};
             const auto gpu = CudaDevice::create(0);
             OrderedDevice ordered{*gpu};
-            on_actors(executor, ranks, [&](unsigned number) {
+            run_ranks(executor, ranks, [&](unsigned number) {
               Rank rank{group.join(number, ordered), ordered};
               body(rank);
             });

@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/run_ranks.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
 #include "test/pipeline/sharding/sharded_rig.hpp"
 #include "test/support/catch.hpp"
@@ -20,23 +20,6 @@ constexpr double kTolerance = 1e-5;
 VirtualMachine::Options machine_options(std::uint64_t schedule) {
   if (schedule == 0) return {};
   return {.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule};
-}
-
-/// All of them, before an error is thrown: what they use is there until then. One that is not of
-/// the group's comes first.
-void join_all(const std::vector<std::unique_ptr<Executor::Task>>& tasks) {
-  std::exception_ptr of_group, other;
-  for (const auto& task : tasks) {
-    try {
-      task->join();
-    } catch (const CollectiveError&) {
-      of_group = std::current_exception();
-    } catch (...) {
-      other = std::current_exception();
-    }
-  }
-  if (other) std::rethrow_exception(other);
-  if (of_group) std::rethrow_exception(of_group);
 }
 
 struct Outcome {
@@ -70,25 +53,21 @@ Outcome train(const SparseNNConfig& config, const ShardingPlan& plan, std::uint6
   }
   ThreadRanks ranks{plan.ranks, machine};
   outcome.dense.resize(plan.ranks);
-  std::vector<std::unique_ptr<Executor::Task>> tasks;
-  for (unsigned number = 0; number < plan.ranks; ++number) {
-    tasks.push_back(machine.executor().spawn("rank " + std::to_string(number), [&, number] {
-      const auto group = ranks.join(number, *devices[number]);
-      ShardedRank rank{*devices[number], &checking, config, plan, group.get()};
-      const std::size_t share = kExamples / plan.ranks;
-      if (train_rank) {
-        train_rank(rank, number * share, share);
-      } else {
-        plainly(config, rank, number * share, share);
-      }
-      const Trained trained = rank.trained();
-      outcome.difference =
-          std::max(outcome.difference, difference(config, plan, alone, number, trained));
-      outcome.dense[number] = trained.at("over.0.weight");
-      group->barrier();
-    }));
-  }
-  join_all(tasks);
+  run_ranks(machine.executor(), plan.ranks, [&](unsigned number) {
+    const auto group = ranks.join(number, *devices[number]);
+    ShardedRank rank{*devices[number], &checking, config, plan, group.get()};
+    const std::size_t share = kExamples / plan.ranks;
+    if (train_rank) {
+      train_rank(rank, number * share, share);
+    } else {
+      plainly(config, rank, number * share, share);
+    }
+    const Trained trained = rank.trained();
+    outcome.difference =
+        std::max(outcome.difference, difference(config, plan, alone, number, trained));
+    outcome.dense[number] = trained.at("over.0.weight");
+    group->barrier();
+  });
   for (const RaceChecker::Race& race : checking.races()) outcome.races.push_back(race.message);
   return outcome;
 }
@@ -174,18 +153,14 @@ Nanoseconds time_of(const std::string& plan_name, bool data) {
         machine.add_device({.memory_bytes = std::size_t{1} << 28, .data = data})));
   }
   ThreadRanks ranks{2, machine, {.cost_only = !data}};
-  std::vector<std::unique_ptr<Executor::Task>> tasks;
-  for (unsigned number = 0; number < 2; ++number) {
-    tasks.push_back(machine.executor().spawn("rank", [&, number] {
-      const auto group = ranks.join(number, *devices[number]);
-      ShardedRank rank{*devices[number], nullptr, config, plan, group.get(), !data};
-      for (std::size_t step = 0; step < 3; ++step) {
-        rank.step(GlobalBatch{config, step, kExamples}, number * 4, 4);
-      }
-      static_cast<void>(rank.trained());
-    }));
-  }
-  join_all(tasks);
+  run_ranks(machine.executor(), 2, [&](unsigned number) {
+    const auto group = ranks.join(number, *devices[number]);
+    ShardedRank rank{*devices[number], nullptr, config, plan, group.get(), !data};
+    for (std::size_t step = 0; step < 3; ++step) {
+      rank.step(GlobalBatch{config, step, kExamples}, number * 4, 4);
+    }
+    static_cast<void>(rank.trained());
+  });
   return machine.now();
 }
 

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
-#include <memory>
 #include <stdexcept>
 
 #include "millrace/device/checking.hpp"
+#include "millrace/pipeline/collective/run_ranks.hpp"
 #include "schedule/comparison/bound.hpp"
 #include "schedule/comparison/compared_rank.hpp"
 #include "schedule/footprint/cell_device.hpp"
@@ -57,37 +56,6 @@ ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
   return plan;
 }
 
-/** Runs every rank to its end, and throws what went wrong first: not what that did to the others.
- */
-class RankTasks {
- public:
-  explicit RankTasks(Executor& executor) : executor_(executor) {}
-
-  template <typename Body>
-  void add(unsigned rank, Body body) {
-    tasks_.push_back(executor_.spawn(fmt::format("rank {}", rank), std::move(body)));
-  }
-
-  void join() {
-    std::exception_ptr cause, consequence;
-    for (const auto& task : tasks_) {
-      try {
-        task->join();
-      } catch (const CollectiveError&) {
-        if (!consequence) consequence = std::current_exception();
-      } catch (...) {
-        if (!cause) cause = std::current_exception();
-      }
-    }
-    if (cause) std::rethrow_exception(cause);
-    if (consequence) std::rethrow_exception(consequence);
-  }
-
- private:
-  Executor& executor_;
-  std::vector<std::unique_ptr<Executor::Task>> tasks_;
-};
-
 }  // namespace
 
 PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std::uint64_t seed) {
@@ -106,14 +74,10 @@ PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std
   const ComparedRun run{cell, workload, model, plan, machine, ranks, checking};
 
   std::vector<RankReport> reports(count);
-  RankTasks tasks{machine.executor()};
-  for (unsigned rank = 0; rank < count; ++rank) {
-    tasks.add(rank, [&, rank] {
-      const auto batches = draw_batches(workload, workload.num_batches, seed * count + rank);
-      reports[rank] = run_rank(run, rank, *devices[rank], batches);
-    });
-  }
-  tasks.join();
+  run_ranks(machine.executor(), count, [&](unsigned rank) {
+    const auto batches = draw_batches(workload, workload.num_batches, seed * count + rank);
+    reports[rank] = run_rank(run, rank, *devices[rank], batches);
+  });
 
   const auto reserved = [](const RankReport& report) { return report.memory.reserved.peak; };
   const auto most = std::ranges::max_element(reports, {}, reserved);

@@ -1,0 +1,40 @@
+#include "millrace/pipeline/collective/run_ranks.hpp"
+
+#include <array>
+#include <stdexcept>
+
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/collective_error.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+
+TEST_CASE("ranks all run to their end, each once, as actors that are named after them") {
+  VirtualMachine machine;
+  std::array<int, 4> runs{};
+  run_ranks(machine.executor(), 4, [&](unsigned rank) {
+    CHECK(machine.calling_actor()->name == "rank " + std::to_string(rank));
+    machine.executor().yield();
+    ++runs[rank];
+  });
+  CHECK(runs == std::array{1, 1, 1, 1});
+}
+
+TEST_CASE("a rank's own error comes out before what the others heard of it, once all have ended") {
+  VirtualMachine machine;
+  int ended = 0;
+  const auto run = [&] {
+    run_ranks(machine.executor(), 3, [&](unsigned rank) {
+      ++ended;
+      if (rank == 1) throw std::out_of_range{"its own"};
+      throw CollectiveError{1, "heard of it"};
+    });
+  };
+  CHECK_THROWS_AS(run(), std::out_of_range);
+  CHECK(ended == 3);
+  CHECK_THROWS_AS(run_ranks(machine.executor(), 2,
+                            [](unsigned) {
+                              throw CollectiveError{0, "heard of it"};
+                            }),
+                  CollectiveError);
+}
