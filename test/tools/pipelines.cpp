@@ -3,9 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "pipelines/json.hpp"
+#include "pipelines/table.hpp"
 #include "test/support/catch.hpp"
 #include "test/tools/program.hpp"
 
+using namespace millrace;
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 using Json = nlohmann::json;
@@ -57,6 +60,20 @@ TEST_CASE("pipelines: the table says the same, and what its columns mean") {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
   CHECK(run.out.find("sparse-dist") == std::string::npos);
+}
+
+TEST_CASE("pipelines: a race of any seed is told, also where the shown run has none") {
+  cli::PipelinesOptions options;
+  options.workload = Workload::named("pr2916");
+  options.seeds = 2;
+  cli::PipelineRow row;
+  row.races = {"record on copy after op 91, wait on main before op 104"};
+  row.example.runtime = Nanoseconds{1};
+  CHECK_THAT(cli::render_table({row}, options, cli::Painter{false}),
+             ContainsSubstring("record on copy after op 91"));
+  const Json json = cli::to_document({row}, options);
+  CHECK(json.at("rows").front().at("races") == 1);
+  CHECK(json.at("rows").front().at("race_messages").size() == 1);
 }
 
 TEST_CASE("pipelines: the picture has a mark for each row") {

@@ -64,7 +64,8 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
   json["utilisation"] = utilisation_of(run);
   json["exposed_copy_ms"] = to_milliseconds(run.engines.exposed_copies);
   json["exposed_exchange_ms"] = to_milliseconds(run.engines.exposed_exchanges);
-  json["races"] = row.races;
+  json["races"] = row.races.size();
+  if (!row.races.empty()) json["race_messages"] = row.races;
   return json;
 }
 

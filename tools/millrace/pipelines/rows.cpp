@@ -66,7 +66,7 @@ PipelineRow row_of(const PipelineCell& cell, std::span<SeedRun> runs) {
     runtimes.push_back(static_cast<double>(run.run->runtime.count()));
     bounds.push_back(static_cast<double>(run.run->bound.runtime().count()));
     reserved.push_back(run.run->memory.reserved.peak);
-    row.races += run.run->races.size();
+    row.races.insert(row.races.end(), run.run->races.begin(), run.run->races.end());
   }
   row.runtime_p50 = percentile(runtimes, 0.5);
   row.runtime_p90 = percentile(runtimes, 0.9);

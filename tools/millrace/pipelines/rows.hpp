@@ -14,7 +14,7 @@ struct PipelineRow {
 
   double runtime_p50 = 0, runtime_p90 = 0;  ///< of the loop, in nanoseconds
   double bound = 0;                         ///< median, in nanoseconds
-  std::size_t races = 0;                    ///< of all seeds
+  std::vector<std::string> races;           ///< what the checker says of all seeds
   PipelineRun example;                      ///< the run with the median of reserved
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }

@@ -157,7 +157,7 @@ std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOp
     previous = &row;
     if (row.ok()) {
       table.add_row(cells_of(row, least, fastest));
-      if (row.races > 0) table.add_line({"    race"}, {row.example.races.front(), Look::bad});
+      if (!row.races.empty()) table.add_line({"    race"}, {row.races.front(), Look::bad});
     } else {
       table.add_line({"  " + row.cell.allocator}, {row.failure, Look::bad});
     }
