@@ -18,8 +18,8 @@ namespace millrace {
  *   1. the best fit that the one rule gives its stream for nothing: own lane, then other lanes up
  *      to the carve limit, then memory that nobody used yet; once more after one poll;
  *   2. free neighbours that together are large enough, all of them ready;
- *   3. a block, or free neighbours, that the stream can be made to wait for and whose last use is
- *      long ago: the one whose marker was recorded earliest, then the best fit;
+ *   3. a block that the stream can be made to wait for and whose last use is long ago: the one
+ * whose marker was recorded earliest, then the best fit; else the first run of such neighbours;
  *   4. a new segment, as long as the stream has less than its fair share;
  *   5. any other block that the stream can be made to wait for, or a new segment;
  *   6. anything that waiting, merging, callbacks and giving segments back can make.

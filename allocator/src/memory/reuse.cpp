@@ -211,8 +211,8 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
 }
 
 // The newest marker that a request may wait for although its stream could still grow. What was last
-// used before its previous burst began has had a whole burst's time: a batch's, where each step
-// brings one, so that waiting for it keeps nothing from running ahead by a batch.
+// used before its previous burst began has had a whole burst's time: a batch's, where the stream is
+// marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
 std::uint64_t CachingAllocator::State::long_ago(const Request& request) const {
   const auto it = demand.find(request.lane);
   if (it == demand.end()) return 0;

@@ -57,7 +57,8 @@ struct Policy {
   /** A used block is not split for a remainder below this share of the request: sizes that vary a
    * little then find the same blocks again. */
   double slack = 0;
-  /** `wait_before_grow`: a burst is what a stream allocates between two of its markers: one batch.
+  /** `wait_before_grow`: a burst is what a stream allocates between two of its markers: one batch,
+   * if the stream is marked once a batch.
    * Memory last used before its previous burst began is waited for. Rather than wait for other
    * memory, a stream grows while what is kept for it, live or free, stays within its highest live
    * bytes and this many bursts. */
