@@ -86,12 +86,14 @@ class FusedSparseDistPipeline final : public PipelineCore {
   }
 
   void look_up_ahead(BatchInFlight& flight) {
-    if (flight.lookup) return;
-    finish_exchange(flight);
-    hand_features_to(flight, look_up_on_);
-    if (lookup_.order_after_dense && on_side()) look_up_on_.wait_stream(main());
-    look_up(flight, look_up_on_);
-    if (!coarse() && on_side()) main().device().record(flight.looked_up, look_up_on_);
+    if (!flight.lookup) {
+      finish_exchange(flight);
+      hand_features_to(flight, look_up_on_);
+      if (lookup_.order_after_dense && on_side()) look_up_on_.wait_stream(main());
+      look_up(flight, look_up_on_);
+    }
+    if (coarse() || !on_side() || flight.looked_up.recorded()) return;
+    main().device().record(flight.looked_up, look_up_on_);
   }
 
   void take_lookup(BatchInFlight& current) {

@@ -71,7 +71,10 @@ void PipelineCore::reset() noexcept {
 
 TrainModel& PipelineCore::detach() {
   if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
-  for (BatchInFlight& flight : held_) flight.lookup.reset();
+  for (BatchInFlight& flight : held_) {
+    flight.lookup.reset();
+    flight.looked_up = {};
+  }
   order_tables(main());
   return *std::exchange(model_, nullptr);
 }
