@@ -8,6 +8,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "millrace/device/fault.hpp"
 #include "test/support/seed.hpp"
 
 namespace millrace::test {
@@ -54,15 +55,27 @@ void expect_error(unsigned culprit, const std::string& text, const std::function
   throw std::runtime_error{fmt::format("nothing was thrown about rank {}: '{}'", culprit, text)};
 }
 
-void over_every_group(unsigned at_least, const RankBody& body) {
+namespace {
+
+void over_groups(unsigned at_least, bool devices, const RankBody& body) {
   for (const GroupFactory& factory : group_factories()) {
     for (const unsigned ranks : factory.sizes) {
-      if (ranks < at_least) continue;
+      if (ranks < at_least || (devices && !factory.device_of_its_own)) continue;
       INFO(factory.name << ", " << ranks << " ranks");
       CHECK_NOTHROW(factory.run(ranks, body));
     }
   }
   SUCCEED("groups of too few ranks have nothing to check");
+}
+
+}  // namespace
+
+void over_every_group(unsigned at_least, const RankBody& body) {
+  over_groups(at_least, false, body);
+}
+
+void over_every_group_of_devices(unsigned at_least, const RankBody& body) {
+  over_groups(at_least, true, body);
 }
 
 namespace {
@@ -293,6 +306,46 @@ TEST_CASE("a rank that throws between start and wait is named to all that go on"
       rank.group().check();
     });
   });
+}
+
+TEST_CASE("a rank whose driver fails in an operation is named to all, and none hangs") {
+  using Operation = std::function<void(Rank&, Blocks&, float*)>;
+  const Operation operations[] = {
+      [](Rank&, Blocks& blocks, float*) { blocks.exchange(); },
+      [](Rank& rank, Blocks&, float* data) { rank.group().all_reduce_sum(data, 8, rank.stream); },
+      [](Rank& rank, Blocks&, float* data) { rank.group().broadcast(data, 32, 0, rank.stream); }};
+  for (std::uint64_t call = 1; call <= 4; ++call) {
+    for (const Operation& operation : operations) {
+      over_every_group_of_devices(2, [&](Rank& rank) {
+        const unsigned culprit = rank.ranks() - 1;
+        Blocks blocks{rank, a_few};
+        float* const data = rank.put(std::vector<float>(8));
+        rank.group().barrier();
+        FaultInjector faults{rank.device.device()};
+        if (rank.number() == culprit) faults.fail_call(call, ErrorCode::unknown);
+        bool threw = false;
+        try {
+          operation(rank, blocks, data);
+        } catch (const DeviceError&) {
+          threw = true;
+        } catch (const CollectiveError& error) {
+          return expect(error.rank() == culprit && rank.number() != culprit, error.what());
+        }
+        faults.clear();
+        const auto go_on = [&] {
+          rank.stream.synchronize();
+          rank.group().barrier();
+        };
+        if (rank.number() == culprit) expect(threw || call > 1, "the first call fails");
+        if (threw) return expect_error(culprit, "failed: ", go_on);
+        try {
+          go_on();
+        } catch (const CollectiveError& error) {
+          expect(error.rank() == culprit && rank.number() != culprit, error.what());
+        }
+      });
+    }
+  }
 }
 
 TEST_CASE("a rank that leaves while others wait for it on the device is named to them") {

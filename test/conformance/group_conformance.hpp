@@ -62,6 +62,7 @@ struct GroupFactory {
   std::vector<unsigned> sizes;  ///< of the groups that can be had
   /// Runs the body on each rank of a new group, and throws what one of them threw.
   std::function<void(unsigned ranks, const RankBody& body)> run;
+  bool device_of_its_own = true;  ///< has each rank
 };
 
 /// NCCL with one rank, where there are a GPU and NCCL.
@@ -72,5 +73,7 @@ struct GroupFactory {
 
 /// Runs the body on every kind of group of at least so many ranks.
 void over_every_group(unsigned at_least, const RankBody& body);
+/// Only on those where each rank has a device of its own.
+void over_every_group_of_devices(unsigned at_least, const RankBody& body);
 
 }  // namespace millrace::test

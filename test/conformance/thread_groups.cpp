@@ -40,7 +40,9 @@ GroupFactory staged_factory() {
 }
 
 GroupFactory one_gpu_factory() {
-  return {"threads on one GPU", {1, 2, 4}, [](unsigned ranks, const RankBody& body) {
+  return {"threads on one GPU",
+          {1, 2, 4},
+          [](unsigned ranks, const RankBody& body) {
             ThreadExecutor executor;
             ThreadRanks group{ranks, executor};
             const auto gpu = CudaDevice::create(0);
@@ -49,7 +51,8 @@ GroupFactory one_gpu_factory() {
               Rank rank{group.join(number, ordered), ordered};
               body(rank);
             });
-          }};
+          },
+          false};
 }
 
 std::vector<GroupFactory> make_factories() {

@@ -2,9 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <stdexcept>
 
 namespace millrace {
+namespace {
+
+/** The others wait for this rank's part: where it can not be done, they are told. */
+template <typename Part>
+auto tell_others(ProcessGroup& group, const Part& part) {
+  try {
+    return part();
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const std::exception& error) {
+    group.fail(error.what());
+    throw;
+  }
+}
+
+}  // namespace
 
 ProcessGroup::ProcessGroup(unsigned rank, unsigned size) : rank_(rank), size_(size) {
   if (rank < size) return;
@@ -17,14 +34,16 @@ std::unique_ptr<PendingSizes> ProcessGroup::start_sizes(RankState state,
     throw std::invalid_argument{
         fmt::format("{} sizes do not divide among {} ranks", values.size(), size_)};
   }
-  return do_start_sizes(state, values);
+  return tell_others(*this, [&] { return do_start_sizes(state, values); });
 }
 
 ExchangedSizes ProcessGroup::exchange_sizes(RankState state, std::span<const std::int64_t> values) {
   return start_sizes(state, values)->wait();
 }
 
-void ProcessGroup::barrier() { do_barrier(); }
+void ProcessGroup::barrier() {
+  tell_others(*this, [&] { do_barrier(); });
+}
 
 void ProcessGroup::all_to_all(std::span<const SentBytes> sends,
                               std::span<const ReceivedBytes> receives, StreamRef stream) {
@@ -38,18 +57,18 @@ void ProcessGroup::all_to_all(std::span<const SentBytes> sends,
                     "receives {}",
                     rank_, sends[rank_].bytes, receives[rank_].bytes)};
   }
-  do_all_to_all(sends, receives, stream);
+  tell_others(*this, [&] { do_all_to_all(sends, receives, stream); });
 }
 
 void ProcessGroup::all_reduce_sum(float* data, std::size_t count, StreamRef stream) {
-  do_all_reduce_sum(data, count, stream);
+  tell_others(*this, [&] { do_all_reduce_sum(data, count, stream); });
 }
 
 void ProcessGroup::broadcast(void* data, std::size_t bytes, unsigned root, StreamRef stream) {
   if (root >= size_) {
     throw std::invalid_argument{fmt::format("broadcast from rank {} of {}", root, size_)};
   }
-  do_broadcast(data, bytes, root, stream);
+  tell_others(*this, [&] { do_broadcast(data, bytes, root, stream); });
 }
 
 }  // namespace millrace

@@ -74,7 +74,7 @@ void StagedGroup::staged(StreamRef stream, Exchange exchange) {
   device_.synchronize(copied_back_);
   try {
     exchange();
-  } catch (const CollectiveError&) {
+  } catch (...) {
     sent_.keep();
     received_.keep();
     throw;

@@ -60,9 +60,15 @@ void MeetingGroup::meet(const SharedRanks::Part& part, const Meeting::Effect& ef
     const double seconds = std::max(0.0, traffic.link / link.bytes_per_second - beside);
     operation.cost.fixed = link.latency + Nanoseconds{static_cast<Nanoseconds::rep>(seconds * 1e9)};
   }
-  operation.meeting = ranks_->join(rank(), next_++, part, effect);
+  const std::shared_ptr<Meeting> meeting = ranks_->join(rank(), next_++, part, effect);
+  operation.meeting = meeting;
   operation.party = rank();
-  device_.launch(std::move(operation), stream.handle());
+  try {
+    device_.launch(std::move(operation), stream.handle());
+  } catch (...) {  // the others wait for a part that does not come
+    meeting->cancel();
+    throw;
+  }
 }
 
 void MeetingGroup::do_all_to_all(std::span<const SentBytes> sends,

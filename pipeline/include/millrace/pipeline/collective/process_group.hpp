@@ -65,9 +65,11 @@ struct ReceivedBytes {
  *
  * All may throw CollectiveError, once a rank has failed or left: on every rank that needs it, with
  * that rank's name. Device work that waited for it ends then, and its results mean nothing; who
- * only waits for a stream calls `check` after that. Destroying a group leaves it. That is an error
- * only for those that still need this rank. A rank that is unwound by an exception leaves so;
- * one that stays calls `fail`.
+ * only waits for a stream calls `check` after that. What else an operation throws (DeviceError,
+ * say) has failed the group as well, for its part is not there; only std::invalid_argument has not:
+ * nothing has happened then. Destroying a group leaves it. That is an error only for those that
+ * still need this rank. A rank that is unwound by an exception leaves so; one that stays calls
+ * `fail`.
  */
 class ProcessGroup {
  public:
