@@ -80,8 +80,14 @@ class ShardedExchange::Flight final : public FeatureExchange {
     }
   }
 
+  // A side that is arranged stays so, and what it was received into goes, if the other one throws.
   SparseFeatures arrange() override {
-    SparseFeatures features{.unweighted = arranged(0), .weighted = arranged(1)};
+    for (std::size_t side = 0; side < 2; ++side) {
+      if (!sides_[side].arranged) sides_[side].arranged = arranged(side);
+      sides_[side].received.reset();
+    }
+    SparseFeatures features{.unweighted = std::move(*sides_[0].arranged),
+                            .weighted = std::move(*sides_[1].arranged)};
     features.own_unweighted = std::move(sides_[0].own);
     features.own_weighted = std::move(sides_[1].own);
     features.examples = std::move(examples_);
@@ -95,6 +101,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     std::optional<Outgoing> outgoing;
     Features sent;
     std::optional<Features> received;
+    std::optional<KeyedJaggedTensor> arranged;
     std::vector<Counts> counts;     ///< ids that come, by rank and slot
     Counts lengths_from, ids_from;  ///< by rank
   };
@@ -122,6 +129,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
 
   /** To each rank: the examples here, and the ids of each of its slots. */
   void send_sizes() {
+    ids_to_ = {};
     std::vector<std::int64_t> values(layout_.ranks * exchange_.width_);
     std::array<Counts, 2> counts;
     for (std::size_t side = 0; side < 2; ++side) {
@@ -187,7 +195,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     }
   }
 
-  /** Lengths, ids and weights, each an all-to-all. */
+  /** Lengths, ids and weights, each an all-to-all. One that throws has failed the group. */
   void exchange_side(std::size_t number) {
     Way& way = sides_[number];
     Counts lengths_to;
@@ -256,7 +264,6 @@ class ShardedExchange::Flight final : public FeatureExchange {
         .segments = {}};
     add_segments(copy, way, layout);
     std::move(copy).launch(scope());
-    way.received.reset();
     return from_lengths(scope(), layout, std::move(to));
   }
 

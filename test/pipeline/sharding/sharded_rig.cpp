@@ -170,6 +170,11 @@ std::unique_ptr<FeatureExchange> ShardedRank::start(const GlobalBatch& batch, st
   return exchange_->start(input(batch, first, count), main_);
 }
 
+void ShardedRank::train(const GlobalBatch& batch, std::size_t first, std::size_t count,
+                        const SparseFeatures& features) {
+  train_plainly(*model_, main_, input(batch, first, count), features);
+}
+
 void ShardedRank::step(const GlobalBatch& batch, std::size_t first, std::size_t count) {
   const InputTensors of_step = input(batch, first, count);
   const auto features = exchange_->start(of_step, main_);

@@ -54,6 +54,9 @@ class ShardedRank {
   /// The part of `step` up to the exchange's start.
   [[nodiscard]] std::unique_ptr<FeatureExchange> start(const GlobalBatch& batch, std::size_t first,
                                                        std::size_t count);
+  /// And what comes after the exchange.
+  void train(const GlobalBatch& batch, std::size_t first, std::size_t count,
+             const SparseFeatures& features);
   /// Steps 0 to before `steps` through a pipeline; lookups are ordered after the dense optimizer if
   /// they have to be.
   void run(PipelineKind kind, const PipelineOptions& options, std::size_t steps,

@@ -1,0 +1,105 @@
+#include "millrace/device/fault.hpp"
+#include "test/pipeline/sharding/sharded_machine.hpp"
+#include "test/pipeline/sharding/sharded_rig.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kExamples = 8, kShare = 4, kSteps = 2;  // of all ranks, of each of the two
+
+enum class Part { receive, arrange };
+
+struct Outcome {
+  std::vector<std::vector<float>> trained[2];
+  std::string told[2];  ///< what each rank was told of the group
+  bool failed = false;  ///< the call that was to fail
+  std::vector<std::string> races;
+};
+
+/// Two ranks train, and call number `call` of one of rank 1 fails, in that part of the exchange
+/// which is asked for again until it succeeds. 0: none fails.
+Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
+  const SparseNNConfig config = sharded_config();
+  const ShardingPlan plan = plan_named("mixed", config, 2);
+  Outcome outcome;
+  ShardedMachine machine{2, schedule};
+  machine.run([&](ShardedMachine::Place& place) {
+    ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
+    const auto until_done = [&](bool fails, const auto& what) {
+      FaultInjector faults{place.device};
+      if (fails && place.number == 1) faults.fail_call(call, ErrorCode::unknown);
+      for (;;) {
+        try {
+          return what();
+        } catch (const DeviceError&) {
+          outcome.failed = true;
+        }
+      }
+    };
+    try {
+      for (std::size_t step = 0; step < kSteps; ++step) {
+        const GlobalBatch batch{config, step, kExamples};
+        const std::size_t first = place.number * kShare;
+        const bool fails = call > 0 && step == 1;
+        const auto flight = rank.start(batch, first, kShare);
+        until_done(fails && part == Part::receive, [&] { flight->receive(Waits::precise); });
+        rank.train(batch, first, kShare,
+                   until_done(fails && part == Part::arrange, [&] { return flight->arrange(); }));
+      }
+      outcome.trained[place.number] = rank.trained().values;
+      place.group.barrier();
+    } catch (const CollectiveError& error) {
+      outcome.told[place.number] = error.what();
+    }
+  });
+  outcome.races = machine.races();
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("features that could not be arranged are arranged when that is asked for again") {
+  const Outcome whole = train(Part::arrange, 0, 0);
+  for (std::uint64_t call = 1;; ++call) {
+    const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
+    const Outcome outcome = train(Part::arrange, call, schedule);
+    INFO("call " << call << ", schedule " << schedule);
+    CHECK(outcome.told[0].empty());
+    CHECK(outcome.told[1].empty());
+    CHECK(outcome.trained[0] == whole.trained[0]);
+    CHECK(outcome.trained[1] == whole.trained[1]);
+    CHECK(outcome.races == std::vector<std::string>{});
+    if (!outcome.failed) {
+      CHECK(call > 4);  // each of two sides is copied and scanned
+      break;
+    }
+  }
+}
+
+TEST_CASE(
+    "features that could not be received are when that is asked for again, or both ranks "
+    "are told why not") {
+  const Outcome whole = train(Part::receive, 0, 0);
+  std::size_t repeated = 0, given_up = 0;
+  for (std::uint64_t call = 1;; ++call) {
+    const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
+    const Outcome outcome = train(Part::receive, call, schedule);
+    INFO("call " << call << ", schedule " << schedule);
+    CHECK(outcome.told[0] == outcome.told[1]);
+    CHECK(outcome.races == std::vector<std::string>{});
+    if (outcome.told[0].empty()) {
+      CHECK(outcome.trained[0] == whole.trained[0]);
+      CHECK(outcome.trained[1] == whole.trained[1]);
+    } else {
+      CHECK_THAT(outcome.told[0], Catch::Matchers::ContainsSubstring("rank 1 failed: "));
+    }
+    if (!outcome.failed) break;
+    ++(outcome.told[0].empty() ? repeated : given_up);
+  }
+  CHECK(repeated > 0);
+  CHECK(given_up >= 5);  // the all-to-alls of two sides
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/checking.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/thread_group.hpp"
+
+namespace millrace::test {
+
+/// A machine on which each rank is an actor with a device of its own, with a checker that sees all
+/// of it.
+class ShardedMachine {
+ public:
+  /// @param schedule  0: timed, else the seed of an adversarial one
+  explicit ShardedMachine(unsigned ranks, std::uint64_t schedule = 0);
+
+  struct Place {
+    unsigned number;
+    VirtualDevice& device;
+    OrderedDevice& ordered;
+    ProcessGroup& group;
+  };
+  /// Once. @throws what `run_ranks` does
+  void run(const std::function<void(Place&)>& body);
+
+  [[nodiscard]] std::vector<std::string> races() const;
+
+  VirtualMachine machine;
+  CheckingObserver checking;
+
+ private:
+  struct Seat {
+    explicit Seat(VirtualDevice& of) : device(of) {}
+    VirtualDevice& device;
+    OrderedDevice ordered{device};
+  };
+
+  std::vector<std::unique_ptr<Seat>> seats_;
+  ThreadRanks ranks_;
+};
+
+}  // namespace millrace::test
