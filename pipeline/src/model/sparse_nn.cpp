@@ -126,7 +126,7 @@ void SparseNN::forward(const InputTensors& input, TableLookup& of) {
   interact(lookup.pooled);
   if (interaction_ == Interaction::concatenate) lookup.pooled = {};  // backward does not read it
   over_arch_.forward(interacted_.data(), batch_, main);
-  lose(input.labels);
+  lose(input.labels, lookup.share);
 }
 
 void SparseNN::interact(const Array<float>& pooled) {
@@ -154,7 +154,7 @@ void SparseNN::interact(const Array<float>& pooled) {
       writes(interacted_), dense, reads(pooled), shape);
 }
 
-void SparseNN::lose(const BatchTensor& labels) {
+void SparseNN::lose(const BatchTensor& labels, float share) {
   const StreamRef main = context_.main();
   dlogits_ = context_.activation<float>(batch_, main);
   logits_ = over_arch_.take_output();
@@ -167,11 +167,11 @@ void SparseNN::lose(const BatchTensor& labels) {
       context_, main, {.name = "loss", .flops = 10 * examples, .bytes = 3 * kScalar * examples},
       writes(loss_), writes(dlogits_), reads(logits_),
       reads(static_cast<const float*>(labels.data()), batch_));
-  if (reduction_.ranks == 1) return;
+  if (share == 1) return;
   enqueue<host::scale<float>, cuda::scale>(
       context_, main,
       {.name = "mean over ranks", .flops = examples, .bytes = 2 * kScalar * examples},
-      updates(dlogits_), 1 / static_cast<float>(reduction_.ranks));
+      updates(dlogits_), share);
 }
 
 // @return the gradient of the dense arch's output; that of the pooled rows is left in the lookup
@@ -224,9 +224,7 @@ void SparseNN::update_tables(TableLookup& of, Stream& stream) {
 }
 
 void SparseNN::optimizer_step() {
-  if (reduction_.sum) {
-    reduction_.sum(parameters_.gradients({}), parameters_.size(), context_.main());
-  }
+  if (reduction_) reduction_(parameters_.gradients({}), parameters_.size(), context_.main());
   parameters_.step(context_.main());
 }
 

@@ -19,8 +19,12 @@ EmbeddingOptions options_of(const SparseNNConfig& config) {
   return {config.table_optimizer, config.seed, config.observer};
 }
 
-/** w -= -1 g: what is bound to the gradients adds up there what an update would take. */
-EmbeddingOptions adding_up() {
+/** w -= -1 g: what is bound to the gradients adds up there what an update would take. Of frozen
+ * tables nothing. */
+EmbeddingOptions adding_up(const SparseNNConfig& config) {
+  if (config.table_optimizer.kind == OptimizerKind::none) {
+    return {.optimizer = config.table_optimizer, .bound = true};
+  }
   return {.optimizer = {.kind = OptimizerKind::sgd, .learning_rate = -1}, .bound = true};
 }
 
@@ -56,7 +60,7 @@ ShardedEmbeddings::Everywhere::Everywhere(ModelContext& context, DenseParameters
                                           const Side& side, const SparseNNConfig& config)
     : weights(context, side.everywhere,
               {.optimizer = {.kind = OptimizerKind::none}, .seed = config.seed, .bound = true}),
-      gradients(context, side.everywhere, adding_up()),
+      gradients(context, side.everywhere, adding_up(config)),
       first(add_parameters(parameters, side.everywhere)) {}
 
 void ShardedEmbeddings::Everywhere::bind(DenseParameters& parameters) {
@@ -119,6 +123,7 @@ std::unique_ptr<PooledLookup> ShardedEmbeddings::look_up(const SparseFeatures& f
   lookup->batch_size = examples.at(layout_->rank);
   const std::size_t all = std::accumulate(examples.begin(), examples.end(), std::size_t{0});
   const std::size_t batch = lookup->batch_size, own = layout_->columns[layout_->rank];
+  if (all > 0) lookup->share = static_cast<float>(batch) / static_cast<float>(all);
   const KeyedJaggedTensor* const sides[] = {&features.unweighted, &features.weighted};
   const KeyedJaggedTensor* const own_sides[] = {&features.own_unweighted, &features.own_weighted};
 

@@ -38,9 +38,9 @@ MakeEmbeddings ShardedModel::embeddings() const {
 }
 
 DenseReduction ShardedModel::reduction() const {
-  return {group_.size(), [&group = group_](float* gradients, std::size_t size, StreamRef stream) {
-            group.all_reduce_sum(gradients, size, stream);
-          }};
+  return [&group = group_](float* gradients, std::size_t size, StreamRef stream) {
+    group.all_reduce_sum(gradients, size, stream);
+  };
 }
 
 std::unique_ptr<SparseExchange> ShardedModel::exchange(ModelContext& context) const {

@@ -7,6 +7,7 @@
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/pipeline/collective/run_ranks.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
+#include "millrace/pipeline/data/share_source.hpp"
 #include "test/pipeline/sharding/sharded_rig.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -56,11 +57,12 @@ Outcome train(const SparseNNConfig& config, const ShardingPlan& plan, std::uint6
   run_ranks(machine.executor(), plan.ranks, [&](unsigned number) {
     const auto group = ranks.join(number, *devices[number]);
     ShardedRank rank{*devices[number], &checking, config, plan, group.get()};
-    const std::size_t share = kExamples / plan.ranks;
+    const BatchShare share{number, plan.ranks};
+    const std::size_t first = share.begin(kExamples), count = share.end(kExamples) - first;
     if (train_rank) {
-      train_rank(rank, number * share, share);
+      train_rank(rank, first, count);
     } else {
-      plainly(config, rank, number * share, share);
+      plainly(config, rank, first, count);
     }
     const Trained trained = rank.trained();
     outcome.difference =
@@ -85,6 +87,17 @@ TEST_CASE("several ranks train what one rank does, however the tables are sharde
   CHECK(outcome.difference <= kTolerance);
   CHECK(outcome.races.empty());
   for (const auto& dense : outcome.dense) CHECK(dense == outcome.dense.front());
+}
+
+TEST_CASE("ranks with more and fewer examples, and with none, train what one rank does") {
+  const SparseNNConfig config = sharded_config();
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  const auto [name, ranks] =
+      GENERATE(table<std::string, unsigned>({{"mixed", 3}, {"row-wise", 3}, {"table-wise", 9}}));
+  INFO(name << ", " << ranks << " ranks of " << kExamples << " examples");
+  const Outcome outcome = train(config, plan_named(name, config, ranks), 0, alone);
+  CHECK(outcome.difference <= kTolerance);
+  CHECK(outcome.races.empty());
 }
 
 TEST_CASE("several ranks train what one rank does under every schedule, without a race") {

@@ -23,6 +23,7 @@ struct PooledLookup : TableLookup {
   StreamRef stream;
   Stage stage = Stage::looked_up;
   std::size_t batch_size = 0;
+  float share = 1;        ///< of the examples of all ranks, those of this one
   Array<float> pooled;    ///< [batch x columns], of `stream`, until backward
   Array<float> gradient;  ///< of `pooled`, of main, from backward to the update
 };

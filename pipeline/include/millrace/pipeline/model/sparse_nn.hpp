@@ -14,14 +14,12 @@
 namespace millrace {
 
 /**
- * @brief How ranks that each train on their own examples come to one gradient: that of a step is
- * the mean over the ranks of the mean over each one's examples.
+ * @brief How ranks that each train on their own examples come to one gradient: that of the mean
+ *        over the examples of all, of which each lookup has a share (`PooledLookup::share`).
+ *
+ * Enqueues the sum over the ranks, in place. None: there is one rank.
  */
-struct DenseReduction {
-  unsigned ranks = 1;
-  /** Enqueues the sum over the ranks, in place; none: there is one rank. */
-  std::function<void(float* gradients, std::size_t size, StreamRef stream)> sum;
-};
+using DenseReduction = std::function<void(float* gradients, std::size_t size, StreamRef stream)>;
 
 /**
  * @brief A recommender model in the shape of DLRM: embeddings, an MLP over dense features, their
@@ -82,7 +80,7 @@ class SparseNN final : public TrainModel {
   void check(const InputTensors& input, const PooledLookup& lookup) const;
   void keep(const InputTensors& input);
   void interact(const Array<float>& pooled);
-  void lose(const BatchTensor& labels);
+  void lose(const BatchTensor& labels, float share);
   [[nodiscard]] Array<float> interact_backward(const Array<float>& gradient, PooledLookup& lookup);
   void check_ids();
 

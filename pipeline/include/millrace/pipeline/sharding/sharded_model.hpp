@@ -23,8 +23,8 @@ struct Layout;
  *   const auto exchange = sharded.exchange(context);
  *
  * Every rank has the same model and plan, a batch of its own, and the same number of batches. The
- * loss of a step is the mean over the ranks of the mean over each one's examples: with batches of
- * one size, that over all examples. With SGD the parameters after a step are those of one rank
+ * gradient of a step is that of the mean loss over the examples of all ranks, however many each of
+ * them has. With SGD the parameters after a step are those of one rank
  * with all examples, but for the order of sums; ranks hold the same dense parameters, bit for bit,
  * where the group adds up in one order.
  *
