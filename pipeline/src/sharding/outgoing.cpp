@@ -38,11 +38,8 @@ double bytes_of(const KeyedJaggedTensor& features) {
 }  // namespace
 
 Outgoing::Outgoing(ModelContext& context, const JaggedScope& scope, const Side& side,
-                   const KeyedJaggedTensor& input, std::shared_ptr<PinnedPool> pinned)
-    : input_(input),
-      ranks_(side.slots.size()),
-      cost_only_(context.cost_only()),
-      pinned_(std::move(pinned)) {
+                   const KeyedJaggedTensor& input, PinnedPool& pinned)
+    : input_(input), ranks_(side.slots.size()), cost_only_(context.cost_only()) {
   for (const Slot& slot : side.slots.front()) {
     if (!slot.by_rows) continue;
     split_features_.push_back({static_cast<std::int64_t>(input.find(slot.feature)), slot.block});
@@ -54,28 +51,24 @@ Outgoing::Outgoing(ModelContext& context, const JaggedScope& scope, const Side& 
     }
   }
   input_.record_use(scope.stream);
-  if (splits()) split(context, scope);
+  if (splits()) split(context, scope, pinned);
 }
 
-Outgoing::~Outgoing() {
-  if (room_.data != nullptr) pinned_->give_back(std::move(room_));
-}
-
-void Outgoing::split(ModelContext& context, const JaggedScope& scope) {
+void Outgoing::split(ModelContext& context, const JaggedScope& scope, PinnedPool& pinned) {
   const std::size_t batch = input_.batch_size();
   const std::size_t rows = ranks_ * split_features_.size();
   const JaggedLayout& from = input_.layout();
   const std::size_t feature_bytes = split_features_.size() * sizeof(SplitFeature);
   const std::size_t count_bytes = rows * sizeof(std::int64_t);
-  room_ = pinned_->take(feature_bytes + count_bytes);
-  std::memcpy(room_.data, split_features_.data(), feature_bytes);
+  room_ = pinned.take(feature_bytes + count_bytes, scope.stream);
+  std::memcpy(room_.data(), split_features_.data(), feature_bytes);
 
   const auto room = [&](std::size_t bytes) {
     return BatchTensor{scope.memory, bytes, scope.stream, scope.tag};
   };
   Device& device = context.device();
   const BatchTensor features = room(feature_bytes);
-  device.copy(features.data(), room_.data, feature_bytes, CopyKind::host_to_device,
+  device.copy(features.data(), room_.data(), feature_bytes, CopyKind::host_to_device,
               scope.stream.handle());
   std::size_t ids = 0;
   for (const SplitFeature& feature : split_features_) {
@@ -117,16 +110,16 @@ void Outgoing::split(ModelContext& context, const JaggedScope& scope) {
         {.name = "count split", .bytes = static_cast<double>(2 * count_bytes)},
         writes_all<std::int64_t>(counts), reads_all<Offset>(split_.offsets()), batch);
   });
-  device.copy(room_.data + feature_bytes, counts.data(), count_bytes, CopyKind::device_to_host,
+  device.copy(room_.data() + feature_bytes, counts.data(), count_bytes, CopyKind::device_to_host,
               scope.stream.handle());
-  scope.memory.device().record(room_.used, scope.stream);
+  room_.record_use();
 }
 
 // Where nothing is computed the ids are taken to be spread evenly.
 std::vector<std::size_t> Outgoing::split_counts() const {
   std::vector<std::size_t> counts(ranks_ * split_features_.size());
   const auto* const pinned = reinterpret_cast<const std::int64_t*>(
-      room_.data + split_features_.size() * sizeof(SplitFeature));
+      room_.data() + split_features_.size() * sizeof(SplitFeature));
   for (std::size_t row = 0; row < counts.size(); ++row) {
     const SplitFeature& feature = split_features_[row % split_features_.size()];
     const std::size_t ids = input_.value_count(static_cast<std::size_t>(feature.key));

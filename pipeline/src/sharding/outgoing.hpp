@@ -27,14 +27,13 @@ class Outgoing {
  public:
   /** @param input  is read until `gather` */
   Outgoing(ModelContext& context, const JaggedScope& scope, const Side& side,
-           const KeyedJaggedTensor& input, std::shared_ptr<PinnedPool> pinned);
-  ~Outgoing();
+           const KeyedJaggedTensor& input, PinnedPool& pinned);
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
 
   [[nodiscard]] bool splits() const noexcept { return !split_features_.empty(); }
   /** @brief Behind the copy of the counts to the host. */
-  [[nodiscard]] const Event& counted() const noexcept { return room_.used; }
+  [[nodiscard]] const Event& counted() const noexcept { return room_.used(); }
   /** @brief Ids of each slot, rank by rank; where `splits`, once `counted` is complete. */
   [[nodiscard]] std::vector<std::size_t> counts() const;
   /** @brief The features in the order of the slots; `counts` as above. Enqueued. */
@@ -47,13 +46,12 @@ class Outgoing {
     std::size_t row = 0;  ///< key of the batch, or row of what was split
   };
 
-  void split(ModelContext& context, const JaggedScope& scope);
+  void split(ModelContext& context, const JaggedScope& scope, PinnedPool& pinned);
   [[nodiscard]] std::vector<std::size_t> split_counts() const;
 
   const KeyedJaggedTensor input_;
   const std::size_t ranks_;
   const bool cost_only_;
-  const std::shared_ptr<PinnedPool> pinned_;
   std::vector<From> from_;  ///< of each slot
   std::vector<SplitFeature> split_features_;
   PinnedPool::Piece room_;   ///< the features that are split, then the counts

@@ -5,24 +5,47 @@
 namespace millrace::sharding {
 
 PinnedPool::~PinnedPool() {
-  for (Piece& piece : idle_) {
+  for (const Piece::Memory& memory : idle_) {
     try {
-      device_.synchronize(piece.used);
-      device_.device().free_host(piece.data);
+      device_.synchronize(memory.used);
+      device_.device().free_host(memory.data);
     } catch (...) {  // the device is lost, or its machine ends: the memory goes with it
     }
   }
 }
 
-PinnedPool::Piece PinnedPool::take(std::size_t bytes) {
-  const auto fits = std::ranges::find_if(
-      idle_, [&](const Piece& piece) { return piece.bytes >= bytes && device_.query(piece.used); });
-  if (fits != idle_.end()) {
-    Piece piece = std::move(*fits);
-    idle_.erase(fits);
-    return piece;
+PinnedPool::Piece PinnedPool::take(std::size_t bytes, StreamRef stream) {
+  const auto fits = std::ranges::find_if(idle_, [&](const Piece::Memory& memory) {
+    return memory.bytes >= bytes && device_.query(memory.used);
+  });
+  if (fits == idle_.end()) {
+    auto* const data = static_cast<std::byte*>(device_.device().allocate_host(bytes));
+    return {shared_from_this(), stream, {data, bytes, {}}};
   }
-  return {static_cast<std::byte*>(device_.device().allocate_host(bytes)), bytes, {}};
+  Piece piece{shared_from_this(), stream, {fits->data, fits->bytes, {}}};
+  idle_.erase(fits);
+  return piece;
+}
+
+PinnedPool::Piece& PinnedPool::Piece::operator=(Piece&& other) noexcept {
+  give_back();
+  pool_ = std::move(other.pool_);
+  stream_ = other.stream_;
+  memory_ = std::move(other.memory_);
+  return *this;
+}
+
+void PinnedPool::Piece::record_use() { pool_->device_.record(memory_.used, *stream_); }
+
+// Where something threw before the use was recorded, some of it may be under way.
+void PinnedPool::Piece::give_back() noexcept {
+  if (pool_ == nullptr) return;
+  try {
+    if (!memory_.used.recorded()) record_use();
+    pool_->idle_.push_back(std::move(memory_));
+  } catch (...) {  // nobody can tell when the device is through with it: it stays as it is
+  }
+  pool_.reset();
 }
 
 }  // namespace millrace::sharding

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,12 +12,40 @@ namespace millrace::sharding {
 
 /** @brief Small pieces of pinned memory that are used again, once the device is through with them.
  */
-class PinnedPool {
+class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
-  struct Piece {
-    std::byte* data = nullptr;
-    std::size_t bytes = 0;
-    Event used;  ///< behind what the device does with it; recorded by the user
+  /** @brief Goes back to the pool when it is destroyed, behind what its stream has then. */
+  class Piece {
+   public:
+    Piece() = default;
+    Piece(Piece&& other) noexcept
+        : pool_(std::move(other.pool_)),
+          stream_(other.stream_),
+          memory_(std::move(other.memory_)) {}
+    Piece& operator=(Piece&& other) noexcept;
+    ~Piece() { give_back(); }
+
+    [[nodiscard]] std::byte* data() const noexcept { return memory_.data; }
+    /** @brief All that the device does with it is enqueued. @throws DeviceError */
+    void record_use();
+    /** @brief Recorded by that. */
+    [[nodiscard]] const Event& used() const noexcept { return memory_.used; }
+
+   private:
+    friend PinnedPool;
+    struct Memory {
+      std::byte* data = nullptr;
+      std::size_t bytes = 0;
+      Event used;
+    };
+
+    Piece(std::shared_ptr<PinnedPool> pool, const StreamRef& stream, Memory memory)
+        : pool_(std::move(pool)), stream_(stream), memory_(std::move(memory)) {}
+    void give_back() noexcept;
+
+    std::shared_ptr<PinnedPool> pool_;
+    std::optional<StreamRef> stream_;
+    Memory memory_;
   };
 
   explicit PinnedPool(OrderedDevice& device) : device_(device) {}
@@ -24,12 +53,12 @@ class PinnedPool {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  [[nodiscard]] Piece take(std::size_t bytes);
-  void give_back(Piece piece) { idle_.push_back(std::move(piece)); }
+  /** @param stream  uses it, and no other */
+  [[nodiscard]] Piece take(std::size_t bytes, StreamRef stream);
 
  private:
   OrderedDevice& device_;
-  std::vector<Piece> idle_;
+  std::vector<Piece::Memory> idle_;
 };
 
 }  // namespace millrace::sharding

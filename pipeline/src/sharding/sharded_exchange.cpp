@@ -60,7 +60,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
       if (!any_slots(side)) continue;
       sides_[number].like = inputs[number].layout();
       sides_[number].outgoing.emplace(exchange.context_, scope(), side, inputs[number],
-                                      exchange.pinned_);
+                                      *exchange.pinned_);
     }
     if (!splits()) send_sizes();
   }
