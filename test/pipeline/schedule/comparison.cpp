@@ -126,6 +126,8 @@ TEST_CASE("a workload without a model, or a device that is not virtual, is refus
 
 TEST_CASE("a rank that runs out of memory says so, and not what that did to the others") {
   Workload workload = small_pr2916();
-  workload.base_row_size = 1'000'000;
+  // Behind 100 tables, one more for each rank in turn.
+  workload.additional_tables = {{.num_embeddings = 10, .embedding_dim = 512},
+                                {.num_embeddings = 100'000'000, .embedding_dim = 512}};
   CHECK_THROWS_AS(run_pipeline({}, workload, 1), out_of_memory);
 }
