@@ -1,6 +1,5 @@
 #include "millrace/pipeline/schedule/comparison.hpp"
 
-#include "schedule/comparison/bound.hpp"
 #include "test/support/catch.hpp"
 
 using namespace millrace;
@@ -16,73 +15,7 @@ Workload small_pr2916() {
   return workload;
 }
 
-/// An operation on memory that is named by small numbers.
-LoggedOperation operation(Engine engine, Nanoseconds begin, Nanoseconds alone,
-                          std::vector<std::pair<std::uintptr_t, Access>> pages,
-                          unsigned device = 0) {
-  static std::uint64_t index = 0;
-  LoggedOperation made{.device = device,
-                       .index = index++,
-                       .engine = engine,
-                       .begin = begin,
-                       .end = begin + alone,
-                       .alone = alone,
-                       .cost = {},
-                       .views = {}};
-  for (const auto& [page, access] : pages) {
-    made.views.push_back({reinterpret_cast<void*>((page + 1) << 12), 1 << 12, access});
-  }
-  return made;
-}
-
-Nanoseconds chain(const std::vector<LoggedOperation>& operations) {
-  return bound_of(operations, DeviceProfile::named("h100")).data_flow;
-}
-
 }  // namespace
-
-TEST_CASE("the bound's chain is of operations that read what the one before wrote") {
-  using enum Engine;
-  using enum Access;
-  CHECK(chain({operation(compute, 0ns, 5ns, {{1, write}}),
-               operation(compute, 5ns, 7ns, {{1, read}, {2, write}}),
-               operation(compute, 12ns, 1ns, {{2, read}})}) == 13ns);
-  // Memory that is written anew ties nothing to what it held before.
-  CHECK(
-      chain({operation(compute, 0ns, 5ns, {{1, write}}), operation(compute, 5ns, 7ns, {{1, write}}),
-             operation(compute, 12ns, 1ns, {{1, read}})}) == 8ns);
-  CHECK(chain({operation(compute, 0ns, 5ns, {{1, read_write}}),
-               operation(compute, 5ns, 7ns, {{1, read_write}})}) == 12ns);
-  CHECK(chain({operation(compute, 0ns, 5ns, {{1, write}}),
-               operation(compute, 5ns, 7ns, {{2, write}})}) == 7ns);
-}
-
-TEST_CASE("the bound's chain goes through what ranks do together") {
-  using enum Engine;
-  using enum Access;
-  CHECK(chain({operation(compute, 0ns, 5ns, {{1, write}}, 0),
-               operation(compute, 0ns, 9ns, {{1, write}}, 1),
-               operation(link, 9ns, 2ns, {{1, read}, {2, write}}, 0),
-               operation(link, 9ns, 2ns, {{1, read}, {2, write}}, 1),
-               operation(compute, 11ns, 4ns, {{2, read}}, 0)}) == 15ns);
-}
-
-TEST_CASE("part of what was written is enough for a chain, and keeps the rest as it was") {
-  using enum Access;
-  const auto at = [](std::uintptr_t begin, std::size_t bytes, Access access) {
-    return View{reinterpret_cast<void*>(begin), bytes, access};
-  };
-  LoggedOperation whole = operation(Engine::compute, 0ns, 5ns, {});
-  whole.views = {at(0x1000, 300, write)};
-  LoggedOperation middle = operation(Engine::compute, 5ns, 1ns, {});
-  middle.views = {at(0x1000 + 100, 100, write)};
-  LoggedOperation right = operation(Engine::compute, 6ns, 2ns, {});
-  right.views = {at(0x1000 + 250, 10, read)};
-  LoggedOperation inside = operation(Engine::compute, 6ns, 2ns, {});
-  inside.views = {at(0x1000 + 150, 10, read)};
-  CHECK(chain({whole, middle, right}) == 7ns);
-  CHECK(chain({whole, middle, inside}) == 5ns);
-}
 
 TEST_CASE("no pipeline is faster than its bound, and none has a race") {
   const Workload workload = small_pr2916();

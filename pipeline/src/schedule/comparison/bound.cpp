@@ -19,6 +19,7 @@ class WrittenBytes {
   [[nodiscard]] Nanoseconds last(const View& view) const {
     Nanoseconds latest{0};
     const auto [begin, end] = range(view);
+    if (begin == end) return latest;
     for (auto it = from(begin); it != pieces_.end() && it->first < end; ++it) {
       if (it->second.end > begin) latest = std::max(latest, it->second.time);
     }

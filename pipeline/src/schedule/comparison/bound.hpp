@@ -9,7 +9,9 @@
 
 namespace millrace {
 
-/** @param operations  of all devices, as OperationLog has them */
+// Operations are in order of begin, then of index, as OperationLog has them.
+
+/** @param operations  of all devices; those that begin on links at one time are one meeting */
 [[nodiscard]] RuntimeBound bound_of(std::span<const LoggedOperation> operations,
                                     const DeviceProfile& profile);
 
