@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/virtual_machine.hpp"
 #include "millrace/pipeline/collective/collective_error.hpp"
 
 namespace millrace {
@@ -14,18 +15,24 @@ void run_ranks(Executor& executor, unsigned ranks, const std::function<void(unsi
   for (unsigned rank = 0; rank < ranks; ++rank) {
     tasks.push_back(executor.spawn("rank " + std::to_string(rank), [&body, rank] { body(rank); }));
   }
-  std::exception_ptr own, of_group;
+  std::exception_ptr own, of_group, waiting;  // from cause to consequence
+  const auto keep_first = [](std::exception_ptr& kept) {
+    if (!kept) kept = std::current_exception();
+  };
   for (const auto& task : tasks) {
     try {
       task->join();
+    } catch (const Deadlock&) {
+      keep_first(waiting);
     } catch (const CollectiveError&) {
-      if (!of_group) of_group = std::current_exception();
+      keep_first(of_group);
     } catch (...) {
-      if (!own) own = std::current_exception();
+      keep_first(own);
     }
   }
-  if (own) std::rethrow_exception(own);
-  if (of_group) std::rethrow_exception(of_group);
+  for (const std::exception_ptr& error : {own, of_group, waiting}) {
+    if (error) std::rethrow_exception(error);
+  }
 }
 
 }  // namespace millrace

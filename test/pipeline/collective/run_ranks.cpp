@@ -1,6 +1,7 @@
 #include "millrace/pipeline/collective/run_ranks.hpp"
 
 #include <array>
+#include <mutex>
 #include <stdexcept>
 
 #include "millrace/device/virtual_machine.hpp"
@@ -37,4 +38,20 @@ TEST_CASE("a rank's own error comes out before what the others heard of it, once
                               throw CollectiveError{0, "heard of it"};
                             }),
                   CollectiveError);
+}
+
+TEST_CASE("a rank that waits for ever for one that threw is not what is told") {
+  VirtualMachine machine;
+  const auto condition = machine.executor().make_condition();
+  std::mutex mutex;
+  const auto run = [&](bool throws) {
+    run_ranks(machine.executor(), 3, [&](unsigned rank) {
+      if (rank == 2 && throws) throw std::out_of_range{"its own"};
+      if (rank == 1 && throws) throw CollectiveError{2, "heard of it"};
+      std::unique_lock lock{mutex};
+      condition->wait(lock);
+    });
+  };
+  CHECK_THROWS_AS(run(true), std::out_of_range);
+  CHECK_THROWS_AS(run(false), Deadlock);
 }

@@ -36,6 +36,7 @@ std::map<StreamId, std::string> names(const OrderedDevice& device, const Pipelin
 RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device,
                     const std::vector<InputShape>& batches) {
   OrderedDevice ordered{device};
+  const auto group = run.ranks.join(rank, ordered);  // from here on others hear of what it throws
   CellMemory memory{ordered,
                     {.allocator = run.cell.allocator,
                      .policy = run.cell.policy,
@@ -43,7 +44,6 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
                      .checking = &run.checking}};
   PipelineStreams streams{ordered, run.cell.pipeline};
   ModelContext context{memory.memory(), streams.main, true};
-  const auto group = run.ranks.join(rank, ordered);
   const ShardedModel sharded{run.model, run.plan, *group};
   SparseNN model{context, run.model, sharded.embeddings(), sharded.reduction()};
   const auto exchange = sharded.exchange(context);

@@ -73,10 +73,13 @@ PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std
   ThreadRanks ranks{count, machine, {.link = link_of(profile, workload), .cost_only = true}};
   const ComparedRun run{cell, workload, model, plan, machine, ranks, checking};
 
+  std::vector<std::vector<InputShape>> batches;
+  for (unsigned rank = 0; rank < count; ++rank) {
+    batches.push_back(draw_batches(workload, workload.num_batches, seed * count + rank));
+  }
   std::vector<RankReport> reports(count);
   run_ranks(machine.executor(), count, [&](unsigned rank) {
-    const auto batches = draw_batches(workload, workload.num_batches, seed * count + rank);
-    reports[rank] = run_rank(run, rank, *devices[rank], batches);
+    reports[rank] = run_rank(run, rank, *devices[rank], batches[rank]);
   });
 
   const auto reserved = [](const RankReport& report) { return report.memory.reserved.peak; };
