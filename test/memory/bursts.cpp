@@ -54,6 +54,30 @@ TEST_CASE(
   CHECK(allocator.statistics().counts.waits_inserted == 20);
 }
 
+TEST_CASE("each tensor of a batch comes back in the batch after the next, in turn") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  const std::vector<void*> first = step(bench, allocator, {4 * MiB, 6 * MiB});
+  const std::vector<void*> second = step(bench, allocator, {4 * MiB, 6 * MiB});
+  for (int i = 0; i < 10; ++i) {
+    CHECK(step(bench, allocator, {4 * MiB, 6 * MiB}) == first);
+    CHECK(step(bench, allocator, {4 * MiB, 6 * MiB}) == second);
+  }
+  CHECK(allocator.statistics().bytes.reserved.peak == 20 * MiB);
+}
+
+TEST_CASE("no tensor of a batch waits for the batch before, the first as little as the others") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  const std::vector<void*> first = step(bench, allocator, {4 * MiB});
+  const std::vector<void*> second = step(bench, allocator, {4 * MiB, 4 * MiB});
+  const std::vector<void*> third = step(bench, allocator, {4 * MiB, 4 * MiB});
+  CHECK(third[0] == first[0]);  // used long ago
+  CHECK(third[1] != second[0]);
+  CHECK(third[1] != second[1]);
+  CHECK(allocator.statistics().bytes.reserved.peak == 16 * MiB);
+}
+
 TEST_CASE("a copy into memory that was used long ago still overlaps the step before") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};
