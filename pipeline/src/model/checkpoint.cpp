@@ -42,13 +42,13 @@ std::uint64_t header_hash(std::uint64_t header_bytes, std::uint64_t payload_byte
   return hash.of_64_bits();
 }
 
-Json to_document(const CheckpointHeader& header, const ModelState& state) {
+Json to_document(const CheckpointHeader& header, const WholeState& state) {
   Json tensors = Json::array(), counters = Json::array();
-  for (const StateTensor& tensor : state.tensors) {
+  for (const WholeState::Tensor& tensor : state.tensors()) {
     tensors.push_back({{"name", tensor.name}, {"size", tensor.size}});
   }
-  for (const StateCounter& counter : state.counters) {
-    counters.push_back({{"name", counter.name}, {"value", *counter.value}});
+  for (const WholeState::Counter& counter : state.counters()) {
+    counters.push_back({{"name", counter.name}, {"value", counter.value}});
   }
   return {{"model", header.model},
           {"data", header.data},
@@ -60,9 +60,9 @@ Json to_document(const CheckpointHeader& header, const ModelState& state) {
           {"counters", std::move(counters)}};
 }
 
-std::uint64_t payload_of(const ModelState& state) {
+std::uint64_t payload_of(const WholeState& state) {
   std::uint64_t bytes = 0;
-  for (const StateTensor& tensor : state.tensors) {
+  for (const WholeState::Tensor& tensor : state.tensors()) {
     bytes += tensor.size * sizeof(float) + sizeof(std::uint64_t);
   }
   return bytes;
@@ -71,7 +71,24 @@ std::uint64_t payload_of(const ModelState& state) {
 struct Named {
   std::string name;
   std::uint64_t number = 0;  ///< of floats, or the counter
+  std::uint64_t begin = 0;   ///< in the file
 };
+
+/** "table.user." of "table.user.weights"; "" of what is no table's weights. */
+std::string_view table_of(std::string_view name) {
+  constexpr std::string_view last = "weights";
+  const bool table = (name.starts_with("table.") || name.starts_with("weighted_table.")) &&
+                     name.ends_with(".weights");
+  return table ? name.substr(0, name.size() - last.size()) : std::string_view{};
+}
+
+/** Whether it is what an optimizer keeps of one of the tables of `state`. */
+bool optimizer_keeps(const ModelState& state, std::string_view name) {
+  return std::ranges::any_of(state.tensors, [&](const StateTensor& tensor) {
+    const std::string_view table = table_of(tensor.name);
+    return !table.empty() && name != tensor.name && name.starts_with(table);
+  });
+}
 
 std::vector<Named> named(const Json& list, const char* number) {
   std::vector<Named> all;
@@ -84,7 +101,7 @@ std::vector<Named> named(const Json& list, const char* number) {
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
-                     const ModelState& state, ModelContext& context) {
+                     WholeState& state) {
   const std::string text = to_document(header, state).dump();
   const std::uint64_t payload = payload_of(state);
   UnfinishedFile out{file};
@@ -93,16 +110,22 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
   }
   out.write(header_hash(text.size(), payload, text));
   out.write(bytes_of(text));
-  std::vector<float> piece;
-  for (const StateTensor& tensor : state.tensors) {
+  const std::size_t count = state.tensors().size();
+  for (std::size_t tensor = 0; tensor < count; ++tensor) {
     Hash hash;
-    download(tensor, context, piece, [&](std::span<const std::byte> bytes) {
+    state.read(tensor, [&](std::span<const std::byte> bytes) {
       hash.add(bytes);
       out.write(bytes);
     });
     out.write(hash.of_64_bits());
   }
   out.finish();
+}
+
+void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
+                     const ModelState& state, ModelContext& context) {
+  LocalState local{state, context};
+  save_checkpoint(file, header, local);
 }
 
 void check_checkpoint_place(const std::filesystem::path& file) { const UnfinishedFile probe{file}; }
@@ -114,8 +137,13 @@ struct Checkpoint::Contents {
   std::uint64_t payload_begin = 0;
 
   void read();
-  void check_payload(InputFile& in) const;
+  void check_payload(InputFile& in);
   void check_same(const ModelState& state) const;
+  [[nodiscard]] static const Named* find(const std::vector<Named>& all, std::string_view name) {
+    const auto found = std::ranges::find(all, name, &Named::name);
+    return found == all.end() ? nullptr : &*found;
+  }
+  [[noreturn]] void refuse_model(const std::string& how) const;
   [[noreturn]] void refuse(const std::string& what, const std::string& where,
                            const std::string& right) const {
     throw CheckpointError{what, where.empty() ? file.string() : file.string() + ", " + where,
@@ -167,11 +195,12 @@ void Checkpoint::Contents::read() {
   check_payload(in);
 }
 
-void Checkpoint::Contents::check_payload(InputFile& in) const {
+void Checkpoint::Contents::check_payload(InputFile& in) {
   std::vector<std::byte> piece;
   std::uint64_t at = payload_begin;
-  for (const Named& tensor : tensors) {
+  for (Named& tensor : tensors) {
     Hash hash;
+    tensor.begin = at;
     const std::uint64_t bytes = tensor.number * sizeof(float);
     for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
       piece.resize(std::min<std::uint64_t>(kPiece, bytes - done));
@@ -188,25 +217,28 @@ void Checkpoint::Contents::check_payload(InputFile& in) const {
   }
 }
 
+void Checkpoint::Contents::refuse_model(const std::string& how) const {
+  refuse("the checkpoint is of another model: " + how, "", "a model like the one that was saved");
+}
+
 void Checkpoint::Contents::check_same(const ModelState& state) const {
-  constexpr const char* right = "a model like the one that was saved";
-  const auto compare = [&](const char* kind, const std::string& here, const std::string& model) {
-    if (here == model) return;
-    refuse(fmt::format("the checkpoint is of another model: {} '{}' there, '{}' here", kind, here,
-                       model),
-           "", right);
-  };
-  for (std::size_t i = 0; i < std::max(tensors.size(), state.tensors.size()); ++i) {
-    compare("tensor", i < tensors.size() ? tensors[i].name : "",
-            i < state.tensors.size() ? state.tensors[i].name : "");
-    if (tensors[i].number == state.tensors[i].size) continue;
-    refuse(fmt::format("the checkpoint is of another model: '{}' has {} numbers there, {} here",
-                       tensors[i].name, tensors[i].number, state.tensors[i].size),
-           "", right);
+  for (const StateTensor& tensor : state.tensors) {
+    const Named* const saved = find(tensors, tensor.name);
+    if (saved == nullptr && optimizer_keeps(state, tensor.name)) continue;
+    if (saved == nullptr) refuse_model(fmt::format("it has no tensor '{}'", tensor.name));
+    if (saved->number == tensor.whole_size()) continue;
+    refuse_model(fmt::format("'{}' has {} numbers there, {} here", tensor.name, saved->number,
+                             tensor.whole_size()));
   }
-  for (std::size_t i = 0; i < std::max(counters.size(), state.counters.size()); ++i) {
-    compare("counter", i < counters.size() ? counters[i].name : "",
-            i < state.counters.size() ? state.counters[i].name : "");
+  for (const Named& saved : tensors) {
+    const bool here = std::ranges::any_of(
+        state.tensors, [&](const StateTensor& tensor) { return tensor.name == saved.name; });
+    if (here || optimizer_keeps(state, saved.name)) continue;
+    refuse_model(fmt::format("it has a tensor '{}', and there is none here", saved.name));
+  }
+  for (const StateCounter& counter : state.counters) {
+    if (find(counters, counter.name) != nullptr) continue;
+    refuse_model(fmt::format("it has no counter '{}'", counter.name));
   }
 }
 
@@ -219,30 +251,43 @@ Checkpoint::~Checkpoint() = default;
 
 const CheckpointHeader& Checkpoint::header() const noexcept { return contents_->header; }
 
-void Checkpoint::restore(const ModelState& state, ModelContext& context) const {
+std::vector<std::string> Checkpoint::restore(const ModelState& state, ModelContext& context) const {
   contents_->check_same(state);
   InputFile in{contents_->file};
-  in.skip(contents_->payload_begin);
   std::vector<float> piece;
+  std::vector<std::string> zero;
   for (const StateTensor& tensor : state.tensors) {
+    const Named* const saved = Contents::find(contents_->tensors, tensor.name);
+    if (saved == nullptr) {
+      zero.push_back(tensor.name);
+      upload(tensor, context, piece,
+             [](std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{}); });
+      continue;
+    }
+    in.seek(saved->begin + tensor.first * sizeof(float));
     upload(tensor, context, piece, [&](std::span<std::byte> bytes) { in.read(bytes); });
-    in.skip(sizeof(std::uint64_t));
   }
-  for (std::size_t i = 0; i < state.counters.size(); ++i) {
-    *state.counters[i].value = contents_->counters[i].number;
+  for (const StateCounter& counter : state.counters) {
+    *counter.value = Contents::find(contents_->counters, counter.name)->number;
   }
+  return zero;
+}
+
+std::string state_digest(WholeState& state) {
+  Hash hash;
+  const std::vector<WholeState::Tensor> tensors = state.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    hash.add(std::uint64_t{tensors[i].name.size()});
+    hash.add(bytes_of(tensors[i].name));
+    hash.add(std::uint64_t{tensors[i].size});
+    state.read(i, [&](std::span<const std::byte> bytes) { hash.add(bytes); });
+  }
+  return hash.of_128_bits();
 }
 
 std::string state_digest(const ModelState& state, ModelContext& context) {
-  Hash hash;
-  std::vector<float> piece;
-  for (const StateTensor& tensor : state.tensors) {
-    hash.add(std::uint64_t{tensor.name.size()});
-    hash.add(bytes_of(tensor.name));
-    hash.add(std::uint64_t{tensor.size});
-    download(tensor, context, piece, [&](std::span<const std::byte> bytes) { hash.add(bytes); });
-  }
-  return hash.of_128_bits();
+  LocalState local{state, context};
+  return state_digest(local);
 }
 
 }  // namespace millrace

@@ -130,8 +130,8 @@ std::uint64_t InputFile::read_number() {
   return number;
 }
 
-void InputFile::skip(std::uint64_t bytes) {
-  if (::lseek(descriptor_, static_cast<off_t>(bytes), SEEK_CUR) < 0) {
+void InputFile::seek(std::uint64_t position) {
+  if (::lseek(descriptor_, static_cast<off_t>(position), SEEK_SET) < 0) {
     throw CheckpointError{fmt::format("the checkpoint can not be read: {}", std::strerror(errno)),
                           file_.string(), "a regular file"};
   }

@@ -31,7 +31,7 @@ class UnfinishedFile {
   bool finished_ = false;
 };
 
-/** @brief Reads a file from its beginning. */
+/** @brief Reads a file, from its beginning on. */
 class InputFile {
  public:
   /** @throws CheckpointError */
@@ -44,7 +44,7 @@ class InputFile {
   /** @brief All of `room`. @throws CheckpointError if there is less, or reading fails */
   void read(std::span<std::byte> room);
   [[nodiscard]] std::uint64_t read_number();
-  void skip(std::uint64_t bytes);
+  void seek(std::uint64_t position);
 
  private:
   const std::filesystem::path file_;

@@ -7,6 +7,7 @@
 #include "sharding/layout.hpp"
 #include "sharding/sharded_embeddings.hpp"
 #include "sharding/sharded_exchange.hpp"
+#include "sharding/sharded_state.hpp"
 
 namespace millrace {
 namespace {
@@ -25,7 +26,7 @@ std::shared_ptr<const sharding::Layout> lay_out(const SparseNNConfig& config,
 
 ShardedModel::ShardedModel(const SparseNNConfig& config, const ShardingPlan& plan,
                            ProcessGroup& group)
-    : group_(group), layout_(lay_out(config, plan, group)) {}
+    : config_(config), plan_(plan), group_(group), layout_(lay_out(config, plan, group)) {}
 
 ShardedModel::~ShardedModel() = default;
 
@@ -45,6 +46,23 @@ DenseReduction ShardedModel::reduction() const {
 
 std::unique_ptr<SparseExchange> ShardedModel::exchange(ModelContext& context) const {
   return std::make_unique<sharding::ShardedExchange>(context, layout_, group_);
+}
+
+std::unique_ptr<WholeState> ShardedModel::whole_state(SparseNN& model,
+                                                      ModelContext& context) const {
+  const ModelState of_rank = model.state();
+  return std::make_unique<sharding::ShardedState>(
+      sharding::placed_tensors(config_, plan_, *layout_, of_rank), of_rank.counters, context,
+      group_);
+}
+
+ModelState ShardedModel::state(SparseNN& model) const {
+  const ModelState of_rank = model.state();
+  ModelState parts{.tensors = {}, .counters = of_rank.counters};
+  for (const auto& tensor : sharding::placed_tensors(config_, plan_, *layout_, of_rank)) {
+    parts.tensors.push_back(tensor.here);
+  }
+  return parts;
 }
 
 }  // namespace millrace

@@ -63,6 +63,12 @@ class ShardedRank {
            std::size_t examples, std::size_t first, std::size_t count);
   [[nodiscard]] SparseExchange& exchange() { return *exchange_; }
   [[nodiscard]] SparseNN& model() { return *model_; }
+  [[nodiscard]] ModelContext& context() { return context_; }
+  /// As ShardedModel has them: of a rank with a group.
+  [[nodiscard]] std::unique_ptr<WholeState> whole_state() {
+    return sharded_->whole_state(*model_, context_);
+  }
+  [[nodiscard]] ModelState state() { return sharded_->state(*model_); }
   [[nodiscard]] Trained trained();
 
  private:

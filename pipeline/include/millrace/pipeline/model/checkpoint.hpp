@@ -6,10 +6,12 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "millrace/pipeline/data/epoch_source.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
 #include "millrace/pipeline/model/model_state.hpp"
+#include "millrace/pipeline/model/whole_state.hpp"
 
 namespace millrace {
 
@@ -45,8 +47,12 @@ struct CheckpointHeader {
  * Numbers are little-endian, of 8 bytes: "MILLRACE", the version, the bytes of the header and of
  * what follows it, the XXH3-64 of these and the header; the header, JSON; then each tensor as
  * floats, and the XXH3-64 of its bytes.
+ * @param state  on several ranks: rank 0 saves, the others `send`
  * @throws CheckpointError if the file can not be written: an older one is untouched then
  */
+void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
+                     WholeState& state);
+/** @brief Of a model on one rank. */
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
                      const ModelState& state, ModelContext& context);
 
@@ -65,11 +71,15 @@ class Checkpoint {
 
   [[nodiscard]] const CheckpointHeader& header() const noexcept;
   /**
-   * @brief Copies the numbers into a model. Waits for main.
-   * @throws CheckpointError that names the first tensor or counter in which the model differs;
-   *         nothing has changed then
+   * @brief Copies the numbers into a model, or a rank's parts of them. Waits for main.
+   *
+   * Optimizer state of a table ("table.NAME.m", say) that is there and not here is left out; that
+   * which is here and not there becomes zero: the table was updated by another optimizer.
+   * @return the names of what became zero
+   * @throws CheckpointError that names the first tensor or counter in which the model differs
+   *         otherwise; nothing has changed then
    */
-  void restore(const ModelState& state, ModelContext& context) const;
+  std::vector<std::string> restore(const ModelState& state, ModelContext& context) const;
 
  private:
   struct Contents;
@@ -78,8 +88,9 @@ class Checkpoint {
 
 /**
  * @brief XXH3-128 over names, sizes and bits of all tensors: weights, and what their optimizers
- *        keep. 32 hexadecimal digits. Waits for main.
+ *        keep. 32 hexadecimal digits. Waits for main. As with `save_checkpoint`, on rank 0.
  */
+[[nodiscard]] std::string state_digest(WholeState& state);
 [[nodiscard]] std::string state_digest(const ModelState& state, ModelContext& context);
 
 }  // namespace millrace

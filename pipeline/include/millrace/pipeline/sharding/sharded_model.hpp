@@ -5,6 +5,7 @@
 #include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/model/pooled_embeddings.hpp"
 #include "millrace/pipeline/model/sparse_nn.hpp"
+#include "millrace/pipeline/model/whole_state.hpp"
 #include "millrace/pipeline/sharding/sharding_plan.hpp"
 #include "millrace/pipeline/sharding/sparse_exchange.hpp"
 
@@ -54,7 +55,21 @@ class ShardedModel {
    */
   [[nodiscard]] std::unique_ptr<SparseExchange> exchange(ModelContext& context) const;
 
+  /**
+   * @brief What a checkpoint keeps: tensors and their names are those of a model on one rank, so
+   *        that another number of ranks with another plan may go on. Data-parallel tables have the
+   *        state of the dense optimizer, "table.NAME.dense.m", where the tables' is of another
+   * kind.
+   * @param model  of this, and `context` its own; both outlive the state
+   */
+  [[nodiscard]] std::unique_ptr<WholeState> whole_state(SparseNN& model,
+                                                        ModelContext& context) const;
+  /** @brief This rank's parts of the same, to be restored; of some tensors it has none. */
+  [[nodiscard]] ModelState state(SparseNN& model) const;
+
  private:
+  const SparseNNConfig config_;
+  const ShardingPlan plan_;
   ProcessGroup& group_;
   const std::shared_ptr<const sharding::Layout> layout_;
 };

@@ -1,0 +1,184 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/pipeline/collective/run_ranks.hpp"
+#include "millrace/pipeline/collective/thread_group.hpp"
+#include "millrace/pipeline/model/checkpoint.hpp"
+#include "test/pipeline/sharding/sharded_rig.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kExamples = 8;
+
+struct Folder {
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "millrace-sharded-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+/// Ranks that load a checkpoint, train some steps, and save.
+struct Job {
+  SparseNNConfig config;
+  ShardingPlan plan;
+  std::size_t from = 0, to = 0;  ///< steps
+  fs::path load, save;           ///< "": not
+};
+
+struct Done {
+  std::string digest;
+  std::vector<std::string> zero;  ///< that a checkpoint did not have
+};
+
+Done run(const Job& job) {
+  Done done;
+  VirtualMachine machine;
+  std::vector<std::unique_ptr<OrderedDevice>> devices;
+  for (unsigned rank = 0; rank < job.plan.ranks; ++rank) {
+    devices.push_back(std::make_unique<OrderedDevice>(
+        machine.add_device({.memory_bytes = std::size_t{1} << 28})));
+  }
+  ThreadRanks ranks{job.plan.ranks, machine};
+  run_ranks(machine.executor(), job.plan.ranks, [&](unsigned number) {
+    const auto group = ranks.join(number, *devices[number]);
+    ShardedRank rank{*devices[number], nullptr, job.config, job.plan, group.get()};
+    if (!job.load.empty()) {
+      const Checkpoint checkpoint{job.load};
+      const auto zero = checkpoint.restore(rank.state(), rank.context());
+      if (number == 0) done.zero = zero;
+    }
+    const std::size_t share = kExamples / job.plan.ranks;
+    for (std::size_t step = job.from; step < job.to; ++step) {
+      rank.step(GlobalBatch{job.config, step, kExamples}, number * share, share);
+    }
+    const auto whole = rank.whole_state();
+    if (number == 0) {
+      if (!job.save.empty()) save_checkpoint(job.save, {.model = "{}"}, *whole);
+      done.digest = state_digest(*whole);
+    } else {
+      if (!job.save.empty()) whole->send();
+      whole->send();
+    }
+    group->barrier();
+  });
+  return done;
+}
+
+SparseNNConfig with(OptimizerKind tables, OptimizerKind dense) {
+  SparseNNConfig config = sharded_config();
+  config.table_optimizer = {.kind = tables, .learning_rate = 0.1F};
+  config.dense_optimizer = {.kind = dense, .learning_rate = 0.1F};
+  return config;
+}
+
+/// The digest of one rank that loads it, as a model without any sharding.
+std::string digest_of_one(const SparseNNConfig& config, const fs::path& file) {
+  VirtualMachine machine;
+  OrderedDevice device{machine.add_device({.memory_bytes = std::size_t{1} << 28})};
+  ShardedRank rank{device, nullptr, config, {}, nullptr};
+  const Checkpoint checkpoint{file};
+  CHECK(checkpoint.restore(rank.model().state(), rank.context()).empty());
+  return state_digest(rank.model().state(), rank.context());
+}
+
+}  // namespace
+
+TEST_CASE("what ranks save any others load, with another plan, to the bit") {
+  const OptimizerKind kind =
+      GENERATE(OptimizerKind::sgd, OptimizerKind::adagrad, OptimizerKind::adam);
+  const SparseNNConfig config = with(kind, kind);
+  const Folder folder;
+  const fs::path file = folder.path / "saved", other = folder.path / "other";
+  const Done saved = run({.config = config,
+                          .plan = plan_named("mixed", config, 4),
+                          .to = 3,
+                          .load = {},
+                          .save = file});
+  CHECK(digest_of_one(config, file) == saved.digest);
+  for (const char* const name : {"table-wise", "row-wise", "data-parallel"}) {
+    for (const unsigned ranks : {1U, 2U, 3U}) {
+      INFO(name << ", " << ranks << " ranks");
+      const Done loaded = run(
+          {.config = config, .plan = plan_named(name, config, ranks), .load = file, .save = other});
+      CHECK(loaded.digest == saved.digest);
+      CHECK(loaded.zero.empty());
+    }
+    CHECK(digest_of_one(config, other) == saved.digest);
+  }
+}
+
+TEST_CASE("ranks that were stopped and go on end with the bits of those that were not") {
+  const SparseNNConfig config = with(OptimizerKind::rowwise_adagrad, OptimizerKind::adam);
+  const ShardingPlan plan = plan_named("mixed", config, 2);
+  const Folder folder;
+  const fs::path file = folder.path / "saved";
+  const Done whole = run({.config = config, .plan = plan, .to = 6, .load = {}, .save = {}});
+  static_cast<void>(run({.config = config, .plan = plan, .to = 3, .load = {}, .save = file}));
+  const Done rest =
+      run({.config = config, .plan = plan, .from = 3, .to = 6, .load = file, .save = {}});
+  CHECK(rest.digest == whole.digest);
+  CHECK(rest.zero.empty());
+}
+
+TEST_CASE("a table that another optimizer updated keeps its weights, and its state begins anew") {
+  const SparseNNConfig config = with(OptimizerKind::rowwise_adagrad, OptimizerKind::adam);
+  const Folder folder;
+  const fs::path file = folder.path / "saved";
+  static_cast<void>(run({.config = config,
+                         .plan = plan_named("data-parallel", config, 2),
+                         .to = 3,
+                         .load = {},
+                         .save = file}));
+  const Done loaded = run({.config = config,
+                           .plan = plan_named("table-wise", config, 2),
+                           .load = file,
+                           .save = folder.path / "other"});
+  CHECK(loaded.zero.size() == config.tables.size() + config.weighted_tables.size());
+  CHECK(loaded.zero.front() == "table.users.m");
+  const Checkpoint there{folder.path / "other"};  // has tables' weights, and no dense.m
+  const Done again = run({.config = config,
+                          .plan = plan_named("row-wise", config, 2),
+                          .load = folder.path / "other",
+                          .save = {}});
+  CHECK(again.digest == loaded.digest);
+}
+
+TEST_CASE("ranks refuse a checkpoint of another model, all for the same reason") {
+  const SparseNNConfig config = with(OptimizerKind::sgd, OptimizerKind::sgd);
+  const Folder folder;
+  const fs::path file = folder.path / "saved";
+  static_cast<void>(run({.config = config,
+                         .plan = plan_named("mixed", config, 2),
+                         .to = 1,
+                         .load = {},
+                         .save = file}));
+  SparseNNConfig larger = config;
+  larger.tables[1].rows += 1;
+  CHECK_THROWS_WITH(run({.config = larger,
+                         .plan = plan_named("table-wise", larger, 2),
+                         .load = file,
+                         .save = {}}),
+                    Catch::Matchers::ContainsSubstring("'table.items.weights'"));
+}
+
+TEST_CASE("a checkpoint that rank 0 can not write is an error, and no rank waits for it") {
+  const SparseNNConfig config = with(OptimizerKind::sgd, OptimizerKind::sgd);
+  CHECK_THROWS_AS(run({.config = config,
+                       .plan = plan_named("mixed", config, 2),
+                       .to = 1,
+                       .load = {},
+                       .save = "/nowhere/at/all"}),
+                  CheckpointError);
+}
+
+}  // namespace millrace::test
