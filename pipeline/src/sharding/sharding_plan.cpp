@@ -39,6 +39,15 @@ std::size_t bytes_of(const TableConfig& table, const Optimizer& optimizer) {
   return table.rows * of_row * sizeof(float);
 }
 
+bool too_few_rows(const TableConfig& table, unsigned ranks) {
+  const std::size_t block = (table.rows + ranks - 1) / ranks;
+  return (ranks - 1) * block >= table.rows;
+}
+
+bool can_be_split(const TableConfig& table, unsigned ranks) {
+  return table.pooling == Pooling::sum && !too_few_rows(table, ranks);
+}
+
 /** Which ranks have how much to do, and to hold. */
 struct Loads {
   std::vector<double> work;
@@ -87,7 +96,7 @@ void ShardingPlan::check(const SparseNNConfig& config) const {
                                               table.name, placement.rank, ranks)};
     }
     const std::size_t block = (table.rows + ranks - 1) / ranks;
-    if (placement.sharding == Sharding::row_wise && (ranks - 1) * block >= table.rows) {
+    if (placement.sharding == Sharding::row_wise && too_few_rows(table, ranks)) {
       throw std::invalid_argument{
           fmt::format("table '{}' has {} rows: too few for each of {} ranks to have a block of {}",
                       table.name, table.rows, ranks, block)};
@@ -123,7 +132,8 @@ ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
     if (size <= options.data_parallel_bytes) {
       placed.placement.sharding = Sharding::data_parallel;
       for (std::size_t& of_rank : loads.bytes) of_rank += size;
-    } else if (size > share && ranks > 1 && placed.table.pooling == Pooling::sum) {
+    } else if (options.split_rows && size > share && ranks > 1 &&
+               can_be_split(placed.table, ranks)) {
       placed.placement.sharding = Sharding::row_wise;
       for (std::size_t& of_rank : loads.bytes) of_rank += (size + ranks - 1) / ranks;
       for (double& of_rank : loads.work) of_rank += work(placed.table) / ranks;
@@ -150,6 +160,16 @@ ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
   if (fullest > options.rank_bytes) {
     throw std::invalid_argument{fmt::format("the tables take {} bytes of a rank, which has {}",
                                             fullest, options.rank_bytes)};
+  }
+  return plan;
+}
+
+ShardingPlan plan_alike(const SparseNNConfig& config, unsigned ranks, Sharding sharding) {
+  ShardingPlan plan = plan_sharding(config, ranks, {.data_parallel_bytes = 0, .split_rows = false});
+  for (const auto& [table, placement] : all_of(config, plan)) {
+    const bool whole = sharding == Sharding::table_wise ||
+                       (sharding == Sharding::row_wise && !can_be_split(table, ranks));
+    if (!whole) placement = {sharding, 0};
   }
   return plan;
 }

@@ -41,6 +41,29 @@ TEST_CASE("a small table is data-parallel, one of more than an even share is spl
   CHECK(plan.tables[2].sharding == Sharding::table_wise);
 }
 
+TEST_CASE("tables placed alike are so, but for those that can not be split by rows") {
+  const SparseNNConfig config =
+      with_tables({table("a", 100, 8), table("b", 5, 8), table("c", 100, 8, Pooling::mean)});
+  for (const Sharding sharding : {Sharding::table_wise, Sharding::data_parallel}) {
+    for (const TablePlacement& placement : plan_alike(config, 4, sharding).tables) {
+      CHECK(placement.sharding == sharding);
+    }
+  }
+  const ShardingPlan by_rows = plan_alike(config, 4, Sharding::row_wise);
+  by_rows.check(config);
+  CHECK(by_rows.tables[0].sharding == Sharding::row_wise);
+  CHECK(by_rows.tables[1].sharding == Sharding::table_wise);  // 5 rows are no 4 blocks of 2
+  CHECK(by_rows.tables[2].sharding == Sharding::table_wise);
+  CHECK(by_rows.tables[1].rank != by_rows.tables[2].rank);
+}
+
+TEST_CASE("a planned table with fewer rows than ranks could share stays whole, large as it is") {
+  const SparseNNConfig config = with_tables({table("wide", 5, 4096), table("small", 100, 8)});
+  const ShardingPlan plan = plan_sharding(config, 4);
+  plan.check(config);
+  CHECK(plan.tables[0].sharding == Sharding::table_wise);
+}
+
 TEST_CASE("a plan keeps to the memory that ranks have, or says what does not fit") {
   const SparseNNConfig config =
       with_tables({table("a", 1000, 64, Pooling::mean), table("b", 1000, 64, Pooling::mean)});

@@ -1,13 +1,19 @@
 #include "millrace/pipeline/schedule/trainer.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "millrace/pipeline/collective/gather.hpp"
 #include "millrace/pipeline/model/metrics.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
+#include "millrace/pipeline/sharding/sharded_model.hpp"
 #include "schedule/training/loss_log.hpp"
 
 namespace millrace {
@@ -72,26 +78,84 @@ class NoBatches final : public BatchSource {
   std::optional<ModelInput> do_next() override { return std::nullopt; }
 };
 
+Evaluation evaluation_of(const std::vector<float>& logits, const std::vector<float>& labels) {
+  return {.examples = labels.size(),
+          .loss = mean_log_loss(logits, labels),
+          .auc = area_under_curve(logits, labels)};
+}
+
+/** Of all ranks, on rank 0. */
+std::vector<float> gathered(ProcessGroup& group, const std::vector<float>& numbers,
+                            TrainingDevice& device) {
+  std::vector<float> all;
+  for (const auto& bytes :
+       gather(group, std::as_bytes(std::span{numbers}), device.memory(), device.streams().main)) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    if (!bytes.empty()) std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+/** The same numbers to each rank. @return [ranks x numbers] */
+std::vector<std::int64_t> shared(ProcessGroup& group, std::initializer_list<std::int64_t> numbers) {
+  std::vector<std::int64_t> to_all;
+  for (unsigned rank = 0; rank < group.size(); ++rank) {
+    to_all.insert(to_all.end(), numbers.begin(), numbers.end());
+  }
+  return group.exchange_sizes(RankState::ok, to_all).values;
+}
+
+Evaluation told_by_first(ProcessGroup& group, const Evaluation& known) {
+  const auto told = shared(
+      group, {static_cast<std::int64_t>(known.examples), std::bit_cast<std::int64_t>(known.loss),
+              std::bit_cast<std::int64_t>(known.auc)});
+  return {.examples = static_cast<std::uint64_t>(told[0]),
+          .loss = std::bit_cast<double>(told[1]),
+          .auc = std::bit_cast<double>(told[2])};
+}
+
+/** Over the ranks, in their order. */
+void add_up(ProcessGroup& group, double& sum, std::uint64_t& examples) {
+  const auto told =
+      shared(group, {std::bit_cast<std::int64_t>(sum), static_cast<std::int64_t>(examples)});
+  sum = 0;
+  examples = 0;
+  for (std::size_t rank = 0; rank < group.size(); ++rank) {
+    sum += std::bit_cast<double>(told[2 * rank]);
+    examples += static_cast<std::uint64_t>(told[2 * rank + 1]);
+  }
+}
+
 }  // namespace
 
 struct Trainer::Parts {
-  Parts(TrainingDevice& given, const SparseNNConfig& config, EpochSource& batches)
+  Parts(TrainingDevice& given, const SparseNNConfig& config, EpochSource& batches,
+        const std::optional<TrainingRank>& rank)
       : device(given),
         context(device.memory(), device.streams().main),
-        model(context, config),
-        exchange(device.memory(), model.bags().features(), model.weighted_bags().features()),
+        group(rank ? &rank->group : nullptr),
+        sharded(rank ? std::make_unique<ShardedModel>(config, rank->plan, rank->group) : nullptr),
+        model(context, config, sharded ? sharded->embeddings() : LocalEmbeddings::make,
+              sharded ? sharded->reduction() : nullptr),
+        exchange(sharded ? sharded->exchange(context) : local_exchange()),
         losses(device.staging().pinned, device.streams().main),
         source(batches, schema_for(config, batches.schema())),
         pipeline(TrainPipeline::make(device.options().pipeline,
                                      {.streams = device.streams(),
                                       .batches = device.batches(),
                                       .model = model,
-                                      .exchange = exchange},
+                                      .exchange = *exchange},
                                      {.copy = device.options().copy,
                                       .waits = device.options().waits,
                                       .lookup = device.options().lookup,
                                       .stale = device.options().stale,
                                       .savers = device.options().savers})) {}
+
+  std::unique_ptr<SparseExchange> local_exchange() {
+    return std::make_unique<LocalExchange>(device.memory(), model.bags().features(),
+                                           model.weighted_bags().features());
+  }
 
   bool advance(BatchSource& from) {
     if (!pipeline->progress(from)) return false;
@@ -109,7 +173,7 @@ struct Trainer::Parts {
     DeviceModelInput input = batch.to(strategy, streams.copy);
     input.hand_to(streams.main);
     const std::unique_ptr<FeatureExchange> exchanged =
-        exchange.start(input.tensors(), streams.main);
+        exchange->start(input.tensors(), streams.main);
     exchanged->receive(device.options().waits);
     const std::unique_ptr<TableLookup> lookup = model.look_up(exchanged->arrange(), streams.main);
     model.forward(input.tensors(), *lookup);
@@ -122,8 +186,10 @@ struct Trainer::Parts {
 
   TrainingDevice& device;
   ModelContext context;
+  ProcessGroup* const group;  ///< null: there is one rank
+  const std::unique_ptr<ShardedModel> sharded;
   SparseNN model;
-  LocalExchange exchange;
+  const std::unique_ptr<SparseExchange> exchange;
   LossLog losses;
   WatchedSource source;
   std::unique_ptr<TrainPipeline> pipeline;
@@ -131,8 +197,9 @@ struct Trainer::Parts {
   std::uint64_t steps = 0;
 };
 
-Trainer::Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source)
-    : parts_(std::make_unique<Parts>(device, model, source)) {}
+Trainer::Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source,
+                 const std::optional<TrainingRank>& rank)
+    : parts_(std::make_unique<Parts>(device, model, source, rank)) {}
 
 Trainer::~Trainer() = default;
 
@@ -157,7 +224,8 @@ void Trainer::resume(std::uint64_t steps, BatchPosition position) {
 
 TrainingProgress Trainer::take_progress() {
   TrainingProgress progress = std::exchange(parts_->progress, {});
-  const double sum = parts_->losses.take_sum();
+  double sum = parts_->losses.take_sum();
+  if (parts_->group != nullptr) add_up(*parts_->group, sum, progress.examples);
   if (progress.examples > 0) progress.loss = sum / static_cast<double>(progress.examples);
   return progress;
 }
@@ -177,9 +245,21 @@ Evaluation Trainer::evaluate(EpochSource& source) {
     logits.insert(logits.end(), of_batch.begin(), of_batch.end());
     labels.insert(labels.end(), wanted.begin(), wanted.end());
   }
-  return {.examples = labels.size(),
-          .loss = mean_log_loss(logits, labels),
-          .auc = area_under_curve(logits, labels)};
+  if (parts_->group == nullptr) return evaluation_of(logits, labels);
+  parts_->exchange->exhausted();
+  logits = gathered(*parts_->group, logits, device);
+  labels = gathered(*parts_->group, labels, device);
+  return told_by_first(*parts_->group, evaluation_of(logits, labels));
+}
+
+std::unique_ptr<WholeState> Trainer::whole_state() {
+  Parts& parts = *parts_;
+  if (parts.sharded) return parts.sharded->whole_state(parts.model, parts.context);
+  return std::make_unique<LocalState>(parts.model.state(), parts.context);
+}
+
+ModelState Trainer::state() {
+  return parts_->sharded ? parts_->sharded->state(parts_->model) : parts_->model.state();
 }
 
 SparseNN& Trainer::model() noexcept { return parts_->model; }

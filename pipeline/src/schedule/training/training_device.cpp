@@ -1,5 +1,7 @@
 #include "millrace/pipeline/schedule/training_device.hpp"
 
+#include <utility>
+
 #include "schedule/footprint/cell_device.hpp"
 #include "schedule/footprint/cell_memory.hpp"
 #include "schedule/footprint/cell_timeline.hpp"
@@ -11,26 +13,45 @@ namespace {
 
 constexpr std::size_t kTracedAllocations = 20'000;  // attributed in less than half a second
 
+struct OwnDevice {
+  explicit OwnDevice(const TrainingOptions& options)
+      : device(CellDevice::open(options.device, {.data = true})),
+        attached(options.timeline, *device, options.allocator, options.copy) {}
+
+  const std::unique_ptr<CellDevice> device;
+  const CellTimeline attached;
+};
+
 }  // namespace
 
 struct TrainingDevice::Parts {
-  explicit Parts(const TrainingOptions& given)
+  Parts(const TrainingOptions& given, std::unique_ptr<OwnDevice> mine, const TrainingPlace& place)
       : options(given),
-        on(CellDevice::open(given.device, {.data = true})),
-        attached(given.timeline, *on, given.allocator, given.copy),
-        ordered(on->device()),
+        own(std::move(mine)),
+        executor(place.executor),
+        checking(place.checking),
+        ordered(place.device),
         memory(ordered, {.allocator = given.allocator,
                          .method = given.copy,
-                         .executor = &on->executor(),
-                         .check = given.check_races && on->device().modelled(),
+                         .executor = &executor,
+                         .check = given.check_races && place.device.modelled(),
+                         .checking = checking,
                          .keep = kTracedAllocations}),
         streams(ordered, given.pipeline),
         meter(memory.memory(), memory.batches()),
         recording(given.timeline, memory.memory(), memory.batches(), streams.main) {}
 
+  [[nodiscard]] std::optional<std::vector<std::string>> races() const {
+    if (checking == nullptr) return memory.races();
+    std::vector<std::string> messages;
+    for (const RaceChecker::Race& race : checking->races()) messages.push_back(race.message);
+    return messages;
+  }
+
   const TrainingOptions options;
-  std::unique_ptr<CellDevice> on;
-  const CellTimeline attached;
+  const std::unique_ptr<OwnDevice> own;  ///< null: it is the caller's
+  Executor& executor;
+  CheckingObserver* const checking;
   OrderedDevice ordered;
   CellMemory memory;
   PipelineStreams streams;
@@ -38,13 +59,20 @@ struct TrainingDevice::Parts {
   const Recording recording;
 };
 
-TrainingDevice::TrainingDevice(const TrainingOptions& options)
-    : parts_(std::make_unique<Parts>(options)) {}
+TrainingDevice::TrainingDevice(const TrainingOptions& options) {
+  auto own = std::make_unique<OwnDevice>(options);
+  const TrainingPlace place{own->device->device(), own->device->executor()};
+  parts_ = std::make_unique<Parts>(options, std::move(own), place);
+}
+
+TrainingDevice::TrainingDevice(const TrainingOptions& options, const TrainingPlace& place)
+    : parts_(std::make_unique<Parts>(options, nullptr, place)) {}
 
 TrainingDevice::~TrainingDevice() = default;
 
 const TrainingOptions& TrainingDevice::options() const noexcept { return parts_->options; }
-Executor& TrainingDevice::executor() noexcept { return parts_->on->executor(); }
+Executor& TrainingDevice::executor() noexcept { return parts_->executor; }
+OrderedDevice& TrainingDevice::ordered() noexcept { return parts_->ordered; }
 PipelineStreams& TrainingDevice::streams() noexcept { return parts_->streams; }
 Allocator& TrainingDevice::memory() noexcept { return parts_->memory.memory(); }
 Allocator& TrainingDevice::batches() noexcept { return parts_->memory.batches(); }
@@ -66,7 +94,7 @@ TrainingAccounting TrainingDevice::accounting() {
   accounting.streams = {{streams.main.id(), kMainStream},
                         {streams.copy.id(), "copy"},
                         {streams.data_dist.id(), "data-dist"}};
-  accounting.races = parts_->memory.races();
+  accounting.races = parts_->races();
   return accounting;
 }
 

@@ -2,10 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/data/epoch_source.hpp"
 #include "millrace/pipeline/model/sparse_nn.hpp"
+#include "millrace/pipeline/model/whole_state.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
+#include "millrace/pipeline/sharding/sharding_plan.hpp"
 
 namespace millrace {
 
@@ -22,19 +26,30 @@ struct TrainingProgress {
   double loss = 0;  ///< mean over the examples, each as of its step
 };
 
+/** @brief One of several ranks that train a model together. */
+struct TrainingRank {
+  ProcessGroup& group;  ///< of the device; outlives the trainer
+  ShardingPlan plan;
+};
+
 /**
  * @brief Trains a SparseNN on the batches of a source, with the pipeline that its device is for.
  *
  * Every pipeline, copy strategy, kind of waits and allocator gives the same bits. What a model
  * throws is the end: a trainer is not used after that.
+ *
+ * With several ranks each has a trainer, and a share of every batch (ShareSource): all call the
+ * same, in the same order. What one throws the others hear of, as a CollectiveError.
  */
 class Trainer {
  public:
   /**
    * @param device  and `source` outlive this
-   * @throws std::invalid_argument if the model can not be; as SparseNN
+   * @param rank    none: all is here
+   * @throws std::invalid_argument if the model can not be; as SparseNN, ShardedModel
    */
-  Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source);
+  Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source,
+          const std::optional<TrainingRank>& rank = std::nullopt);
   ~Trainer();
 
   /**
@@ -52,11 +67,17 @@ class Trainer {
   /** @brief Goes on from a checkpoint: the source is sought there. */
   void resume(std::uint64_t steps, BatchPosition position);
 
-  /** @brief Waits for main. */
+  /** @brief Of all ranks. Waits for main. */
   [[nodiscard]] TrainingProgress take_progress();
-  /** @brief Runs the model over what is left of an epoch. Drained before; waits for main.
+  /** @brief Runs the model over what is left of an epoch, of all ranks' shares together. Drained
+   *         before; waits for main.
    *  @throws InvalidIdError as `step` */
   [[nodiscard]] Evaluation evaluate(EpochSource& source);
+
+  /** @brief What a checkpoint keeps; of several ranks every one reads it, and rank 0 gets it. */
+  [[nodiscard]] std::unique_ptr<WholeState> whole_state();
+  /** @brief What is here of that, for `Checkpoint::restore`. */
+  [[nodiscard]] ModelState state();
 
   [[nodiscard]] SparseNN& model() noexcept;
   [[nodiscard]] ModelContext& context() noexcept;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/checking.hpp"
 #include "millrace/device/executor.hpp"
 #include "millrace/memory/allocator.hpp"
 #include "millrace/observe/ladder.hpp"
@@ -43,6 +44,13 @@ struct TrainingAccounting {
   std::optional<std::vector<std::string>> races;
 };
 
+/** @brief A device that is there already, one of several that train together. */
+struct TrainingPlace {
+  Device& device;
+  Executor& executor;
+  CheckingObserver* checking = nullptr;  ///< attached to it; in place of `check_races`
+};
+
 /**
  * @brief What a run of training stands on: a device (virtual with host kernels, or a GPU), streams,
  *        and allocators whose decisions are accounted for. One thread, and host actors of its
@@ -52,11 +60,14 @@ class TrainingDevice {
  public:
   /** @throws std::invalid_argument for a device or an allocator that there is not; DeviceError */
   explicit TrainingDevice(const TrainingOptions& options);
+  /** @brief On a device of the caller's, who attaches timelines to it. */
+  TrainingDevice(const TrainingOptions& options, const TrainingPlace& place);
   ~TrainingDevice();
 
   [[nodiscard]] const TrainingOptions& options() const noexcept;
   [[nodiscard]] Executor& executor() noexcept;
-  [[nodiscard]] PinnedStaging staging() noexcept;  ///< for sources of batches
+  [[nodiscard]] OrderedDevice& ordered() noexcept;  ///< for process groups
+  [[nodiscard]] PinnedStaging staging() noexcept;   ///< for sources of batches
   [[nodiscard]] PipelineStreams& streams() noexcept;
   [[nodiscard]] Allocator& memory() noexcept;   ///< of device memory
   [[nodiscard]] Allocator& batches() noexcept;  ///< of the batches there

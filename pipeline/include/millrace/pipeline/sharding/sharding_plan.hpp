@@ -46,18 +46,26 @@ struct PlannerOptions {
   double pooling = 10;  ///< ids that an example has for a feature, about
   std::size_t data_parallel_bytes = std::size_t{64} << 10;  ///< of a table that every rank has
   std::size_t rank_bytes = ~std::size_t{0};  ///< for tables and their state, on each rank
+  bool split_rows = true;                    ///< tables may be split by rows
 };
 
 /**
  * @brief A plan by bytes and pooling.
  *
  * Small tables are data-parallel. A table that needs more than an even share of all bytes, or than
- * a rank has, is split by rows, if it pools by sum. The others go whole, those that cost most
+ * a rank has, is split by rows, if it can be. The others go whole, those that cost most
  * first, to the rank that has least to do: pooling * width for each feature, and has room.
  * @throws std::invalid_argument if the tables do not fit
  */
 [[nodiscard]] ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
                                          const PlannerOptions& options = {});
+
+/**
+ * @brief A plan with every table placed in one way; those that can not be split by rows (too few of
+ *        them, a mean) go whole, as the planner does it.
+ */
+[[nodiscard]] ShardingPlan plan_alike(const SparseNNConfig& config, unsigned ranks,
+                                      Sharding sharding);
 
 /**
  * @brief Reads {"table": {"sharding": "table-wise", "rank": 1}, ...}; tables that it does not name
