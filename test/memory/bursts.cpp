@@ -102,6 +102,31 @@ TEST_CASE("free neighbours that were used long ago serve together rather than le
   allocator.check_invariants();
 }
 
+TEST_CASE("of neighbours that are waited for together no more are taken than it takes") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  for (int i = 0; i < 2; ++i) (void)step(bench, allocator, {10 * MiB});
+  const std::vector<void*> pieces = step(bench, allocator, {2 * MiB, 4 * MiB, 4 * MiB});
+  REQUIRE(pieces[2] == static_cast<std::byte*>(pieces[0]) + 6 * MiB);
+  (void)step(bench, allocator, {10 * MiB});
+  CHECK(step(bench, allocator, {8 * MiB}).front() == pieces[1]);
+  CHECK(allocator.statistics().bytes.reserved.peak == 20 * MiB);
+  allocator.check_invariants();
+}
+
+TEST_CASE("of several runs of neighbours that are waited for the least is taken") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, generous()};
+  const void* const large = step(bench, allocator, {12 * MiB}).front();
+  const void* const small = step(bench, allocator, {8 * MiB}).front();
+  REQUIRE(large < small);
+  REQUIRE(step(bench, allocator, {6 * MiB, 6 * MiB}).front() == large);
+  REQUIRE(step(bench, allocator, {4 * MiB, 4 * MiB}).front() == small);
+  (void)step(bench, allocator, {20 * MiB});
+  CHECK(step(bench, allocator, {8 * MiB}).front() == small);
+  allocator.check_invariants();
+}
+
 TEST_CASE("of what was used long ago, that which was used first is waited for") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, generous()};

@@ -76,6 +76,8 @@ struct CachingAllocator::State {
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
+  template <typename Usable>
+  Block* least_run(const Request& request, std::size_t most, const Usable& usable);
   Block* take_merged(const Request& request, std::size_t most);
   Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
   Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);

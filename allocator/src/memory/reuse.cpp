@@ -161,9 +161,11 @@ std::size_t CachingAllocator::State::carve_limit(const Request& request) const {
   return static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
 }
 
-// Free neighbours that are all ready and together large enough: the least of such runs. Up to
-// `most` bytes, if any of it is kept for another stream.
-Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
+// Where the least run of free neighbours begins that are all `usable` and together large enough. It
+// has up to `most` bytes, if any of it is kept for another stream.
+template <typename Usable>
+Block* CachingAllocator::State::least_run(const Request& request, std::size_t most,
+                                          const Usable& usable) {
   Block* best = nullptr;
   std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
   for (const auto& [base, segment] : heap.segments()) {
@@ -172,7 +174,7 @@ Block* CachingAllocator::State::take_merged(const Request& request, std::size_t 
     std::size_t run = 0;
     std::size_t foreign = 0;  // blocks in the run that are kept for others
     for (Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state != BlockState::free || !ready(*block, request.user.id())) {
+      if (block->state != BlockState::free || !usable(*block)) {
         first = nullptr;
         run = foreign = 0;
         continue;
@@ -192,6 +194,12 @@ Block* CachingAllocator::State::take_merged(const Request& request, std::size_t 
       }
     }
   }
+  return best;
+}
+
+Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
+  Block* best =
+      least_run(request, most, [&](const Block& block) { return ready(block, request.user.id()); });
   if (best == nullptr) return nullptr;
   merge_until(best, request.bytes);
   best->lane = request.lane;
@@ -319,26 +327,13 @@ Block* CachingAllocator::State::take_merged_waiting(const Request& request, std:
       return when && *when <= newest;
     });
   };
-  for (const auto& [base, segment] : heap.segments()) {
-    if (segment->small != request.small) continue;
-    Block* first = nullptr;
-    std::size_t run = 0;
-    for (Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state != BlockState::free || !reachable(*block)) {
-        first = nullptr;
-        run = 0;
-        continue;
-      }
-      if (first == nullptr) first = block;
-      run += block->bytes;
-      if (run < request.bytes) continue;
-      merge_until(first, request.bytes);
-      if (!wait_for_block(request, first, lock)) return nullptr;
-      ++meter.counts().served_waited;
-      return first;
-    }
-  }
-  return nullptr;
+  constexpr auto kAny = std::numeric_limits<std::size_t>::max();
+  Block* best = least_run(request, kAny, reachable);
+  if (best == nullptr) return nullptr;
+  merge_until(best, request.bytes);
+  if (!wait_for_block(request, best, lock)) return nullptr;
+  ++meter.counts().served_waited;
+  return best;
 }
 
 }  // namespace millrace
