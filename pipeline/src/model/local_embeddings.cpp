@@ -64,6 +64,10 @@ std::unique_ptr<PooledLookup> LocalEmbeddings::look_up(const SparseFeatures& fea
   return lookup;
 }
 
+void LocalEmbeddings::receive(PooledLookup& lookup, Stream& stream) {
+  if (lookup.stream.id() != stream.id()) lookup.pooled.buffer().record_use(stream);
+}
+
 void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   auto& lookup = static_cast<Lookup&>(of);
   const KeyedJaggedTensor& unweighted = lookup.features.unweighted;

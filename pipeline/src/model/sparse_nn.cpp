@@ -82,6 +82,10 @@ SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config,
                  interacted_columns(config, dense_arch_.outputs(), *embeddings_),
                  with_logit(config.over_arch), Mlp::Last::linear),
       loss_(context.allocator(), 1, context.main(), context.tags().parameters) {
+  if (reduction_) {
+    reduce_on_.emplace(context.allocator().device(),
+                       StreamOptions{.blocking = false, .priority = 0, .name = "gradients"});
+  }
   parameters_.create();
 }
 
@@ -120,9 +124,9 @@ void SparseNN::forward(const InputTensors& input, TableLookup& of) {
   abandon();
   forwarded_ = &lookup;
   keep(input);
-  const Stream& main = context_.main();
-  if (lookup.stream.id() != main.id()) lookup.pooled.buffer().record_use(main);
+  Stream& main = context_.main();
   dense_arch_.forward(dense_.data(), batch_, main);
+  embeddings_->receive(lookup, main);
   interact(lookup.pooled);
   if (interaction_ == Interaction::concatenate) lookup.pooled = {};  // backward does not read it
   over_arch_.forward(interacted_.data(), batch_, main);
@@ -214,6 +218,7 @@ void SparseNN::backward(TableLookup& of) {
   lookup.pooled = {};
   static_cast<void>(dense_arch_.backward(std::move(dense_gradient), false, main));
   abandon();
+  if (reduction_) context_.allocator().device().record(gradients_there_, main);
 }
 
 void SparseNN::update_tables(TableLookup& of, Stream& stream) {
@@ -223,8 +228,22 @@ void SparseNN::update_tables(TableLookup& of, Stream& stream) {
   embeddings_->update(lookup, stream);
 }
 
+// While tables are updated; but what those wait for goes between ranks first.
+void SparseNN::reduce_gradients() {
+  Stream& main = context_.main();
+  if (embeddings_->dense_parameters().empty()) {
+    reduce_on_->wait(gradients_there_);
+  } else {
+    reduce_on_->wait_stream(main);
+  }
+  reduce_on_->wait(embeddings_->sent());
+  parameters_.record_gradient_use(*reduce_on_);
+  reduction_(parameters_.gradients({}), parameters_.size(), *reduce_on_);
+  main.wait_stream(*reduce_on_);
+}
+
 void SparseNN::optimizer_step() {
-  if (reduction_) reduction_(parameters_.gradients({}), parameters_.size(), context_.main());
+  if (reduction_) reduce_gradients();
   parameters_.step(context_.main());
 }
 

@@ -29,9 +29,10 @@ struct ColumnSource {
   std::int32_t column = 0;
 };
 
-struct BlockShape {
-  std::size_t batch = 0;
-  std::size_t pooled_columns = 0, block_columns = 0;
+/** @brief Of pooled rows that are a part of wider ones: [batch x columns], each `stride` apart. */
+struct JoinedShape {
+  std::size_t batch = 0, columns = 0;
+  std::size_t stride = 0, column = 0;  ///< of the wider rows; where this part begins in them
 };
 
 /** @brief The rank that has the row; of ids that no table has, the first or the last. */
@@ -65,11 +66,11 @@ void count_split(Queue queue, std::span<std::int64_t> counts, std::span<const Of
 /** @brief Pooled rows from the blocks: columns that several ranks have a part of are added up. */
 void join_columns(Queue queue, std::span<float> pooled, std::span<const float> blocks,
                   std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
-                  BlockShape shape);
+                  JoinedShape shape);
 /** @brief The reverse: every block gets its columns of the gradient. */
 void part_columns(Queue queue, std::span<float> blocks, std::span<const float> pooled,
                   std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
-                  BlockShape shape);
+                  JoinedShape shape);
 
 }  // namespace cuda
 

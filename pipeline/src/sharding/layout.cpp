@@ -19,77 +19,77 @@ TableConfig shard_of(const TableConfig& table, unsigned rank, unsigned ranks) {
   return shard;
 }
 
+const ShardingPlan& checked(const ShardingPlan& plan, const SparseNNConfig& config) {
+  plan.check(config);
+  return plan;
+}
+
 }  // namespace
 
 Layout::Layout(const SparseNNConfig& config, const ShardingPlan& plan, unsigned of)
-    : rank(of), ranks(plan.ranks), side_columns_(plan.ranks + 1) {
-  plan.check(config);
-  for (Side& side : sides) side.slots.resize(ranks);
-  for (std::size_t i = 0; i < config.tables.size(); ++i) {
-    add_table(config.tables[i], plan.tables[i], 0);
-  }
-  for (std::size_t i = 0; i < config.weighted_tables.size(); ++i) {
-    add_table(config.weighted_tables[i], plan.weighted_tables[i], 1);
-  }
-  for (const auto& [unweighted, weighted] : side_columns_) {
-    columns_before.push_back(block_columns);
-    columns.push_back(unweighted + weighted);
-    block_columns += columns.back();
+    : rank(of),
+      ranks(checked(plan, config).ranks),
+      sides{Side{config.tables, plan.tables, rank, ranks},
+            Side{config.weighted_tables, plan.weighted_tables, rank, ranks}} {}
+
+Side::Side(const std::vector<TableConfig>& tables, const std::vector<TablePlacement>& placements,
+           unsigned rank, unsigned ranks)
+    : slots(ranks), columns(ranks + 1) {
+  for (std::size_t i = 0; i < tables.size(); ++i) place(tables[i], placements[i], rank);
+  columns_before.push_back(0);
+  for (const std::size_t of_block : columns) {
+    columns_before.push_back(columns_before.back() + of_block);
   }
   map_columns();
 }
 
-void Layout::add_table(const TableConfig& table, const TablePlacement& placement,
-                       std::size_t number) {
-  Side& side = sides[number];
-  const auto of_rank = [&](unsigned on) {
+void Side::place(const TableConfig& table, const TablePlacement& placement, unsigned rank) {
+  const auto ranks = static_cast<unsigned>(slots.size());
+  const auto add_slots = [&](unsigned on) {
     const bool by_rows = placement.sharding == Sharding::row_wise;
     for (const std::string& feature : table.features) {
-      side.slots[on].push_back({feature, by_rows, block_of(table.rows, ranks)});
+      slots[on].push_back({feature, by_rows, block_of(table.rows, ranks)});
     }
-    if (on != rank) return;
-    side.local.push_back(by_rows ? shard_of(table, rank, ranks) : table);
+    if (on == rank) local.push_back(by_rows ? shard_of(table, rank, ranks) : table);
   };
   switch (placement.sharding) {
     case Sharding::table_wise:
-      of_rank(placement.rank);
+      add_slots(placement.rank);
+      add_pieces(table, placement.rank, placement.rank);
       break;
     case Sharding::row_wise:
-      for (unsigned on = 0; on < ranks; ++on) of_rank(on);
+      for (unsigned on = 0; on < ranks; ++on) add_slots(on);
+      add_pieces(table, 0, ranks - 1);
       break;
     case Sharding::data_parallel:
-      side.everywhere.push_back(table);
-      side.own_features.insert(side.own_features.end(), table.features.begin(),
-                               table.features.end());
+      everywhere.push_back(table);
+      own_features.insert(own_features.end(), table.features.begin(), table.features.end());
+      add_pieces(table, ranks, ranks);
       break;
   }
+}
+
+void Side::add_pieces(const TableConfig& table, std::size_t first_block, std::size_t last_block) {
   for (std::size_t i = 0; i < table.features.size(); ++i) {
-    const bool by_rows = placement.sharding == Sharding::row_wise;
-    const std::size_t first = placement.sharding == Sharding::data_parallel ? ranks
-                              : by_rows                                     ? 0
-                                                                            : placement.rank;
-    const std::size_t last = by_rows ? ranks - 1 : first;
-    for (std::size_t block = first; block <= last; ++block) {
-      std::size_t& column = side_columns_[block][number];
-      pieces_.push_back({pooled_columns, table.width, block, number, column});
-      column += table.width;
+    for (std::size_t block = first_block; block <= last_block; ++block) {
+      pieces_.push_back({pooled_columns, table.width, block, columns[block]});
+      columns[block] += table.width;
     }
     pooled_columns += table.width;
     ++features;
   }
 }
 
-void Layout::map_columns() {
+void Side::map_columns() {
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     const auto end = std::find_if(
         piece, pieces_.end(), [&](const Piece& other) { return other.pooled != piece->pooled; });
     for (std::size_t c = 0; c < piece->width; ++c) {
       first_source.push_back(static_cast<std::int32_t>(sources.size()));
       for (auto part = piece; part != end; ++part) {
-        const std::size_t before = part->side == 0 ? 0 : side_columns_[part->block][0];
         sources.push_back({static_cast<std::int32_t>(columns_before[part->block]),
                            static_cast<std::int32_t>(columns[part->block]),
-                           static_cast<std::int32_t>(before + part->column + c)});
+                           static_cast<std::int32_t>(part->column + c)});
       }
     }
     piece = end;

@@ -2,58 +2,52 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/model/pooled_embeddings.hpp"
-#include "sharding/layout.hpp"
+#include "sharding/sharded_bags.hpp"
 
 namespace millrace::sharding {
 
-/** @brief This rank's tables and shards, looked up for the examples of all ranks. */
+/**
+ * @brief This rank's tables and shards, looked up for the examples of all ranks.
+ *
+ * Pooled rows and their gradients go between ranks on a stream of their own, those of ids without
+ * weights while those of ids with are looked up, and whoever looks up waits no sooner than it reads
+ * them.
+ */
 class ShardedEmbeddings final : public PooledEmbeddings {
  public:
   ShardedEmbeddings(ModelContext& context, DenseParameters& parameters,
                     const SparseNNConfig& config, std::shared_ptr<const Layout> layout,
                     ProcessGroup& group);
 
-  std::size_t columns() const noexcept override { return layout_->pooled_columns; }
-  std::size_t features() const noexcept override { return layout_->features; }
+  std::size_t columns() const noexcept override {
+    return sides_[0].columns() + sides_[1].columns();
+  }
+  std::size_t features() const noexcept override {
+    return layout_->sides[0].features + layout_->sides[1].features;
+  }
   std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  void receive(PooledLookup& lookup, Stream& stream) override;
   void update(PooledLookup& lookup, Stream& stream) override;
+  Event sent() const override { return sent_; }
   std::string dense_parameters() const override;
-  EmbeddingBags& bags() noexcept override { return local_[0]; }
-  EmbeddingBags& weighted_bags() noexcept override { return local_[1]; }
+  EmbeddingBags& bags() noexcept override { return sides_[0].local(); }
+  EmbeddingBags& weighted_bags() noexcept override { return sides_[1].local(); }
 
  private:
   struct Lookup;
 
-  /** @brief Data-parallel tables: weights are dense parameters, and so are their gradients. */
-  struct Everywhere {
-    Everywhere(ModelContext& context, DenseParameters& parameters, const Side& side,
-               const SparseNNConfig& config);
-    void bind(DenseParameters& parameters);
-
-    EmbeddingBags weights, gradients;
-    Parameter first;
-  };
-
   void bind();
-  [[nodiscard]] std::size_t first_element(std::size_t block, std::size_t batch) const {
-    return batch * layout_->columns_before[block];
-  }
-  void exchange(const Lookup& lookup, float* of_all, float* blocks, bool back, Stream& stream);
 
   ModelContext& context_;
   DenseParameters& parameters_;
   const std::shared_ptr<const Layout> layout_;
-  ProcessGroup& group_;
-  std::array<EmbeddingBags, 2> local_;
-  std::array<Everywhere, 2> everywhere_;
+  Stream between_ranks_;
+  std::array<ShardedBags, 2> sides_;
   bool bound_ = false;
-  Array<std::int32_t> first_source_;
-  Array<ColumnSource> sources_;
+  Event sent_;
 };
 
 }  // namespace millrace::sharding

@@ -65,25 +65,25 @@ void count_split(std::span<std::int64_t> counts, std::span<const Offset> offsets
 
 inline void join_columns(std::span<float> pooled, std::span<const float> blocks,
                          std::span<const std::int32_t> first_source,
-                         std::span<const ColumnSource> sources, BlockShape shape) {
+                         std::span<const ColumnSource> sources, JoinedShape shape) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
-    for (std::size_t c = 0; c < shape.pooled_columns; ++c) {
+    for (std::size_t c = 0; c < shape.columns; ++c) {
       const auto first = static_cast<std::size_t>(first_source[c]);
       float sum = blocks[element_of(sources[first], b, shape.batch)];
       for (auto s = first + 1; s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
         sum += blocks[element_of(sources[s], b, shape.batch)];
       }
-      pooled[b * shape.pooled_columns + c] = sum;
+      pooled[b * shape.stride + shape.column + c] = sum;
     }
   }
 }
 
 inline void part_columns(std::span<float> blocks, std::span<const float> pooled,
                          std::span<const std::int32_t> first_source,
-                         std::span<const ColumnSource> sources, BlockShape shape) {
+                         std::span<const ColumnSource> sources, JoinedShape shape) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
-    for (std::size_t c = 0; c < shape.pooled_columns; ++c) {
-      const float value = pooled[b * shape.pooled_columns + c];
+    for (std::size_t c = 0; c < shape.columns; ++c) {
+      const float value = pooled[b * shape.stride + shape.column + c];
       for (auto s = static_cast<std::size_t>(first_source[c]);
            s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
         blocks[element_of(sources[s], b, shape.batch)] = value;

@@ -24,7 +24,7 @@ struct PooledLookup : TableLookup {
   Stage stage = Stage::looked_up;
   std::size_t batch_size = 0;
   float share = 1;        ///< of the examples of all ranks, those of this one
-  Array<float> pooled;    ///< [batch x columns], of `stream`, until backward
+  Array<float> pooled;    ///< [batch x columns], from `receive` until backward
   Array<float> gradient;  ///< of `pooled`, of main, from backward to the update
 };
 
@@ -46,10 +46,18 @@ class PooledEmbeddings {
   [[nodiscard]] virtual std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features,
                                                               Stream& stream) = 0;
   /**
+   * @brief From here on `lookup.pooled` is what `stream` reads: it waits for what is under way on
+   *        streams of the embeddings' own, and its use of memory that is another's is recorded.
+   */
+  virtual void receive(PooledLookup& lookup, Stream& stream) = 0;
+  /**
    * @brief Consumes `lookup.gradient`, whose use by `stream`, that of the lookup, is recorded.
    *        Gradients of dense parameters that lookups read are added up here.
    */
   virtual void update(PooledLookup& lookup, Stream& stream) = 0;
+
+  /** @brief Behind what the last update sent to other ranks; not recorded if it sent nothing. */
+  [[nodiscard]] virtual Event sent() const { return {}; }
 
   /** @brief As `TrainModel::dense_parameters_of_lookups`. */
   [[nodiscard]] virtual std::string dense_parameters() const = 0;
@@ -84,6 +92,7 @@ class LocalEmbeddings final : public PooledEmbeddings {
     return bags_.features().size() + weighted_bags_.features().size();
   }
   std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  void receive(PooledLookup& lookup, Stream& stream) override;
   void update(PooledLookup& lookup, Stream& stream) override;
   std::string dense_parameters() const override;
   EmbeddingBags& bags() noexcept override { return bags_; }

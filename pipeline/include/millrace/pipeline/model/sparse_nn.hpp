@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,7 @@ class SparseNN final : public TrainModel {
   void keep(const InputTensors& input);
   void interact(const Array<float>& pooled);
   void lose(const BatchTensor& labels, float share);
+  void reduce_gradients();
   [[nodiscard]] Array<float> interact_backward(const Array<float>& gradient, PooledLookup& lookup);
   void check_ids();
 
@@ -88,6 +90,8 @@ class SparseNN final : public TrainModel {
   const std::size_t dense_features_;
   const Interaction interaction_;
   const DenseReduction reduction_;
+  std::optional<Stream> reduce_on_;  ///< if there are other ranks
+  Event gradients_there_;
   DenseParameters parameters_;
   const std::unique_ptr<PooledEmbeddings> embeddings_;
   Mlp dense_arch_;

@@ -1,0 +1,185 @@
+#include "sharding/sharded_bags.hpp"
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "model/enqueue.hpp"
+#include "sharding/host/kernels.hpp"
+
+namespace millrace::sharding {
+
+using namespace model;
+
+namespace {
+
+constexpr auto kScalar = static_cast<double>(sizeof(float));
+
+/** w -= -1 g: what is bound to the gradients adds up there what an update would take. Of frozen
+ * tables nothing. */
+EmbeddingOptions adding_up(const SparseNNConfig& config) {
+  if (config.table_optimizer.kind == OptimizerKind::none) {
+    return {.optimizer = config.table_optimizer, .bound = true};
+  }
+  return {.optimizer = {.kind = OptimizerKind::sgd, .learning_rate = -1}, .bound = true};
+}
+
+Parameter add_parameters(DenseParameters& parameters, const std::vector<TableConfig>& tables) {
+  std::optional<Parameter> first;
+  for (const TableConfig& table : tables) {
+    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table.rows)));
+    const Parameter added = parameters.add_uniform(table.name, table.rows * table.width, bound);
+    if (!first) first = added;
+  }
+  return first.value_or(Parameter{});
+}
+
+template <typename T>
+Array<T> uploaded(ModelContext& context, const std::vector<T>& values) {
+  Array<T> array{context.allocator(), values.size(), context.main(), context.tags().parameters};
+  if (!values.empty()) {
+    context.device().copy(array.data(), values.data(), values.size() * sizeof(T),
+                          CopyKind::host_to_device, context.main().handle());
+  }
+  return array;
+}
+
+double bytes_of(const Array<float>& array) { return kScalar * static_cast<double>(array.size()); }
+
+}  // namespace
+
+RowsUnderWay::RowsUnderWay(RowsUnderWay&& other) noexcept
+    : of_all(std::move(other.of_all)),
+      blocks(std::move(other.blocks)),
+      used_by_(std::exchange(other.used_by_, std::nullopt)),
+      there_(std::move(other.there_)) {}
+
+void RowsUnderWay::wait(Stream& user) {
+  user.wait(there_);
+  used_by_.reset();
+}
+
+void RowsUnderWay::arrive(StreamRef owner, Stream& user) {
+  wait(user);
+  if (owner.id() != user.id()) record_use(user);
+  of_all = {};
+}
+
+void RowsUnderWay::record_use(StreamRef stream) {
+  of_all.buffer().record_use(stream);
+  blocks.buffer().record_use(stream);
+}
+
+ShardedBags::ShardedBags(ModelContext& context, DenseParameters& parameters,
+                         const SparseNNConfig& config, const Side& side, ProcessGroup& group)
+    : context_(context),
+      side_(side),
+      group_(group),
+      local_(context, side.local, {config.table_optimizer, config.seed, config.observer}),
+      everywhere_(context, side.everywhere,
+                  {.optimizer = {.kind = OptimizerKind::none}, .seed = config.seed, .bound = true}),
+      everywhere_gradients_(context, side.everywhere, adding_up(config)),
+      first_everywhere_(add_parameters(parameters, side.everywhere)),
+      first_source_(uploaded(context, side.first_source)),
+      sources_(uploaded(context, side.sources)) {}
+
+void ShardedBags::bind(DenseParameters& parameters) {
+  everywhere_.bind(parameters.values(first_everywhere_));
+  everywhere_gradients_.bind(parameters.gradients(first_everywhere_));
+}
+
+Array<float> ShardedBags::room_for_own_columns(const ShardedFeatures& features,
+                                               Stream& stream) const {
+  const std::size_t all =
+      std::accumulate(features.examples.begin(), features.examples.end(), std::size_t{0});
+  return context_.activation<float>(all * side_.columns[group_.rank()], stream);
+}
+
+Array<float> ShardedBags::room_for_blocks(const ShardedFeatures& features, Stream& stream) const {
+  return context_.activation<float>(features.examples[group_.rank()] * side_.columns_before.back(),
+                                    stream);
+}
+
+PooledMatrix ShardedBags::own_columns(const RowsUnderWay& rows) const {
+  return {rows.of_all.data(), side_.columns[group_.rank()], 0};
+}
+
+PooledMatrix ShardedBags::last_block(const RowsUnderWay& rows, std::size_t batch) const {
+  const std::size_t ranks = group_.size();
+  return {rows.blocks.data() + batch * side_.columns_before[ranks], side_.columns[ranks], 0};
+}
+
+void ShardedBags::exchange(RowsUnderWay& rows, const ShardedFeatures& features, Direction direction,
+                           Stream& stream, Stream& between_ranks) {
+  const std::size_t ranks = group_.size(), own = side_.columns[group_.rank()];
+  if (side_.columns_before[ranks] == 0) return;  // on every rank
+  const std::size_t batch = features.examples[group_.rank()];
+  std::vector<SentBytes> sends;
+  std::vector<ReceivedBytes> receives;
+  std::size_t examples_before = 0;
+  for (std::size_t peer = 0; peer < ranks; ++peer) {
+    float* const theirs = rows.of_all.data() + examples_before * own;
+    float* const block = rows.blocks.data() + batch * side_.columns_before[peer];
+    const std::size_t theirs_bytes = features.examples[peer] * own * sizeof(float);
+    const std::size_t block_bytes = batch * side_.columns[peer] * sizeof(float);
+    const bool back = direction == Direction::to_tables;
+    sends.push_back(back ? SentBytes{block, block_bytes} : SentBytes{theirs, theirs_bytes});
+    receives.push_back(back ? ReceivedBytes{theirs, theirs_bytes}
+                            : ReceivedBytes{block, block_bytes});
+    examples_before += features.examples[peer];
+  }
+  between_ranks.wait_stream(stream);
+  rows.lend(between_ranks);
+  group_.all_to_all(sends, receives, between_ranks);
+  rows.mark(context_.allocator().device());
+}
+
+RowsUnderWay ShardedBags::look_up(const ShardedFeatures& features, Stream& stream,
+                                  Stream& between_ranks) {
+  RowsUnderWay rows;
+  rows.of_all = room_for_own_columns(features, stream);
+  rows.blocks = room_for_blocks(features, stream);
+  local_.forward(features.of_all, nullptr, own_columns(rows), stream);
+  everywhere_.forward(features.own, nullptr, last_block(rows, features.examples[group_.rank()]),
+                      stream);
+  exchange(rows, features, Direction::to_examples, stream, between_ranks);
+  return rows;
+}
+
+void ShardedBags::join(const RowsUnderWay& rows, const PooledMatrix& pooled, Stream& stream) {
+  if (rows.blocks.size() == 0) return;
+  const std::size_t batch = rows.blocks.size() / side_.columns_before.back();
+  enqueue<host::join_columns, cuda::join_columns>(
+      context_, stream,
+      {.name = "join columns",
+       .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
+      writes(pooled.data, batch * pooled.stride), reads(rows.blocks), reads(first_source_),
+      reads(sources_), JoinedShape{batch, columns(), pooled.stride, pooled.column});
+}
+
+RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatures& features,
+                               Stream& stream, Stream& between_ranks) {
+  const std::size_t batch = features.examples[group_.rank()];
+  RowsUnderWay rows;
+  rows.blocks = room_for_blocks(features, stream);
+  if (rows.blocks.size() > 0) {
+    enqueue<host::part_columns, cuda::part_columns>(
+        context_, stream,
+        {.name = "part columns",
+         .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
+        writes(rows.blocks), reads(gradient.data, batch * gradient.stride), reads(first_source_),
+        reads(sources_), JoinedShape{batch, columns(), gradient.stride, gradient.column});
+  }
+  rows.of_all = room_for_own_columns(features, stream);
+  exchange(rows, features, Direction::to_tables, stream, between_ranks);
+  return rows;
+}
+
+void ShardedBags::update(RowsUnderWay rows, const ShardedFeatures& features, Stream& stream) {
+  everywhere_gradients_.backward(features.own, nullptr,
+                                 last_block(rows, features.examples[group_.rank()]), stream);
+  rows.wait(stream);
+  local_.backward(features.of_all, nullptr, own_columns(rows), stream);
+}
+
+}  // namespace millrace::sharding

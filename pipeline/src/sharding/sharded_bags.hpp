@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/collective/process_group.hpp"
+#include "millrace/pipeline/model/dense_parameters.hpp"
+#include "millrace/pipeline/model/embedding_bags.hpp"
+#include "millrace/pipeline/model/sparse_nn_config.hpp"
+#include "sharding/layout.hpp"
+
+namespace millrace::sharding {
+
+/** @brief One side's features of a batch: of all ranks' examples, and of this rank's. */
+struct ShardedFeatures {
+  const KeyedJaggedTensor& of_all;           ///< of this rank's tables and shards
+  const KeyedJaggedTensor& own;              ///< of data-parallel tables
+  const std::vector<std::size_t>& examples;  ///< of each rank
+};
+
+/**
+ * @brief Pooled rows on their way between ranks, or their gradients: memory of one stream, that
+ *        another uses until somebody has waited for it.
+ */
+class RowsUnderWay {
+ public:
+  RowsUnderWay() = default;
+  ~RowsUnderWay() {
+    if (used_by_) record_use(*used_by_);
+  }
+  RowsUnderWay(RowsUnderWay&& other) noexcept;
+  RowsUnderWay& operator=(RowsUnderWay&&) = delete;
+
+  /** @brief From now on `stream` uses them. */
+  void lend(const Stream& stream) { used_by_ = stream; }
+  /** @brief Behind the last use, on the stream that they were lent to. */
+  void mark(OrderedDevice& device) { device.record(there_, used_by_.value()); }
+  void wait(Stream& user);
+  /** @brief `user` waits, and has the blocks; columns for others have gone. */
+  void arrive(StreamRef owner, Stream& user);
+
+  Array<float> of_all;  ///< this rank's columns of the examples of all ranks, in their order
+  Array<float> blocks;  ///< all columns of this rank's examples, as Side has it
+
+ private:
+  void record_use(StreamRef stream);
+
+  std::optional<StreamRef> used_by_;
+  Event there_;
+};
+
+/** @brief One side's tables and shards of this rank, looked up for the examples of all ranks. */
+class ShardedBags {
+ public:
+  ShardedBags(ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config,
+              const Side& side, ProcessGroup& group);
+
+  /** @brief Data-parallel tables: dense parameters are there when all have been declared. */
+  void bind(DenseParameters& parameters);
+
+  /** @brief Pools rows on `stream`, and behind that sends them on their way on `between_ranks`. */
+  [[nodiscard]] RowsUnderWay look_up(const ShardedFeatures& features, Stream& stream,
+                                     Stream& between_ranks);
+  /** @brief Puts rows together that `stream` has waited for. */
+  void join(const RowsUnderWay& rows, const PooledMatrix& pooled, Stream& stream);
+
+  /** @brief Sends gradients to the ranks that have the tables. */
+  [[nodiscard]] RowsUnderWay part(const PooledMatrix& gradient, const ShardedFeatures& features,
+                                  Stream& stream, Stream& between_ranks);
+  /** @brief Waits for them, and updates. */
+  void update(RowsUnderWay rows, const ShardedFeatures& features, Stream& stream);
+
+  [[nodiscard]] EmbeddingBags& local() noexcept { return local_; }
+  [[nodiscard]] std::size_t columns() const noexcept { return side_.pooled_columns; }
+
+ private:
+  enum class Direction { to_examples, to_tables };
+
+  [[nodiscard]] Array<float> room_for_own_columns(const ShardedFeatures& features,
+                                                  Stream& stream) const;
+  [[nodiscard]] Array<float> room_for_blocks(const ShardedFeatures& features, Stream& stream) const;
+  [[nodiscard]] PooledMatrix own_columns(const RowsUnderWay& rows) const;
+  [[nodiscard]] PooledMatrix last_block(const RowsUnderWay& rows, std::size_t batch) const;
+  void exchange(RowsUnderWay& rows, const ShardedFeatures& features, Direction direction,
+                Stream& stream, Stream& between_ranks);
+
+  ModelContext& context_;
+  const Side& side_;
+  ProcessGroup& group_;
+  EmbeddingBags local_;
+  EmbeddingBags everywhere_;            ///< data-parallel: weights are dense parameters,
+  EmbeddingBags everywhere_gradients_;  ///< and these are their gradients
+  Parameter first_everywhere_;
+  Array<std::int32_t> first_source_;
+  Array<ColumnSource> sources_;
+};
+
+}  // namespace millrace::sharding
