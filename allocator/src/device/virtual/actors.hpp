@@ -1,10 +1,11 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <semaphore>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +18,29 @@
 namespace millrace::simulation {
 
 struct WorkItem;
+
+/** @brief Who has it runs. Sleeps at once: a std::semaphore first yields the processor over and
+ * over, for a baton that takes as long as another thread's turn. */
+class Baton {
+ public:
+  void release() {
+    {
+      const std::lock_guard lock{mutex_};
+      here_ = true;
+    }
+    changed_.notify_one();
+  }
+  void acquire() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return here_; });
+    here_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool here_ = false;
+};
 
 /** @brief A host thread of the machine. Runs only while it has the baton. */
 struct Actor {
@@ -41,7 +65,7 @@ struct Actor {
   std::exception_ptr pending;  ///< thrown where it waits, or at its next checkpoint
   std::exception_ptr error;    ///< what it ended with
   std::vector<std::pair<Actor*, std::uint64_t>> joiners;
-  std::binary_semaphore baton{0};
+  Baton baton;
   std::thread thread;
 };
 
