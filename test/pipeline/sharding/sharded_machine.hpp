@@ -9,6 +9,7 @@
 #include "millrace/device/checking.hpp"
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
+#include "test/support/leaving_out_device.hpp"
 
 namespace millrace::test {
 
@@ -22,7 +23,8 @@ class ShardedMachine {
   struct Place {
     unsigned number;
     VirtualDevice& device;
-    OrderedDevice& ordered;
+    LeavingOutDevice& program_device;
+    OrderedDevice &ordered, &program;  ///< over the one and the other
     ProcessGroup& group;
   };
   /// Once. @throws what `run_ranks` does
@@ -37,7 +39,8 @@ class ShardedMachine {
   struct Seat {
     explicit Seat(VirtualDevice& of) : device(of) {}
     VirtualDevice& device;
-    OrderedDevice ordered{device};
+    LeavingOutDevice program_device{device};
+    OrderedDevice ordered{device}, program{program_device};
   };
 
   std::vector<std::unique_ptr<Seat>> seats_;

@@ -78,24 +78,30 @@ const std::vector<float>& Trained::at(const std::string& name) const {
   return values[static_cast<std::size_t>(found - names.begin())];
 }
 
-ShardedRank::ShardedRank(OrderedDevice& device, CheckingObserver* checking,
+ShardedRank::ShardedRank(OrderedDevice& device, const RankSetup& setup,
                          const SparseNNConfig& config, const ShardingPlan& plan,
-                         ProcessGroup* group, bool cost_only)
+                         ProcessGroup* group)
     : config_(config),
-      checking_(checking),
+      checking_(setup.checking),
       device_(device.device()),
       source_(device_),
       pinned_source_(device_),
-      caching_(device, source_, Policy::millrace()),
+      caching_(device, source_, setup.policy),
       caching_pinned_(device, pinned_source_, Policy::pinned()),
-      memory_(checking == nullptr ? static_cast<Allocator&>(caching_)
-                                  : checked_.emplace(caching_, *checking, device_)),
-      pinned_(checking == nullptr ? static_cast<Allocator&>(caching_pinned_)
-                                  : checked_pinned_.emplace(caching_pinned_, *checking, device_,
-                                                            CheckedMemory::pinned)),
+      memory_(checked(setup, caching_, checked_, CheckedMemory::device)),
+      pool_(device),
+      batches_(setup.batches_from_driver ? static_cast<Allocator&>(pool_) : memory_, "batch"),
+      features_(memory_, "features"),
+      model_memory_(memory_, "model's"),
+      pinned_(checked(setup, caching_pinned_, checked_pinned_, CheckedMemory::pinned),
+              "host batch"),
       streams_(device, PipelineKind::fused_sparse_dist),
       main_(streams_.main),
-      context_(memory_, main_, cost_only) {
+      context_(model_memory_, main_, setup.cost_only),
+      exchange_context_(features_, main_, setup.cost_only) {
+  for (TamperedAllocator* const part : {&batches_, &features_, &model_memory_, &pinned_}) {
+    part->leave_out(setup.left_out);
+  }
   if (group == nullptr) {
     model_ = std::make_unique<SparseNN>(context_, config_);
     exchange_ = std::make_unique<LocalExchange>(memory_, features_of(config_.tables),
@@ -105,10 +111,25 @@ ShardedRank::ShardedRank(OrderedDevice& device, CheckingObserver* checking,
   sharded_.emplace(config_, plan, *group);
   model_ =
       std::make_unique<SparseNN>(context_, config_, sharded_->embeddings(), sharded_->reduction());
-  exchange_ = sharded_->exchange(context_);
+  exchange_ = sharded_->exchange(exchange_context_);
 }
 
 ShardedRank::~ShardedRank() = default;
+
+Allocator& ShardedRank::checked(const RankSetup& setup, Allocator& memory,
+                                std::optional<CheckedAllocator>& checked, CheckedMemory kind) {
+  if (setup.checking == nullptr) return memory;
+  return checked.emplace(memory, *setup.checking, setup.seen == nullptr ? device_ : *setup.seen,
+                         kind);
+}
+
+std::set<std::string> ShardedRank::tellings() const {
+  std::set<std::string> tellings;
+  for (const TamperedAllocator* const part : {&batches_, &features_, &model_memory_, &pinned_}) {
+    for (const auto& [telling, times] : part->told()) tellings.insert(telling);
+  }
+  return tellings;
+}
 
 BatchTensor ShardedRank::uploaded(const void* from, std::size_t bytes) {
   BatchTensor tensor{memory_, bytes, main_};
@@ -235,9 +256,40 @@ void ShardedRank::run(PipelineKind kind, const PipelineOptions& options, std::si
   PipelineOptions exact = options;
   exact.lookup.order_after_dense = !model_->dense_parameters_of_lookups().empty();
   const auto pipeline = TrainPipeline::make(
-      kind, {.streams = streams_, .batches = memory_, .model = *model_, .exchange = *exchange_},
+      kind, {.streams = streams_, .batches = batches_, .model = *model_, .exchange = *exchange_},
       exact);
   while (pipeline->progress(source)) {
+  }
+}
+
+void ShardedRank::run_stale(const StaleOptions& options, std::size_t steps, std::size_t examples,
+                            std::size_t first, std::size_t count) {
+  struct Step {
+    InputTensors input;
+    std::unique_ptr<TableLookup> lookup;
+  };
+  const auto looked_up = [&](std::size_t number) {
+    Step step{input(GlobalBatch{config_, number, examples}, first, count), nullptr};
+    const auto features = exchange_->start(step.input, main_);
+    features->receive(Waits::precise);
+    step.lookup = model_->look_up(features->arrange(), main_);
+    return step;
+  };
+  Buffer stash;
+  Step now = looked_up(0), next;
+  for (std::size_t number = 0; number < steps; ++number) {
+    const bool stale = number >= options.start_batch, last = number + 1 == steps;
+    model_->zero_gradients();
+    model_->forward(now.input, *now.lookup);
+    if (stale && !last) next = looked_up(number + 1);
+    model_->backward(*now.lookup);
+    model_->update_tables(*now.lookup, main_);
+    const bool nothing_stashed = !stash;
+    const bool stashes = stale && options.stash_gradients;
+    if (stashes) model_->swap_gradients(stash);
+    if (!stashes || !nothing_stashed) model_->optimizer_step();
+    if (!stale && !last) next = looked_up(number + 1);
+    now = std::move(next);
   }
 }
 

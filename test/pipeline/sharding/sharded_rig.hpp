@@ -5,15 +5,18 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "millrace/device/checking.hpp"
 #include "millrace/memory/caching_allocator.hpp"
+#include "millrace/memory/driver_allocator.hpp"
 #include "millrace/observe/checked_allocator.hpp"
 #include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "millrace/pipeline/sharding/sharded_model.hpp"
+#include "test/support/tampered_allocator.hpp"
 
 namespace millrace::test {
 
@@ -41,12 +44,25 @@ struct Trained {
   [[nodiscard]] const std::vector<float>& at(const std::string& name) const;
 };
 
+/// What a rank runs on.
+struct RankSetup {
+  CheckingObserver* checking = nullptr;
+  Device* seen = nullptr;  ///< by the checker, where the rank's device stands for that one
+  Policy policy = Policy::millrace();
+  bool batches_from_driver = false;  ///< from its pool
+  bool cost_only = false;
+  std::string left_out{};  ///< one of ShardedRank::tellings
+};
+
 /// One rank: a device's memory and stream, and what trains there.
 class ShardedRank {
  public:
   /// `group` null: all tables here, by LocalEmbeddings.
+  ShardedRank(OrderedDevice& device, const RankSetup& setup, const SparseNNConfig& config,
+              const ShardingPlan& plan, ProcessGroup* group);
   ShardedRank(OrderedDevice& device, CheckingObserver* checking, const SparseNNConfig& config,
-              const ShardingPlan& plan, ProcessGroup* group, bool cost_only = false);
+              const ShardingPlan& plan, ProcessGroup* group, bool cost_only = false)
+      : ShardedRank(device, {.checking = checking, .cost_only = cost_only}, config, plan, group) {}
   ~ShardedRank();
 
   /// Examples `first` to before `first + count` of the batch.
@@ -61,6 +77,11 @@ class ShardedRank {
   /// they have to be.
   void run(PipelineKind kind, const PipelineOptions& options, std::size_t steps,
            std::size_t examples, std::size_t first, std::size_t count);
+  /// The stale loop that semi_sync is to equal, written by hand.
+  void run_stale(const StaleOptions& options, std::size_t steps, std::size_t examples,
+                 std::size_t first, std::size_t count);
+  /// What allocators were told of uses and frees, or were not.
+  [[nodiscard]] std::set<std::string> tellings() const;
   [[nodiscard]] SparseExchange& exchange() { return *exchange_; }
   [[nodiscard]] SparseNN& model() { return *model_; }
   [[nodiscard]] ModelContext& context() { return context_; }
@@ -77,6 +98,9 @@ class ShardedRank {
   [[nodiscard]] KeyedJaggedTensor uploaded(const Jagged& features);
   [[nodiscard]] BatchTensor uploaded(const void* from, std::size_t bytes);
 
+  [[nodiscard]] Allocator& checked(const RankSetup& setup, Allocator& memory,
+                                   std::optional<CheckedAllocator>& checked, CheckedMemory kind);
+
   class Source;
 
   SparseNNConfig config_;
@@ -86,10 +110,12 @@ class ShardedRank {
   PinnedSource pinned_source_;
   CachingAllocator caching_, caching_pinned_;
   std::optional<CheckedAllocator> checked_, checked_pinned_;
-  Allocator &memory_, &pinned_;
+  Allocator& memory_;
+  DriverAllocator pool_;
+  TamperedAllocator batches_, features_, model_memory_, pinned_;
   PipelineStreams streams_;
   Stream& main_;
-  ModelContext context_;
+  ModelContext context_, exchange_context_;
   std::optional<ShardedModel> sharded_;
   std::unique_ptr<SparseNN> model_;
   std::unique_ptr<SparseExchange> exchange_;

@@ -1,0 +1,137 @@
+#include "test/pipeline/sharding/sharded_cell.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <functional>
+
+#include "test/pipeline/sharding/sharded_machine.hpp"
+#include "test/pipeline/sharding/sharded_rig.hpp"
+#include "test/support/pairwise.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kSteps = 7, kExamples = 8;  // of all ranks
+
+constexpr std::array kPlans{"row-wise", "mixed", "table-wise"};
+constexpr std::array kLookups{
+    LookupOptions{LookupPosition::after_optimizer, LookupStream::data_dist, false},
+    LookupOptions{LookupPosition::before_optimizer, LookupStream::data_dist, false},
+    LookupOptions{LookupPosition::after_data_dist, LookupStream::data_dist, false},
+    LookupOptions{LookupPosition::after_optimizer, LookupStream::data_dist, true},
+    LookupOptions{LookupPosition::after_data_dist, LookupStream::data_dist, true}};
+constexpr std::array<std::uint64_t, 3> kStaleFrom{0, 3, 900};
+
+/// The values of each option that a kind has: first those that all have.
+std::vector<std::size_t> options_of(PipelineKind kind) {
+  std::vector<std::size_t> options{kCopyMethods.size(), 2, 2, 2, 2, 2, 2};
+  if (kind == PipelineKind::fused_sparse_dist) {
+    options.push_back(kLookups.size());
+    options.push_back(kLookupStreams.size());
+    return options;
+  }
+  options.push_back(kPlans.size());
+  if (kind == PipelineKind::semi_sync) options.insert(options.end(), {kStaleFrom.size(), 2});
+  return options;
+}
+
+ShardedCell cell_of(PipelineKind kind, const std::vector<std::size_t>& row) {
+  ShardedCell cell{.kind = kind};
+  PipelineOptions& options = cell.options;
+  options.copy = kCopyMethods[row[0]];
+  options.waits = row[1] == 0 ? Waits::coarse : Waits::precise;
+  cell.ranks = row[2] == 0 ? 2 : 4;
+  cell.policy = row[3] == 0 ? "millrace" : "torch";
+  options.savers = {row[4] != 0, row[5] != 0, row[6] != 0};
+  if (kind == PipelineKind::fused_sparse_dist) {
+    options.lookup = kLookups[row[7]];
+    options.lookup.stream = kLookupStreams[row[8]];
+    cell.plan = options.lookup.order_after_dense ? "mixed" : "row-wise";
+    return cell;
+  }
+  cell.plan = kPlans[row[7]];
+  if (kind == PipelineKind::semi_sync) options.stale = {kStaleFrom[row[8]], row[9] != 0};
+  return cell;
+}
+
+using TrainRank = std::function<void(ShardedRank& rank, std::size_t first, std::size_t count)>;
+
+ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
+  const SparseNNConfig config = sharded_config();
+  const ShardingPlan plan = plan_named(cell.plan, config, cell.ranks);
+  ShardedMachine machine{cell.ranks, cell.schedule};
+  ShardedCellOutcome outcome;
+  outcome.trained.resize(cell.ranks);
+  machine.run([&](ShardedMachine::Place& place) {
+    RankSetup setup{.checking = &machine.checking,
+                    .seen = &place.device,
+                    .policy = cell.policy == "torch" ? Policy::torch() : Policy::millrace(),
+                    .batches_from_driver = cell.options.copy == CopyMethod::driver_async};
+    if (place.number == 0) {
+      setup.left_out = cell.left_out;
+      place.program_device.leave_out(cell.left_out);
+    }
+    ShardedRank rank{place.program, setup, config, plan, &place.group};
+    const std::size_t share = kExamples / cell.ranks;
+    train_rank(rank, place.number * share, share);
+    outcome.trained[place.number] = rank.trained().values;
+    if (place.number == 0) {
+      outcome.edges = rank.tellings();
+      for (const auto& [edge, times] : place.program_device.edges()) outcome.edges.insert(edge);
+    }
+    place.group.barrier();
+  });
+  outcome.races = machine.races();
+  return outcome;
+}
+
+}  // namespace
+
+std::string ShardedCell::name() const {
+  std::string name =
+      fmt::format("{}, {}, {} waits, {} ranks, {}, {}, schedule {}", to_string(kind),
+                  to_string(options.copy), to_string(options.waits), ranks, plan, policy, schedule);
+  if (kind == PipelineKind::fused_sparse_dist) {
+    name += fmt::format(", lookup {} on {}{}", to_string(options.lookup.position),
+                        to_string(options.lookup.stream),
+                        options.lookup.order_after_dense ? ", ordered" : "");
+  }
+  if (kind == PipelineKind::semi_sync) {
+    name += fmt::format(", stale from {} on{}", options.stale.start_batch,
+                        options.stale.stash_gradients ? ", gradients too" : "");
+  }
+  if (options.savers.batch) name += ", batch freed early";
+  if (options.savers.exchanged_inputs) name += ", exchanged inputs cleared";
+  if (options.savers.features) name += ", features freed early";
+  if (!left_out.empty()) name += ", without: " + left_out;
+  return name;
+}
+
+std::vector<ShardedCell> sharded_cells(PipelineKind kind) {
+  std::vector<ShardedCell> cells;
+  for (const auto& row : pairwise(options_of(kind))) cells.push_back(cell_of(kind, row));
+  return cells;
+}
+
+ShardedCellOutcome run(const ShardedCell& cell) {
+  return train(cell, [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+    rank.run(cell.kind, cell.options, kSteps, kExamples, first, count);
+  });
+}
+
+RanksTrained trained_by_hand(const ShardedCell& cell) {
+  const ShardedCell plain{.ranks = cell.ranks, .plan = cell.plan};
+  return train(plain,
+               [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                 if (cell.kind == PipelineKind::semi_sync) {
+                   return rank.run_stale(cell.options.stale, kSteps, kExamples, first, count);
+                 }
+                 for (std::size_t step = 0; step < kSteps; ++step) {
+                   rank.step(GlobalBatch{sharded_config(), step, kExamples}, first, count);
+                 }
+               })
+      .trained;
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "millrace/pipeline/schedule/train_pipeline.hpp"
+
+namespace millrace::test {
+
+/// One cell of what a pipeline over sharded tables can be.
+struct ShardedCell {
+  PipelineKind kind = PipelineKind::sparse_dist;
+  PipelineOptions options{};
+  unsigned ranks = 2;
+  std::string plan = "row-wise";  ///< as plan_named; "mixed" has tables that are data-parallel
+  std::string policy = "millrace";
+  std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
+  std::string left_out{};      ///< one of ShardedCellOutcome::edges, on rank 0
+
+  [[nodiscard]] std::string name() const;
+};
+
+/// Each pair of values of any two options of the kind is in one of them.
+[[nodiscard]] std::vector<ShardedCell> sharded_cells(PipelineKind kind);
+
+/// The parameters of each rank, tensor by tensor.
+using RanksTrained = std::vector<std::vector<std::vector<float>>>;
+
+struct ShardedCellOutcome {
+  RanksTrained trained;
+  std::vector<std::string> races;
+  std::set<std::string> edges;  ///< that the program of rank 0 made, or left out
+};
+
+/// A few steps of the cell.
+[[nodiscard]] ShardedCellOutcome run(const ShardedCell& cell);
+/// What the ranks train without a pipeline: with the plain loop, or the stale one.
+[[nodiscard]] RanksTrained trained_by_hand(const ShardedCell& cell);
+
+}  // namespace millrace::test
