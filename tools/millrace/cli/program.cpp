@@ -33,10 +33,12 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+// In one piece: other processes may write to the same terminal.
 void tell(std::string_view command, const UsageError& error) {
-  fmt::print(stderr, "{}: {}\n", command, one_line(error.what()));
-  if (!error.where().empty()) fmt::print(stderr, "  where: {}\n", one_line(error.where()));
-  if (!error.right().empty()) fmt::print(stderr, "  right: {}\n", one_line(error.right()));
+  std::string text = fmt::format("{}: {}\n", command, one_line(error.what()));
+  if (!error.where().empty()) text += fmt::format("  where: {}\n", one_line(error.where()));
+  if (!error.right().empty()) text += fmt::format("  right: {}\n", one_line(error.right()));
+  fmt::print(stderr, "{}", text);
 }
 
 const CLI::App& chosen(const CLI::App& program) {

@@ -11,8 +11,10 @@
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
 #include "commands.hpp"
+#include "train/interrupt.hpp"
 #include "train/json.hpp"
 #include "train/options.hpp"
+#include "train/ranks.hpp"
 #include "train/session.hpp"
 #include "train/text.hpp"
 
@@ -53,27 +55,41 @@ void run_train_command(const TrainArguments& given) {
   TrainOptions options = read_options(given);
   const bool text = given.json != "-";
   const Places places = open_places(given);
+  const Interrupt interrupt;
+  RankJob job{options.ranks};
+  const bool first = job.rank() == 0;
   std::optional<Timeline> timeline;
-  if (places.timeline) options.training.timeline = &timeline.emplace();
+  if (places.timeline && first) options.training.timeline = &timeline.emplace();
   const Painter paint{colours_on_stdout()};
   const auto say = [&](const std::string& words) {
     if (!text) return;
     fmt::print("{}", words);
     std::fflush(stdout);
   };
-  const TrainResult result = run_training(
-      options, {.planned =
-                    [&](const TrainPlan& plan) {
-                      if (timeline) note_plan(*timeline, options, plan);
-                      say(render_plan(options, plan, paint));
-                    },
-                .epoch_ended = [&](const EpochResult& epoch) { say(render_epoch(epoch)); }});
-  say(render_end(options, result, paint));
-  if (timeline) {
-    write_timeline(*timeline, *places.timeline);
-    say(render_timeline(*given.timeline, *timeline));
+  const TrainListener tells{
+      .planned =
+          [&](const TrainPlan& plan) {
+            if (timeline) note_plan(*timeline, options, plan);
+            say(render_plan(options, plan, paint));
+          },
+      .epoch_ended = [&](const EpochResult& epoch) { say(render_epoch(epoch)); }};
+  const TrainListener silent{.planned = [](const auto&) {}, .epoch_ended = [](const auto&) {}};
+
+  TrainResult result;
+  job.run(options.training, [&](TrainingDevice& device, ProcessGroup* group) {
+    const bool speaks = group == nullptr || group->rank() == 0;
+    TrainResult of_rank =
+        run_training(options, {device, group, interrupt}, speaks ? tells : silent);
+    if (speaks || !first) result = std::move(of_rank);
+  });
+  if (first) {
+    say(render_end(options, result, paint));
+    if (timeline) {
+      write_timeline(*timeline, *places.timeline);
+      say(render_timeline(*given.timeline, *timeline));
+    }
+    if (places.document) places.document->write(to_document(options, result).dump(2) + '\n');
   }
-  if (places.document) places.document->write(to_document(options, result).dump(2) + '\n');
   if (result.interrupted) throw Ended{kInterrupted};
 }
 
@@ -128,7 +144,15 @@ void add_train(CLI::App& program) {
       "coarse (default): for all that a stream has queued; precise: for the work that is needed");
   add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver");
   add("--device", given->device, "NAME",
-      "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N");
+      "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N, cuda:local");
+  add("--ranks", given->ranks, "N", "Ranks that train together, as threads with virtual devices");
+  add("--group", given->group, "KIND",
+      "threads (default), mpi (under mpirun), nccl (by torchrun's environment): one rank a "
+      "process");
+  add("--sharding", given->sharding, "HOW",
+      "Of the tables: auto (default), table-wise, row-wise, data-parallel, or a JSON file");
+  add("--rendezvous", given->rendezvous, "FILE",
+      "Of nccl: a new name that all see, in place of MASTER_ADDR and MASTER_PORT");
   add("--save", given->save, "FILE", "A checkpoint, at the end and when interrupted");
   add("--save-every", given->save_every, "N", "And each so many steps");
   add("--load", given->load, "FILE", "Go on from a checkpoint");

@@ -111,8 +111,10 @@ std::optional<std::uint64_t> TrainData::examples_expected() const {
 
 std::size_t usual_batch_size(DataKind kind) { return kind == DataKind::criteo ? 2048 : 256; }
 
-TrainData open_data(const DataOptions& options, const BatchOptions& batches,
-                    const ModelDescription& model, const PinnedStaging& staging) {
+namespace {
+
+TrainData open_whole(const DataOptions& options, const BatchOptions& batches,
+                     const ModelDescription& model, const PinnedStaging& staging) {
   switch (options.kind) {
     case DataKind::synthetic:
       return draw(options, batches, staging);
@@ -123,6 +125,18 @@ TrainData open_data(const DataOptions& options, const BatchOptions& batches,
       break;
   }
   return read_adult(options, batches, staging);
+}
+
+}  // namespace
+
+TrainData open_data(const DataOptions& options, const BatchOptions& batches,
+                    const ModelDescription& model, const PinnedStaging& staging) {
+  TrainData data = open_whole(options, batches, model, staging);
+  if (batches.share.ranks == 1) return data;
+  for (auto* const source : {&data.train, &data.test}) {
+    *source = std::make_unique<ShareSource>(std::move(*source), batches.share, staging);
+  }
+  return data;
 }
 
 std::string describe(const InputSchema& schema) {

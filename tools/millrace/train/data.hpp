@@ -7,14 +7,16 @@
 #include "millrace/pipeline/data/criteo_source.hpp"
 #include "millrace/pipeline/data/epoch_source.hpp"
 #include "millrace/pipeline/data/malformed_lines.hpp"
+#include "millrace/pipeline/data/share_source.hpp"
 #include "millrace/pipeline/model/model_description.hpp"
 #include "train/options.hpp"
 
 namespace millrace::cli {
 
 struct BatchOptions {
-  std::size_t size = 0;
+  std::size_t size = 0;  ///< of all ranks
   std::uint64_t seed = 0;
+  BatchShare share;  ///< of every batch, what this rank reads
 };
 
 /** @brief What is trained on, and what the model is tested on. */

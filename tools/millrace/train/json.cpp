@@ -48,6 +48,21 @@ Json document_of(const TrainingAccounting& accounting, bool usable_known) {
   return document;
 }
 
+Json document_of(const TrainPlan& plan, const std::vector<RankMemory>& ranks) {
+  if (plan.group.empty()) return nullptr;
+  Json memory = Json::array();
+  for (const RankMemory& of_rank : ranks) {
+    memory.push_back({{"peak_reserved_bytes", of_rank.reserved},
+                      {"peak_active_bytes", of_rank.active},
+                      {"peak_allocated_bytes", of_rank.allocated},
+                      {"races", of_rank.races}});
+  }
+  return {{"count", plan.sharding.ranks},
+          {"group", plan.group},
+          {"sharding", Json::parse(plan.sharding_json)},
+          {"memory", std::move(memory)}};
+}
+
 Json options_of(const TrainOptions& options, const TrainPlan& plan) {
   const TrainingOptions& training = options.training;
   return {{"pipeline", millrace::to_string(training.pipeline)},
@@ -82,6 +97,7 @@ nlohmann::ordered_json to_document(const TrainOptions& options, const TrainResul
         {"malformed_lines", document_of(result.malformed)}}},
       {"model", Json::parse(plan.model.to_json())},
       {"parameters", plan.parameters},
+      {"ranks", document_of(plan, result.ranks)},
       {"epochs", std::move(epochs)},
       {"loss", result.epochs.empty() ? Json() : Json(result.epochs.back().trained.loss)},
       {"test", document_of(result.final)},

@@ -9,6 +9,7 @@
 #include "cli/values.hpp"
 #include "millrace/pipeline/schedule/footprint.hpp"
 #include "train/find_data.hpp"
+#include "train/read_ranks.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -63,7 +64,7 @@ StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) 
   return options;
 }
 
-TrainingOptions read_training(const TrainArguments& given) {
+TrainingOptions read_training(const TrainArguments& given, const RankOptions& ranks) {
   TrainingOptions options;
   options.pipeline = parse_pipeline_kind(
       read_name("--pipeline", "pipeline", given.pipeline, names_of(kPipelineKinds)));
@@ -77,8 +78,9 @@ TrainingOptions read_training(const TrainArguments& given) {
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;
+  const std::string device = device_name(given, ranks);
   try {
-    options.device = footprint_device(given.device).name;
+    options.device = footprint_device(device).name;
   } catch (const std::exception& error) {
     throw UsageError{
         error.what(), "--device",
@@ -98,7 +100,8 @@ std::optional<std::uint64_t> read_count(std::string_view option,
 
 TrainOptions read_options(const TrainArguments& given) {
   TrainOptions options;
-  options.training = read_training(given);
+  options.ranks = read_ranks(given);
+  options.training = read_training(given, options.ranks);
   options.data = find_data(given);
   options.model = given.model;
   options.epochs = read_whole("--epochs", given.epochs, 0, 1'000'000);

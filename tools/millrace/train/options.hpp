@@ -13,7 +13,8 @@ namespace millrace::cli {
 /** @brief What the user typed. */
 struct TrainArguments {
   std::string pipeline = "base", copy = "side-stream", waits = "coarse";
-  std::string allocator = "millrace", device = "virtual:h200";
+  std::string allocator = "millrace";
+  std::optional<std::string> device, ranks, group, sharding, rendezvous;
   std::optional<std::string> lookup_position, lookup_stream, start_batch;
   std::optional<std::string> data, test, format, model;
   std::string epochs = "3", malformed = "100", examples = "32768";
@@ -35,8 +36,21 @@ struct DataOptions {
   std::uint64_t examples = 0;     ///< of an epoch of synthetic data
 };
 
+enum class GroupKind { none, threads, mpi, nccl };
+
+/** @brief Who trains together. */
+struct RankOptions {
+  GroupKind group = GroupKind::none;
+  std::optional<unsigned> ranks;  ///< where it was said: of processes, how many there must be
+  std::string sharding = "auto";  ///< "auto", or as parse_sharding
+  std::optional<std::filesystem::path> plan;        ///< in its place; what it does not name is so
+  std::optional<std::filesystem::path> rendezvous;  ///< of NCCL, in place of torchrun's address
+  unsigned process = 0;                             ///< which of them this is, with `rendezvous`
+};
+
 /** @brief The same, checked. */
 struct TrainOptions {
+  RankOptions ranks;
   TrainingOptions training;
   DataOptions data;
   std::optional<std::string> model;

@@ -1,19 +1,18 @@
 #include "train/session.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "cli/error.hpp"
-#include "cli/names.hpp"
 #include "cli/status_line.hpp"
 #include "millrace/pipeline/data/loading_thread.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "train/data.hpp"
-#include "train/interrupt.hpp"
+#include "train/stop_vote.hpp"
 #include "train/text.hpp"
 
 namespace millrace::cli {
@@ -21,145 +20,103 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-ModelDescription read_model(const std::string& given) {
-  const std::vector<std::string> names = ModelDescription::names();
-  const bool ships = std::find(names.begin(), names.end(), given) != names.end();
-  try {
-    return ships ? ModelDescription::named(given) : ModelDescription::load(given);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "--model",
-                     did_you_mean(given, names,
-                                  fmt::format("a JSON file as docs/train.md says, or one of {}",
-                                              fmt::join(names, ", ")))};
-  }
-}
-
-ModelDescription model_of(const TrainOptions& options, const Checkpoint* checkpoint) {
-  ModelDescription model;
-  if (options.model) {
-    model = read_model(*options.model);
-  } else if (checkpoint != nullptr) {
-    model = ModelDescription::parse(checkpoint->header().model, "the checkpoint's model");
-  } else {
-    model = ModelDescription::named(options.data.name);
-  }
-  if (options.freeze_tables) model.table_optimizer.kind = OptimizerKind::none;
-  return model;
-}
-
-template <typename Value>
-void compare(std::string_view option, const std::optional<Value>& given, Value saved) {
-  if (!given || *given == saved) return;
-  throw UsageError{
-      fmt::format("the checkpoint is of a run with {} {}, not {}", option.substr(2), saved, *given),
-      std::string{option}, fmt::format("{} {}, or nothing", option, saved)};
-}
-
-void check_same_run(const TrainOptions& options, const ModelDescription& model,
-                    const CheckpointHeader& saved) {
-  const ModelDescription known = ModelDescription::parse(saved.model, "the checkpoint's model");
-  if (const std::string other = difference(known, model); !other.empty()) {
-    throw UsageError{fmt::format("the checkpoint is of another model: its {}", other),
-                     options.load->string(), "no --model: the checkpoint has it"};
-  }
-  compare("--seed", options.seed, saved.seed);
-  compare("--batch-size", options.batch_size, saved.batch_size);
-}
-
-std::unique_ptr<Checkpoint> open_checkpoint(const TrainOptions& options) {
-  try {
-    if (options.save) check_checkpoint_place(*options.save);
-    return options.load ? std::make_unique<Checkpoint>(*options.load) : nullptr;
-  } catch (const CheckpointError& error) {
-    throw UsageError{error.what(), error.where(), error.right()};
-  }
-}
-
-TrainPlan plan_of(const TrainOptions& options, const Checkpoint* checkpoint) {
-  TrainPlan plan;
-  plan.model = model_of(options, checkpoint);
-  plan.seed = options.seed.value_or(1);
-  plan.batch_size = options.batch_size.value_or(usual_batch_size(options.data.kind));
-  if (checkpoint == nullptr) return plan;
-  const CheckpointHeader& saved = checkpoint->header();
-  check_same_run(options, plan.model, saved);
-  plan.seed = saved.seed;
-  plan.batch_size = saved.batch_size;
-  plan.from = saved.position;
-  plan.steps = saved.steps;
-  return plan;
-}
-
-SparseNNConfig config_of(const TrainPlan& plan, const InputSchema& schema) {
-  try {
-    return plan.model.config(schema, plan.seed);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "--model", "names of tables and features that the data have"};
-  }
-}
-
 std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& plan,
-                                      EpochSource& source) {
-  const SparseNNConfig config = config_of(plan, source.schema());
+                                      const SparseNNConfig& config, EpochSource& source,
+                                      ProcessGroup* group) {
+  std::optional<TrainingRank> rank;
+  if (group != nullptr) rank.emplace(TrainingRank{*group, plan.sharding});
   try {
-    return std::make_unique<Trainer>(device, config, source);
+    return std::make_unique<Trainer>(device, config, source, rank);
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--model", "a model whose parts fit, as docs/train.md says"};
   }
 }
 
-/** @param behind  where the source is: behind the batch that has the id */
-[[noreturn]] void refuse(const InvalidIdError& error, const std::string& data,
-                         BatchPosition behind) {
+/** Where a batch has an id that no table has. */
+struct BadPlace {
+  std::string data;
+  BatchPosition behind;  ///< where the source is: behind that batch
+  std::string of_rank;   ///< whose share the example is counted in: " of rank 1's"
+};
+
+[[noreturn]] void refuse(const InvalidIdError& error, const BadPlace& place) {
   const SparseFeature& feature = error.feature();
   std::string right = fmt::format("ids from 0 to {}", feature.rows - 1);
   if (error.id() >= 0) {
     right += fmt::format(", or a --model whose table '{}' has {} rows or more", feature.table,
                          error.id() + 1);
   }
-  throw UsageError{fmt::format("id {} of feature '{}' is not a row of the table '{}', which has {}",
-                               error.id(), feature.name, feature.table, feature.rows),
-                   fmt::format("{}: epoch {}, batch {}, example {}", data, behind.epoch + 1,
-                               behind.batch, error.example() + 1),
-                   right};
+  throw UsageError{
+      fmt::format("id {} of feature '{}' is not a row of the table '{}', which has {}", error.id(),
+                  feature.name, feature.table, feature.rows),
+      fmt::format("{}: epoch {}, batch {}, example {}{}", place.data, place.behind.epoch + 1,
+                  place.behind.batch, error.example() + 1, place.of_rank),
+      right};
+}
+
+BatchShare share_of(const ProcessGroup* group) {
+  return group == nullptr ? BatchShare{} : BatchShare{group->rank(), group->size()};
 }
 
 /** One run, from its checkpoint or its beginning. */
 class Session {
  public:
-  Session(const TrainOptions& options, const TrainListener& listener)
+  Session(const TrainOptions& options, const SessionPlace& place, const TrainListener& listener)
       : options_(options),
         listener_(listener),
+        interrupt_(place.interrupt),
+        group_(place.group),
+        device_(place.device),
         checkpoint_(open_checkpoint(options)),
         plan_(plan_of(options, checkpoint_.get())),
-        device_(options.training),
-        data_(open_data(options.data, {plan_.batch_size, plan_.seed}, plan_.model,
+        data_(open_data(options.data, {plan_.batch_size, plan_.seed, share_of(group_)}, plan_.model,
                         device_.staging())),
         loader_(device_.executor(), *data_.train, {.check_ids = false}),
-        trainer_(make_trainer(device_, plan_, loader_)),
         position_(plan_.from),
         data_text_(describe(data_.train->schema())) {
+    const SparseNNConfig config = config_of(plan_, loader_.schema());
+    plan_ranks(config);
+    trainer_ = make_trainer(device_, plan_, config, loader_, group_);
     restore();
     if (options_.steps) trainer_->stop_at(*options_.steps);
-    complete_plan();
+    complete_plan(config);
   }
 
+  /** The other ranks are told before what is under way is unwound. */
   TrainResult run() {
+    try {
+      return train_all();
+    } catch (const CollectiveError&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (group_ != nullptr) group_->fail(error.what());
+      throw;
+    }
+  }
+
+ private:
+  TrainResult train_all() {
     listener_.planned(plan_);
     while (!options_.evaluate_only && !done()) train_epoch();
     result_.plan = plan_;
     result_.steps = trainer_->steps();
     result_.position = position_;
+    if (vote_) vote_->finish();
     if (options_.save) save();
     result_.final = last_evaluation();
-    result_.digest = state_digest(trainer_->model().state(), trainer_->context());
-    result_.interrupted = interrupt_.asked();
+    const auto whole = trainer_->whole_state();
+    if (first()) {
+      result_.digest = state_digest(*whole);
+    } else {
+      whole->send();
+    }
+    result_.interrupted = stopping();
     if (result_.malformed.count == 0) result_.malformed = data_.malformed_so_far();
     result_.accounting = device_.accounting();
+    if (group_ != nullptr) result_.ranks = memory_of_ranks(*group_, device_, result_.accounting);
     return std::move(result_);
   }
 
- private:
   void restore() {
     if (!checkpoint_) return;
     if (checkpoint_->header().data != data_text_) {
@@ -168,32 +125,45 @@ class Session {
           fmt::format("the same data; its features are: {}", checkpoint_->header().data)};
     }
     try {
-      checkpoint_->restore(trainer_->model().state(), trainer_->context());
+      plan_.begins_anew = checkpoint_->restore(trainer_->state(), trainer_->context()).size();
     } catch (const CheckpointError& error) {
       throw UsageError{error.what(), error.where(), error.right()};
     }
     trainer_->resume(plan_.steps, plan_.from);
   }
 
-  void complete_plan() {
+  void plan_ranks(const SparseNNConfig& config) {
+    if (group_ == nullptr) return;
+    plan_.group = group_->name();
+    plan_.sharding = sharding_of(options_.ranks, config, group_->size());
+    plan_.sharding_json = to_json(plan_.sharding, config);
+    vote_.emplace(*group_);
+  }
+
+  void complete_plan(const SparseNNConfig& config) {
     plan_.tested_on = data_.tested_on;
     plan_.examples = data_.examples;
     plan_.test_examples = data_.test_examples;
-    for (EmbeddingBags* bags : {&trainer_->model().bags(), &trainer_->model().weighted_bags()}) {
-      plan_.tables += bags->tables().size();
-      for (const TableView& table : bags->tables()) {
+    for (const auto* tables : {&config.tables, &config.weighted_tables}) {
+      plan_.tables += tables->size();
+      for (const TableConfig& table : *tables) {
         plan_.table_rows += table.rows;
         plan_.parameters += table.rows * table.width;
       }
     }
-    plan_.parameters += trainer_->model().parameters().size();
+    plan_.parameters += trainer_->dense_parameters();
   }
+
+  /** Rank 0, or the only one. */
+  [[nodiscard]] bool first() const { return group_ == nullptr || group_->rank() == 0; }
+  /** What all ranks agree on. */
+  [[nodiscard]] bool stopping() const { return vote_ ? vote_->stop() : interrupt_.asked(); }
 
   [[nodiscard]] bool enough_steps() const {
     return options_.steps && trainer_->steps() >= *options_.steps;
   }
   [[nodiscard]] bool done() const {
-    return enough_steps() || interrupt_.asked() || position_.epoch >= options_.epochs;
+    return enough_steps() || stopping() || position_.epoch >= options_.epochs;
   }
 
   /** All of an epoch, as far as that is known. */
@@ -250,10 +220,11 @@ class Session {
     bool ended = false;
     const std::uint64_t before = trainer_->steps();
     while (!done()) {
+      if (vote_) vote_->step(interrupt_.asked());
       ended = !step();
       if (ended) break;
       position_.batch += 1;
-      if (status.due()) {
+      if (first() && status.due()) {
         status.show(render_progress(progress(trainer_->steps() - before, status.seconds())));
       }
       if (options_.save_every && trainer_->steps() % *options_.save_every == 0) save();
@@ -269,7 +240,7 @@ class Session {
     try {
       return trainer_->step();
     } catch (const InvalidIdError& error) {
-      refuse(error, options_.data.name, loader_.position());
+      refuse(error, {options_.data.name, loader_.position(), of_rank()});
     }
   }
 
@@ -287,8 +258,13 @@ class Session {
                                   .steps = trainer_->steps(),
                                   .batch_size = plan_.batch_size,
                                   .position = position_};
+    const auto whole = trainer_->whole_state();
     try {
-      save_checkpoint(*options_.save, header, trainer_->model().state(), trainer_->context());
+      if (first()) {
+        save_checkpoint(*options_.save, header, *whole);
+      } else {
+        whole->send();
+      }
     } catch (const CheckpointError& error) {
       throw UsageError{error.what(), error.where(), error.right()};
     }
@@ -300,28 +276,34 @@ class Session {
     try {
       return trainer_->evaluate(*data_.test);
     } catch (const InvalidIdError& error) {
-      refuse(error, fmt::format("{}, {}", options_.data.name, data_.tested_on),
-             data_.test->position());
+      refuse(error, {fmt::format("{}, {}", options_.data.name, data_.tested_on),
+                     data_.test->position(), of_rank()});
     }
   }
 
   std::optional<Evaluation> last_evaluation() {
     const bool known = !result_.epochs.empty() && result_.epochs.back().tested;
     if (known) return result_.epochs.back().tested;
-    if (interrupt_.asked()) return std::nullopt;
+    if (stopping()) return std::nullopt;
     return evaluate();
+  }
+
+  [[nodiscard]] std::string of_rank() const {
+    return group_ == nullptr ? "" : fmt::format(" of rank {}'s", group_->rank());
   }
 
   const TrainOptions& options_;
   const TrainListener& listener_;
-  const Interrupt interrupt_;
+  const Interrupt& interrupt_;
+  ProcessGroup* const group_;  ///< null: there is one rank
+  TrainingDevice& device_;
   const std::unique_ptr<Checkpoint> checkpoint_;
   TrainPlan plan_;
-  TrainingDevice device_;
   TrainData data_;
   LoadingThread loader_;
   std::unique_ptr<Trainer> trainer_;
-  BatchPosition position_;  ///< of the first batch that was not trained on
+  std::optional<StopVote> vote_;  ///< of several ranks
+  BatchPosition position_;        ///< of the first batch that was not trained on
   const std::string data_text_;
   double seconds_of_test_ = 0;
   TrainResult result_;
@@ -329,8 +311,9 @@ class Session {
 
 }  // namespace
 
-TrainResult run_training(const TrainOptions& options, const TrainListener& listener) {
-  return Session{options, listener}.run();
+TrainResult run_training(const TrainOptions& options, const SessionPlace& place,
+                         const TrainListener& listener) {
+  return Session{options, place, listener}.run();
 }
 
 }  // namespace millrace::cli

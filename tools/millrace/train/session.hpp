@@ -7,23 +7,12 @@
 #include <vector>
 
 #include "millrace/pipeline/data/malformed_lines.hpp"
-#include "millrace/pipeline/model/model_description.hpp"
 #include "millrace/pipeline/schedule/trainer.hpp"
-#include "train/options.hpp"
+#include "train/interrupt.hpp"
+#include "train/plan.hpp"
+#include "train/rank_memory.hpp"
 
 namespace millrace::cli {
-
-/** @brief What is known before the first step. */
-struct TrainPlan {
-  ModelDescription model;
-  std::size_t batch_size = 0;
-  std::uint64_t seed = 0;
-  std::string tested_on;
-  std::optional<std::uint64_t> examples, test_examples;
-  std::size_t tables = 0, table_rows = 0, parameters = 0;
-  BatchPosition from;       ///< of a checkpoint, or the beginning
-  std::uint64_t steps = 0;  ///< done before
-};
 
 struct EpochResult {
   std::uint64_t epoch = 0;  ///< from 1
@@ -53,7 +42,8 @@ struct TrainResult {
   std::string digest;
   bool interrupted = false, saved = false;
   MalformedLines malformed;
-  TrainingAccounting accounting;
+  TrainingAccounting accounting;  ///< of this rank
+  std::vector<RankMemory> ranks;  ///< with a group: of all
 };
 
 /** @brief Told as a run goes on; the calling thread's. */
@@ -62,10 +52,19 @@ struct TrainListener {
   std::function<void(const EpochResult&)> epoch_ended;
 };
 
+/** @brief Where a rank trains. All of it outlives the run. */
+struct SessionPlace {
+  TrainingDevice& device;
+  ProcessGroup* group = nullptr;  ///< null: there is one rank
+  const Interrupt& interrupt;
+};
+
 /**
- * @brief Trains, evaluates, loads and saves as the options say.
- * @throws UsageError; as the data, the model and the device
+ * @brief Trains, evaluates, loads and saves as the options say. Of several ranks each calls it;
+ * rank 0 writes the checkpoint, and has the digest.
+ * @throws UsageError; as the data, the model, the device and the group
  */
-[[nodiscard]] TrainResult run_training(const TrainOptions& options, const TrainListener& listener);
+[[nodiscard]] TrainResult run_training(const TrainOptions& options, const SessionPlace& place,
+                                       const TrainListener& listener);
 
 }  // namespace millrace::cli

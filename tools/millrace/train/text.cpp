@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+
 #include "cli/wording.hpp"
 #include "footprint/options.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
@@ -40,11 +42,28 @@ std::string render_data(const TrainOptions& options, const TrainPlan& plan) {
   const auto count = [](const std::optional<std::uint64_t>& examples) {
     return examples ? grouped(*examples) + " examples" : std::string{"examples as they are read"};
   };
-  return fmt::format("{}: {}, batches of {}, seed {}; tested on {}", options.data.name,
-                     count(plan.examples), grouped(plan.batch_size), plan.seed,
+  return fmt::format("{}: {}, batches of {}{}, seed {}; tested on {}", options.data.name,
+                     count(plan.examples), grouped(plan.batch_size),
+                     plan.group.empty() ? "" : " over all ranks", plan.seed,
                      plan.tested_on == "test set" && plan.test_examples
                          ? fmt::format("{} others", grouped(*plan.test_examples))
                          : fmt::format("the {}", plan.tested_on));
+}
+
+std::string render_ranks(const TrainOptions& options, const TrainPlan& plan) {
+  std::map<std::string_view, std::size_t> tables;  // by how they are placed
+  for (const auto* placements : {&plan.sharding.tables, &plan.sharding.weighted_tables}) {
+    for (const TablePlacement& placement : *placements) {
+      ++tables[millrace::to_string(placement.sharding)];
+    }
+  }
+  std::vector<std::string> placed;
+  for (const auto& [name, count] : tables) placed.push_back(fmt::format("{} {}", count, name));
+  const bool threads = options.ranks.group == GroupKind::threads;
+  return fmt::format(
+      "{} {}; tables: {}", plan.sharding.ranks,
+      threads ? std::string{"as threads"} : fmt::format("as processes of {}", plan.group),
+      placed.empty() ? "none" : fmt::format("{}", fmt::join(placed, ", ")));
 }
 
 std::string duration(double seconds) {
@@ -54,32 +73,53 @@ std::string duration(double seconds) {
   return fmt::format("{} h {} min", grouped(whole / 3600), whole % 3600 / 60);
 }
 
-std::string render_memory(const TrainOptions& options, const TrainingAccounting& accounting,
+std::string render_races(const RankMemory& memory, const std::string& of, const Painter& paint) {
+  std::string text;
+  for (const std::string& race : memory.races) {
+    text += fmt::format("{}\n", paint(fmt::format("race{}: {}", of, race), Look::bad));
+  }
+  return text;
+}
+
+void add_row(TextTable& table, const std::string& name, const RankMemory& memory) {
+  const auto bytes = [](std::size_t size) { return TextTable::Cell{format_bytes(size)}; };
+  table.add_row({{name},
+                 bytes(memory.reserved),
+                 bytes(memory.active),
+                 bytes(memory.allocated),
+                 bytes(memory.live),
+                 bytes(memory.rounding),
+                 bytes(memory.streams),
+                 bytes(memory.packing),
+                 bytes(memory.policy)});
+}
+
+std::string render_memory(const TrainOptions& options, const TrainResult& result,
                           const Painter& paint) {
   TextTable table{{{"", {{""}}},
                    {"peaks", {{"reserved"}, {"active"}, {"alloc"}}},
                    {"where it went", {{"live"}, {"round"}, {"streams"}, {"packing"}, {"policy"}}}}};
-  const Ladder& ladder = accounting.ladder;
-  const auto bytes = [](std::size_t size) { return TextTable::Cell{format_bytes(size)}; };
-  table.add_row({{fmt::format("{}, {}", options.training.allocator,
-                              millrace::to_string(options.training.copy))},
-                 bytes(accounting.bytes.reserved.peak),
-                 bytes(accounting.bytes.active.peak),
-                 bytes(accounting.bytes.allocated.peak),
-                 bytes(ladder.requested),
-                 bytes(ladder.rounding()),
-                 bytes(ladder.streams()),
-                 bytes(ladder.packing()),
-                 bytes(ladder.policy())});
+  const std::string what =
+      fmt::format("{}, {}", options.training.allocator, millrace::to_string(options.training.copy));
+  std::string races;
+  if (result.ranks.empty()) {
+    const RankMemory memory = memory_of(result.accounting);
+    add_row(table, what, memory);
+    races = render_races(memory, "", paint);
+  }
+  const bool one_checker = options.ranks.group == GroupKind::threads;  // sees all ranks
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    add_row(table, fmt::format("{}, rank {}", what, rank), result.ranks[rank]);
+    if (rank > 0 && one_checker) continue;
+    races += render_races(result.ranks[rank], one_checker ? "" : fmt::format(" of rank {}", rank),
+                          paint);
+  }
   std::string text = table.render(paint);
-  if (!accounting.whole_ladder) {
+  if (!result.accounting.whole_ladder) {
     text += paint("where it went: of the newest allocations, not of the whole run\n", Look::faint);
   }
-  for (const std::string& race : accounting.races.value_or(std::vector<std::string>{})) {
-    text += fmt::format("{}\n", paint(fmt::format("race: {}", race), Look::bad));
-  }
-  if (accounting.races && accounting.races->empty()) text += "no races\n";
-  return text;
+  if (result.accounting.races && races.empty()) races = "no races\n";
+  return text + races;
 }
 
 }  // namespace
@@ -96,9 +136,15 @@ std::string render_plan(const TrainOptions& options, const TrainPlan& plan, cons
                         to_string(training.waits), training.allocator, training.device),
             Look::strong) +
       '\n' + line("data", render_data(options, plan)) + line("model", render_model(plan));
+  if (!plan.group.empty()) text += line("ranks", render_ranks(options, plan));
   if (plan.steps > 0) {
     text += line("from", fmt::format("{}: step {}, epoch {}, batch {}", options.load->string(),
                                      grouped(plan.steps), plan.from.epoch + 1, plan.from.batch));
+  }
+  if (plan.begins_anew > 0) {
+    text += line("anew",
+                 "what the optimizer keeps of tables that another one updated before: "
+                 "they were data-parallel, or are now");
   }
   return text + '\n' +
          paint(fmt::format("{:>5} {:>8} {:>9} {:>10} {:>9} {:>11} {:>9}\n", "epoch", "steps",
@@ -145,7 +191,7 @@ std::string render_end(const TrainOptions& options, const TrainResult& result,
     text +=
         paint(wrap("left out: " + result.malformed.describe(), kPageWidth, 10), Look::bad) + '\n';
   }
-  return text + '\n' + render_memory(options, result.accounting, paint);
+  return text + '\n' + render_memory(options, result, paint);
 }
 
 std::string render_timeline(const std::string& file, const Timeline& timeline) {

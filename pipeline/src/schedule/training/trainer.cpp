@@ -78,6 +78,23 @@ class NoBatches final : public BatchSource {
   std::optional<ModelInput> do_next() override { return std::nullopt; }
 };
 
+/** Of the dense parameters, those that are tables: as EmbeddingBags and DenseParameters lay them
+ * out. */
+std::size_t in_data_parallel_tables(const SparseNNConfig& config, const ShardingPlan& plan) {
+  constexpr std::size_t kAlignment = 16;
+  std::size_t size = 0;
+  const auto add = [&](const std::vector<TableConfig>& tables,
+                       const std::vector<TablePlacement>& placements) {
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      if (placements[i].sharding != Sharding::data_parallel) continue;
+      size += (tables[i].rows * tables[i].width + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  };
+  add(config.tables, plan.tables);
+  add(config.weighted_tables, plan.weighted_tables);
+  return size;
+}
+
 Evaluation evaluation_of(const std::vector<float>& logits, const std::vector<float>& labels) {
   return {.examples = labels.size(),
           .loss = mean_log_loss(logits, labels),
@@ -139,6 +156,7 @@ struct Trainer::Parts {
         model(context, config, sharded ? sharded->embeddings() : LocalEmbeddings::make,
               sharded ? sharded->reduction() : nullptr),
         exchange(sharded ? sharded->exchange(context) : local_exchange()),
+        everywhere(rank ? in_data_parallel_tables(config, rank->plan) : 0),
         losses(device.staging().pinned, device.streams().main),
         source(batches, schema_for(config, batches.schema())),
         pipeline(TrainPipeline::make(device.options().pipeline,
@@ -190,6 +208,7 @@ struct Trainer::Parts {
   const std::unique_ptr<ShardedModel> sharded;
   SparseNN model;
   const std::unique_ptr<SparseExchange> exchange;
+  const std::size_t everywhere;  ///< of the dense parameters, those of data-parallel tables
   LossLog losses;
   WatchedSource source;
   std::unique_ptr<TrainPipeline> pipeline;
@@ -260,6 +279,10 @@ std::unique_ptr<WholeState> Trainer::whole_state() {
 
 ModelState Trainer::state() {
   return parts_->sharded ? parts_->sharded->state(parts_->model) : parts_->model.state();
+}
+
+std::size_t Trainer::dense_parameters() const noexcept {
+  return parts_->model.parameters().size() - parts_->everywhere;
 }
 
 SparseNN& Trainer::model() noexcept { return parts_->model; }

@@ -79,6 +79,8 @@ class Trainer {
   /** @brief What is here of that, for `Checkpoint::restore`. */
   [[nodiscard]] ModelState state();
 
+  /** @brief Of what is not a table: layers, position weights. Padding is counted. */
+  [[nodiscard]] std::size_t dense_parameters() const noexcept;
   [[nodiscard]] SparseNN& model() noexcept;
   [[nodiscard]] ModelContext& context() noexcept;
 

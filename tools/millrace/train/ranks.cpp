@@ -1,0 +1,98 @@
+#include "train/ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "cli/error.hpp"
+#include "millrace/pipeline/collective/mpi_group.hpp"
+#include "millrace/pipeline/collective/nccl_group.hpp"
+#include "millrace/pipeline/collective/rendezvous.hpp"
+#include "millrace/pipeline/schedule/training_ranks.hpp"
+
+namespace millrace::cli {
+namespace {
+
+/** The other ranks hear of what ends this one. */
+void run_in_group(ProcessGroup& group, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const std::exception& error) {
+    group.fail(error.what());
+    throw;
+  }
+}
+
+std::unique_ptr<Rendezvous> meet(const RankOptions& options) {
+  if (!options.rendezvous) return Rendezvous::from_environment({});
+  return Rendezvous::over_file(*options.rendezvous, options.process, *options.ranks, {});
+}
+
+}  // namespace
+
+struct RankJob::Processes {
+  explicit Processes(const RankOptions& options) {
+    if (options.group == GroupKind::mpi) {
+      int no_arguments = 0;
+      char** none = nullptr;
+      mpi.emplace(no_arguments, none);
+    } else {
+      rendezvous = meet(options);
+    }
+    if (!options.ranks || *options.ranks == size()) return;
+    throw UsageError{fmt::format("{} processes were started, not {}", size(), *options.ranks),
+                     "--ranks", fmt::format("--ranks {}, or nothing", size())};
+  }
+
+  [[nodiscard]] unsigned rank() const { return mpi ? mpi->rank() : rendezvous->rank(); }
+  [[nodiscard]] unsigned size() const { return mpi ? mpi->size() : rendezvous->size(); }
+  [[nodiscard]] std::unique_ptr<ProcessGroup> group(OrderedDevice& device) {
+    if (mpi) return mpi->group(device);
+    return NcclGroup::make(device, *rendezvous, {});
+  }
+
+  std::optional<MpiProcesses> mpi;
+  std::unique_ptr<Rendezvous> rendezvous;
+};
+
+RankJob::RankJob(const RankOptions& options)
+    : options_(options),
+      processes_(options.group == GroupKind::mpi || options.group == GroupKind::nccl
+                     ? std::make_unique<Processes>(options)
+                     : nullptr) {}
+
+RankJob::~RankJob() = default;
+
+unsigned RankJob::rank() const noexcept { return processes_ ? processes_->rank() : 0; }
+
+void RankJob::run(const TrainingOptions& training, const Body& body) {
+  if (options_.group == GroupKind::threads) {
+    run_training_ranks(training, options_.ranks.value_or(1),
+                       [&](TrainingDevice& device, ProcessGroup& group) {
+                         run_in_group(group, [&] { body(device, &group); });
+                       });
+    return;
+  }
+  if (!processes_) {
+    TrainingDevice device{training};
+    body(device, nullptr);
+    return;
+  }
+  try {
+    TrainingDevice device{training};
+    const std::unique_ptr<ProcessGroup> group = processes_->group(device.ordered());
+    run_in_group(*group, [&] { body(device, group.get()); });
+    group->barrier();
+  } catch (const UsageError& error) {
+    throw UsageError{fmt::format("rank {}: {}", rank(), error.what()), error.where(),
+                     error.right()};
+  } catch (const std::exception& error) {
+    throw UsageError{fmt::format("rank {}: {}", rank(), error.what())};
+  }
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,136 @@
+#include "train/read_ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "cli/error.hpp"
+#include "cli/names.hpp"
+#include "cli/values.hpp"
+#include "millrace/pipeline/collective/mpi_group.hpp"
+#include "millrace/pipeline/collective/nccl_group.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr unsigned kMostRanks = 1024;
+constexpr std::array kShardings{"auto", "table-wise", "row-wise", "data-parallel"};
+
+std::optional<unsigned> from_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  unsigned number = 0;
+  const std::string_view digits{text};
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+  if (error != std::errc{} || end != digits.end()) return std::nullopt;
+  return number;
+}
+
+GroupKind parse_group(const std::string& text) {
+  const std::string name = read_name("--group", "process group", text, {"threads", "mpi", "nccl"});
+  return name == "threads" ? GroupKind::threads : name == "mpi" ? GroupKind::mpi : GroupKind::nccl;
+}
+
+/** Each of several processes would do the same, and write the same files. */
+void refuse_strangers() {
+  struct Launcher {
+    const char* size;
+    const char* name;
+    const char* group;
+  };
+  for (const Launcher& launcher : {Launcher{"OMPI_COMM_WORLD_SIZE", "mpirun", "mpi"},
+                                   Launcher{"WORLD_SIZE", "torchrun", "nccl"}}) {
+    const auto size = from_environment(launcher.size);
+    if (!size || *size < 2) continue;
+    throw UsageError{fmt::format("{} has started {} processes, and nothing says that they train "
+                                 "together",
+                                 launcher.name, *size),
+                     launcher.size, fmt::format("--group {}", launcher.group)};
+  }
+}
+
+void check_there(GroupKind group) {
+  if (group == GroupKind::mpi && !mpi_support().built) {
+    throw UsageError{"this build has no MPI", "--group mpi", mpi_support().how_to_get};
+  }
+  if (group == GroupKind::nccl && !nccl_support().loaded) {
+    throw UsageError{"NCCL can not be loaded", "--group nccl", nccl_support().problem};
+  }
+}
+
+void read_rendezvous(const TrainArguments& given, RankOptions& options) {
+  if (!given.rendezvous) return;
+  if (options.group != GroupKind::nccl) {
+    throw UsageError{"only NCCL meets at a file", "--rendezvous", "--group nccl with it"};
+  }
+  const auto rank = from_environment("RANK"), size = from_environment("WORLD_SIZE");
+  if (!rank || !size || *rank >= *size) {
+    throw UsageError{"a file does not say which rank this is", "--rendezvous",
+                     "RANK and WORLD_SIZE in the environment, from 0 and how many"};
+  }
+  options.rendezvous = *given.rendezvous;
+  options.process = *rank;
+  options.ranks = *size;
+}
+
+void read_sharding(const TrainArguments& given, RankOptions& options) {
+  if (!given.sharding) return;
+  const std::vector<std::string> names{kShardings.begin(), kShardings.end()};
+  if (std::find(names.begin(), names.end(), *given.sharding) != names.end()) {
+    options.sharding = *given.sharding;
+  } else if (std::filesystem::is_regular_file(*given.sharding)) {
+    options.plan = *given.sharding;
+  } else {
+    throw UsageError{fmt::format("no sharding and no file is called '{}'", *given.sharding),
+                     "--sharding",
+                     did_you_mean(*given.sharding, names,
+                                  "auto, table-wise, row-wise, data-parallel, or a JSON file as "
+                                  "docs/sharding.md says")};
+  }
+}
+
+}  // namespace
+
+RankOptions read_ranks(const TrainArguments& given) {
+  RankOptions options;
+  if (given.group) {
+    options.group = parse_group(*given.group);
+  } else if (given.ranks || given.sharding) {
+    options.group = GroupKind::threads;
+  }
+  if (options.group == GroupKind::none || options.group == GroupKind::threads) refuse_strangers();
+  check_there(options.group);
+  if (given.ranks) {
+    options.ranks = static_cast<unsigned>(read_whole("--ranks", *given.ranks, 1, kMostRanks));
+  }
+  read_rendezvous(given, options);
+  read_sharding(given, options);
+  return options;
+}
+
+std::string device_name(const TrainArguments& given, const RankOptions& ranks) {
+  const bool nccl = ranks.group == GroupKind::nccl;
+  std::string name = given.device.value_or(nccl ? "cuda:local" : "virtual:h200");
+  if (name == "cuda:local") {
+    const auto local = from_environment("OMPI_COMM_WORLD_LOCAL_RANK");
+    name = fmt::format("cuda:{}", local ? *local : from_environment("LOCAL_RANK").value_or(0));
+  }
+  const bool gpu = name.starts_with("cuda:");
+  if (nccl && !gpu) {
+    throw UsageError{fmt::format("NCCL takes GPUs, and {} is none", name), "--device",
+                     "cuda:local, which is the default then"};
+  }
+  if (ranks.group == GroupKind::threads && gpu) {
+    throw UsageError{"ranks of one process take virtual devices", "--device",
+                     "virtual:h200, or a process for each GPU: --group nccl or mpi"};
+  }
+  return name;
+}
+
+}  // namespace millrace::cli
