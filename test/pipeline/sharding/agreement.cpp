@@ -113,44 +113,21 @@ TEST_CASE("several ranks train what one rank does under every schedule, without 
   }
 }
 
+// Pairwise over all options they train what the loop by hand does: sharded_cells.cpp.
 TEST_CASE("every pipeline trains several ranks as one, without a race") {
   const SparseNNConfig config = sharded_config();
   const Trained alone = trained_alone(config, kSteps, kExamples);
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
-  const CopyMethod copy = GENERATE(CopyMethod::side_stream, CopyMethod::precise);
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    const std::uint64_t schedule = i == 0 ? 0 : seed() * 1000 + i;
-    const unsigned ranks = i % 2 == 0 ? 4 : 2;
-    INFO(to_string(kind) << ", " << to_string(copy) << ", schedule " << schedule);
-    const Outcome outcome =
-        train(config, plan_named("mixed", config, ranks), schedule, alone,
-              [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-                rank.run(kind, {.copy = copy, .waits = waits}, kSteps, kExamples, first, count);
-              });
-    CHECK(outcome.difference <= kTolerance);
-    CHECK(outcome.races == std::vector<std::string>{});
-  }
-}
-
-TEST_CASE("lookups that overlap the optimizer are those of one rank, on any stream") {
-  const SparseNNConfig config = sharded_config();
-  const Trained alone = trained_alone(config, kSteps, kExamples);
-  const LookupPosition position = GENERATE(from_range(kLookupPositions));
-  const LookupStream stream = GENERATE(from_range(kLookupStreams));
-  for (std::uint64_t i = 0; i < 2; ++i) {
-    const std::uint64_t schedule = i == 0 ? 0 : seed() * 1000 + i;
-    INFO(to_string(position) << ", " << to_string(stream) << ", schedule " << schedule);
-    const Outcome outcome =
-        train(config, plan_named("row-wise", config, 2), schedule, alone,
-              [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-                rank.run(PipelineKind::fused_sparse_dist,
-                         {.waits = Waits::precise, .lookup = {position, stream, false}}, kSteps,
-                         kExamples, first, count);
-              });
-    CHECK(outcome.difference <= kTolerance);
-    CHECK(outcome.races == std::vector<std::string>{});
-  }
+  const unsigned ranks = waits == Waits::coarse ? 4 : 2;
+  const std::uint64_t schedule = seed() * 1000 + ranks;
+  INFO(to_string(kind) << ", schedule " << schedule);
+  const Outcome outcome = train(config, plan_named("mixed", config, ranks), schedule, alone,
+                                [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                                  rank.run(kind, {.waits = waits}, kSteps, kExamples, first, count);
+                                });
+  CHECK(outcome.difference <= kTolerance);
+  CHECK(outcome.races == std::vector<std::string>{});
 }
 
 namespace {

@@ -1,0 +1,108 @@
+#include <set>
+
+#include "test/pipeline/sharding/sharded_cell.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+std::vector<ShardedCell> cells() {
+  using enum PipelineKind;
+  using enum CopyMethod;
+  using enum LookupPosition;
+  const auto cell = [](PipelineKind kind, CopyMethod copy, Waits waits, const char* plan,
+                       LookupOptions lookup = {}, StaleOptions stale = {}) {
+    return ShardedCell{.kind = kind,
+                       .options = {.copy = copy, .waits = waits, .lookup = lookup, .stale = stale},
+                       .plan = plan};
+  };
+  constexpr auto coarse = Waits::coarse, exactly = Waits::precise;
+  const auto fused = [&](CopyMethod copy, Waits waits, const char* plan, LookupOptions lookup) {
+    return cell(fused_sparse_dist, copy, waits, plan, lookup);
+  };
+  return {
+      cell(base, side_stream, coarse, "mixed"),
+      cell(sparse_dist_lite, precise, exactly, "mixed"),
+      cell(sparse_dist, side_stream, coarse, "mixed"),
+      cell(sparse_dist, precise, exactly, "row-wise"),
+      cell(semi_sync, in_place, coarse, "mixed", {}, {.start_batch = 0, .stash_gradients = true}),
+      cell(semi_sync, side_stream, exactly, "row-wise", {}, {.start_batch = 3}),
+      fused(side_stream, coarse, "row-wise", {after_optimizer, LookupStream::data_dist}),
+      fused(precise, exactly, "row-wise", {before_optimizer, LookupStream::own}),
+      fused(precise, exactly, "table-wise", {after_data_dist, LookupStream::main}),
+      fused(side_stream, exactly, "mixed", {after_optimizer, LookupStream::own, true}),
+      fused(in_place, coarse, "mixed", {after_data_dist, LookupStream::data_dist, true})};
+}
+
+/// Edges that others imply, each with the reason.
+std::set<std::string> redundant(const ShardedCell& cell) {
+  const bool on_main =
+      cell.kind == PipelineKind::base || cell.kind == PipelineKind::sparse_dist_lite;
+  std::set<std::string> edges{
+      "model's used by gradients",         // main waits for that use before the model goes
+      "gradients waits for pooled-rows"};  // no data: of exchanges, that of the update goes first
+  // The update's exchange waits for backward, and the sum of the gradients for that exchange.
+  if (cell.plan != "mixed") edges.insert("gradients waits for main");
+  // What is exchanged is of the stream that exchanges it.
+  edges.insert(on_main ? "features used by main" : "features used by data-dist");
+  // A batch that is freed on main, or by main's marker, needs no record of main's use.
+  if (cell.options.copy != CopyMethod::side_stream) edges.insert("batch used by main");
+  if (cell.kind == PipelineKind::sparse_dist_lite) {
+    // The host waits for counts behind the whole step before, and only then loads and copies.
+    edges.insert({"host batch freed by copy's marker", "batch used by main",
+                  "batch freed by main's marker"});
+  }
+  if (on_main) return edges;
+  edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
+  edges.insert("host waits for main");      // the test's, behind copies that block by themselves
+  if (cell.options.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist has
+  if (cell.kind != PipelineKind::fused_sparse_dist) return edges;
+  // Gradients of pooled rows: main waits for the lookup behind the update before it allocates
+  // again.
+  edges.insert({"model's used by lookup", "model's used by data-dist"});
+  if (cell.options.lookup.stream == LookupStream::own) {
+    edges.insert("model's used by main");  // pooled rows: likewise, lookup's stream for backward
+  }
+  if (cell.options.lookup.stream == LookupStream::data_dist) {
+    edges.insert("batch used by main");  // data-dist, whose use is recorded, waits for backward
+  }
+  return edges;
+}
+
+/// Whether the checker names it, on one of several host paths.
+bool named(ShardedCell cell) {
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    cell.schedule = number == 0 ? 0 : seed() * 1000 + number;
+    if (!run(cell).races.empty()) return true;
+  }
+  return false;
+}
+
+bool harmless(ShardedCell cell, const RanksTrained& expected) {
+  cell.schedule = seed() * 1000 + 1;
+  const ShardedCellOutcome outcome = run(cell);
+  return outcome.races.empty() && outcome.trained == expected;
+}
+
+}  // namespace
+
+TEST_CASE("each edge of pipelines over sharded tables is named when it is left out, or redundant") {
+  for (const ShardedCell& cell : cells()) {
+    const ShardedCellOutcome whole = run(cell);
+    CHECK(whole.edges.contains("main waits for gradients"));
+    const std::set<std::string> implied = redundant(cell);
+    for (const std::string& edge : whole.edges) {
+      ShardedCell without = cell;
+      without.left_out = edge;
+      INFO(without.name());
+      if (implied.contains(edge)) {
+        CHECK(harmless(without, whole.trained));
+      } else {
+        CHECK(named(without));
+      }
+    }
+  }
+}
+
+}  // namespace millrace::test
