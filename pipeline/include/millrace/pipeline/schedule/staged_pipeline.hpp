@@ -74,6 +74,7 @@ class StagedPipeline {
     }
     if (held_.empty()) return std::nullopt;
 
+    hand(held_.front(), compute_);
     InFlight out = std::move(held_.front());
     held_.pop_front();
     try {
@@ -81,7 +82,6 @@ class StagedPipeline {
     } catch (...) {
       failed_ahead_ = std::current_exception();
     }
-    hand(out, compute_);
     return std::move(out.batch);
   }
 
@@ -104,11 +104,13 @@ class StagedPipeline {
   struct InFlight {
     Batch batch;
     std::size_t done = 0, wanted = 0;  ///< stages
+    bool run = false;                  ///< the next one is, and its end not yet recorded
     Stream* on = nullptr;              ///< of the last one
     Event ready;                       ///< behind it
   };
 
   void fill(const Source& source) {
+    run_stages();
     while (held_.empty() || held_.front().done < stages_.size()) {
       advance(source);
       if (held_.empty()) return;
@@ -131,9 +133,13 @@ class StagedPipeline {
     for (auto flight = held_.rbegin(); flight != held_.rend(); ++flight) {
       if (flight->done == flight->wanted) continue;
       Stage<Batch>& stage = stages_[flight->done];
-      hand(*flight, stage.stream);
-      stage.run(flight->batch);
+      if (!flight->run) {
+        hand(*flight, stage.stream);
+        stage.run(flight->batch);
+        flight->run = true;
+      }
       stage.stream.device().record(flight->ready, stage.stream);
+      flight->run = false;
       flight->on = &stage.stream;
       ++flight->done;
     }
