@@ -1,5 +1,7 @@
 #include "millrace/pipeline/schedule/eval_pipeline.hpp"
 
+#include <set>
+
 #include "test/pipeline/schedule/pipeline_rig.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -32,8 +34,10 @@ Logits plain_logits() {
 }
 
 PipelineSetting setting(PipelineRig& rig) {
-  return {
-      .streams = rig.streams, .batches = rig.memory, .model = *rig.model, .exchange = rig.exchange};
+  return {.streams = rig.streams,
+          .batches = rig.batches,
+          .model = *rig.model,
+          .exchange = rig.exchange};
 }
 
 }  // namespace
@@ -62,6 +66,84 @@ TEST_CASE("evaluation gives the logits of the plain loop, and leaves the model a
           CHECK(rig.parameters() == before);
           CHECK(pipeline.batches() == kBatches);
           CHECK(rig.races() == std::vector<std::string>{});
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+struct EvalCase {
+  PipelineKind kind;
+  CopyMethod copy;
+  Waits waits;
+  LookupStream stream = LookupStream::data_dist;
+};
+
+struct Evaluated {
+  Logits logits;  ///< of the last batch, if the model has any
+  std::set<std::string> edges;
+  std::vector<std::string> races;
+};
+
+Evaluated evaluate(const EvalCase& what, RigModel model, const std::string& left_out,
+                   std::uint64_t schedule) {
+  PipelineRig rig{{.kind = what.kind,
+                   .copy = what.copy,
+                   .schedule = schedule,
+                   .model = model,
+                   .left_out = left_out}};
+  EvalPipeline pipeline{
+      what.kind,
+      setting(rig),
+      {.copy = what.copy, .waits = what.waits, .lookup = {.stream = what.stream}}};
+  RigSource source{rig, 0, 14};
+  while (pipeline.progress(source)) {
+  }
+  Evaluated result{.edges = rig.edges()};  // before the test waits
+  rig.streams.main.synchronize();
+  result.races = rig.races();
+  if (model != RigModel::tiny) result.logits.push_back(network(rig).logits());
+  return result;
+}
+
+/// Edges that others imply, each with the reason.
+std::set<std::string> redundant(const EvalCase& what) {
+  std::set<std::string> edges;
+  // A batch that is freed on main, or by main's marker, needs no record of main's use.
+  if (what.copy != CopyMethod::side_stream) edges.insert("batch used by main");
+  if (what.kind == PipelineKind::base || what.kind == PipelineKind::sparse_dist_lite) return edges;
+  edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
+  if (what.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist has
+  return edges;
+}
+
+}  // namespace
+
+TEST_CASE("each edge of an evaluation is named when it is left out, or redundant") {
+  using enum PipelineKind;
+  for (const Waits waits : {Waits::coarse, Waits::precise}) {
+    for (const EvalCase& what :
+         {EvalCase{base, CopyMethod::side_stream, waits},
+          EvalCase{sparse_dist_lite, CopyMethod::side_stream, waits},
+          EvalCase{sparse_dist, CopyMethod::precise, waits},
+          EvalCase{fused_sparse_dist, CopyMethod::precise, waits, LookupStream::data_dist},
+          EvalCase{fused_sparse_dist, CopyMethod::precise, waits, LookupStream::own}}) {
+      const Evaluated whole = evaluate(what, RigModel::sparse_nn, "", 0);
+      const std::set<std::string> implied = redundant(what);
+      for (const std::string& edge : whole.edges) {
+        INFO(to_string(what.kind) << ", " << to_string(waits) << ", " << to_string(what.stream)
+                                  << ", without: " << edge);
+        for (std::uint64_t number = 0; number < 2; ++number) {
+          const std::uint64_t schedule = number == 0 ? 0 : test::seed() * 100 + number;
+          if (implied.contains(edge)) {
+            const Evaluated without = evaluate(what, RigModel::sparse_nn, edge, schedule);
+            CHECK(without.races == std::vector<std::string>{});
+            CHECK(without.logits == whole.logits);
+          } else {  // the tiny model bears ids and lengths that are anything
+            CHECK_FALSE(evaluate(what, RigModel::tiny, edge, schedule).races.empty());
+          }
         }
       }
     }

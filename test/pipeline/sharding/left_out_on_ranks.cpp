@@ -72,6 +72,7 @@ std::set<std::string> redundant(const ShardedCell& cell) {
 
 /// Whether the checker names it, on one of several host paths.
 bool named(ShardedCell cell) {
+  cell.data = false;
   for (std::uint64_t number = 0; number < 20; ++number) {
     cell.schedule = number == 0 ? 0 : seed() * 1000 + number;
     if (!run(cell).races.empty()) return true;

@@ -60,14 +60,15 @@ using TrainRank = std::function<void(ShardedRank& rank, std::size_t first, std::
 ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named(cell.plan, config, cell.ranks);
-  ShardedMachine machine{cell.ranks, cell.schedule};
+  ShardedMachine machine{cell.ranks, cell.schedule, cell.data};
   ShardedCellOutcome outcome;
   outcome.trained.resize(cell.ranks);
   machine.run([&](ShardedMachine::Place& place) {
     RankSetup setup{.checking = &machine.checking,
                     .seen = &place.device,
                     .policy = cell.policy == "torch" ? Policy::torch() : Policy::millrace(),
-                    .batches_from_driver = cell.options.copy == CopyMethod::driver_async};
+                    .batches_from_driver = cell.options.copy == CopyMethod::driver_async,
+                    .cost_only = !cell.data};
     if (place.number == 0) {
       setup.left_out = cell.left_out;
       place.program_device.leave_out(cell.left_out);

@@ -17,6 +17,7 @@ struct ShardedCell {
   std::string plan = "row-wise";  ///< as plan_named; "mixed" has tables that are data-parallel
   std::string policy = "millrace";
   std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
+  bool data = true;            ///< or costs only: nothing is trained, and nothing can break
   std::string left_out{};      ///< one of ShardedCellOutcome::edges, on rank 0
 
   [[nodiscard]] std::string name() const;

@@ -19,8 +19,8 @@ unsigned run_ahead(std::uint64_t schedule) {
 
 }  // namespace
 
-ShardedMachine::ShardedMachine(unsigned ranks, std::uint64_t schedule)
-    : machine(machine_options(schedule)), ranks_(ranks, machine) {
+ShardedMachine::ShardedMachine(unsigned ranks, std::uint64_t schedule, bool data)
+    : machine(machine_options(schedule)), ranks_(ranks, machine, {.cost_only = !data}) {
   checking.attach(machine.executor());
   for (unsigned rank = 0; rank < ranks; ++rank) {
     VirtualDevice& device =

@@ -18,7 +18,8 @@ namespace millrace::test {
 class ShardedMachine {
  public:
   /// @param schedule  0: timed, else the seed of an adversarial one
-  explicit ShardedMachine(unsigned ranks, std::uint64_t schedule = 0);
+  /// @param data      false: operations touch and cost what they would, and nothing is computed
+  explicit ShardedMachine(unsigned ranks, std::uint64_t schedule = 0, bool data = true);
 
   struct Place {
     unsigned number;
