@@ -26,7 +26,10 @@ void LeavingOutDevice::do_record(EventHandle event, StreamHandle stream) {
 }
 
 void LeavingOutDevice::do_wait(StreamHandle stream, EventHandle event) {
-  const bool left_out = leaves_out(stream_name(stream), events_[event.value]) || drops_wait_();
+  const std::string waiter = stream_name(stream), other = events_[event.value];
+  waits_.push_back(waiter + " waits for " + other);
+  const bool left_out =
+      leaves_out(waiter, other) || drops_wait_() || waits_.size() == wait_left_out_;
   if (!left_out) device_.wait(stream, event);
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "test/support/forwarding_device.hpp"
 
@@ -18,6 +19,10 @@ class LeavingOutDevice : public ForwardingDevice {
   void leave_out(std::string edge) { left_out_ = std::move(edge); }
   /// Waits are left out while this says so.
   void leave_out_waits_if(std::function<bool()> condition) { drops_wait_ = std::move(condition); }
+  /// Only that wait of a stream, of all that are made; they count from 1.
+  void leave_out_wait(std::size_t number) { wait_left_out_ = number; }
+  /// Waits of streams so far, as edges, in order.
+  [[nodiscard]] const std::vector<std::string>& waits() const noexcept { return waits_; }
   /// Every edge that the program made or that was left out, and how often.
   [[nodiscard]] const std::map<std::string, std::size_t>& edges() const noexcept { return edges_; }
 
@@ -38,6 +43,8 @@ class LeavingOutDevice : public ForwardingDevice {
   std::function<bool()> drops_wait_ = [] { return false; };
   std::map<void*, std::string> streams_, events_;
   std::map<std::string, std::size_t> edges_;
+  std::vector<std::string> waits_;
+  std::size_t wait_left_out_ = 0;
 };
 
 }  // namespace millrace::test

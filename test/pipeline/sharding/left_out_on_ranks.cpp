@@ -1,4 +1,7 @@
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "test/pipeline/sharding/sharded_cell.hpp"
 #include "test/support/catch.hpp"
@@ -102,6 +105,43 @@ TEST_CASE("each edge of pipelines over sharded tables is named when it is left o
       } else {
         CHECK(named(without));
       }
+    }
+  }
+}
+
+namespace {
+
+/// Waits that another one of the same step implies, beside those of `redundant`.
+std::set<std::string> implied_once(const ShardedCell& cell) {
+  // Rows of the side that is looked up last come last, and behind the lookup; in semi-sync the next
+  // lookup's come before what the update waits for.
+  std::set<std::string> edges = redundant(cell);
+  edges.insert({"main waits for pooled-rows", "main waits for lookup", "main waits for data-dist"});
+  return edges;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "each single wait of a step over sharded tables is named when it is left out, or implied") {
+  for (ShardedCell cell : cells()) {
+    const bool ordered = cell.options.lookup.order_after_dense;
+    if (!ordered && cell.options.stale.start_batch != 3) continue;
+    cell.data = false;
+    const ShardedCellOutcome whole = run(cell);
+    REQUIRE(whole.races == std::vector<std::string>{});
+    const std::vector<std::string>& waits = whole.waits;
+    const std::size_t step = waits.size() / cell.steps;
+    std::map<std::string, std::size_t> left_out, found;
+    for (std::size_t wait = 3 * step; wait < 4 * step; ++wait) {
+      cell.wait_left_out = wait + 1;
+      ++left_out[waits[wait]];
+      if (!run(cell).races.empty()) ++found[waits[wait]];
+    }
+    for (const auto& [edge, times] : left_out) {
+      INFO(cell.name() << ": " << edge);
+      if (!implied_once(cell).contains(edge)) CHECK(found[edge] == times);
+      if (!redundant(cell).contains(edge)) CHECK(found[edge] > 0);
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kSteps = 7, kExamples = 8;  // of all ranks
+constexpr std::size_t kExamples = 8;  // of all ranks
 
 constexpr std::array kPlans{"row-wise", "mixed", "table-wise"};
 constexpr std::array kLookups{
@@ -72,6 +72,7 @@ ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
     if (place.number == 0) {
       setup.left_out = cell.left_out;
       place.program_device.leave_out(cell.left_out);
+      place.program_device.leave_out_wait(cell.wait_left_out);
     }
     ShardedRank rank{place.program, setup, config, plan, &place.group};
     const std::size_t share = kExamples / cell.ranks;
@@ -79,6 +80,7 @@ ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
     outcome.trained[place.number] = rank.trained().values;
     if (place.number == 0) {
       outcome.edges = rank.tellings();
+      outcome.waits = place.program_device.waits();
       for (const auto& [edge, times] : place.program_device.edges()) outcome.edges.insert(edge);
     }
     place.group.barrier();
@@ -105,6 +107,7 @@ std::string ShardedCell::name() const {
   if (options.savers.batch) name += ", batch freed early";
   if (options.savers.exchanged_inputs) name += ", exchanged inputs cleared";
   if (options.savers.features) name += ", features freed early";
+  if (wait_left_out != 0) name += fmt::format(", without wait {}", wait_left_out);
   if (!left_out.empty()) name += ", without: " + left_out;
   return name;
 }
@@ -117,18 +120,18 @@ std::vector<ShardedCell> sharded_cells(PipelineKind kind) {
 
 ShardedCellOutcome run(const ShardedCell& cell) {
   return train(cell, [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-    rank.run(cell.kind, cell.options, kSteps, kExamples, first, count);
+    rank.run(cell.kind, cell.options, cell.steps, kExamples, first, count);
   });
 }
 
 RanksTrained trained_by_hand(const ShardedCell& cell) {
-  const ShardedCell plain{.ranks = cell.ranks, .plan = cell.plan};
+  const ShardedCell plain{.ranks = cell.ranks, .steps = cell.steps, .plan = cell.plan};
   return train(plain,
                [&](ShardedRank& rank, std::size_t first, std::size_t count) {
                  if (cell.kind == PipelineKind::semi_sync) {
-                   return rank.run_stale(cell.options.stale, kSteps, kExamples, first, count);
+                   return rank.run_stale(cell.options.stale, cell.steps, kExamples, first, count);
                  }
-                 for (std::size_t step = 0; step < kSteps; ++step) {
+                 for (std::size_t step = 0; step < cell.steps; ++step) {
                    rank.step(GlobalBatch{sharded_config(), step, kExamples}, first, count);
                  }
                })

@@ -14,11 +14,13 @@ struct ShardedCell {
   PipelineKind kind = PipelineKind::sparse_dist;
   PipelineOptions options{};
   unsigned ranks = 2;
+  std::size_t steps = 7;
   std::string plan = "row-wise";  ///< as plan_named; "mixed" has tables that are data-parallel
   std::string policy = "millrace";
-  std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
-  bool data = true;            ///< or costs only: nothing is trained, and nothing can break
-  std::string left_out{};      ///< one of ShardedCellOutcome::edges, on rank 0
+  std::uint64_t schedule = 0;     ///< 0: timed, else the seed of an adversarial one
+  bool data = true;               ///< or costs only: nothing is trained, and nothing can break
+  std::string left_out{};         ///< one of ShardedCellOutcome::edges, on rank 0
+  std::size_t wait_left_out = 0;  ///< only this one of ShardedCellOutcome::waits, from 1
 
   [[nodiscard]] std::string name() const;
 };
@@ -32,7 +34,8 @@ using RanksTrained = std::vector<std::vector<std::vector<float>>>;
 struct ShardedCellOutcome {
   RanksTrained trained;
   std::vector<std::string> races;
-  std::set<std::string> edges;  ///< that the program of rank 0 made, or left out
+  std::set<std::string> edges;     ///< that the program of rank 0 made, or left out
+  std::vector<std::string> waits;  ///< those of its streams, one by one
 };
 
 /// A few steps of the cell.
