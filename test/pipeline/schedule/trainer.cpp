@@ -164,6 +164,28 @@ TEST_CASE("evaluating changes no bit, and covers every example") {
   CHECK(run.trainer.evaluate(test).auc == first.auc);
 }
 
+TEST_CASE("evaluating through any pipeline gives the same figures, without a race") {
+  std::optional<Evaluation> expected;
+  for (const PipelineKind kind : kPipelineKinds) {
+    for (const CopyMethod copy : kCopyMethods) {
+      Run run{{.pipeline = kind,
+               .copy = copy,
+               .waits = copy == CopyMethod::precise ? Waits::precise : Waits::coarse,
+               .lookup = {.order_after_dense = true},  // it has position weights
+               .check_races = true}};
+      run.train_epochs(1);
+      INFO(to_string(kind) << ", " << to_string(copy));
+      SyntheticSource test{small_data(), run.device.staging()};
+      const Evaluation tested = run.trainer.evaluate(test);
+      if (!expected) expected = tested;
+      CHECK(tested.auc == expected->auc);
+      CHECK(tested.loss == expected->loss);
+      CHECK(tested.examples == small_data().examples);
+      CHECK(run.device.accounting().races == std::vector<std::string>{});
+    }
+  }
+}
+
 TEST_CASE("an id that is no row of the model's table ends training, table and value named") {
   SparseNNConfig model = small_model();
   model.tables[1].rows = 5;

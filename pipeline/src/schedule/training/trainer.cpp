@@ -12,6 +12,7 @@
 
 #include "millrace/pipeline/collective/gather.hpp"
 #include "millrace/pipeline/model/metrics.hpp"
+#include "millrace/pipeline/schedule/eval_pipeline.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "millrace/pipeline/sharding/sharded_model.hpp"
 #include "schedule/training/loss_log.hpp"
@@ -72,6 +73,28 @@ class WatchedSource final : public BatchSource {
   const InputSchema schema_;
   std::deque<std::size_t> sizes_;
   std::uint64_t left_ = std::numeric_limits<std::uint64_t>::max();
+};
+
+/** Checks ids, and keeps the labels of what it gave. */
+class TestedSource final : public BatchSource {
+ public:
+  TestedSource(EpochSource& source, const InputSchema& schema) : source_(source), schema_(schema) {}
+
+  [[nodiscard]] const std::vector<float>& labels() const noexcept { return labels_; }
+
+ private:
+  std::optional<ModelInput> do_next() override {
+    std::optional<ModelInput> batch = source_.next();
+    if (!batch) return batch;
+    check_ids(batch->contents(), schema_);
+    const auto labels = batch->contents().labels.as<const float>();
+    labels_.insert(labels_.end(), labels.begin(), labels.end());
+    return batch;
+  }
+
+  EpochSource& source_;
+  const InputSchema& schema_;
+  std::vector<float> labels_;
 };
 
 class NoBatches final : public BatchSource {
@@ -186,20 +209,19 @@ struct Trainer::Parts {
     return true;
   }
 
-  std::vector<float> predict(const ModelInput& batch, CopyStrategy& strategy) {
-    PipelineStreams& streams = device.streams();
-    DeviceModelInput input = batch.to(strategy, streams.copy);
-    input.hand_to(streams.main);
-    const std::unique_ptr<FeatureExchange> exchanged =
-        exchange->start(input.tensors(), streams.main);
-    exchanged->receive(device.options().waits);
-    const std::unique_ptr<TableLookup> lookup = model.look_up(exchanged->arrange(), streams.main);
-    model.forward(input.tensors(), *lookup);
-    input.release();
-    device.sample();
-    std::vector<float> logits = model.logits();
-    model.abandon();
-    return logits;
+  [[nodiscard]] EvalPipeline evaluation() {
+    const TrainingOptions& options = device.options();
+    // Where nothing is updated semi-sync has nothing to be stale by.
+    const bool stale = options.pipeline == PipelineKind::semi_sync;
+    return {stale ? PipelineKind::sparse_dist : options.pipeline,
+            {.streams = device.streams(),
+             .batches = device.batches(),
+             .model = model,
+             .exchange = *exchange},
+            {.copy = options.copy,
+             .waits = options.waits,
+             .lookup = options.lookup,
+             .savers = options.savers}};
   }
 
   TrainingDevice& device;
@@ -250,24 +272,19 @@ TrainingProgress Trainer::take_progress() {
 }
 
 Evaluation Trainer::evaluate(EpochSource& source) {
-  TrainingDevice& device = parts_->device;
-  const auto strategy =
-      CopyStrategy::make(CopyMethod::in_place, {.allocator = device.memory(),
-                                                .main = device.streams().main,
-                                                .copy = device.streams().copy,
-                                                .tag = device.memory().tag("batch")});
-  std::vector<float> logits, labels;
-  while (std::optional<ModelInput> batch = source.next()) {
-    check_ids(batch->contents(), parts_->source.schema());
-    const std::vector<float> of_batch = parts_->predict(*batch, *strategy);
-    const auto wanted = batch->contents().labels.as<const float>();
-    logits.insert(logits.end(), of_batch.begin(), of_batch.end());
-    labels.insert(labels.end(), wanted.begin(), wanted.end());
+  TestedSource batches{source, parts_->source.schema()};
+  std::vector<float> logits;
+  {
+    EvalPipeline pipeline = parts_->evaluation();
+    while (pipeline.progress(batches)) {
+      parts_->device.sample();
+      const std::vector<float> of_batch = parts_->model.logits();
+      logits.insert(logits.end(), of_batch.begin(), of_batch.end());
+    }
   }
-  if (parts_->group == nullptr) return evaluation_of(logits, labels);
-  parts_->exchange->exhausted();
-  logits = gathered(*parts_->group, logits, device);
-  labels = gathered(*parts_->group, labels, device);
+  if (parts_->group == nullptr) return evaluation_of(logits, batches.labels());
+  logits = gathered(*parts_->group, logits, parts_->device);
+  const std::vector<float> labels = gathered(*parts_->group, batches.labels(), parts_->device);
   return told_by_first(*parts_->group, evaluation_of(logits, labels));
 }
 

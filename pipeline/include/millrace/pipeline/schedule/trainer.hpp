@@ -69,8 +69,8 @@ class Trainer {
 
   /** @brief Of all ranks. Waits for main. */
   [[nodiscard]] TrainingProgress take_progress();
-  /** @brief Runs the model over what is left of an epoch, of all ranks' shares together. Drained
-   *         before; waits for main.
+  /** @brief Runs the model over what is left of an epoch, of all ranks' shares together, through an
+   *         EvalPipeline of the kind that trains. Drained before; waits for main in each step.
    *  @throws InvalidIdError as `step` */
   [[nodiscard]] Evaluation evaluate(EpochSource& source);
 
