@@ -55,7 +55,7 @@ constexpr const char* kOneOptimizer = R"({"schema": "millrace.model/1", "width":
 constexpr const char* kFewRows = R"({"schema": "millrace.model/1", "width": 8,
   "tables": {"s0": {"rows": 900}}, "dense_arch": [8], "over_arch": [8]})";
 
-constexpr const char* kPositions = R"({"schema": "millrace.model/1", "width": 8,
+constexpr const char* kPositions = R"({"schema": "millrace.model/1", "width": 8, "pooling": "mean",
   "position_weights": {"s0": 2}, "dense_arch": [8], "over_arch": [8]})";
 
 void check_same_curve(const nlohmann::json& run, const nlohmann::json& alone) {
@@ -88,6 +88,18 @@ TEST_CASE("train: ranks learn what one does, epoch by epoch, however the tables 
     CHECK(run["ranks"]["memory"].size() == std::stoul(ranks));
     CHECK(run["ranks"]["memory"][0]["peak_reserved_bytes"] > 0);
     CHECK(run["memory"]["races"].empty());
+  }
+}
+
+TEST_CASE("train: position weights and means of several ranks are those of one") {
+  const ScratchFolder scratch;
+  const std::string model = scratch.write("model.json", kPositions).string();
+  const auto alone = train({"--epochs", "2", "--model", model});
+  for (const char* const sharding : {"table-wise", "row-wise"}) {
+    INFO(sharding);
+    const auto run = train({"--epochs", "2", "--model", model, "--ranks", "3", "--sharding",
+                            sharding, "--pipeline", "sparse-dist"});
+    check_same_curve(run, alone);
   }
 }
 
@@ -208,7 +220,10 @@ TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
   CHECK_THAT(refusal({"--ranks", "2", "--sharding", plan}),
              ContainsSubstring("s0.rank is 2") && ContainsSubstring("--sharding"));
   const std::string model = scratch.write("model.json", kPositions).string();
-  CHECK_THAT(refusal({"--ranks", "2", "--model", model}), ContainsSubstring("position weights"));
+  const std::string split =
+      scratch.write("split.json", R"({"s0": {"sharding": "row-wise"}})").string();
+  CHECK_THAT(refusal({"--ranks", "2", "--model", model, "--sharding", split}),
+             ContainsSubstring("'s0' has position weights"));
 }
 
 TEST_CASE("train: an error of one rank is told once, with the rank's batch and example") {

@@ -25,7 +25,9 @@ LocalEmbeddings::LocalEmbeddings(ModelContext& context, DenseParameters& paramet
     : context_(context),
       bags_(context, config.tables, embedding_options(config)),
       weighted_bags_(context, config.weighted_tables, embedding_options(config)),
-      positions_(context, parameters, bags_.features(), config.position_weights) {}
+      positions_(context, parameters,
+                 PositionParameters::declare(parameters, bags_.features(), config.position_weights),
+                 bags_.features()) {}
 
 std::unique_ptr<PooledEmbeddings> LocalEmbeddings::make(ModelContext& context,
                                                         DenseParameters& parameters,

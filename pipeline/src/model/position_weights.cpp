@@ -24,10 +24,9 @@ Declared cost_of(const char* name, std::size_t ids) {
 
 }  // namespace
 
-PositionWeights::PositionWeights(ModelContext& context, DenseParameters& parameters,
-                                 const std::vector<std::string>& features,
-                                 const std::map<std::string, std::size_t>& lengths)
-    : context_(context), parameters_(parameters), features_(features.size()) {
+PositionParameters PositionParameters::declare(DenseParameters& parameters,
+                                               const std::vector<std::string>& features,
+                                               const std::map<std::string, std::size_t>& lengths) {
   for (const auto& [name, length] : lengths) {
     if (length == 0) {
       throw std::invalid_argument(fmt::format("feature '{}' has 0 position weights", name));
@@ -38,30 +37,55 @@ PositionWeights::PositionWeights(ModelContext& context, DenseParameters& paramet
                       name, fmt::join(features, ", ")));
     }
   }
-  std::vector<std::int64_t> starts{0};
+  PositionParameters declared;
+  std::size_t count = 0;
   for (const std::string& feature : features) {
     const auto found = lengths.find(feature);
-    const std::size_t length = found == lengths.end() ? 0 : found->second;
-    starts.push_back(starts.back() + static_cast<std::int64_t>(length));
+    if (found == lengths.end()) continue;
+    declared.of_feature[feature] = {count, found->second};
+    count += found->second;
   }
-  if (lengths.empty()) return;
-  weights_ =
-      parameters.add_constant("position_weights", static_cast<std::size_t>(starts.back()), 1);
-  starts_ = {context.allocator(), starts.size() * sizeof(std::int64_t), context.main(),
-             context.tags().parameters};
-  context.device().copy(starts_.data(), starts.data(), starts_.size(), CopyKind::host_to_device,
-                        context.main().handle());
+  if (count > 0) declared.all = parameters.add_constant("position_weights", count, 1);
+  return declared;
+}
+
+PositionWeights::PositionWeights(ModelContext& context, DenseParameters& parameters,
+                                 const PositionParameters& declared,
+                                 const std::vector<std::string>& features)
+    : context_(context),
+      parameters_(parameters),
+      features_(features.size()),
+      weights_(declared.all) {
+  std::vector<std::int64_t> starts{0}, places;
+  for (const std::string& feature : features) {
+    const auto found = declared.of_feature.find(feature);
+    const Parameter weights = found == declared.of_feature.end() ? Parameter{} : found->second;
+    starts.push_back(starts.back() + static_cast<std::int64_t>(weights.size));
+    places.push_back(static_cast<std::int64_t>(weights.offset));
+  }
+  count_ = static_cast<std::size_t>(starts.back());
+  if (empty()) return;
+  const auto upload = [&](const std::vector<std::int64_t>& numbers) {
+    Buffer buffer{context.allocator(), numbers.size() * sizeof(std::int64_t), context.main(),
+                  context.tags().parameters};
+    context.device().copy(buffer.data(), numbers.data(), buffer.size(), CopyKind::host_to_device,
+                          context.main().handle());
+    return buffer;
+  };
+  starts_ = upload(starts);
+  places_ = upload(places);
 }
 
 void PositionWeights::forward(const KeyedJaggedTensor& batch, float* factors, StreamRef stream) {
   const std::size_t ids = batch.value_count();
   if (empty() || ids == 0) return;
-  const PositionShape shape{features_, batch.batch_size()};
+  const PositionShape shape{features_, batch.batch_size(), count_};
   with_type(batch.layout().length_type, [&]<typename Offset>(Offset) {
     enqueue<host::position_factors<float, Offset>, cuda::position_factors<Offset>>(
         context_, stream, cost_of("position weights", ids), writes(factors, ids),
         reads(parameters_.values(weights_), weights_.size),
         reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
+        reads(static_cast<const std::int64_t*>(places_.data()), features_),
         reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
         shape);
   });
@@ -71,13 +95,14 @@ void PositionWeights::backward(const KeyedJaggedTensor& batch, const float* dfac
                                StreamRef stream) {
   const std::size_t ids = batch.value_count();
   if (empty() || ids == 0) return;
-  const PositionShape shape{features_, batch.batch_size()};
+  const PositionShape shape{features_, batch.batch_size(), count_};
   with_type(batch.layout().length_type, [&]<typename Offset>(Offset) {
     enqueue<host::position_factors_backward<float, Offset>,
             cuda::position_factors_backward<Offset>>(
         context_, stream, cost_of("position weights backward", ids),
         updates(parameters_.gradients(weights_), weights_.size), reads(dfactors, ids),
         reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
+        reads(static_cast<const std::int64_t*>(places_.data()), features_),
         reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
         shape);
   });

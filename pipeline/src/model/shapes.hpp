@@ -32,9 +32,13 @@ struct ConcatShape {
   std::size_t batch = 0, dense = 0, pooled = 0;
 };
 
-/** @brief Bags of `features` keys; of key f positions have weights from `starts[f]` on. */
+/**
+ * @brief Bags of `features` keys; key f has as many weights as are between `starts[f]` and
+ *        `starts[f + 1]`, from `places[f]` on.
+ */
 struct PositionShape {
   std::size_t features = 0, batch = 0;
+  std::size_t weights = 0;  ///< of all keys: the last of `starts`
 };
 
 }  // namespace millrace::model

@@ -63,13 +63,24 @@ template <typename Offset>
 void count_split(Queue queue, std::span<std::int64_t> counts, std::span<const Offset> offsets,
                  std::size_t batch);
 
-/** @brief Pooled rows from the blocks: columns that several ranks have a part of are added up. */
+/** @brief 1 / ids of each bag of a key, from bag `first` on; 0 of an empty one. */
+template <typename Offset>
+void bag_means(Queue queue, std::span<float> means, std::span<const Offset> offsets,
+               std::size_t first);
+
+/**
+ * @brief Pooled rows from the blocks: columns that several ranks have a part of are added up.
+ * @param mean_of  of each column, which of `means` [features x batch] it is multiplied by, or -1;
+ *                 empty: none is
+ */
 void join_columns(Queue queue, std::span<float> pooled, std::span<const float> blocks,
                   std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
+                  std::span<const std::int32_t> mean_of, std::span<const float> means,
                   JoinedShape shape);
 /** @brief The reverse: every block gets its columns of the gradient. */
 void part_columns(Queue queue, std::span<float> blocks, std::span<const float> pooled,
                   std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
+                  std::span<const std::int32_t> mean_of, std::span<const float> means,
                   JoinedShape shape);
 
 }  // namespace cuda

@@ -16,6 +16,7 @@ TableConfig shard_of(const TableConfig& table, unsigned rank, unsigned ranks) {
   shard.whole_rows = table.rows;
   shard.first_row = std::min(rank * block, table.rows);
   shard.rows = std::min(block, table.rows - shard.first_row);
+  shard.pooling = Pooling::sum;  // of a mean its rank has but a part of the ids
   return shard;
 }
 
@@ -59,6 +60,7 @@ void Side::place(const TableConfig& table, const TablePlacement& placement, unsi
       break;
     case Sharding::row_wise:
       for (unsigned on = 0; on < ranks; ++on) add_slots(on);
+      if (table.pooling == Pooling::mean) add_means(table);
       add_pieces(table, 0, ranks - 1);
       break;
     case Sharding::data_parallel:
@@ -80,7 +82,17 @@ void Side::add_pieces(const TableConfig& table, std::size_t first_block, std::si
   }
 }
 
+/** Of the columns that come next. */
+void Side::add_means(const TableConfig& table) {
+  mean_of.resize(pooled_columns, -1);
+  for (const std::string& feature : table.features) {
+    mean_of.insert(mean_of.end(), table.width, static_cast<std::int32_t>(means.size()));
+    means.push_back(feature);
+  }
+}
+
 void Side::map_columns() {
+  if (!means.empty()) mean_of.resize(pooled_columns, -1);
   for (auto piece = pieces_.begin(); piece != pieces_.end();) {
     const auto end = std::find_if(
         piece, pieces_.end(), [&](const Piece& other) { return other.pooled != piece->pooled; });

@@ -32,6 +32,7 @@ struct Side {
   std::vector<TableConfig> local;         ///< tables and shards of this rank
   std::vector<TableConfig> everywhere;    ///< data-parallel
   std::vector<std::string> own_features;  ///< of those
+  std::vector<std::string> means;         ///< features of tables split by rows that pool by mean
 
   std::vector<std::size_t> columns;         ///< of each block
   std::vector<std::size_t> columns_before;  ///< of the blocks before it; and of all
@@ -39,6 +40,8 @@ struct Side {
   std::size_t features = 0;                 ///< of the model
   std::vector<std::int32_t> first_source;   ///< of each pooled column; and behind the last
   std::vector<ColumnSource> sources;        ///< in the order of the ranks
+  std::vector<std::int32_t> mean_of;        ///< of each pooled column, which of `means`, or -1;
+                                            ///< nothing if there are none
 
  private:
   /** @brief Columns of a block that are columns of the model. */
@@ -48,6 +51,7 @@ struct Side {
 
   void place(const TableConfig& table, const TablePlacement& placement, unsigned rank);
   void add_pieces(const TableConfig& table, std::size_t first_block, std::size_t last_block);
+  void add_means(const TableConfig& table);
   void map_columns();
 
   std::vector<Piece> pieces_;

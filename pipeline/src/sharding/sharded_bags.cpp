@@ -44,6 +44,10 @@ Array<T> uploaded(ModelContext& context, const std::vector<T>& values) {
   return array;
 }
 
+auto reads_all(const BatchTensor& numbers) {
+  return reads(static_cast<const float*>(numbers.data()), numbers.bytes() / sizeof(float));
+}
+
 double bytes_of(const Array<float>& array) { return kScalar * static_cast<double>(array.size()); }
 
 }  // namespace
@@ -81,7 +85,13 @@ ShardedBags::ShardedBags(ModelContext& context, DenseParameters& parameters,
       everywhere_gradients_(context, side.everywhere, adding_up(config)),
       first_everywhere_(add_parameters(parameters, side.everywhere)),
       first_source_(uploaded(context, side.first_source)),
-      sources_(uploaded(context, side.sources)) {}
+      sources_(uploaded(context, side.sources)),
+      mean_of_(uploaded(context, side.mean_of)) {}
+
+void ShardedBags::process(DenseParameters& parameters, const PositionParameters& positions) {
+  positions_.emplace(context_, parameters, positions, local_.features());
+  own_positions_.emplace(context_, parameters, positions, everywhere_.features());
+}
 
 void ShardedBags::bind(DenseParameters& parameters) {
   everywhere_.bind(parameters.values(first_everywhere_));
@@ -134,19 +144,33 @@ void ShardedBags::exchange(RowsUnderWay& rows, const ShardedFeatures& features, 
   rows.mark(context_.allocator().device());
 }
 
-RowsUnderWay ShardedBags::look_up(const ShardedFeatures& features, Stream& stream,
-                                  Stream& between_ranks) {
+PositionFactors ShardedBags::factors(const ShardedFeatures& features, Stream& stream) {
+  PositionFactors factors;
+  const auto make = [&](std::optional<PositionWeights>& positions, const KeyedJaggedTensor& batch,
+                        Array<float>& to) {
+    if (!positions || positions->empty()) return;
+    to = context_.activation<float>(batch.value_count(), stream);
+    positions->forward(batch, to.data(), stream);
+  };
+  make(positions_, features.of_all, factors.of_all);
+  make(own_positions_, features.own, factors.own);
+  return factors;
+}
+
+RowsUnderWay ShardedBags::look_up(const ShardedFeatures& features, const PositionFactors& factors,
+                                  Stream& stream, Stream& between_ranks) {
   RowsUnderWay rows;
   rows.of_all = room_for_own_columns(features, stream);
   rows.blocks = room_for_blocks(features, stream);
-  local_.forward(features.of_all, nullptr, own_columns(rows), stream);
-  everywhere_.forward(features.own, nullptr, last_block(rows, features.examples[group_.rank()]),
-                      stream);
+  local_.forward(features.of_all, factors.of_all.data(), own_columns(rows), stream);
+  everywhere_.forward(features.own, factors.own.data(),
+                      last_block(rows, features.examples[group_.rank()]), stream);
   exchange(rows, features, Direction::to_examples, stream, between_ranks);
   return rows;
 }
 
-void ShardedBags::join(const RowsUnderWay& rows, const PooledMatrix& pooled, Stream& stream) {
+void ShardedBags::join(const RowsUnderWay& rows, const ShardedFeatures& features,
+                       const PooledMatrix& pooled, Stream& stream) {
   if (rows.blocks.size() == 0) return;
   const std::size_t batch = rows.blocks.size() / side_.columns_before.back();
   enqueue<host::join_columns, cuda::join_columns>(
@@ -154,7 +178,8 @@ void ShardedBags::join(const RowsUnderWay& rows, const PooledMatrix& pooled, Str
       {.name = "join columns",
        .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
       writes(pooled.data, batch * pooled.stride), reads(rows.blocks), reads(first_source_),
-      reads(sources_), JoinedShape{batch, columns(), pooled.stride, pooled.column});
+      reads(sources_), reads(mean_of_), reads_all(features.means),
+      JoinedShape{batch, columns(), pooled.stride, pooled.column});
 }
 
 RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatures& features,
@@ -168,18 +193,33 @@ RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatur
         {.name = "part columns",
          .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
         writes(rows.blocks), reads(gradient.data, batch * gradient.stride), reads(first_source_),
-        reads(sources_), JoinedShape{batch, columns(), gradient.stride, gradient.column});
+        reads(sources_), reads(mean_of_), reads_all(features.means),
+        JoinedShape{batch, columns(), gradient.stride, gradient.column});
   }
   rows.of_all = room_for_own_columns(features, stream);
   exchange(rows, features, Direction::to_tables, stream, between_ranks);
   return rows;
 }
 
-void ShardedBags::update(RowsUnderWay rows, const ShardedFeatures& features, Stream& stream) {
-  everywhere_gradients_.backward(features.own, nullptr,
-                                 last_block(rows, features.examples[group_.rank()]), stream);
+/** As of before the update of the rows. */
+void ShardedBags::add_gradients(PositionWeights& positions, EmbeddingBags& bags,
+                                const KeyedJaggedTensor& features, const PooledMatrix& gradient,
+                                Stream& stream) {
+  if (positions.empty()) return;
+  const Array<float> of_factors = context_.activation<float>(features.value_count(), stream);
+  bags.factor_gradients(features, gradient, of_factors.data(), stream);
+  positions.backward(features, of_factors.data(), stream);
+}
+
+void ShardedBags::update(RowsUnderWay rows, const ShardedFeatures& features,
+                         const PositionFactors& factors, Stream& stream) {
+  const PooledMatrix own = last_block(rows, features.examples[group_.rank()]);
+  if (own_positions_) add_gradients(*own_positions_, everywhere_, features.own, own, stream);
+  everywhere_gradients_.backward(features.own, factors.own.data(), own, stream);
   rows.wait(stream);
-  local_.backward(features.of_all, nullptr, own_columns(rows), stream);
+  const PooledMatrix of_all = own_columns(rows);
+  if (positions_) add_gradients(*positions_, local_, features.of_all, of_all, stream);
+  local_.backward(features.of_all, factors.of_all.data(), of_all, stream);
 }
 
 }  // namespace millrace::sharding

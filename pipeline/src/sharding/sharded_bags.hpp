@@ -8,6 +8,7 @@
 #include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/model/dense_parameters.hpp"
 #include "millrace/pipeline/model/embedding_bags.hpp"
+#include "millrace/pipeline/model/position_weights.hpp"
 #include "millrace/pipeline/model/sparse_nn_config.hpp"
 #include "sharding/layout.hpp"
 
@@ -17,6 +18,7 @@ namespace millrace::sharding {
 struct ShardedFeatures {
   const KeyedJaggedTensor& of_all;           ///< of this rank's tables and shards
   const KeyedJaggedTensor& own;              ///< of data-parallel tables
+  const BatchTensor& means;                  ///< as SparseFeatures::own_means
   const std::vector<std::size_t>& examples;  ///< of each rank
 };
 
@@ -51,26 +53,39 @@ class RowsUnderWay {
   Event there_;
 };
 
+/** @brief Of each id, the weight of its position; nothing where no feature has weights. */
+struct PositionFactors {
+  Array<float> of_all, own;  ///< as ShardedFeatures
+};
+
 /** @brief One side's tables and shards of this rank, looked up for the examples of all ranks. */
 class ShardedBags {
  public:
   ShardedBags(ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config,
               const Side& side, ProcessGroup& group);
 
+  /** @brief The weights of positions; before the first lookup. */
+  void process(DenseParameters& parameters, const PositionParameters& positions);
   /** @brief Data-parallel tables: dense parameters are there when all have been declared. */
   void bind(DenseParameters& parameters);
 
+  /** @brief Every position has the rank's own weights of it, which are those of all ranks: whole
+   *         bags are here. */
+  [[nodiscard]] PositionFactors factors(const ShardedFeatures& features, Stream& stream);
   /** @brief Pools rows on `stream`, and behind that sends them on their way on `between_ranks`. */
-  [[nodiscard]] RowsUnderWay look_up(const ShardedFeatures& features, Stream& stream,
+  [[nodiscard]] RowsUnderWay look_up(const ShardedFeatures& features,
+                                     const PositionFactors& factors, Stream& stream,
                                      Stream& between_ranks);
   /** @brief Puts rows together that `stream` has waited for. */
-  void join(const RowsUnderWay& rows, const PooledMatrix& pooled, Stream& stream);
+  void join(const RowsUnderWay& rows, const ShardedFeatures& features, const PooledMatrix& pooled,
+            Stream& stream);
 
   /** @brief Sends gradients to the ranks that have the tables. */
   [[nodiscard]] RowsUnderWay part(const PooledMatrix& gradient, const ShardedFeatures& features,
                                   Stream& stream, Stream& between_ranks);
-  /** @brief Waits for them, and updates. */
-  void update(RowsUnderWay rows, const ShardedFeatures& features, Stream& stream);
+  /** @brief Waits for them, and updates; the gradients of position weights are added up before. */
+  void update(RowsUnderWay rows, const ShardedFeatures& features, const PositionFactors& factors,
+              Stream& stream);
 
   [[nodiscard]] EmbeddingBags& local() noexcept { return local_; }
   [[nodiscard]] std::size_t columns() const noexcept { return side_.pooled_columns; }
@@ -83,6 +98,9 @@ class ShardedBags {
   [[nodiscard]] Array<float> room_for_blocks(const ShardedFeatures& features, Stream& stream) const;
   [[nodiscard]] PooledMatrix own_columns(const RowsUnderWay& rows) const;
   [[nodiscard]] PooledMatrix last_block(const RowsUnderWay& rows, std::size_t batch) const;
+  void add_gradients(PositionWeights& positions, EmbeddingBags& bags,
+                     const KeyedJaggedTensor& features, const PooledMatrix& gradient,
+                     Stream& stream);
   void exchange(RowsUnderWay& rows, const ShardedFeatures& features, Direction direction,
                 Stream& stream, Stream& between_ranks);
 
@@ -93,8 +111,10 @@ class ShardedBags {
   EmbeddingBags everywhere_;            ///< data-parallel: weights are dense parameters,
   EmbeddingBags everywhere_gradients_;  ///< and these are their gradients
   Parameter first_everywhere_;
+  std::optional<PositionWeights> positions_, own_positions_;  ///< of local tables, of data-parallel
   Array<std::int32_t> first_source_;
   Array<ColumnSource> sources_;
+  Array<std::int32_t> mean_of_;
 };
 
 }  // namespace millrace::sharding

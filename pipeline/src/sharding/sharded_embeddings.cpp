@@ -6,15 +6,30 @@
 
 namespace millrace::sharding {
 
+namespace {
+
+std::vector<std::string> features_of(const std::vector<TableConfig>& tables) {
+  std::vector<std::string> all;
+  for (const TableConfig& table : tables) {
+    all.insert(all.end(), table.features.begin(), table.features.end());
+  }
+  return all;
+}
+
+}  // namespace
+
 struct ShardedEmbeddings::Lookup final : PooledLookup {
   using PooledLookup::PooledLookup;
 
   [[nodiscard]] std::array<ShardedFeatures, 2> of_sides() const {
-    return {ShardedFeatures{features.unweighted, features.own_unweighted, features.examples},
-            ShardedFeatures{features.weighted, features.own_weighted, features.examples}};
+    return {ShardedFeatures{features.unweighted, features.own_unweighted, features.own_means,
+                            features.examples},
+            ShardedFeatures{features.weighted, features.own_weighted, features.own_weighted_means,
+                            features.examples}};
   }
 
   SparseFeatures features;
+  std::array<PositionFactors, 2> factors;
   std::vector<RowsUnderWay> rows;  ///< of each side, until they are received
 };
 
@@ -27,11 +42,16 @@ ShardedEmbeddings::ShardedEmbeddings(ModelContext& context, DenseParameters& par
       between_ranks_(context.allocator().device(),
                      {.blocking = false, .priority = 0, .name = "pooled-rows"}),
       sides_{ShardedBags{context, parameters, config, layout_->sides[0], group},
-             ShardedBags{context, parameters, config, layout_->sides[1], group}} {}
+             ShardedBags{context, parameters, config, layout_->sides[1], group}},
+      positions_(PositionParameters::declare(parameters, features_of(config.tables),
+                                             config.position_weights)) {
+  if (positions_.all.size > 0) sides_[0].process(parameters, positions_);
+}
 
 std::string ShardedEmbeddings::dense_parameters() const {
   const auto& [unweighted, weighted] = layout_->sides;
   const bool none = unweighted.everywhere.empty() && weighted.everywhere.empty();
+  if (positions_.all.size > 0) return "the position weights of its feature processors";
   return none ? "" : "its data-parallel tables";
 }
 
@@ -53,7 +73,9 @@ std::unique_ptr<PooledLookup> ShardedEmbeddings::look_up(const SparseFeatures& f
   }
   const auto of_sides = lookup->of_sides();
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    lookup->rows.push_back(sides_[i].look_up(of_sides[i], stream, between_ranks_));
+    lookup->factors[i] = sides_[i].factors(of_sides[i], stream);
+    lookup->rows.push_back(
+        sides_[i].look_up(of_sides[i], lookup->factors[i], stream, between_ranks_));
   }
   return lookup;
 }
@@ -61,10 +83,13 @@ std::unique_ptr<PooledLookup> ShardedEmbeddings::look_up(const SparseFeatures& f
 void ShardedEmbeddings::receive(PooledLookup& of, Stream& stream) {
   auto& lookup = static_cast<Lookup&>(of);
   for (RowsUnderWay& rows : lookup.rows) rows.arrive(lookup.stream, stream);
+  const auto of_sides = lookup.of_sides();
+  for (const ShardedFeatures& of_side : of_sides) of_side.means.record_use(stream);
   lookup.pooled = context_.activation<float>(lookup.batch_size * columns(), stream);
   std::size_t column = 0;
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    sides_[i].join(lookup.rows.at(i), {lookup.pooled.data(), columns(), column}, stream);
+    sides_[i].join(lookup.rows.at(i), of_sides[i], {lookup.pooled.data(), columns(), column},
+                   stream);
     column += sides_[i].columns();
   }
   lookup.rows.clear();
@@ -83,7 +108,8 @@ void ShardedEmbeddings::update(PooledLookup& of, Stream& stream) {
   lookup.gradient = {};
   context_.allocator().device().record(sent_, between_ranks_);
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    sides_[i].update(std::move(rows[i]), of_sides[i], stream);
+    sides_[i].update(std::move(rows[i]), of_sides[i], lookup.factors[i], stream);
+    lookup.factors[i] = {};
   }
   lookup.features = {};
 }

@@ -46,6 +46,7 @@ class ShardedEmbeddings final : public PooledEmbeddings {
   const std::shared_ptr<const Layout> layout_;
   Stream between_ranks_;
   std::array<ShardedBags, 2> sides_;
+  const PositionParameters positions_;
   bool bound_ = false;
   Event sent_;
 };

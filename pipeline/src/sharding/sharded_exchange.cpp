@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "data/segment_copy.hpp"
+#include "model/dispatch.hpp"
+#include "model/enqueue.hpp"
+#include "sharding/host/kernels.hpp"
 #include "sharding/outgoing.hpp"
 
 namespace millrace::sharding {
@@ -57,6 +60,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     for (std::size_t number = 0; number < 2; ++number) {
       const Side& side = layout_.sides[number];
       sides_[number].own = own_features(scope(), side, inputs[number]);
+      sides_[number].means = means_of(side, inputs[number]);
       if (!any_slots(side)) continue;
       sides_[number].like = inputs[number].layout();
       sides_[number].outgoing.emplace(exchange.context_, scope(), side, inputs[number],
@@ -90,6 +94,8 @@ class ShardedExchange::Flight final : public FeatureExchange {
                             .weighted = std::move(*sides_[1].arranged)};
     features.own_unweighted = std::move(sides_[0].own);
     features.own_weighted = std::move(sides_[1].own);
+    features.own_means = std::move(sides_[0].means);
+    features.own_weighted_means = std::move(sides_[1].means);
     features.examples = std::move(examples_);
     return features;
   }
@@ -97,6 +103,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
  private:
   struct Way {
     KeyedJaggedTensor own;  ///< of data-parallel tables: stays here
+    BatchTensor means;      ///< as SparseFeatures has them: stays here
     JaggedLayout like;      ///< types
     std::optional<Outgoing> outgoing;
     Features sent;
@@ -116,6 +123,27 @@ class ShardedExchange::Flight final : public FeatureExchange {
   [[nodiscard]] bool splits() const {
     return std::ranges::any_of(
         sides_, [](const Way& way) { return way.outgoing && way.outgoing->splits(); });
+  }
+
+  [[nodiscard]] BatchTensor means_of(const Side& side, const KeyedJaggedTensor& input) {
+    ModelContext& context = exchange_.context_;
+    BatchTensor means{context.allocator(), side.means.size() * batch_ * sizeof(float), stream_,
+                      exchange_.tag_};
+    if (means.empty()) return means;
+    input.record_use(stream_);
+    model::with_type(input.layout().length_type, [&]<typename Offset>(Offset) {
+      for (std::size_t i = 0; i < side.means.size(); ++i) {
+        model::enqueue<host::bag_means<Offset>, cuda::bag_means<Offset>>(
+            context, stream_,
+            {.name = "bag means",
+             .bytes = static_cast<double>(batch_ * (sizeof(float) + sizeof(Offset)))},
+            model::writes(static_cast<float*>(means.data()) + i * batch_, batch_),
+            model::reads(static_cast<const Offset*>(input.offsets().data()),
+                         input.offsets().bytes() / sizeof(Offset)),
+            input.find(side.means[i]) * batch_);
+      }
+    });
+    return means;
   }
 
   void await_counts(Waits waits) {

@@ -44,8 +44,16 @@ bool too_few_rows(const TableConfig& table, unsigned ranks) {
   return (ranks - 1) * block >= table.rows;
 }
 
-bool can_be_split(const TableConfig& table, unsigned ranks) {
-  return table.pooling == Pooling::sum && !too_few_rows(table, ranks);
+/** The feature of the table whose positions have weights: of a bag in parts nobody knows them. */
+const std::string* processed_feature(const TableConfig& table, const SparseNNConfig& config) {
+  const auto found = std::ranges::find_if(table.features, [&](const std::string& feature) {
+    return config.position_weights.contains(feature);
+  });
+  return found == table.features.end() ? nullptr : &*found;
+}
+
+bool can_be_split(const TableConfig& table, const SparseNNConfig& config, unsigned ranks) {
+  return processed_feature(table, config) == nullptr && !too_few_rows(table, ranks);
 }
 
 /** Which ranks have how much to do, and to hold. */
@@ -85,10 +93,6 @@ void ShardingPlan::check(const SparseNNConfig& config) const {
         "the plan places {} tables and {} with weights; the model has {} and {}", tables.size(),
         weighted_tables.size(), config.tables.size(), config.weighted_tables.size())};
   }
-  if (!config.position_weights.empty()) {
-    throw std::invalid_argument{
-        "position weights go with all tables on one rank: a sharded model has none"};
-  }
   ShardingPlan copy = *this;
   for (const auto& [table, placement] : all_of(config, copy)) {
     if (placement.sharding == Sharding::table_wise && placement.rank >= ranks) {
@@ -101,9 +105,12 @@ void ShardingPlan::check(const SparseNNConfig& config) const {
           fmt::format("table '{}' has {} rows: too few for each of {} ranks to have a block of {}",
                       table.name, table.rows, ranks, block)};
     }
-    if (placement.sharding == Sharding::row_wise && table.pooling == Pooling::mean) {
+    if (placement.sharding != Sharding::row_wise) continue;
+    if (const std::string* const feature = processed_feature(table, config)) {
       throw std::invalid_argument{
-          fmt::format("table '{}' pools by mean: only sums can be split by rows", table.name)};
+          fmt::format("feature '{}' of table '{}' has position weights: its bags can not be split "
+                      "by rows",
+                      *feature, table.name)};
     }
   }
 }
@@ -133,7 +140,7 @@ ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
       placed.placement.sharding = Sharding::data_parallel;
       for (std::size_t& of_rank : loads.bytes) of_rank += size;
     } else if (options.split_rows && size > share && ranks > 1 &&
-               can_be_split(placed.table, ranks)) {
+               can_be_split(placed.table, config, ranks)) {
       placed.placement.sharding = Sharding::row_wise;
       for (std::size_t& of_rank : loads.bytes) of_rank += (size + ranks - 1) / ranks;
       for (double& of_rank : loads.work) of_rank += work(placed.table) / ranks;
@@ -168,7 +175,7 @@ ShardingPlan plan_alike(const SparseNNConfig& config, unsigned ranks, Sharding s
   ShardingPlan plan = plan_sharding(config, ranks, {.data_parallel_bytes = 0, .split_rows = false});
   for (const auto& [table, placement] : all_of(config, plan)) {
     const bool whole = sharding == Sharding::table_wise ||
-                       (sharding == Sharding::row_wise && !can_be_split(table, ranks));
+                       (sharding == Sharding::row_wise && !can_be_split(table, config, ranks));
     if (!whole) placement = {sharding, 0};
   }
   return plan;

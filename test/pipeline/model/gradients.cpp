@@ -169,19 +169,22 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
 }
 
 TEST_CASE("the gradients of position weights pass finite differences, beyond the last one too") {
-  const std::vector<std::int64_t> starts{0, 2, 2, 5};
+  const std::vector<std::int64_t> starts{0, 2, 2, 5}, places{4, 0, 1};  // of 6: 0 is another's
   const std::vector<std::int32_t> offsets{0, 3, 3, 5, 6, 7, 10};
-  const PositionShape shape{3, 2};
-  Numbers weights = draw(5), factors(10);
+  const PositionShape shape{3, 2, 5};
+  Numbers weights = draw(6), factors(10);
   const Weighed loss{10};
   const auto value = [&] {
-    host::position_factors<double, std::int32_t>(factors, in(weights), starts, offsets, shape);
+    host::position_factors<double, std::int32_t>(factors, in(weights), starts, places, offsets,
+                                                 shape);
     return loss.sum(factors);
   };
-  Numbers dweights(5, 0.0);
-  host::position_factors_backward<double, std::int32_t>(dweights, in(loss.gradient), starts,
+  Numbers dweights(6, 0.0);
+  host::position_factors_backward<double, std::int32_t>(dweights, in(loss.gradient), starts, places,
                                                         offsets, shape);
   check_gradient(weights, dweights, value);
   CHECK(factors[3] == 1);  // a feature without weights
   CHECK(factors[2] == factors[1]);
+  CHECK(factors[0] == weights[4]);
+  CHECK(dweights[0] == 0);
 }

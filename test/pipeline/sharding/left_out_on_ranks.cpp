@@ -64,6 +64,9 @@ std::set<std::string> redundant(const ShardedCell& cell) {
   // Gradients of pooled rows: main waits for the lookup behind the update before it allocates
   // again.
   edges.insert({"model's used by lookup", "model's used by data-dist"});
+  if (cell.options.lookup.stream != LookupStream::main) {
+    edges.insert("features used by main");  // ids of means: lookup's stream waits for backward
+  }
   if (cell.options.lookup.stream == LookupStream::own) {
     edges.insert("model's used by main");  // pooled rows: likewise, lookup's stream for backward
   }

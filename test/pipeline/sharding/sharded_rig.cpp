@@ -63,7 +63,7 @@ SparseNNConfig sharded_config() {
                    {"small", 7, 4, Pooling::sum, {"day"}},
                    {"shops", 40, 4, Pooling::sum, {"shop"}}};
   config.weighted_tables = {{"words", 31, 4, Pooling::sum, {"title", "text"}},
-                            {"tags", 11, 8, Pooling::sum, {"tag"}}};
+                            {"tags", 11, 8, Pooling::mean, {"tag"}}};
   config.dense_arch = {5};
   config.over_arch = {6};
   config.interaction = Interaction::concatenate;
@@ -355,6 +355,9 @@ double difference(const SparseNNConfig& config, const ShardingPlan& plan, const 
        {"dense.0.weight", "over.0.weight", "over.1.weight", "over.1.bias"}) {
     compare(alone.at(name), of_rank.at(name));
   }
+  if (!config.position_weights.empty()) {
+    compare(alone.at("position_weights"), of_rank.at("position_weights"));
+  }
   return most;
 }
 
@@ -363,11 +366,10 @@ ShardingPlan plan_named(const std::string& name, const SparseNNConfig& config, u
   unsigned number = 0;
   const auto place = [&](const std::vector<TableConfig>& tables,
                          std::vector<TablePlacement>& placements) {
-    for (const TableConfig& table : tables) {
+    for (std::size_t table = 0; table < tables.size(); ++table) {
       TablePlacement placement{Sharding::table_wise, number % ranks};
       const unsigned turn = name == "mixed" ? number % 3 : 0;
-      const bool sums = table.pooling == Pooling::sum;
-      if ((name == "row-wise" || turn == 1) && sums) placement = {Sharding::row_wise, 0};
+      if (name == "row-wise" || turn == 1) placement = {Sharding::row_wise, 0};
       if (name == "data-parallel" || turn == 2) placement = {Sharding::data_parallel, 0};
       placements.push_back(placement);
       ++number;

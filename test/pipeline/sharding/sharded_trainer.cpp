@@ -124,7 +124,7 @@ SparseNNConfig drawn_model() {
           .tables = {{"a", 40, 4, Pooling::sum, {"a"}},
                      {"b", 60, 4, Pooling::sum, {"b"}},
                      {"c", 20, 4, Pooling::mean, {"c"}}},
-          .weighted_tables = {{"w", 30, 4, Pooling::sum, {"w"}}},
+          .weighted_tables = {{"w", 30, 4, Pooling::mean, {"w"}}},
           .dense_arch = {8, 4},
           .over_arch = {8},
           .table_optimizer = {.kind = OptimizerKind::adagrad, .learning_rate = 0.05F},

@@ -42,8 +42,8 @@ TEST_CASE("a small table is data-parallel, one of more than an even share is spl
 }
 
 TEST_CASE("tables placed alike are so, but for those that can not be split by rows") {
-  const SparseNNConfig config =
-      with_tables({table("a", 100, 8), table("b", 5, 8), table("c", 100, 8, Pooling::mean)});
+  SparseNNConfig config = with_tables({table("a", 100, 8), table("b", 5, 8), table("c", 100, 8)});
+  config.position_weights = {{"of c", 3}};
   for (const Sharding sharding : {Sharding::table_wise, Sharding::data_parallel}) {
     for (const TablePlacement& placement : plan_alike(config, 4, sharding).tables) {
       CHECK(placement.sharding == sharding);
@@ -67,11 +67,13 @@ TEST_CASE("a planned table with fewer rows than ranks could share stays whole, l
 TEST_CASE("a plan keeps to the memory that ranks have, or says what does not fit") {
   const SparseNNConfig config =
       with_tables({table("a", 1000, 64, Pooling::mean), table("b", 1000, 64, Pooling::mean)});
-  const ShardingPlan plan =
-      plan_sharding(config, 2, {.data_parallel_bytes = 0, .rank_bytes = 300'000});
+  const ShardingPlan plan = plan_sharding(
+      config, 2, {.data_parallel_bytes = 0, .rank_bytes = 300'000, .split_rows = false});
   CHECK(plan.tables[0].rank != plan.tables[1].rank);
-  CHECK_THROWS_WITH(plan_sharding(config, 2, {.data_parallel_bytes = 0, .rank_bytes = 200'000}),
-                    ContainsSubstring("table 'a' of 256000 bytes fits on no rank"));
+  CHECK_THROWS_WITH(
+      plan_sharding(config, 2,
+                    {.data_parallel_bytes = 0, .rank_bytes = 200'000, .split_rows = false}),
+      ContainsSubstring("table 'a' of 256000 bytes fits on no rank"));
 }
 
 TEST_CASE("a plan goes to JSON and back, and tables that it does not name stay where they were") {
@@ -98,8 +100,10 @@ TEST_CASE("a plan that does not fit the model is refused, with the table and the
                     ContainsSubstring("users.rank"));
   CHECK_THROWS_WITH(read(R"({"users": {"sharding": "row-wise", "rank": 1}})"),
                     ContainsSubstring("rank"));
-  CHECK_THROWS_WITH(read(R"({"items": {"sharding": "row-wise"}})"),
-                    ContainsSubstring("only sums can be split by rows"));
+  SparseNNConfig processed = config;
+  processed.position_weights = {{"friend", 2}};
+  CHECK_THROWS_WITH(plan_named("row-wise", processed, 2).check(processed),
+                    ContainsSubstring("'friend' of table 'users' has position weights"));
   ShardingPlan short_plan = plan;
   short_plan.tables.pop_back();
   CHECK_THROWS_WITH(short_plan.check(config), ContainsSubstring("the plan places 3 tables"));

@@ -66,14 +66,15 @@ __global__ void fill_uniform_kernel(float* out, std::size_t size, std::uint64_t 
 // Threads take bags.
 template <typename Offset>
 __global__ void position_kernel(float* factors, const float* weights, const std::int64_t* starts,
-                                const Offset* offsets, PositionShape shape) {
+                                const std::int64_t* places, const Offset* offsets,
+                                PositionShape shape) {
   for (std::size_t bag = this_thread(); bag < shape.features * shape.batch; bag += thread_count()) {
     const std::size_t f = bag / shape.batch;
     const std::int64_t count = starts[f + 1] - starts[f];
     const auto begin = static_cast<std::int64_t>(offsets[bag]);
     const auto end = static_cast<std::int64_t>(offsets[bag + 1]);
     for (std::int64_t i = begin; i < end; ++i) {
-      factors[i] = count == 0 ? 1.0F : weights[starts[f] + min(i - begin, count - 1)];
+      factors[i] = count == 0 ? 1.0F : weights[places[f] + min(i - begin, count - 1)];
     }
   }
 }
@@ -81,8 +82,8 @@ __global__ void position_kernel(float* factors, const float* weights, const std:
 // A block has one weight: its threads take examples, then a tree adds up.
 template <typename Offset>
 __global__ void position_backward_kernel(float* dweights, const float* dfactors,
-                                         const std::int64_t* starts, const Offset* offsets,
-                                         PositionShape shape) {
+                                         const std::int64_t* starts, const std::int64_t* places,
+                                         const Offset* offsets, PositionShape shape) {
   __shared__ float parts[kThreads];
   const std::int64_t weight = blockIdx.x;
   std::size_t f = 0;
@@ -101,7 +102,7 @@ __global__ void position_backward_kernel(float* dweights, const float* dfactors,
     __syncthreads();
     if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
   }
-  if (threadIdx.x == 0) dweights[weight] += parts[0];
+  if (threadIdx.x == 0) dweights[places[f] + position] += parts[0];
 }
 
 }  // namespace
@@ -143,15 +144,17 @@ void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float
 
 template <typename Offset>
 void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
-                      std::span<const std::int64_t> starts, std::span<const Offset> offsets,
-                      PositionShape shape) {
+                      std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
+                      std::span<const Offset> offsets, PositionShape shape) {
   position_kernel<<<blocks_for(shape.features * shape.batch), kThreads, 0, native(queue)>>>(
-      factors.data(), weights.data(), starts.data(), offsets.data(), shape);
+      factors.data(), weights.data(), starts.data(), places.data(), offsets.data(), shape);
 }
 template void position_factors<std::int32_t>(Queue, std::span<float>, std::span<const float>,
                                              std::span<const std::int64_t>,
+                                             std::span<const std::int64_t>,
                                              std::span<const std::int32_t>, PositionShape);
 template void position_factors<std::int64_t>(Queue, std::span<float>, std::span<const float>,
+                                             std::span<const std::int64_t>,
                                              std::span<const std::int64_t>,
                                              std::span<const std::int64_t>, PositionShape);
 
@@ -159,17 +162,20 @@ template <typename Offset>
 void position_factors_backward(Queue queue, std::span<float> dweights,
                                std::span<const float> dfactors,
                                std::span<const std::int64_t> starts,
+                               std::span<const std::int64_t> places,
                                std::span<const Offset> offsets, PositionShape shape) {
-  const auto blocks = static_cast<unsigned>(dweights.size());
+  const auto blocks = static_cast<unsigned>(shape.weights);
   position_backward_kernel<<<blocks, kThreads, 0, native(queue)>>>(
-      dweights.data(), dfactors.data(), starts.data(), offsets.data(), shape);
+      dweights.data(), dfactors.data(), starts.data(), places.data(), offsets.data(), shape);
 }
 template void position_factors_backward<std::int32_t>(Queue, std::span<float>,
                                                       std::span<const float>,
                                                       std::span<const std::int64_t>,
+                                                      std::span<const std::int64_t>,
                                                       std::span<const std::int32_t>, PositionShape);
 template void position_factors_backward<std::int64_t>(Queue, std::span<float>,
                                                       std::span<const float>,
+                                                      std::span<const std::int64_t>,
                                                       std::span<const std::int64_t>,
                                                       std::span<const std::int64_t>, PositionShape);
 

@@ -51,12 +51,13 @@ void factor_gradients(Queue queue, std::span<float> out, std::span<const float> 
                       std::span<const Id> ids, std::span<const Offset> offsets, PooledShape shape);
 template <typename Offset>
 void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
-                      std::span<const std::int64_t> starts, std::span<const Offset> offsets,
-                      PositionShape shape);
+                      std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
+                      std::span<const Offset> offsets, PositionShape shape);
 template <typename Offset>
 void position_factors_backward(Queue queue, std::span<float> dweights,
                                std::span<const float> dfactors,
                                std::span<const std::int64_t> starts,
+                               std::span<const std::int64_t> places,
                                std::span<const Offset> offsets, PositionShape shape);
 
 // Dense part.

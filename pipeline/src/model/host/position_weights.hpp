@@ -15,8 +15,8 @@ namespace millrace::model::host {
  */
 template <typename T, typename Offset>
 void position_factors(std::span<T> factors, std::span<const T> weights,
-                      std::span<const std::int64_t> starts, std::span<const Offset> offsets,
-                      PositionShape shape) {
+                      std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
+                      std::span<const Offset> offsets, PositionShape shape) {
   for (std::size_t bag = 0; bag < shape.features * shape.batch; ++bag) {
     const std::size_t f = bag / shape.batch;
     const auto count = static_cast<std::size_t>(starts[f + 1] - starts[f]);
@@ -26,7 +26,7 @@ void position_factors(std::span<T> factors, std::span<const T> weights,
       factors[i] =
           count == 0
               ? T{1}
-              : weights[static_cast<std::size_t>(starts[f]) + std::min(i - begin, count - 1)];
+              : weights[static_cast<std::size_t>(places[f]) + std::min(i - begin, count - 1)];
     }
   }
 }
@@ -35,6 +35,7 @@ void position_factors(std::span<T> factors, std::span<const T> weights,
 template <typename T, typename Offset>
 void position_factors_backward(std::span<T> dweights, std::span<const T> dfactors,
                                std::span<const std::int64_t> starts,
+                               std::span<const std::int64_t> places,
                                std::span<const Offset> offsets, PositionShape shape) {
   for (std::size_t bag = 0; bag < shape.features * shape.batch; ++bag) {
     const std::size_t f = bag / shape.batch;
@@ -43,7 +44,7 @@ void position_factors_backward(std::span<T> dweights, std::span<const T> dfactor
     const auto begin = static_cast<std::size_t>(offsets[bag]);
     const auto end = static_cast<std::size_t>(offsets[bag + 1]);
     for (std::size_t i = begin; i < end; ++i) {
-      dweights[static_cast<std::size_t>(starts[f]) + std::min(i - begin, count - 1)] += dfactors[i];
+      dweights[static_cast<std::size_t>(places[f]) + std::min(i - begin, count - 1)] += dfactors[i];
     }
   }
 }

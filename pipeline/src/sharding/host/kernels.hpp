@@ -63,9 +63,26 @@ void count_split(std::span<std::int64_t> counts, std::span<const Offset> offsets
          static_cast<std::size_t>(source.column);
 }
 
+template <typename Offset>
+void bag_means(std::span<float> means, std::span<const Offset> offsets, std::size_t first) {
+  for (std::size_t b = 0; b < means.size(); ++b) {
+    const auto ids = offsets[first + b + 1] - offsets[first + b];
+    means[b] = ids == 0 ? 0.0F : 1 / static_cast<float>(ids);
+  }
+}
+
+[[nodiscard]] inline float mean_at(std::span<const std::int32_t> mean_of,
+                                   std::span<const float> means, std::size_t column,
+                                   std::size_t example, std::size_t batch) {
+  if (mean_of.empty() || mean_of[column] < 0) return 1;
+  return means[static_cast<std::size_t>(mean_of[column]) * batch + example];
+}
+
 inline void join_columns(std::span<float> pooled, std::span<const float> blocks,
                          std::span<const std::int32_t> first_source,
-                         std::span<const ColumnSource> sources, JoinedShape shape) {
+                         std::span<const ColumnSource> sources,
+                         std::span<const std::int32_t> mean_of, std::span<const float> means,
+                         JoinedShape shape) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
     for (std::size_t c = 0; c < shape.columns; ++c) {
       const auto first = static_cast<std::size_t>(first_source[c]);
@@ -73,17 +90,21 @@ inline void join_columns(std::span<float> pooled, std::span<const float> blocks,
       for (auto s = first + 1; s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
         sum += blocks[element_of(sources[s], b, shape.batch)];
       }
-      pooled[b * shape.stride + shape.column + c] = sum;
+      pooled[b * shape.stride + shape.column + c] =
+          sum * mean_at(mean_of, means, c, b, shape.batch);
     }
   }
 }
 
 inline void part_columns(std::span<float> blocks, std::span<const float> pooled,
                          std::span<const std::int32_t> first_source,
-                         std::span<const ColumnSource> sources, JoinedShape shape) {
+                         std::span<const ColumnSource> sources,
+                         std::span<const std::int32_t> mean_of, std::span<const float> means,
+                         JoinedShape shape) {
   for (std::size_t b = 0; b < shape.batch; ++b) {
     for (std::size_t c = 0; c < shape.columns; ++c) {
-      const float value = pooled[b * shape.stride + shape.column + c];
+      const float value =
+          pooled[b * shape.stride + shape.column + c] * mean_at(mean_of, means, c, b, shape.batch);
       for (auto s = static_cast<std::size_t>(first_source[c]);
            s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
         blocks[element_of(sources[s], b, shape.batch)] = value;

@@ -11,6 +11,20 @@
 
 namespace millrace {
 
+/** @brief Which dense parameters the weights of positions are: of all features of a model. */
+struct PositionParameters {
+  Parameter all;                                ///< none, where no feature has any
+  std::map<std::string, Parameter> of_feature;  ///< offsets within `all`
+
+  /**
+   * @param lengths  how many weights the features named have
+   * @throws std::invalid_argument for a length of 0, or a feature that is not one of `features`
+   */
+  [[nodiscard]] static PositionParameters declare(
+      DenseParameters& parameters, const std::vector<std::string>& features,
+      const std::map<std::string, std::size_t>& lengths);
+};
+
 /**
  * @brief A feature processor: each id is weighted by its position in its bag.
  *
@@ -19,15 +33,13 @@ namespace millrace {
  */
 class PositionWeights {
  public:
-  /**
-   * @param lengths  how many weights the features named have
-   * @throws std::invalid_argument for a length of 0, or a feature that is not one of `features`
-   */
+  /** @param features  those of the batches that it is for, in their order: all of the model's, or
+   *                   some */
   PositionWeights(ModelContext& context, DenseParameters& parameters,
-                  const std::vector<std::string>& features,
-                  const std::map<std::string, std::size_t>& lengths);
+                  const PositionParameters& declared, const std::vector<std::string>& features);
 
-  [[nodiscard]] bool empty() const noexcept { return weights_.size == 0; }
+  /** @brief None of the features has weights: there is nothing to do. */
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
   /** @brief Enqueues; `factors` [N], of each id of the batch. */
   void forward(const KeyedJaggedTensor& batch, float* factors, StreamRef stream);
@@ -37,9 +49,11 @@ class PositionWeights {
  private:
   ModelContext& context_;
   DenseParameters& parameters_;
-  std::size_t features_;
-  Parameter weights_;
-  Buffer starts_;  ///< int64 [F + 1]
+  const std::size_t features_;
+  const Parameter weights_;  ///< of all features of the model
+  std::size_t count_ = 0;    ///< of weights of these features
+  Buffer starts_;            ///< int64 [F + 1]: of the weights of these features
+  Buffer places_;            ///< int64 [F]: where they are in `weights_`
 };
 
 }  // namespace millrace

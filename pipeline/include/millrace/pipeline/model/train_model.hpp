@@ -16,8 +16,11 @@ struct SparseFeatures {
   KeyedJaggedTensor unweighted;
   KeyedJaggedTensor weighted;
   // With tables on several ranks those above are of the examples of all ranks, in the ranks' order.
-  KeyedJaggedTensor own_unweighted;   ///< of tables that every rank has: of this rank's examples
-  KeyedJaggedTensor own_weighted;     ///< likewise
+  KeyedJaggedTensor own_unweighted;  ///< of tables that every rank has: of this rank's examples
+  KeyedJaggedTensor own_weighted;    ///< likewise
+  /** Of tables that pool by mean and are split by rows: float [features x examples], 1 / ids of
+   * each bag of this rank's examples. */
+  BatchTensor own_means, own_weighted_means;
   std::vector<std::size_t> examples;  ///< of each rank; empty: there is one
 
   /** @brief `stream` uses all of it. */
@@ -25,6 +28,8 @@ struct SparseFeatures {
     for (const auto* part : {&unweighted, &weighted, &own_unweighted, &own_weighted}) {
       part->record_use(stream);
     }
+    own_means.record_use(stream);
+    own_weighted_means.record_use(stream);
   }
 };
 
