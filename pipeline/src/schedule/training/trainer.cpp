@@ -1,20 +1,16 @@
 #include "millrace/pipeline/schedule/trainer.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <deque>
-#include <initializer_list>
 #include <limits>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "millrace/pipeline/collective/gather.hpp"
 #include "millrace/pipeline/model/metrics.hpp"
 #include "millrace/pipeline/schedule/eval_pipeline.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "millrace/pipeline/sharding/sharded_model.hpp"
+#include "schedule/training/across_ranks.hpp"
 #include "schedule/training/loss_log.hpp"
 
 namespace millrace {
@@ -122,49 +118,6 @@ Evaluation evaluation_of(const std::vector<float>& logits, const std::vector<flo
   return {.examples = labels.size(),
           .loss = mean_log_loss(logits, labels),
           .auc = area_under_curve(logits, labels)};
-}
-
-/** Of all ranks, on rank 0. */
-std::vector<float> gathered(ProcessGroup& group, const std::vector<float>& numbers,
-                            TrainingDevice& device) {
-  std::vector<float> all;
-  for (const auto& bytes :
-       gather(group, std::as_bytes(std::span{numbers}), device.memory(), device.streams().main)) {
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(float));
-    if (!bytes.empty()) std::memcpy(all.data() + before, bytes.data(), bytes.size());
-  }
-  return all;
-}
-
-/** The same numbers to each rank. @return [ranks x numbers] */
-std::vector<std::int64_t> shared(ProcessGroup& group, std::initializer_list<std::int64_t> numbers) {
-  std::vector<std::int64_t> to_all;
-  for (unsigned rank = 0; rank < group.size(); ++rank) {
-    to_all.insert(to_all.end(), numbers.begin(), numbers.end());
-  }
-  return group.exchange_sizes(RankState::ok, to_all).values;
-}
-
-Evaluation told_by_first(ProcessGroup& group, const Evaluation& known) {
-  const auto told = shared(
-      group, {static_cast<std::int64_t>(known.examples), std::bit_cast<std::int64_t>(known.loss),
-              std::bit_cast<std::int64_t>(known.auc)});
-  return {.examples = static_cast<std::uint64_t>(told[0]),
-          .loss = std::bit_cast<double>(told[1]),
-          .auc = std::bit_cast<double>(told[2])};
-}
-
-/** Over the ranks, in their order. */
-void add_up(ProcessGroup& group, double& sum, std::uint64_t& examples) {
-  const auto told =
-      shared(group, {std::bit_cast<std::int64_t>(sum), static_cast<std::int64_t>(examples)});
-  sum = 0;
-  examples = 0;
-  for (std::size_t rank = 0; rank < group.size(); ++rank) {
-    sum += std::bit_cast<double>(told[2 * rank]);
-    examples += static_cast<std::uint64_t>(told[2 * rank + 1]);
-  }
 }
 
 }  // namespace
@@ -283,8 +236,10 @@ Evaluation Trainer::evaluate(EpochSource& source) {
     }
   }
   if (parts_->group == nullptr) return evaluation_of(logits, batches.labels());
-  logits = gathered(*parts_->group, logits, parts_->device);
-  const std::vector<float> labels = gathered(*parts_->group, batches.labels(), parts_->device);
+  Stream& main = parts_->device.streams().main;
+  logits = gathered(*parts_->group, logits, parts_->device.memory(), main);
+  const std::vector<float> labels =
+      gathered(*parts_->group, batches.labels(), parts_->device.memory(), main);
   return told_by_first(*parts_->group, evaluation_of(logits, labels));
 }
 
