@@ -32,3 +32,14 @@ timeout -k 5 60 "$1" "$2" "$3" "$4" "${data[@]}" --group mpi --model "$folder/mo
 code=$?
 [ "$code" -ne 0 ] && [ "$code" -ne 124 ] || fail "an error ended with $code"
 grep -q "rank [0-9]*: id [0-9]* of feature 's0' is not a row" "$folder/log" || fail "the reason is missing"
+
+# Ranks that were given different options: one before there is a group, one after.
+[ "$3" -eq 2 ] || exit 0
+for other in "--ranks 3" "--seed 2"; do
+  # shellcheck disable=SC2086
+  timeout -k 5 40 "$1" "$2" 1 "$4" "${data[@]}" --group mpi : "$2" 1 "$4" "${data[@]}" --group mpi $other \
+    >"$folder/log" 2>&1
+  code=$?
+  [ "$code" -ne 0 ] && [ "$code" -ne 124 ] || fail "$other of one rank ended with $code"
+  grep -Eq "2 processes were started, not 3|rank 1 was given other options" "$folder/log" || fail "no reason for $other"
+done

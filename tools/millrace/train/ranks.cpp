@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <optional>
 #include <string>
 
 #include "cli/error.hpp"
@@ -39,14 +38,22 @@ struct RankJob::Processes {
     if (options.group == GroupKind::mpi) {
       int no_arguments = 0;
       char** none = nullptr;
-      mpi.emplace(no_arguments, none);
+      mpi = std::make_unique<MpiProcesses>(no_arguments, none);
     } else {
       rendezvous = meet(options);
     }
     if (!options.ranks || *options.ranks == size()) return;
-    throw UsageError{fmt::format("{} processes were started, not {}", size(), *options.ranks),
-                     "--ranks", fmt::format("--ranks {}, or nothing", size())};
+    const unsigned started = size();
+    give_up();
+    throw UsageError{fmt::format("{} processes were started, not {}", started, *options.ranks),
+                     "--ranks", fmt::format("--ranks {}, or nothing", started)};
   }
+
+  /**
+   * Before there is a group nobody can be told: others hear of this rank when its process ends, as
+   * long as it does not wait for them at the end of MPI.
+   */
+  void give_up() noexcept { static_cast<void>(mpi.release()); }
 
   [[nodiscard]] unsigned rank() const { return mpi ? mpi->rank() : rendezvous->rank(); }
   [[nodiscard]] unsigned size() const { return mpi ? mpi->size() : rendezvous->size(); }
@@ -55,7 +62,7 @@ struct RankJob::Processes {
     return NcclGroup::make(device, *rendezvous, {});
   }
 
-  std::optional<MpiProcesses> mpi;
+  std::unique_ptr<MpiProcesses> mpi;
   std::unique_ptr<Rendezvous> rendezvous;
 };
 
@@ -82,16 +89,21 @@ void RankJob::run(const TrainingOptions& training, const Body& body) {
     body(device, nullptr);
     return;
   }
+  const unsigned number = rank();
+  bool has_group = false;
   try {
     TrainingDevice device{training};
     const std::unique_ptr<ProcessGroup> group = processes_->group(device.ordered());
+    has_group = true;
     run_in_group(*group, [&] { body(device, group.get()); });
     group->barrier();
   } catch (const UsageError& error) {
-    throw UsageError{fmt::format("rank {}: {}", rank(), error.what()), error.where(),
+    if (!has_group) processes_->give_up();
+    throw UsageError{fmt::format("rank {}: {}", number, error.what()), error.where(),
                      error.right()};
   } catch (const std::exception& error) {
-    throw UsageError{fmt::format("rank {}: {}", rank(), error.what())};
+    if (!has_group) processes_->give_up();
+    throw UsageError{fmt::format("rank {}: {}", number, error.what())};
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -76,6 +77,7 @@ class Session {
         data_text_(describe(data_.train->schema())) {
     const SparseNNConfig config = config_of(plan_, loader_.schema());
     plan_ranks(config);
+    if (group_ != nullptr) agree();
     trainer_ = make_trainer(device_, plan_, config, loader_, group_);
     restore();
     if (options_.steps) trainer_->stop_at(*options_.steps);
@@ -138,6 +140,24 @@ class Session {
     plan_.sharding = sharding_of(options_.ranks, config, group_->size());
     plan_.sharding_json = to_json(plan_.sharding, config);
     vote_.emplace(*group_);
+  }
+
+  /** Processes may have been started with different options. */
+  void agree() const {
+    const std::string all =
+        fmt::format("{} {} {} {} {} {} {} {} {} {}", plan_.model.to_json(), data_text_,
+                    plan_.sharding_json, plan_.seed, plan_.batch_size, plan_.steps, options_.epochs,
+                    options_.steps.value_or(0), options_.save_every.value_or(0),
+                    fmt::format("{} {} {}", options_.save.has_value(), options_.evaluate_only,
+                                static_cast<int>(options_.training.pipeline)));
+    const auto own = static_cast<std::int64_t>(std::hash<std::string>{}(all));
+    const ExchangedSizes told =
+        group_->exchange_sizes(RankState::ok, std::vector<std::int64_t>(group_->size(), own));
+    for (std::size_t rank = 1; rank < told.values.size(); ++rank) {
+      if (told.values[rank] == told.values[0]) continue;
+      throw UsageError{fmt::format("rank {} was given other options or data than rank 0", rank), "",
+                       "the same model, data, seed, batches, sharding and steps for every rank"};
+    }
   }
 
   void complete_plan(const SparseNNConfig& config) {
