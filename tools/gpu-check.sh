@@ -6,8 +6,8 @@
 # build: a stripped release with the libraries that it needs beside it, in build/gpu-check, which can
 #        be taken to a machine with a GPU and nothing else. Needs a CUDA toolkit and what
 #        tools/install-deps.sh installs. GPU_ARCH is the compute capability to build for (90).
-# run:   the suites, compute-sanitizer, cuda_facts, the benchmarks and the footprint experiment, on
-#        GPU MILLRACE_GPU (0). Writes NAME.log and NAME.json for each, with date, device, driver,
+# run:   the suites, compute-sanitizer, cuda_facts, training, the benchmarks and the footprint experiment,
+#        on GPU MILLRACE_GPU (0). Writes NAME.log and NAME.json for each, with date, device, driver,
 #        commit and command, and summary.json, to FOLDER (build/gpu-check/results).
 # all:   both (the usual); without a toolkit, what was built before is run.
 #
@@ -143,6 +143,13 @@ run() {
   step cuda_facts "$kit/bin/cuda_facts" --device "$gpu" --json "{json}"
   step doctor "$kit/bin/millrace" doctor
   step footprint "$kit/bin/millrace" footprint --device "cuda:$gpu" --format json -o "{json}"
+  step train "$kit/bin/millrace" train --data synthetic --device "cuda:$gpu" --json "{json}"
+  if [ -n "${MILLRACE_NCCL-}" ] || ldconfig -p | grep -q 'libnccl\.so\.2'; then
+    step train_nccl env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
+      "$kit/bin/millrace" train --data synthetic --group nccl --device "cuda:$gpu" --json "{json}"
+  else
+    note train_nccl skipped "there is no libnccl.so.2"
+  fi
   for bench in "$kit"/bin/bench_*; do
     [ -x "$bench" ] || continue
     step "$(basename "$bench")" "$bench" --benchmark_out="{json}" --benchmark_out_format=json
