@@ -76,13 +76,16 @@ void DenseParameters::zero_gradients(StreamRef stream) {
   context_.device().fill(gradients_.data(), 0, size_ * sizeof(float), stream.handle());
 }
 
+double DenseParameters::step_bytes() const {
+  const double passes = 3 + 2 * static_cast<double>(state_of_parameter(optimizer_.kind));
+  return passes * kScalar * static_cast<double>(size_);
+}
+
 void DenseParameters::step(StreamRef stream) {
   if (size_ == 0) return;
   ++steps_;
-  const double state = 3 + 2 * static_cast<double>(state_of_parameter(optimizer_.kind));
-  const Declared declared{.name = "step",
-                          .flops = 4 * static_cast<double>(size_),
-                          .bytes = state * kScalar * static_cast<double>(size_)};
+  const Declared declared{
+      .name = "step", .flops = 4 * static_cast<double>(size_), .bytes = step_bytes()};
   for_kind(optimizer_.kind, [&]<OptimizerKind kind>() {
     if constexpr (kind != OptimizerKind::rowwise_adagrad) {
       enqueue<host::step<kind, float>, cuda::step<kind>>(

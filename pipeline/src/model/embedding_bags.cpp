@@ -201,15 +201,17 @@ void EmbeddingBags::forward(const KeyedJaggedTensor& batch, const float* factors
   const double out = kScalar * static_cast<double>(batch.batch_size() * columns_);
   const auto& layout = batch.layout();
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
-    enqueue<host::look_up<float, Id, Offset>, cuda::look_up<Id, Offset>>(
-        context_, stream,
-        {.name = "look up",
-         .flops = rows / kScalar,
-         .bytes = rows + out + static_cast<double>(layout.value_bytes() + layout.offset_bytes())},
-        writes(pooled.data, bags.extent(pooled)), updates(static_cast<BadId*>(bad_.data()), 1),
-        reads(static_cast<const float*>(weights_), scalars_),
-        reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), bags.ids<Id>(),
-        bags.offsets<Offset>(), bags.weights(), bags.shape(pooled));
+    write_part(pooled, batch.batch_size(), [&](auto all_columns) {
+      enqueue<host::look_up<float, Id, Offset>, cuda::look_up<Id, Offset>>(
+          context_, stream,
+          {.name = "look up",
+           .flops = rows / kScalar,
+           .bytes = rows + out + static_cast<double>(layout.value_bytes() + layout.offset_bytes())},
+          all_columns, updates(static_cast<BadId*>(bad_.data()), 1),
+          reads(static_cast<const float*>(weights_), scalars_),
+          reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), bags.ids<Id>(),
+          bags.offsets<Offset>(), bags.weights(), bags.shape(pooled));
+    });
   });
 }
 

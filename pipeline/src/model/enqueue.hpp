@@ -8,6 +8,7 @@
 
 #include "millrace/config.hpp"
 #include "millrace/device/operation.hpp"
+#include "millrace/pipeline/model/embedding_bags.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
 #include "model/blas_handle.hpp"
 
@@ -51,6 +52,20 @@ template <typename T>
 template <typename T>
 [[nodiscard]] Argument<T, Access::read_write> updates(const Array<T>& array) {
   return updates(array.data(), array.size());
+}
+
+/**
+ * @brief Calls with a view of a matrix of which the operation writes the columns of one part. The
+ *        first part may find anything there, the others what the parts before them wrote.
+ */
+template <typename Enqueue>
+void write_part(const PooledMatrix& part, std::size_t rows, Enqueue&& enqueue_with) {
+  const std::size_t size = rows * part.stride;
+  if (part.column == 0) {
+    enqueue_with(writes(part.data, size));
+  } else {
+    enqueue_with(updates(part.data, size));
+  }
 }
 
 /** @brief What an operation is called and costs; and with which handle it multiplies, if it does.

@@ -119,10 +119,10 @@ PooledMatrix ShardedBags::last_block(const RowsUnderWay& rows, std::size_t batch
   return {rows.blocks.data() + batch * side_.columns_before[ranks], side_.columns[ranks], 0};
 }
 
-void ShardedBags::exchange(RowsUnderWay& rows, const ShardedFeatures& features, Direction direction,
-                           Stream& stream, Stream& between_ranks) {
+void ShardedBags::send(RowsUnderWay& rows, const ShardedFeatures& features, RowsTo to,
+                       Stream& between_ranks) {
+  if (!sends()) return;
   const std::size_t ranks = group_.size(), own = side_.columns[group_.rank()];
-  if (side_.columns_before[ranks] == 0) return;  // on every rank
   const std::size_t batch = features.examples[group_.rank()];
   std::vector<SentBytes> sends;
   std::vector<ReceivedBytes> receives;
@@ -132,13 +132,12 @@ void ShardedBags::exchange(RowsUnderWay& rows, const ShardedFeatures& features, 
     float* const block = rows.blocks.data() + batch * side_.columns_before[peer];
     const std::size_t theirs_bytes = features.examples[peer] * own * sizeof(float);
     const std::size_t block_bytes = batch * side_.columns[peer] * sizeof(float);
-    const bool back = direction == Direction::to_tables;
+    const bool back = to == RowsTo::tables;
     sends.push_back(back ? SentBytes{block, block_bytes} : SentBytes{theirs, theirs_bytes});
     receives.push_back(back ? ReceivedBytes{theirs, theirs_bytes}
                             : ReceivedBytes{block, block_bytes});
     examples_before += features.examples[peer];
   }
-  between_ranks.wait_stream(stream);
   rows.lend(between_ranks);
   group_.all_to_all(sends, receives, between_ranks);
   rows.mark(context_.allocator().device());
@@ -158,14 +157,13 @@ PositionFactors ShardedBags::factors(const ShardedFeatures& features, Stream& st
 }
 
 RowsUnderWay ShardedBags::look_up(const ShardedFeatures& features, const PositionFactors& factors,
-                                  Stream& stream, Stream& between_ranks) {
+                                  Stream& stream) {
   RowsUnderWay rows;
   rows.of_all = room_for_own_columns(features, stream);
   rows.blocks = room_for_blocks(features, stream);
   local_.forward(features.of_all, factors.of_all.data(), own_columns(rows), stream);
   everywhere_.forward(features.own, factors.own.data(),
                       last_block(rows, features.examples[group_.rank()]), stream);
-  exchange(rows, features, Direction::to_examples, stream, between_ranks);
   return rows;
 }
 
@@ -173,17 +171,18 @@ void ShardedBags::join(const RowsUnderWay& rows, const ShardedFeatures& features
                        const PooledMatrix& pooled, Stream& stream) {
   if (rows.blocks.size() == 0) return;
   const std::size_t batch = rows.blocks.size() / side_.columns_before.back();
-  enqueue<host::join_columns, cuda::join_columns>(
-      context_, stream,
-      {.name = "join columns",
-       .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
-      writes(pooled.data, batch * pooled.stride), reads(rows.blocks), reads(first_source_),
-      reads(sources_), reads(mean_of_), reads_all(features.means),
-      JoinedShape{batch, columns(), pooled.stride, pooled.column});
+  write_part(pooled, batch, [&](auto all_columns) {
+    enqueue<host::join_columns, cuda::join_columns>(
+        context_, stream,
+        {.name = "join columns",
+         .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
+        all_columns, reads(rows.blocks), reads(first_source_), reads(sources_), reads(mean_of_),
+        reads_all(features.means), JoinedShape{batch, columns(), pooled.stride, pooled.column});
+  });
 }
 
 RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatures& features,
-                               Stream& stream, Stream& between_ranks) {
+                               Stream& stream) {
   const std::size_t batch = features.examples[group_.rank()];
   RowsUnderWay rows;
   rows.blocks = room_for_blocks(features, stream);
@@ -196,9 +195,11 @@ RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatur
         reads(sources_), reads(mean_of_), reads_all(features.means),
         JoinedShape{batch, columns(), gradient.stride, gradient.column});
   }
-  rows.of_all = room_for_own_columns(features, stream);
-  exchange(rows, features, Direction::to_tables, stream, between_ranks);
   return rows;
+}
+
+void ShardedBags::make_room(RowsUnderWay& rows, const ShardedFeatures& features, Stream& stream) {
+  rows.of_all = room_for_own_columns(features, stream);
 }
 
 /** As of before the update of the rows. */

@@ -58,6 +58,11 @@ struct PositionFactors {
   Array<float> of_all, own;  ///< as ShardedFeatures
 };
 
+enum class RowsTo {
+  examples,  ///< pooled rows, to the ranks that have the examples
+  tables,    ///< their gradients, to the ranks that have the tables
+};
+
 /** @brief One side's tables and shards of this rank, looked up for the examples of all ranks. */
 class ShardedBags {
  public:
@@ -72,17 +77,22 @@ class ShardedBags {
   /** @brief Every position has the rank's own weights of it, which are those of all ranks: whole
    *         bags are here. */
   [[nodiscard]] PositionFactors factors(const ShardedFeatures& features, Stream& stream);
-  /** @brief Pools rows on `stream`, and behind that sends them on their way on `between_ranks`. */
+  /** @brief Pools rows. */
   [[nodiscard]] RowsUnderWay look_up(const ShardedFeatures& features,
-                                     const PositionFactors& factors, Stream& stream,
-                                     Stream& between_ranks);
+                                     const PositionFactors& factors, Stream& stream);
+  /** @brief Whether any table's rows go between ranks: on every rank, or on none. */
+  [[nodiscard]] bool sends() const noexcept { return side_.columns_before[group_.size()] > 0; }
+  /** @brief On `between_ranks`, which waits for whoever made them, and for the room. */
+  void send(RowsUnderWay& rows, const ShardedFeatures& features, RowsTo to, Stream& between_ranks);
   /** @brief Puts rows together that `stream` has waited for. */
   void join(const RowsUnderWay& rows, const ShardedFeatures& features, const PooledMatrix& pooled,
             Stream& stream);
 
-  /** @brief Sends gradients to the ranks that have the tables. */
+  /** @brief Parts gradients by rank. */
   [[nodiscard]] RowsUnderWay part(const PooledMatrix& gradient, const ShardedFeatures& features,
-                                  Stream& stream, Stream& between_ranks);
+                                  Stream& stream);
+  /** @brief For the gradients that come from other ranks. */
+  void make_room(RowsUnderWay& rows, const ShardedFeatures& features, Stream& stream);
   /** @brief Waits for them, and updates; the gradients of position weights are added up before. */
   void update(RowsUnderWay rows, const ShardedFeatures& features, const PositionFactors& factors,
               Stream& stream);
@@ -91,8 +101,6 @@ class ShardedBags {
   [[nodiscard]] std::size_t columns() const noexcept { return side_.pooled_columns; }
 
  private:
-  enum class Direction { to_examples, to_tables };
-
   [[nodiscard]] Array<float> room_for_own_columns(const ShardedFeatures& features,
                                                   Stream& stream) const;
   [[nodiscard]] Array<float> room_for_blocks(const ShardedFeatures& features, Stream& stream) const;
@@ -101,8 +109,6 @@ class ShardedBags {
   void add_gradients(PositionWeights& positions, EmbeddingBags& bags,
                      const KeyedJaggedTensor& features, const PooledMatrix& gradient,
                      Stream& stream);
-  void exchange(RowsUnderWay& rows, const ShardedFeatures& features, Direction direction,
-                Stream& stream, Stream& between_ranks);
 
   ModelContext& context_;
   const Side& side_;

@@ -74,8 +74,11 @@ std::unique_ptr<PooledLookup> ShardedEmbeddings::look_up(const SparseFeatures& f
   const auto of_sides = lookup->of_sides();
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     lookup->factors[i] = sides_[i].factors(of_sides[i], stream);
-    lookup->rows.push_back(
-        sides_[i].look_up(of_sides[i], lookup->factors[i], stream, between_ranks_));
+    RowsUnderWay& rows =
+        lookup->rows.emplace_back(sides_[i].look_up(of_sides[i], lookup->factors[i], stream));
+    if (!sides_[i].sends()) continue;
+    between_ranks_.wait_stream(stream);
+    sides_[i].send(rows, of_sides[i], RowsTo::examples, between_ranks_);
   }
   return lookup;
 }
@@ -101,11 +104,18 @@ void ShardedEmbeddings::update(PooledLookup& of, Stream& stream) {
   std::vector<RowsUnderWay> rows;
   std::size_t column = 0;
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    rows.push_back(sides_[i].part({lookup.gradient.data(), columns(), column}, of_sides[i], stream,
-                                  between_ranks_));
+    rows.push_back(
+        sides_[i].part({lookup.gradient.data(), columns(), column}, of_sides[i], stream));
     column += sides_[i].columns();
   }
-  lookup.gradient = {};
+  lookup.gradient = {};  // before there is room for what others send
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    sides_[i].make_room(rows[i], of_sides[i], stream);
+  }
+  between_ranks_.wait_stream(stream);
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    sides_[i].send(rows[i], of_sides[i], RowsTo::tables, between_ranks_);
+  }
   context_.allocator().device().record(sent_, between_ranks_);
   for (std::size_t i = 0; i < sides_.size(); ++i) {
     sides_[i].update(std::move(rows[i]), of_sides[i], lookup.factors[i], stream);

@@ -22,7 +22,9 @@ LoggedOperation operation(Engine engine, Nanoseconds begin, Nanoseconds alone,
                           std::vector<std::pair<std::uintptr_t, Access>> pages,
                           unsigned device = 0) {
   static std::uint64_t index = 0;
-  LoggedOperation made{.device = device,
+  LoggedOperation made{.name = "",
+                       .stream = "",
+                       .device = device,
                        .index = index++,
                        .engine = engine,
                        .begin = begin,
@@ -218,6 +220,41 @@ TEST_CASE("the bound of engines grows with each operation, and by no more than w
     const Nanoseconds together = engines(log);
     std::ranges::reverse(log);
     RC_ASSERT(engines(log) == together);
+  }));
+}
+
+TEST_CASE("what needs two operations waits for both, which share their engine") {
+  // Two that read memory, a sum of their results, and two that need the sum: 10 + 10 bytes at 2
+  // bytes a nanosecond, 7 flops, 4 + 4 bytes.
+  const auto made = [](double flops, double bytes, Nanoseconds alone,
+                       std::vector<std::pair<std::uintptr_t, Access>> pages) {
+    LoggedOperation one = operation(Engine::compute, 0ns, alone, std::move(pages));
+    one.cost = {.flops = flops, .bytes = bytes};
+    return one;
+  };
+  using enum Access;
+  const std::vector<LoggedOperation> log{
+      made(0, 10, 5ns, {{0, write}}), made(0, 10, 5ns, {{1, write}}),
+      made(7, 0, 7ns, {{0, read}, {1, read}, {2, write}}), made(0, 4, 2ns, {{2, read}, {3, write}}),
+      made(0, 4, 2ns, {{2, read}, {4, write}})};
+  const RuntimeBound bound = bound_of(log, simple_profile());
+  CHECK(bound.data_flow == 5ns + 7ns + 2ns);
+  CHECK(bound.engines == 14ns);
+  CHECK(bound.both == 10ns + 7ns + 4ns);
+}
+
+TEST_CASE("the bound of data and engines is at least each, and at most all one after the other") {
+  CHECK(rc::check([] {
+    const std::vector<LoggedOperation> log = draw_log();
+    DeviceProfile slow = simple_profile();
+    slow.flops = slow.memory_bandwidth = 1e30;  // kernels as long as they take alone
+    const RuntimeBound bound = bound_of(log, slow);
+    Nanoseconds all{0};
+    for (const LoggedOperation& operation : log) all += operation.alone;
+    RC_ASSERT(bound.both >= bound.data_flow);
+    RC_ASSERT(bound.both >= bound.engines);
+    RC_ASSERT(bound.both <= all);
+    RC_ASSERT(bound.runtime() == bound.both);
   }));
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>
@@ -6,19 +8,45 @@
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
+#include "cli/timeline.hpp"
 #include "commands.hpp"
 #include "pipelines/json.hpp"
 #include "pipelines/options.hpp"
 #include "pipelines/picture.hpp"
 #include "pipelines/rows.hpp"
+#include "pipelines/steps.hpp"
 #include "pipelines/table.hpp"
 
 namespace millrace::cli {
 namespace {
 
-std::vector<PipelineRow> rows_of(const PipelinesOptions& options) {
+/** A further file, if there is to be one. */
+std::optional<Output> further_output(const char* option, const std::optional<std::string>& file,
+                                     const Output& table) {
+  if (!file) return std::nullopt;
+  std::optional<Output> output;
+  output.emplace(file, option);
+  if (output->same_as(table)) {
+    throw UsageError{"two things can not go to one place", option, "a file of its own"};
+  }
+  return output;
+}
+
+/** Of one run, and that there is but one. */
+std::optional<Output> output_of_run(const char* option, const std::optional<std::string>& file,
+                                    const PipelinesOptions& options, const Output& table) {
+  if (file && (options.cells.size() != 1 || options.seeds != 1)) {
+    throw UsageError{fmt::format("this is of one run, and there are {} rows with {} seeds",
+                                 options.cells.size(), options.seeds),
+                     option,
+                     "one pipeline, copy strategy, kind of waits and allocator, and --seeds 1"};
+  }
+  return further_output(option, file, table);
+}
+
+std::vector<PipelineRow> rows_of(const PipelinesOptions& options, Timeline* timeline) {
   try {
-    return run_rows(options);
+    return run_rows(options, timeline);
   } catch (const std::invalid_argument& error) {  // what only the model itself can tell
     throw UsageError{
         error.what(), "the model of the workload " + options.workload.name,
@@ -29,15 +57,20 @@ std::vector<PipelineRow> rows_of(const PipelinesOptions& options) {
 void run_pipelines_command(const PipelinesArguments& arguments) {
   const PipelinesOptions options = read_options(arguments);
   const Output output{arguments.output};
-  std::optional<Output> picture;
-  if (arguments.picture) {
-    picture.emplace(arguments.picture, "--svg");
-    if (picture->same_as(output)) {
-      throw UsageError{"the picture can not go where the table goes", "--svg", "a file of its own"};
-    }
+  const auto picture = further_output("--svg", arguments.picture, output);
+  const auto steps = output_of_run("--steps", arguments.steps, options, output);
+  const auto timeline_file = output_of_run("--timeline", arguments.timeline, options, output);
+  std::optional<Timeline> timeline;
+  if (timeline_file) {
+    timeline.emplace();
+    timeline->note("program", "millrace pipelines");
+    timeline->note("workload", options.workload.name);
+    timeline->note("seed", std::to_string(options.seed));
   }
-  const std::vector<PipelineRow> rows = rows_of(options);
+  const std::vector<PipelineRow> rows = rows_of(options, timeline ? &*timeline : nullptr);
+  if (timeline) write_timeline(*timeline, *timeline_file);
   if (picture) picture->write(draw_picture(rows, options));
+  if (steps) steps->write(draw_steps(rows.front(), options));
   if (options.json) {
     output.write(to_document(rows, options).dump(2) + '\n');
   } else {
@@ -66,6 +99,12 @@ void add_pipelines(CLI::App& program) {
   add("--waits", given->waits, "A,B|all", "coarse (default), precise");
   add("--allocator", given->allocators, "A,B|all",
       "torch, millrace, driver; default the first two");
+  add("--lookup-position", given->lookup_positions, "A,B|all",
+      "Of fused-sparse-dist: after-optimizer (default), before-optimizer, after-data-dist");
+  add("--lookup-stream", given->lookup_streams, "A,B|all",
+      "Of fused-sparse-dist: data-dist (default), own, main");
+  add("--optimizer-work", given->optimizer_work, "X,Y",
+      "The dense optimizer takes so many times what its own work takes; default 1");
   add("--ranks", given->ranks, "N", "In place of the workload's world_size");
   add("--batches", given->batches, "N", "In place of the workload's num_batches");
   add("--batch-size", given->batch_size, "N", "Examples of a rank, in place of the workload's");
@@ -75,6 +114,10 @@ void add_pipelines(CLI::App& program) {
   add("--seeds", given->seeds, "N", "Draws, with the seeds S, S+1, ...; default 3");
   add("--format", given->format, "KIND", "table (default), json");
   add("--svg", given->picture, "FILE", "A picture: runtime against peak reserved memory");
+  add("--steps", given->steps, "FILE",
+      "A picture of two steps of the only row's run: what each stream did, and when");
+  add("--timeline", given->timeline, "FILE",
+      "A timeline of the only row's run, all ranks, for Perfetto and chrome://tracing");
   add("-o,--output", given->output, "FILE",
       "Written whole, or not at all; default standard output");
   command->callback([given] { run_pipelines_command(*given); });

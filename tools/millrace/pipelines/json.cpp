@@ -45,7 +45,13 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
   Json json{{"pipeline", millrace::to_string(row.cell.pipeline)},
             {"copy", millrace::to_string(row.cell.options.copy)},
             {"waits", millrace::to_string(row.cell.options.waits)},
-            {"allocator", row.cell.allocator}};
+            {"allocator", row.cell.allocator},
+            {"optimizer_work", row.cell.optimizer_work}};
+  if (row.cell.pipeline == PipelineKind::fused_sparse_dist) {
+    const LookupOptions& lookup = row.cell.options.lookup;
+    json["lookup"] = {{"position", millrace::to_string(lookup.position)},
+                      {"stream", millrace::to_string(lookup.stream)}};
+  }
   if (!row.ok()) {
     json["error"] = row.failure;
     return json;

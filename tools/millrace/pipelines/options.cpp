@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 
 #include "cli/error.hpp"
@@ -84,7 +85,44 @@ auto read_values(std::string_view option, std::string_view kind, const std::stri
   return values;
 }
 
+std::vector<double> read_works(const std::string& text) {
+  std::vector<double> works;
+  std::istringstream rest{text};
+  for (std::string one; std::getline(rest, one, ',');) {
+    works.push_back(read_number("--optimizer-work", one, 1, 1e6));
+  }
+  if (works.empty()) works.push_back(read_number("--optimizer-work", text, 1, 1e6));
+  return works;
+}
+
+/** A pipeline with each choice of what it looks up where, if that is its to choose. */
+std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
+                                      const std::vector<LookupPosition>& positions,
+                                      const std::vector<LookupStream>& streams) {
+  if (pipeline != PipelineKind::fused_sparse_dist) return {LookupOptions{}};
+  std::vector<LookupOptions> lookups;
+  for (const LookupStream stream : streams) {
+    for (const LookupPosition position : positions) lookups.push_back({position, stream, false});
+  }
+  return lookups;
+}
+
 }  // namespace
+
+std::string title_of(const PipelineCell& cell) {
+  std::string title{millrace::to_string(cell.pipeline)};
+  if (cell.pipeline == PipelineKind::fused_sparse_dist) {
+    const LookupOptions standard, &chosen = cell.options.lookup;
+    if (chosen.position != standard.position) {
+      title += fmt::format(", lookup {}", millrace::to_string(chosen.position));
+    }
+    if (chosen.stream != standard.stream) {
+      title += fmt::format(", lookup stream {}", millrace::to_string(chosen.stream));
+    }
+  }
+  if (cell.optimizer_work != 1) title += fmt::format(", optimizer x {:g}", cell.optimizer_work);
+  return title;
+}
 
 PipelinesOptions read_options(const PipelinesArguments& arguments) {
   PipelinesOptions options;
@@ -100,18 +138,33 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   const std::vector<std::string> allocators =
       read_names("--allocator", "allocator", arguments.allocators,
                  {kAllocatorNames.begin(), kAllocatorNames.end()});
-  for (const PipelineKind pipeline : pipelines) {
+  const auto positions =
+      read_values("--lookup-position", "position", arguments.lookup_positions, kLookupPositions);
+  const auto streams =
+      read_values("--lookup-stream", "lookup stream", arguments.lookup_streams, kLookupStreams);
+
+  const auto add_memory = [&](const PipelineCell& of) {
     for (const std::string& allocator : allocators) {
       for (const Waits wait : waits) {
         for (const CopyMethod copy : copies) {
-          PipelineCell& cell = options.cells.emplace_back();
-          cell.device = options.device.name;
+          PipelineCell& cell = options.cells.emplace_back(of);
           cell.allocator = allocator;
-          cell.pipeline = pipeline;
           cell.options.copy = copy;
           cell.options.waits = wait;
-          cell.options.stale.start_batch = 0;  // semi-sync from the first batch on
         }
+      }
+    }
+  };
+  PipelineCell cell;
+  cell.device = options.device.name;
+  cell.options.stale.start_batch = 0;  // semi-sync from the first batch on
+  for (const double work : read_works(arguments.optimizer_work)) {
+    cell.optimizer_work = work;
+    for (const PipelineKind pipeline : pipelines) {
+      cell.pipeline = pipeline;
+      for (const LookupOptions& lookup : lookups_of(pipeline, positions, streams)) {
+        cell.options.lookup = lookup;
+        add_memory(cell);
       }
     }
   }

@@ -19,11 +19,14 @@ struct PipelinesArguments {
   std::string copies = "side-stream,in-place,precise";
   std::string waits = "coarse";
   std::string allocators = "torch,millrace";
+  std::string lookup_positions = "after-optimizer";
+  std::string lookup_streams = "data-dist";
+  std::string optimizer_work = "1";
   std::string seed = "1";
   std::string seeds = "3";
   std::string format = "table";
   std::optional<std::string> ranks, batches, batch_size, run_ahead;
-  std::optional<std::string> output, picture;
+  std::optional<std::string> output, picture, timeline, steps;
 };
 
 /** @brief The same, checked. */
@@ -35,6 +38,9 @@ struct PipelinesOptions {
   std::size_t seeds = 1;
   bool json = false;
 };
+
+/** @brief What a cell runs: the pipeline, and what of its options is not the default. */
+[[nodiscard]] std::string title_of(const PipelineCell& cell);
 
 /** @throws UsageError */
 [[nodiscard]] PipelinesOptions read_options(const PipelinesArguments& arguments);

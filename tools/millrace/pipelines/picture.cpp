@@ -7,6 +7,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "cli/svg.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -19,45 +21,12 @@ constexpr double kGiB = 1 << 30;
 constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#7a6a00", "#444444"};
 
-constexpr std::string_view kHead =
-    R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}">
-<style>text{{font:12px system-ui,sans-serif;fill:#222}}.t{{font-weight:600;font-size:14px}}.s{{fill:#555}}.g{{stroke:#ddd}}.m{{font-size:9px;fill:#fff;text-anchor:middle}}</style>
-<rect width="{0}" height="{1}" fill="#fff"/>
-)";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
-
-std::string text_at(double x, double y, std::string_view text, std::string_view attributes = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, attributes,
-                     escaped(text));
-}
-
 /** One axis: values to places, with round numbers to mark. */
 class Axis {
  public:
   Axis(double least, double most, double from, double to) : from_(from), to_(to) {
     const double span = std::max(most - least, 0.05 * most);
-    const double raw = span / 5;
-    const double power = std::pow(10, std::floor(std::log10(raw)));
-    step_ = power * (raw / power > 5 ? 10 : raw / power > 2 ? 5 : raw / power > 1 ? 2 : 1);
+    step_ = round_step(span / 5);
     least_ = std::floor((least - 0.05 * span) / step_) * step_;
     most_ = std::ceil((most + 0.05 * span) / step_) * step_;
   }
@@ -109,13 +78,13 @@ class Picture {
         y_(least(reserved_gib), most(reserved_gib), kHeight - kBottom, kTop) {}
 
   std::string draw() {
-    out_ = fmt::format(kHead, kWidth, kHeight);
+    out_ = svg_head(kWidth, kHeight);
     const Workload& workload = options_.workload;
-    out_ += text_at(kLeft, 22,
-                    fmt::format("{} on {} x {}: {} batches of {} examples a rank", workload.name,
-                                workload.world_size, options_.device.title, workload.num_batches,
-                                workload.batch_size),
-                    " class=\"t\"");
+    out_ += svg_text(kLeft, 22,
+                     fmt::format("{} on {} x {}: {} batches of {} examples a rank", workload.name,
+                                 workload.world_size, options_.device.title, workload.num_batches,
+                                 workload.batch_size),
+                     " class=\"t\"");
     draw_axes();
     for (const PipelineRow* const row : rows_) draw_mark(*row);
     draw_legend();
@@ -139,36 +108,35 @@ class Picture {
       const double x = x_.place(value);
       out_ +=
           fmt::format("<path class=\"g\" d=\"M{0:.1f} {1}V{2}\"/>\n", x, kTop, kHeight - kBottom);
-      out_ +=
-          text_at(x, kHeight - kBottom + 16, fmt::format("{:g}", value), " text-anchor=\"middle\"");
+      out_ += svg_text(x, kHeight - kBottom + 16, fmt::format("{:g}", value),
+                       " text-anchor=\"middle\"");
     });
     y_.each([&](double value) {
       const double y = y_.place(value);
       out_ +=
           fmt::format("<path class=\"g\" d=\"M{0} {1:.1f}H{2}\"/>\n", kLeft, y, kWidth - kRight);
-      out_ += text_at(kLeft - 8, y + 4, fmt::format("{:g}", value), " text-anchor=\"end\"");
+      out_ += svg_text(kLeft - 8, y + 4, fmt::format("{:g}", value), " text-anchor=\"end\"");
     });
-    out_ += text_at((kLeft + kWidth - kRight) / 2, kHeight - 12,
-                    "runtime of the loop, ms (modelled)", " class=\"s\" text-anchor=\"middle\"");
-    out_ += text_at(kLeft - 48, kTop - 10, "peak reserved, GiB", " class=\"s\"");
+    out_ += svg_text((kLeft + kWidth - kRight) / 2, kHeight - 12,
+                     "runtime of the loop, ms (modelled)", " class=\"s\" text-anchor=\"middle\"");
+    out_ += svg_text(kLeft - 48, kTop - 10, "peak reserved, GiB", " class=\"s\"");
   }
 
   void draw_mark(const PipelineRow& row) {
     const double x = x_.place(runtime_ms(row)), y = y_.place(reserved_gib(row));
-    out_ +=
-        fmt::format("<g><title>{} {} {} {}: {:.1f} ms, {:.2f} GiB</title>{}{}</g>\n",
-                    millrace::to_string(row.cell.pipeline), row.cell.allocator,
-                    millrace::to_string(row.cell.options.copy),
-                    millrace::to_string(row.cell.options.waits), runtime_ms(row), reserved_gib(row),
-                    mark(x, y, row.cell.allocator, colour_of(row.cell.pipeline)),
-                    text_at(x, y + 3, letter_of(row.cell.options.copy), " class=\"m\""));
+    out_ += fmt::format(
+        "<g><title>{} {} {} {}: {:.1f} ms, {:.2f} GiB</title>{}{}</g>\n", title_of(row.cell),
+        row.cell.allocator, millrace::to_string(row.cell.options.copy),
+        millrace::to_string(row.cell.options.waits), runtime_ms(row), reserved_gib(row),
+        mark(x, y, row.cell.allocator, colour_of(row.cell.pipeline)),
+        svg_text(x, y + 3, letter_of(row.cell.options.copy), " class=\"m\""));
   }
 
   void draw_legend() {
     const double x = kWidth - kRight + 24;
     double y = kTop + 6;
     const auto line = [&](const std::string& drawn, std::string_view text) {
-      out_ += drawn + text_at(x + 16, y + 4, text);
+      out_ += drawn + svg_text(x + 16, y + 4, text);
       y += 20;
     };
     for (const PipelineKind kind : kPipelineKinds) {
@@ -187,7 +155,7 @@ class Picture {
     y += 8;
     for (const CopyMethod method : kCopyMethods) {
       if (has([&](const PipelineRow& row) { return row.cell.options.copy == method; })) {
-        line(text_at(x - 3, y + 4, letter_of(method), " font-weight=\"600\""),
+        line(svg_text(x - 3, y + 4, letter_of(method), " font-weight=\"600\""),
              millrace::to_string(method));
       }
     }
@@ -212,8 +180,8 @@ std::string draw_picture(const std::vector<PipelineRow>& rows, const PipelinesOp
     if (row.ok()) shown.push_back(&row);
   }
   if (shown.empty()) {
-    return fmt::format(kHead, kWidth, kHeight) +
-           text_at(kLeft, kTop, "no row has figures: see the table") + "</svg>\n";
+    return svg_head(kWidth, kHeight) + svg_text(kLeft, kTop, "no row has figures: see the table") +
+           "</svg>\n";
   }
   return Picture{shown, options}.draw();
 }

@@ -20,10 +20,11 @@ struct SeedRun {
   std::exception_ptr error;
 };
 
-SeedRun run_seed(const PipelineCell& cell, const Workload& workload, std::uint64_t seed) {
+SeedRun run_seed(const PipelineCell& cell, const Workload& workload, std::uint64_t seed,
+                 Timeline* timeline) {
   SeedRun result;
   try {
-    result.run = run_pipeline(cell, workload, seed);
+    result.run = run_pipeline(cell, workload, seed, timeline);
   } catch (const out_of_memory& error) {
     result.failure = fmt::format("out of memory, seed {}: {}", seed, describe(error));
   } catch (const DeviceError& error) {
@@ -35,15 +36,16 @@ SeedRun run_seed(const PipelineCell& cell, const Workload& workload, std::uint64
   return result;
 }
 
-std::vector<SeedRun> run_all(const PipelinesOptions& options) {
+std::vector<SeedRun> run_all(const PipelinesOptions& options, Timeline* timeline) {
   std::vector<SeedRun> runs(options.cells.size() * options.seeds);
   Progress progress{"pipelines", runs.size()};
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < runs.size(); i = next++) {
       const PipelineCell& cell = options.cells[i / options.seeds];
-      runs[i] = run_seed(cell, options.workload, options.seed + i % options.seeds);
-      progress.advance(millrace::to_string(cell.pipeline));
+      runs[i] = run_seed(cell, options.workload, options.seed + i % options.seeds, timeline);
+      if (runs.size() > 1 && runs[i].run) runs[i].run->operations = {};
+      progress.advance(title_of(cell));
     }
   };
   std::vector<std::jthread> others;
@@ -78,8 +80,8 @@ PipelineRow row_of(const PipelineCell& cell, std::span<SeedRun> runs) {
 
 }  // namespace
 
-std::vector<PipelineRow> run_rows(const PipelinesOptions& options) {
-  std::vector<SeedRun> runs = run_all(options);
+std::vector<PipelineRow> run_rows(const PipelinesOptions& options, Timeline* timeline) {
+  std::vector<SeedRun> runs = run_all(options, timeline);
   std::span<SeedRun> rest{runs};
   std::vector<PipelineRow> rows;
   for (const PipelineCell& cell : options.cells) {

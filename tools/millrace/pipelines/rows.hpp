@@ -20,8 +20,13 @@ struct PipelineRow {
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
 };
 
-/** @brief Runs every cell with every seed, two at a time. */
-[[nodiscard]] std::vector<PipelineRow> run_rows(const PipelinesOptions& options);
+/**
+ * @brief Runs every cell with every seed, two at a time.
+ *        Operations are kept of the only run, if there is but one.
+ * @param timeline  of the only one, or nullptr
+ */
+[[nodiscard]] std::vector<PipelineRow> run_rows(const PipelinesOptions& options,
+                                                Timeline* timeline = nullptr);
 
 /** @brief On all ranks together, a second. */
 [[nodiscard]] double examples_per_second(const PipelineRow& row, const Workload& workload);

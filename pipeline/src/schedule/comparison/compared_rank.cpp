@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/pipeline/sharding/sharded_model.hpp"
+#include "schedule/comparison/longer_optimizer.hpp"
 #include "schedule/footprint/cell_memory.hpp"
 #include "schedule/workload/peak_meter.hpp"
 #include "schedule/workload/workload_source.hpp"
@@ -45,7 +46,8 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
   PipelineStreams streams{ordered, run.cell.pipeline};
   ModelContext context{memory.memory(), streams.main, true};
   const ShardedModel sharded{run.model, run.plan, *group};
-  SparseNN model{context, run.model, sharded.embeddings(), sharded.reduction()};
+  SparseNN sparse_nn{context, run.model, sharded.embeddings(), sharded.reduction()};
+  LongerOptimizer model{sparse_nn, memory.memory(), streams.main, run.cell.optimizer_work};
   const auto exchange = sharded.exchange(context);
   PeakMeter meter{memory.memory(), memory.batches()};
   Sampler sampler{meter};

@@ -43,6 +43,32 @@ LinkModel link_of(const DeviceProfile& profile, const Workload& workload) {
           .bytes_per_second = profile.peer_to_peer};
 }
 
+/** A timeline of a run: it lets go before the machine goes, also when the run fails. */
+class Recording {
+ public:
+  Recording(Timeline* timeline, const PipelineCell& cell, VirtualMachine& machine,
+            const std::vector<VirtualDevice*>& devices)
+      : timeline_(timeline) {
+    if (timeline_ == nullptr) return;
+    timeline_->note("device", cell.device);
+    timeline_->note("times", "modelled");
+    timeline_->note("allocator", cell.allocator);
+    timeline_->note("strategy", to_string(cell.options.copy));
+    timeline_->note("waits", to_string(cell.options.waits));
+    timeline_->note("pipeline", to_string(cell.pipeline));
+    timeline_->attach(machine);
+    for (VirtualDevice* const device : devices) timeline_->attach(*device);
+  }
+  ~Recording() {
+    if (timeline_ != nullptr) timeline_->stop();
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  Timeline* const timeline_;
+};
+
 /** Table by table in turn, so that ranks have as many of each kind. */
 ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
   ShardingPlan plan{.ranks = ranks, .tables = {}, .weighted_tables = {}};
@@ -58,7 +84,8 @@ ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
 
 }  // namespace
 
-PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std::uint64_t seed) {
+PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std::uint64_t seed,
+                         Timeline* timeline) {
   const DeviceProfile profile = profile_of(cell.device);
   const SparseNNConfig model = workload.model_config(seed);
   const auto count = static_cast<unsigned>(workload.world_size);
@@ -67,6 +94,7 @@ PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std
   VirtualMachine machine;
   const std::vector<VirtualDevice*> devices = add_devices(machine, profile, workload);
   OperationLog log{machine};
+  const Recording recording{timeline, cell, machine, devices};
   CheckingObserver checking;
   for (VirtualDevice* const device : devices) checking.attach(*device);
   checking.attach(machine.executor());
@@ -96,6 +124,11 @@ PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std
   result.stranded_peak = most->stranded_peak;
   result.streams = most->streams;
   result.engines = engine_times(operations, result.rank, loop);
+  for (const LoggedOperation& operation : operations) {
+    result.operations.push_back({operation.name, operation.stream, operation.device,
+                                 operation.engine, operation.begin - loop.begin,
+                                 operation.end - loop.begin});
+  }
   for (const RaceChecker::Race& race : checking.races()) result.races.push_back(race.message);
   return result;
 }

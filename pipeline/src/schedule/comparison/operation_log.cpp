@@ -14,7 +14,9 @@ OperationLog::~OperationLog() { machine_.remove_timeline(*this); }
 
 void OperationLog::executed(const ExecutedOperation& operation) {
   if (operation.engine == Engine::stream) return;
-  operations_.push_back({.device = operation.device,
+  operations_.push_back({.name = std::string{operation.name},
+                         .stream = std::string{operation.stream_name},
+                         .device = operation.device,
                          .index = operation.index,
                          .engine = operation.engine,
                          .begin = operation.begin,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "millrace/device/virtual_machine.hpp"
@@ -8,6 +9,7 @@ namespace millrace {
 
 /** @brief An ExecutedOperation that is kept. */
 struct LoggedOperation {
+  std::string name{}, stream{};
   unsigned device = 0;
   std::uint64_t index = 0;
   Engine engine = Engine::stream;

@@ -44,6 +44,8 @@ class DenseParameters {
 
   void zero_gradients(StreamRef stream);
   void step(StreamRef stream);
+  /** @brief What a step reads and writes of device memory. */
+  [[nodiscard]] double step_bytes() const;
   /** @brief The gradients are used by `stream` too. */
   void record_gradient_use(StreamRef stream) { gradients_.buffer().record_use(stream); }
   /** @brief As `TrainModel::swap_gradients`. */

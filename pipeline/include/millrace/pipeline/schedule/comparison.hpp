@@ -12,6 +12,7 @@
 #include "millrace/device/timeline.hpp"
 #include "millrace/memory/policy.hpp"
 #include "millrace/observe/ladder.hpp"
+#include "millrace/observe/timeline.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "millrace/pipeline/schedule/workload.hpp"
 
@@ -24,6 +25,17 @@ struct PipelineCell {
   std::optional<Policy> policy{};       ///< in place of that of `allocator`
   PipelineKind pipeline = PipelineKind::sparse_dist;
   PipelineOptions options{};
+  /** The dense optimizer takes this many times what its own work does: what one with more to do
+   * would make of a pipeline. */
+  double optimizer_work = 1;
+};
+
+/** @brief What an engine of a rank did in the loop. */
+struct LoopOperation {
+  std::string name, stream;
+  unsigned rank = 0;
+  Engine engine = Engine::compute;
+  Nanoseconds begin{0}, end{0};  ///< from the begin of the loop
 };
 
 /** @brief What the engines of a rank did during the loop. */
@@ -41,13 +53,15 @@ struct EngineTimes {
  * all ranks together, each as long as it takes alone: what any schedule of these operations has to
  * do one after the other, whatever it does at once. `engines` is the work of the engine that has
  * most: flops and bytes of all kernels over the device's rates, copies and exchanges one after the
- * other.
+ * other. `both` is never less than either: a chain whose links may be several operations that go
+ * at once, and take as long as the engines need for them.
  */
 struct RuntimeBound {
   Nanoseconds data_flow{0};
   Nanoseconds engines{0};
+  Nanoseconds both{0};
 
-  [[nodiscard]] Nanoseconds runtime() const noexcept { return std::max(data_flow, engines); }
+  [[nodiscard]] Nanoseconds runtime() const noexcept { return both; }
 };
 
 struct PipelineRun {
@@ -62,6 +76,8 @@ struct PipelineRun {
   EngineTimes engines;
   std::map<StreamId, std::string> streams;
 
+  std::vector<LoopOperation> operations;  ///< of all ranks, in order of begin
+
   std::vector<std::string> races;  ///< what the checker says of all ranks: nothing, if in order
 };
 
@@ -72,11 +88,12 @@ struct PipelineRun {
  * The model is SparseNN with tables that are shared among the ranks whole; the link between ranks
  * is as fast as the profile's, with the workload's latency. Batches are drawn for each rank from
  * the seed. Every rank has done all that comes before the loop when it starts.
+ * @param timeline  records the run; it is stopped when that ends or fails
  * @throws std::invalid_argument for a device that is not virtual, an allocator that there is not, a
  *         workload without a model, or a model that the pipeline refuses
  * @throws out_of_memory, DeviceError as the ranks
  */
 [[nodiscard]] PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload,
-                                       std::uint64_t seed);
+                                       std::uint64_t seed, Timeline* timeline = nullptr);
 
 }  // namespace millrace

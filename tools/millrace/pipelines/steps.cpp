@@ -1,0 +1,175 @@
+#include "pipelines/steps.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "cli/svg.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr double kWidth = 900, kLane = 26, kBox = 18;
+constexpr double kLeft = 92, kRight = 12, kTop = 34, kAxis = 22, kLegendLine = 18;
+constexpr double kLeastWidth = 0.8;  // of a box, so that it is seen
+
+enum class Part { copy, features, rows, gradients, lookup, forward, backward, update, optimizer };
+
+struct Kind {
+  Part part;
+  std::string_view colour, name;
+};
+// Okabe and Ito's, told apart by people who see few colours as well.
+constexpr std::array kKinds{
+    Kind{Part::copy, "#e69f00", "batch, host to device"},
+    Kind{Part::features, "#7a6a00", "features: ordered, exchanged, arranged"},
+    Kind{Part::lookup, "#0072b2", "lookup"},
+    Kind{Part::rows, "#cc79a7", "pooled rows or their gradients between ranks"},
+    Kind{Part::forward, "#009e73", "forward"},
+    Kind{Part::backward, "#56b4e9", "backward"},
+    Kind{Part::update, "#d55e00", "update of the tables"},
+    Kind{Part::gradients, "#f0a0c8", "sum of dense gradients"},
+    Kind{Part::optimizer, "#444444", "dense optimizer"},
+};
+
+constexpr std::array kUpdates{"linearise", "sort", "find runs", "update tables", "part columns"};
+constexpr std::array kBackwards{"linear backward", "concatenate backward", "interact backward",
+                                "mean over ranks"};
+constexpr std::array kOptimizers{"step", "longer optimizer"};
+
+Part part_of(const LoopOperation& operation) {
+  const auto is_one_of = [&](const auto& names) {
+    return std::ranges::find(names, std::string_view{operation.name}) != names.end();
+  };
+  if (operation.engine == Engine::host_to_device) return Part::copy;
+  if (operation.name == "all-reduce") return Part::gradients;
+  if (operation.stream == "pooled-rows") return Part::rows;
+  if (operation.name == "look up") return Part::lookup;
+  if (is_one_of(kUpdates)) return Part::update;
+  if (is_one_of(kOptimizers)) return Part::optimizer;
+  if (is_one_of(kBackwards)) return Part::backward;
+  if (operation.stream == "data-dist") return Part::features;
+  return Part::forward;
+}
+
+const Kind& kind_of(Part part) { return *std::ranges::find(kKinds, part, &Kind::part); }
+
+/** From the end of one step to that of the next but one, in the middle of the loop. */
+TimeSpan window_of(const std::vector<LoopOperation>& operations) {
+  std::vector<Nanoseconds> ends;
+  Nanoseconds last{0};
+  for (const LoopOperation& operation : operations) {
+    if (operation.rank != 0) continue;
+    last = std::max(last, operation.end);
+    if (operation.name == "step") ends.push_back(operation.end);
+  }
+  if (ends.size() < 4) return {Nanoseconds{0}, last};
+  const std::size_t middle = ends.size() / 2;
+  return {ends[middle - 1], ends[middle + 1]};
+}
+
+/** As the eye wants them: what goes to the device, what goes between ranks, what computes. */
+std::vector<std::string> lanes_of(const std::vector<LoopOperation>& operations, TimeSpan window) {
+  std::vector<std::string> lanes{"copy", "data-dist",   "prefetch", "lookup",
+                                 "main", "pooled-rows", "gradients"};
+  std::erase_if(lanes, [&](const std::string& lane) {
+    return std::ranges::none_of(operations, [&](const LoopOperation& operation) {
+      return operation.rank == 0 && operation.stream == lane && operation.end > window.begin &&
+             operation.begin < window.end;
+    });
+  });
+  return lanes;
+}
+
+class Steps {
+ public:
+  Steps(const PipelineRow& row, const PipelinesOptions& options)
+      : operations_(row.example.operations),
+        window_(window_of(operations_)),
+        lanes_(lanes_of(operations_, window_)) {
+    const double height = legend_top() + 3 * kLegendLine + 6;
+    out_ = svg_head(kWidth, height);
+    out_ += svg_text(kLeft, 20,
+                     fmt::format("{}, {} copies: two steps of {} on {}", title_of(row.cell),
+                                 millrace::to_string(row.cell.options.copy), options.workload.name,
+                                 options.device.title),
+                     " class=\"t\"");
+  }
+
+  std::string draw() {
+    draw_axis();
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+      out_ += svg_text(kLeft - 8, top_of(lane) + 13, lanes_[lane], " text-anchor=\"end\"");
+      for (const LoopOperation& operation : operations_) draw_box(operation, lane);
+    }
+    draw_legend();
+    return out_ + "</svg>\n";
+  }
+
+ private:
+  [[nodiscard]] static double top_of(std::size_t lane) {
+    return kTop + static_cast<double>(lane) * kLane;
+  }
+  [[nodiscard]] double legend_top() const { return top_of(lanes_.size()) + kAxis + 14; }
+  [[nodiscard]] double place(Nanoseconds time) const {
+    const double whole = static_cast<double>((window_.end - window_.begin).count());
+    return kLeft +
+           static_cast<double>((time - window_.begin).count()) / whole * (kWidth - kLeft - kRight);
+  }
+
+  void draw_axis() {
+    const double bottom = top_of(lanes_.size());
+    const double whole = static_cast<double>((window_.end - window_.begin).count()) / 1e6;
+    const double step = round_step(whole / 8);
+    for (double at = 0; at <= whole; at += step) {
+      const double x = place(window_.begin + Nanoseconds{static_cast<Nanoseconds::rep>(at * 1e6)});
+      out_ += fmt::format("<path class=\"g\" d=\"M{0:.1f} {1}V{2}\"/>\n", x, kTop, bottom);
+      out_ +=
+          svg_text(x, bottom + 14, fmt::format("{:g}", at), " class=\"s\" text-anchor=\"middle\"");
+    }
+    out_ += svg_text(kLeft - 8, bottom + 14, "ms", " class=\"s\" text-anchor=\"end\"");
+  }
+
+  void draw_box(const LoopOperation& operation, std::size_t lane) {
+    const bool shown = operation.rank == 0 && operation.stream == lanes_[lane] &&
+                       operation.end > window_.begin && operation.begin < window_.end;
+    if (!shown) return;
+    const double from = place(std::max(operation.begin, window_.begin));
+    const double to = place(std::min(operation.end, window_.end));
+    out_ += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\">"
+        "<title>{}: {:.2f} ms</title></rect>\n",
+        from, top_of(lane) + 2, std::max(kLeastWidth, to - from), kBox,
+        kind_of(part_of(operation)).colour, svg_escaped(operation.name),
+        static_cast<double>((operation.end - operation.begin).count()) / 1e6);
+  }
+
+  void draw_legend() {
+    constexpr std::size_t kColumns = 3;
+    constexpr double kColumn = (kWidth - kLeft - kRight) / kColumns;
+    for (std::size_t i = 0; i < kKinds.size(); ++i) {
+      const double x = kLeft + static_cast<double>(i % kColumns) * kColumn;
+      const double y = legend_top() + static_cast<double>(i / kColumns) * kLegendLine;
+      out_ +=
+          fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x,
+                      y, kKinds[i].colour);
+      out_ += svg_text(x + 18, y + 10, kKinds[i].name);
+    }
+  }
+
+  const std::vector<LoopOperation>& operations_;
+  const TimeSpan window_;
+  const std::vector<std::string> lanes_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string draw_steps(const PipelineRow& row, const PipelinesOptions& options) {
+  return Steps{row, options}.draw();
+}
+
+}  // namespace millrace::cli
