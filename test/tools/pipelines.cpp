@@ -120,3 +120,57 @@ TEST_CASE("pipelines: bad input is told in three lines, with what would be right
   refused({"--workload", "/does/not/exist.json"}, "exist.json");
   refused({"--svg", "/does/not/exist/picture.svg"}, "--svg");
 }
+
+TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are rows of their own") {
+  const Json json =
+      document({"--pipeline", "base,fused-sparse-dist", "--lookup-position",
+                "after-optimizer,before-optimizer", "--lookup-stream", "own", "--optimizer-work",
+                "1,4", "--copy", "precise", "--allocator", "millrace"});
+  const Json& rows = json.at("rows");
+  REQUIRE(rows.size() == 6);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    INFO(rows[i].dump());
+    CHECK(rows[i].at("optimizer_work") == (i < 3 ? 1 : 4));
+    CHECK(rows[i].at("pipeline") == (i % 3 == 0 ? "base" : "fused-sparse-dist"));
+    CHECK(rows[i].contains("lookup") == (i % 3 != 0));
+    CHECK(rows[i].at("races") == 0);
+  }
+  CHECK(rows[2].at("lookup") == Json{{"position", "before-optimizer"}, {"stream", "own"}});
+  CHECK(rows[3].at("runtime_ms").at("p50") > rows[0].at("runtime_ms").at("p50"));
+
+  const ProgramRun table = small({"--pipeline", "fused-sparse-dist", "--lookup-stream", "main",
+                                  "--optimizer-work", "2.5", "--copy", "precise"});
+  CHECK_THAT(table.out,
+             ContainsSubstring("fused-sparse-dist, lookup stream main, optimizer x 2.5"));
+  const ProgramRun refused = small({"--optimizer-work", "1,0.5"});
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("--optimizer-work"));
+}
+
+TEST_CASE("pipelines: one run's steps as a picture, and its timeline; of more than one neither") {
+  const std::filesystem::path steps = "pipelines_steps.svg", timeline = "pipelines_timeline.json";
+  const std::vector<std::string> one{"--pipeline", "semi-sync", "--copy",  "precise",
+                                     "--waits",    "coarse",    "--seeds", "1"};
+  std::vector<std::string> run = one;
+  run.insert(run.end(), {"--allocator", "millrace", "--steps", steps, "--timeline", timeline});
+  const ProgramRun made = small(run);
+  INFO(made.err);
+  REQUIRE(made.exit_code == 0);
+  std::stringstream picture;
+  picture << std::ifstream{steps}.rdbuf();
+  for (const char* const word : {"</svg>", "semi-sync", "pooled-rows", ">main<", "look up"}) {
+    CHECK_THAT(picture.str(), ContainsSubstring(word));
+  }
+  const Json trace = Json::parse(std::ifstream{timeline});
+  CHECK(trace.at("traceEvents").size() > 1000);
+  for (const auto& file : {steps, timeline}) std::filesystem::remove(file);
+
+  for (const char* const option : {"--steps", "--timeline"}) {
+    std::vector<std::string> two = one;
+    two.insert(two.end(), {"--allocator", "torch,millrace", option, steps});
+    const ProgramRun refused = small(two);
+    CHECK(refused.exit_code == 2);
+    CHECK_THAT(refused.err, ContainsSubstring(option));
+    CHECK_FALSE(std::filesystem::exists(steps));
+  }
+}

@@ -25,9 +25,9 @@ struct Kind {
 // Okabe and Ito's, told apart by people who see few colours as well.
 constexpr std::array kKinds{
     Kind{Part::copy, "#e69f00", "batch, host to device"},
-    Kind{Part::features, "#7a6a00", "features: ordered, exchanged, arranged"},
+    Kind{Part::features, "#7a6a00", "features: exchanged and put in order"},
     Kind{Part::lookup, "#0072b2", "lookup"},
-    Kind{Part::rows, "#cc79a7", "pooled rows or their gradients between ranks"},
+    Kind{Part::rows, "#cc79a7", "rows and gradients between ranks"},
     Kind{Part::forward, "#009e73", "forward"},
     Kind{Part::backward, "#56b4e9", "backward"},
     Kind{Part::update, "#d55e00", "update of the tables"},
