@@ -142,6 +142,13 @@ TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are r
                                   "--optimizer-work", "2.5", "--copy", "precise"});
   CHECK_THAT(table.out,
              ContainsSubstring("fused-sparse-dist, lookup stream main, optimizer x 2.5"));
+  const Json forward = document({"--forward-only", "--copy", "precise", "--allocator", "torch"});
+  for (const Json& row : forward.at("rows")) {
+    CHECK(row.at("forward_only") == true);
+    CHECK(row.at("pipeline") != "semi-sync");
+  }
+  CHECK_THAT(small({"--forward-only", "--pipeline", "base,semi-sync"}).err,
+             ContainsSubstring("no lookup is stale"));
   const ProgramRun refused = small({"--optimizer-work", "1,0.5"});
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, ContainsSubstring("--optimizer-work"));

@@ -185,6 +185,21 @@ TEST_CASE("a lookup's own stream costs memory") {
   CHECK(reserved(LookupStream::data_dist) > reserved(LookupStream::main));
 }
 
+TEST_CASE("evaluation goes forward through every batch, updates nothing, and needs less") {
+  const Workload workload = small_pr2916();
+  for (const PipelineKind kind : {PipelineKind::base, PipelineKind::fused_sparse_dist}) {
+    const PipelineRun run = run_pipeline({.pipeline = kind, .forward_only = true}, workload, 1);
+    CHECK(of(run, "loss").size() == workload.num_batches);
+    CHECK(of(run, "update tables").empty());
+    CHECK(of(run, "step").empty());
+    CHECK(run.races.empty());
+    CHECK(run.runtime < run_pipeline({.pipeline = kind}, workload, 1).runtime);
+  }
+  CHECK_THROWS_AS(
+      run_pipeline({.pipeline = PipelineKind::semi_sync, .forward_only = true}, workload, 1),
+      std::invalid_argument);
+}
+
 TEST_CASE("a timeline of a comparison has every operation of all ranks, and changes nothing") {
   const Workload workload = small_pr2916();
   Timeline timeline;

@@ -105,6 +105,8 @@ void add_pipelines(CLI::App& program) {
       "Of fused-sparse-dist: data-dist (default), own, main");
   add("--optimizer-work", given->optimizer_work, "X,Y",
       "The dense optimizer takes so many times what its own work takes; default 1");
+  command->add_flag("--forward-only", given->forward_only,
+                    "Evaluates instead of training; not with semi-sync");
   add("--ranks", given->ranks, "N", "In place of the workload's world_size");
   add("--batches", given->batches, "N", "In place of the workload's num_batches");
   add("--batch-size", given->batch_size, "N", "Examples of a rank, in place of the workload's");

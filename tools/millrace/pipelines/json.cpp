@@ -46,7 +46,8 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
             {"copy", millrace::to_string(row.cell.options.copy)},
             {"waits", millrace::to_string(row.cell.options.waits)},
             {"allocator", row.cell.allocator},
-            {"optimizer_work", row.cell.optimizer_work}};
+            {"optimizer_work", row.cell.optimizer_work},
+            {"forward_only", row.cell.forward_only}};
   if (row.cell.pipeline == PipelineKind::fused_sparse_dist) {
     const LookupOptions& lookup = row.cell.options.lookup;
     json["lookup"] = {{"position", millrace::to_string(lookup.position)},

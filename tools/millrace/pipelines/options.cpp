@@ -85,6 +85,17 @@ auto read_values(std::string_view option, std::string_view kind, const std::stri
   return values;
 }
 
+std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
+  auto pipelines = read_values("--pipeline", "pipeline", arguments.pipelines, kPipelineKinds);
+  if (!arguments.forward_only) return pipelines;
+  const bool all = pipelines.size() == kPipelineKinds.size();
+  if (std::erase(pipelines, PipelineKind::semi_sync) > 0 && !all) {
+    throw UsageError{"semi-sync is for training: where nothing is updated no lookup is stale",
+                     "--forward-only", "another pipeline"};
+  }
+  return pipelines;
+}
+
 std::vector<double> read_works(const std::string& text) {
   std::vector<double> works;
   std::istringstream rest{text};
@@ -120,6 +131,7 @@ std::string title_of(const PipelineCell& cell) {
       title += fmt::format(", lookup stream {}", millrace::to_string(chosen.stream));
     }
   }
+  if (cell.forward_only) title += ", forward only";
   if (cell.optimizer_work != 1) title += fmt::format(", optimizer x {:g}", cell.optimizer_work);
   return title;
 }
@@ -131,7 +143,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint32_t>::max());
   options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
-  const auto pipelines = read_values("--pipeline", "pipeline", arguments.pipelines, kPipelineKinds);
+  const std::vector<PipelineKind> pipelines = read_pipelines(arguments);
   const auto copies = read_values("--copy", "copy strategy", arguments.copies, kCopyMethods);
   const auto waits = read_values("--waits", "kind of wait", arguments.waits,
                                  std::array{Waits::coarse, Waits::precise});
@@ -157,6 +169,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   };
   PipelineCell cell;
   cell.device = options.device.name;
+  cell.forward_only = arguments.forward_only;
   cell.options.stale.start_batch = 0;  // semi-sync from the first batch on
   for (const double work : read_works(arguments.optimizer_work)) {
     cell.optimizer_work = work;

@@ -22,6 +22,7 @@ struct PipelinesArguments {
   std::string lookup_positions = "after-optimizer";
   std::string lookup_streams = "data-dist";
   std::string optimizer_work = "1";
+  bool forward_only = false;
   std::string seed = "1";
   std::string seeds = "3";
   std::string format = "table";

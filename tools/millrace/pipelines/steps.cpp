@@ -58,13 +58,13 @@ Part part_of(const LoopOperation& operation) {
 const Kind& kind_of(Part part) { return *std::ranges::find(kKinds, part, &Kind::part); }
 
 /** From the end of one step to that of the next but one, in the middle of the loop. */
-TimeSpan window_of(const std::vector<LoopOperation>& operations) {
+TimeSpan window_of(const std::vector<LoopOperation>& operations, std::string_view last_of_step) {
   std::vector<Nanoseconds> ends;
   Nanoseconds last{0};
   for (const LoopOperation& operation : operations) {
     if (operation.rank != 0) continue;
     last = std::max(last, operation.end);
-    if (operation.name == "step") ends.push_back(operation.end);
+    if (operation.name == last_of_step) ends.push_back(operation.end);
   }
   if (ends.size() < 4) return {Nanoseconds{0}, last};
   const std::size_t middle = ends.size() / 2;
@@ -88,7 +88,7 @@ class Steps {
  public:
   Steps(const PipelineRow& row, const PipelinesOptions& options)
       : operations_(row.example.operations),
-        window_(window_of(operations_)),
+        window_(window_of(operations_, row.cell.forward_only ? "loss" : "step")),
         lanes_(lanes_of(operations_, window_)) {
     const double height = legend_top() + 3 * kLegendLine + 6;
     out_ = svg_head(kWidth, height);

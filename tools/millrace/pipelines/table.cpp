@@ -113,7 +113,8 @@ const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Publ
     return row.ok() && cell.pipeline == published.pipeline && cell.allocator == "torch" &&
            cell.options.copy == CopyMethod::side_stream && cell.options.waits == Waits::coarse &&
            cell.options.lookup.position == published.lookup &&
-           cell.options.lookup.stream == LookupStream::data_dist && cell.optimizer_work == 1;
+           cell.options.lookup.stream == LookupStream::data_dist && cell.optimizer_work == 1 &&
+           !cell.forward_only;
   };
   const auto found = std::ranges::find_if(rows, is);
   return found == rows.end() ? nullptr : &*found;

@@ -1,7 +1,10 @@
 #include "schedule/comparison/compared_rank.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
+#include "millrace/pipeline/schedule/eval_pipeline.hpp"
 #include "millrace/pipeline/sharding/sharded_model.hpp"
 #include "schedule/comparison/longer_optimizer.hpp"
 #include "schedule/footprint/cell_memory.hpp"
@@ -20,6 +23,25 @@ class Sampler final : public CopyObserver {
 
  private:
   PeakMeter& meter_;
+};
+
+/** The cell's, for training or evaluation. */
+class Pipeline {
+ public:
+  Pipeline(const PipelineCell& cell, const PipelineSetting& setting) {
+    if (cell.forward_only) {
+      evaluation_.emplace(cell.pipeline, setting, cell.options);
+    } else {
+      training_ = TrainPipeline::make(cell.pipeline, setting, cell.options);
+    }
+  }
+  bool progress(BatchSource& source) {
+    return evaluation_ ? evaluation_->progress(source) : training_->progress(source);
+  }
+
+ private:
+  std::optional<EvalPipeline> evaluation_;
+  std::unique_ptr<TrainPipeline> training_;
 };
 
 std::map<StreamId, std::string> names(const OrderedDevice& device, const PipelineStreams& streams) {
@@ -51,13 +73,12 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
   const auto exchange = sharded.exchange(context);
   PeakMeter meter{memory.memory(), memory.batches()};
   Sampler sampler{meter};
-  const auto pipeline = TrainPipeline::make(run.cell.pipeline,
-                                            {.streams = streams,
-                                             .batches = memory.batches(),
-                                             .model = model,
-                                             .exchange = *exchange,
-                                             .observer = &sampler},
-                                            run.cell.options);
+  Pipeline pipeline{run.cell,
+                    {.streams = streams,
+                     .batches = memory.batches(),
+                     .model = model,
+                     .exchange = *exchange,
+                     .observer = &sampler}};
   warm_pinned_memory(memory.pinned(), batches, streams.copy);
   WorkloadSource source{memory.pinned(), streams.copy, batches};
   ordered.synchronize();
@@ -65,7 +86,7 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
 
   RankReport report;
   report.begin = run.machine.now();
-  while (pipeline->progress(source)) {
+  while (pipeline.progress(source)) {
     if (run.workload.run_ahead == 0) streams.main.synchronize();
     report.stranded_peak =
         std::max(report.stranded_peak, memory.memory().usable(streams.main).stranded);

@@ -28,6 +28,7 @@ struct PipelineCell {
   /** The dense optimizer takes this many times what its own work does: what one with more to do
    * would make of a pipeline. */
   double optimizer_work = 1;
+  bool forward_only = false;  ///< evaluates, through an EvalPipeline
 };
 
 /** @brief What an engine of a rank did in the loop. */
