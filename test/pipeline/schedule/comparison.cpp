@@ -195,6 +195,15 @@ TEST_CASE("evaluation goes forward through every batch, updates nothing, and nee
     CHECK(run.races.empty());
     CHECK(run.runtime < run_pipeline({.pipeline = kind}, workload, 1).runtime);
   }
+  const PipelineRun fused =
+      run_pipeline({.pipeline = PipelineKind::fused_sparse_dist, .forward_only = true},
+                   Workload::named("pr2916"), 1);
+  const Operations lookups = of(fused, "look up");
+  Operations forward = of(fused, "join columns");
+  for (const LoopOperation& one : of(fused, "linear")) forward.push_back(one);
+  std::size_t beside = 0;
+  for (const LoopOperation& lookup : lookups) beside += overlaps_one(lookup, forward) ? 1 : 0;
+  CHECK(beside >= lookups.size() - 4);  // but for those of the batches that fill the pipeline
   CHECK_THROWS_AS(
       run_pipeline({.pipeline = PipelineKind::semi_sync, .forward_only = true}, workload, 1),
       std::invalid_argument);

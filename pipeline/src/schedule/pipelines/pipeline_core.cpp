@@ -179,6 +179,11 @@ void PipelineCore::forward(BatchInFlight& current) {
 
 void PipelineCore::backward(BatchInFlight& current, Stream& stream) {
   model_->backward(*current.lookup);
+  if (!model_->trains()) {
+    current.lookup.reset();
+    main().mark();
+    return;
+  }
   if (stream.id() != main().id()) stream.wait_stream(main());
   order_tables(stream);
   model_->update_tables(*current.lookup, stream);

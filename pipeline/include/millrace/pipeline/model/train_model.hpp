@@ -118,6 +118,9 @@ class TrainModel {
    */
   [[nodiscard]] virtual std::string dense_parameters_of_lookups() const { return {}; }
 
+  /** @brief If not, backward, updates and optimizer do nothing, and nobody waits for them. */
+  [[nodiscard]] virtual bool trains() const noexcept { return true; }
+
  protected:
   TrainModel() = default;
   TrainModel(const TrainModel&) = default;

@@ -24,6 +24,7 @@ class ForwardOnly final : public TrainModel {
   void optimizer_step() override {}
   void swap_gradients(Buffer&) override {}
   void abandon() noexcept override { model_.abandon(); }
+  bool trains() const noexcept override { return false; }
 
  private:
   TrainModel& model_;
