@@ -132,6 +132,34 @@ TEST_CASE("kernels whose demands fit together do not slow each other") {
   }
 }
 
+TEST_CASE("a kernel's own traffic to host memory takes the link, each way, and kernels share it") {
+  // 1000 bytes take 1000 ns of either direction.
+  Bench bench;
+  Operation reader, writer;
+  reader.name = "reader";
+  reader.cost.host_read = 1000;
+  reader.cost.bytes = 500;  // a quarter of the bandwidth meanwhile
+  writer.name = "writer";
+  writer.cost.host_written = 600;
+  Operation other = reader;
+  other.name = "other";
+  other.cost.host_read = 500;
+  SECTION("both ways at once") {
+    bench.device.launch(reader, bench.stream());
+    bench.device.launch(writer, bench.stream());
+    bench.device.synchronize();
+    CHECK(bench.timeline.at("reader").end == 1000ns);
+    CHECK(bench.timeline.at("writer").end == 600ns);
+  }
+  SECTION("one way") {
+    bench.device.launch(reader, bench.stream());
+    bench.device.launch(other, bench.stream());
+    bench.device.synchronize();
+    CHECK(bench.timeline.at("other").end == 1000ns);
+    CHECK(bench.timeline.at("reader").end == 1500ns);
+  }
+}
+
 TEST_CASE("kernels of a stream with higher priority take the machine first") {
   Bench bench;
   bench.device.launch(busy_kernel("low", 1000ns), bench.stream(0));

@@ -24,13 +24,16 @@ struct View {
 /**
  * @brief What a kernel asks of the machine. The device turns it into time.
  *
- * A kernel alone takes `fixed + max(flops / peak, bytes / bandwidth)`; kernels that run at once
- * share the machine.
+ * A kernel alone takes `fixed` and then as long as the resource that it asks most of: flops / peak,
+ * bytes / bandwidth, or its traffic to pinned host memory over the link, each way; kernels that run
+ * at once share the machine.
  */
 struct Cost {
-  double flops = 0;      ///< floating-point operations
-  double bytes = 0;      ///< device-memory traffic, read and written
-  Nanoseconds fixed{0};  ///< time that no resource shortens (latency, links not modelled)
+  double flops = 0;         ///< floating-point operations
+  double bytes = 0;         ///< device-memory traffic, read and written
+  Nanoseconds fixed{0};     ///< time that no resource shortens (latency, links not modelled)
+  double host_read = 0;     ///< bytes of pinned host memory that the kernel itself reads
+  double host_written = 0;  ///< and writes
 };
 
 /** @brief What a host kernel gets: its views, in the order declared, as memory it may touch. */

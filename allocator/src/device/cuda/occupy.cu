@@ -177,7 +177,10 @@ void occupy(const Operation& operation, const Machine& machine, cudaStream_t str
                                   seconds_of(cost.bytes, machine.memory_bandwidth));
   double all_traffic = 0;
   for (const View& view : operation.views) all_traffic += traffic(view);
-  const double swept = all_traffic > 0 ? std::min(1.0, cost.bytes / all_traffic) : 0;
+  const double swept =
+      all_traffic > 0
+          ? std::min(1.0, (cost.bytes + cost.host_read + cost.host_written) / all_traffic)
+          : 0;
 
   const std::size_t views = operation.views.size();
   for (std::size_t next = 0;;) {

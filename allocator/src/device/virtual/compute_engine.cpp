@@ -66,28 +66,32 @@ void ComputeEngine::advance(Nanoseconds now) {
 }
 
 void ComputeEngine::share() {
-  double flops_left = 1;
-  double bandwidth_left = 1;
+  using Shares = decltype(Demand::shares);
+  Shares left;
+  left.fill(1);
   for (auto group = running_.begin(); group != running_.end();) {
     const auto end = std::find_if(group, running_.end(), [&](const Running& other) {
       return other.priority != group->priority;
     });
-    double flops = 0;
-    double bandwidth = 0;
+    Shares asked{};
     for (auto one = group; one != end; ++one) {
       if (one->fixed > kDone) continue;
-      flops += one->item->demand.flops;
-      bandwidth += one->item->demand.bandwidth;
+      for (std::size_t r = 0; r < asked.size(); ++r) asked[r] += one->item->demand.shares[r];
     }
-    const double flops_speed = flops > flops_left ? flops_left / flops : 1;
-    const double bandwidth_speed = bandwidth > bandwidth_left ? bandwidth_left / bandwidth : 1;
+    Shares speeds;
+    for (std::size_t r = 0; r < asked.size(); ++r) {
+      speeds[r] = asked[r] > left[r] ? left[r] / asked[r] : 1;
+    }
     for (; group != end; ++group) {
-      const Demand& demand = group->item->demand;
-      group->speed = std::min(demand.flops > 0 ? flops_speed : 1.0,
-                              demand.bandwidth > 0 ? bandwidth_speed : 1.0);
+      const Shares& shares = group->item->demand.shares;
+      group->speed = 1;
+      for (std::size_t r = 0; r < shares.size(); ++r) {
+        if (shares[r] > 0) group->speed = std::min(group->speed, speeds[r]);
+      }
       if (group->fixed > kDone) continue;
-      flops_left = std::max(0.0, flops_left - group->speed * demand.flops);
-      bandwidth_left = std::max(0.0, bandwidth_left - group->speed * demand.bandwidth);
+      for (std::size_t r = 0; r < shares.size(); ++r) {
+        left[r] = std::max(0.0, left[r] - group->speed * shares[r]);
+      }
     }
   }
 }

@@ -223,14 +223,15 @@ Place DeviceModel::place(const void* address, std::size_t bytes, Call call) cons
 }
 
 Demand DeviceModel::kernel_demand(const Cost& cost) const {
-  const double flops = cost.flops / profile.flops * kNanoseconds;
-  const double bandwidth = cost.bytes / profile.memory_bandwidth * kNanoseconds;
   Demand demand;
+  demand.shares = {cost.flops / profile.flops * kNanoseconds,
+                   cost.bytes / profile.memory_bandwidth * kNanoseconds,
+                   cost.host_read / profile.host_to_device * kNanoseconds,
+                   cost.host_written / profile.device_to_host * kNanoseconds};
   demand.fixed = static_cast<double>(cost.fixed.count());
-  demand.shared = std::max(flops, bandwidth);
+  demand.shared = *std::max_element(demand.shares.begin(), demand.shares.end());
   if (demand.shared > 0) {
-    demand.flops = flops / demand.shared;
-    demand.bandwidth = bandwidth / demand.shared;
+    for (double& share : demand.shares) share /= demand.shared;
   }
   const auto minimum = static_cast<double>(profile.minimum_kernel.count());
   demand.fixed += std::max(0.0, minimum - demand.fixed - demand.shared);
@@ -245,12 +246,13 @@ Demand DeviceModel::copy_demand(std::size_t bytes, double bandwidth) const {
 }
 
 Demand DeviceModel::local_copy_demand(std::size_t bytes) const {
+  constexpr std::size_t kBandwidth = 1;
   Demand demand =
       kernel_demand({.flops = 0, .bytes = 2.0 * static_cast<double>(bytes), .fixed = {}});
   const double copied = static_cast<double>(bytes) / profile.device_to_device * kNanoseconds;
   if (copied > demand.shared) {
     demand.fixed = std::max(0.0, demand.fixed - (copied - demand.shared));
-    demand.bandwidth = demand.shared / copied;
+    demand.shares[kBandwidth] = demand.shared / copied;
     demand.shared = copied;
   }
   return demand;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,10 +23,11 @@ struct StreamState;
 
 /** @brief How long a piece of work takes alone, and which share of the machine it then uses. */
 struct Demand {
-  double fixed = 0;      ///< ns that nothing shortens
-  double shared = 0;     ///< ns at full speed, when the machine is not shared
-  double flops = 0;      ///< share of the peak rate during `shared`, 0 to 1
-  double bandwidth = 0;  ///< share of the memory bandwidth during `shared`, 0 to 1
+  double fixed = 0;   ///< ns that nothing shortens
+  double shared = 0;  ///< ns at full speed, when the machine is not shared
+  /** Of what kernels share, during `shared`, 0 to 1: peak rate, memory bandwidth, link to the
+   * device and from it. */
+  std::array<double, 4> shares{};
 
   [[nodiscard]] Nanoseconds alone() const noexcept;
 };

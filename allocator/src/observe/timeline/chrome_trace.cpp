@@ -208,6 +208,10 @@ class Writer {
     if (operation.bytes > 0) add(",\"bytes\":{}", operation.bytes);
     if (operation.cost.flops > 0) add(",\"cost_flops\":{}", operation.cost.flops);
     if (operation.cost.bytes > 0) add(",\"cost_bytes\":{}", operation.cost.bytes);
+    if (operation.cost.host_read > 0) add(",\"cost_host_read\":{}", operation.cost.host_read);
+    if (operation.cost.host_written > 0) {
+      add(",\"cost_host_written\":{}", operation.cost.host_written);
+    }
     if (operation.cost.fixed.count() > 0) add(",\"cost_us\":{}", micros(operation.cost.fixed));
     text_ += "}}";
   }

@@ -133,6 +133,8 @@ class Work {
     if (operation.engine == Engine::compute) {
       of.seconds[kFlops] += operation.cost.flops / profile_->flops;
       of.seconds[kBytes] += operation.cost.bytes / profile_->memory_bandwidth;
+      of.seconds[kHostRead] += operation.cost.host_read / profile_->host_to_device;
+      of.seconds[kHostWritten] += operation.cost.host_written / profile_->device_to_host;
     } else if (operation.engine != Engine::host) {
       of.seconds[static_cast<std::size_t>(operation.engine)] +=
           static_cast<double>(operation.alone.count()) / 1e9;
@@ -146,10 +148,11 @@ class Work {
   }
 
  private:
-  // Kernels run at once: what they share is the arithmetic, and the memory.
-  static constexpr std::size_t kFlops = kEngines, kBytes = kEngines + 1;
+  // Kernels run at once: what they share is the arithmetic, the memory, and the link to the host.
+  static constexpr std::size_t kFlops = kEngines, kBytes = kEngines + 1, kHostRead = kEngines + 2,
+                               kHostWritten = kEngines + 3;
   struct OfDevice {
-    std::array<double, kEngines + 2> seconds{};
+    std::array<double, kEngines + 4> seconds{};
   };
 
   const DeviceProfile* profile_;
