@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "millrace/pipeline/model/sparse_nn.hpp"
@@ -61,8 +62,9 @@ double worst_difference(const std::vector<float>& found, const std::vector<float
 template <typename Bench>
 class BagSteps final : RowUpdateObserver {
  public:
-  BagSteps(Bench& bench, const Optimizer& optimizer)
-      : bench_(bench), bags(bench.context, tables(), {.optimizer = optimizer, .observer = this}) {}
+  BagSteps(Bench& bench, const Optimizer& optimizer, std::optional<TableCache> cache = {})
+      : bench_(bench),
+        bags(bench.context, tables(), {.optimizer = optimizer, .observer = this, .cache = cache}) {}
 
   void run(bool weighted, int steps) {
     std::mt19937_64 random{seed()};
@@ -72,13 +74,22 @@ class BagSteps final : RowUpdateObserver {
       for (float& g : gradient) g = static_cast<float>(random() % 2001) / 1000.0F - 1;
       step(batch, gradient);
     }
+    cached = cached_rows();
     ModelState state;
     bags.add_state(state, "");
     weights = bench_.memory.download(state);
   }
 
+  /// In the cache, before its rows go home.
+  [[nodiscard]] std::vector<std::int64_t> cached_rows() {
+    std::vector<std::int64_t> rows = bags.cached_rows(bench_.main);
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+
   std::vector<float> pooled, factor_gradients, weights;
   std::vector<std::int32_t> rows;
+  std::vector<std::int64_t> cached;
 
  private:
   void step(const HostBags& host, const std::vector<float>& host_gradient) {
@@ -86,6 +97,7 @@ class BagSteps final : RowUpdateObserver {
     const BatchTensor gradient = bench_.memory.upload(host_gradient);
     const PooledMatrix dpooled{gradient.template as<float>().data(), bags.columns(), 0};
     Array<float> out{bench_.allocator, host_gradient.size(), bench_.main};
+    const HeldRows held = bags.prefetch(batch, bench_.main);
     bags.forward(batch, nullptr, {out.data(), bags.columns(), 0}, bench_.main);
     append(pooled, out);
     out = {bench_.allocator, host.value_count(), bench_.main};
@@ -108,6 +120,10 @@ class BagSteps final : RowUpdateObserver {
  public:
   EmbeddingBags bags;
 };
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 
 SparseNNConfig small_model() {
   return {.dense_features = 13,
@@ -209,5 +225,39 @@ TEST_CASE("training on a GPU gives the same bits again", "[gpu][model]") {
     GpuBench first, second;
     first.require_blas();
     CHECK(weights_after(first, config, 8) == weights_after(second, config, 8));
+  }
+}
+
+TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows that a host holds",
+          "[gpu][model]") {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
+                                   OptimizerKind::adagrad, OptimizerKind::adam}) {
+    for (const bool weighted : {false, true}) {
+      GpuBench gpu;
+      BagSteps<GpuBench> plain{gpu, {.kind = kind, .learning_rate = 0.05F}};
+      plain.run(weighted, 6);
+      for (const double load_factor : {0.02, 0.3, 1.0}) {
+        for (const CachePolicy policy : kCachePolicies) {
+          INFO(to_string(kind) << ", load factor " << load_factor << ", " << to_string(policy));
+          const TableCache cache{load_factor, policy};
+          BagSteps<GpuBench> cached{gpu, {.kind = kind, .learning_rate = 0.05F}, cache};
+          cached.run(weighted, 6);
+          CHECK(same_bits(cached.pooled, plain.pooled));
+          CHECK(same_bits(cached.factor_gradients, plain.factor_gradients));
+          CHECK(same_bits(cached.weights, plain.weights));
+
+          ModelBench host;
+          BagSteps<ModelBench> on_host{host, {.kind = kind, .learning_rate = 0.05F}, cache};
+          on_host.run(weighted, 6);
+          CHECK(cached.cached == on_host.cached);
+          const CacheCounts found = cached.bags.cache_counts(gpu.main);
+          const CacheCounts expected = on_host.bags.cache_counts(host.main);
+          CHECK(found.hits == expected.hits);
+          CHECK(found.loads == expected.loads);
+          CHECK(found.write_backs == expected.write_backs);
+          CHECK(found.unplaced == expected.unplaced);
+        }
+      }
+    }
   }
 }

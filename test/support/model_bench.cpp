@@ -89,7 +89,12 @@ InputTensors ModelMemory::upload(const HostExamples& examples) {
 std::vector<float> ModelMemory::download(const ModelState& state) {
   std::vector<float> all;
   for (const StateTensor& tensor : state.tensors) {
-    const std::vector<float> values = download(static_cast<const float*>(tensor.data), tensor.size);
+    std::vector<float> values(tensor.size);
+    if (tensor.size != 0) {
+      device().copy(values.data(), tensor.data, values.size() * sizeof(float), tensor.download(),
+                    main_.handle());
+    }
+    main_.synchronize();
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;

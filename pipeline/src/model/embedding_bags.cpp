@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -13,14 +12,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "model/cuda/current_device.hpp"
+#include "model/batch_bags.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dispatch.hpp"
 #include "model/draw.hpp"
 #include "model/enqueue.hpp"
+#include "model/expected_rows.hpp"
+#include "model/host/dense.hpp"
 #include "model/host/embedding.hpp"
 #include "model/host/initial.hpp"
-#include "model/host/radix_sort.hpp"
+#include "model/row_cache.hpp"
+#include "model/row_runs.hpp"
 #include "model/seed.hpp"
 
 namespace millrace {
@@ -55,38 +57,7 @@ void check(const std::vector<TableConfig>& tables) {
   }
 }
 
-template <typename Key>
-Key none_of(std::size_t rows) {
-  return static_cast<Key>(rows);
-}
-
 }  // namespace
-
-/** A batch, as kernels see it. */
-struct EmbeddingBags::Bags {
-  const KeyedJaggedTensor& batch;
-  std::size_t features = 0;
-  const float* factors = nullptr;
-
-  [[nodiscard]] std::size_t ids_count() const { return batch.value_count(); }
-  template <typename Id>
-  [[nodiscard]] auto ids() const {
-    return reads(static_cast<const Id*>(batch.values().data()), ids_count());
-  }
-  template <typename Offset>
-  [[nodiscard]] auto offsets() const {
-    return reads(static_cast<const Offset*>(batch.offsets().data()),
-                 features * batch.batch_size() + 1);
-  }
-  [[nodiscard]] auto weights() const { return reads(factors, ids_count()); }
-  [[nodiscard]] PooledShape shape(const PooledMatrix& pooled) const {
-    return {batch.batch_size(), pooled.stride, pooled.column};
-  }
-  /** @brief The elements of the matrix from its start to the end of this part. */
-  [[nodiscard]] std::size_t extent(const PooledMatrix& pooled) const {
-    return batch.batch_size() * pooled.stride;
-  }
-};
 
 EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tables,
                              const EmbeddingOptions& options)
@@ -95,6 +66,8 @@ EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tab
   lay_out();
   initialise();
 }
+
+EmbeddingBags::~EmbeddingBags() = default;
 
 void EmbeddingBags::lay_out() {
   std::vector<Lookup> lookups;
@@ -119,16 +92,11 @@ void EmbeddingBags::lay_out() {
     scalars_ = rounded_up(scalars_ + table.rows * table.width, kTableAlignment);
   }
 
+  allocate_tables();
   Stream& main = context_.main();
   Allocator& memory = context_.allocator();
   const auto& tags = context_.tags();
   const OptimizerKind kind = options_.optimizer.kind;
-  const std::size_t state = state_of_parameter(kind);
-  own_weights_ = {memory, options_.bound ? 0 : scalars_, main, tags.tables};
-  weights_ = own_weights_.data();
-  m_ = {memory, state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0), main,
-        tags.optimizer_state};
-  v_ = {memory, state > 1 ? scalars_ : 0, main, tags.optimizer_state};
   lookups_ = {memory, lookups.size() * sizeof(Lookup), main, tags.tables};
   bad_ = {memory, sizeof(BadId), main, tags.tables};
   if (!lookups.empty()) {
@@ -139,13 +107,45 @@ void EmbeddingBags::lay_out() {
     TableView& view = views_[table_of_[f]];
     if (!options_.bound) view.weights = weights_ + lookups[f].weights;
     const std::int64_t at = state_of_row(kind) != 0 ? lookups[f].first_row : lookups[f].weights;
-    view.m = m_.size() == 0 ? nullptr : m_.data() + at;
-    view.v = v_.size() == 0 ? nullptr : v_.data() + at;
+    view.m = m_ == nullptr ? nullptr : m_ + at;
+    view.v = v_ == nullptr ? nullptr : v_ + at;
   }
+}
+
+void EmbeddingBags::allocate_tables() {
+  const OptimizerKind kind = options_.optimizer.kind;
+  const std::size_t state = state_of_parameter(kind);
+  m_size_ = state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0);
+  v_size_ = state > 1 ? scalars_ : 0;
+  if (options_.cache) {
+    if (options_.bound) throw std::invalid_argument{"tables that are bound can not be cached"};
+    const std::size_t widest = widths_.empty() ? 0 : *std::ranges::max_element(widths_);
+    cache_ = std::make_unique<RowCache>(
+        context_, *options_.cache,
+        CachedTables{rows_, scalars_, m_size_, v_size_, {widest, state_of_row(kind) != 0}});
+    weights_ = cache_->weights();
+    m_ = cache_->m();
+    v_ = cache_->v();
+    return;
+  }
+  Stream& main = context_.main();
+  Allocator& memory = context_.allocator();
+  const auto& tags = context_.tags();
+  own_weights_ = {memory, options_.bound ? 0 : scalars_, main, tags.tables};
+  own_m_ = {memory, m_size_, main, tags.optimizer_state};
+  own_v_ = {memory, v_size_, main, tags.optimizer_state};
+  weights_ = own_weights_.data();
+  m_ = own_m_.data();
+  v_ = own_v_.data();
 }
 
 void EmbeddingBags::initialise() {
   const StreamRef main = context_.main();
+  const auto cost = [this](const char* name, std::size_t size) {
+    const double bytes = kScalar * static_cast<double>(size);
+    return cached() ? Declared{.name = name, .host_written = bytes}
+                    : Declared{.name = name, .bytes = bytes};
+  };
   for (std::size_t t = 0; t < views_.size() && !options_.bound; ++t) {
     const TableView& table = views_[t];
     const std::size_t size = table.rows * table.width;
@@ -154,18 +154,21 @@ void EmbeddingBags::initialise() {
     const std::uint64_t draws =
         draws_from(stream_of_draws(options_.seed, table.name), configs_[t].first_row * table.width);
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
-        context_, main, {.name = "initialise table", .bytes = kScalar * static_cast<double>(size)},
-        writes(table.weights, size), draws, bound);
+        context_, main, cost("initialise table", size), writes(table.weights, size), draws, bound);
   }
-  for (const Array<float>* state : {&m_, &v_}) {
-    if (state->size() == 0) continue;
-    context_.device().fill(state->data(), 0, state->size() * sizeof(float), main.handle());
+  for (const auto& [state, size] : {std::pair{m_, m_size_}, std::pair{v_, v_size_}}) {
+    if (size == 0) continue;
+    if (cached()) {
+      enqueue<host::fill<float>, cuda::fill>(context_, main, cost("initialise table", size),
+                                             writes(state, size), 0.0F);
+    } else {
+      context_.device().fill(state, 0, size * sizeof(float), main.handle());
+    }
   }
   context_.device().fill(bad_.data(), 0xFF, bad_.size(), main.handle());
 }
 
-EmbeddingBags::Bags EmbeddingBags::bags_of(const KeyedJaggedTensor& batch,
-                                           const float* factors) const {
+BatchBags EmbeddingBags::bags_of(const KeyedJaggedTensor& batch, const float* factors) const {
   const auto& keys = batch.layout().keys;
   if (keys == nullptr ? !features_.empty() : *keys != features_) {
     throw std::invalid_argument(
@@ -192,114 +195,143 @@ double EmbeddingBags::row_bytes(const KeyedJaggedTensor& batch) const {
   return scalars * kScalar;
 }
 
+ExpectedRows EmbeddingBags::expected(const KeyedJaggedTensor& batch) const {
+  const OptimizerKind kind = options_.optimizer.kind;
+  std::vector<TableLookups> tables;
+  for (const TableView& view : views_) {
+    const auto width = static_cast<double>(view.width);
+    const double state = width * static_cast<double>(state_of_parameter(kind)) +
+                         static_cast<double>(state_of_row(kind));
+    tables.push_back(
+        {.rows = static_cast<double>(view.rows), .row_bytes = kScalar * (width + state)});
+  }
+  for (std::size_t f = 0; f < features_.size(); ++f) {
+    tables[table_of_[f]].lookups += static_cast<double>(batch.value_count(f));
+  }
+  return {tables, static_cast<double>(cache_slots())};
+}
+
+HeldRows EmbeddingBags::prefetch(const KeyedJaggedTensor& batch, StreamRef stream) {
+  if (!cached()) return {};
+  const BatchBags bags = bags_of(batch, nullptr);
+  if (features_.empty() || batch.batch_size() == 0) return {};
+  return cache_->prefetch(bags, static_cast<const Lookup*>(lookups_.data()), expected(batch),
+                          stream);
+}
+
 void EmbeddingBags::forward(const KeyedJaggedTensor& batch, const float* factors,
                             const PooledMatrix& pooled, StreamRef stream) {
-  const Bags bags = bags_of(batch, factors);
+  const BatchBags bags = bags_of(batch, factors);
   if (features_.empty() || batch.batch_size() == 0) return;
   looked_up_on_ = stream;
   const double rows = row_bytes(batch);
   const double out = kScalar * static_cast<double>(batch.batch_size() * columns_);
   const auto& layout = batch.layout();
+  const auto* const lookups = static_cast<const Lookup*>(lookups_.data());
+  const Array<std::int32_t> slots =
+      cached() ? cache_->locate(bags, lookups, stream) : Array<std::int32_t>{};
+  const SlotViews cache{cache_.get()};
+  const double from_host = cached() ? rows * expected(batch).unplaced_share() : 0;
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
     write_part(pooled, batch.batch_size(), [&](auto all_columns) {
       enqueue<host::look_up<float, Id, Offset>, cuda::look_up<Id, Offset>>(
           context_, stream,
           {.name = "look up",
            .flops = rows / kScalar,
-           .bytes = rows + out + static_cast<double>(layout.value_bytes() + layout.offset_bytes())},
+           .bytes = rows - from_host + out +
+                    static_cast<double>(layout.value_bytes() + layout.offset_bytes()) +
+                    static_cast<double>(slots.size() * sizeof(std::int32_t)),
+           .host_read = from_host},
           all_columns, updates(static_cast<BadId*>(bad_.data()), 1),
-          reads(static_cast<const float*>(weights_), scalars_),
-          reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), bags.ids<Id>(),
-          bags.offsets<Offset>(), bags.weights(), bags.shape(pooled));
+          reads(static_cast<const float*>(weights_), scalars_), reads(cache.weights), reads(slots),
+          reads(lookups, features_.size()), bags.ids<Id>(), bags.offsets<Offset>(), bags.weights(),
+          bags.shape(pooled), cache.width);
     });
   });
 }
 
 void EmbeddingBags::factor_gradients(const KeyedJaggedTensor& batch, const PooledMatrix& gradient,
                                      float* out, StreamRef stream) {
-  const Bags bags = bags_of(batch, nullptr);
+  const BatchBags bags = bags_of(batch, nullptr);
   if (bags.ids_count() == 0) return;
   const double rows = row_bytes(batch);
   const auto& layout = batch.layout();
+  const auto* const lookups = static_cast<const Lookup*>(lookups_.data());
+  const Array<std::int32_t> slots =
+      cached() ? cache_->locate(bags, lookups, stream) : Array<std::int32_t>{};
+  const SlotViews cache{cache_.get()};
+  const double from_host = cached() ? rows * expected(batch).unplaced_share() : 0;
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
     enqueue<host::factor_gradients<float, Id, Offset>, cuda::factor_gradients<Id, Offset>>(
-        context_, stream, {.name = "factor gradients", .flops = rows / 2, .bytes = 2 * rows},
+        context_, stream,
+        {.name = "factor gradients",
+         .flops = rows / 2,
+         .bytes = 2 * rows - from_host,
+         .host_read = from_host},
         writes(out, bags.ids_count()), reads(gradient.data, bags.extent(gradient)),
-        reads(static_cast<const float*>(weights_), scalars_),
-        reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), bags.ids<Id>(),
-        bags.offsets<Offset>(), bags.shape(gradient));
+        reads(static_cast<const float*>(weights_), scalars_), reads(cache.weights), reads(slots),
+        reads(lookups, features_.size()), bags.ids<Id>(), bags.offsets<Offset>(),
+        bags.shape(gradient), cache.width);
   });
 }
 
 template <typename Id, typename Offset, typename Key>
-void EmbeddingBags::update(const Bags& bags, const PooledMatrix& gradient, StreamRef stream) {
+void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, StreamRef stream) {
   const std::size_t count = bags.ids_count();
   const double ids = static_cast<double>(count);
-  const auto none = none_of<Key>(rows_);
-  const auto bits = static_cast<unsigned>(std::bit_width(rows_));
   const auto lookups = reads(static_cast<const Lookup*>(lookups_.data()), features_.size());
-  const auto scratch_array = [&]<typename T>(T, std::size_t size) {
-    return context_.scratch<T>(size, stream);
-  };
+  const Array<std::uint32_t> bag_of = context_.scratch<std::uint32_t>(count, stream);
+  const RowRuns<Key> runs = find_row_runs<Key>(
+      context_, count, static_cast<Key>(rows_), stream, [&](auto rows, auto positions) {
+        enqueue<host::linearise<Key, Id, Offset>, cuda::linearise<Key, Id, Offset>>(
+            context_, stream, {.name = "linearise", .bytes = ids * (sizeof(Id) + sizeof(Key) + 8)},
+            rows, positions, writes(bag_of), lookups, bags.ids<Id>(), bags.offsets<Offset>(),
+            bags.batch.batch_size(), static_cast<Key>(rows_));
+      });
 
-  const Array<std::uint32_t> bag_of = scratch_array(std::uint32_t{}, count);
-  const Array<Key> sorted = scratch_array(Key{}, count);
-  const Array<std::uint32_t> positions = scratch_array(std::uint32_t{}, count);
-  std::size_t scratch_bytes = host::sort_scratch<Key>(count);
-#if MILLRACE_HAS_CUDA
-  if (context_.gpu()) {
-    const cuda::CurrentDevice current{*context_.gpu()};
-    scratch_bytes = cuda::sort_scratch<Key>(count, bits);
-  }
-#endif
-  Array<std::byte> scratch = scratch_array(std::byte{}, scratch_bytes);
-  {
-    const Array<Key> rows = scratch_array(Key{}, count);
-    const Array<std::uint32_t> unsorted = scratch_array(std::uint32_t{}, count);
-    enqueue<host::linearise<Key, Id, Offset>, cuda::linearise<Key, Id, Offset>>(
-        context_, stream, {.name = "linearise", .bytes = ids * (sizeof(Id) + sizeof(Key) + 8)},
-        writes(rows), writes(unsorted), writes(bag_of), lookups, bags.ids<Id>(),
-        bags.offsets<Offset>(), bags.batch.batch_size(), none);
-    const double passes = (bits + 7) / 8;  // NOLINT: whole digits
-    enqueue<host::sort_pairs<Key>, cuda::sort_pairs<Key>>(
-        context_, stream, {.name = "sort", .bytes = passes * ids * 2 * (sizeof(Key) + 4)},
-        writes(sorted), writes(positions), writes(scratch), reads(rows), reads(unsorted), bits);
-  }
-
-  const Array<Key> unique = scratch_array(Key{}, count);
-  const Array<std::uint32_t> starts = scratch_array(std::uint32_t{}, count + 1);
-  const Array<std::uint32_t> runs = scratch_array(std::uint32_t{}, 1);
-  enqueue<host::find_runs<Key>, cuda::find_runs<Key>>(
-      context_, stream, {.name = "find runs", .bytes = ids * (2 * sizeof(Key) + 4)}, writes(unique),
-      writes(starts), writes(runs), writes(scratch), reads(sorted), none);
-  scratch = {};
-
+  const Array<std::int32_t> slots =
+      cached() ? cache_->locate(runs.unique, runs.count, stream) : Array<std::int32_t>{};
+  const SlotViews cache{cache_.get()};
   const double moved = row_bytes(bags.batch);
+  double at_home = 0;
+  if (cached()) {
+    const ExpectedRows rows = expected(bags.batch);
+    at_home = rows.unique_bytes() * rows.unplaced_share();
+  }
   const Optimizer& optimizer = options_.optimizer;
   const double state = 2 + 2 * static_cast<double>(state_of_parameter(optimizer.kind));
   for_kind(optimizer.kind, [&]<OptimizerKind kind>() {
     enqueue<host::update_rows<kind, float, Key, Offset>, cuda::update_rows<kind, Key, Offset>>(
         context_, stream,
-        {.name = "update tables", .flops = moved, .bytes = moved * (1 + state) + ids * 12},
-        updates(weights_, scalars_), updates(m_), updates(v_),
+        {.name = "update tables",
+         .flops = moved,
+         .bytes = moved * (1 + state) + ids * 12 - 2 * at_home,
+         .host_read = at_home,
+         .host_written = at_home},
+        updates(weights_, scalars_), updates(m_, m_size_), updates(v_, v_size_), cache.weights,
+        cache.m, cache.v, cache.states, reads(slots),
         reads(static_cast<const float*>(gradient.data), bags.extent(gradient)), lookups,
-        bags.offsets<Offset>(), bags.weights(), reads(positions), reads(bag_of), reads(unique),
-        reads(starts), reads(runs), bags.shape(gradient), rule_of<float>(optimizer, steps_));
+        bags.offsets<Offset>(), bags.weights(), reads(runs.positions), reads(bag_of),
+        reads(runs.unique), reads(runs.starts), reads(runs.count), bags.shape(gradient),
+        rule_of<float>(optimizer, steps_), cache.width);
   });
   if (options_.observer == nullptr) return;
   options_.observer->rows_updated(
-      {.rows = unique.data(),
+      {.rows = runs.unique.data(),
        .row_type = sizeof(Key) == sizeof(std::int32_t) ? IndexType::int32 : IndexType::int64,
-       .count = runs.data(),
+       .count = runs.count.data(),
        .most = std::min(count, rows_),
        .step = steps_,
        .stream = stream,
-       .tables = views_});
+       .tables = views_,
+       .slots = slots.data(),
+       .cached = cache.weights.data,
+       .slot_width = cache.width});
 }
 
 void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factors,
                              const PooledMatrix& gradient, StreamRef stream) {
-  const Bags bags = bags_of(batch, factors);
+  const BatchBags bags = bags_of(batch, factors);
   if (options_.optimizer.kind == OptimizerKind::none) return;
   ++steps_;
   if (bags.ids_count() == 0) return;
@@ -315,14 +347,20 @@ void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factor
 
 void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
   const bool by_row = state_of_row(options_.optimizer.kind) != 0;
+  if (cached()) {
+    cache_->empty(static_cast<const Lookup*>(lookups_.data()), features_.size(), context_.main());
+  }
   for (const TableView& table : views_) {
     const std::string name = fmt::format("{}.{}", prefix, table.name);
     const std::size_t size = table.rows * table.width;
-    state.tensors.push_back({name + ".weights", table.weights, size});
-    if (table.m != nullptr) {
-      state.tensors.push_back({name + ".m", table.m, by_row ? table.rows : size});
-    }
-    if (table.v != nullptr) state.tensors.push_back({name + ".v", table.v, size});
+    const auto add = [&](const char* what, float* data, std::size_t of_table) {
+      if (data == nullptr) return;
+      state.tensors.push_back(
+          {.name = name + what, .data = data, .size = of_table, .in_host_memory = cached()});
+    };
+    add(".weights", table.weights, size);
+    add(".m", table.m, by_row ? table.rows : size);
+    add(".v", table.v, size);
   }
   state.counters.push_back({prefix + ".steps", &steps_});
 }
@@ -352,6 +390,18 @@ std::optional<InvalidId> EmbeddingBags::invalid_id(StreamRef stream) {
   device.synchronize(stream.handle());  // lookups go on wherever they are
   const TableConfig& table = configs_[table_of_[bad.lookup]];
   return InvalidId{table.name, features_[bad.lookup], bad.value, table.rows};
+}
+
+CacheCounts EmbeddingBags::cache_counts(StreamRef stream) {
+  return cached() ? cache_->counts(stream) : CacheCounts{};
+}
+
+std::vector<std::int64_t> EmbeddingBags::cached_rows(StreamRef stream) {
+  return cached() ? cache_->rows(stream) : std::vector<std::int64_t>{};
+}
+
+std::size_t EmbeddingBags::cache_slots() const noexcept {
+  return cached() ? cache_->slot_count() : 0;
 }
 
 }  // namespace millrace

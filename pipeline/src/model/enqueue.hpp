@@ -73,8 +73,15 @@ void write_part(const PooledMatrix& part, std::size_t rows, Enqueue&& enqueue_wi
 struct Declared {
   const char* name;
   double flops = 0, bytes = 0;
+  double host_read = 0, host_written = 0;  ///< as Cost
   const BlasHandle* blas = nullptr;
 };
+
+/** @brief The same memory, read only. */
+template <typename T, Access access>
+[[nodiscard]] Argument<T, Access::read> reads(const Argument<T, access>& argument) {
+  return reads(static_cast<const T*>(argument.data), argument.size);
+}
 
 namespace detail {
 
@@ -126,7 +133,10 @@ void enqueue(ModelContext& context, StreamRef stream, const Declared& declared,
              Arguments... arguments) {
   Operation operation;
   operation.name = declared.name;
-  operation.cost = {.flops = declared.flops, .bytes = declared.bytes};
+  operation.cost = {.flops = declared.flops,
+                    .bytes = declared.bytes,
+                    .host_read = declared.host_read,
+                    .host_written = declared.host_written};
   operation.views.reserve(sizeof...(Arguments) + 1);
   (detail::add_view(operation.views, arguments), ...);
   if (declared.blas != nullptr) operation.views.push_back(declared.blas->view());

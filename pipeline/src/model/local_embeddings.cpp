@@ -8,7 +8,10 @@ namespace millrace {
 namespace {
 
 EmbeddingOptions embedding_options(const SparseNNConfig& config) {
-  return {config.table_optimizer, config.seed, config.observer};
+  return {.optimizer = config.table_optimizer,
+          .seed = config.seed,
+          .observer = config.observer,
+          .cache = config.table_cache};
 }
 
 }  // namespace
@@ -17,6 +20,7 @@ struct LocalEmbeddings::Lookup final : PooledLookup {
   using PooledLookup::PooledLookup;
 
   SparseFeatures features;
+  HeldRows held, weighted_held;
   Array<float> factors;  ///< of each id without a weight of its own, where positions have weights
 };
 
@@ -50,20 +54,28 @@ std::size_t LocalEmbeddings::batch_size(const SparseFeatures& features) const {
   return one;
 }
 
-std::unique_ptr<PooledLookup> LocalEmbeddings::look_up(const SparseFeatures& features,
-                                                       Stream& stream) {
+std::unique_ptr<PooledLookup> LocalEmbeddings::prefetch(const SparseFeatures& features,
+                                                        Stream& stream) {
   auto lookup = std::make_unique<Lookup>(stream);
   lookup->features = features;
   lookup->batch_size = batch_size(features);
-  lookup->pooled = context_.activation<float>(lookup->batch_size * columns(), stream);
-  if (!positions_.empty()) {
-    lookup->factors = context_.activation<float>(features.unweighted.value_count(), stream);
-    positions_.forward(features.unweighted, lookup->factors.data(), stream);
-  }
-  float* const pooled = lookup->pooled.data();
-  bags_.forward(features.unweighted, lookup->factors.data(), {pooled, columns(), 0}, stream);
-  weighted_bags_.forward(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
+  lookup->held = bags_.prefetch(features.unweighted, stream);
+  lookup->weighted_held = weighted_bags_.prefetch(features.weighted, stream);
   return lookup;
+}
+
+void LocalEmbeddings::look_up(PooledLookup& of, Stream& stream) {
+  auto& lookup = static_cast<Lookup&>(of);
+  const SparseFeatures& features = lookup.features;
+  lookup.stream = stream;
+  lookup.pooled = context_.activation<float>(lookup.batch_size * columns(), stream);
+  if (!positions_.empty()) {
+    lookup.factors = context_.activation<float>(features.unweighted.value_count(), stream);
+    positions_.forward(features.unweighted, lookup.factors.data(), stream);
+  }
+  float* const pooled = lookup.pooled.data();
+  bags_.forward(features.unweighted, lookup.factors.data(), {pooled, columns(), 0}, stream);
+  weighted_bags_.forward(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
 }
 
 void LocalEmbeddings::receive(PooledLookup& lookup, Stream& stream) {
@@ -82,6 +94,8 @@ void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   }
   bags_.backward(unweighted, lookup.factors.data(), {gradient, columns(), 0}, stream);
   weighted_bags_.backward(weighted, nullptr, {gradient, columns(), bags_.columns()}, stream);
+  lookup.held.release();
+  lookup.weighted_held.release();
   lookup.gradient = {};
   lookup.factors = {};
   lookup.features = {};

@@ -91,8 +91,23 @@ SparseNN::SparseNN(ModelContext& context, const SparseNNConfig& config,
 
 void SparseNN::zero_gradients() { parameters_.zero_gradients(context_.main()); }
 
+std::unique_ptr<TableLookup> SparseNN::prefetch(const SparseFeatures& features, Stream& stream) {
+  return embeddings_->prefetch(features, stream);
+}
+
+void SparseNN::look_up_prefetched(TableLookup& of, Stream& stream) {
+  auto& lookup = static_cast<PooledLookup&>(of);
+  if (lookup.stage != PooledLookup::Stage::prefetched) {
+    throw std::logic_error{"a batch is looked up once"};
+  }
+  embeddings_->look_up(lookup, stream);
+  lookup.stage = PooledLookup::Stage::looked_up;
+}
+
 std::unique_ptr<TableLookup> SparseNN::look_up(const SparseFeatures& features, Stream& stream) {
-  return embeddings_->look_up(features, stream);
+  std::unique_ptr<TableLookup> lookup = prefetch(features, stream);
+  look_up_prefetched(*lookup, stream);
+  return lookup;
 }
 
 void SparseNN::check(const InputTensors& input, const PooledLookup& lookup) const {

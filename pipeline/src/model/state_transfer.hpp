@@ -20,7 +20,7 @@ void download(const StateTensor& tensor, ModelContext& context, std::vector<floa
   for (std::size_t done = 0; done < tensor.size; done += piece.size()) {
     piece.resize(std::min(kPiece, tensor.size - done));
     context.device().copy(piece.data(), tensor.data + done, piece.size() * sizeof(float),
-                          CopyKind::device_to_host, main);
+                          tensor.download(), main);
     context.device().synchronize(main);
     use(std::as_bytes(std::span<const float>{piece}));
   }
@@ -35,7 +35,7 @@ void upload(const StateTensor& tensor, ModelContext& context, std::vector<float>
     piece.resize(std::min(kPiece, tensor.size - done));
     fill(std::as_writable_bytes(std::span<float>{piece}));
     context.device().copy(tensor.data + done, piece.data(), piece.size() * sizeof(float),
-                          CopyKind::host_to_device, main);
+                          tensor.upload(), main);
     context.device().synchronize(main);
   }
 }

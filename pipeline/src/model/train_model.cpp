@@ -1,6 +1,16 @@
 #include "millrace/pipeline/model/train_model.hpp"
 
+#include <stdexcept>
+
 namespace millrace {
+
+std::unique_ptr<TableLookup> TrainModel::prefetch(const SparseFeatures&, Stream&) {
+  return nullptr;
+}
+
+void TrainModel::look_up_prefetched(TableLookup&, Stream&) {
+  throw std::logic_error{"this model prefetches nothing"};
+}
 
 void train_plainly(TrainModel& model, Stream& main, const InputTensors& input,
                    const SparseFeatures& features) {

@@ -30,6 +30,7 @@ struct ShardedEmbeddings::Lookup final : PooledLookup {
 
   SparseFeatures features;
   std::array<PositionFactors, 2> factors;
+  std::vector<HeldRows> held;      ///< of each side
   std::vector<RowsUnderWay> rows;  ///< of each side, until they are received
 };
 
@@ -60,9 +61,8 @@ void ShardedEmbeddings::bind() {
   for (ShardedBags& side : sides_) side.bind(parameters_);
 }
 
-std::unique_ptr<PooledLookup> ShardedEmbeddings::look_up(const SparseFeatures& features,
-                                                         Stream& stream) {
-  bind();
+std::unique_ptr<PooledLookup> ShardedEmbeddings::prefetch(const SparseFeatures& features,
+                                                          Stream& stream) {
   auto lookup = std::make_unique<Lookup>(stream);
   lookup->features = features;
   lookup->batch_size = features.examples.at(layout_->rank);
@@ -71,16 +71,25 @@ std::unique_ptr<PooledLookup> ShardedEmbeddings::look_up(const SparseFeatures& f
   if (all > 0) {
     lookup->share = static_cast<float>(lookup->batch_size) / static_cast<float>(all);
   }
-  const auto of_sides = lookup->of_sides();
+  lookup->held.push_back(sides_[0].local().prefetch(lookup->features.unweighted, stream));
+  lookup->held.push_back(sides_[1].local().prefetch(lookup->features.weighted, stream));
+  return lookup;
+}
+
+void ShardedEmbeddings::look_up(PooledLookup& of, Stream& stream) {
+  bind();
+  auto& lookup = static_cast<Lookup&>(of);
+  lookup.stream = stream;
+  lookup.rows.clear();
+  const auto of_sides = lookup.of_sides();
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    lookup->factors[i] = sides_[i].factors(of_sides[i], stream);
+    lookup.factors[i] = sides_[i].factors(of_sides[i], stream);
     RowsUnderWay& rows =
-        lookup->rows.emplace_back(sides_[i].look_up(of_sides[i], lookup->factors[i], stream));
+        lookup.rows.emplace_back(sides_[i].look_up(of_sides[i], lookup.factors[i], stream));
     if (!sides_[i].sends()) continue;
     between_ranks_.wait_stream(stream);
     sides_[i].send(rows, of_sides[i], RowsTo::examples, between_ranks_);
   }
-  return lookup;
 }
 
 void ShardedEmbeddings::receive(PooledLookup& of, Stream& stream) {
@@ -121,6 +130,7 @@ void ShardedEmbeddings::update(PooledLookup& of, Stream& stream) {
     sides_[i].update(std::move(rows[i]), of_sides[i], lookup.factors[i], stream);
     lookup.factors[i] = {};
   }
+  lookup.held.clear();
   lookup.features = {};
 }
 

@@ -28,7 +28,8 @@ class ShardedEmbeddings final : public PooledEmbeddings {
   std::size_t features() const noexcept override {
     return layout_->sides[0].features + layout_->sides[1].features;
   }
-  std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  std::unique_ptr<PooledLookup> prefetch(const SparseFeatures& features, Stream& stream) override;
+  void look_up(PooledLookup& lookup, Stream& stream) override;
   void receive(PooledLookup& lookup, Stream& stream) override;
   void update(PooledLookup& lookup, Stream& stream) override;
   Event sent() const override { return sent_; }

@@ -76,7 +76,9 @@ void Placing::add_part(const std::string& name, const TableConfig& table,
     const auto& part =
         tensor.parts.emplace_back(PlacedTensor::Part{rank, row * of_row, rows * of_row});
     if (rank != layout_.rank) continue;
-    tensor.here.data = of_rank_.tensors[next_local_++].data;
+    const StateTensor& of_rank = of_rank_.tensors[next_local_++];
+    tensor.here.data = of_rank.data;
+    tensor.here.in_host_memory = of_rank.in_host_memory;
     tensor.here.size = part.size;
     tensor.here.first = part.first;
   }
@@ -134,12 +136,17 @@ void ShardedState::send(const StateTensor& here, unsigned from, std::size_t size
   const bool sends = group_.rank() == from, receives = group_.rank() == 0;
   std::vector<float> piece;
   const std::size_t most = std::min(model::kPiece, size);
-  const Array<float> room = context_.scratch<float>(receives ? most : 0, main);
+  const bool staged = sends && here.in_host_memory;
+  const Array<float> room = context_.scratch<float>(receives || staged ? most : 0, main);
   for (std::size_t done = 0; done < size; done += most) {
     const std::size_t count = std::min(most, size - done);
     std::vector<SentBytes> to(group_.size());
     std::vector<ReceivedBytes> out(group_.size());
-    if (sends) to[0] = {here.data + done, count * sizeof(float)};
+    if (sends) to[0] = {staged ? room.data() : here.data + done, count * sizeof(float)};
+    if (staged) {
+      context_.device().copy(room.data(), here.data + done, to[0].bytes, CopyKind::host_to_device,
+                             main.handle());
+    }
     if (receives) out[from] = {room.data(), count * sizeof(float)};
     group_.all_to_all(to, out, main);
     if (!receives || !use) continue;

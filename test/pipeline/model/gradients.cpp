@@ -146,14 +146,14 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
   const Weighed loss{18};
   std::vector<BadId> bad(1);
   const auto value = [&] {
-    host::look_up<double, std::int64_t, std::int32_t>(pooled, bad, in(weights), lookups, ids,
-                                                      offsets, in(factors), shape);
+    host::look_up<double, std::int64_t, std::int32_t>(pooled, bad, in(weights), {}, {}, lookups,
+                                                      ids, offsets, in(factors), shape, 0);
     return loss.sum(pooled);
   };
 
   Numbers dfactors(ids.size());
   host::factor_gradients<double, std::int64_t, std::int32_t>(
-      dfactors, in(loss.gradient), in(weights), lookups, ids, offsets, shape);
+      dfactors, in(loss.gradient), in(weights), {}, {}, lookups, ids, offsets, shape, 0);
   check_gradient(factors, dfactors, value);
 
   // SGD at rate 1 leaves weights less their gradient.
@@ -161,8 +161,8 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
   const std::vector<std::uint32_t> bag_of{0, 0, 1, 1, 3, 3, 3, 4}, starts{0, 1, 5, 6, 8}, count{4};
   Numbers updated = weights, none;
   host::update_rows<OptimizerKind::sgd, double, std::uint32_t, std::int32_t>(
-      updated, none, none, in(loss.gradient), lookups, offsets, in(factors), positions, bag_of,
-      unique, starts, count, shape, {.learning_rate = 1});
+      updated, none, none, none, none, none, {}, {}, in(loss.gradient), lookups, offsets,
+      in(factors), positions, bag_of, unique, starts, count, shape, {.learning_rate = 1}, 0);
   Numbers gradient(12);
   for (std::size_t i = 0; i < 12; ++i) gradient[i] = weights[i] - updated[i];
   check_gradient(weights, gradient, value);

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <span>
 
+#include "millrace/pipeline/model/table_cache.hpp"
 #include "model/blas_handle.hpp"
 #include "model/lookup.hpp"
 #include "model/optimizer_rule.hpp"
+#include "model/row_places.hpp"
 #include "model/shapes.hpp"
 
 /// @file
@@ -19,9 +21,10 @@ namespace millrace::model::cuda {
 // Embeddings. Id and Offset: std::int32_t or std::int64_t; Key: their unsigned forms.
 template <typename Id, typename Offset>
 void look_up(Queue queue, std::span<float> pooled, std::span<BadId> bad,
-             std::span<const float> weights, std::span<const Lookup> lookups,
+             std::span<const float> weights, std::span<const float> cached,
+             std::span<const std::int32_t> slots, std::span<const Lookup> lookups,
              std::span<const Id> ids, std::span<const Offset> offsets,
-             std::span<const float> factors, PooledShape shape);
+             std::span<const float> factors, PooledShape shape, std::size_t slot_stride);
 template <typename Key, typename Id, typename Offset>
 void linearise(Queue queue, std::span<Key> rows, std::span<std::uint32_t> positions,
                std::span<std::uint32_t> bag_of, std::span<const Lookup> lookups,
@@ -40,15 +43,20 @@ void find_runs(Queue queue, std::span<Key> unique, std::span<std::uint32_t> star
                std::span<const Key> sorted, Key none);
 template <OptimizerKind kind, typename Key, typename Offset>
 void update_rows(Queue queue, std::span<float> weights, std::span<float> m, std::span<float> v,
+                 std::span<float> cached, std::span<float> cached_m, std::span<float> cached_v,
+                 std::span<SlotState> states, std::span<const std::int32_t> slots,
                  std::span<const float> gradient, std::span<const Lookup> lookups,
                  std::span<const Offset> offsets, std::span<const float> factors,
                  std::span<const std::uint32_t> positions, std::span<const std::uint32_t> bag_of,
                  std::span<const Key> unique, std::span<const std::uint32_t> starts,
-                 std::span<const std::uint32_t> count, PooledShape shape, Rule<float> rule);
+                 std::span<const std::uint32_t> count, PooledShape shape, Rule<float> rule,
+                 std::size_t slot_width);
 template <typename Id, typename Offset>
 void factor_gradients(Queue queue, std::span<float> out, std::span<const float> gradient,
-                      std::span<const float> weights, std::span<const Lookup> lookups,
-                      std::span<const Id> ids, std::span<const Offset> offsets, PooledShape shape);
+                      std::span<const float> weights, std::span<const float> cached,
+                      std::span<const std::int32_t> slots, std::span<const Lookup> lookups,
+                      std::span<const Id> ids, std::span<const Offset> offsets, PooledShape shape,
+                      std::size_t slot_stride);
 template <typename Offset>
 void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
                       std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
@@ -59,6 +67,32 @@ void position_factors_backward(Queue queue, std::span<float> dweights,
                                std::span<const std::int64_t> starts,
                                std::span<const std::int64_t> places,
                                std::span<const Offset> offsets, PositionShape shape);
+
+// Cached tables.
+template <typename Key, typename Id, typename Offset>
+void cache_keys(Queue queue, std::span<Key> keys, std::span<std::uint32_t> positions,
+                std::span<const Lookup> lookups, std::span<const Id> ids,
+                std::span<const Offset> offsets, std::size_t batch, CacheShape shape);
+template <typename Key>
+void bring_rows(Queue queue, std::span<float> cached, std::span<float> cached_m,
+                std::span<float> cached_v, std::span<float> weights, std::span<float> m,
+                std::span<float> v, std::span<std::uint32_t> tags, std::span<SlotState> states,
+                std::span<CacheCounts> counts, std::span<RowMove> moves,
+                std::span<const Lookup> lookups, std::span<const Key> unique,
+                std::span<const std::uint32_t> count, CacheShape shape, RowLayout layout,
+                Turn turn);
+template <typename Id, typename Offset>
+void locate_ids(Queue queue, std::span<std::int32_t> slots, std::span<const std::uint32_t> tags,
+                std::span<const Lookup> lookups, std::span<const Id> ids,
+                std::span<const Offset> offsets, std::size_t batch, CacheShape shape);
+template <typename Key>
+void locate_rows(Queue queue, std::span<std::int32_t> slots, std::span<const std::uint32_t> tags,
+                 std::span<const Key> rows, std::span<const std::uint32_t> count, CacheShape shape);
+void empty_slots(Queue queue, std::span<float> weights, std::span<float> m, std::span<float> v,
+                 std::span<std::uint32_t> tags, std::span<SlotState> states,
+                 std::span<const float> cached, std::span<const float> cached_m,
+                 std::span<const float> cached_v, std::span<const Lookup> lookups, CacheShape shape,
+                 RowLayout layout);
 
 // Dense part.
 void linear(Queue queue, std::span<float> y, std::span<const float> x,

@@ -14,6 +14,19 @@ struct Bags {
   std::size_t features;
 };
 
+// The weights of rows, where a batch finds them: in their table, or at slots of a cache.
+struct TableRows {
+  const float* weights;
+  const float* cached;
+  const std::int32_t* slots;  // of each id; null: tables are not cached
+  std::size_t stride;
+
+  __device__ const float* row(std::size_t position, std::size_t at) const {
+    if (slots == nullptr || slots[position] < 0) return weights + at;
+    return cached + static_cast<std::size_t>(slots[position]) * stride;
+  }
+};
+
 __device__ bool in_range(const Lookup& lookup, std::int64_t id) {
   return static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(lookup.rows);
 }
@@ -24,11 +37,10 @@ __device__ float bag_scale(const Lookup& lookup, std::size_t length) {
 
 // One warp a bag: groups of lanes take its ids in turn, and add up in a tree.
 template <int size, typename Id, typename Offset>
-__device__ void pool(float* out, BadId* bad, const float* weights, const Lookup& lookup,
+__device__ void pool(float* out, BadId* bad, const TableRows& rows, const Lookup& lookup,
                      const Bags<Id, Offset>& bags, std::size_t begin, std::size_t end) {
   const unsigned words = static_cast<unsigned>(lookup.width) / size;
   const WarpRows warp{words};
-  const float* const table = weights + lookup.weights;
   const float scale = bag_scale(lookup, end - begin);
   for (unsigned first = 0; first < words; first += warp.lanes) {
     const unsigned word = first + warp.lane;
@@ -40,7 +52,8 @@ __device__ void pool(float* out, BadId* bad, const float* weights, const Lookup&
         if (word == 0) atomicMin(&bad->position, static_cast<unsigned long long>(i));
       } else if (word < words) {
         const float factor = bags.factors == nullptr ? 1.0F : bags.factors[i];
-        add_scaled(sum, load<size>(table + id * lookup.width + word * size), factor);
+        const float* const row = rows.row(i, lookup.weights + id * lookup.width);
+        add_scaled(sum, load<size>(row + word * size), factor);
       }
     }
     __syncwarp();
@@ -53,17 +66,17 @@ __device__ void pool(float* out, BadId* bad, const float* weights, const Lookup&
 }
 
 template <typename Id, typename Offset>
-__global__ void look_up_kernel(float* pooled, BadId* bad, const float* weights,
-                               Bags<Id, Offset> bags, PooledShape shape) {
+__global__ void look_up_kernel(float* pooled, BadId* bad, TableRows rows, Bags<Id, Offset> bags,
+                               PooledShape shape) {
   for (std::size_t bag = this_warp(); bag < bags.features * shape.batch; bag += warp_count()) {
     const Lookup lookup = bags.lookups[bag / shape.batch];
     float* const out = pooled + bag % shape.batch * shape.stride + shape.column + lookup.column;
     const auto begin = static_cast<std::size_t>(bags.offsets[bag]);
     const auto end = static_cast<std::size_t>(bags.offsets[bag + 1]);
     if (lookup.width % 4 == 0) {
-      pool<4>(out, bad, weights, lookup, bags, begin, end);
+      pool<4>(out, bad, rows, lookup, bags, begin, end);
     } else {
-      pool<1>(out, bad, weights, lookup, bags, begin, end);
+      pool<1>(out, bad, rows, lookup, bags, begin, end);
     }
   }
 }
@@ -101,7 +114,7 @@ __global__ void linearise_kernel(Key* rows, std::uint32_t* positions, std::uint3
 }
 
 template <int size, typename Id, typename Offset>
-__device__ void bag_factor_gradients(float* out, const float* of_bag, const float* weights,
+__device__ void bag_factor_gradients(float* out, const float* of_bag, const TableRows& rows,
                                      const Lookup& lookup, const Bags<Id, Offset>& bags,
                                      std::size_t begin, std::size_t end) {
   const unsigned words = static_cast<unsigned>(lookup.width) / size;
@@ -112,7 +125,7 @@ __device__ void bag_factor_gradients(float* out, const float* of_bag, const floa
     const std::int64_t id = i < end ? static_cast<std::int64_t>(bags.ids[i]) : -1;
     float sum = 0;
     if (in_range(lookup, id)) {
-      const float* const row = weights + lookup.weights + id * lookup.width;
+      const float* const row = rows.row(i, lookup.weights + id * lookup.width);
       for (unsigned word = warp.lane; word < words; word += warp.lanes) {
         sum += dot(load<size>(of_bag + word * size), load<size>(row + word * size));
       }
@@ -124,7 +137,7 @@ __device__ void bag_factor_gradients(float* out, const float* of_bag, const floa
 }
 
 template <typename Id, typename Offset>
-__global__ void factor_gradients_kernel(float* out, const float* gradient, const float* weights,
+__global__ void factor_gradients_kernel(float* out, const float* gradient, TableRows rows,
                                         Bags<Id, Offset> bags, PooledShape shape) {
   for (std::size_t bag = this_warp(); bag < bags.features * shape.batch; bag += warp_count()) {
     const Lookup lookup = bags.lookups[bag / shape.batch];
@@ -133,9 +146,9 @@ __global__ void factor_gradients_kernel(float* out, const float* gradient, const
     const auto begin = static_cast<std::size_t>(bags.offsets[bag]);
     const auto end = static_cast<std::size_t>(bags.offsets[bag + 1]);
     if (lookup.width % 4 == 0) {
-      bag_factor_gradients<4>(out, of_bag, weights, lookup, bags, begin, end);
+      bag_factor_gradients<4>(out, of_bag, rows, lookup, bags, begin, end);
     } else {
-      bag_factor_gradients<1>(out, of_bag, weights, lookup, bags, begin, end);
+      bag_factor_gradients<1>(out, of_bag, rows, lookup, bags, begin, end);
     }
   }
 }
@@ -144,14 +157,17 @@ __global__ void factor_gradients_kernel(float* out, const float* gradient, const
 
 template <typename Id, typename Offset>
 void look_up(Queue queue, std::span<float> pooled, std::span<BadId> bad,
-             std::span<const float> weights, std::span<const Lookup> lookups,
+             std::span<const float> weights, std::span<const float> cached,
+             std::span<const std::int32_t> slots, std::span<const Lookup> lookups,
              std::span<const Id> ids, std::span<const Offset> offsets,
-             std::span<const float> factors, PooledShape shape) {
+             std::span<const float> factors, PooledShape shape, std::size_t slot_stride) {
   const Bags<Id, Offset> bags{ids.data(), offsets.data(), factors.data(), lookups.data(),
                               lookups.size()};
   const unsigned blocks = blocks_for(lookups.size() * shape.batch * kWarp);
-  look_up_kernel<<<blocks, kThreads, 0, native(queue)>>>(pooled.data(), bad.data(), weights.data(),
-                                                         bags, shape);
+  const TableRows rows{weights.data(), cached.data(), slots.empty() ? nullptr : slots.data(),
+                       slot_stride};
+  look_up_kernel<<<blocks, kThreads, 0, native(queue)>>>(pooled.data(), bad.data(), rows, bags,
+                                                         shape);
   name_bad_id<<<1, 1, 0, native(queue)>>>(bad.data(), bags, shape.batch);
 }
 
@@ -168,12 +184,16 @@ void linearise(Queue queue, std::span<Key> rows, std::span<std::uint32_t> positi
 
 template <typename Id, typename Offset>
 void factor_gradients(Queue queue, std::span<float> out, std::span<const float> gradient,
-                      std::span<const float> weights, std::span<const Lookup> lookups,
-                      std::span<const Id> ids, std::span<const Offset> offsets, PooledShape shape) {
+                      std::span<const float> weights, std::span<const float> cached,
+                      std::span<const std::int32_t> slots, std::span<const Lookup> lookups,
+                      std::span<const Id> ids, std::span<const Offset> offsets, PooledShape shape,
+                      std::size_t slot_stride) {
   const Bags<Id, Offset> bags{ids.data(), offsets.data(), nullptr, lookups.data(), lookups.size()};
   const unsigned blocks = blocks_for(lookups.size() * shape.batch * kWarp);
-  factor_gradients_kernel<<<blocks, kThreads, 0, native(queue)>>>(out.data(), gradient.data(),
-                                                                  weights.data(), bags, shape);
+  const TableRows rows{weights.data(), cached.data(), slots.empty() ? nullptr : slots.data(),
+                       slot_stride};
+  factor_gradients_kernel<<<blocks, kThreads, 0, native(queue)>>>(out.data(), gradient.data(), rows,
+                                                                  bags, shape);
 }
 
 // NOLINTBEGIN: instantiations
@@ -181,14 +201,16 @@ void factor_gradients(Queue queue, std::span<float> out, std::span<const float> 
   template void linearise<Key, Id, Offset>(                                      \
       Queue, std::span<Key>, std::span<std::uint32_t>, std::span<std::uint32_t>, \
       std::span<const Lookup>, std::span<const Id>, std::span<const Offset>, std::size_t, Key);
-#define MILLRACE_FOR_TYPES(Id, Offset)                                                            \
-  template void look_up<Id, Offset>(                                                              \
-      Queue, std::span<float>, std::span<BadId>, std::span<const float>, std::span<const Lookup>, \
-      std::span<const Id>, std::span<const Offset>, std::span<const float>, PooledShape);         \
-  template void factor_gradients<Id, Offset>(                                                     \
-      Queue, std::span<float>, std::span<const float>, std::span<const float>,                    \
-      std::span<const Lookup>, std::span<const Id>, std::span<const Offset>, PooledShape);        \
-  MILLRACE_FOR_KEY(std::uint32_t, Id, Offset)                                                     \
+#define MILLRACE_FOR_TYPES(Id, Offset)                                                           \
+  template void look_up<Id, Offset>(                                                             \
+      Queue, std::span<float>, std::span<BadId>, std::span<const float>, std::span<const float>, \
+      std::span<const std::int32_t>, std::span<const Lookup>, std::span<const Id>,               \
+      std::span<const Offset>, std::span<const float>, PooledShape, std::size_t);                \
+  template void factor_gradients<Id, Offset>(                                                    \
+      Queue, std::span<float>, std::span<const float>, std::span<const float>,                   \
+      std::span<const float>, std::span<const std::int32_t>, std::span<const Lookup>,            \
+      std::span<const Id>, std::span<const Offset>, PooledShape, std::size_t);                   \
+  MILLRACE_FOR_KEY(std::uint32_t, Id, Offset)                                                    \
   MILLRACE_FOR_KEY(std::uint64_t, Id, Offset)
 MILLRACE_FOR_TYPES(std::int32_t, std::int32_t)
 MILLRACE_FOR_TYPES(std::int32_t, std::int64_t)

@@ -19,8 +19,29 @@ struct SortedLookups {
   PooledShape shape;
 };
 
-struct Tables {
+struct RowMemory {
   float *weights, *m, *v;
+
+  __device__ RowMemory at(RowPlace place) const {
+    return {weights + place.weights, m == nullptr ? m : m + place.m,
+            v == nullptr ? v : v + place.weights};
+  }
+};
+
+// Where rows are: at home, or at slots if they are cached.
+struct Tables {
+  RowMemory home, cached;
+  SlotState* states;
+  const std::int32_t* slots;  // of each run; null: tables are not cached
+  RowLayout layout;
+
+  __device__ RowMemory row(std::uint32_t run, const Lookup& table, std::int64_t row) const {
+    if (slots == nullptr || slots[run] < 0) return home.at(layout.at_home(table, row));
+    return cached.at(layout.at_slot(static_cast<std::size_t>(slots[run])));
+  }
+  __device__ void changed(std::uint32_t run) const {
+    if (slots != nullptr && slots[run] >= 0) states[slots[run]].dirty = 1;
+  }
 };
 
 /** The share of the warps of one owner: it takes lookups `first`, `first + step`, ... of a run. */
@@ -87,28 +108,27 @@ __device__ float squares(const Word<size>& word) {
 }
 
 template <OptimizerKind kind, int size>
-__device__ void apply(const Tables& tables, std::int64_t at, const Word<size>& gradient,
+__device__ void apply(const RowMemory& row, unsigned at, const Word<size>& gradient,
                       const Rule<float>& rule) {
-  Word<size> weight = load<size>(tables.weights + at);
+  Word<size> weight = load<size>(row.weights + at);
   Word<size> m = zero_word<size>(), v = zero_word<size>();
-  if constexpr (keeps_m<kind>) m = load<size>(tables.m + at);
-  if constexpr (keeps_v<kind>) v = load<size>(tables.v + at);
+  if constexpr (keeps_m<kind>) m = load<size>(row.m + at);
+  if constexpr (keeps_v<kind>) v = load<size>(row.v + at);
 #pragma unroll
   for (int d = 0; d < size; ++d) {
     follow<kind>(rule, gradient.value[d], weight.value[d], &m.value[d], &v.value[d]);
   }
-  store(tables.weights + at, weight);
-  if constexpr (keeps_m<kind>) store(tables.m + at, m);
-  if constexpr (keeps_v<kind>) store(tables.v + at, v);
+  store(row.weights + at, weight);
+  if constexpr (keeps_m<kind>) store(row.m + at, m);
+  if constexpr (keeps_v<kind>) store(row.v + at, v);
 }
 
 template <OptimizerKind kind, int size, typename Owner, typename Offset>
-__device__ void update_row(const Tables& tables, const SortedLookups<Offset>& sorted,
-                           const Lookup& lookup, std::int64_t row, std::uint32_t begin,
-                           std::uint32_t end, const Rule<float>& rule) {
+__device__ void update_row(const RowMemory& row, const SortedLookups<Offset>& sorted,
+                           const Lookup& lookup, std::uint32_t begin, std::uint32_t end,
+                           const Rule<float>& rule) {
   const unsigned words = static_cast<unsigned>(lookup.width) / size;
   const WarpRows warp{words};
-  const std::int64_t at = lookup.weights + (row - lookup.first_row) * lookup.width;
   const auto gradient = [&](unsigned word) {
     return Owner::template combine<size>(
         add_up<size>(sorted, warp, word, words, begin, end, Owner::share()));
@@ -122,24 +142,24 @@ __device__ void update_row(const Tables& tables, const SortedLookups<Offset>& so
       total += squares(sum);
     }
     total = warp.over_lanes(total);
-    float m = Owner::applies() ? tables.m[row] : 0;
+    float m = Owner::applies() ? *row.m : 0;
     const float rate = rowwise_rate(rule, total, static_cast<float>(lookup.width), m);
     for (unsigned first = 0; first < words; first += warp.lanes) {
       const unsigned word = first + warp.lane;
       if (words > warp.lanes) sum = gradient(word);  // again: a row of many words is not kept
       if (!Owner::applies() || warp.group != 0 || word >= words) continue;
-      Word<size> weight = load<size>(tables.weights + at + word * size);
+      Word<size> weight = load<size>(row.weights + word * size);
       add_scaled(weight, sum, -rate);
-      store(tables.weights + at + word * size, weight);
+      store(row.weights + word * size, weight);
     }
     __syncwarp();
-    if (Owner::applies() && threadIdx.x % kWarp == 0) tables.m[row] = m;
+    if (Owner::applies() && threadIdx.x % kWarp == 0) *row.m = m;
   } else {
     for (unsigned first = 0; first < words; first += warp.lanes) {
       const unsigned word = first + warp.lane;
       const Word<size> sum = gradient(word);
       if (!Owner::applies() || warp.group != 0 || word >= words) continue;
-      apply<kind>(tables, at + word * size, sum, rule);
+      apply<kind>(row, word * size, sum, rule);
     }
   }
 }
@@ -154,14 +174,15 @@ template <OptimizerKind kind, typename Owner, typename Key, typename Offset>
 __device__ void update_run(const Tables& tables, const SortedLookups<Offset>& sorted,
                            const Runs<Key>& runs, std::uint32_t run, const Rule<float>& rule) {
   const std::uint32_t begin = runs.starts[run], end = runs.starts[run + 1];
-  const auto row = static_cast<std::int64_t>(runs.unique[run]);
   const std::uint32_t bag = sorted.bag_of[sorted.positions[begin]];
   const Lookup lookup = sorted.lookups[bag / sorted.shape.batch];
+  const RowMemory row = tables.row(run, lookup, static_cast<std::int64_t>(runs.unique[run]));
   if (lookup.width % 4 == 0) {
-    update_row<kind, 4, Owner>(tables, sorted, lookup, row, begin, end, rule);
+    update_row<kind, 4, Owner>(row, sorted, lookup, begin, end, rule);
   } else {
-    update_row<kind, 1, Owner>(tables, sorted, lookup, row, begin, end, rule);
+    update_row<kind, 1, Owner>(row, sorted, lookup, begin, end, rule);
   }
+  if (Owner::applies() && threadIdx.x % kWarp == 0) tables.changed(run);
 }
 
 template <OptimizerKind kind, typename Key, typename Offset>
@@ -195,12 +216,19 @@ __global__ void update_long_runs(Tables tables, SortedLookups<Offset> sorted, Ru
 
 template <OptimizerKind kind, typename Key, typename Offset>
 void update_rows(Queue queue, std::span<float> weights, std::span<float> m, std::span<float> v,
+                 std::span<float> cached, std::span<float> cached_m, std::span<float> cached_v,
+                 std::span<SlotState> states, std::span<const std::int32_t> slots,
                  std::span<const float> gradient, std::span<const Lookup> lookups,
                  std::span<const Offset> offsets, std::span<const float> factors,
                  std::span<const std::uint32_t> positions, std::span<const std::uint32_t> bag_of,
                  std::span<const Key> unique, std::span<const std::uint32_t> starts,
-                 std::span<const std::uint32_t> count, PooledShape shape, Rule<float> rule) {
-  const Tables tables{weights.data(), m.data(), v.data()};
+                 std::span<const std::uint32_t> count, PooledShape shape, Rule<float> rule,
+                 std::size_t slot_width) {
+  const Tables tables{{weights.data(), m.data(), v.data()},
+                      {cached.data(), cached_m.data(), cached_v.data()},
+                      states.data(),
+                      slots.empty() ? nullptr : slots.data(),
+                      {slot_width, state_of_row(kind) != 0}};
   const SortedLookups<Offset> sorted{
       gradient.data(),  lookups.data(), offsets.data(), factors.data(),
       positions.data(), bag_of.data(),  shape};
@@ -213,12 +241,14 @@ void update_rows(Queue queue, std::span<float> weights, std::span<float> m, std:
 }
 
 // NOLINTBEGIN: instantiations
-#define MILLRACE_FOR_TYPES(kind, Key, Offset)                                               \
-  template void update_rows<kind, Key, Offset>(                                             \
-      Queue, std::span<float>, std::span<float>, std::span<float>, std::span<const float>,  \
-      std::span<const Lookup>, std::span<const Offset>, std::span<const float>,             \
-      std::span<const std::uint32_t>, std::span<const std::uint32_t>, std::span<const Key>, \
-      std::span<const std::uint32_t>, std::span<const std::uint32_t>, PooledShape, Rule<float>);
+#define MILLRACE_FOR_TYPES(kind, Key, Offset)                                                  \
+  template void update_rows<kind, Key, Offset>(                                                \
+      Queue, std::span<float>, std::span<float>, std::span<float>, std::span<float>,           \
+      std::span<float>, std::span<float>, std::span<SlotState>, std::span<const std::int32_t>, \
+      std::span<const float>, std::span<const Lookup>, std::span<const Offset>,                \
+      std::span<const float>, std::span<const std::uint32_t>, std::span<const std::uint32_t>,  \
+      std::span<const Key>, std::span<const std::uint32_t>, std::span<const std::uint32_t>,    \
+      PooledShape, Rule<float>, std::size_t);
 #define MILLRACE_FOR_KIND(kind)                         \
   MILLRACE_FOR_TYPES(kind, std::uint32_t, std::int32_t) \
   MILLRACE_FOR_TYPES(kind, std::uint32_t, std::int64_t) \

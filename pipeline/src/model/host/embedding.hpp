@@ -9,6 +9,7 @@
 #include "model/host/vector.hpp"
 #include "model/lookup.hpp"
 #include "model/optimizer_rule.hpp"
+#include "model/row_places.hpp"
 
 /// @file
 /// Host kernels of the embeddings. Reductions run in the order of the batch's values.
@@ -42,10 +43,24 @@ template <typename T>
   return lookup.mean != 0 && length != 0 ? T{1} / static_cast<T>(length) : T{1};
 }
 
+/** @brief The weights of a table's rows, where a batch finds them. */
+template <typename T>
+struct TableRows {
+  const T* weights;           ///< of the table
+  const T* cached;            ///< at slots
+  const std::int32_t* slots;  ///< of each id; null: the table is not cached
+  std::size_t stride;         ///< from slot to slot
+
+  [[nodiscard]] const T* row(std::size_t position, std::size_t at) const {
+    if (slots == nullptr || slots[position] < 0) return weights + at;
+    return cached + static_cast<std::size_t>(slots[position]) * stride;
+  }
+};
+
 /** @brief Pools the rows of a feature's bags; ids out of range count as zeros. The first is told.
  */
 template <typename T, typename Id, typename Offset, typename Width>
-void look_up_feature(T* out, BadId& bad, const T* weights, std::span<const Lookup> lookups,
+void look_up_feature(T* out, BadId& bad, const TableRows<T>& rows, std::span<const Lookup> lookups,
                      std::size_t f, const Bags<T, Id, Offset>& bags, PooledShape shape,
                      Width width) {
   const Lookup lookup = lookups[f];
@@ -60,7 +75,7 @@ void look_up_feature(T* out, BadId& bad, const T* weights, std::span<const Looku
         if (bad.lookup == BadId::kNone) bad = {i, f, static_cast<std::int64_t>(id)};
         continue;
       }
-      const T* row = weights + static_cast<std::size_t>(id) * width;
+      const T* row = rows.row(i, static_cast<std::size_t>(id) * width);
       if (bags.factors.empty()) {
         sum.add(row);
       } else {
@@ -75,12 +90,15 @@ void look_up_feature(T* out, BadId& bad, const T* weights, std::span<const Looku
 /** @brief Pools the rows of every bag; ids out of range count as rows of zeros, and are told. */
 template <typename T, typename Id, typename Offset>
 void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weights,
+             std::span<const T> cached, std::span<const std::int32_t> slots,
              std::span<const Lookup> lookups, std::span<const Id> ids,
-             std::span<const Offset> offsets, std::span<const T> factors, PooledShape shape) {
+             std::span<const Offset> offsets, std::span<const T> factors, PooledShape shape,
+             std::size_t slot_stride) {
   const Bags<T, Id, Offset> bags{ids, offsets, factors};
   for (std::size_t f = 0; f < lookups.size(); ++f) {
     T* const out = pooled.data() + shape.column + static_cast<std::size_t>(lookups[f].column);
-    const T* const table = weights.data() + lookups[f].weights;
+    const TableRows<T> table{weights.data() + lookups[f].weights, cached.data(),
+                             slots.empty() ? nullptr : slots.data(), slot_stride};
     with_length(static_cast<std::size_t>(lookups[f].width), [&](auto width) {
       look_up_feature(out, bad[0], table, lookups, f, bags, shape, width);
     });
@@ -214,14 +232,32 @@ struct RowMemory {
   T* m;  ///< null: there is none
   T* v;
 
-  [[nodiscard]] RowMemory at(std::int64_t of_weights, std::int64_t of_state) const {
-    return {weights + of_weights, m == nullptr ? m : m + of_state, v == nullptr ? v : v + of_state};
+  [[nodiscard]] RowMemory at(RowPlace place) const {
+    return {weights + place.weights, m == nullptr ? m : m + place.m,
+            v == nullptr ? v : v + place.weights};
+  }
+};
+
+/** @brief Where the rows of an update are: at home, or at slots if they are cached. */
+template <typename T>
+struct UpdatedRows {
+  RowMemory<T> home, cached;
+  SlotState* states;
+  const std::int32_t* slots;  ///< of each run; null: tables are not cached
+  RowLayout layout;
+
+  /** @brief To be changed. */
+  [[nodiscard]] RowMemory<T> row(std::uint32_t run, const Lookup& table, std::int64_t row) const {
+    if (slots == nullptr || slots[run] < 0) return home.at(layout.at_home(table, row));
+    const auto slot = static_cast<std::size_t>(slots[run]);
+    states[slot].dirty = 1;
+    return cached.at(layout.at_slot(slot));
   }
 };
 
 /** @brief The runs of one table's rows, from `run` on. @return the first that is another's */
 template <OptimizerKind kind, typename T, typename Key, typename Offset, typename Width>
-std::uint32_t update_table(const RowMemory<T>& memory, RunSum<T, Offset>& runs,
+std::uint32_t update_table(const UpdatedRows<T>& memory, RunSum<T, Offset>& runs,
                            std::span<const Key> unique, std::span<const std::uint32_t> starts,
                            std::uint32_t run, std::span<T> room, const Rule<T>& rule, Width width) {
   const Lookup table = runs.enter(starts[run]);
@@ -229,9 +265,7 @@ std::uint32_t update_table(const RowMemory<T>& memory, RunSum<T, Offset>& runs,
   for (; run < unique.size() && unique[run] < end; ++run) {
     VectorSum<T, Width> gradients{room.data(), width};
     runs.add_up(gradients, starts[run], starts[run + 1]);
-    const auto row = static_cast<std::int64_t>(unique[run]);
-    const std::int64_t at = table.weights + (row - table.first_row) * table.width;
-    const RowMemory<T> of_row = memory.at(at, state_of_row(kind) != 0 ? row : at);
+    const RowMemory<T> of_row = memory.row(run, table, static_cast<std::int64_t>(unique[run]));
     follow_row<kind>(rule, gradients.data(), width, of_row.weights, of_row.m, of_row.v);
   }
   return run;
@@ -239,16 +273,23 @@ std::uint32_t update_table(const RowMemory<T>& memory, RunSum<T, Offset>& runs,
 
 /** @brief Applies the optimizer once to each row of `unique`, with its run's summed gradient. */
 template <OptimizerKind kind, typename T, typename Key, typename Offset>
-void update_rows(std::span<T> weights, std::span<T> m, std::span<T> v, std::span<const T> gradient,
+void update_rows(std::span<T> weights, std::span<T> m, std::span<T> v, std::span<T> cached,
+                 std::span<T> cached_m, std::span<T> cached_v, std::span<SlotState> states,
+                 std::span<const std::int32_t> slots, std::span<const T> gradient,
                  std::span<const Lookup> lookups, std::span<const Offset> offsets,
                  std::span<const T> factors, std::span<const std::uint32_t> positions,
                  std::span<const std::uint32_t> bag_of, std::span<const Key> unique,
                  std::span<const std::uint32_t> starts, std::span<const std::uint32_t> count,
-                 PooledShape shape, Rule<T> rule) {
+                 PooledShape shape, Rule<T> rule, std::size_t slot_width) {
   const SortedLookups<T, Offset> sorted{lookups, offsets, factors, positions, bag_of};
   RunSum<T, Offset> runs{sorted, gradient, shape};
-  const RowMemory<T> memory{weights.data(), m.empty() ? nullptr : m.data(),
-                            v.empty() ? nullptr : v.data()};
+  const auto memory_of = [](std::span<T> w, std::span<T> of_m, std::span<T> of_v) {
+    return RowMemory<T>{w.data(), of_m.empty() ? nullptr : of_m.data(),
+                        of_v.empty() ? nullptr : of_v.data()};
+  };
+  const UpdatedRows<T> memory{memory_of(weights, m, v), memory_of(cached, cached_m, cached_v),
+                              states.data(), slots.empty() ? nullptr : slots.data(),
+                              RowLayout{slot_width, state_of_row(kind) != 0}};
   std::vector<T> room(widest(lookups));
   const std::span<const Key> rows = unique.first(count[0]);
   for (std::uint32_t run = 0; run < rows.size();) {
@@ -261,7 +302,7 @@ void update_rows(std::span<T> weights, std::span<T> m, std::span<T> v, std::span
 
 /** @brief Of each value of a feature: the gradient of its factor. 0 for ids out of range. */
 template <typename T, typename Id, typename Offset, typename Width>
-void factor_gradients_of(const Lookup& lookup, T* out, const T* gradient, const T* weights,
+void factor_gradients_of(const Lookup& lookup, T* out, const T* gradient, const TableRows<T>& rows,
                          std::span<const Id> ids, std::span<const Offset> offsets,
                          std::size_t batch, std::size_t stride, Width width) {
   for (std::size_t b = 0; b < batch; ++b, gradient += stride) {
@@ -270,9 +311,9 @@ void factor_gradients_of(const Lookup& lookup, T* out, const T* gradient, const 
     const T scale = bag_scale<T>(lookup, end - begin);
     for (std::size_t i = begin; i < end; ++i) {
       const bool there = in_range(lookup, ids[i]);
-      out[i] =
-          there ? scale * dot(gradient, weights + static_cast<std::size_t>(ids[i]) * width, width)
-                : T{0};
+      out[i] = there ? scale * dot(gradient, rows.row(i, static_cast<std::size_t>(ids[i]) * width),
+                                   width)
+                     : T{0};
     }
   }
 }
@@ -280,14 +321,17 @@ void factor_gradients_of(const Lookup& lookup, T* out, const T* gradient, const 
 /** @brief Of each value: the gradient of its factor. 0 for ids out of range. */
 template <typename T, typename Id, typename Offset>
 void factor_gradients(std::span<T> out, std::span<const T> gradient, std::span<const T> weights,
+                      std::span<const T> cached, std::span<const std::int32_t> slots,
                       std::span<const Lookup> lookups, std::span<const Id> ids,
-                      std::span<const Offset> offsets, PooledShape shape) {
+                      std::span<const Offset> offsets, PooledShape shape, std::size_t slot_stride) {
   for (std::size_t f = 0; f < lookups.size(); ++f) {
     const Lookup& lookup = lookups[f];
     const T* const of_feature =
         gradient.data() + shape.column + static_cast<std::size_t>(lookup.column);
     with_length(static_cast<std::size_t>(lookup.width), [&](auto width) {
-      factor_gradients_of(lookup, out.data(), of_feature, weights.data() + lookup.weights, ids,
+      const TableRows<T> rows{weights.data() + lookup.weights, cached.data(),
+                              slots.empty() ? nullptr : slots.data(), slot_stride};
+      factor_gradients_of(lookup, out.data(), of_feature, rows, ids,
                           offsets.subspan(f * shape.batch), shape.batch, shape.stride, width);
     });
   }

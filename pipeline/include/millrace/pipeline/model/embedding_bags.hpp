@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,8 +13,14 @@
 #include "millrace/pipeline/model/model_state.hpp"
 #include "millrace/pipeline/model/optimizer.hpp"
 #include "millrace/pipeline/model/row_update.hpp"
+#include "millrace/pipeline/model/table_cache.hpp"
 
 namespace millrace {
+
+namespace model {
+struct BatchBags;
+class ExpectedRows;
+}  // namespace model
 
 enum class Pooling {
   sum,   ///< of s_i W[id_i], where s_i is the id's weight, or 1
@@ -36,6 +43,8 @@ struct EmbeddingOptions {
   RowUpdateObserver* observer = nullptr;  ///< not owned
   /** Weights are elsewhere: given by `bind`, and not initialised here. */
   bool bound = false;
+  /** Tables are in pinned host memory, and cached; not with `bound`. */
+  std::optional<TableCache> cache{};
 };
 
 /** @brief Pooled rows [batch x columns] as part of a wider matrix; of forward, or their gradient.
@@ -64,6 +73,9 @@ struct InvalidId {
  *
  * Ids out of range are left out, as if their rows were zero and frozen; the first is remembered on
  * the device, and `invalid_id` tells.
+ *
+ * Cached tables give the same bits. Their rows are looked up and updated wherever they are, in the
+ * cache or in host memory, where nothing brings them but `prefetch`.
  */
 class EmbeddingBags {
  public:
@@ -74,6 +86,10 @@ class EmbeddingBags {
    */
   EmbeddingBags(ModelContext& context, std::vector<TableConfig> tables,
                 const EmbeddingOptions& options);
+  /** @brief Waits for main, behind all use of the tables by then, if they are cached. */
+  ~EmbeddingBags();
+  EmbeddingBags(const EmbeddingBags&) = delete;
+  EmbeddingBags& operator=(const EmbeddingBags&) = delete;
 
   /** @brief The features of all tables, in order: the keys that a batch must have. */
   [[nodiscard]] const std::vector<std::string>& features() const noexcept { return features_; }
@@ -81,6 +97,18 @@ class EmbeddingBags {
   [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::span<const std::size_t> widths() const noexcept { return widths_; }
   [[nodiscard]] std::span<const TableView> tables() const noexcept { return views_; }
+
+  [[nodiscard]] bool cached() const noexcept { return cache_ != nullptr; }
+  /**
+   * @brief Enqueues what brings the rows of a batch into the cache, for its lookup and its update.
+   *        Nothing, of tables that are not cached.
+   *
+   * All use of the tables before and after is ordered by the caller, this as well. Rows of batches
+   * that are held stay; where a set has no other the row remains in host memory.
+   * @return while it is there the rows stay
+   * @throws std::invalid_argument as `forward`; out_of_memory, DeviceError: nothing happened then
+   */
+  [[nodiscard]] HeldRows prefetch(const KeyedJaggedTensor& batch, StreamRef stream);
 
   /**
    * @brief Enqueues the lookups of a batch; every bag's row is written.
@@ -107,7 +135,13 @@ class EmbeddingBags {
    */
   void bind(float* weights);
 
-  /** @brief Adds what a checkpoint has to keep, its names beginning with `prefix`. */
+  /**
+   * @brief Adds what a checkpoint has to keep, its names beginning with `prefix`.
+   *
+   * Of cached tables the rows are brought home, enqueued on main, and the cache is empty then: what
+   * is read in host memory is all there is, and what is written there counts. Batches that are
+   * prefetched find their rows at home.
+   */
   void add_state(ModelState& state, const std::string& prefix);
   /** @brief In place of the one that there was; nullptr: none. */
   void observe(RowUpdateObserver* observer) noexcept { options_.observer = observer; }
@@ -118,15 +152,22 @@ class EmbeddingBags {
    */
   [[nodiscard]] std::optional<InvalidId> invalid_id(StreamRef stream);
 
- private:
-  struct Bags;
+  /** @brief What prefetches found so far. Waits for `stream`, behind them. */
+  [[nodiscard]] CacheCounts cache_counts(StreamRef stream);
+  /** @brief Rows that are in the cache, counted through all tables, in no order. Waits likewise. */
+  [[nodiscard]] std::vector<std::int64_t> cached_rows(StreamRef stream);
+  [[nodiscard]] std::size_t cache_slots() const noexcept;
 
+ private:
   void lay_out();
+  void allocate_tables();
   void initialise();
-  [[nodiscard]] Bags bags_of(const KeyedJaggedTensor& batch, const float* factors) const;
+  [[nodiscard]] model::BatchBags bags_of(const KeyedJaggedTensor& batch,
+                                         const float* factors) const;
   [[nodiscard]] double row_bytes(const KeyedJaggedTensor& batch) const;
+  [[nodiscard]] model::ExpectedRows expected(const KeyedJaggedTensor& batch) const;
   template <typename Id, typename Offset, typename Key>
-  void update(const Bags& bags, const PooledMatrix& gradient, StreamRef stream);
+  void update(const model::BatchBags& bags, const PooledMatrix& gradient, StreamRef stream);
 
   ModelContext& context_;
   std::vector<TableConfig> configs_;
@@ -136,11 +177,13 @@ class EmbeddingBags {
   std::vector<std::size_t> table_of_;  ///< of each feature
   std::size_t columns_ = 0, scalars_ = 0, rows_ = 0;
   std::uint64_t steps_ = 0;
-  std::optional<StreamRef> looked_up_on_;  ///< the last time
-  Buffer lookups_;                         ///< model::Lookup of each feature
-  Buffer bad_;                             ///< one model::BadId
-  Array<float> own_weights_, m_, v_;
-  float* weights_ = nullptr;  ///< of all tables: own, or bound
+  std::optional<StreamRef> looked_up_on_;     ///< the last time
+  Buffer lookups_;                            ///< model::Lookup of each feature
+  Buffer bad_;                                ///< one model::BadId
+  Array<float> own_weights_, own_m_, own_v_;  ///< if they are on the device, and not bound
+  std::unique_ptr<model::RowCache> cache_;    ///< else, of tables that are cached
+  float *weights_ = nullptr, *m_ = nullptr, *v_ = nullptr;  ///< of all tables
+  std::size_t m_size_ = 0, v_size_ = 0;
   std::vector<TableView> views_;
 };
 

@@ -16,12 +16,12 @@ namespace millrace {
 /** @brief A lookup of PooledEmbeddings: what the dense part of a model reads and leaves. */
 struct PooledLookup : TableLookup {
   /** How far it is. Each of these happens once. */
-  enum class Stage { looked_up, forward, backward, updated };
+  enum class Stage { prefetched, looked_up, forward, backward, updated };
 
   explicit PooledLookup(StreamRef of) : stream(of) {}
 
-  StreamRef stream;
-  Stage stage = Stage::looked_up;
+  StreamRef stream;  ///< of the prefetch; then of the lookup, and of the update
+  Stage stage = Stage::prefetched;
   std::size_t batch_size = 0;
   float share = 1;        ///< of the examples of all ranks, those of this one
   Array<float> pooled;    ///< [batch x columns], from `receive` until backward
@@ -42,9 +42,14 @@ class PooledEmbeddings {
   [[nodiscard]] virtual std::size_t columns() const noexcept = 0;   ///< of an example's pooled rows
   [[nodiscard]] virtual std::size_t features() const noexcept = 0;  ///< whose rows these are
 
-  /** @throws std::invalid_argument if the features are not those of the tables; out_of_memory */
-  [[nodiscard]] virtual std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features,
-                                                              Stream& stream) = 0;
+  /**
+   * @brief Begins a lookup: rows of cached tables are brought, and held until it goes.
+   * @throws std::invalid_argument if the features are not those of the tables; out_of_memory
+   */
+  [[nodiscard]] virtual std::unique_ptr<PooledLookup> prefetch(const SparseFeatures& features,
+                                                               Stream& stream) = 0;
+  /** @brief Pools the rows. @throws out_of_memory: nothing was looked up then */
+  virtual void look_up(PooledLookup& lookup, Stream& stream) = 0;
   /**
    * @brief From here on `lookup.pooled` is what `stream` reads: it waits for what is under way on
    *        streams of the embeddings' own, and its use of memory that is another's is recorded.
@@ -91,7 +96,8 @@ class LocalEmbeddings final : public PooledEmbeddings {
   std::size_t features() const noexcept override {
     return bags_.features().size() + weighted_bags_.features().size();
   }
-  std::unique_ptr<PooledLookup> look_up(const SparseFeatures& features, Stream& stream) override;
+  std::unique_ptr<PooledLookup> prefetch(const SparseFeatures& features, Stream& stream) override;
+  void look_up(PooledLookup& lookup, Stream& stream) override;
   void receive(PooledLookup& lookup, Stream& stream) override;
   void update(PooledLookup& lookup, Stream& stream) override;
   std::string dense_parameters() const override;

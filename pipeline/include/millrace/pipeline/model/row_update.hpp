@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/** @brief A table in device memory. */
+/** @brief A table in device memory; of cached tables, in pinned host memory. */
 struct TableView {
   std::string name;
   std::size_t rows = 0, width = 0;
@@ -25,6 +25,9 @@ struct TableView {
  *
  * `rows` are numbered through the tables: those of table t are first_row to first_row + rows.
  * Everything here may be read by work that is enqueued on `stream` during the call.
+ *
+ * A row of a cached table whose slot is not below 0 is at its slot, and older in the table: its
+ * weights are those from `cached + slot * slot_width` on.
  */
 struct RowUpdate {
   const void* rows = nullptr;  ///< [*count], of `row_type`
@@ -34,6 +37,9 @@ struct RowUpdate {
   std::uint64_t step = 0;  ///< of the tables' optimizer, from 1
   StreamRef stream;
   std::span<const TableView> tables;
+  const std::int32_t* slots = nullptr;  ///< [*count], of cached tables
+  const float* cached = nullptr;        ///< [slots x slot_width]
+  std::size_t slot_width = 0;           ///< the widest row's
 };
 
 /** @brief Told of each fused update, just after it was enqueued. */

@@ -41,6 +41,8 @@ class SparseNN final : public TrainModel {
            const MakeEmbeddings& embeddings = LocalEmbeddings::make, DenseReduction reduction = {});
 
   void zero_gradients() override;
+  std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features, Stream& stream) override;
+  void look_up_prefetched(TableLookup& lookup, Stream& stream) override;
   /** @throws std::invalid_argument if the features are not the model's */
   std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override;
   /** @throws std::invalid_argument if shapes disagree with the model's or with each other;
@@ -70,7 +72,12 @@ class SparseNN final : public TrainModel {
   /** @brief Of the last forward, one for each example. Waits for main. @throws as `loss` */
   [[nodiscard]] std::vector<float> logits();
 
-  /** @brief What a checkpoint keeps. To be read and written while main is idle, or ordered so. */
+  /**
+   * @brief What a checkpoint keeps. To be read and written while main is idle, or ordered so.
+   *
+   * With cached tables it is what was there at the call, and their caches are empty: ask again
+   * after more steps.
+   */
   [[nodiscard]] ModelState state();
 
   [[nodiscard]] EmbeddingBags& bags() noexcept { return embeddings_->bags(); }

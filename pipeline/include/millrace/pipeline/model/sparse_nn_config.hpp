@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct SparseNNConfig {
   Optimizer dense_optimizer{.kind = OptimizerKind::adam, .learning_rate = 1e-3F};
   std::uint64_t seed = 1;
   RowUpdateObserver* observer = nullptr;  ///< of the updates of all tables; not owned
+  /** Of `tables`, and another of `weighted_tables`; not of those that every rank has. */
+  std::optional<TableCache> table_cache{};
 };
 
 }  // namespace millrace

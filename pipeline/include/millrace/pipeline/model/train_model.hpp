@@ -55,18 +55,37 @@ class TableLookup {
  *
  * A step on a batch is zero_gradients, forward, backward, update_tables, optimizer_step, in this
  * order; each once, but that a step that did not get as far as forward begins again. The batch is
- * looked up at any time before forward, once. All but lookups and updates is enqueued on main.
+ * looked up at any time before forward, once, and may be prefetched before that. All but
+ * prefetches, lookups and updates is enqueued on main.
  *
  * Waits are the caller's: for inputs and features before they are read; for the lookup before
  * forward, for backward before the update, where those are on another stream than main; and
- * between lookups and updates, which read and write the same tables. Uses by another stream of what
- * the model has allocated are recorded by the model.
+ * between prefetches, lookups and updates, which read and write the same tables. Uses by another
+ * stream of what the model has allocated are recorded by the model.
  */
 class TrainModel {
  public:
   virtual ~TrainModel() = default;
 
   virtual void zero_gradients() = 0;
+
+  /**
+   * @brief Enqueues on `stream` what makes the lookup and the update of a batch quick: rows of
+   *        cached tables come nearer, and stay until the lookup goes.
+   *
+   * What is computed is the same without it.
+   * @param features  as of `look_up`
+   * @return the lookup, which is to be completed before forward; nullptr: there is nothing to do
+   * @throws out_of_memory, DeviceError; rows may have moved, and no number has changed
+   */
+  [[nodiscard]] virtual std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features,
+                                                              Stream& stream);
+  /**
+   * @brief Enqueues the lookup itself of a batch that was prefetched.
+   * @param stream  of the lookup; the use of the features by it is recorded by the caller
+   * @throws as `look_up`
+   */
+  virtual void look_up_prefetched(TableLookup& lookup, Stream& stream);
 
   /**
    * @brief Enqueues the lookup of a batch on `stream`, behind the updates that it shall see.

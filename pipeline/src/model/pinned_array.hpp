@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "millrace/device/stream.hpp"
+
+namespace millrace::model {
+
+/**
+ * @brief Floats in pinned host memory that kernels read and write.
+ *
+ * Its end waits for main, which is ordered behind all use of it by then, as for other memory of a
+ * model.
+ */
+class PinnedArray {
+ public:
+  PinnedArray() = default;
+  /** @throws DeviceError */
+  PinnedArray(Stream& main, std::size_t size)
+      : main_(&main),
+        data_(size == 0 ? nullptr
+                        : static_cast<float*>(
+                              main.device().device().allocate_host(size * sizeof(float)))),
+        size_(size) {}
+  ~PinnedArray() { reset(); }
+  PinnedArray(PinnedArray&& other) noexcept
+      : main_(other.main_),
+        data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  PinnedArray& operator=(PinnedArray&& other) noexcept {
+    if (this != &other) {
+      reset();
+      main_ = other.main_;
+      data_ = std::exchange(other.data_, nullptr);
+      size_ = std::exchange(other.size_, 0);
+    }
+    return *this;
+  }
+
+  [[nodiscard]] float* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  void reset() noexcept {
+    if (data_ == nullptr) return;
+    try {
+      main_->synchronize();
+      main_->device().device().free_host(data_);
+    } catch (...) {  // the device is lost, or its machine ends: the memory goes with it
+    }
+    data_ = nullptr;
+  }
+
+  Stream* main_ = nullptr;
+  float* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace millrace::model

@@ -1,0 +1,202 @@
+#include "model/row_cache.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "model/cuda/kernels.hpp"
+#include "model/dispatch.hpp"
+#include "model/host/row_cache.hpp"
+#include "model/row_runs.hpp"
+
+namespace millrace {
+
+std::string_view to_string(CachePolicy policy) noexcept {
+  return policy == CachePolicy::lru ? "lru" : "lfu";
+}
+
+CachePolicy parse_cache_policy(std::string_view name) {
+  for (const CachePolicy policy : kCachePolicies) {
+    if (to_string(policy) == name) return policy;
+  }
+  throw std::invalid_argument{
+      fmt::format("no cache policy is called '{}'; there are lru, lfu", name)};
+}
+
+namespace model {
+namespace {
+
+constexpr auto kScalar = static_cast<double>(sizeof(float));
+constexpr auto kSetBytes = static_cast<double>(kWays * (sizeof(std::uint32_t) + sizeof(SlotState)));
+
+CacheShape shape_of(const TableCache& options, std::size_t rows) {
+  if (!(options.load_factor > 0)) {
+    throw std::invalid_argument{fmt::format(
+        "a cache holds a share of the tables' rows above 0, and not {}", options.load_factor)};
+  }
+  const auto sets_for = [](double slots) {
+    return std::max(1.0, std::ceil(slots / static_cast<double>(kWays)));
+  };
+  const auto all = static_cast<double>(rows);
+  const double sets = sets_for(std::min(all, std::ceil(all * options.load_factor)));
+  CacheShape shape{.sets = static_cast<std::uint64_t>(sets)};
+  shape.of_set = (rows + shape.sets - 1) / shape.sets;
+  if (shape.of_set >= kNoTag ||
+      shape.sets * kWays > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw std::invalid_argument{fmt::format(
+        "a cache of {} slots for {} rows: fewer than 2^31, and at least one set for 2^32 rows",
+        shape.sets * kWays, rows)};
+  }
+  return shape;
+}
+
+}  // namespace
+
+RowCache::RowCache(ModelContext& context, const TableCache& options, const CachedTables& tables)
+    : context_(context),
+      options_(options),
+      tables_(tables),
+      shape_(shape_of(options, tables.rows)),
+      weights_(context.main(), tables.weights),
+      m_(context.main(), tables.m),
+      v_(context.main(), tables.v),
+      held_(std::make_shared<std::set<std::uint64_t>>()) {
+  Allocator& memory = context.allocator();
+  Stream& main = context.main();
+  const auto& tags = context.tags();
+  const std::size_t slots = tables.rows == 0 ? 0 : slot_count();
+  const RowPlace end = tables.layout.at_slot(slots);
+  slots_ = {memory, end.weights, main, tags.tables};
+  slots_m_ = {memory, tables.m == 0 ? 0 : end.m, main, tags.optimizer_state};
+  slots_v_ = {memory, tables.v == 0 ? 0 : end.weights, main, tags.optimizer_state};
+  tags_ = {memory, slots, main, tags.tables};
+  states_ = {memory, slots, main, tags.tables};
+  counts_ = {memory, 1, main, tags.tables};
+  Device& device = context.device();
+  const auto fill = [&](void* data, unsigned char value, std::size_t bytes) {
+    if (bytes != 0) device.fill(data, value, bytes, main.handle());
+  };
+  fill(tags_.data(), 0xFF, slots * sizeof(std::uint32_t));
+  fill(states_.data(), 0, slots * sizeof(SlotState));
+  fill(counts_.data(), 0, sizeof(CacheCounts));
+}
+
+HeldRows RowCache::prefetch(const BatchBags& bags, const Lookup* lookups,
+                            const ExpectedRows& expected, StreamRef stream) {
+  const std::uint64_t stamp = ++prefetches_;
+  HeldRows held{held_, stamp};
+  if (bags.ids_count() == 0) return held;
+  const Turn turn{stamp, *held_->begin(), options_.policy == CachePolicy::lfu};
+  const auto& layout = bags.batch.layout();
+  with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
+    if (shape_.keys() <= std::numeric_limits<std::uint32_t>::max()) {
+      bring<Id, Offset, std::uint32_t>(bags, lookups, expected, turn, stream);
+    } else {
+      bring<Id, Offset, std::uint64_t>(bags, lookups, expected, turn, stream);
+    }
+  });
+  return held;
+}
+
+template <typename Id, typename Offset, typename Key>
+void RowCache::bring(const BatchBags& bags, const Lookup* lookups, const ExpectedRows& expected,
+                     const Turn& turn, StreamRef stream) {
+  const std::size_t count = bags.ids_count();
+  const auto of_features = reads(lookups, bags.features);
+  const RowRuns<Key> runs = find_row_runs<Key>(
+      context_, count, static_cast<Key>(shape_.keys()), stream, [&](auto keys, auto positions) {
+        enqueue<host::cache_keys<Key, Id, Offset>, cuda::cache_keys<Key, Id, Offset>>(
+            context_, stream,
+            {.name = "cache keys",
+             .bytes = static_cast<double>(count) * (sizeof(Id) + sizeof(Key) + 4)},
+            keys, positions, of_features, bags.ids<Id>(), bags.offsets<Offset>(),
+            bags.batch.batch_size(), shape_);
+      });
+  const Array<RowMove> moves = context_.scratch<RowMove>(count, stream);
+  enqueue<host::bring_rows<float, Key>, cuda::bring_rows<Key>>(
+      context_, stream,
+      {.name = "bring rows",
+       .bytes = expected.unique() * (kSetBytes + 2 * sizeof(RowMove)) + 2 * expected.loaded_bytes(),
+       .host_read = expected.loaded_bytes(),
+       .host_written = expected.loaded_bytes()},
+      updates(slots_), updates(slots_m_), updates(slots_v_),
+      updates(weights_.data(), weights_.size()), updates(m_.data(), m_.size()),
+      updates(v_.data(), v_.size()), updates(tags_), updates(states_), updates(counts_),
+      writes(moves), of_features, reads(runs.unique), reads(runs.count), shape_, tables_.layout,
+      turn);
+}
+
+Array<std::int32_t> RowCache::locate(const BatchBags& bags, const Lookup* lookups,
+                                     StreamRef stream) {
+  Array<std::int32_t> slots = context_.scratch<std::int32_t>(bags.ids_count(), stream);
+  if (slots.size() == 0) return slots;
+  const auto& layout = bags.batch.layout();
+  with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
+    enqueue<host::locate_ids<Id, Offset>, cuda::locate_ids<Id, Offset>>(
+        context_, stream,
+        {.name = "locate",
+         .bytes = static_cast<double>(slots.size()) * (sizeof(Id) + (1 + kWays) * 4)},
+        writes(slots), reads(tags_), reads(lookups, bags.features), bags.ids<Id>(),
+        bags.offsets<Offset>(), bags.batch.batch_size(), shape_);
+  });
+  return slots;
+}
+
+template <typename Key>
+Array<std::int32_t> RowCache::locate(const Array<Key>& rows, const Array<std::uint32_t>& count,
+                                     StreamRef stream) {
+  Array<std::int32_t> slots = context_.scratch<std::int32_t>(rows.size(), stream);
+  enqueue<host::locate_rows<Key>, cuda::locate_rows<Key>>(
+      context_, stream,
+      {.name = "locate",
+       .bytes = static_cast<double>(slots.size()) * (sizeof(Key) + (1 + kWays) * 4)},
+      writes(slots), reads(tags_), reads(rows), reads(count), shape_);
+  return slots;
+}
+
+template Array<std::int32_t> RowCache::locate(const Array<std::uint32_t>&,
+                                              const Array<std::uint32_t>&, StreamRef);
+template Array<std::int32_t> RowCache::locate(const Array<std::uint64_t>&,
+                                              const Array<std::uint32_t>&, StreamRef);
+
+void RowCache::empty(const Lookup* lookups, std::size_t features, StreamRef stream) {
+  if (slots_.size() == 0) return;
+  const double all =
+      kScalar * static_cast<double>(slots_.size() + slots_m_.size() + slots_v_.size());
+  enqueue<host::empty_slots<float>, cuda::empty_slots>(
+      context_, stream, {.name = "empty cache", .bytes = all, .host_written = all},
+      updates(weights_.data(), weights_.size()), updates(m_.data(), m_.size()),
+      updates(v_.data(), v_.size()), updates(tags_), updates(states_), reads(slots_),
+      reads(slots_m_), reads(slots_v_), reads(lookups, features), shape_, tables_.layout);
+}
+
+CacheCounts RowCache::counts(StreamRef stream) {
+  CacheCounts counts;
+  Device& device = context_.device();
+  device.copy(&counts, counts_.data(), sizeof(counts), CopyKind::device_to_host, stream.handle());
+  device.synchronize(stream.handle());
+  return context_.cost_only() ? CacheCounts{} : counts;
+}
+
+std::vector<std::int64_t> RowCache::rows(StreamRef stream) {
+  std::vector<std::uint32_t> tags(tags_.size(), kNoTag);
+  Device& device = context_.device();
+  if (!tags.empty()) {
+    device.copy(tags.data(), tags_.data(), tags.size() * sizeof(std::uint32_t),
+                CopyKind::device_to_host, stream.handle());
+  }
+  device.synchronize(stream.handle());
+  std::vector<std::int64_t> rows;
+  for (std::size_t slot = 0; slot < tags.size(); ++slot) {
+    if (tags[slot] == kNoTag) continue;
+    rows.push_back(static_cast<std::int64_t>(shape_.row_of(slot / kWays, tags[slot])));
+  }
+  return rows;
+}
+
+}  // namespace model
+}  // namespace millrace
