@@ -150,6 +150,25 @@ TEST_CASE("each edge of an evaluation is named when it is left out, or redundant
   }
 }
 
+TEST_CASE("rows of cached tables are prefetched for evaluation, and it gives the same logits") {
+  const Logits expected = plain_logits();
+  for (const Waits waits : {Waits::coarse, Waits::precise}) {
+    for (std::uint64_t seed = 0; seed <= 3; ++seed) {
+      PipelineRig rig{{.kind = PipelineKind::prefetch_sparse_dist,
+                       .schedule = seed == 0 ? 0 : test::seed() * 100 + seed,
+                       .model = RigModel::sparse_nn,
+                       .cache = TableCache{}}};
+      for (std::size_t number = 0; number < kTrained; ++number) rig.plain_step(number);
+      EvalPipeline pipeline{PipelineKind::prefetch_sparse_dist, setting(rig), {.waits = waits}};
+      RigSource source{rig, 0, kBatches};
+      Logits logits;
+      while (pipeline.progress(source)) logits.push_back(network(rig).logits());
+      CHECK(logits == expected);
+      CHECK(rig.races() == std::vector<std::string>{});
+    }
+  }
+}
+
 TEST_CASE("training goes on behind an evaluation in its midst, with the bits of the plain loop") {
   const std::vector<float> expected = plainly_trained(kBatches, RigModel::sparse_nn_plain);
   const PipelineCase what{

@@ -77,12 +77,36 @@ std::set<std::string> redundant_fused(const LoopCase& loop) {
   return edges;
 }
 
+/// The same of prefetch_sparse_dist, with a model that has no rows to bring.
+std::set<std::string> redundant_prefetch(const LoopCase& loop) {
+  std::set<std::string> edges{"prefetch waits for main"};
+  edges.insert("features used by prefetch");  // main waits for that before it uses them itself
+  // Of features that were freed, those of the step before are taken: prefetch, whose use of them is
+  // recorded, has waited for main since.
+  if (loop.allocator == "millrace") edges.insert("features used by main");
+  // The driver's pool has main wait before it frees; by then it has waited for prefetch.
+  if (loop.method == CopyMethod::driver_async) edges.insert("main waits for data-dist");
+  // With two ranks the host waits behind the features of each batch but the last. Of that one the
+  // driver's pool has main wait for data-dist before it frees the batch before; torch's host has
+  // heard that data-dist is through when it asked for that batch's memory.
+  if (loop.ranks > 1 && loop.method == CopyMethod::driver_async) {
+    edges.insert({"main waits for prefetch", "prefetch waits for data-dist"});
+  }
+  if (loop.ranks > 1 && loop.allocator == "torch" && loop.method == CopyMethod::side_stream &&
+      loop.waits == Waits::coarse) {
+    edges.insert("main waits for prefetch");
+  }
+  return edges;
+}
+
 /// Edges that others imply, each with the reason.
 std::set<std::string> redundant(const LoopCase& loop) {
   const bool fused = loop.shape == PipelineKind::fused_sparse_dist;
   std::set<std::string> edges = fused ? redundant_fused(loop) : std::set<std::string>{};
   const bool host_waits = loop.ranks > 1;  // for sizes, behind the copy of the batch
-  if (loop.shape == PipelineKind::sparse_dist || loop.shape == PipelineKind::semi_sync) {
+  if (loop.shape == PipelineKind::prefetch_sparse_dist) edges = redundant_prefetch(loop);
+  if (loop.shape == PipelineKind::sparse_dist || loop.shape == PipelineKind::semi_sync ||
+      loop.shape == PipelineKind::prefetch_sparse_dist) {
     edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
     if (host_waits) edges.insert("host batch freed by data-dist's marker");
     if (loop.waits == Waits::precise) edges.insert("main waits for copy");          // data-dist has

@@ -169,3 +169,50 @@ TEST_CASE("no driver call that fails makes a lookup on the side lose a wait") {
   for (std::uint64_t call = 100; call < 240; ++call) failed += run_with_failure(what, call);
   CHECK(failed > 50);
 }
+
+TEST_CASE("a prefetch that throws loses no batch, and is done again") {
+  const Waits waits = GENERATE(Waits::coarse, Waits::precise);
+  const std::size_t batch = GENERATE(0, 1, 3, 5);
+  ScriptedPipeline parts{PipelineKind::prefetch_sparse_dist, waits};
+  parts.script.fail(fmt::format("prefetch {} on prefetch", batch));
+  ScriptedSource source = parts.source(0, 6);
+  CHECK(train_all(*parts.pipeline, source) == 1);
+  CHECK(parts.model.trained == Numbers{0, 1, 2, 3, 4, 5});
+  CHECK(parts.model.abandoned == Numbers{});
+  CHECK(parts.rig.live_blocks() == 0);
+}
+
+TEST_CASE("a driver call that fails costs cached tables no bit but of a step that was given up") {
+  const PipelineCase what{.kind = PipelineKind::prefetch_sparse_dist,
+                          .waits = GENERATE(Waits::coarse, Waits::precise),
+                          .model = RigModel::sparse_nn_long,
+                          .cache = TableCache{0.05}};
+  const std::vector<float> expected = plainly_trained(6, what.model);
+  std::size_t failed = 0, whole = 0;
+  for (std::uint64_t call = 3; call < 500; call += 11) {
+    PipelineRig rig{what};
+    auto pipeline = rig.make();
+    RigSource source{rig, 0, 6};
+    {
+      FaultInjector faults{rig.device};
+      faults.fail_call(call, ErrorCode::unknown);
+      for (bool more = true; more;) {
+        try {
+          more = pipeline->progress(source);
+        } catch (const DeviceError&) {
+          ++failed;
+        }
+      }
+    }
+    const bool all = pipeline->steps() == 6;
+    pipeline.reset();
+    INFO(what.name() << ", call " << call);
+    if (all) CHECK(rig.parameters() == expected);
+    whole += all ? 1 : 0;
+    CHECK(rig.races() == std::vector<std::string>{});
+    rig.model.reset();
+    CHECK(rig.live_blocks() == 0);
+  }
+  CHECK(failed > 20);
+  CHECK(whole > 10);
+}

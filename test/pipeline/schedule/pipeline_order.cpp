@@ -67,6 +67,46 @@ TEST_CASE("sparse-dist with precise waits: features are arranged as soon as they
                       "receive 2", "arrange 2", "backward 1", "update 1 on main", "optimizer 1"});
 }
 
+TEST_CASE(
+    "prefetch-sparse-dist: rows of the next batch come behind forward, its features start last") {
+  ScriptedPipeline parts{PipelineKind::prefetch_sparse_dist};
+  ScriptedSource source = parts.source(0, 3);
+  const std::vector<Log> log = steps(parts, source);
+  REQUIRE(log.size() == 4);
+  CHECK(log[0] == Log{"draw 0",
+                      "copy",
+                      "start 0 on data-dist",
+                      "receive 0",
+                      "arrange 0",
+                      "prefetch 0 on prefetch",
+                      "draw 1",
+                      "copy",
+                      "start 1 on data-dist",
+                      "zero",
+                      "draw 2",
+                      "copy",
+                      "receive 1",
+                      "look up 0 on main",
+                      "forward 0",
+                      "arrange 1",
+                      "prefetch 1 on prefetch",
+                      "backward 0",
+                      "update 0 on main",
+                      "optimizer 0",
+                      "start 2 on data-dist"});
+  CHECK(log[1] == Log{"zero", "end", "receive 2", "look up 1 on main", "forward 1", "arrange 2",
+                      "prefetch 2 on prefetch", "backward 1", "update 1 on main", "optimizer 1"});
+  CHECK(log[2] == Log{"zero", "look up 2 on main", "forward 2", "backward 2", "update 2 on main",
+                      "optimizer 2"});
+  CHECK(log[3] == Log{});
+}
+
+TEST_CASE("prefetch-sparse-dist refuses streams without one to prefetch on") {
+  PipelineRig rig{{.kind = PipelineKind::sparse_dist}};
+  CHECK_THROWS_WITH(rig.make({.kind = PipelineKind::prefetch_sparse_dist}, *rig.model),
+                    Catch::Matchers::ContainsSubstring("prefetch on"));
+}
+
 TEST_CASE("fused-sparse-dist: a batch is looked up behind the update, in one of three places") {
   const LookupPosition position = GENERATE(from_range(kLookupPositions));
   ScriptedPipeline parts{
@@ -241,12 +281,14 @@ TEST_CASE("between steps a pipeline holds its batches, and of one of two or more
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Waits waits = GENERATE(Waits::coarse, Waits::precise);
   const PipelineTraits known = traits(kind);
+  const bool starts_last = kind == PipelineKind::prefetch_sparse_dist;
+  const bool under_way = known.at_rest > 1 && (starts_last || waits == Waits::coarse);
   ScriptedPipeline parts{kind, waits};
   ScriptedSource source = parts.source(0, 9);
   for (int step = 0; step < 6; ++step) {
     REQUIRE(parts.pipeline->progress(source));
     CHECK(parts.pipeline->held() == known.at_rest);
-    CHECK(parts.exchange.alive() == (known.at_rest > 1 && waits == Waits::coarse ? 1 : 0));
+    CHECK(parts.exchange.alive() == (under_way ? 1 : 0));
   }
   CHECK(parts.pipeline->most_held() == known.at_peak);
 }

@@ -40,6 +40,8 @@ PipelineTraits traits(PipelineKind kind) {
       return {.at_peak = 2};
     case PipelineKind::sparse_dist:
       return {.at_rest = 2, .at_peak = 3, .exchange_on = "data-dist"};
+    case PipelineKind::prefetch_sparse_dist:
+      return {.at_rest = 2, .at_peak = 3, .exchange_on = "data-dist"};
     case PipelineKind::semi_sync:
       return {.at_rest = 3, .at_peak = 3, .exchange_on = "data-dist"};
     case PipelineKind::fused_sparse_dist:
@@ -58,6 +60,9 @@ std::string PipelineCase::name() const {
   if (kind == PipelineKind::semi_sync) {
     name += fmt::format(", stale from {} on{}", stale.start_batch,
                         stale.stash_gradients ? ", gradients too" : "");
+  }
+  if (cache) {
+    name += fmt::format(", {} of rows cached, {}", cache->load_factor, to_string(cache->policy));
   }
   if (savers.batch) name += ", batch freed early";
   if (savers.exchanged_inputs) name += ", exchanged inputs cleared";
@@ -125,16 +130,22 @@ PipelineRig::~PipelineRig() = default;
 
 std::unique_ptr<TrainModel> PipelineRig::make_model() {
   if (what_.model == RigModel::tiny) return std::make_unique<TinyModel>(memory, streams.main);
-  constexpr std::size_t rows = TinyModel::kRows, width = 4;
+  constexpr std::size_t width = 4;
+  const std::size_t rows = this->rows();
   SparseNNConfig config;
   config.dense_features = TinyModel::kDense;
   config.tables = {{"of b", rows, width, Pooling::sum, {"b"}},
                    {"of a", rows, width, Pooling::mean, {"a"}}};
   config.weighted_tables = {{"of w", rows, width, Pooling::sum, {"w"}}};
-  if (what_.model == RigModel::sparse_nn) config.position_weights = {{"a", 2}};
+  config.table_cache = what_.cache;
+  if (what_.model != RigModel::sparse_nn_plain) config.position_weights = {{"a", 2}};
   config.dense_arch = {width};
   config.over_arch = {5};
   return std::make_unique<SparseNN>(context, config);
+}
+
+std::size_t PipelineRig::rows() const {
+  return what_.model == RigModel::sparse_nn_long ? 200 : TinyModel::kRows;
 }
 
 LocalExchange PipelineRig::make_exchange() {
@@ -151,7 +162,7 @@ std::vector<float> PipelineRig::parameters() {
   for (const StateTensor& tensor : static_cast<SparseNN&>(*model).state().tensors) {
     all.resize(all.size() + tensor.size);
     device.copy(all.data() + all.size() - tensor.size, tensor.data, tensor.size * sizeof(float),
-                CopyKind::device_to_host, streams.main.handle());
+                tensor.download(), streams.main.handle());
   }
   streams.main.synchronize();
   return all;
@@ -204,7 +215,7 @@ ModelInput PipelineRig::load(std::size_t number) {
       offsets[bag + 1] = sum += to[bag];
     }
     for (std::int64_t& id : features.values().as<std::int64_t>()) {
-      id = static_cast<std::int64_t>(random() % TinyModel::kRows);
+      id = static_cast<std::int64_t>(random() % rows());
     }
     for (float& weight : features.weights().as<float>()) {
       weight = static_cast<float>(random() % 8) / 8;

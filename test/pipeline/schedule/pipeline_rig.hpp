@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ enum class RigModel {
   tiny,
   sparse_nn,        ///< with position weights
   sparse_nn_plain,  ///< without: its lookups read no dense parameters
+  sparse_nn_long,   ///< with, and more rows than a small cache holds
 };
 
 /// One cell of what a pipeline can be.
@@ -35,6 +37,7 @@ struct PipelineCase {
   std::string policy = "millrace";  ///< or "torch"
   std::uint64_t schedule = 0;       ///< 0: timed, else the seed of an adversarial one
   RigModel model = RigModel::tiny;
+  std::optional<TableCache> cache{};  ///< of a SparseNN's tables
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
@@ -118,6 +121,7 @@ class PipelineRig {
  private:
   [[nodiscard]] std::unique_ptr<TrainModel> make_model();
   [[nodiscard]] LocalExchange make_exchange();
+  [[nodiscard]] std::size_t rows() const;
 
   const std::size_t blocks_of_model_;
 };

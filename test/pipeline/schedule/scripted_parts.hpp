@@ -111,6 +111,14 @@ class ScriptedModel final : public TrainModel {
   explicit ScriptedModel(Script& script) : script_(script) {}
 
   void zero_gradients() override { script_.say("zero"); }
+  std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features, Stream& stream) override {
+    const std::size_t number = number_of(features.unweighted.batch_size());
+    say("prefetch", number, stream);
+    return std::make_unique<Lookup>(number);
+  }
+  void look_up_prefetched(TableLookup& lookup, Stream& stream) override {
+    say("look up", static_cast<Lookup&>(lookup).number, stream);
+  }
   std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
     const std::size_t number = number_of(features.unweighted.batch_size());
     say("look up", number, stream);

@@ -152,6 +152,29 @@ TEST_CASE("every pipeline trains several ranks as one, without a race") {
   CHECK(outcome.races == std::vector<std::string>{});
 }
 
+TEST_CASE("several ranks with cached tables train what one rank without does, in every pipeline") {
+  SparseNNConfig config = sharded_config();
+  const Trained alone = trained_alone(config, kSteps, kExamples);
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  std::uint64_t cell = 0;
+  for (const unsigned ranks : {1U, 2U, 4U}) {
+    for (const Waits waits : {Waits::coarse, Waits::precise}) {
+      config.table_cache = {cell % 3 == 0 ? 1.0 : 0.1, kCachePolicies[cell % 2]};
+      const std::uint64_t schedule = cell % 3 == 1 ? 0 : seed() * 1000 + cell;
+      const CopyMethod copy = kCopyMethods[cell % 4];
+      ++cell;
+      INFO(to_string(kind) << ", " << ranks << " ranks, schedule " << schedule);
+      const Outcome outcome =
+          train(config, plan_named("mixed", config, ranks), schedule, alone,
+                [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                  rank.run(kind, {.copy = copy, .waits = waits}, kSteps, kExamples, first, count);
+                });
+      CHECK(outcome.difference <= kTolerance);
+      CHECK(outcome.races == std::vector<std::string>{});
+    }
+  }
+}
+
 namespace {
 
 /// When two ranks have done three steps, on the machine's clock.

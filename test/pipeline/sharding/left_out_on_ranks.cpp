@@ -24,7 +24,14 @@ std::vector<ShardedCell> cells() {
   const auto fused = [&](CopyMethod copy, Waits waits, const char* plan, LookupOptions lookup) {
     return cell(fused_sparse_dist, copy, waits, plan, lookup);
   };
+  const auto cached = [&](CopyMethod copy, Waits waits, const char* plan) {
+    ShardedCell prefetching = cell(prefetch_sparse_dist, copy, waits, plan);
+    prefetching.cache = TableCache{0.1};
+    return prefetching;
+  };
   return {
+      cached(side_stream, coarse, "mixed"),
+      cached(precise, exactly, "row-wise"),
       cell(base, side_stream, coarse, "mixed"),
       cell(sparse_dist_lite, precise, exactly, "mixed"),
       cell(sparse_dist, side_stream, coarse, "mixed"),
@@ -60,6 +67,10 @@ std::set<std::string> redundant(const ShardedCell& cell) {
   edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
   edges.insert("host waits for main");      // the test's, behind copies that block by themselves
   if (cell.options.waits == Waits::precise) edges.insert("main waits for copy");  // data-dist has
+  if (cell.kind == PipelineKind::prefetch_sparse_dist) {
+    // The update waits for prefetch, whose next marker is behind the lookup after the update.
+    edges.insert({"features used by prefetch", "features used by main"});
+  }
   if (cell.kind != PipelineKind::fused_sparse_dist) return edges;
   // Gradients of pooled rows: main waits for the lookup behind the update before it allocates
   // again.

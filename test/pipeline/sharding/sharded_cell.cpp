@@ -23,6 +23,9 @@ constexpr std::array kLookups{
     LookupOptions{LookupPosition::after_data_dist, LookupStream::data_dist, true}};
 constexpr std::array<std::uint64_t, 3> kStaleFrom{0, 3, 900};
 
+constexpr std::array<std::optional<TableCache>, 4> kCaches{
+    TableCache{0.1, CachePolicy::lru}, TableCache{0.1, CachePolicy::lfu}, TableCache{1}, {}};
+
 /// The values of each option that a kind has: first those that all have.
 std::vector<std::size_t> options_of(PipelineKind kind) {
   std::vector<std::size_t> options{kCopyMethods.size(), 2, 2, 2, 2, 2, 2};
@@ -33,6 +36,7 @@ std::vector<std::size_t> options_of(PipelineKind kind) {
   }
   options.push_back(kPlans.size());
   if (kind == PipelineKind::semi_sync) options.insert(options.end(), {kStaleFrom.size(), 2});
+  if (kind == PipelineKind::prefetch_sparse_dist) options.push_back(kCaches.size());
   return options;
 }
 
@@ -52,13 +56,15 @@ ShardedCell cell_of(PipelineKind kind, const std::vector<std::size_t>& row) {
   }
   cell.plan = kPlans[row[7]];
   if (kind == PipelineKind::semi_sync) options.stale = {kStaleFrom[row[8]], row[9] != 0};
+  if (kind == PipelineKind::prefetch_sparse_dist) cell.cache = kCaches[row[8]];
   return cell;
 }
 
 using TrainRank = std::function<void(ShardedRank& rank, std::size_t first, std::size_t count)>;
 
 ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
-  const SparseNNConfig config = sharded_config();
+  SparseNNConfig config = sharded_config();
+  config.table_cache = cell.cache;
   const ShardingPlan plan = plan_named(cell.plan, config, cell.ranks);
   ShardedMachine machine{cell.ranks, cell.schedule, cell.data};
   ShardedCellOutcome outcome;
@@ -103,6 +109,9 @@ std::string ShardedCell::name() const {
   if (kind == PipelineKind::semi_sync) {
     name += fmt::format(", stale from {} on{}", options.stale.start_batch,
                         options.stale.stash_gradients ? ", gradients too" : "");
+  }
+  if (cache) {
+    name += fmt::format(", {} of rows cached, {}", cache->load_factor, to_string(cache->policy));
   }
   if (options.savers.batch) name += ", batch freed early";
   if (options.savers.exchanged_inputs) name += ", exchanged inputs cleared";

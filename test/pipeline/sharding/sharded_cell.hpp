@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "millrace/pipeline/model/table_cache.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 
 namespace millrace::test {
@@ -17,10 +19,11 @@ struct ShardedCell {
   std::size_t steps = 7;
   std::string plan = "row-wise";  ///< as plan_named; "mixed" has tables that are data-parallel
   std::string policy = "millrace";
-  std::uint64_t schedule = 0;     ///< 0: timed, else the seed of an adversarial one
-  bool data = true;               ///< or costs only: nothing is trained, and nothing can break
-  std::string left_out{};         ///< one of ShardedCellOutcome::edges, on rank 0
-  std::size_t wait_left_out = 0;  ///< only this one of ShardedCellOutcome::waits, from 1
+  std::optional<TableCache> cache{};  ///< of tables that are not data-parallel
+  std::uint64_t schedule = 0;         ///< 0: timed, else the seed of an adversarial one
+  bool data = true;                   ///< or costs only: nothing is trained, and nothing can break
+  std::string left_out{};             ///< one of ShardedCellOutcome::edges, on rank 0
+  std::size_t wait_left_out = 0;      ///< only this one of ShardedCellOutcome::waits, from 1
 
   [[nodiscard]] std::string name() const;
 };

@@ -78,6 +78,16 @@ const std::vector<float>& Trained::at(const std::string& name) const {
   return values[static_cast<std::size_t>(found - names.begin())];
 }
 
+namespace {
+
+PipelineStreams all_streams(OrderedDevice& device) {
+  PipelineStreams streams{device, PipelineKind::fused_sparse_dist};
+  streams.prefetch.emplace(device, StreamOptions{.name = "prefetch"});
+  return streams;
+}
+
+}  // namespace
+
 ShardedRank::ShardedRank(OrderedDevice& device, const RankSetup& setup,
                          const SparseNNConfig& config, const ShardingPlan& plan,
                          ProcessGroup* group)
@@ -95,7 +105,7 @@ ShardedRank::ShardedRank(OrderedDevice& device, const RankSetup& setup,
       model_memory_(memory_, "model's"),
       pinned_(checked(setup, caching_pinned_, checked_pinned_, CheckedMemory::pinned),
               "host batch"),
-      streams_(device, PipelineKind::fused_sparse_dist),
+      streams_(all_streams(device)),
       main_(streams_.main),
       context_(model_memory_, main_, setup.cost_only),
       exchange_context_(features_, main_, setup.cost_only) {
@@ -299,7 +309,7 @@ Trained ShardedRank::trained() {
     all.names.push_back(tensor.name);
     all.values.emplace_back(tensor.size);
     device_.copy(all.values.back().data(), tensor.data, tensor.size * sizeof(float),
-                 CopyKind::device_to_host, main_.handle());
+                 tensor.download(), main_.handle());
   }
   main_.synchronize();
   return all;

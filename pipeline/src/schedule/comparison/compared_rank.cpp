@@ -51,6 +51,7 @@ std::map<StreamId, std::string> names(const OrderedDevice& device, const Pipelin
     add(*stream);
   }
   if (streams.lookup) add(*streams.lookup);
+  if (streams.prefetch) add(*streams.prefetch);
   return names;
 }
 

@@ -87,7 +87,8 @@ ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
 PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload, std::uint64_t seed,
                          Timeline* timeline) {
   const DeviceProfile profile = profile_of(cell.device);
-  const SparseNNConfig model = workload.model_config(seed);
+  SparseNNConfig model = workload.model_config(seed);
+  model.table_cache = cell.table_cache;
   const auto count = static_cast<unsigned>(workload.world_size);
   const ShardingPlan plan = spread(model, count);
 

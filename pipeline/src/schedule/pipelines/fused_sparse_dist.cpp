@@ -86,7 +86,7 @@ class FusedSparseDistPipeline final : public PipelineCore {
   }
 
   void look_up_ahead(BatchInFlight& flight) {
-    if (!flight.lookup) {
+    if (!flight.is_looked_up) {
       finish_exchange(flight);
       hand_features_to(flight, look_up_on_);
       if (lookup_.order_after_dense && on_side()) look_up_on_.wait_stream(main());

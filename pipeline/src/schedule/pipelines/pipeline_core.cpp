@@ -73,6 +73,7 @@ TrainModel& PipelineCore::detach() {
   if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
   for (BatchInFlight& flight : held_) {
     flight.lookup.reset();
+    flight.is_looked_up = false;
     flight.looked_up = {};
   }
   order_tables(main());
@@ -164,9 +165,21 @@ void PipelineCore::order_tables(Stream& stream) {
 }
 
 void PipelineCore::look_up(BatchInFlight& flight, Stream& stream) {
-  if (flight.lookup) return;
+  if (flight.is_looked_up) return;
   order_tables(stream);
-  flight.lookup = model_->look_up(*flight.features, stream);
+  if (flight.lookup) {
+    model_->look_up_prefetched(*flight.lookup, stream);
+  } else {
+    flight.lookup = model_->look_up(*flight.features, stream);
+  }
+  flight.is_looked_up = true;
+}
+
+void PipelineCore::prefetch(BatchInFlight& flight, Stream& stream) {
+  if (flight.prefetched) return;
+  order_tables(stream);
+  flight.lookup = model_->prefetch(*flight.features, stream);
+  flight.prefetched = true;
 }
 
 void PipelineCore::forward(BatchInFlight& current) {

@@ -16,8 +16,11 @@ struct BatchInFlight {
   bool received = false;
   std::optional<SparseFeatures> features;  ///< from then until forward
   Event arranged;                          ///< with precise waits, if not on main
-  std::unique_ptr<TableLookup> lookup;     ///< until the update
-  Event looked_up;                         ///< with precise waits, if not on main
+  bool prefetched = false;
+  Event rows_near;                      ///< behind the prefetch, with precise waits
+  std::unique_ptr<TableLookup> lookup;  ///< from the prefetch, if there is one, until the update
+  bool is_looked_up = false;
+  Event looked_up;  ///< with precise waits, if not on main
 };
 
 /**
@@ -78,12 +81,17 @@ class PipelineCore : public TrainPipeline {
    */
   void take_input(BatchInFlight& current);
 
+  /** @brief Prefetches on a stream that has the features, behind all earlier use of the tables. */
+  void prefetch(BatchInFlight& flight, Stream& stream);
   /** @brief Looks up on a stream that has the features, behind all earlier use of the tables. */
   void look_up(BatchInFlight& flight, Stream& stream);
   void forward(BatchInFlight& current);
   /** @brief Gradients on main; the tables are updated on `stream`, which waits for them. */
   void backward(BatchInFlight& current, Stream& stream);
   void release_input(BatchInFlight& current);
+
+  /** @brief `stream` is to use the tables, behind all of their use that is enqueued so far. */
+  void order_tables(Stream& stream);
 
   /** @brief Work for later batches: what it throws waits for the end of the step, without any more
    * such work. */
@@ -112,7 +120,6 @@ class PipelineCore : public TrainPipeline {
  private:
   bool advance(BatchSource* source);
   bool step_once();
-  void order_tables(Stream& stream);
   [[nodiscard]] std::size_t on_device() const;
 
   const PipelineSetting setting_;

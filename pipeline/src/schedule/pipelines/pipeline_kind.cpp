@@ -9,7 +9,8 @@ namespace millrace {
 namespace {
 
 constexpr std::array<std::string_view, kPipelineKinds.size()> kNames{
-    "sparse-dist", "base", "sparse-dist-lite", "fused-sparse-dist", "semi-sync"};
+    "sparse-dist",       "base",      "sparse-dist-lite",
+    "fused-sparse-dist", "semi-sync", "prefetch-sparse-dist"};
 
 }  // namespace
 

@@ -110,6 +110,9 @@ PipelineStreams::PipelineStreams(OrderedDevice& device, PipelineKind kind)
   if (kind == PipelineKind::fused_sparse_dist) {
     lookup.emplace(device, StreamOptions{.blocking = false, .priority = 0, .name = "lookup"});
   }
+  if (kind == PipelineKind::prefetch_sparse_dist) {
+    prefetch.emplace(device, StreamOptions{.blocking = false, .priority = 0, .name = "prefetch"});
+  }
 }
 
 std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
@@ -126,6 +129,8 @@ std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
       return make_fused_sparse_dist(setting, options);
     case PipelineKind::semi_sync:
       return make_semi_sync(setting, options);
+    case PipelineKind::prefetch_sparse_dist:
+      return make_prefetch_sparse_dist(setting, options);
   }
   throw std::invalid_argument{"unknown kind of pipeline"};
 }

@@ -12,4 +12,7 @@ namespace millrace {
 [[nodiscard]] std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineSetting& setting,
                                                             const PipelineOptions& options);
 
+[[nodiscard]] std::unique_ptr<TrainPipeline> make_prefetch_sparse_dist(
+    const PipelineSetting& setting, const PipelineOptions& options);
+
 }  // namespace millrace

@@ -29,6 +29,7 @@ struct PipelineCell {
    * would make of a pipeline. */
   double optimizer_work = 1;
   bool forward_only = false;  ///< evaluates, through an EvalPipeline
+  std::optional<TableCache> table_cache{};  ///< of the model's tables; none: they are on the device
 };
 
 /** @brief What an engine of a rank did in the loop. */

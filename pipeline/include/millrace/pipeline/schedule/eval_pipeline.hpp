@@ -13,6 +13,12 @@ class ForwardOnly final : public TrainModel {
   explicit ForwardOnly(TrainModel& model) : model_(model) {}
 
   void zero_gradients() override {}
+  std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features, Stream& stream) override {
+    return model_.prefetch(features, stream);
+  }
+  void look_up_prefetched(TableLookup& lookup, Stream& stream) override {
+    model_.look_up_prefetched(lookup, stream);
+  }
   std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
     return model_.look_up(features, stream);
   }

@@ -6,13 +6,21 @@
 namespace millrace {
 
 /** @brief The order in which a pipeline does things: see train_pipeline.hpp. */
-enum class PipelineKind { sparse_dist, base, sparse_dist_lite, fused_sparse_dist, semi_sync };
+enum class PipelineKind {
+  sparse_dist,
+  base,
+  sparse_dist_lite,
+  fused_sparse_dist,
+  semi_sync,
+  prefetch_sparse_dist
+};
 
 inline constexpr std::array kPipelineKinds{
-    PipelineKind::sparse_dist, PipelineKind::base, PipelineKind::sparse_dist_lite,
-    PipelineKind::fused_sparse_dist, PipelineKind::semi_sync};
+    PipelineKind::sparse_dist,       PipelineKind::base,      PipelineKind::sparse_dist_lite,
+    PipelineKind::fused_sparse_dist, PipelineKind::semi_sync, PipelineKind::prefetch_sparse_dist};
 
-/** @brief "sparse-dist", "base", "sparse-dist-lite", "fused-sparse-dist", "semi-sync" */
+/** @brief "sparse-dist", "base", "sparse-dist-lite", "fused-sparse-dist", "semi-sync",
+ *         "prefetch-sparse-dist" */
 [[nodiscard]] std::string_view to_string(PipelineKind kind) noexcept;
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] PipelineKind parse_pipeline_kind(std::string_view name);

@@ -18,7 +18,8 @@ inline constexpr const char* kMainStream = "main";
 
 /**
  * @brief The streams of a pipeline: main is the model's, copy brings batches, data-dist exchanges
- *        their features (not Base's and SparseDistLite's), lookup is FusedSparseDist's own.
+ *        their features (not Base's and SparseDistLite's), lookup is FusedSparseDist's own,
+ * prefetch PrefetchSparseDist's.
  *
  * Side streams of the SparseDist family run before main where both could, Base's do not.
  */
@@ -26,7 +27,8 @@ struct PipelineStreams {
   PipelineStreams(OrderedDevice& device, PipelineKind kind);
 
   Stream main, copy, data_dist;
-  std::optional<Stream> lookup;  ///< fused_sparse_dist
+  std::optional<Stream> lookup;    ///< fused_sparse_dist
+  std::optional<Stream> prefetch;  ///< prefetch_sparse_dist
 };
 
 /** @brief What a pipeline works with. All of it outlives the pipeline. */
@@ -61,7 +63,13 @@ struct PipelineSetting {
  *                     released; copy(i+3); D waits for features i+1 and looks them up;
  *                     receive(i+2); backward; optimizer. Before `start_batch` the lookup is last.
  *
- * Between steps sparse_dist and fused_sparse_dist hold 2 batches, semi_sync 3, the others 1. With
+ *   prefetch_sparse_dist  with P the prefetch stream: zero_gradients; D waits P; copy(i+2);
+ *                     receive(i+1); lookup and forward; P waits for that lookup, DD arranges i+1, P
+ *                     waits DD and prefetches i+1; backward; D waits P; update; optimizer;
+ *                     start(i+2); release.
+ *
+ * Between steps sparse_dist, fused_sparse_dist and prefetch_sparse_dist hold 2 batches, semi_sync
+ * 3, the others 1. With
  * precise waits each of them is for the marker behind the work that is needed, and features are
  * arranged as soon as they are received, so that forward(i) does not wait for start(i+1) and so for
  * copy(i+1). Main marks the ends of forward, of backward and of the step.
@@ -73,7 +81,8 @@ class TrainPipeline {
   /**
    * @throws std::invalid_argument if fused_sparse_dist can not be exact: for a model whose lookups
    *         read dense parameters, unless they are ordered after the dense optimizer, which a
-   *         position before the optimizer can not be; or if there is no stream for its lookups
+   *         position before the optimizer can not be; or if there is no stream for its lookups, or
+   *         for prefetches
    */
   [[nodiscard]] static std::unique_ptr<TrainPipeline> make(PipelineKind kind,
                                                            const PipelineSetting& setting,

@@ -1,0 +1,95 @@
+#include <stdexcept>
+
+#include "schedule/pipelines/pipeline_core.hpp"
+#include "schedule/pipelines/pipelines.hpp"
+
+namespace millrace {
+namespace {
+
+Stream& prefetch_stream(const PipelineSetting& setting) {
+  if (setting.streams.prefetch) return *setting.streams.prefetch;
+  throw std::invalid_argument{
+      "these streams are those of another pipeline: prefetch-sparse-dist has none to prefetch on"};
+}
+
+/**
+ * As SparseDist, but the rows of the next batch come from host memory into the cache while this
+ * one goes forward and backward.
+ *
+ * Tables have one user at a time: lookup i, prefetch i+1, update i, lookup i+1. The prefetch waits
+ * for the lookup before it, and not for the forward that follows: its wait is enqueued between.
+ * The update waits for the prefetch, for a row that was not in the cache for lookup i may be there
+ * now. So prefetch i+1 also has update i-1 behind it, whose rows it may send home.
+ */
+class PrefetchSparseDistPipeline final : public PipelineCore {
+ public:
+  PrefetchSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+        prefetch_(prefetch_stream(setting)) {}
+
+ private:
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+    if (oldest() == nullptr) return;
+    finish_exchange(*oldest());
+    prefetch_rows(*oldest());
+    ahead([&] {
+      if (second() == nullptr) copy_next();
+      if (second() != nullptr) start(*second());
+    });
+  }
+
+  void step(BatchInFlight& current) override {
+    model().zero_gradients();
+    take_rows(current);
+    ahead([&] { copy_next(); });
+    ahead([&] {
+      if (second() != nullptr) finish_exchange(*second());
+    });
+    train([&] {
+      look_up(current, main());
+      if (second() != nullptr) order_tables(prefetch_);
+      forward(current);
+      ahead([&] {
+        if (second() != nullptr) prefetch_rows(*second());
+      });
+      backward(current, main());
+      model().optimizer_step();
+    });
+    ahead([&] {
+      if (in_flight(2) != nullptr) start(*in_flight(2));
+    });
+  }
+
+  void prefetch_rows(BatchInFlight& flight) {
+    if (!flight.prefetched) {
+      finish_exchange(flight);
+      hand_features_to(flight, prefetch_);
+      prefetch(flight, prefetch_);
+    }
+    if (coarse() || flight.rows_near.recorded()) return;
+    main().device().record(flight.rows_near, prefetch_);
+  }
+
+  /** Main may look up: it has the rows, and the features, which prefetch has waited for. */
+  void take_rows(BatchInFlight& current) {
+    if (coarse()) {
+      main().wait_stream(prefetch_);
+    } else {
+      main().wait(current.rows_near);
+    }
+    current.features->record_use(main());
+    take_input(current);
+  }
+
+  Stream& prefetch_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainPipeline> make_prefetch_sparse_dist(const PipelineSetting& setting,
+                                                         const PipelineOptions& options) {
+  return std::make_unique<PrefetchSparseDistPipeline>(setting, options);
+}
+
+}  // namespace millrace
