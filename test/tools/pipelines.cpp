@@ -52,6 +52,28 @@ TEST_CASE("pipelines: every pipeline is a row, with time, bound, memory and no r
   }
 }
 
+TEST_CASE("pipelines: tables in host memory take less of the device, and time of the link") {
+  const std::vector<std::string> one{"--copy", "precise",    "--allocator",
+                                     "torch",  "--pipeline", "sparse-dist,prefetch-sparse-dist"};
+  const Json plain = document(one);
+  std::vector<std::string> more = one;
+  more.insert(more.end(), {"--cache-load-factor", "0.2", "--cache-policy", "lfu"});
+  const Json cached = document(more);
+  CHECK(plain.at("options").at("cache").is_null());
+  CHECK(cached.at("options").at("cache").at("policy") == "lfu");
+  for (std::size_t row = 0; row < 2; ++row) {
+    const Json &on_device = plain.at("rows").at(row), &in_host = cached.at("rows").at(row);
+    CHECK(in_host.at("peak_allocated_bytes") < on_device.at("peak_allocated_bytes"));
+    CHECK(in_host.at("runtime_ms").at("p50") > on_device.at("runtime_ms").at("p50"));
+    CHECK(in_host.at("races") == 0);
+  }
+  // Rows that come meanwhile hold a step up less than rows that its lookup brings.
+  const auto runtime = [&](std::size_t row) {
+    return cached.at("rows").at(row).at("runtime_ms").at("p50").get<double>();
+  };
+  CHECK(runtime(1) < runtime(0));
+}
+
 TEST_CASE("pipelines: the table says the same, and what its columns mean") {
   const ProgramRun run = small({"--pipeline", "base", "--waits", "all"});
   CHECK(run.exit_code == 0);
@@ -116,6 +138,8 @@ TEST_CASE("pipelines: bad input is told in three lines, with what would be right
   refused({"--pipeline", "sparse-dst"}, "did you mean sparse-dist");
   refused({"--device", "cuda:0"}, "virtual");
   refused({"--ranks", "0"}, "--ranks");
+  refused({"--cache-load-factor", "2"}, "--cache-load-factor");
+  refused({"--cache-policy", "lfu"}, "--cache-load-factor");
   refused({"--workload", "train_pipeline_base"}, "train_pipeline_base");
   refused({"--workload", "/does/not/exist.json"}, "exist.json");
   refused({"--svg", "/does/not/exist/picture.svg"}, "--svg");

@@ -69,6 +69,16 @@ TEST_CASE("train: options of another pipeline, and such that can not be together
              ContainsSubstring("after-data-dist"));
 }
 
+TEST_CASE("train: a cache that is no share of rows, and a policy without one, are refused") {
+  CHECK_THAT(refusal(quick({"--cache-load-factor", "0"})),
+             ContainsSubstring("--cache-load-factor"));
+  CHECK_THAT(refusal(quick({"--cache-load-factor", "1.5"})),
+             ContainsSubstring("--cache-load-factor"));
+  CHECK_THAT(refusal(quick({"--cache-policy", "lru"})), ContainsSubstring("--cache-load-factor"));
+  CHECK_THAT(refusal(quick({"--pipeline", "prefetch-sparse-dist", "--cache-policy", "lur"})),
+             ContainsSubstring("did you mean lru?"));
+}
+
 TEST_CASE("train: fused-sparse-dist refuses position weights, unless lookups are ordered") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kPositions).string();

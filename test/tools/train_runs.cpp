@@ -96,6 +96,26 @@ TEST_CASE("train: every pipeline, copy strategy and allocator ends with the same
   CHECK(train(synthetic({"--epochs", "2", "--seed", "2"}))["weights_digest"] != digest);
 }
 
+TEST_CASE("train: cached tables end with the weights of plain ones, saved and loaded by either") {
+  const ScratchFolder scratch;
+  const std::string file = (scratch / "run").string();
+  const auto plain = train(synthetic({"--epochs", "2"}));
+  CHECK(plain["cache"].is_null());
+  const auto ahead = train(synthetic({"--epochs", "2", "--pipeline", "prefetch-sparse-dist"}));
+  CHECK(ahead["weights_digest"] == plain["weights_digest"]);
+  CHECK(ahead["options"]["cache"]["load_factor"] == 0.2);
+  CHECK(ahead["cache"]["hits"] > 0);
+  CHECK(ahead["cache"]["write_backs"] > 0);
+  for (const char* const policy : {"lru", "lfu"}) {
+    const auto small = train(synthetic({"--epochs", "2", "--steps", "7", "--save", file,
+                                        "--cache-load-factor", "0.05", "--cache-policy", policy}));
+    CHECK(small["steps"] == 7);
+    const auto rest = train(synthetic({"--epochs", "2", "--load", file}));
+    CHECK(rest["weights_digest"] == plain["weights_digest"]);
+    CHECK(rest["test"]["auc"] == plain["test"]["auc"]);
+  }
+}
+
 TEST_CASE("train: a run that is saved and loaded again ends with the bits of one that was not") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();

@@ -112,6 +112,9 @@ void add_pipelines(CLI::App& program) {
   add("--batch-size", given->batch_size, "N", "Examples of a rank, in place of the workload's");
   add("--run-ahead", given->run_ahead, "N",
       "Operations that the host is ahead at most; 0: it waits for each step");
+  add("--cache-load-factor", given->cache_load_factor, "F",
+      "Tables in host memory, and this share of their rows in a cache on the device");
+  add("--cache-policy", given->cache_policy, "NAME", "Of that cache: lru (default), lfu");
   add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
   add("--seeds", given->seeds, "N", "Draws, with the seeds S, S+1, ...; default 3");
   add("--format", given->format, "KIND", "table (default), json");

@@ -76,21 +76,28 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
   return json;
 }
 
+Json cache_of(const std::optional<TableCache>& cache) {
+  if (!cache) return nullptr;
+  return {{"load_factor", cache->load_factor}, {"policy", millrace::to_string(cache->policy)}};
+}
+
 }  // namespace
 
 nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
                                    const PipelinesOptions& options) {
   Json workload = Json::parse(options.workload.to_json());
   workload["name"] = options.workload.name;
-  Json document{{"schema", "millrace.pipelines/1"},
-                {"device",
-                 {{"name", options.device.name},
-                  {"title", options.device.title},
-                  {"memory_bytes", options.device.memory_bytes},
-                  {"modelled", true}}},
-                {"options", {{"seed", options.seed}, {"seeds", options.seeds}}},
-                {"workload", std::move(workload)},
-                {"rows", Json::array()}};
+  Json document{
+      {"schema", "millrace.pipelines/1"},
+      {"device",
+       {{"name", options.device.name},
+        {"title", options.device.title},
+        {"memory_bytes", options.device.memory_bytes},
+        {"modelled", true}}},
+      {"options",
+       {{"seed", options.seed}, {"seeds", options.seeds}, {"cache", cache_of(options.cache)}}},
+      {"workload", std::move(workload)},
+      {"rows", Json::array()}};
   for (const PipelineRow& row : rows) document["rows"].push_back(row_of(row, options.workload));
   return document;
 }

@@ -118,6 +118,20 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
   return lookups;
 }
 
+std::optional<TableCache> read_cache(const PipelinesArguments& given) {
+  if (!given.cache_load_factor) {
+    if (!given.cache_policy) return std::nullopt;
+    throw UsageError{"tables are not cached", "--cache-policy", "--cache-load-factor as well"};
+  }
+  TableCache cache;
+  cache.load_factor = read_number("--cache-load-factor", *given.cache_load_factor, 1e-9, 1);
+  if (given.cache_policy) {
+    cache.policy = parse_cache_policy(
+        read_name("--cache-policy", "cache policy", *given.cache_policy, {"lru", "lfu"}));
+  }
+  return cache;
+}
+
 }  // namespace
 
 std::string title_of(const PipelineCell& cell) {
@@ -140,6 +154,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   PipelinesOptions options;
   options.workload = adapted(read_workload(arguments.workload), arguments);
   options.device = read_device(arguments.device);
+  options.cache = read_cache(arguments);
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint32_t>::max());
   options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
@@ -162,6 +177,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
           PipelineCell& cell = options.cells.emplace_back(of);
           cell.allocator = allocator;
           cell.options.copy = copy;
+          cell.table_cache = options.cache;
           cell.options.waits = wait;
         }
       }

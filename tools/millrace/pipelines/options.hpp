@@ -28,6 +28,7 @@ struct PipelinesArguments {
   std::string format = "table";
   std::optional<std::string> ranks, batches, batch_size, run_ahead;
   std::optional<std::string> output, picture, timeline, steps;
+  std::optional<std::string> cache_load_factor, cache_policy;
 };
 
 /** @brief The same, checked. */
@@ -35,6 +36,7 @@ struct PipelinesOptions {
   Workload workload;
   FootprintDevice device;
   std::vector<PipelineCell> cells;  ///< one for each row
+  std::optional<TableCache> cache;  ///< of all pipelines' tables
   std::uint64_t seed = 1;           ///< of the first draw
   std::size_t seeds = 1;
   bool json = false;

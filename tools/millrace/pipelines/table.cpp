@@ -69,11 +69,16 @@ std::string title(const PipelinesOptions& options, const Painter& paint) {
                         options.device.title),
             Look::faint),
       paint(wrap(fmt::format(
-                     "{} batches of {} examples ({}) on each rank, {}, {}", workload.num_batches,
+                     "{} batches of {} examples ({}) on each rank, {}, {}{}", workload.num_batches,
                      workload.batch_size, format_bytes(workload.mean_batch_bytes()), ahead,
                      options.seeds == 1 ? fmt::format("seed {}", options.seed)
                                         : fmt::format("over the seeds {} to {}", options.seed,
-                                                      options.seed + options.seeds - 1)),
+                                                      options.seed + options.seeds - 1),
+                     options.cache
+                         ? fmt::format("; tables in host memory, {} of their rows cached, {}",
+                                       options.cache->load_factor,
+                                       millrace::to_string(options.cache->policy))
+                         : ""),
                  kPageWidth, 0),
             Look::faint));
 }
@@ -114,7 +119,7 @@ const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Publ
            cell.options.copy == CopyMethod::side_stream && cell.options.waits == Waits::coarse &&
            cell.options.lookup.position == published.lookup &&
            cell.options.lookup.stream == LookupStream::data_dist && cell.optimizer_work == 1 &&
-           !cell.forward_only;
+           !cell.forward_only && !cell.table_cache;
   };
   const auto found = std::ranges::find_if(rows, is);
   return found == rows.end() ? nullptr : &*found;

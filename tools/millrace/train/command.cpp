@@ -122,7 +122,12 @@ void add_train(CLI::App& program) {
   add("--seed", given->seed, "S",
       "Of the weights, the order of examples, and synthetic data; default 1");
   add("--pipeline", given->pipeline, "NAME",
-      "base (default), sparse-dist, sparse-dist-lite, fused-sparse-dist, semi-sync");
+      "base (default), sparse-dist, sparse-dist-lite, fused-sparse-dist, semi-sync, "
+      "prefetch-sparse-dist");
+  add("--cache-load-factor", given->cache_load_factor, "F",
+      "Tables in host memory, and this share of their rows in a cache on the device; default: "
+      "tables on the device, of prefetch-sparse-dist 0.2");
+  add("--cache-policy", given->cache_policy, "NAME", "Of that cache: lru (default), lfu");
   add("--lookup-position", given->lookup_position, "WHERE",
       "Of fused-sparse-dist: after-optimizer (default), before-optimizer, after-data-dist");
   add("--lookup-stream", given->lookup_stream, "NAME",

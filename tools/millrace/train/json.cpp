@@ -63,6 +63,19 @@ Json document_of(const TrainPlan& plan, const std::vector<RankMemory>& ranks) {
           {"memory", std::move(memory)}};
 }
 
+Json document_of(const std::optional<TableCache>& cache) {
+  if (!cache) return nullptr;
+  return {{"load_factor", cache->load_factor}, {"policy", millrace::to_string(cache->policy)}};
+}
+
+Json document_of(const std::optional<CacheCounts>& counts) {
+  if (!counts) return nullptr;
+  return {{"hits", counts->hits},
+          {"loads", counts->loads},
+          {"write_backs", counts->write_backs},
+          {"unplaced", counts->unplaced}};
+}
+
 Json options_of(const TrainOptions& options, const TrainPlan& plan) {
   const TrainingOptions& training = options.training;
   return {{"pipeline", millrace::to_string(training.pipeline)},
@@ -70,6 +83,7 @@ Json options_of(const TrainOptions& options, const TrainPlan& plan) {
           {"waits", to_string(training.waits)},
           {"allocator", training.allocator},
           {"device", training.device},
+          {"cache", document_of(options.cache)},
           {"epochs", options.epochs},
           {"batch_size", plan.batch_size},
           {"seed", plan.seed}};
@@ -106,6 +120,7 @@ nlohmann::ordered_json to_document(const TrainOptions& options, const TrainResul
       {"steps", result.steps},
       {"position", {{"epoch", result.position.epoch}, {"batch", result.position.batch}}},
       {"weights_digest", "xxh3-128:" + result.digest},
+      {"cache", document_of(result.cache)},
       {"interrupted", result.interrupted},
       {"saved", result.saved ? Json(options.save->string()) : Json()},
       {"memory", document_of(result.accounting, options.training.allocator != "driver")}};

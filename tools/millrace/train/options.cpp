@@ -64,6 +64,24 @@ StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) 
   return options;
 }
 
+/** prefetch-sparse-dist is for cached tables; others may have them. */
+std::optional<TableCache> read_cache(const TrainArguments& given, PipelineKind pipeline) {
+  const bool prefetches = pipeline == PipelineKind::prefetch_sparse_dist;
+  if (!prefetches && !given.cache_load_factor) {
+    if (!given.cache_policy) return std::nullopt;
+    throw UsageError{"tables are not cached", "--cache-policy", "--cache-load-factor as well"};
+  }
+  TableCache cache;
+  if (given.cache_load_factor) {
+    cache.load_factor = read_number("--cache-load-factor", *given.cache_load_factor, 1e-9, 1);
+  }
+  if (given.cache_policy) {
+    cache.policy = parse_cache_policy(
+        read_name("--cache-policy", "cache policy", *given.cache_policy, names_of(kCachePolicies)));
+  }
+  return cache;
+}
+
 TrainingOptions read_training(const TrainArguments& given, const RankOptions& ranks) {
   TrainingOptions options;
   options.pipeline = parse_pipeline_kind(
@@ -102,6 +120,7 @@ TrainOptions read_options(const TrainArguments& given) {
   TrainOptions options;
   options.ranks = read_ranks(given);
   options.training = read_training(given, options.ranks);
+  options.cache = read_cache(given, options.training.pipeline);
   options.data = find_data(given);
   options.model = given.model;
   options.epochs = read_whole("--epochs", given.epochs, 0, 1'000'000);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "millrace/pipeline/model/table_cache.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
 
 namespace millrace::cli {
@@ -16,6 +17,7 @@ struct TrainArguments {
   std::string allocator = "millrace";
   std::optional<std::string> device, ranks, group, sharding, rendezvous;
   std::optional<std::string> lookup_position, lookup_stream, start_batch;
+  std::optional<std::string> cache_load_factor, cache_policy;
   std::optional<std::string> data, test, format, model;
   std::string epochs = "3", malformed = "100", examples = "32768";
   std::optional<std::string> seed, batch_size, steps, save_every;
@@ -54,6 +56,7 @@ struct TrainOptions {
   TrainingOptions training;
   DataOptions data;
   std::optional<std::string> model;
+  std::optional<TableCache> cache;  ///< of the tables, which are in host memory then
   std::uint64_t epochs = 3;
   std::optional<std::uint64_t> steps;  ///< at most, of the whole run
   std::optional<std::size_t> batch_size;

@@ -75,7 +75,8 @@ class Session {
         loader_(device_.executor(), *data_.train, {.check_ids = false}),
         position_(plan_.from),
         data_text_(describe(data_.train->schema())) {
-    const SparseNNConfig config = config_of(plan_, loader_.schema());
+    SparseNNConfig config = config_of(plan_, loader_.schema());
+    config.table_cache = options_.cache;
     plan_ranks(config);
     if (group_ != nullptr) agree();
     trainer_ = make_trainer(device_, plan_, config, loader_, group_);
@@ -106,6 +107,7 @@ class Session {
     if (vote_) vote_->finish();
     if (options_.save) save();
     result_.final = last_evaluation();
+    result_.cache = cache_counts();
     const auto whole = trainer_->whole_state();
     if (first()) {
       result_.digest = state_digest(*whole);
@@ -174,6 +176,18 @@ class Session {
     plan_.parameters += trainer_->dense_parameters();
   }
 
+  [[nodiscard]] std::optional<CacheCounts> cache_counts() {
+    if (!options_.cache) return std::nullopt;
+    CacheCounts all;
+    for (EmbeddingBags* bags : {&trainer_->model().bags(), &trainer_->model().weighted_bags()}) {
+      const CacheCounts counts = bags->cache_counts(trainer_->context().main());
+      all.hits += counts.hits;
+      all.loads += counts.loads;
+      all.write_backs += counts.write_backs;
+      all.unplaced += counts.unplaced;
+    }
+    return all;
+  }
   /** Rank 0, or the only one. */
   [[nodiscard]] bool first() const { return group_ == nullptr || group_->rank() == 0; }
   /** What all ranks agree on. */

@@ -40,6 +40,7 @@ struct TrainResult {
   std::uint64_t steps = 0;
   BatchPosition position;
   std::string digest;
+  std::optional<CacheCounts> cache;  ///< of cached tables, tests included
   bool interrupted = false, saved = false;
   MalformedLines malformed;
   TrainingAccounting accounting;  ///< of this rank

@@ -122,6 +122,17 @@ std::string render_memory(const TrainOptions& options, const TrainResult& result
   return text + races;
 }
 
+/** Rows of each batch, each row once. */
+std::string render_cache(const CacheCounts& counts) {
+  const std::uint64_t rows = counts.hits + counts.loads + counts.unplaced;
+  const double share =
+      rows == 0 ? 0 : 100.0 * static_cast<double>(counts.hits) / static_cast<double>(rows);
+  return fmt::format(
+      "cache   {:.1f}% of batches' rows were there; {} came, {} went back changed, {} had no "
+      "place\n",
+      share, grouped(counts.loads), grouped(counts.write_backs), grouped(counts.unplaced));
+}
+
 }  // namespace
 
 std::string render_plan(const TrainOptions& options, const TrainPlan& plan, const Painter& paint) {
@@ -137,6 +148,12 @@ std::string render_plan(const TrainOptions& options, const TrainPlan& plan, cons
             Look::strong) +
       '\n' + line("data", render_data(options, plan)) + line("model", render_model(plan));
   if (!plan.group.empty()) text += line("ranks", render_ranks(options, plan));
+  if (options.cache) {
+    text +=
+        line("cache",
+             fmt::format("{} of the rows on the device, {}; all of them in host memory",
+                         options.cache->load_factor, millrace::to_string(options.cache->policy)));
+  }
   if (plan.steps > 0) {
     text += line("from", fmt::format("{}: step {}, epoch {}, batch {}", options.load->string(),
                                      grouped(plan.steps), plan.from.epoch + 1, plan.from.batch));
@@ -185,6 +202,7 @@ std::string render_end(const TrainOptions& options, const TrainResult& result,
   }
   text +=
       fmt::format("\nweights xxh3-128:{} after {} steps\n", result.digest, grouped(result.steps));
+  if (result.cache) text += render_cache(*result.cache);
   if (result.interrupted) text += paint("interrupted\n", Look::bad);
   if (result.saved) text += fmt::format("saved   {}\n", options.save->string());
   if (result.malformed.count > 0) {

@@ -15,6 +15,12 @@ class LongerOptimizer final : public TrainModel {
       : model_(model), memory_(memory), main_(main), times_(times) {}
 
   void zero_gradients() override { model_.zero_gradients(); }
+  std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features, Stream& stream) override {
+    return model_.prefetch(features, stream);
+  }
+  void look_up_prefetched(TableLookup& lookup, Stream& stream) override {
+    model_.look_up_prefetched(lookup, stream);
+  }
   std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
     return model_.look_up(features, stream);
   }

@@ -13,6 +13,7 @@
 #include "millrace/memory/policy.hpp"
 #include "millrace/observe/ladder.hpp"
 #include "millrace/observe/timeline.hpp"
+#include "millrace/pipeline/model/table_cache.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 #include "millrace/pipeline/schedule/workload.hpp"
 
@@ -28,7 +29,7 @@ struct PipelineCell {
   /** The dense optimizer takes this many times what its own work does: what one with more to do
    * would make of a pipeline. */
   double optimizer_work = 1;
-  bool forward_only = false;  ///< evaluates, through an EvalPipeline
+  bool forward_only = false;                ///< evaluates, through an EvalPipeline
   std::optional<TableCache> table_cache{};  ///< of the model's tables; none: they are on the device
 };
 
