@@ -178,7 +178,7 @@ TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are r
   CHECK_THAT(refused.err, ContainsSubstring("--optimizer-work"));
 }
 
-TEST_CASE("pipelines: one run's steps as a picture, and its timeline; of more than one neither") {
+TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more than one neither") {
   const std::filesystem::path steps = "pipelines_steps.svg", timeline = "pipelines_timeline.json";
   const std::vector<std::string> one{"--pipeline", "semi-sync", "--copy",  "precise",
                                      "--waits",    "coarse",    "--seeds", "1"};
