@@ -359,4 +359,9 @@ void ShardedExchange::exhausted() {
   }
 }
 
+void ShardedExchange::left_out(const std::exception& why) noexcept {
+  const bool known = dynamic_cast<const CollectiveError*>(&why) != nullptr;  // by the others too
+  if (layout_->ranks > 1 && !known) group_.fail(why.what());
+}
+
 }  // namespace millrace::sharding

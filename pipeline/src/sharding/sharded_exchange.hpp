@@ -17,6 +17,7 @@ class ShardedExchange final : public SparseExchange {
 
   std::unique_ptr<FeatureExchange> start(const InputTensors& input, Stream& stream) override;
   void exhausted() override;
+  void left_out(const std::exception& why) noexcept override;
 
  private:
   class Flight;

@@ -147,4 +147,55 @@ TEST_CASE(
   CHECK(given_up >= 5);  // the all-to-alls of two sides
 }
 
+namespace {
+
+/// Two ranks train through a pipeline, call number `call` of rank 1 fails, and it goes on.
+Outcome train(PipelineKind kind, std::uint64_t call) {
+  const SparseNNConfig config = sharded_config();
+  const ShardingPlan plan = plan_named("row-wise", config, 2);
+  Outcome outcome;
+  ShardedMachine machine{2};
+  machine.run([&](ShardedMachine::Place& place) {
+    FaultInjector faults{place.device};
+    try {
+      ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
+      rank.goes_on = true;
+      if (call > 0 && place.number == 1) faults.fail_call(call, ErrorCode::unknown);
+      rank.run(kind, {.waits = Waits::precise, .stale = {.start_batch = 1}}, 5, kExamples,
+               place.number * kShare, kShare);
+      outcome.failed = faults.injected() > 0;
+      faults.clear();
+      outcome.trained[place.number] = rank.trained().values;
+      place.group.barrier();
+    } catch (const CollectiveError& error) {
+      outcome.told[place.number] = error.what();
+    }
+  });
+  outcome.races = machine.races();
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("a rank on which a driver call fails trains as if none had, or both ranks are told") {
+  const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
+  const Outcome whole = train(kind, 0);
+  std::size_t as_if_none_had = 0, told = 0;
+  for (std::uint64_t call = 1 + seed() % 17; call < 450; call += 17) {
+    const Outcome outcome = train(kind, call);
+    INFO(to_string(kind) << ", call " << call);
+    CHECK(outcome.told[0] == outcome.told[1]);
+    if (outcome.told[0].empty()) {
+      CHECK(outcome.trained[0] == whole.trained[0]);
+      CHECK(outcome.trained[1] == whole.trained[1]);
+      ++as_if_none_had;
+    } else {
+      CHECK_THAT(outcome.told[0], Catch::Matchers::StartsWith("rank 1 failed: "));
+      ++told;
+    }
+  }
+  CHECK(as_if_none_had > 0);
+  CHECK(told > 0);
+}
+
 }  // namespace millrace::test

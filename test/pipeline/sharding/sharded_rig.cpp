@@ -268,7 +268,12 @@ void ShardedRank::run(PipelineKind kind, const PipelineOptions& options, std::si
   const auto pipeline = TrainPipeline::make(
       kind, {.streams = streams_, .batches = batches_, .model = *model_, .exchange = *exchange_},
       exact);
-  while (pipeline->progress(source)) {
+  for (bool more = true; more;) {
+    try {
+      more = pipeline->progress(source);
+    } catch (const DeviceError&) {
+      if (!goes_on) throw;
+    }
   }
 }
 

@@ -77,6 +77,7 @@ class ShardedRank {
   /// they have to be.
   void run(PipelineKind kind, const PipelineOptions& options, std::size_t steps,
            std::size_t examples, std::size_t first, std::size_t count);
+  bool goes_on = false;  ///< `run` does, behind an error of the driver
   /// The stale loop that semi_sync is to equal, written by hand.
   void run_stale(const StaleOptions& options, std::size_t steps, std::size_t examples,
                  std::size_t first, std::size_t count);

@@ -167,11 +167,13 @@ void PipelineCore::order_tables(Stream& stream) {
 void PipelineCore::look_up(BatchInFlight& flight, Stream& stream) {
   if (flight.is_looked_up) return;
   order_tables(stream);
-  if (flight.lookup) {
-    model_->look_up_prefetched(*flight.lookup, stream);
-  } else {
-    flight.lookup = model_->look_up(*flight.features, stream);
-  }
+  together([&] {
+    if (flight.lookup) {
+      model_->look_up_prefetched(*flight.lookup, stream);
+    } else {
+      flight.lookup = model_->look_up(*flight.features, stream);
+    }
+  });
   flight.is_looked_up = true;
 }
 

@@ -93,13 +93,25 @@ class PipelineCore : public TrainPipeline {
   /** @brief `stream` is to use the tables, behind all of their use that is enqueued so far. */
   void order_tables(Stream& stream);
 
+  /** @brief What ranks do together, in one order, or that is part of a step's: if it throws, the
+   * others do not find here what they expect next. */
+  template <typename Work>
+  void together(Work&& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      setting_.exchange.left_out(error);
+      throw;
+    }
+  }
+
   /** @brief Work for later batches: what it throws waits for the end of the step, without any more
    * such work. */
   template <typename Work>
   void ahead(Work&& work) {
     if (failed_ahead_) return;
     try {
-      work();
+      together(work);
     } catch (...) {
       failed_ahead_ = std::current_exception();
     }
@@ -109,7 +121,7 @@ class PipelineCore : public TrainPipeline {
   template <typename Work>
   void train(Work&& work) {
     try {
-      work();
+      together(work);
     } catch (...) {
       model_->abandon();
       held_.pop_front();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 
 #include "millrace/device/stream.hpp"
@@ -68,6 +69,13 @@ class SparseExchange {
    * @throws CollectiveError, on every rank, if some have a batch and some have none
    */
   virtual void exhausted() {}
+
+  /**
+   * @brief Something that ranks do together, from the start of an exchange to the end of a step,
+   *        was left out here, or comes later: the others would take what is next for it. They are
+   *        told.
+   */
+  virtual void left_out(const std::exception& /*why*/) noexcept {}
 
  protected:
   SparseExchange() = default;
