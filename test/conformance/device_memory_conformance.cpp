@@ -217,3 +217,54 @@ TEST_CASE("calls are counted by kind, and failed ones count") {
     CHECK(device.calls() == all + 3);
   });
 }
+
+TEST_CASE("memory that is mapped into a range is memory like any other, and grows where it is") {
+  over_every_device([](DeviceUnderTest&, Device& device) {
+    const std::size_t page = device.page_bytes();
+    if (page == 0) return;
+    const StreamHandle stream = device.create_stream();
+    auto* const range = static_cast<unsigned char*>(device.reserve_range(4 * page));
+    device.map(range, page);
+    device.fill(range, 1, page, stream);
+    device.map(range + page, 2 * page);  // while the first page is in use
+    device.fill(range + page - 5, 2, page + 10, stream);
+    Bytes result(3 * page);
+    device.fill(range + 2 * page + 5, 3, page - 5, stream);
+    device.copy(result.data(), range, 3 * page, CopyKind::device_to_host, stream);
+    device.synchronize(stream);
+    Bytes expected(3 * page, 1);
+    std::fill(expected.begin() + static_cast<std::ptrdiff_t>(page) - 5, expected.end(),
+              static_cast<unsigned char>(2));
+    std::fill(expected.begin() + static_cast<std::ptrdiff_t>(2 * page) + 5, expected.end(),
+              static_cast<unsigned char>(3));
+    CHECK(result == expected);
+    device.unmap(range + page, page);  // the pages around it stay as they are
+    Bytes first(page);
+    device.copy(first.data(), range, page, CopyKind::device_to_host, stream);
+    device.synchronize(stream);
+    CHECK(first == Bytes(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(page)));
+    device.unmap(range, page);
+    device.unmap(range + 2 * page, page);
+    device.release_range(range, 4 * page);
+  });
+}
+
+TEST_CASE("a range that can not grow says so, and stays as it is") {
+  over_every_device([](DeviceUnderTest&, Device& device) {
+    const std::size_t page = device.page_bytes();
+    if (page == 0) {
+      CHECK(code_of([&] { (void)device.reserve_range(1 << 21); }) == ErrorCode::not_supported);
+      return;
+    }
+    const std::size_t too_much = (device.memory_info().total / page + 1) * page;
+    auto* const range = static_cast<unsigned char*>(device.reserve_range(too_much));
+    CHECK(code_of([&] { device.map(range, too_much); }) == ErrorCode::out_of_memory);
+    device.map(range, page);
+    const StreamHandle stream = device.create_stream();
+    device.fill(range, 1, page, stream);
+    device.synchronize(stream);
+    device.unmap(range, page);
+    device.release_range(range, too_much);
+    works(device);
+  });
+}

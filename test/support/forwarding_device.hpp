@@ -16,6 +16,7 @@ class ForwardingDevice : public Device {
   bool has_driver_pool() const override { return true; }
   DriverPoolInfo pool_info() override { return device_.pool_info(); }
   StreamHandle per_thread_stream() override { return device_.per_thread_stream(); }
+  std::size_t page_bytes() const override { return device_.page_bytes(); }
 
  protected:
   void* do_allocate(std::size_t bytes) override { return device_.allocate(bytes); }
@@ -23,6 +24,12 @@ class ForwardingDevice : public Device {
   void* do_allocate_host(std::size_t bytes) override { return device_.allocate_host(bytes); }
   void do_free_host(void* address) override { device_.free_host(address); }
   MemoryInfo do_memory_info() override { return device_.memory_info(); }
+  void* do_reserve_range(std::size_t bytes) override { return device_.reserve_range(bytes); }
+  void do_release_range(void* base, std::size_t bytes) override {
+    device_.release_range(base, bytes);
+  }
+  void do_map(void* address, std::size_t bytes) override { device_.map(address, bytes); }
+  void do_unmap(void* address, std::size_t bytes) override { device_.unmap(address, bytes); }
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override {
     return device_.allocate_async(bytes, stream);
   }

@@ -12,6 +12,11 @@ void* TamperedDevice::do_allocate(std::size_t bytes) {
   return address;
 }
 
+void TamperedDevice::do_map(void* address, std::size_t bytes) {
+  device_.map(address, bytes);
+  shadow_.forget(address, bytes);
+}
+
 void* TamperedDevice::do_allocate_async(std::size_t bytes, StreamHandle stream) {
   void* const address = device_.allocate_async(bytes, stream);
   shadow_.forget(address, bytes);

@@ -37,6 +37,7 @@ class TamperedDevice final : public LeavingOutDevice {
   };
 
   void* do_allocate(std::size_t bytes) override;
+  void do_map(void* address, std::size_t bytes) override;
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
   using LeavingOutDevice::do_query;
   bool do_query(EventHandle event) override { return device_.query(event) || says_yes_; }

@@ -1,5 +1,7 @@
 #include "test/support/threaded_device.hpp"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -126,6 +128,35 @@ void ThreadedDevice::do_free(void* address) {
   allocated_ -= it->second;
   memory_.erase(it);
   std::free(address);
+}
+
+std::size_t ThreadedDevice::page_bytes() const { return kGranularity; }
+
+void* ThreadedDevice::do_reserve_range(std::size_t bytes) {
+  void* const base =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base != MAP_FAILED) return base;
+  throw DeviceError{ErrorCode::out_of_memory, "reserve_range", "the host's addresses"};
+}
+
+void ThreadedDevice::do_release_range(void* base, std::size_t bytes) { munmap(base, bytes); }
+
+void ThreadedDevice::do_map(void* address, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  if (bytes > capacity_ - allocated_) {
+    throw DeviceError{ErrorCode::out_of_memory, "map", "the device is full"};
+  }
+  if (mprotect(address, bytes, PROT_READ | PROT_WRITE) != 0) refuse("map", "no range is there");
+  allocated_ += bytes;
+}
+
+// What uses it from now on faults.
+void ThreadedDevice::do_unmap(void* address, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  const void* const anew = mmap(address, bytes, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (anew == MAP_FAILED) refuse("unmap", "the host can not");
+  allocated_ -= bytes;
 }
 
 void* ThreadedDevice::do_allocate_async(std::size_t, StreamHandle) {

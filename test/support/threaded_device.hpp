@@ -28,6 +28,7 @@ class ThreadedDevice final : public Device {
   bool has_driver_pool() const override { return false; }
   DriverPoolInfo pool_info() override { return {}; }
   StreamHandle per_thread_stream() override { return {&capacity_}; }
+  std::size_t page_bytes() const override;
 
   [[nodiscard]] std::size_t allocated() const noexcept { return allocated_; }
 
@@ -54,6 +55,10 @@ class ThreadedDevice final : public Device {
 
   void* do_allocate(std::size_t bytes) override;
   void do_free(void* address) override;
+  void* do_reserve_range(std::size_t bytes) override;
+  void do_release_range(void* base, std::size_t bytes) override;
+  void do_map(void* address, std::size_t bytes) override;
+  void do_unmap(void* address, std::size_t bytes) override;
   void* do_allocate_host(std::size_t bytes) override { return do_allocate(bytes); }
   void do_free_host(void* address) override { do_free(address); }
   MemoryInfo do_memory_info() override { return {capacity_ - allocated_, capacity_}; }

@@ -18,6 +18,10 @@ constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kCallN
     "free_async",
     "trim_pool",
     "memory_info",
+    "reserve_range",
+    "release_range",
+    "map",
+    "unmap",
     "create_stream",
     "destroy_stream",
     "stream_id",
@@ -51,6 +55,11 @@ Operation fill_operation(void* address, std::size_t bytes) {
   operation.name = "fill";
   operation.views = {{address, bytes, Access::write}};
   return operation;
+}
+
+[[noreturn]] void refuse_ranges(const Device& device, Call call) {
+  throw DeviceError{ErrorCode::not_supported, to_string(call),
+                    device.name() + " can not map memory into ranges"};
 }
 
 }  // namespace
@@ -104,6 +113,31 @@ MemoryInfo Device::memory_info() {
   const Entry entry{*this, Call::memory_info};
   return do_memory_info();
 }
+
+void* Device::reserve_range(std::size_t bytes) {
+  const Entry entry{*this, Call::reserve_range};
+  return do_reserve_range(bytes);
+}
+
+void Device::release_range(void* base, std::size_t bytes) {
+  const Entry entry{*this, Call::release_range};
+  do_release_range(base, bytes);
+}
+
+void Device::map(void* address, std::size_t bytes) {
+  const Entry entry{*this, Call::map};
+  do_map(address, bytes);
+}
+
+void Device::unmap(void* address, std::size_t bytes) {
+  const Entry entry{*this, Call::unmap};
+  do_unmap(address, bytes);
+}
+
+void* Device::do_reserve_range(std::size_t) { refuse_ranges(*this, Call::reserve_range); }
+void Device::do_release_range(void*, std::size_t) { refuse_ranges(*this, Call::release_range); }
+void Device::do_map(void*, std::size_t) { refuse_ranges(*this, Call::map); }
+void Device::do_unmap(void*, std::size_t) { refuse_ranges(*this, Call::unmap); }
 
 void* Device::allocate_async(std::size_t bytes, StreamHandle stream) {
   const Entry entry{*this, Call::allocate_async};

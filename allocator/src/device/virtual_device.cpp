@@ -40,6 +40,13 @@ void refuse_nothing(Call call, std::size_t bytes) {
   if (bytes == 0) refuse(call, "asked for 0 bytes");
 }
 
+void refuse_pieces(Call call, std::size_t bytes, std::size_t page) {
+  refuse_nothing(call, bytes);
+  if (bytes % page != 0) {
+    refuse(call, fmt::format("{} bytes are not whole pages of {} bytes", bytes, page));
+  }
+}
+
 std::vector<std::shared_ptr<WorkItem>> last_item(const StreamState& stream) {
   if (stream.queue.empty()) return {};
   return {stream.queue.back()};
@@ -133,6 +140,60 @@ MemoryInfo VirtualDevice::do_memory_info() {
   model_->enter(Call::memory_info);
   const simulation::DeviceMemory& memory = model_->memory;
   return {memory.total() - memory.used(), memory.total()};
+}
+
+std::size_t VirtualDevice::page_bytes() const { return model_->memory.granularity(); }
+
+void* VirtualDevice::do_reserve_range(std::size_t bytes) {
+  model_->enter(Call::reserve_range);
+  refuse_pieces(Call::reserve_range, bytes, page_bytes());
+  void* const base = model_->memory.reserve(bytes);
+  if (base == nullptr) {
+    refuse(Call::reserve_range, fmt::format("no {} addresses in one piece are free", bytes),
+           ErrorCode::out_of_memory);
+  }
+  return base;
+}
+
+void VirtualDevice::do_release_range(void* base, std::size_t bytes) {
+  model_->enter(Call::release_range);
+  const simulation::GrowableRange* const range = model_->memory.range_at(base);
+  if (range == nullptr || range->arena.addresses().size() != bytes) {
+    refuse(Call::release_range, "it is no range of that size");
+  }
+  if (!range->mapped.pieces().empty()) {
+    refuse(Call::release_range, "memory is mapped in the range");
+  }
+  model_->memory.release(base);
+}
+
+simulation::GrowableRange& VirtualDevice::range_with(const void* address, std::size_t bytes,
+                                                     Call call) {
+  simulation::GrowableRange* const range = model_->memory.range_of(address, bytes);
+  if (range == nullptr) refuse(call, "the addresses are not of one range");
+  refuse_pieces(call, bytes, page_bytes());
+  refuse_pieces(call, range->arena.addresses().offset(address) + bytes, page_bytes());
+  return *range;
+}
+
+void VirtualDevice::do_map(void* address, std::size_t bytes) {
+  model_->enter(Call::map, model_->mapping_time(bytes));
+  simulation::GrowableRange& range = range_with(address, bytes, Call::map);
+  simulation::DeviceMemory& memory = model_->memory;
+  if (bytes > memory.total() - memory.used()) model_->pool.trim(0);
+  const std::size_t free = memory.total() - memory.used();
+  if (bytes > free) refuse_size(Call::map, bytes, free);
+  if (!memory.map(range, address, bytes)) {
+    refuse(Call::map, "memory is mapped at some of the addresses");
+  }
+}
+
+void VirtualDevice::do_unmap(void* address, std::size_t bytes) {
+  model_->enter(Call::unmap, model_->mapping_time(bytes));
+  simulation::GrowableRange& range = range_with(address, bytes, Call::unmap);
+  if (!model_->memory.unmap(range, address, bytes)) {
+    refuse(Call::unmap, "nothing is mapped at some of the addresses");
+  }
 }
 
 void* VirtualDevice::do_allocate_async(std::size_t bytes, StreamHandle handle) {

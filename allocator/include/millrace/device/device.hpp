@@ -37,6 +37,10 @@ enum class Call : unsigned char {
   free_async,
   trim_pool,
   memory_info,
+  reserve_range,
+  release_range,
+  map,
+  unmap,
   create_stream,
   destroy_stream,
   stream_id,
@@ -132,6 +136,17 @@ class Device {
   [[nodiscard]] void* allocate_host(std::size_t bytes);
   void free_host(void* address);
   [[nodiscard]] MemoryInfo memory_info();
+
+  // Growable ranges: addresses first, memory under them later, in whole pages of the range. What is
+  // mapped is zero or of no particular value. Acts at host time: unmap what is complete, and
+  // nothing else.
+  /** @brief The size of a page; 0: this device can not map memory, and the calls below fail. */
+  [[nodiscard]] virtual std::size_t page_bytes() const { return 0; }
+  [[nodiscard]] void* reserve_range(std::size_t bytes);  ///< addresses only: no memory
+  void release_range(void* base, std::size_t bytes);     ///< a whole one, with nothing mapped
+  void map(void* address, std::size_t bytes);            ///< of a range, where nothing is mapped
+  void unmap(void* address, std::size_t bytes);          ///< all of it mapped; it may wait
+
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
   void free_async(void* address, StreamHandle stream);
   void trim_pool(std::size_t keep_bytes);
@@ -184,6 +199,10 @@ class Device {
   virtual void* do_allocate_host(std::size_t bytes) = 0;
   virtual void do_free_host(void* address) = 0;
   virtual MemoryInfo do_memory_info() = 0;
+  virtual void* do_reserve_range(std::size_t bytes);
+  virtual void do_release_range(void* base, std::size_t bytes);
+  virtual void do_map(void* address, std::size_t bytes);
+  virtual void do_unmap(void* address, std::size_t bytes);
   virtual void* do_allocate_async(std::size_t bytes, StreamHandle stream) = 0;
   virtual void do_free_async(void* address, StreamHandle stream) = 0;
   virtual void do_trim_pool(std::size_t keep_bytes) = 0;

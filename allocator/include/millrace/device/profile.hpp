@@ -36,6 +36,7 @@ struct DeviceProfile {
   std::size_t memory_bytes = 0;
   std::size_t allocation_granularity = 0;
   bool free_synchronizes = true;  ///< the synchronous free waits for the device
+  Nanoseconds page_time{0};       ///< to map or unmap each page, beside the call's own time
 
   // Copies
   double host_to_device = 0;    ///< pinned

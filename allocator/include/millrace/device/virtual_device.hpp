@@ -15,6 +15,7 @@ namespace millrace {
 namespace simulation {
 class Machine;
 class DeviceModel;
+struct GrowableRange;
 struct WorkItem;
 }  // namespace simulation
 
@@ -56,6 +57,7 @@ class VirtualDevice final : public Device {
   [[nodiscard]] bool modelled() const override { return true; }
   [[nodiscard]] bool has_driver_pool() const override { return true; }
   [[nodiscard]] DriverPoolInfo pool_info() override;
+  [[nodiscard]] std::size_t page_bytes() const override;  ///< the profile's granularity
   /** @brief As cudaStreamPerThread: one value, that stands for another stream on each actor. */
   [[nodiscard]] StreamHandle per_thread_stream() override;
 
@@ -79,12 +81,18 @@ class VirtualDevice final : public Device {
   friend class simulation::Machine;
   explicit VirtualDevice(std::unique_ptr<simulation::DeviceModel> model);
   [[nodiscard]] simulation::DeviceModel& model() const noexcept { return *model_; }
+  [[nodiscard]] simulation::GrowableRange& range_with(const void* address, std::size_t bytes,
+                                                      Call call);
 
   void* do_allocate(std::size_t bytes) override;
   void do_free(void* address) override;
   void* do_allocate_host(std::size_t bytes) override;
   void do_free_host(void* address) override;
   MemoryInfo do_memory_info() override;
+  void* do_reserve_range(std::size_t bytes) override;
+  void do_release_range(void* base, std::size_t bytes) override;
+  void do_map(void* address, std::size_t bytes) override;
+  void do_unmap(void* address, std::size_t bytes) override;
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
   void do_free_async(void* address, StreamHandle stream) override;
   void do_trim_pool(std::size_t keep_bytes) override;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "device/cuda/context.hpp"
@@ -10,6 +11,7 @@
 #include "device/cuda/event_clock.hpp"
 #include "device/cuda/handles.hpp"
 #include "device/cuda/occupy.hpp"
+#include "device/cuda/vmm.hpp"
 #include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
@@ -112,6 +114,7 @@ class Runtime final : public CudaDevice {
     const OutsideCapture outside;
     machine_ = cuda::prepare_occupation(ordinal, info_.flops, info_.memory_bandwidth);
     clock_ = std::make_unique<cuda::EventClock>();
+    if (info_.virtual_memory) virtual_memory_.emplace(ordinal);
     if (info_.memory_pools) pool_ = make_pool(ordinal, options.pool);
   }
 
@@ -132,6 +135,7 @@ class Runtime final : public CudaDevice {
   const CudaDeviceInfo& info() const noexcept override { return info_; }
   StreamHandle per_thread_stream() override { return {cudaStreamPerThread}; }
   DriverPoolInfo pool_info() override;
+  std::size_t page_bytes() const override { return info_.page_bytes; }
 
  private:
   struct HostCall {
@@ -148,6 +152,7 @@ class Runtime final : public CudaDevice {
     return CurrentContext{context_};
   }
   cudaMemPool_t pool() const;
+  const cuda::VirtualMemory& virtual_memory() const;
   /**
    * Asking a stream that is being captured anything else would fail, and break the capture for
    * whoever began it. What is enqueued there would run at each replay, and not now.
@@ -160,6 +165,10 @@ class Runtime final : public CudaDevice {
   void* do_allocate_host(std::size_t bytes) override;
   void do_free_host(void* address) override;
   MemoryInfo do_memory_info() override;
+  void* do_reserve_range(std::size_t bytes) override;
+  void do_release_range(void* base, std::size_t bytes) override;
+  void do_map(void* address, std::size_t bytes) override;
+  void do_unmap(void* address, std::size_t bytes) override;
   void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
   void do_free_async(void* address, StreamHandle stream) override;
   void do_trim_pool(std::size_t keep_bytes) override;
@@ -191,6 +200,7 @@ class Runtime final : public CudaDevice {
   cuda::Machine machine_;
   std::unique_ptr<cuda::EventClock> clock_;
   cuda::UniquePool pool_;
+  std::optional<cuda::VirtualMemory> virtual_memory_;
   Failure failure_;
   std::atomic<bool> timing_{false};
   std::atomic<int> callbacks_pending_{0};
@@ -232,6 +242,36 @@ MemoryInfo Runtime::do_memory_info() {
   MemoryInfo info;
   check(cudaMemGetInfo(&info.free, &info.total), "cudaMemGetInfo");
   return info;
+}
+
+const cuda::VirtualMemory& Runtime::virtual_memory() const {
+  if (virtual_memory_) return *virtual_memory_;
+  throw DeviceError{ErrorCode::not_supported, name(),
+                    "this GPU or its driver can not map memory (cuMemMap)"};
+}
+
+void* Runtime::do_reserve_range(std::size_t bytes) {
+  const CurrentContext current = enter();
+  const OutsideCapture outside;
+  return virtual_memory().reserve(bytes);
+}
+
+void Runtime::do_release_range(void* base, std::size_t bytes) {
+  const CurrentContext current = enter();
+  const OutsideCapture outside;
+  virtual_memory().free(static_cast<std::byte*>(base), bytes);
+}
+
+void Runtime::do_map(void* address, std::size_t bytes) {
+  const CurrentContext current = enter();
+  const OutsideCapture outside;
+  virtual_memory().fill(static_cast<std::byte*>(address), bytes);
+}
+
+void Runtime::do_unmap(void* address, std::size_t bytes) {
+  const CurrentContext current = enter();
+  const OutsideCapture outside;
+  virtual_memory().unmap(static_cast<std::byte*>(address), bytes);
 }
 
 cudaMemPool_t Runtime::pool() const {

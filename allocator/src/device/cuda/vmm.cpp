@@ -72,6 +72,27 @@ void VirtualMemory::allow(std::byte* address, std::size_t bytes) const {
         static_cast<void*>(address), bytes);
 }
 
+void VirtualMemory::fill(std::byte* address, std::size_t bytes) const {
+  std::size_t mapped = 0;
+  try {
+    while (mapped < bytes) {
+      const PhysicalPage page = create();
+      try {
+        map(address + mapped, page);
+      } catch (...) {
+        static_cast<void>(driver().cuMemRelease(page.handle));
+        throw;
+      }
+      mapped += page_bytes_;
+      release(page);  // its mapping keeps it
+    }
+    allow(address, bytes);
+  } catch (...) {
+    if (mapped > 0) static_cast<void>(driver().cuMemUnmap(device_pointer(address), mapped));
+    throw;
+  }
+}
+
 void VirtualMemory::unmap(std::byte* address, std::size_t bytes) const {
   check(driver().cuMemUnmap(device_pointer(address), bytes), "cuMemUnmap",
         static_cast<void*>(address), bytes);

@@ -43,6 +43,11 @@ class VirtualMemory {
   void map(std::byte* address, PhysicalPage page) const;
   /** @brief Lets the device itself read and write a range, all of it mapped. One call for many. */
   void allow(std::byte* address, std::size_t bytes) const;
+  /**
+   * @brief New pages, mapped and allowed, that go back to the driver when they are unmapped.
+   * @throws DeviceError (out_of_memory when the GPU has too few); nothing is mapped then
+   */
+  void fill(std::byte* address, std::size_t bytes) const;
   /** @brief Of a range, all of it mapped. Access has to be allowed anew for what is mapped next. */
   void unmap(std::byte* address, std::size_t bytes) const;
 

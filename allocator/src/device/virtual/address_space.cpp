@@ -51,4 +51,39 @@ bool AddressSpace::holds(std::size_t offset, std::size_t bytes) const noexcept {
   return within <= range->second && bytes <= range->second - within;
 }
 
+bool MappedOffsets::add(std::size_t offset, std::size_t bytes) {
+  const auto next = pieces_.lower_bound(offset);
+  if (next != pieces_.end() && next->first < offset + bytes) return false;
+  const auto before = next == pieces_.begin() ? pieces_.end() : std::prev(next);
+  if (before != pieces_.end() && before->first + before->second > offset) return false;
+  if (next != pieces_.end() && next->first == offset + bytes) {
+    bytes += next->second;
+    pieces_.erase(next);
+  }
+  if (before != pieces_.end() && before->first + before->second == offset) {
+    before->second += bytes;
+  } else {
+    pieces_.emplace(offset, bytes);
+  }
+  return true;
+}
+
+bool MappedOffsets::remove(std::size_t offset, std::size_t bytes) {
+  if (!holds(offset, bytes)) return false;
+  const auto piece = std::prev(pieces_.upper_bound(offset));
+  const std::size_t end = piece->first + piece->second;
+  piece->second = offset - piece->first;
+  if (piece->second == 0) pieces_.erase(piece);
+  if (offset + bytes < end) pieces_.emplace(offset + bytes, end - offset - bytes);
+  return true;
+}
+
+bool MappedOffsets::holds(std::size_t offset, std::size_t bytes) const noexcept {
+  auto piece = pieces_.upper_bound(offset);
+  if (piece == pieces_.begin()) return false;
+  --piece;
+  const std::size_t within = offset - piece->first;
+  return within <= piece->second && bytes <= piece->second - within;
+}
+
 }  // namespace millrace::simulation

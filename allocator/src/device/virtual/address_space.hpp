@@ -29,4 +29,22 @@ class AddressSpace {
   std::size_t taken_bytes_ = 0;
 };
 
+/** @brief Which offsets have memory under them. Neighbours count as one piece. */
+class MappedOffsets {
+ public:
+  /** @return false, and nothing has changed, if some of it is mapped already */
+  [[nodiscard]] bool add(std::size_t offset, std::size_t bytes);
+  /** @return false, and nothing has changed, if some of it is not mapped */
+  [[nodiscard]] bool remove(std::size_t offset, std::size_t bytes);
+
+  [[nodiscard]] bool holds(std::size_t offset, std::size_t bytes) const noexcept;
+  /** @brief Offset to size, never adjacent. */
+  [[nodiscard]] const std::map<std::size_t, std::size_t>& pieces() const noexcept {
+    return pieces_;
+  }
+
+ private:
+  std::map<std::size_t, std::size_t> pieces_;
+};
+
 }  // namespace millrace::simulation

@@ -222,6 +222,10 @@ Place DeviceModel::place(const void* address, std::size_t bytes, Call call) cons
   return {nullptr, true, host};
 }
 
+Nanoseconds DeviceModel::mapping_time(std::size_t bytes) const {
+  return profile.page_time * static_cast<Nanoseconds::rep>(bytes / memory.granularity());
+}
+
 Demand DeviceModel::kernel_demand(const Cost& cost) const {
   Demand demand;
   demand.shares = {cost.flops / profile.flops * kNanoseconds,

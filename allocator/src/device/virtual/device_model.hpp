@@ -73,6 +73,8 @@ class DeviceModel {
   /** @throws DeviceError if a device range is not allocated */
   [[nodiscard]] Place place(const void* address, std::size_t bytes, Call call) const;
 
+  /** @brief Host time of making or unmaking the pages of so many bytes, beside the call's own. */
+  [[nodiscard]] Nanoseconds mapping_time(std::size_t bytes) const;
   [[nodiscard]] Demand kernel_demand(const Cost& cost) const;
   [[nodiscard]] Demand copy_demand(std::size_t bytes, double bandwidth) const;
   [[nodiscard]] Demand local_copy_demand(std::size_t bytes) const;

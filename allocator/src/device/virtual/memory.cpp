@@ -20,6 +20,8 @@ constexpr std::size_t kPage = 4096;
 // Holes between allocations do not use memory up: a device has this many times its size in
 // addresses.
 constexpr std::size_t kAddressesPerByte = 2;
+// Of all ranges together.
+constexpr std::size_t kPositions = std::size_t{1} << 46;
 
 std::size_t round_up(std::size_t bytes, std::size_t granularity) {
   return (bytes + granularity - 1) / granularity * granularity;
@@ -29,7 +31,7 @@ std::size_t round_up(std::size_t bytes, std::size_t granularity) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-std::byte* map(void* where, std::size_t bytes, int protection, int flags, int file) {
+std::byte* map_memory(void* where, std::size_t bytes, int protection, int flags, int file) {
   void* const address = mmap(where, bytes, protection, flags | MAP_NORESERVE, file, 0);
   if (address == MAP_FAILED) fail("mapping the memory of a virtual device");
   return static_cast<std::byte*>(address);
@@ -50,7 +52,7 @@ void unpoison([[maybe_unused]] std::byte* address, [[maybe_unused]] std::size_t 
 }  // namespace
 
 Reservation::Reservation(std::size_t bytes)
-    : base_(map(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1)), size_(bytes) {}
+    : base_(map_memory(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1)), size_(bytes) {}
 
 Reservation::~Reservation() { munmap(base_, size_); }
 
@@ -60,26 +62,52 @@ std::size_t Reservation::offset(const void* address) const noexcept {
   return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(base_);
 }
 
-DeviceMemory::DeviceMemory(std::size_t bytes, std::size_t granularity, bool data)
-    : total_(bytes / granularity * granularity),
-      granularity_(granularity),
-      addresses_(total_ * kAddressesPerByte),
-      space_(addresses_.size()) {
+Arena::Arena(std::size_t bytes, bool data) : addresses_(bytes) {
   if (!data) return;
   file_ = memfd_create("millrace virtual device", MFD_CLOEXEC);
   if (file_ < 0) fail("making the memory of a virtual device");
-  if (ftruncate(file_, static_cast<off_t>(addresses_.size())) != 0) {
+  if (ftruncate(file_, static_cast<off_t>(bytes)) != 0) {
     close(file_);
     fail("sizing the memory of a virtual device");
   }
-  kernel_base_ = map(nullptr, addresses_.size(), PROT_READ | PROT_WRITE, MAP_SHARED, file_);
+  kernel_base_ = map_memory(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_);
 }
 
-DeviceMemory::~DeviceMemory() {
+Arena::~Arena() {
   if (kernel_base_ == nullptr) return;
-  for (const auto& [offset, size] : space_.taken()) unpoison(kernel_base_ + offset, size);
   munmap(kernel_base_, addresses_.size());
   close(file_);
+}
+
+void Arena::appear(std::size_t offset, std::size_t bytes) {
+  if (kernel_base_ != nullptr) poison(kernel_base_ + offset, bytes);
+}
+
+void Arena::vanish(std::size_t offset, std::size_t bytes) {
+  if (kernel_base_ == nullptr) return;
+  unpoison(kernel_base_ + offset, bytes);
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+            static_cast<off_t>(bytes));
+}
+
+void Arena::forget(std::size_t offset, std::size_t bytes) {
+  if (kernel_base_ != nullptr) unpoison(kernel_base_ + offset, bytes);
+}
+
+GrowableRange::~GrowableRange() {
+  for (const auto& [offset, bytes] : mapped.pieces()) arena.forget(offset, bytes);
+}
+
+DeviceMemory::DeviceMemory(std::size_t bytes, std::size_t granularity, bool data)
+    : total_(bytes / granularity * granularity),
+      granularity_(granularity),
+      data_(data),
+      arena_(total_ * kAddressesPerByte, data),
+      space_(total_ * kAddressesPerByte),
+      positions_(kPositions) {}
+
+DeviceMemory::~DeviceMemory() {
+  for (const auto& [offset, size] : space_.taken()) arena_.forget(offset, size);
 }
 
 void* DeviceMemory::allocate(std::size_t bytes) {
@@ -88,27 +116,93 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   if (size > total_ - used()) return nullptr;
   const auto offset = space_.take(size);
   if (!offset) return nullptr;
-  if (kernel_base_ != nullptr) poison(kernel_base_ + *offset, size);
-  return addresses_.base() + *offset;
+  arena_.appear(*offset, size);
+  return arena_.at(*offset);
 }
 
 std::size_t DeviceMemory::free(void* address) {
-  const std::size_t at = offset(address);
+  const std::size_t at = arena_.addresses().offset(address);
   const std::size_t size = space_.give(at);
-  if (size > 0 && kernel_base_ != nullptr) {
-    unpoison(kernel_base_ + at, size);
-    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
-              static_cast<off_t>(size));
-  }
+  if (size > 0) arena_.vanish(at, size);
   return size;
 }
 
+void* DeviceMemory::reserve(std::size_t bytes) {
+  const auto position = positions_.take(bytes);
+  if (!position) return nullptr;
+  auto range = std::make_unique<GrowableRange>(bytes, data_);
+  range->position = *position;
+  std::byte* const base = range->arena.at(0);
+  ranges_.emplace(base, std::move(range));
+  return base;
+}
+
+GrowableRange* DeviceMemory::range_at(const void* base) noexcept {
+  const auto range = ranges_.find(static_cast<const std::byte*>(base));
+  return range == ranges_.end() ? nullptr : range->second.get();
+}
+
+GrowableRange* DeviceMemory::range_of(const void* address, std::size_t bytes) noexcept {
+  auto* const range = const_cast<GrowableRange*>(range_with(address));
+  if (range == nullptr) return nullptr;
+  const Reservation& addresses = range->arena.addresses();
+  return bytes <= addresses.size() - addresses.offset(address) ? range : nullptr;
+}
+
+void DeviceMemory::release(const void* base) {
+  const auto range = ranges_.find(static_cast<const std::byte*>(base));
+  positions_.give(range->second->position);
+  ranges_.erase(range);
+}
+
+bool DeviceMemory::map(GrowableRange& range, const void* address, std::size_t bytes) {
+  const std::size_t offset = range.arena.addresses().offset(address);
+  if (!range.mapped.add(offset, bytes)) return false;
+  range.arena.appear(offset, bytes);
+  mapped_ += bytes;
+  return true;
+}
+
+bool DeviceMemory::unmap(GrowableRange& range, const void* address, std::size_t bytes) {
+  const std::size_t offset = range.arena.addresses().offset(address);
+  if (!range.mapped.remove(offset, bytes)) return false;
+  range.arena.vanish(offset, bytes);
+  mapped_ -= bytes;
+  return true;
+}
+
+const GrowableRange* DeviceMemory::range_with(const void* address) const noexcept {
+  const auto next = ranges_.upper_bound(static_cast<const std::byte*>(address));
+  if (next == ranges_.begin()) return nullptr;
+  const GrowableRange& range = *std::prev(next)->second;
+  return range.arena.addresses().contains(address) ? &range : nullptr;
+}
+
+bool DeviceMemory::contains(const void* address) const noexcept {
+  return arena_.addresses().contains(address) || range_with(address) != nullptr;
+}
+
+bool DeviceMemory::starts(const void* address) const noexcept {
+  return space_.starts(arena_.addresses().offset(address));
+}
+
 bool DeviceMemory::holds(const void* address, std::size_t bytes) const noexcept {
-  return contains(address) && space_.holds(offset(address), bytes);
+  const Reservation& addresses = arena_.addresses();
+  if (addresses.contains(address)) return space_.holds(addresses.offset(address), bytes);
+  const GrowableRange* const range = range_with(address);
+  return range != nullptr && range->mapped.holds(range->arena.addresses().offset(address), bytes);
+}
+
+std::size_t DeviceMemory::offset(const void* address) const noexcept {
+  const GrowableRange* const range = range_with(address);
+  if (range == nullptr) return arena_.addresses().offset(address);
+  return arena_.addresses().size() + range->position + range->arena.addresses().offset(address);
 }
 
 std::byte* DeviceMemory::kernel_address(const void* address) const noexcept {
-  return kernel_base_ + offset(address);
+  const GrowableRange* const range = range_with(address);
+  const Arena& arena = range == nullptr ? arena_ : range->arena;
+  return arena.kernel_address(arena.addresses().offset(address));
 }
 
 void* PinnedMemory::allocate(std::size_t bytes) {
@@ -129,7 +223,7 @@ std::size_t PinnedMemory::free(void* address) {
   if (!arena_) return 0;
   const std::size_t size = space_.give(arena_->offset(address));
   if (size > 0) {
-    map(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
+    map_memory(address, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
   }
   return size;
 }

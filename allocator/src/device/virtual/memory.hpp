@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -28,11 +30,50 @@ class Reservation {
 };
 
 /**
- * @brief A device's memory: addresses that fault on the host, and a second mapping for kernels.
+ * @brief Addresses that fault on the host, and a second mapping of them for kernels.
  *
- * The second mapping is a sparse file in memory; what is freed becomes a hole and reads as zero
- * when it is allocated again. Without data there is no file.
+ * The second mapping is a sparse file in memory; what vanishes becomes a hole and reads as zero
+ * when it appears again. Without data there is no file.
  */
+class Arena {
+ public:
+  Arena(std::size_t bytes, bool data);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  [[nodiscard]] const Reservation& addresses() const noexcept { return addresses_; }
+  [[nodiscard]] std::byte* at(std::size_t offset) const noexcept {
+    return addresses_.base() + offset;
+  }
+  /** @brief Where kernels find an offset. Only with data, only for what has appeared. */
+  [[nodiscard]] std::byte* kernel_address(std::size_t offset) const noexcept {
+    return kernel_base_ + offset;
+  }
+
+  void appear(std::size_t offset, std::size_t bytes);  ///< poisoned
+  void vanish(std::size_t offset, std::size_t bytes);
+  void forget(std::size_t offset, std::size_t bytes);  ///< at the end: all of it vanishes
+
+ private:
+  Reservation addresses_;
+  int file_ = -1;
+  std::byte* kernel_base_ = nullptr;
+};
+
+/** @brief Addresses under which memory comes and goes. */
+struct GrowableRange {
+  GrowableRange(std::size_t bytes, bool data) : arena(bytes, data) {}
+  ~GrowableRange();
+  GrowableRange(const GrowableRange&) = delete;
+  GrowableRange& operator=(const GrowableRange&) = delete;
+
+  Arena arena;
+  MappedOffsets mapped;
+  std::size_t position = 0;  ///< where it counts as lying in the device's address space
+};
+
+/** @brief A device's memory: allocations of the driver's choice of address, and growable ranges. */
 class DeviceMemory {
  public:
   DeviceMemory(std::size_t bytes, std::size_t granularity, bool data);
@@ -45,32 +86,43 @@ class DeviceMemory {
   /** @return the size that was given back; 0 if nothing was allocated at `address` */
   std::size_t free(void* address);
 
-  [[nodiscard]] bool contains(const void* address) const noexcept {
-    return addresses_.contains(address);
-  }
+  /** @brief Addresses, in multiples of the granularity, without memory. */
+  [[nodiscard]] void* reserve(std::size_t bytes);
+  /** @brief The range that starts there; null if there is none. */
+  [[nodiscard]] GrowableRange* range_at(const void* base) noexcept;
+  /** @brief The range that all of these addresses are of; null if there is none. */
+  [[nodiscard]] GrowableRange* range_of(const void* address, std::size_t bytes) noexcept;
+  void release(const void* base);  ///< of a range with nothing mapped
+  /** @return false if some of it is mapped already. The device has room, the range the addresses */
+  [[nodiscard]] bool map(GrowableRange& range, const void* address, std::size_t bytes);
+  /** @return false if some of it is not mapped */
+  [[nodiscard]] bool unmap(GrowableRange& range, const void* address, std::size_t bytes);
+
+  [[nodiscard]] bool contains(const void* address) const noexcept;
   /** @brief Whether `address` is one that `allocate` gave and that is not freed. */
-  [[nodiscard]] bool starts(const void* address) const noexcept {
-    return space_.starts(addresses_.offset(address));
-  }
-  /** @brief Whether the range lies in one allocation. */
+  [[nodiscard]] bool starts(const void* address) const noexcept;
+  /** @brief Whether the range lies in one allocation, or in mapped memory. */
   [[nodiscard]] bool holds(const void* address, std::size_t bytes) const noexcept;
-  [[nodiscard]] std::size_t offset(const void* address) const noexcept {
-    return addresses_.offset(address);
-  }
+  /** @brief In the device's address space: ranges lie behind all that `allocate` gives. */
+  [[nodiscard]] std::size_t offset(const void* address) const noexcept;
   [[nodiscard]] std::size_t total() const noexcept { return total_; }
-  [[nodiscard]] std::size_t used() const noexcept { return space_.taken_bytes(); }
+  [[nodiscard]] std::size_t used() const noexcept { return space_.taken_bytes() + mapped_; }
   [[nodiscard]] std::size_t granularity() const noexcept { return granularity_; }
 
-  /** @brief Where kernels find `address`. Only with data, only for what is allocated. */
+  /** @brief Where kernels find `address`. Only with data, only for what is there. */
   [[nodiscard]] std::byte* kernel_address(const void* address) const noexcept;
 
  private:
+  [[nodiscard]] const GrowableRange* range_with(const void* address) const noexcept;
+
   std::size_t total_;
   std::size_t granularity_;
-  Reservation addresses_;
+  bool data_;
+  Arena arena_;
   AddressSpace space_;
-  int file_ = -1;
-  std::byte* kernel_base_ = nullptr;
+  AddressSpace positions_;
+  std::map<const std::byte*, std::unique_ptr<GrowableRange>> ranges_;
+  std::size_t mapped_ = 0;
 };
 
 /** @brief Pinned memory: readable and writable by the host at known addresses. */
