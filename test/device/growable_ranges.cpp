@@ -55,6 +55,18 @@ TEST_CASE("memory that the driver's pool keeps idle is there to be mapped") {
   CHECK(device.memory_info().free == 0);
 }
 
+TEST_CASE("pages are those of the driver on a small device and larger on a large one") {
+  VirtualMachine machine;
+  CHECK(machine.add_device(plain_options(64 * kMiB)).page_bytes() == 2 * kMiB);
+  auto options = plain_options(std::size_t{100} << 30);
+  options.data = false;
+  VirtualDevice& large = machine.add_device(options);
+  CHECK(large.page_bytes() == 32 * kMiB);
+  std::byte* const range = reserve(large, 64 * kMiB);
+  CHECK(code_of([&] { large.map(range, 2 * kMiB); }) == ErrorCode::invalid_argument);
+  large.map(range + 32 * kMiB, 32 * kMiB);
+}
+
 TEST_CASE("mapping and unmapping take the host time of their pages") {
   VirtualMachine machine;
   auto options = plain_options(64 * kMiB);

@@ -141,5 +141,24 @@ TEST_CASE("a bounded trace of a long run stays small") {
   CHECK(trace.ordering().size() <= 210);
 }
 
+TEST_CASE("what is given back of a segment, or of several, ends there; the rest goes on") {
+  TraceBuilder program;
+  program.acquire(0, 1000);
+  program.acquire(1000, 500);
+  program.release(600, 600);
+  const auto segments = program.trace.segments();
+  REQUIRE(segments.size() == 4);
+  std::size_t held = 0;
+  std::size_t gone = 0;
+  for (const TracedSegment& segment : segments) {
+    CHECK(segment.acquired == (segment.base < 1000 ? 1 : 2));
+    const bool inside = segment.base >= 600 && segment.base + segment.bytes <= 1200;
+    CHECK((segment.released == 3) == inside);
+    (inside ? gone : held) += segment.bytes;
+  }
+  CHECK(held == 900);
+  CHECK(gone == 600);
+}
+
 }  // namespace
 }  // namespace millrace

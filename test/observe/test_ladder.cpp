@@ -207,6 +207,22 @@ TEST_CASE("reserved is the most that was held at once, not the sum of what came 
   CHECK(ladder.packed == 100);
 }
 
+TEST_CASE("a block may lie across what a range grew by, and counts once in each") {
+  TraceBuilder program;
+  program.acquire(0, 1024);
+  program.free(program.allocate(kMain, {.address = 0, .bytes = 1024}), {{kMain, 1}});
+  program.order(kMain, {kMain, 1});
+  program.acquire(1024, 512);
+  program.allocate(kMain, {.address = 512, .bytes = 1024});
+
+  const Ladder ladder = attribute(program.trace);
+  CHECK(ladder.reserved == 1536);
+  CHECK(ladder.packed <= 1536);
+  program.release(256, 256);  // which nobody has; the rest stays
+  program.acquire(2048, 256);
+  CHECK(attribute(program.trace).reserved == 1536);
+}
+
 TEST_CASE("a segment in the place of smaller ones holds the blocks that are given out there") {
   TraceBuilder program;
   program.acquire(0, 100);

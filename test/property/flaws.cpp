@@ -1,5 +1,6 @@
 #include "test/property/flaws.hpp"
 
+#include <algorithm>
 #include <array>
 #include <ostream>
 #include <stdexcept>
@@ -81,18 +82,90 @@ void WatchedSource::release(void* base, std::size_t bytes) {
 
 WatchedSource::~WatchedSource() {
   for (const auto& [base, bytes] : kept_) inner_.release(base, bytes);
+  for (std::byte* page : kept_pages_) inner_.unmap(page, page_bytes());
+  if (!keep_) return;
+  for (const auto& [base, bytes] : ranges_) inner_.give_back({base, bytes});
+}
+
+AddressRange WatchedSource::reserve() {
+  const AddressRange range = inner_.reserve();
+  ranges_.emplace(static_cast<std::byte*>(range.base), range.bytes);
+  return range;
+}
+
+void WatchedSource::give_back(AddressRange range) {
+  auto* const base = static_cast<std::byte*>(range.base);
+  const auto page = pages_.lower_bound(base);
+  if (page != pages_.end() && *page < base + range.bytes) {
+    throw std::logic_error{"law 1: addresses are given back with memory in them"};
+  }
+  if (keep_) return;
+  inner_.give_back(range);
+  ranges_.erase(base);
+}
+
+WatchedSource::Pages WatchedSource::pages_of(void* address, std::size_t bytes) const {
+  auto* const begin = static_cast<std::byte*>(address);
+  const auto next = ranges_.upper_bound(begin);
+  const bool inside =
+      next != ranges_.begin() && begin + bytes <= std::prev(next)->first + std::prev(next)->second;
+  if (!inside || bytes == 0) throw std::logic_error{"law 1: memory is mapped outside of ranges"};
+  const auto offset = static_cast<std::size_t>(begin - std::prev(next)->first);
+  if (offset % page_bytes() != 0 || bytes % page_bytes() != 0) {
+    throw std::logic_error{"law 1: something else than pages is mapped"};
+  }
+  Pages pages;
+  for (std::size_t at = 0; at < bytes; at += page_bytes()) pages.insert(begin + at);
+  return pages;
+}
+
+void WatchedSource::map(void* address, std::size_t bytes) {
+  const Pages wanted = pages_of(address, bytes);
+  for (std::byte* page : wanted) {
+    if (pages_.contains(page)) throw std::logic_error{"law 1: a page is mapped twice"};
+  }
+  const auto kept = [&](std::byte* page) { return kept_pages_.contains(page); };
+  if (std::ranges::none_of(wanted, kept)) {
+    inner_.map(address, bytes);
+  } else {
+    for (std::byte* page : wanted) {  // what was mapped when one fails is there as if it were kept
+      if (!kept(page)) inner_.map(page, page_bytes());
+      kept_pages_.insert(page);
+    }
+    for (std::byte* page : wanted) kept_pages_.erase(page);
+  }
+  pages_.insert(wanted.begin(), wanted.end());
+}
+
+void WatchedSource::unmap(void* address, std::size_t bytes) {
+  const Pages gone = pages_of(address, bytes);
+  for (std::byte* page : gone) {
+    if (!pages_.contains(page)) throw std::logic_error{"law 1: a page is unmapped twice"};
+  }
+  if (!keep_) inner_.unmap(address, bytes);
+  for (std::byte* page : gone) pages_.erase(page);
+  if (keep_) kept_pages_.insert(gone.begin(), gone.end());
 }
 
 bool WatchedSource::contains(const void* address, std::size_t bytes) const {
   auto* const begin = static_cast<std::byte*>(const_cast<void*>(address));
   const auto next = mapped_.upper_bound(begin);
-  if (next == mapped_.begin()) return false;
-  const auto& [base, size] = *std::prev(next);
-  return begin + bytes <= base + size;
+  if (next != mapped_.begin()) {
+    const auto& [base, size] = *std::prev(next);
+    if (begin + bytes <= base + size) return true;
+  }
+  for (const std::byte* at = begin; at < begin + bytes;) {
+    const auto after = pages_.upper_bound(const_cast<std::byte*>(at));
+    if (after == pages_.begin()) return false;
+    const std::byte* const end = *std::prev(after) + page_bytes();
+    if (at >= end) return false;
+    at = end;
+  }
+  return true;
 }
 
 std::size_t WatchedSource::bytes() const {
-  std::size_t sum = 0;
+  std::size_t sum = pages_.size() * page_bytes();
   for (const auto& [base, size] : mapped_) sum += size;
   return sum;
 }

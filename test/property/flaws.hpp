@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <map>
+#include <set>
 
 #include "millrace/memory/segment_source.hpp"
 #include "test/support/forwarding_allocator.hpp"
@@ -56,14 +57,28 @@ class WatchedSource final : public SegmentSource {
   void* acquire(std::size_t bytes) override;
   void release(void* base, std::size_t bytes) override;
   std::size_t granularity() const override { return inner_.granularity(); }
+  std::size_t page_bytes() const override { return inner_.page_bytes(); }
+  AddressRange reserve() override;
+  /** @throws std::logic_error if something is mapped there */
+  void give_back(AddressRange range) override;
+  /** @throws std::logic_error if it overlaps what is mapped, or is of no range */
+  void map(void* address, std::size_t bytes) override;
+  /** @throws std::logic_error if some of it is not mapped */
+  void unmap(void* address, std::size_t bytes) override;
 
   [[nodiscard]] bool contains(const void* address, std::size_t bytes) const;
   [[nodiscard]] std::size_t bytes() const;
 
  private:
+  using Pages = std::set<std::byte*>;
+
+  /** Of a range that all of it is in. @throws std::logic_error if there is none */
+  [[nodiscard]] Pages pages_of(void* address, std::size_t bytes) const;
+
   SegmentSource& inner_;
   bool keep_;
-  std::map<std::byte*, std::size_t> mapped_, kept_;
+  std::map<std::byte*, std::size_t> mapped_, kept_, ranges_;
+  Pages pages_, kept_pages_;
 };
 
 }  // namespace millrace::test

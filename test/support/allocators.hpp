@@ -45,6 +45,7 @@ inline void busy(Bench& bench, const Stream& stream, void* address, std::size_t 
 /// With segments as large as requests over 1 MiB, so that every miss shows as growth.
 [[nodiscard]] inline Policy exact_segments(Policy policy) {
   policy.large_segment_least = policy.large_segment_most = 0;
+  policy.growable_ranges = false;
   policy.medium_limit = 0;
   return policy;
 }

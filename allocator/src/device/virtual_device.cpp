@@ -142,7 +142,7 @@ MemoryInfo VirtualDevice::do_memory_info() {
   return {memory.total() - memory.used(), memory.total()};
 }
 
-std::size_t VirtualDevice::page_bytes() const { return model_->memory.granularity(); }
+std::size_t VirtualDevice::page_bytes() const { return model_->page_bytes; }
 
 void* VirtualDevice::do_reserve_range(std::size_t bytes) {
   model_->enter(Call::reserve_range);

@@ -16,6 +16,7 @@ enum class BlockState : std::uint8_t {
   pending,  // freed, kept back until a poll sees its points complete (Return::polled)
   claimed,  // being given out or given back by a call that has dropped the lock
   live,
+  absent,  // addresses of a range with no memory under them, between blocks that have some
 };
 
 /** @brief A piece of a segment. Neighbours in the segment are linked in address order. */
@@ -45,8 +46,12 @@ struct Segment {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
   bool small = false;
+  std::size_t addresses = 0;  // a growable range: how many it has; 0: it is as large as it is
   Block* first = nullptr;
+  Block* last = nullptr;
   std::uint64_t age = 0;  // when it was acquired, or last became wholly free
+
+  [[nodiscard]] bool growable() const noexcept { return addresses != 0; }
 };
 
 struct BySizeThenAddress {

@@ -33,7 +33,11 @@ CachingAllocator::~CachingAllocator() {
   try {
     state_->device.synchronize();
     for (const auto& [base, segment] : state_->heap.segments()) {
-      state_->source.release(base, segment->bytes);
+      if (segment->growable()) {
+        state_->release_range(*segment);
+      } else {
+        state_->source.release(base, segment->bytes);
+      }
     }
   } catch (const DeviceError&) {  // the device is lost: so is its memory
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -20,9 +21,11 @@ namespace millrace {
  *   2. free neighbours that together are large enough, all of them ready;
  *   3. a block that the stream can be made to wait for and whose last use is long ago: the one
  * whose marker was recorded earliest, then the best fit; else the first run of such neighbours;
- *   4. a new segment, as long as the stream has less than its fair share;
- *   5. any other block that the stream can be made to wait for, or a new segment;
+ *   4. new memory, as long as the stream has less than its fair share;
+ *   5. any other block that the stream can be made to wait for, or new memory;
  *   6. anything that waiting, merging, callbacks and giving segments back can make.
+ * New memory for large requests is mapped behind what a growable range has, or in a hole of it: no
+ * more than is missing from the free blocks in front of it. Elsewhere it is a new segment.
  * PyTorch's way is the same with lanes that never mix and frees that a host poll completes.
  * The lock is never held across a driver call: what such a call is about is claimed first, which
  * takes it out of everybody's sight, and is put back if the call fails.
@@ -96,6 +99,26 @@ struct CachingAllocator::State {
   void poll(Lock& lock);
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
+  /** @brief Where memory may be mapped in a range. */
+  struct Gap {
+    Segment* range = nullptr;
+    Block* first = nullptr;  // of the free blocks in front of it that it makes larger; may be none
+    Block* hole = nullptr;   // null: behind the last block
+    std::size_t bytes = 0;   // that are missing
+  };
+
+  // ranges.cpp: memory in growable ranges
+  Block* grow_range(const Request& request, Lock& lock);
+  [[nodiscard]] std::optional<Gap> least_gap(const Request& request);
+  bool add_range(const Request& request, Lock& lock);
+  Block* map(const Gap& gap, Lock& lock);
+  std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
+  Block* keep_pages(Block* block, std::size_t most);
+  void unmap(Block* pages, Lock& lock);
+  void release_range(const Segment& range);
+  [[nodiscard]] std::size_t ranges() const;
+  [[nodiscard]] bool uses_ranges(const Request& request) const;
+
   // growth.cpp: segments
   Block* grow(const Request& request, Lock& lock);
   Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
@@ -105,7 +128,9 @@ struct CachingAllocator::State {
   bool await(const std::vector<Point>& points, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
+  bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
   std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);
+  std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
   void collect_old_segments(const Request& request, Lock& lock);
   bool complete_on_host(Block* block, Lock& lock);

@@ -12,15 +12,20 @@ constexpr std::size_t kSegmentsPerDevice = 32;
 
 bool wholly_free(const Segment& segment) {
   for (const Block* block = segment.first; block != nullptr; block = block->next) {
-    if (block->state != BlockState::free) return false;
+    if (block->state != BlockState::free && block->state != BlockState::absent) return false;
   }
-  return true;
+  return segment.first != nullptr;
 }
 
 }  // namespace
 
-// A new segment of the size that the policy likes, or else of the size that is needed.
+// What is missing, in a range; else a new segment of the size that the policy likes, or else of the
+// size that is needed.
 Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
+  if (uses_ranges(request)) {
+    Block* block = grow_range(request, lock);
+    if (block != nullptr || ranges() > 0) return block;
+  }
   std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
   const std::size_t needed = (request.bytes + multiple - 1) / multiple * multiple;
@@ -33,26 +38,33 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
   return roomy && needed < liked ? acquire(needed, request, lock) : nullptr;
 }
 
-Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
+// Whether `ask` got `bytes` more from the device; the limit or the device may say no.
+bool CachingAllocator::State::obtain(std::size_t bytes, Lock& lock,
+                                     const std::function<void()>& ask) {
   // Threads that grow at once stay within the limit together.
   const std::size_t reserved = meter.bytes().reserved.current + growing;
-  if (limits.limit != 0 && reserved + bytes > limits.limit) return nullptr;
+  if (limits.limit != 0 && reserved + bytes > limits.limit) return false;
   growing += bytes;
-  void* base = nullptr;
+  bool obtained = false;
   lock.unlock();
   try {
-    const bool room =
+    obtained =
         limits.headroom == 0 || device.device().memory_info().free >= bytes + limits.headroom;
-    if (room) base = source.acquire(bytes);
+    if (obtained) ask();
   } catch (const DeviceError& error) {
     lock.lock();
     growing -= bytes;
     if (error.code() != ErrorCode::out_of_memory) throw;
-    return nullptr;
+    return false;
   }
   lock.lock();
   growing -= bytes;
-  if (base == nullptr) return nullptr;
+  return obtained;
+}
+
+Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
+  void* base = nullptr;
+  if (!obtain(bytes, lock, [&] { base = source.acquire(bytes); })) return nullptr;
   meter.reserved(bytes);
   Block* block = heap.add_segment(base, bytes, request.small);
   if (policy.sharing == Sharing::own_stream) block->lane = request.lane;
@@ -87,9 +99,12 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (Block* block = take_cached(request, lock)) return block;
     if (Block* block = ask_callbacks(request, lock)) return block;
   }
-  release_free_segments(0, lock);
-  if (Block* block = search(request, lock)) return block;
-  if (Block* block = grow(request, lock)) return block;
+  for (const std::size_t enough : {request.bytes, std::numeric_limits<std::size_t>::max()}) {
+    const std::size_t released = release_free_memory(0, enough, lock);
+    if (Block* block = search(request, lock)) return block;
+    if (Block* block = grow(request, lock)) return block;
+    if (released == 0) break;
+  }
   if (shares && await(points_of_runs(request), lock)) {  // what only the host can wait for
     if (Block* block = take_cached(request, lock)) return block;
   }
@@ -179,6 +194,25 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
   meter.released(bytes);
 }
 
+// Segments that are wholly free, and of ranges what is free, until that is `enough`.
+std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
+                                                         Lock& lock) {
+  std::size_t released = release_free_segments(keep_bytes, lock);
+  std::vector<std::byte*> ranges;
+  for (const auto& [base, segment] : heap.segments()) {
+    if (segment->growable()) ranges.push_back(base);
+  }
+  for (std::byte* base : ranges) {
+    const std::size_t page = source.page_bytes();
+    const std::size_t reserved = meter.bytes().reserved.current;
+    if (released >= enough || reserved <= keep_bytes) break;
+    const std::size_t wanted = std::min(enough - released, reserved);
+    const std::size_t most = std::min((reserved - keep_bytes) / page, (wanted + page - 1) / page);
+    released += unmap_free(*heap.segments().at(base), most * page, lock);
+  }
+  return released;
+}
+
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, Lock& lock) {
   std::vector<Point> awaited;
   for (const Block* block : pending) join_points(awaited, block->points);
@@ -186,7 +220,7 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
   std::size_t released = 0;
   std::vector<std::byte*> bases;
   for (const auto& [base, segment] : heap.segments()) {
-    if (wholly_free(*segment)) bases.push_back(base);
+    if (!segment->growable() && wholly_free(*segment)) bases.push_back(base);
   }
   for (std::byte* base : bases) {
     const auto it = heap.segments().find(base);  // the lock was dropped in between
@@ -201,6 +235,7 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
 bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
   const auto it = heap.segments().find(base);
   if (it == heap.segments().end() || !wholly_free(*it->second)) return false;
+  if (it->second->growable()) return unmap_free(*it->second, it->second->bytes, lock) > 0;
   Block* whole = it->second->first;
   merge_until(whole, it->second->bytes);
   if (!complete_on_host(whole, lock)) {
@@ -224,6 +259,7 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
   while (meter.bytes().reserved.current + request.bytes > threshold) {
     Segment* oldest = nullptr;
     for (const auto& [base, segment] : heap.segments()) {
+      if (segment->growable()) continue;
       const Block& first = *segment->first;
       const bool idle = first.state == BlockState::free && first.bytes == segment->bytes;
       if (!segment->small && idle && (oldest == nullptr || segment->age < oldest->age)) {
@@ -259,7 +295,8 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   State::Lock lock{state_->mutex};
   state_->demand.clear();  // what streams needed so far says nothing of what comes
-  return state_->release_free_segments(keep_bytes, lock);
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  return state_->release_free_memory(keep_bytes, kAll, lock);
 }
 
 }  // namespace millrace

@@ -22,20 +22,66 @@ Block* Heap::make() {
   return block;
 }
 
+Block* Heap::make(Segment& segment, std::byte* address, std::size_t bytes) {
+  Block* block = make();
+  *block = Block{};
+  block->address = address;
+  block->bytes = bytes;
+  block->segment = &segment;
+  block->state = BlockState::claimed;
+  return block;
+}
+
 Block* Heap::add_segment(void* base, std::size_t bytes, bool small) {
   auto segment = std::make_unique<Segment>();
   segment->base = static_cast<std::byte*>(base);
   segment->bytes = bytes;
   segment->small = small;
-  Block* block = make();
-  *block = Block{};
-  block->address = segment->base;
-  block->bytes = bytes;
-  block->segment = segment.get();
-  block->state = BlockState::claimed;
-  segment->first = block;
+  Block* block = make(*segment, segment->base, bytes);
+  segment->first = segment->last = block;
   insert(std::move(segment));
   return block;
+}
+
+Segment& Heap::add_range(void* base, std::size_t addresses) {
+  auto range = std::make_unique<Segment>();
+  range->base = static_cast<std::byte*>(base);
+  range->addresses = addresses;
+  Segment& added = *range;
+  insert(std::move(range));
+  return added;
+}
+
+Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
+  if (hole != nullptr) {
+    if (bytes < hole->bytes) split(hole, bytes)->state = BlockState::absent;
+    hole->state = BlockState::claimed;
+    return hole;
+  }
+  Block* block = make(range, range.base + range.bytes, bytes);
+  block->previous = range.last;
+  (range.last == nullptr ? range.first : range.last->next) = block;
+  range.last = block;
+  range.bytes += bytes;
+  return block;
+}
+
+void Heap::vacate(Block* block) {
+  block->state = BlockState::absent;
+  block->lane = {};
+  block->points.clear();
+  const auto hole = [](const Block* b) { return b != nullptr && b->state == BlockState::absent; };
+  if (hole(block->next)) absorb(block, block->next);
+  if (hole(block->previous)) {
+    block = block->previous;
+    absorb(block, block->next);
+  }
+  if (block->next != nullptr) return;
+  Segment& range = *block->segment;
+  range.bytes -= block->bytes;
+  range.last = block->previous;
+  (range.last == nullptr ? range.first : range.last->next) = nullptr;
+  spare_.emplace_back(block);
 }
 
 std::unique_ptr<Segment> Heap::extract(Segment* segment) {
@@ -50,17 +96,12 @@ void Heap::insert(std::unique_ptr<Segment> segment) {
 void Heap::forget(std::unique_ptr<Segment> segment) { spare_.emplace_back(segment->first); }
 
 Block* Heap::split(Block* block, std::size_t bytes) {
-  Block* rest = make();
-  *rest = Block{};
-  rest->address = block->address + bytes;
-  rest->bytes = block->bytes - bytes;
-  rest->segment = block->segment;
-  rest->state = BlockState::claimed;
+  Block* rest = make(*block->segment, block->address + bytes, block->bytes - bytes);
   rest->lane = block->lane;
   rest->points = block->points;
   rest->previous = block;
   rest->next = block->next;
-  if (block->next != nullptr) block->next->previous = rest;
+  (block->next == nullptr ? block->segment->last : block->next->previous) = rest;
   block->next = rest;
   block->bytes = bytes;
   return rest;
@@ -69,7 +110,7 @@ Block* Heap::split(Block* block, std::size_t bytes) {
 void Heap::absorb(Block* left, Block* right) {
   left->bytes += right->bytes;
   left->next = right->next;
-  if (right->next != nullptr) right->next->previous = left;
+  (right->next == nullptr ? left->segment->last : right->next->previous) = left;
   spare_.emplace_back(right);
 }
 
@@ -125,10 +166,17 @@ void Heap::check() const {
             "a free block is in its lane");
         ++free_in_segments;
       }
+      const bool absent = block->state == BlockState::absent;
+      require(!absent || (segment->growable() && block->next != nullptr),
+              "only ranges have holes, and none at the end");
+      require(!absent || block->next->state != BlockState::absent, "neighbouring holes are one");
       at += block->bytes;
       previous = block;
     }
     require(at == last_end, "blocks fill their segment");
+    require(segment->last == previous, "a segment knows its last block");
+    require(!segment->growable() || segment->bytes <= segment->addresses,
+            "a range has addresses for what it holds");
   }
   require(free_in_segments == free_blocks(), "lanes hold free blocks only");
 }

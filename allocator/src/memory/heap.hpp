@@ -15,7 +15,7 @@ namespace millrace {
  * @brief Segments, their blocks and the lanes of free ones. Decides nothing, locks nothing.
  *
  * A block is in exactly one place: in its lane while free, in the page map while live, in neither
- * while claimed or pending.
+ * while claimed, pending or absent.
  */
 class Heap {
  public:
@@ -28,6 +28,13 @@ class Heap {
 
   /** @brief Adds a segment as one claimed block. */
   Block* add_segment(void* base, std::size_t bytes, bool small);
+
+  /** @brief Adds a growable range, as a segment with no block yet. */
+  Segment& add_range(void* base, std::size_t addresses);
+  /** @brief A claimed block of `bytes` in the place of `hole`'s first ones, or at the end. */
+  Block* fill(Segment& range, Block* hole, std::size_t bytes);
+  /** @brief The claimed block has no memory any more: a hole, or none if it was the last one. */
+  void vacate(Block* block);
 
   /** @brief Takes out a segment that is one claimed block; then `insert` or `forget` it. */
   [[nodiscard]] std::unique_ptr<Segment> extract(Segment* segment);
@@ -60,6 +67,7 @@ class Heap {
 
  private:
   Block* make();
+  Block* make(Segment& segment, std::byte* address, std::size_t bytes);
 
   std::array<Lanes, 2> lanes_;
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;

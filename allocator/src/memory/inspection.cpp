@@ -32,7 +32,8 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
         continue;
       }
       run = 0;
-      if (block->state != BlockState::live) result.stranded += block->bytes;
+      const bool cached = block->state != BlockState::live && block->state != BlockState::absent;
+      if (cached) result.stranded += block->bytes;
     }
   }
   return result;
@@ -48,7 +49,8 @@ MemoryStatistics CachingAllocator::statistics() {
   const State::Lock lock{state_->mutex};
   state_->sweep();
   MemoryStatistics result = state_->meter.statistics(state_->device);
-  result.segments = state_->heap.segments().size();
+  result.segments = static_cast<std::size_t>(std::ranges::count_if(
+      state_->heap.segments(), [](const auto& held) { return held.second->first != nullptr; }));
   result.free_blocks = state_->heap.free_blocks() + state_->pending.size();
   for (ShareStatistics& share : result.streams) {
     for (const bool small : {false, true}) {
@@ -77,6 +79,7 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
   std::map<std::pair<std::string, std::string>, std::size_t> stranded;
   for (const auto& [base, segment] : heap.segments()) {
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state == BlockState::absent) continue;
       if (block->state == BlockState::live || may_have(*block, request.user.id())) continue;
       if (block->state == BlockState::pending) seen.pending += block->bytes;
       std::string usable = policy.sharing == Sharing::own_stream ? "only by that stream" : "";
@@ -134,15 +137,19 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
   const State::Lock lock{state_->mutex};
   std::vector<SegmentLayout> result;
   for (const auto& [base, segment] : state_->heap.segments()) {
-    SegmentLayout& out = result.emplace_back();
-    out.base = base;
-    out.bytes = segment->bytes;
-    out.small = segment->small;
+    bool begins = true;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state == BlockState::absent) {
+        begins = true;
+        continue;
+      }
+      if (begins) result.push_back({.base = block->address, .small = segment->small});
+      begins = false;
+      SegmentLayout& out = result.back();
       const bool live = block->state == BlockState::live;
       if (live) out.stream = block->owner;
-      out.blocks.push_back({static_cast<std::size_t>(block->address - base), block->bytes,
-                            live ? block->requested : 0, live});
+      out.blocks.push_back({out.bytes, block->bytes, live ? block->requested : 0, live});
+      out.bytes += block->bytes;
     }
   }
   return result;
@@ -197,8 +204,8 @@ void CachingAllocator::State::check() const {
   std::size_t allocated = 0;
   std::size_t held_back = 0;
   for (const auto& [base, segment] : heap.segments()) {
-    reserved += segment->bytes;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
+      if (block->state != BlockState::absent) reserved += block->bytes;
       require(block->state != BlockState::claimed, "nothing is claimed between calls");
       if (block->state == BlockState::live) allocated += block->bytes;
       const bool waits = block->state == BlockState::pending || block->draining;

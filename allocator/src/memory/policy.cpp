@@ -23,6 +23,7 @@ Policy Policy::millrace() {
   policy.name = "millrace";
   policy.large_segment_least = std::size_t{1} << 30;
   policy.large_segment_most = std::size_t{2} << 30;
+  policy.growable_ranges = true;
   policy.slack = 0.25;
   policy.sharing = Sharing::wait_before_grow;
   policy.give_back = Return::rule;

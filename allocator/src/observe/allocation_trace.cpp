@@ -53,14 +53,30 @@ void AllocationTrace::segment_acquired(void* base, std::size_t bytes) {
   segments_.push_back({reinterpret_cast<std::uintptr_t>(base), bytes, ++position_, kNever});
 }
 
-void AllocationTrace::segment_released(void* base, std::size_t /*bytes*/) {
+// Ranges give back what they like of what they got: a segment is then cut into what goes and what
+// stays.
+void AllocationTrace::segment_released(void* base, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
   ++position_;
-  const auto address = reinterpret_cast<std::uintptr_t>(base);
-  const auto segment = std::ranges::find_if(segments_, [&](const TracedSegment& candidate) {
-    return candidate.base == address && candidate.released == kNever;
-  });
-  if (segment != segments_.end()) segment->released = position_;
+  const auto begin = reinterpret_cast<std::uintptr_t>(base);
+  const std::uintptr_t end = begin + bytes;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const TracedSegment whole = segments_[i];
+    const std::uintptr_t whole_end = whole.base + whole.bytes;
+    if (whole.released != kNever || whole.base >= end || whole_end <= begin) continue;
+    const auto cut = [&](std::uintptr_t from, std::uintptr_t to) {
+      TracedSegment piece = whole;
+      piece.base = from;
+      piece.bytes = to - from;
+      segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(++i), piece);
+    };
+    TracedSegment& gone = segments_[i];
+    gone.base = std::max(whole.base, begin);
+    gone.bytes = std::min(whole_end, end) - gone.base;
+    gone.released = position_;
+    if (whole.base < begin) cut(whole.base, begin);
+    if (end < whole_end) cut(end, whole_end);
+  }
 }
 
 TracePosition AllocationTrace::mark(std::string name) {

@@ -120,9 +120,14 @@ std::vector<LadderShare> idle_at(TracePosition position, const ConflictGraph& gr
   Shares shares{trace};
   history.for_each_newest([&](std::uintptr_t begin, std::uintptr_t until, Node node) {
     const TracedBlock& block = graph.block(node);
-    const auto after = held.upper_bound(begin);
-    const bool is_held = after != held.begin() && std::prev(after)->second > begin;
-    if (block.freed <= position && is_held) shares.of(block).bytes += until - begin;
+    if (block.freed > position) return;
+    auto piece = held.upper_bound(begin);
+    if (piece != held.begin()) --piece;
+    for (; piece != held.end() && piece->first < until; ++piece) {
+      const std::uintptr_t from = std::max(begin, piece->first);
+      const std::uintptr_t to = std::min(until, piece->second);
+      if (from < to) shares.of(block).bytes += to - from;
+    }
   });
   return shares.sorted();
 }

@@ -41,15 +41,19 @@ std::vector<std::vector<Extent>> extents_by_segment(const AllocationTrace& trace
       held.erase(first, held.lower_bound(segment.base + segment.bytes));
       held.emplace(segment.base, next);
     }
-    std::size_t index = segments.size();
-    if (auto after = held.upper_bound(block.address); after != held.begin()) {
-      const std::size_t candidate = std::prev(after)->second;
-      const TracedSegment& segment = segments[candidate];
-      if (block.address < segment.base + segment.bytes && segment.released > block.allocated) {
-        index = candidate;
-      }
+    const std::uintptr_t end = block.address + block.bytes;
+    std::uintptr_t at = block.address;
+    auto holder = held.upper_bound(at);
+    if (holder != held.begin()) --holder;
+    for (; at < end && holder != held.end(); ++holder) {  // several, where a range grew
+      const TracedSegment& segment = segments[holder->second];
+      if (segment.base > at || end_of(holder->second) <= at) break;
+      if (segment.released <= block.allocated) break;
+      const std::uintptr_t until = std::min(end, end_of(holder->second));
+      extents[holder->second].push_back({at, until});
+      at = until;
     }
-    extents[index].push_back({block.address, block.address + block.bytes});
+    if (at < end) extents.back().push_back({at, end});
   }
   return extents;
 }

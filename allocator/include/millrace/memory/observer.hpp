@@ -42,7 +42,10 @@ class AllocationObserver {
   virtual void allocated(const AllocationEvent&) {}
   virtual void use_recorded(std::uint64_t /*id*/, StreamId) {}
   virtual void freed(const FreeEvent&) {}
+  /** @brief Memory is there now. What a range grows by counts as a segment of its own, and may lie
+   * right behind another; blocks then span both. */
   virtual void segment_acquired(void* /*base*/, std::size_t /*bytes*/) {}
+  /** @brief It is gone. Of a range: any part of what was acquired, one piece or several. */
   virtual void segment_released(void* /*base*/, std::size_t /*bytes*/) {}
 };
 

@@ -44,6 +44,10 @@ struct Policy {
    * within these; 0: of the request's size. */
   std::size_t large_segment_least = 0, large_segment_most = 0;
 
+  /** Requests over `small_limit`, where the source has growable ranges: exactly the memory that is
+   * missing is mapped behind what there is, in place of segments. */
+  bool growable_ranges = false;
+
   /** Blocks above are never split and serve only requests above. */
   std::size_t max_split = std::numeric_limits<std::size_t>::max();
   std::size_t small_remainder = 512;  ///< least remainder of a split, small pool

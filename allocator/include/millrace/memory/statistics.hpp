@@ -37,8 +37,9 @@ struct MemoryCounters {
   std::uint64_t served_own = 0;      ///< from the stream's own free blocks
   std::uint64_t served_ordered = 0;  ///< from another stream's, ordered or complete: no call
   std::uint64_t served_waited = 0;   ///< after a wait was inserted
-  std::uint64_t served_grown = 0;    ///< from a new segment
+  std::uint64_t served_grown = 0;    ///< from a new segment, or with what a range grew by
   std::uint64_t waits_inserted = 0;
+  /** Growing and shrinking of a range count as well. */
   std::uint64_t segments_acquired = 0, segments_released = 0;
   std::uint64_t retries = 0;        ///< reclaims after the device or the limit said no
   std::uint64_t out_of_memory = 0;  ///< requests that failed

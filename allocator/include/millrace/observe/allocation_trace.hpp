@@ -41,7 +41,8 @@ struct TracedUse {
   StreamId stream;
 };
 
-/** @brief A segment, from when it was acquired until it was released. */
+/** @brief A segment, from when it was acquired until it was released. Of a range: what it grew by,
+ * cut where only a part of that was given back. */
 struct TracedSegment {
   std::uintptr_t base = 0;
   std::size_t bytes = 0;

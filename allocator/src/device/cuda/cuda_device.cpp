@@ -12,6 +12,7 @@
 #include "device/cuda/handles.hpp"
 #include "device/cuda/occupy.hpp"
 #include "device/cuda/vmm.hpp"
+#include "device/range_page.hpp"
 #include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
@@ -114,7 +115,9 @@ class Runtime final : public CudaDevice {
     const OutsideCapture outside;
     machine_ = cuda::prepare_occupation(ordinal, info_.flops, info_.memory_bandwidth);
     clock_ = std::make_unique<cuda::EventClock>();
-    if (info_.virtual_memory) virtual_memory_.emplace(ordinal);
+    if (info_.virtual_memory) {
+      virtual_memory_.emplace(ordinal, range_page(info_.page_bytes, info_.memory_bytes));
+    }
     if (info_.memory_pools) pool_ = make_pool(ordinal, options.pool);
   }
 
@@ -135,7 +138,9 @@ class Runtime final : public CudaDevice {
   const CudaDeviceInfo& info() const noexcept override { return info_; }
   StreamHandle per_thread_stream() override { return {cudaStreamPerThread}; }
   DriverPoolInfo pool_info() override;
-  std::size_t page_bytes() const override { return info_.page_bytes; }
+  std::size_t page_bytes() const override {
+    return virtual_memory_ ? virtual_memory_->page_bytes() : 0;
+  }
 
  private:
   struct HostCall {

@@ -30,14 +30,14 @@ std::size_t page_bytes(int ordinal) {
   return bytes;
 }
 
-VirtualMemory::VirtualMemory(int ordinal) : properties_(properties_of(ordinal)) {
+VirtualMemory::VirtualMemory(int ordinal, std::size_t page) : properties_(properties_of(ordinal)) {
   if (!cuda_device_info(ordinal).virtual_memory) {
     throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal),
                       "this GPU or its driver can not map memory (cuMemMap)"};
   }
   access_.location = properties_.location;
   access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  page_bytes_ = cuda::page_bytes(ordinal);
+  page_bytes_ = page != 0 ? page : cuda::page_bytes(ordinal);
 }
 
 std::byte* VirtualMemory::reserve(std::size_t bytes) const {

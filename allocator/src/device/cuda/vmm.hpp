@@ -24,10 +24,13 @@ struct PhysicalPage {
  */
 class VirtualMemory {
  public:
-  /** @throws DeviceError (not_supported) if the GPU or its driver can not do it */
-  explicit VirtualMemory(int ordinal);
+  /**
+   * @param page  bytes of one page, in multiples of the least that can be mapped; 0: that
+   * @throws DeviceError (not_supported) if the GPU or its driver can not do it
+   */
+  explicit VirtualMemory(int ordinal, std::size_t page = 0);
 
-  [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }  ///< 2 MiB
+  [[nodiscard]] std::size_t page_bytes() const noexcept { return page_bytes_; }
 
   /** @brief Address space without memory. */
   [[nodiscard]] std::byte* reserve(std::size_t bytes) const;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/range_page.hpp"
+
 namespace millrace::simulation {
 namespace {
 
@@ -43,6 +45,7 @@ DeviceModel::DeviceModel(Machine& of, unsigned number_of_device,
       data(options.data),
       memory(options.memory_bytes.value_or(options.profile.memory_bytes),
              options.profile.allocation_granularity, options.data),
+      page_bytes(range_page(memory.granularity(), memory.total())),
       pool(memory, options.profile.pool_granularity, options.profile.pool) {
   StreamOptions legacy_options;
   legacy_options.blocking = true;
@@ -223,7 +226,7 @@ Place DeviceModel::place(const void* address, std::size_t bytes, Call call) cons
 }
 
 Nanoseconds DeviceModel::mapping_time(std::size_t bytes) const {
-  return profile.page_time * static_cast<Nanoseconds::rep>(bytes / memory.granularity());
+  return profile.page_time * static_cast<Nanoseconds::rep>(bytes / page_bytes);
 }
 
 Demand DeviceModel::kernel_demand(const Cost& cost) const {

@@ -91,6 +91,7 @@ class DeviceModel {
   const unsigned queue_depth;
   const bool data;
   DeviceMemory memory;
+  const std::size_t page_bytes;  ///< of growable ranges
   DriverPool pool;
   BusyTimes busy;
   std::size_t pending = 0;

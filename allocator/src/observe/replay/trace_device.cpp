@@ -74,6 +74,30 @@ void TraceDevice::do_free(void* address) {
   taken_.erase(it);
 }
 
+void* TraceDevice::do_reserve_range(std::size_t bytes) {
+  const auto address = place(bytes);
+  if (!address) {
+    throw DeviceError{ErrorCode::out_of_memory, "reserve_range(" + std::to_string(bytes) + ")",
+                      "the replayed device has no more addresses"};
+  }
+  taken_[*address] = bytes;
+  return pointer(*address);
+}
+
+void TraceDevice::do_release_range(void* base, std::size_t) {
+  taken_.erase(reinterpret_cast<std::uint64_t>(base));
+}
+
+void TraceDevice::do_map(void*, std::size_t bytes) {
+  if (bytes > bytes_ - std::min(bytes_, used_)) {
+    throw DeviceError{ErrorCode::out_of_memory, "map(" + std::to_string(bytes) + ")",
+                      "the replayed device has no more memory"};
+  }
+  used_ += bytes;
+}
+
+void TraceDevice::do_unmap(void*, std::size_t bytes) { used_ -= bytes; }
+
 void* TraceDevice::do_allocate_host(std::size_t bytes) { return do_allocate(bytes); }
 
 MemoryInfo TraceDevice::do_memory_info() { return {bytes_ - std::min(bytes_, used_), bytes_}; }

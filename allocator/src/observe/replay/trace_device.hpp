@@ -27,6 +27,7 @@ class TraceDevice final : public Device {
   bool has_driver_pool() const override { return false; }
   DriverPoolInfo pool_info() override { return {}; }
   StreamHandle per_thread_stream() override { return {}; }
+  std::size_t page_bytes() const override { return std::size_t{2} << 20; }
 
   /** @brief The next allocation of this size gets this address. */
   void expect(std::uint64_t address, std::size_t bytes);
@@ -51,6 +52,10 @@ class TraceDevice final : public Device {
   void* do_allocate_host(std::size_t bytes) override;
   void do_free_host(void*) override {}
   MemoryInfo do_memory_info() override;
+  void* do_reserve_range(std::size_t bytes) override;
+  void do_release_range(void* base, std::size_t) override;
+  void do_map(void* address, std::size_t bytes) override;
+  void do_unmap(void* address, std::size_t bytes) override;
   void* do_allocate_async(std::size_t, StreamHandle) override;
   void do_free_async(void*, StreamHandle) override {}
   void do_trim_pool(std::size_t) override {}

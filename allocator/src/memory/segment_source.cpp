@@ -1,0 +1,29 @@
+#include "millrace/memory/segment_source.hpp"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kRangePerMemory = 2;
+constexpr std::size_t kMostMemory = std::size_t{1} << 43;  // of a device that models no end
+
+[[noreturn]] void refuse(const char* call) {
+  throw DeviceError{ErrorCode::not_supported, call, "this source of segments has no ranges"};
+}
+
+}  // namespace
+
+AddressRange SegmentSource::reserve() { refuse("reserve"); }
+void SegmentSource::give_back(AddressRange) { refuse("give_back"); }
+void SegmentSource::map(void*, std::size_t) { refuse("map"); }
+void SegmentSource::unmap(void*, std::size_t) { refuse("unmap"); }
+
+AddressRange DeviceSource::reserve() {
+  const std::size_t memory = std::min(device_.memory_info().total, kMostMemory);
+  const std::size_t pages = std::max<std::size_t>(memory / device_.page_bytes(), 1);
+  const std::size_t bytes = pages * kRangePerMemory * device_.page_bytes();
+  return {device_.reserve_range(bytes), bytes};
+}
+
+}  // namespace millrace

@@ -1,0 +1,194 @@
+#include "millrace/device/fault.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+using millrace::test::busy;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+struct RangeBench : Bench {
+  using Bench::Bench;
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+
+  [[nodiscard]] std::size_t reserved() {
+    allocator.check_invariants();
+    return allocator.statistics().bytes.reserved.current;
+  }
+};
+
+std::byte* at(void* address) { return static_cast<std::byte*>(address); }
+
+}  // namespace
+
+TEST_CASE("a range grows by what is missing behind its last block, if that is free") {
+  RangeBench bench;
+  void* const held = bench.allocator.allocate(30 * MiB, bench.main);
+  bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
+  REQUIRE(bench.reserved() == 80 * MiB);
+  void* const larger = bench.allocator.allocate(64 * MiB, bench.main);
+  CHECK(larger == at(held) + 30 * MiB);
+  CHECK(bench.reserved() == 94 * MiB);
+}
+
+TEST_CASE("what was grown in pieces is one piece when it is free") {
+  RangeBench bench;
+  void* const first = bench.allocator.allocate(30 * MiB, bench.main);
+  void* const second = bench.allocator.allocate(50 * MiB, bench.main);
+  bench.allocator.deallocate(first);
+  bench.allocator.deallocate(second);
+  CHECK(bench.allocator.allocate(80 * MiB, bench.main) == first);
+  CHECK(bench.reserved() == 80 * MiB);
+}
+
+TEST_CASE("a range does not grow into a last block that another stream may still use") {
+  RangeBench bench;
+  void* const busy_there = bench.allocator.allocate(30 * MiB, bench.copy);
+  busy(bench, bench.copy, busy_there, 30 * MiB);
+  bench.allocator.deallocate(busy_there);
+  void* const grown = bench.allocator.allocate(40 * MiB, bench.main);
+  CHECK(at(grown) >= at(busy_there) + 30 * MiB);
+  CHECK(bench.reserved() == 70 * MiB);
+}
+
+TEST_CASE("a third stream waits for what came before the block that a range grew into") {
+  RangeBench bench;
+  Stream third{bench.ordered, {.name = "third"}};
+  void* const first = bench.allocator.allocate(30 * MiB, bench.copy);
+  busy(bench, bench.copy, first, 30 * MiB);
+  bench.allocator.deallocate(first);
+  const Point used = bench.ordered.mark(bench.copy);
+  REQUIRE(bench.ordered.wait_for(bench.main, used));
+  void* const grown = bench.allocator.allocate(40 * MiB, bench.main);
+  REQUIRE(grown == first);
+  REQUIRE(bench.reserved() == 40 * MiB);
+  bench.allocator.deallocate(grown, third);  // which says nothing of who used it before
+  CHECK(bench.allocator.usable(third).stranded == 40 * MiB);
+}
+
+TEST_CASE("when memory can not be mapped nothing has changed") {
+  RangeBench bench;
+  void* const held = bench.allocator.allocate(30 * MiB, bench.main);
+  bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
+  {
+    FaultInjector faults{bench.device};
+    faults.fail(Call::map, 1, ErrorCode::unknown);
+    CHECK_THROWS_AS(bench.allocator.allocate(64 * MiB, bench.main), DeviceError);
+    CHECK(bench.reserved() == 80 * MiB);
+    CHECK(bench.allocator.usable(bench.main).largest == 50 * MiB);
+    faults.fail_each(Call::map, ErrorCode::out_of_memory);
+    CHECK_THROWS_AS(bench.allocator.allocate(64 * MiB, bench.main), out_of_memory);
+    CHECK(bench.reserved() == 30 * MiB);  // given back in vain
+  }
+  CHECK(bench.allocator.allocate(64 * MiB, bench.main) == at(held) + 30 * MiB);
+}
+
+TEST_CASE("when memory can not be unmapped it stays cached") {
+  RangeBench bench;
+  bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
+  bench.ordered.synchronize();
+  FaultInjector faults{bench.device};
+  faults.fail(Call::unmap, 1, ErrorCode::unknown);
+  CHECK_THROWS_AS(bench.allocator.trim(), DeviceError);
+  CHECK(bench.reserved() == 50 * MiB);
+  CHECK(bench.allocator.trim() == 50 * MiB);
+  CHECK(bench.reserved() == 0);
+}
+
+TEST_CASE("trimming gives free pages back wherever they are, and a hole is filled again") {
+  RangeBench bench;
+  void* const first = bench.allocator.allocate(10 * MiB, bench.main);
+  void* const middle = bench.allocator.allocate(21 * MiB - MiB / 4, bench.main);
+  void* const last = bench.allocator.allocate(11 * MiB, bench.main);  // from within a page on
+  REQUIRE(bench.reserved() == 42 * MiB);
+  bench.allocator.deallocate(middle);
+  CHECK(bench.allocator.trim() == 20 * MiB);
+  CHECK(bench.reserved() == 22 * MiB);
+  CHECK(bench.allocator.layout().size() == 2);
+  CHECK(bench.allocator.allocate(20 * MiB, bench.main) == middle);
+  CHECK(bench.reserved() == 42 * MiB);
+  bench.allocator.deallocate(first);
+  bench.allocator.deallocate(last);
+  bench.allocator.deallocate(middle);
+  CHECK(bench.allocator.trim(8 * MiB) == 34 * MiB);
+  CHECK(bench.allocator.trim() == 8 * MiB);
+  CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
+TEST_CASE("when the device is full, free pages move to where they are one piece") {
+  RangeBench bench{64 * MiB};
+  std::vector<void*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(bench.allocator.allocate(16 * MiB, bench.main));
+  bench.allocator.deallocate(blocks[0]);
+  bench.allocator.deallocate(blocks[2]);
+  CHECK(bench.allocator.allocate(32 * MiB, bench.main) != nullptr);
+  CHECK(bench.reserved() == 64 * MiB);
+  CHECK(bench.allocator.block_size(blocks[1]) == 16 * MiB);
+  CHECK(bench.allocator.block_size(blocks[3]) == 16 * MiB);
+}
+
+TEST_CASE("threads that grow at once share a range and stay within the limit together") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 64 * MiB}};
+  std::vector<std::unique_ptr<Executor::Task>> tasks;
+  std::vector<void*> served;
+  for (int i = 0; i < 8; ++i) {
+    tasks.push_back(bench.machine.executor().spawn("grower", [&] {
+      try {
+        served.push_back(allocator.allocate(20 * MiB, bench.main));
+      } catch (const out_of_memory&) {
+      }
+    }));
+  }
+  for (auto& task : tasks) task->join();
+  CHECK(served.size() == 3);
+  allocator.check_invariants();
+  CHECK(allocator.statistics().bytes.reserved.peak == 60 * MiB);
+  CHECK(allocator.statistics().segments == 1);
+}
+
+TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  FaultInjector faults{bench.device};
+  allocator.deallocate(allocator.allocate(2 * MiB, bench.main));
+  void* second = nullptr;
+  struct Meanwhile final : DeviceObserver {
+    void before(Call call) override {
+      if (call != Call::map || !action) return;
+      std::exchange(action, nullptr)();
+      throw DeviceError{ErrorCode::unknown, "map", "injected"};
+    }
+    std::function<void()> action;
+  } meanwhile;
+  bench.device.add_observer(meanwhile);
+  meanwhile.action = [&] { second = allocator.allocate(20 * MiB, bench.copy); };
+  CHECK_THROWS_AS(allocator.allocate(30 * MiB, bench.main), DeviceError);
+  bench.device.remove_observer(meanwhile);
+  allocator.check_invariants();
+  CHECK(allocator.block_size(second) == 20 * MiB);
+  CHECK(allocator.statistics().bytes.reserved.current == 22 * MiB);
+  void* const first = allocator.allocate(30 * MiB, bench.main);
+  CHECK(at(first) < at(second));  // in the hole, and the page in front of it
+  CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
+}
+
+TEST_CASE("where no addresses are to be had, memory comes in segments") {
+  RangeBench bench;
+  FaultInjector faults{bench.device};
+  faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
+  CHECK(bench.allocator.allocate(30 * MiB, bench.main) != nullptr);
+  CHECK(bench.device.calls(Call::map) == 0);
+  CHECK(bench.reserved() >= 30 * MiB);
+}
+
+TEST_CASE("the torch preset takes segments, and small requests do") {
+  RangeBench bench;
+  CachingAllocator torch{bench.ordered, bench.source, Policy::torch()};
+  (void)torch.allocate(30 * MiB, bench.main);
+  (void)bench.allocator.allocate(3000, bench.main);
+  CHECK(bench.device.calls(Call::reserve_range) == 0);
+}
