@@ -144,7 +144,9 @@ std::set<std::string> ShardedRank::tellings() const {
 BatchTensor ShardedRank::uploaded(const void* from, std::size_t bytes) {
   BatchTensor tensor{memory_, bytes, main_};
   if (bytes > 0) {
-    device_.copy(tensor.data(), from, bytes, CopyKind::host_to_device, main_.handle());
+    const auto* const begin = static_cast<const std::byte*>(from);
+    const auto& kept = uploaded_from_.emplace_back(begin, begin + bytes);
+    device_.copy(tensor.data(), kept.data(), bytes, CopyKind::host_to_device, main_.handle());
   }
   return tensor;
 }

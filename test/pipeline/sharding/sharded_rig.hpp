@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -106,6 +107,8 @@ class ShardedRank {
 
   SparseNNConfig config_;
   CheckingObserver* checking_;
+  /// Kept: that memory of the heap is another rank's by now is not to be seen by a race checker.
+  std::deque<std::vector<std::byte>> uploaded_from_;
   Device& device_;
   DeviceSource source_;
   PinnedSource pinned_source_;
