@@ -141,7 +141,7 @@ TEST_CASE("a bounded trace of a long run stays small") {
   CHECK(trace.ordering().size() <= 210);
 }
 
-TEST_CASE("what is given back of a segment, or of several, ends there; the rest goes on") {
+TEST_CASE("what is given back of a segment, or of several, ends there, and the rest goes on") {
   TraceBuilder program;
   program.acquire(0, 1000);
   program.acquire(1000, 500);
