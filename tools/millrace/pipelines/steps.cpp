@@ -16,7 +16,20 @@ constexpr double kWidth = 900, kLane = 26, kBox = 18;
 constexpr double kLeft = 92, kRight = 12, kTop = 34, kAxis = 22, kLegendLine = 18;
 constexpr double kLeastWidth = 0.8;  // of a box, so that it is seen
 
-enum class Part { copy, features, rows, gradients, lookup, forward, backward, update, optimizer };
+constexpr std::size_t kLegendColumns = 3;
+
+enum class Part {
+  copy,
+  features,
+  prefetch,
+  rows,
+  gradients,
+  lookup,
+  forward,
+  backward,
+  update,
+  optimizer
+};
 
 struct Kind {
   Part part;
@@ -26,6 +39,7 @@ struct Kind {
 constexpr std::array kKinds{
     Kind{Part::copy, "#e69f00", "batch, host to device"},
     Kind{Part::features, "#7a6a00", "features: exchanged and put in order"},
+    Kind{Part::prefetch, "#8c564b", "rows fetched into the cache"},
     Kind{Part::lookup, "#0072b2", "lookup"},
     Kind{Part::rows, "#cc79a7", "rows and gradients between ranks"},
     Kind{Part::forward, "#009e73", "forward"},
@@ -34,6 +48,8 @@ constexpr std::array kKinds{
     Kind{Part::gradients, "#f0a0c8", "sum of dense gradients"},
     Kind{Part::optimizer, "#444444", "dense optimizer"},
 };
+
+constexpr double kLegendLines = (kKinds.size() + kLegendColumns - 1) / kLegendColumns;
 
 constexpr std::array kUpdates{"linearise", "sort", "find runs", "update tables", "part columns"};
 constexpr std::array kBackwards{"linear backward", "concatenate backward", "interact backward",
@@ -47,6 +63,7 @@ Part part_of(const LoopOperation& operation) {
   if (operation.engine == Engine::host_to_device) return Part::copy;
   if (operation.name == "all-reduce") return Part::gradients;
   if (operation.stream == "pooled-rows") return Part::rows;
+  if (operation.stream == "prefetch") return Part::prefetch;
   if (operation.name == "look up") return Part::lookup;
   if (is_one_of(kUpdates)) return Part::update;
   if (is_one_of(kOptimizers)) return Part::optimizer;
@@ -90,7 +107,7 @@ class Steps {
       : operations_(row.example.operations),
         window_(window_of(operations_, row.cell.forward_only ? "loss" : "step")),
         lanes_(lanes_of(operations_, window_)) {
-    const double height = legend_top() + 3 * kLegendLine + 6;
+    const double height = legend_top() + kLegendLines * kLegendLine + 6;
     out_ = svg_head(kWidth, height);
     out_ += svg_text(kLeft, 20,
                      fmt::format("{}, {} copies: two steps of {} on {}", title_of(row.cell),
@@ -148,11 +165,10 @@ class Steps {
   }
 
   void draw_legend() {
-    constexpr std::size_t kColumns = 3;
-    constexpr double kColumn = (kWidth - kLeft - kRight) / kColumns;
+    constexpr double kColumn = (kWidth - kLeft - kRight) / kLegendColumns;
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      const double x = kLeft + static_cast<double>(i % kColumns) * kColumn;
-      const double y = legend_top() + static_cast<double>(i / kColumns) * kLegendLine;
+      const double x = kLeft + static_cast<double>(i % kLegendColumns) * kColumn;
+      const double y = legend_top() + static_cast<double>(i / kLegendColumns) * kLegendLine;
       out_ +=
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x,
                       y, kKinds[i].colour);
