@@ -3,37 +3,23 @@
 #include <memory>
 #include <string>
 
+#include "millrace/pipeline/model/forwarding_model.hpp"
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 
 namespace millrace {
 
 /** @brief A model that only looks up and goes forward: the rest of a step does nothing. */
-class ForwardOnly final : public TrainModel {
+class ForwardOnly final : public ForwardingModel {
  public:
-  explicit ForwardOnly(TrainModel& model) : model_(model) {}
+  using ForwardingModel::ForwardingModel;
 
   void zero_gradients() override {}
-  std::unique_ptr<TableLookup> prefetch(const SparseFeatures& features, Stream& stream) override {
-    return model_.prefetch(features, stream);
-  }
-  void look_up_prefetched(TableLookup& lookup, Stream& stream) override {
-    model_.look_up_prefetched(lookup, stream);
-  }
-  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
-    return model_.look_up(features, stream);
-  }
-  void forward(const InputTensors& input, TableLookup& lookup) override {
-    model_.forward(input, lookup);
-  }
-  void backward(TableLookup&) override { model_.abandon(); }  ///< activations go
+  void backward(TableLookup&) override { abandon(); }  ///< activations go
   void update_tables(TableLookup&, Stream&) override {}
   void optimizer_step() override {}
   void swap_gradients(Buffer&) override {}
-  void abandon() noexcept override { model_.abandon(); }
+  std::string dense_parameters_of_lookups() const override { return {}; }  ///< that change
   bool trains() const noexcept override { return false; }
-
- private:
-  TrainModel& model_;
 };
 
 /**
