@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+
+namespace millrace {
+
+/** @brief Rows in this process's memory: for tests, and to look at what a stream tells. */
+class MemorySink final : public Sink {
+ public:
+  [[nodiscard]] std::string name() const override { return "memory"; }
+  [[nodiscard]] SinkState state() override;
+  void begin(const StreamSchema& schema) override;
+  void write(const StepBatch& batch, std::string_view position = {}) override;
+  void flush() override {}
+  void read(const std::function<void(const RowRecord&)>& visit) override;
+
+ private:
+  using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row
+
+  std::mutex mutex_;
+  SinkState state_;
+  std::map<Key, std::vector<std::byte>> rows_;  ///< records
+};
+
+}  // namespace millrace

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/streamer/step_batch.hpp"
+
+namespace millrace {
+
+/** @brief What a sink could not do, and what that means to whoever writes to it. */
+class SinkError : public std::runtime_error {
+ public:
+  enum class Kind {
+    retry,  ///< it is down, slow, full: the same call may succeed later
+    lost,   ///< it does not have the mark before: it wants a snapshot
+    wrong,  ///< it will never work: another schema, a folder that is none of ours
+  };
+  SinkError(Kind kind, const std::string& what) : std::runtime_error(what), kind_(kind) {}
+
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+
+ private:
+  Kind kind_;
+};
+
+/** @brief What a sink has. */
+struct SinkState {
+  std::optional<StreamSchema> schema;       ///< none: it is empty
+  std::map<std::uint32_t, StepMark> marks;  ///< the newest of each rank
+  std::string position;                     ///< as the last batch with one gave it
+
+  /** @brief Of all epochs; 0: none. */
+  [[nodiscard]] std::uint64_t newest_epoch() const noexcept;
+  /**
+   * @brief The step that all ranks of the newest epoch have told, or more: it counts. Nothing: a
+   *        rank's mark is not there yet.
+   */
+  [[nodiscard]] std::optional<Version> counts() const noexcept;
+  /** @brief Rows that the newest marks call missing, on all ranks. */
+  [[nodiscard]] std::uint64_t missing() const noexcept;
+};
+
+/**
+ * @brief Where changed rows go: a place that has the newest version of each. Thread-safe.
+ *
+ * Nothing is opened or connected before it is needed. Every call but the constructor may throw
+ * SinkError; what a call that threw has written, the same call completes.
+ */
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+
+  /** @brief As open_sink was given it. */
+  [[nodiscard]] virtual std::string name() const = 0;
+
+  /** @brief What is there, as others left it as well. */
+  [[nodiscard]] virtual SinkState state() = 0;
+
+  /** @brief An empty sink takes the schema. @throws SinkError (wrong) if it has another */
+  virtual void begin(const StreamSchema& schema) = 0;
+
+  /**
+   * @brief Writes rows, those that it has in a newer version left as they are, and then the mark.
+   *
+   * A mark that is there already, or a newer one of its rank, makes this nothing: a repeat.
+   * @param position  of whoever applies, kept together with the mark; empty: none
+   * @throws SinkError (lost) if the mark has another before it than the rank's newest here (one
+   *         after {} goes behind any): nothing was written then; retry: any part may have been
+   */
+  virtual void write(const StepBatch& batch, std::string_view position = {}) = 0;
+
+  /** @brief What was written so far survives what the sink promises to survive. */
+  virtual void flush() = 0;
+
+  /** @brief Visits the newest version of every row, in any order; spans are valid during a visit.
+   *  @throws what `visit` throws; RecordError for a row that is damaged */
+  virtual void read(const std::function<void(const RowRecord&)>& visit) = 0;
+
+  /** @brief Somebody who applies has found a gap since this was last asked. */
+  [[nodiscard]] virtual bool take_snapshot_request() { return false; }
+
+ protected:
+  Sink() = default;
+};
+
+/** @brief What can be read in the order in which it was written: a file's folder, a topic. */
+class RecordSource {
+ public:
+  struct Next {
+    StepBatch batch;
+    std::string position;  ///< behind it
+  };
+
+  virtual ~RecordSource() = default;
+  RecordSource(const RecordSource&) = delete;
+  RecordSource& operator=(const RecordSource&) = delete;
+
+  [[nodiscard]] virtual std::string name() const = 0;
+  /** @brief Goes behind what was read up to `position`; empty: to the beginning of what is there.
+   *  @throws SinkError (lost) if it is there no more: go to the beginning */
+  virtual void seek(std::string_view position) = 0;
+  /** @brief Of what is read next; nothing: nothing was written yet. */
+  [[nodiscard]] virtual std::optional<StreamSchema> schema() = 0;
+  /** @brief The next whole batch; nothing if there is none within `patience`.
+   *  @throws SinkError; RecordError for what no writer of ours wrote */
+  [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
+  /** @brief Asks the writer for all rows anew: there was a gap. */
+  virtual void ask_for_snapshot() = 0;
+
+ protected:
+  RecordSource() = default;
+};
+
+/** @brief "memory", "file", "rocksdb", "redis", "kafka": those that were built. */
+[[nodiscard]] std::vector<std::string_view> sink_kinds();
+
+/**
+ * @brief Makes a sink from what a user writes: `file:DIR`, `rocksdb:DIR`, `redis://HOST:PORT`,
+ *        `kafka://BROKERS/TOPIC`.
+ * @throws std::invalid_argument for what can be none of them; of one that was left out of the build
+ *         it says how to get it
+ */
+[[nodiscard]] std::unique_ptr<Sink> open_sink(std::string_view spec);
+/** @brief `file:DIR`, `kafka://BROKERS/TOPIC`. @throws as open_sink */
+[[nodiscard]] std::unique_ptr<RecordSource> open_source(std::string_view spec);
+
+}  // namespace millrace

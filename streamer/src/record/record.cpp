@@ -1,0 +1,212 @@
+#include "millrace/streamer/record.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace millrace {
+namespace {
+
+constexpr std::uint8_t kSingle = 1;  ///< IEEE single precision
+constexpr std::size_t kChecksum = 8;
+constexpr std::size_t kMarkBytes = 56;
+static_assert(kRecordOverhead == kRecordHeader + kChecksum);
+static_assert(std::endian::native == std::endian::little,
+              "numbers of records are little-endian, and copied as they are");
+
+template <typename T>
+void put(std::byte* at, T value) noexcept {
+  std::memcpy(at, &value, sizeof value);
+}
+template <typename T>
+[[nodiscard]] T get(const std::byte* at) noexcept {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+std::uint64_t swapped(std::uint64_t value) noexcept { return __builtin_bswap64(value); }
+
+struct Header {
+  Version version;
+  RecordKind kind{};
+  std::uint32_t table = 0, width = 0, state = 0;
+  std::int64_t row = 0;
+};
+
+/** Appends a record whose payload, of so many bytes, `fill` writes. */
+template <typename Fill>
+void append(std::vector<std::byte>& to, const Header& header, std::size_t payload, Fill&& fill) {
+  const std::size_t before = to.size();
+  const std::size_t bytes = kRecordOverhead + (payload + 7) / 8 * 8;
+  to.resize(before + bytes);  // zero
+  std::byte* const at = to.data() + before;
+  put(at, swapped(header.version.epoch));
+  put(at + 8, swapped(header.version.step));
+  put(at + 16, static_cast<std::uint32_t>(bytes));
+  put(at + 20, static_cast<std::uint8_t>(header.kind));
+  put(at + 21, kSingle);
+  put(at + 24, header.table);
+  put(at + 28, header.width);
+  put(at + 32, header.state);
+  put(at + 40, header.row);
+  fill(at + kRecordHeader);
+  put(at + bytes - kChecksum, XXH3_64bits(at, bytes - kChecksum));
+}
+
+[[noreturn]] void refuse(std::string what) { throw RecordError{std::move(what)}; }
+
+std::span<const float> floats(const std::byte* at, std::size_t count) {
+  return {reinterpret_cast<const float*>(at), count};
+}
+
+StepMark mark_from(std::span<const std::byte> payload, Version version) {
+  if (payload.size() != kMarkBytes) {
+    refuse(fmt::format("a mark of {} bytes where one has {}", payload.size(), kMarkBytes));
+  }
+  const std::byte* const at = payload.data();
+  const StepMark mark{.version = version,
+                      .after = {get<std::uint64_t>(at), get<std::uint64_t>(at + 8)},
+                      .rank = get<std::uint32_t>(at + 16),
+                      .ranks = get<std::uint32_t>(at + 20),
+                      .rows = get<std::uint64_t>(at + 24),
+                      .missing = get<std::uint64_t>(at + 32),
+                      .part = get<std::uint32_t>(at + 40),
+                      .parts = get<std::uint32_t>(at + 44)};
+  if (mark.rank >= mark.ranks) {
+    refuse(fmt::format("a mark of rank {} of {}", mark.rank, mark.ranks));
+  }
+  if (mark.part >= mark.parts) {
+    refuse(fmt::format("a mark of part {} of {}", mark.part, mark.parts));
+  }
+  if (mark.after >= mark.version) {
+    refuse(fmt::format("a mark of {} that goes after {}", to_string(mark.version),
+                       to_string(mark.after)));
+  }
+  return mark;
+}
+
+}  // namespace
+
+std::string to_string(Version version) { return fmt::format("{}:{}", version.epoch, version.step); }
+
+void append_record(std::vector<std::byte>& to, const RowRecord& row) {
+  append(to,
+         {.version = row.version,
+          .kind = RecordKind::row,
+          .table = row.table,
+          .width = static_cast<std::uint32_t>(row.weights.size()),
+          .state = static_cast<std::uint32_t>(row.state.size()),
+          .row = row.row},
+         row.weights.size_bytes() + row.state.size_bytes(), [&](std::byte* at) {
+           if (!row.weights.empty()) std::memcpy(at, row.weights.data(), row.weights.size_bytes());
+           at += row.weights.size_bytes();
+           if (!row.state.empty()) std::memcpy(at, row.state.data(), row.state.size_bytes());
+         });
+}
+
+void append_record(std::vector<std::byte>& to, const StepMark& mark) {
+  append(to, {.version = mark.version, .kind = RecordKind::mark}, kMarkBytes, [&](std::byte* at) {
+    put(at, mark.after.epoch);
+    put(at + 8, mark.after.step);
+    put(at + 16, mark.rank);
+    put(at + 20, mark.ranks);
+    put(at + 24, mark.rows);
+    put(at + 32, mark.missing);
+    put(at + 40, mark.part);
+    put(at + 44, mark.parts);
+  });
+}
+
+void append_record(std::vector<std::byte>& to, const StreamSchema& schema, Version version) {
+  const std::string json = to_json(schema);
+  append(to,
+         {.version = version,
+          .kind = RecordKind::schema,
+          .width = static_cast<std::uint32_t>(json.size())},
+         json.size(), [&](std::byte* at) { std::memcpy(at, json.data(), json.size()); });
+}
+
+std::size_t record_length(std::span<const std::byte> bytes) {
+  const std::size_t length = get<std::uint32_t>(bytes.data() + 16);
+  if (length < kRecordOverhead || length % 8 != 0 || length > kLargestRecord) {
+    refuse(fmt::format("a record of {} bytes: multiples of 8 from {} to {} are possible", length,
+                       kRecordOverhead, kLargestRecord));
+  }
+  return length;
+}
+
+Version record_version(std::span<const std::byte> bytes) noexcept {
+  return {swapped(get<std::uint64_t>(bytes.data())), swapped(get<std::uint64_t>(bytes.data() + 8))};
+}
+
+Record parse_record(std::span<const std::byte> bytes) {
+  if (bytes.size() < kRecordHeader) {
+    refuse(fmt::format("{} bytes where a record begins, of at least {}", bytes.size(),
+                       kRecordOverhead));
+  }
+  Record record;
+  record.bytes = record_length(bytes);
+  if (bytes.size() < record.bytes) {
+    refuse(fmt::format("a record of {} bytes, of which {} are there", record.bytes, bytes.size()));
+  }
+  const std::byte* const at = bytes.data();
+  if (XXH3_64bits(at, record.bytes - kChecksum) !=
+      get<std::uint64_t>(at + record.bytes - kChecksum)) {
+    refuse("a record whose checksum is not that of its bytes");
+  }
+  record.version = record_version(bytes);
+  record.kind = static_cast<RecordKind>(get<std::uint8_t>(at + 20));
+  const auto type = get<std::uint8_t>(at + 21);
+  const std::size_t width = get<std::uint32_t>(at + 28), state = get<std::uint32_t>(at + 32);
+  const auto payload = bytes.subspan(kRecordHeader, record.bytes - kRecordOverhead);
+  switch (record.kind) {
+    case RecordKind::row:
+      if (type != kSingle) refuse(fmt::format("a row of numbers of type {}: 1 is known", type));
+      if (record_bytes(width + state) != record.bytes) {
+        refuse(fmt::format("a row of {} and {} numbers in a record of {} bytes", width, state,
+                           record.bytes));
+      }
+      record.row = {.version = record.version,
+                    .table = get<std::uint32_t>(at + 24),
+                    .row = get<std::int64_t>(at + 40),
+                    .weights = floats(payload.data(), width),
+                    .state = floats(payload.data() + width * sizeof(float), state)};
+      return record;
+    case RecordKind::mark:
+      record.mark = mark_from(payload, record.version);
+      return record;
+    case RecordKind::schema:
+      if (width > payload.size() || payload.size() - width >= 8) {
+        refuse(fmt::format("a schema of {} bytes in {}", width, payload.size()));
+      }
+      record.schema = parse_stream_schema({reinterpret_cast<const char*>(payload.data()), width});
+      return record;
+  }
+  refuse(
+      fmt::format("a record of kind {}: 1, 2 and 3 are known", static_cast<unsigned>(record.kind)));
+}
+
+void check_row(const RowRecord& row, const StreamSchema& schema) {
+  if (row.table >= schema.tables.size()) {
+    refuse(fmt::format("a row of table {}, of {}", row.table, schema.tables.size()));
+  }
+  const StreamedTable& table = schema.tables[row.table];
+  if (row.row < 0 || static_cast<std::uint64_t>(row.row) >= table.rows) {
+    refuse(fmt::format("row {} of table '{}', which has {}", row.row, table.name, table.rows));
+  }
+  const std::size_t width = schema.content == RowContent::ids ? 0 : table.width;
+  const std::size_t state = schema.content == RowContent::weights_and_state ? table.state : 0;
+  if (row.weights.size() != width || row.state.size() != state) {
+    refuse(fmt::format("row {} of table '{}' has {} and {} numbers, where {} and {} belong",
+                       row.row, table.name, row.weights.size(), row.state.size(), width, state));
+  }
+}
+
+}  // namespace millrace

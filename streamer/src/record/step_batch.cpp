@@ -1,0 +1,80 @@
+#include "millrace/streamer/step_batch.hpp"
+
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const noexcept {
+    return static_cast<std::size_t>(key.second) * 0x9E3779B97F4A7C15U ^ key.first * 0x85EBCA6BU;
+  }
+};
+
+Key key_of(const RowRecord& row) { return {row.table, row.row}; }
+
+template <typename T>
+T at(const std::byte* record, std::size_t offset) noexcept {
+  T value;
+  std::memcpy(&value, record + offset, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+void StepBatch::reserve(std::size_t rows, std::size_t bytes) {
+  ends_.reserve(rows);
+  records_.reserve(bytes);
+}
+
+void StepBatch::add(const RowRecord& row) {
+  append_record(records_, row);
+  ends_.push_back(records_.size());
+  mark.rows = ends_.size();
+}
+
+void StepBatch::add_encoded(std::span<const std::byte> record) {
+  records_.insert(records_.end(), record.begin(), record.end());
+  ends_.push_back(records_.size());
+  mark.rows = ends_.size();
+}
+
+std::span<const std::byte> StepBatch::record(std::size_t i) const noexcept {
+  const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+  return std::span{records_}.subspan(begin, ends_[i] - begin);
+}
+
+RowRecord StepBatch::row(std::size_t i) const noexcept {
+  const std::span<const std::byte> bytes = record(i);
+  const std::byte* const begin = bytes.data();
+  const auto* const numbers = reinterpret_cast<const float*>(begin + kRecordHeader);
+  const auto width = at<std::uint32_t>(begin, 28), state = at<std::uint32_t>(begin, 32);
+  return {.version = record_version(bytes),
+          .table = at<std::uint32_t>(begin, 24),
+          .row = at<std::int64_t>(begin, 40),
+          .weights = {numbers, width},
+          .state = {numbers + width, state}};
+}
+
+StepBatch StepBatch::followed_by(const StepBatch& next) const {
+  StepBatch both;
+  both.reserve(size() + next.size(), bytes() + next.bytes());
+  std::unordered_set<Key, KeyHash> newer;
+  newer.reserve(next.size());
+  for (std::size_t i = 0; i < next.size(); ++i) newer.insert(key_of(next.row(i)));
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!newer.contains(key_of(row(i)))) both.add_encoded(record(i));
+  }
+  for (std::size_t i = 0; i < next.size(); ++i) both.add_encoded(next.record(i));
+  const std::uint64_t rows = both.size();
+  both.mark = next.mark;
+  both.mark.after = mark.after;
+  both.mark.rows = rows;
+  return both;
+}
+
+}  // namespace millrace

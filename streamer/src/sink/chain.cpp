@@ -1,0 +1,26 @@
+#include "sink/chain.hpp"
+
+#include <fmt/format.h>
+
+namespace millrace::sink {
+
+bool continues(const SinkState& state, const StepMark& mark, std::string_view name) {
+  const auto found = state.marks.find(mark.rank);
+  const Version newest = found == state.marks.end() ? Version{} : found->second.version;
+  if (newest >= mark.version) return false;
+  if (mark.after == Version{} || mark.after == newest) return true;
+  throw SinkError{
+      SinkError::Kind::lost,
+      fmt::format("{}: of rank {} it has {}, and what comes goes after {}", name, mark.rank,
+                  newest == Version{} ? "nothing" : to_string(newest), to_string(mark.after))};
+}
+
+void check_schema(const StreamSchema& given, const SinkState& state, std::string_view name) {
+  if (!state.schema || *state.schema == given) return;
+  throw SinkError{
+      SinkError::Kind::wrong,
+      fmt::format("{} has other tables: {}; another sink would be right, or an empty one", name,
+                  difference(given, *state.schema))};
+}
+
+}  // namespace millrace::sink
