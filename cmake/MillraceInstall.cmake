@@ -12,5 +12,6 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/millrace-config.cmake
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/millrace-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/millrace-config.cmake"
-              "${PROJECT_BINARY_DIR}/millrace-config-version.cmake" DESTINATION "${package_dir}")
+              "${PROJECT_BINARY_DIR}/millrace-config-version.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/MillraceClients.cmake" DESTINATION "${package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -69,7 +69,7 @@ function(millrace_library name sources)
 endfunction()
 
 # millrace_sources(OUT FOLDER): the sources under FOLDER. What needs CUDA (*.cu, and folders named
-# cuda) is left out where there is none.
+# cuda) is left out where there is none, and so are folders named as a sink that is not built.
 function(millrace_sources out folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${folder}/*.cpp")
   if(MILLRACE_HAS_CUDA)
@@ -78,5 +78,8 @@ function(millrace_sources out folder)
   else()
     list(FILTER sources EXCLUDE REGEX "/cuda/")
   endif()
+  foreach(absent IN LISTS MILLRACE_ABSENT_SINKS)
+    list(FILTER sources EXCLUDE REGEX "/${absent}/")
+  endforeach()
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()

@@ -1,0 +1,31 @@
+# Sinks of the streamer that take somebody else's library. Each is a component: MILLRACE_HAS_NAME is 1
+# where it is built, and MILLRACE_SINKS and MILLRACE_ABSENT_SINKS list those that are and are not.
+include(MillraceClients)
+set(MILLRACE_SINKS "")
+set(MILLRACE_ABSENT_SINKS "")
+
+# millrace_sink(NAME PACKAGE): one sink, and the package of Debian that it takes.
+macro(millrace_sink name package)
+  string(TOUPPER ${name} upper)
+  set(MILLRACE_${upper} AUTO CACHE STRING "Build the sink ${name}: AUTO (when its library is found), ON or OFF")
+  set_property(CACHE MILLRACE_${upper} PROPERTY STRINGS AUTO ON OFF)
+  if(NOT MILLRACE_${upper} STREQUAL OFF)
+    millrace_find_sink_client(${name})
+  endif()
+  if(TARGET millrace_client::${name})
+    set(MILLRACE_HAS_${upper} 1)
+    list(APPEND MILLRACE_SINKS ${name})
+  else()
+    set(MILLRACE_HAS_${upper} 0)
+    list(APPEND MILLRACE_ABSENT_SINKS ${name})
+    if(MILLRACE_${upper} STREQUAL ON)
+      message(FATAL_ERROR "MILLRACE_${upper} is ON, and its library is not found (Debian: ${package})")
+    elseif(MILLRACE_${upper} STREQUAL AUTO)
+      message(STATUS "No library of ${name}: that sink is left out (Debian: ${package})")
+    endif()
+  endif()
+endmacro()
+
+millrace_sink(rocksdb librocksdb-dev)
+millrace_sink(redis libhiredis-dev)
+millrace_sink(kafka librdkafka-dev)
