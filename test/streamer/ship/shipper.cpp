@@ -1,0 +1,410 @@
+#include "millrace/streamer/shipper.hpp"
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/device/thread_executor.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "test/streamer/ship/faulty_sink.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+using Kind = SinkError::Kind;
+
+namespace {
+
+constexpr std::uint64_t kRows = 64;
+constexpr std::uint64_t kEpoch = 7;
+
+/// A table of one number a row, and what is to be told of it again.
+class Trainer final : public Recapture {
+ public:
+  [[nodiscard]] std::uint64_t again(const StepBatch& rows) override {
+    const std::lock_guard lock{mutex_};
+    for (std::size_t i = 0; i < rows.size(); ++i) dirty_.insert(rows.row(i).row);
+    return ++ticket_;
+  }
+  [[nodiscard]] std::uint64_t everything() override {
+    const std::lock_guard lock{mutex_};
+    for (std::uint64_t row = 0; row < kRows; ++row) dirty_.insert(static_cast<std::int64_t>(row));
+    ++snapshots_;
+    return ++ticket_;
+  }
+  [[nodiscard]] std::uint64_t all_rows() const override { return kRows; }
+
+  /// A step that changes some rows, and tells at most so many.
+  Shipment step(const std::set<std::int64_t>& changed, Nanoseconds now, std::size_t most = kRows) {
+    const std::lock_guard lock{mutex_};
+    ++step_;
+    for (const std::int64_t row : changed) {
+      table_[row] = static_cast<float>(step_ * 1000) + static_cast<float>(row);
+      dirty_.insert(row);
+    }
+    Shipment shipment{.recaptures = ticket_, .captured = now};
+    shipment.batch.mark = {.version = {kEpoch, step_}};
+    while (!dirty_.empty() && shipment.batch.size() < most) {
+      const std::int64_t row = *dirty_.begin();
+      shipment.batch.add({.version = {kEpoch, step_}, .row = row, .weights = {&table_[row], 1}});
+      dirty_.erase(dirty_.begin());
+    }
+    shipment.batch.mark.missing = dirty_.size();
+    return shipment;
+  }
+  [[nodiscard]] std::map<std::int64_t, float> table() const {
+    const std::lock_guard lock{mutex_};
+    return table_;
+  }
+  [[nodiscard]] std::size_t snapshots() const {
+    const std::lock_guard lock{mutex_};
+    return snapshots_;
+  }
+  [[nodiscard]] std::set<std::int64_t> dirty() const {
+    const std::lock_guard lock{mutex_};
+    return dirty_;
+  }
+  void resume_at(std::uint64_t step) { step_ = step; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::int64_t, float> table_ = [] {
+    std::map<std::int64_t, float> rows;
+    for (std::uint64_t row = 0; row < kRows; ++row) rows[static_cast<std::int64_t>(row)] = 0;
+    return rows;
+  }();
+  std::set<std::int64_t> dirty_;
+  std::uint64_t ticket_ = 0, step_ = 0;
+  std::size_t snapshots_ = 0;
+};
+
+std::map<std::int64_t, float> rows_of(Sink& sink) {
+  std::map<std::int64_t, float> rows;
+  sink.read([&](const RowRecord& row) { rows[row.row] = row.weights[0]; });
+  return rows;
+}
+
+StreamBeginning beginning(Lineage lineage = {}) {
+  return {.schema = {RowContent::weights, {{"table.a", kRows, 1, 0}}},
+          .epoch = kEpoch,
+          .lineage = std::move(lineage)};
+}
+
+StepBatch batch(Version version, Version after, std::int64_t row, float value) {
+  StepBatch made;
+  made.mark = {.version = version, .after = after};
+  made.add({.version = version, .row = row, .weights = {&value, 1}});
+  return made;
+}
+
+/// A machine with a clock of its own, a sink in memory behind faults, and a shipper to it.
+struct Rig {
+  explicit Rig(test::FaultySink::Before before = {}, ShippingOptions options = {},
+               Lineage lineage = {},
+               std::shared_ptr<MemorySink> sink = std::make_shared<MemorySink>())
+      : memory(std::move(sink)),
+        shipper(std::make_unique<test::FaultySink>(
+                    memory, before ? before : [](const std::string&) {}),
+                machine.executor(), trainer, beginning(std::move(lineage)), options) {}
+
+  void step(const std::set<std::int64_t>& changed) {
+    shipper.offer(trainer.step(changed, machine.now()));
+  }
+  /// Goes on training without changes until nothing is missing.
+  bool settle() {
+    for (int i = 0; i < 8; ++i) {
+      if (!shipper.drain(1h)) return false;
+      if (shipper.report().missing == 0 && trainer.dirty().empty()) return true;
+      step({});
+    }
+    return false;
+  }
+
+  VirtualMachine machine;
+  Trainer trainer;
+  std::shared_ptr<MemorySink> memory;
+  Shipper shipper;
+};
+
+}  // namespace
+
+TEST_CASE("what is offered is what the sink has, behind a snapshot") {
+  Rig rig;
+  rig.step({1, 2});
+  rig.step({2, 3});
+  REQUIRE(rig.settle());
+  CHECK(rows_of(*rig.memory) == rig.trainer.table());
+  const SinkState state = rig.memory->state();
+  CHECK(state.counts() == rig.shipper.report().delivered);
+  CHECK(state.missing() == 0);
+  CHECK(rig.trainer.snapshots() == 1);
+  CHECK(rig.shipper.report().undelivered_steps == 0);
+}
+
+TEST_CASE("calls that fail are made again after pauses that double, up to the longest") {
+  std::vector<Nanoseconds> at;
+  Rig* here = nullptr;
+  const ShippingOptions options{.first_retry = 100ms, .longest_retry = 1s};
+  Rig rig{[&](const std::string& call) {
+            if (call != "write" || at.size() == 8) return;
+            at.push_back(here->machine.now());
+            throw SinkError{Kind::retry, "it is down"};
+          },
+          options};
+  here = &rig;
+  rig.step({1});
+  REQUIRE(rig.settle());
+  REQUIRE(at.size() == 8);
+  Nanoseconds longest = 100ms;
+  for (std::size_t i = 1; i < at.size(); ++i, longest = std::min<Nanoseconds>(2 * longest, 1s)) {
+    CHECK(at[i] - at[i - 1] >= longest / 2);
+    CHECK(at[i] - at[i - 1] <= longest + 11ms);  // it looks up from a pause every 10 ms
+  }
+  CHECK(rig.shipper.report().retries == 8);
+  CHECK(rig.shipper.report().last_error == "it is down");
+  CHECK(rows_of(*rig.memory) == rig.trainer.table());
+}
+
+TEST_CASE("a write that failed after it had worked is repeated, and does no harm") {
+  int failures = 3;
+  Rig rig{[&](const std::string& call) {
+    if (call == "written" && failures-- > 0) throw SinkError{Kind::retry, "no answer"};
+  }};
+  rig.step({1, 5});
+  rig.step({5});
+  REQUIRE(rig.settle());
+  CHECK(rows_of(*rig.memory) == rig.trainer.table());
+}
+
+TEST_CASE("a sink that has lost its marks gets a snapshot, and calls rows missing until then") {
+  auto memory = std::make_shared<MemorySink>();
+  std::vector<std::uint64_t> missing;
+  bool lose = false;
+  Rig rig{[&](const std::string& call) {
+            if (call == "write" && std::exchange(lose, false)) {
+              throw SinkError{Kind::lost, "of rank 0 it has nothing"};
+            }
+            if (call == "written") missing.push_back(memory->state().missing());
+          },
+          {},
+          {},
+          memory};
+  rig.step({1});
+  REQUIRE(rig.settle());
+  lose = true;
+  missing.clear();
+  rig.step({2});
+  REQUIRE(rig.settle());
+  CHECK(missing.front() >= kRows);
+  CHECK(missing.back() == 0);
+  CHECK(rig.shipper.report().snapshots == 2);
+  CHECK(rows_of(*memory) == rig.trainer.table());
+}
+
+TEST_CASE("a reader with a gap gets a snapshot") {
+  bool asked = false;
+  Rig rig{[&](const std::string& call) {
+    if (call == "take_snapshot_request" && std::exchange(asked, false)) {
+      throw test::FaultySink::SnapshotRequest{};
+    }
+  }};
+  rig.step({1});
+  REQUIRE(rig.settle());
+  asked = true;
+  rig.step({2});
+  REQUIRE(rig.settle());
+  CHECK(rig.shipper.report().snapshots == 2);
+}
+
+TEST_CASE("a sink that will never work is given up, and training goes on") {
+  Rig rig{[](const std::string& call) {
+    if (call == "begin") throw SinkError{Kind::wrong, "it has other tables"};
+  }};
+  rig.step({1});
+  CHECK_FALSE(rig.shipper.drain(1h));
+  rig.step({2});
+  const ShippingReport report = rig.shipper.report();
+  CHECK_THAT(report.given_up, ContainsSubstring("other tables"));
+  CHECK(report.undelivered_steps == 2);
+  CHECK(report.undelivered_rows >= 2);
+}
+
+TEST_CASE("a sink that throws what it should not is given up") {
+  Rig rig{[](const std::string& call) {
+    if (call == "write") throw std::logic_error{"a mistake"};
+  }};
+  rig.step({1});
+  CHECK_FALSE(rig.shipper.drain(1h));
+  CHECK(rig.shipper.report().given_up == "a mistake");
+}
+
+TEST_CASE("whoever stops waits no longer than it says, and what is left is told") {
+  Rig rig{[](const std::string& call) {
+    if (call == "write") throw SinkError{Kind::retry, "it is down"};
+  }};
+  rig.step({1});
+  rig.step({2, 3});
+  const Nanoseconds before = rig.machine.now();
+  rig.shipper.stop(5s);
+  CHECK(rig.machine.now() - before >= 4s);
+  CHECK(rig.machine.now() - before <= 6s);
+  const ShippingReport report = rig.shipper.report();
+  CHECK(report.undelivered_steps == 2);
+  CHECK(report.undelivered_rows == 3);
+  CHECK_FALSE(report.given_up.empty());
+}
+
+TEST_CASE("the queue holds no more bytes than it may, whatever the policy, and nothing is lost") {
+  for (const QueuePolicy policy : {QueuePolicy::coalesce, QueuePolicy::recapture}) {
+    CAPTURE(to_string(policy));
+    bool down = true;
+    const bool merges = policy == QueuePolicy::coalesce;
+    const std::size_t room = (merges ? kRows + 6 : 24) * record_bytes(1);
+    Rig rig{[&](const std::string& call) {
+              if (call == "write" && down) throw SinkError{Kind::retry, "it is down"};
+            },
+            {.queue_bytes = room, .when_full = policy}};
+    std::mt19937_64 random{test::seed()};
+    for (int step = 0; step < 60; ++step) {
+      std::set<std::int64_t> rows;
+      for (int i = 0; i < 6; ++i) rows.insert(static_cast<std::int64_t>(random() % kRows));
+      rig.step(rows);
+      rig.machine.executor().spend(1ms);
+    }
+    const ShippingReport full = rig.shipper.report();
+    CHECK(full.most_queue_bytes <= room + 60 * sizeof(Shipment) + kRows * record_bytes(1));
+    CHECK((full.recaptured_rows > 0) != merges);  // one of each row has room
+    CHECK((full.coalesced_rows > 0) == merges);
+    down = false;
+    REQUIRE(rig.settle());
+    CHECK(rows_of(*rig.memory) == rig.trainer.table());
+    CHECK(rig.memory->state().missing() == 0);
+  }
+}
+
+TEST_CASE("with block whoever offers waits for room") {
+  bool down = true;
+  Rig rig{[&](const std::string& call) {
+            if (call == "write" && down) throw SinkError{Kind::retry, "it is down"};
+          },
+          {.queue_bytes = 1, .when_full = QueuePolicy::block}};
+  const auto repaired = rig.machine.executor().spawn("repair", [&] {
+    rig.machine.executor().spend(30s);
+    down = false;
+  });
+  for (int i = 0; i < 5; ++i) rig.step({i});
+  CHECK(rig.machine.now() >= 30s);
+  repaired->join();
+  REQUIRE(rig.settle());
+  CHECK(rows_of(*rig.memory) == rig.trainer.table());
+  CHECK(rig.shipper.report().recaptured_rows == 0);
+}
+
+TEST_CASE("a sink that has all of a checkpoint gets the rows beyond it, and no snapshot") {
+  auto memory = std::make_shared<MemorySink>();
+  memory->begin(beginning().schema);
+  memory->write(batch({3, 9}, {}, 1, 1.0F));
+  memory->write(batch({3, 10}, {3, 9}, 2, 2.0F));  // the checkpoint's last step
+  memory->write(batch({3, 11}, {3, 10}, 3, 3.0F));
+  memory->write(batch({3, 12}, {3, 11}, 4, 4.0F));
+  Lineage lineage;
+  lineage.extend({3, 10});
+  Rig rig{{}, {}, lineage, memory};
+  rig.trainer.resume_at(10);
+  rig.step({});
+  REQUIRE(rig.shipper.drain(1h));
+  CHECK(rig.trainer.snapshots() == 0);
+  CHECK(rig.memory->state().missing() == 2);  // rows 3 and 4, which are told with the next step
+  CHECK(rig.trainer.dirty() == std::set<std::int64_t>{3, 4});
+  REQUIRE(rig.settle());
+  CHECK(rows_of(*memory)[3] == 0);
+  CHECK(rows_of(*memory)[4] == 0);
+  CHECK(rows_of(*memory)[2] == 2.0F);
+}
+
+TEST_CASE("a sink that is behind the checkpoint, or lacks rows, gets a snapshot") {
+  const auto missing = GENERATE(0U, 5U);
+  auto memory = std::make_shared<MemorySink>();
+  memory->begin(beginning().schema);
+  StepBatch last = batch({3, missing == 0 ? 9U : 10U}, {}, 1, 1.0F);
+  last.mark.missing = missing;
+  memory->write(last);
+  Lineage lineage;
+  lineage.extend({3, 10});
+  Rig rig{{}, {}, lineage, memory};
+  rig.step({1});
+  REQUIRE(rig.settle());
+  CHECK(rig.trainer.snapshots() == 1);
+}
+
+TEST_CASE("a sink that a later trainer writes to is given up") {
+  auto memory = std::make_shared<MemorySink>();
+  memory->begin(beginning().schema);
+  memory->write(batch({kEpoch + 1, 1}, {}, 1, 1.0F));
+  Rig rig{{}, {}, {}, memory};
+  rig.step({1});
+  CHECK_FALSE(rig.shipper.drain(1h));
+  CHECK_THAT(rig.shipper.report().given_up, ContainsSubstring("a later one"));
+}
+
+TEST_CASE("whatever fails, and however often: in the end the sink has the table") {
+  for (std::uint64_t seed = test::seed(); seed < test::seed() + 40; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random{seed};
+    bool faults = true;
+    const std::array policies{QueuePolicy::coalesce, QueuePolicy::recapture, QueuePolicy::block};
+    Rig rig{[&](const std::string& call) {
+              if (!faults || random() % 3 != 0) return;
+              const bool lost = call == "write" && random() % 8 == 0;
+              throw SinkError{lost ? Kind::lost : Kind::retry, "the seed says so"};
+            },
+            {.queue_bytes = (1 + random() % 40) * record_bytes(1),
+             .when_full = policies[random() % policies.size()]}};
+    for (int step = 0; step < 50; ++step) {
+      std::set<std::int64_t> rows;
+      for (std::uint64_t i = random() % 8; i > 0; --i) {
+        rows.insert(static_cast<std::int64_t>(random() % kRows));
+      }
+      rig.shipper.offer(rig.trainer.step(rows, rig.machine.now(), 1 + random() % 20));
+      rig.machine.executor().spend(std::chrono::milliseconds{random() % 50});
+    }
+    faults = false;
+    for (int i = 0; i < 20; ++i) rig.settle();
+    REQUIRE(rig.shipper.report().given_up.empty());
+    CHECK(rows_of(*rig.memory) == rig.trainer.table());
+    CHECK(rig.memory->state().missing() == 0);
+  }
+}
+
+TEST_CASE("threads of the system ship as well") {
+  ThreadExecutor executor;
+  Trainer trainer;
+  auto memory = std::make_shared<MemorySink>();
+  std::atomic<int> failures = 20;
+  Shipper shipper{std::make_unique<test::FaultySink>(memory,
+                                                     [&](const std::string&) {
+                                                       if (--failures > 0)
+                                                         throw SinkError{Kind::retry, "at first"};
+                                                     }),
+                  executor,
+                  trainer,
+                  beginning(),
+                  {.first_retry = 1ms, .longest_retry = 2ms}};
+  for (int step = 0; step < 200; ++step) {
+    shipper.offer(trainer.step({step % 50, step % 7}, executor.now()));
+  }
+  REQUIRE(shipper.drain(30s));
+  shipper.offer(trainer.step({}, executor.now()));
+  REQUIRE(shipper.drain(30s));
+  CHECK(rows_of(*memory) == trainer.table());
+  shipper.stop(1s);
+  CHECK(shipper.report().undelivered_steps == 0);
+}
