@@ -130,9 +130,10 @@ class Capture final : public RowUpdateObserver {
   void rows_will_move(StreamRef stream) override;
 
   /** @brief These are told with a later step, changed or not: from the next `rows_updated`,
-   *         `tell_dirty` or `flush` on. Rows that are not this source's are left out. */
-  void mark_all();
-  void mark(std::span<const TableRow> rows);
+   *         `tell_dirty` or `flush` on. Rows that are not this source's are left out.
+   *  @return the number of the call, from 1: `CapturedRows::marks` of what is captured behind it */
+  std::uint64_t mark_all();
+  std::uint64_t mark(std::span<const TableRow> rows);
 
   /**
    * @brief Tells a step without an update, and as many dirty rows as fit: of tables that are bound.

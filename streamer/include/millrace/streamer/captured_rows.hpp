@@ -34,6 +34,9 @@ struct CapturedRows {
   /** Rows of the source that have changed, or belong to a snapshot, and were not told by now: never
    * fewer; 0 if there are none. */
   std::uint64_t missing = 0;
+  /** The newest call of `Capture::mark` or `mark_all` that `missing` counts the rows of: what was
+   * marked behind it is not in there yet. */
+  std::uint64_t marks = 0;
   /** There are rows, but no numbers: nothing is computed (`ModelContext::cost_only`). */
   std::size_t modelled_rows = 0;
 
