@@ -73,6 +73,7 @@ StepMark mark_from(std::span<const std::byte> payload, Version version) {
   const std::byte* const at = payload.data();
   const StepMark mark{.version = version,
                       .after = {get<std::uint64_t>(at), get<std::uint64_t>(at + 8)},
+                      .step = get<std::uint64_t>(at + 48),
                       .rank = get<std::uint32_t>(at + 16),
                       .ranks = get<std::uint32_t>(at + 20),
                       .rows = get<std::uint64_t>(at + 24),
@@ -121,6 +122,7 @@ void append_record(std::vector<std::byte>& to, const StepMark& mark) {
     put(at + 32, mark.missing);
     put(at + 40, mark.part);
     put(at + 44, mark.parts);
+    put(at + 48, mark.step);
   });
 }
 

@@ -63,7 +63,7 @@ class Shipper::Worker {
 
   void offer(Shipment shipment) {
     std::unique_lock lock{mutex_};
-    report_.offered = shipment.batch.mark.version;
+    report_.offered = {beginning_.epoch, shipment.batch.mark.step};
     while (options_.when_full == QueuePolicy::block && !queue_.fits(shipment.batch) && !ended()) {
       changed_->wait(lock);
     }
@@ -246,7 +246,7 @@ class Shipper::Worker {
       const StepMark& mark = of_rank.second;
       if (mark.version.epoch == beginning_.epoch) return true;  // of a rank that was quicker
       return mark.ranks == beginning_.ranks && mark.missing == 0 &&
-             mark.version >= beginning_.lineage.last();
+             Version{mark.version.epoch, mark.step} >= beginning_.lineage.last();
     });
   }
 
@@ -318,7 +318,7 @@ class Shipper::Worker {
   void delivered(const Shipment& shipment) {
     const Nanoseconds now = executor_.now();
     const std::lock_guard lock{mutex_};
-    report_.delivered = shipment.batch.mark.version;
+    report_.delivered = {beginning_.epoch, shipment.batch.mark.step};
     report_.missing = shipment.batch.mark.missing;
     report_.steps += under_way_steps_;
     report_.rows += shipment.batch.size();

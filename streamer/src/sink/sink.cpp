@@ -18,7 +18,8 @@ std::optional<Version> SinkState::counts() const noexcept {
     if (mark.version.epoch != epoch) continue;
     ++there;
     ranks = mark.ranks;
-    least = std::min(least.value_or(mark.version), mark.version);
+    const Version step{epoch, mark.step};
+    least = std::min(least.value_or(step), step);
   }
   return there == ranks ? least : std::nullopt;
 }

@@ -143,6 +143,7 @@ StepBatch StreamProgram::next(std::uint32_t rank) {
     add_row(batch, schema_, key, of_row);
   }
   batch.mark.version = version;
+  batch.mark.step = version.step;
   batch.mark.after = restarted ? Version{} : newest;
   batch.mark.rank = rank;
   batch.mark.ranks = ranks();

@@ -51,7 +51,7 @@ class Trainer final : public Recapture {
       dirty_.insert(row);
     }
     Shipment shipment{.recaptures = ticket_, .captured = now};
-    shipment.batch.mark = {.version = {kEpoch, step_}};
+    shipment.batch.mark = {.version = {kEpoch, step_}, .step = step_};
     while (!dirty_.empty() && shipment.batch.size() < most) {
       const std::int64_t row = *dirty_.begin();
       shipment.batch.add({.version = {kEpoch, step_}, .row = row, .weights = {&table_[row], 1}});
@@ -100,7 +100,7 @@ StreamBeginning beginning(Lineage lineage = {}) {
 
 StepBatch batch(Version version, Version after, std::int64_t row, float value) {
   StepBatch made;
-  made.mark = {.version = version, .after = after};
+  made.mark = {.version = version, .after = after, .step = version.step};
   made.add({.version = version, .row = row, .weights = {&value, 1}});
   return made;
 }

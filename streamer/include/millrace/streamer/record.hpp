@@ -53,15 +53,17 @@ struct RowRecord {
 };
 
 /**
- * @brief Says of one rank that all it has to tell up to a step has been told before it.
+ * @brief Says of one rank that all it has to tell up to a step has been told before it, but for
+ *        what is missing.
  *
- * The marks of a rank form a chain: each names the one before. Whoever has applied all of the chain
- * from a snapshot on, and finds nothing missing, has the rank's rows as they were at that step. A
- * step counts when the marks of all ranks are there.
+ * The marks of a rank form a chain: each has a number and names the one before. Whoever has applied
+ * all of the chain from a snapshot on, and finds nothing missing, has the rank's rows as they were
+ * at that step. A step counts when the marks of all ranks are there.
  */
 struct StepMark {
-  Version version;  ///< the last step it speaks of
+  Version version;  ///< its own: the epoch, and a number that grows from mark to mark, from 1
   Version after;    ///< of the mark before; {}: a chain begins, with a snapshot
+  std::uint64_t step = 0;  ///< the last one that it speaks of; a flush has a mark of the same step
   std::uint32_t rank = 0, ranks = 1;
   std::uint64_t rows = 0;  ///< records between that mark and this one
   std::uint64_t missing =
