@@ -42,11 +42,19 @@ struct RowUpdate {
   std::size_t slot_width = 0;           ///< the widest row's
 };
 
-/** @brief Told of each fused update, just after it was enqueued. */
+/** @brief Told of what changes the rows of an EmbeddingBags, by the thread that enqueues it. */
 class RowUpdateObserver {
  public:
   virtual ~RowUpdateObserver() = default;
+  /** @brief A fused update was enqueued just now. */
   virtual void rows_updated(const RowUpdate& update) = 0;
+  /**
+   * @brief What changes rows or moves them between cache and host memory is enqueued on `stream`
+   *        next: an update, a prefetch, bringing all rows home.
+   *
+   * Work of the observer's own on another stream that reads rows has to be waited for.
+   */
+  virtual void rows_will_move(StreamRef /*stream*/) {}
 };
 
 }  // namespace millrace
