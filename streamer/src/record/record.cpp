@@ -31,6 +31,8 @@ template <typename T>
   return value;
 }
 
+[[noreturn]] void refuse(std::string what) { throw RecordError{std::move(what)}; }
+
 std::uint64_t swapped(std::uint64_t value) noexcept { return __builtin_bswap64(value); }
 
 struct Header {
@@ -45,6 +47,9 @@ template <typename Fill>
 void append(std::vector<std::byte>& to, const Header& header, std::size_t payload, Fill&& fill) {
   const std::size_t before = to.size();
   const std::size_t bytes = kRecordOverhead + (payload + 7) / 8 * 8;
+  if (bytes > kLargestRecord) {
+    refuse(fmt::format("a record of {} bytes, where {} is the most", bytes, kLargestRecord));
+  }
   to.resize(before + bytes);  // zero
   std::byte* const at = to.data() + before;
   put(at, swapped(header.version.epoch));
@@ -59,8 +64,6 @@ void append(std::vector<std::byte>& to, const Header& header, std::size_t payloa
   fill(at + kRecordHeader);
   put(at + bytes - kChecksum, XXH3_64bits(at, bytes - kChecksum));
 }
-
-[[noreturn]] void refuse(std::string what) { throw RecordError{std::move(what)}; }
 
 std::span<const float> floats(const std::byte* at, std::size_t count) {
   return {reinterpret_cast<const float*>(at), count};

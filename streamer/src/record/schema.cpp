@@ -83,8 +83,12 @@ std::string to_json(const StreamSchema& schema) {
                       {"width", table.width},
                       {"state", table.state}});
   }
-  return nlohmann::ordered_json{{"content", to_string(schema.content)}, {"tables", tables}}.dump(
-      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  try {
+    return nlohmann::ordered_json{{"content", to_string(schema.content)}, {"tables", tables}}
+        .dump();
+  } catch (const nlohmann::json::type_error& error) {
+    throw RecordError{fmt::format("a name of a table is no UTF-8: {}", error.what())};
+  }
 }
 
 StreamSchema parse_stream_schema(std::string_view json) {

@@ -1,7 +1,7 @@
 #include "millrace/streamer/step_batch.hpp"
 
 #include <cstring>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 namespace millrace {
@@ -63,13 +63,21 @@ RowRecord StepBatch::row(std::size_t i) const noexcept {
 StepBatch StepBatch::followed_by(const StepBatch& next) const {
   StepBatch both;
   both.reserve(size() + next.size(), bytes() + next.bytes());
-  std::unordered_set<Key, KeyHash> newer;
-  newer.reserve(next.size());
-  for (std::size_t i = 0; i < next.size(); ++i) newer.insert(key_of(next.row(i)));
-  for (std::size_t i = 0; i < size(); ++i) {
-    if (!newer.contains(key_of(row(i)))) both.add_encoded(record(i));
+  std::unordered_map<Key, std::size_t, KeyHash> here;
+  here.reserve(size());
+  for (std::size_t i = 0; i < size(); ++i) here.emplace(key_of(row(i)), i);
+  std::vector<bool> replaced(size());
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    const RowRecord row = next.row(i);
+    if (const auto found = here.find(key_of(row)); found != here.end()) {
+      if (record_version(record(found->second)) > row.version) continue;
+      replaced[found->second] = true;
+    }
+    both.add_encoded(next.record(i));
   }
-  for (std::size_t i = 0; i < next.size(); ++i) both.add_encoded(next.record(i));
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!replaced[i]) both.add_encoded(record(i));
+  }
   const std::uint64_t rows = both.size();
   both.mark = next.mark;
   both.mark.after = mark.after;

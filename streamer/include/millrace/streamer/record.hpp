@@ -79,7 +79,7 @@ enum class RecordKind : std::uint8_t { row = 1, mark = 2, schema = 3 };
 
 inline constexpr std::size_t kRecordHeader = 48;    ///< bytes
 inline constexpr std::size_t kRecordOverhead = 56;  ///< with the checksum
-/** Bytes of the largest record that is taken from outside. */
+/** Bytes of the largest record that there may be. */
 inline constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
 
 /** @brief Bytes of a row's record. */
@@ -87,7 +87,7 @@ inline constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
   return kRecordOverhead + (floats * sizeof(float) + 7) / 8 * 8;
 }
 
-/** @brief Each appends one record. */
+/** @brief Each appends one record. @throws RecordError if it would be larger than the largest */
 void append_record(std::vector<std::byte>& to, const RowRecord& row);
 void append_record(std::vector<std::byte>& to, const StepMark& mark);
 void append_record(std::vector<std::byte>& to, const StreamSchema& schema, Version version);

@@ -37,7 +37,7 @@ struct StreamSchema {
   friend bool operator==(const StreamSchema&, const StreamSchema&) = default;
 };
 
-/** @brief One line of JSON. */
+/** @brief One line of JSON. @throws RecordError for a name that is no UTF-8 */
 [[nodiscard]] std::string to_json(const StreamSchema& schema);
 /** @throws RecordError that says what is wrong with it */
 [[nodiscard]] StreamSchema parse_stream_schema(std::string_view json);

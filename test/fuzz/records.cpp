@@ -1,0 +1,102 @@
+// Records of the streamer: whatever the bytes, records that lie within them, or a RecordError.
+// Inputs are also read with their checksums mended, so that what is behind those is reached.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <vector>
+
+#include "millrace/streamer/record.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace millrace;
+
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "broken promise: " << what << '\n';
+  std::abort();
+}
+
+std::uint32_t touched(std::span<const float> numbers) {
+  std::uint32_t sum = 0;
+  for (const float& number : numbers) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &number, sizeof bits);
+    sum += bits;
+  }
+  return sum;
+}
+
+/// What was read, written again, reads the same.
+void check(const Record& record) {
+  std::vector<std::byte> again;
+  switch (record.kind) {
+    case RecordKind::row:
+      append_record(again, record.row);
+      require(touched(record.row.weights) == touched(parse_record(again).row.weights),
+              "weights are kept");
+      require(touched(record.row.state) == touched(parse_record(again).row.state), "state is kept");
+      break;
+    case RecordKind::mark:
+      append_record(again, record.mark);
+      require(parse_record(again).mark == record.mark, "marks are kept");
+      break;
+    case RecordKind::schema:
+      append_record(again, record.schema, record.version);
+      require(parse_record(again).schema == record.schema, "schemas are kept");
+      break;
+    default:
+      require(false, "kinds are known");
+  }
+  require(again.size() <= record.bytes, "no record takes more than it took");
+  require(parse_record(again).version == record.version, "versions are kept");
+}
+
+void read_all(std::span<const std::byte> bytes) {
+  try {
+    while (!bytes.empty()) {
+      const Record record = parse_record(bytes);
+      require(record.bytes <= bytes.size(), "records lie within their bytes");
+      check(record);
+      bytes = bytes.subspan(record.bytes);
+    }
+  } catch (const RecordError&) {
+  }
+}
+
+/// Gives every record the checksum of its bytes, as far as lengths can be followed.
+void mend(std::vector<std::byte>& bytes) {
+  std::size_t at = 0;
+  try {
+    while (bytes.size() - at >= kRecordHeader) {
+      const std::size_t length = record_length(std::span{bytes}.subspan(at));
+      if (length > bytes.size() - at) return;
+      const std::uint64_t sum = XXH3_64bits(bytes.data() + at, length - sizeof sum);
+      std::memcpy(bytes.data() + at + length - sizeof sum, &sum, sizeof sum);
+      at += length;
+    }
+  } catch (const RecordError&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto* const begin = reinterpret_cast<const std::byte*>(data);
+  std::vector<std::byte> bytes(begin, begin + size);
+  read_all(bytes);
+  mend(bytes);
+  read_all(bytes);
+  try {
+    const std::string_view text{reinterpret_cast<const char*>(data), size};
+    const StreamSchema schema = parse_stream_schema(text);
+    require(parse_stream_schema(to_json(schema)) == schema, "schemas are kept as JSON");
+  } catch (const RecordError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,250 @@
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "millrace/streamer/record.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+rc::Gen<Version> any_version() {
+  return rc::gen::construct<Version>(rc::gen::arbitrary<std::uint64_t>(),
+                                     rc::gen::arbitrary<std::uint64_t>());
+}
+
+/// Every pattern of bits, NaN with what it carries among them.
+rc::Gen<std::vector<float>> any_floats() {
+  return rc::gen::map(rc::gen::arbitrary<std::vector<std::uint32_t>>(),
+                      [](const std::vector<std::uint32_t>& bits) {
+                        std::vector<float> floats(bits.size());
+                        if (!bits.empty()) {
+                          std::memcpy(floats.data(), bits.data(), bits.size() * sizeof(float));
+                        }
+                        return floats;
+                      });
+}
+
+StepMark any_mark() {
+  StepMark mark;
+  mark.version = *any_version();
+  mark.after = *any_version();
+  if (mark.after > mark.version) std::swap(mark.after, mark.version);
+  if (mark.after == mark.version) mark = {.version = {1, 0}, .after = {}};
+  mark.ranks = *rc::gen::inRange<std::uint32_t>(1, 5000);
+  mark.rank = *rc::gen::inRange<std::uint32_t>(0, mark.ranks);
+  mark.parts = *rc::gen::inRange<std::uint32_t>(1, 100);
+  mark.part = *rc::gen::inRange<std::uint32_t>(0, mark.parts);
+  mark.rows = *rc::gen::arbitrary<std::uint64_t>();
+  mark.missing = *rc::gen::arbitrary<std::uint64_t>();
+  return mark;
+}
+
+std::string any_name() {
+  const auto letters = *rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127));
+  return letters + *rc::gen::element<std::string>("", "\xC3\xA9", "\xE6\xB0\xB4", "\\u0000");
+}
+
+StreamSchema any_schema() {
+  StreamSchema schema;
+  schema.content =
+      *rc::gen::element(RowContent::ids, RowContent::weights, RowContent::weights_and_state);
+  const int tables = *rc::gen::inRange(0, 300);
+  for (int i = 0; i < tables; ++i) {
+    schema.tables.push_back({.name = any_name() + std::to_string(i),
+                             .rows = *rc::gen::inRange<std::uint64_t>(1, ~0ULL >> 1U),
+                             .width = *rc::gen::inRange<std::uint32_t>(1, 1U << 20U),
+                             .state = *rc::gen::inRange<std::uint32_t>(0, 1U << 20U)});
+  }
+  return schema;
+}
+
+/// One record of each kind, with numbers so that no byte of a field is zero by chance only.
+std::vector<Bytes> one_of_each() {
+  const float numbers[] = {1.5F, -2.25F, 1e-30F};
+  Bytes row, ids, mark, schema;
+  append_record(row, RowRecord{.version = {3, 0x1122334455667788},
+                               .table = 200,
+                               .row = 0x123456789A,
+                               .weights = std::span{numbers}.first(2),
+                               .state = std::span{numbers}.last(1)});
+  append_record(ids, RowRecord{.version = {1, 0}, .row = 1});
+  append_record(mark, StepMark{.version = {3, 9}, .after = {3, 8}, .rank = 1, .ranks = 2});
+  append_record(schema, StreamSchema{.tables = {{.name = "t", .rows = 9, .width = 2}}}, {3, 0});
+  return {row, ids, mark, schema};
+}
+
+bool is_refused(const Bytes& bytes) {
+  try {
+    (void)parse_record(bytes);
+    return false;
+  } catch (const RecordError&) {
+    return true;
+  }
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
+}
+
+}  // namespace
+
+TEST_CASE("a row's record says what the row was, bit by bit", "[record]") {
+  CHECK(rc::check([] {
+    const auto weights = *any_floats(), state = *any_floats();
+    const RowRecord row{.version = *any_version(),
+                        .table = *rc::gen::arbitrary<std::uint32_t>(),
+                        .row = *rc::gen::arbitrary<std::int64_t>(),
+                        .weights = weights,
+                        .state = state};
+    Bytes bytes;
+    append_record(bytes, row);
+    RC_ASSERT(bytes.size() == record_bytes(weights.size() + state.size()));
+    const Record read = parse_record(bytes);
+    RC_ASSERT(read.kind == RecordKind::row);
+    RC_ASSERT(read.bytes == bytes.size());
+    RC_ASSERT(read.version == row.version);
+    RC_ASSERT(read.row.version == row.version);
+    RC_ASSERT(read.row.table == row.table);
+    RC_ASSERT(read.row.row == row.row);
+    RC_ASSERT(same_bits(read.row.weights, weights));
+    RC_ASSERT(same_bits(read.row.state, state));
+  }));
+}
+
+TEST_CASE("a mark's record says what the mark was", "[record]") {
+  CHECK(rc::check([] {
+    const StepMark mark = any_mark();
+    Bytes bytes;
+    append_record(bytes, mark);
+    const Record read = parse_record(bytes);
+    RC_ASSERT(read.kind == RecordKind::mark);
+    RC_ASSERT(read.mark == mark);
+    RC_ASSERT(read.version == mark.version);
+    RC_ASSERT(read.bytes == bytes.size());
+  }));
+}
+
+TEST_CASE("a schema's record says what the schema was", "[record]") {
+  CHECK(rc::check([] {
+    const StreamSchema schema = any_schema();
+    Bytes bytes;
+    append_record(bytes, schema, {7, 1});
+    const Record read = parse_record(bytes);
+    RC_ASSERT(read.kind == RecordKind::schema);
+    RC_ASSERT(read.schema == schema);
+    RC_ASSERT(parse_stream_schema(to_json(schema)) == schema);
+  }));
+}
+
+TEST_CASE("records are read one behind another, each from where the one before ends", "[record]") {
+  Bytes all;
+  const auto records = one_of_each();
+  for (const Bytes& record : records) all.insert(all.end(), record.begin(), record.end());
+  std::span<const std::byte> left{all};
+  std::vector<RecordKind> kinds;
+  while (!left.empty()) {
+    REQUIRE(record_length(left) == records[kinds.size()].size());
+    const Record record = parse_record(left);
+    kinds.push_back(record.kind);
+    left = left.subspan(record.bytes);
+  }
+  CHECK(kinds ==
+        std::vector{RecordKind::row, RecordKind::row, RecordKind::mark, RecordKind::schema});
+}
+
+TEST_CASE("versions in records compare as bytes do", "[record]") {
+  CHECK(rc::check([] {
+    Bytes a, b;
+    const Version of_a = *any_version(), of_b = *any_version();
+    append_record(a, RowRecord{.version = of_a});
+    append_record(b, RowRecord{.version = of_b});
+    const int order = std::memcmp(a.data(), b.data(), 16);
+    RC_ASSERT((order < 0) == (of_a < of_b));
+    RC_ASSERT((order == 0) == (of_a == of_b));
+    RC_ASSERT(record_version(a) == of_a);
+  }));
+}
+
+TEST_CASE("a record with any one bit of any byte changed is refused", "[record]") {
+  for (const Bytes& record : one_of_each()) {
+    for (std::size_t i = 0; i < record.size(); ++i) {
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        Bytes changed = record;
+        changed[i] ^= static_cast<std::byte>(1U << bit);
+        CAPTURE(i, bit);
+        CHECK(is_refused(changed));
+      }
+    }
+  }
+}
+
+TEST_CASE("a record with any one byte changed to any other is refused", "[record]") {
+  for (const Bytes& record : one_of_each()) {
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < record.size(); ++i) {
+      Bytes changed = record;
+      for (unsigned value = 0; value < 256; ++value) {
+        changed[i] = static_cast<std::byte>(value);
+        if (changed[i] != record[i] && !is_refused(changed)) ++taken;
+      }
+    }
+    CHECK(taken == 0);
+  }
+}
+
+TEST_CASE("a record that ends anywhere before its end is refused", "[record]") {
+  for (const Bytes& record : one_of_each()) {
+    for (std::size_t length = 0; length < record.size(); ++length) {
+      // Memory of exactly this length, so that a sanitizer sees what is read behind it.
+      const Bytes cut(record.begin(), record.begin() + static_cast<std::ptrdiff_t>(length));
+      CAPTURE(length);
+      CHECK(is_refused(cut));
+    }
+  }
+}
+
+TEST_CASE("a record with bytes behind it is read for itself", "[record]") {
+  for (Bytes record : one_of_each()) {
+    const std::size_t length = record.size();
+    record.insert(record.end(), 17, std::byte{0xEE});
+    CHECK(parse_record(record).bytes == length);
+  }
+}
+
+TEST_CASE("a row is checked against the tables of its schema", "[record]") {
+  StreamSchema schema{.content = RowContent::weights_and_state,
+                      .tables = {{.name = "a", .rows = 10, .width = 2, .state = 1}}};
+  const float numbers[3] = {};
+  RowRecord row{
+      .row = 9, .weights = std::span{numbers}.first(2), .state = std::span{numbers}.first(1)};
+  CHECK_NOTHROW(check_row(row, schema));
+  const auto refused = [&](RowRecord changed, const char* because) {
+    CHECK_THROWS_WITH(check_row(changed, schema), Catch::Matchers::ContainsSubstring(because));
+  };
+  refused({.table = 1, .row = 9, .weights = row.weights, .state = row.state}, "table 1, of 1");
+  refused({.row = 10, .weights = row.weights, .state = row.state}, "row 10 of table 'a'");
+  refused({.row = -1, .weights = row.weights, .state = row.state}, "row -1 of table 'a'");
+  refused({.row = 9, .weights = row.state, .state = row.state}, "1 and 1 numbers");
+  refused({.row = 9, .weights = row.weights}, "2 and 0 numbers");
+  schema.content = RowContent::weights;
+  refused(row, "2 and 1 numbers");
+  CHECK_NOTHROW(check_row({.row = 9, .weights = row.weights}, schema));
+  schema.content = RowContent::ids;
+  refused(row, "0 and 0 belong");
+  CHECK_NOTHROW(check_row({.row = 9}, schema));
+}
+
+TEST_CASE("a row of a table that is wider than a record can be is refused before it is written",
+          "[record]") {
+  const std::vector<float> numbers(kLargestRecord / sizeof(float));
+  Bytes bytes;
+  CHECK_THROWS_AS(append_record(bytes, RowRecord{.weights = numbers}), RecordError);
+  CHECK(bytes.empty());
+}
+
+}  // namespace millrace

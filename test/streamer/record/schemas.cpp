@@ -1,0 +1,77 @@
+#include "millrace/streamer/record.hpp"
+#include "millrace/streamer/schema.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+void refused(const std::string& json, const char* because) {
+  CAPTURE(json);
+  CHECK_THROWS_AS(parse_stream_schema(json), RecordError);
+  CHECK_THROWS_WITH(parse_stream_schema(json), ContainsSubstring(because));
+}
+
+std::string with_table(const std::string& table) {
+  return R"({"content":"weights","tables":[)" + table + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("what is no schema is refused, and what is wrong with it is named", "[record]") {
+  refused("", "a schema");
+  refused("{", "a schema");
+  refused("[]", "a schema");
+  refused(R"({"tables":[]})", "content");
+  refused(R"({"content":"everything","tables":[]})", "everything");
+  refused(R"({"content":"weights"})", "tables");
+  refused(R"({"content":"weights","tables":7})", "tables");
+  refused(R"({"content":"weights","tables":[],"more":1})", "more");
+  refused(with_table(R"({"name":"a","rows":0,"width":1,"state":0})"), "rows");
+  refused(with_table(R"({"name":"a","rows":-1,"width":1,"state":0})"), "rows");
+  refused(with_table(R"({"name":"a","rows":1e99,"width":1,"state":0})"), "rows");
+  refused(with_table(R"({"name":"a","rows":1,"width":0,"state":0})"), "width");
+  refused(with_table(R"({"name":"a","rows":1,"width":99999999999,"state":0})"), "width");
+  refused(with_table(R"({"name":"a","rows":1,"width":1})"), "state");
+  refused(with_table(R"({"name":1,"rows":1,"width":1,"state":0})"), "name");
+  refused(with_table(R"({"name":"a","rows":1,"width":1,"state":0},)"
+                     R"({"name":"a","rows":1,"width":1,"state":0})"),
+          "once");
+}
+
+TEST_CASE("a schema of as many rows as there can be is read back", "[record]") {
+  const StreamSchema schema{.tables = {{.name = "a", .rows = 0x7FFFFFFFFFFFFFFF, .width = 1}}};
+  CHECK(parse_stream_schema(to_json(schema)) == schema);
+}
+
+TEST_CASE("a name that is no UTF-8 is refused when it is written, since it could not be read back",
+          "[record]") {
+  CHECK_THROWS_AS(to_json({.tables = {{.name = "a\xFF", .rows = 1, .width = 1}}}), RecordError);
+}
+
+TEST_CASE("the first difference of two schemas is told in words", "[record]") {
+  const StreamSchema one{.tables = {{.name = "a", .rows = 10, .width = 2, .state = 1}}};
+  CHECK(difference(one, one).empty());
+  StreamSchema other = one;
+  other.content = RowContent::ids;
+  CHECK_THAT(difference(one, other), ContainsSubstring("weights here and ids there"));
+  other = one;
+  other.tables[0].rows = 11;
+  CHECK_THAT(difference(one, other), ContainsSubstring("'a' of 10 rows"));
+  CHECK_THAT(difference(one, other), ContainsSubstring("'a' of 11 rows"));
+  other = one;
+  other.tables.push_back(other.tables[0]);
+  CHECK_THAT(difference(one, other), ContainsSubstring("1 tables here and 2 there"));
+}
+
+TEST_CASE("names of row contents are read back, and others refused with those there are",
+          "[record]") {
+  for (const RowContent content :
+       {RowContent::ids, RowContent::weights, RowContent::weights_and_state}) {
+    CHECK(parse_row_content(to_string(content)) == content);
+  }
+  CHECK_THROWS_WITH(parse_row_content("all"), ContainsSubstring("weights-and-state"));
+}
+
+}  // namespace millrace
