@@ -67,9 +67,9 @@ struct StreamBeginning {
 
 struct ShippingReport {
   std::string sink;
-  std::string given_up;    ///< why; empty: it was not
-  std::string last_error;  ///< of a call that was tried again; empty: there was none
-  Version offered, delivered;  ///< epoch and step
+  std::string given_up;               ///< why; empty: it was not
+  std::string last_error;             ///< of a call that was tried again; empty: there was none
+  Version offered, delivered;         ///< epoch and step
   std::uint64_t steps = 0;            ///< delivered, each that was offered counted
   std::uint64_t rows = 0, bytes = 0;  ///< delivered
   std::uint64_t coalesced_rows = 0;   ///< not sent, since a newer value was

@@ -98,6 +98,8 @@ class EmbeddingBags {
   [[nodiscard]] std::span<const std::size_t> widths() const noexcept { return widths_; }
   [[nodiscard]] std::span<const TableView> tables() const noexcept { return views_; }
 
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }  ///< updates so far
+
   [[nodiscard]] bool cached() const noexcept { return cache_ != nullptr; }
   /**
    * @brief Enqueues what brings the rows of a batch into the cache, for its lookup and its update.

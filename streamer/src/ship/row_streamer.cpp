@@ -1,0 +1,244 @@
+#include "millrace/streamer/row_streamer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+#include "millrace/device/mutex.hpp"
+#include "ship/step_assembler.hpp"
+
+namespace millrace {
+namespace {
+
+std::uint64_t epoch_of(const StreamingOptions& options, const Lineage& lineage) {
+  if (options.epoch != 0) return options.epoch;
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  return std::max(static_cast<std::uint64_t>(now.count()), lineage.last().epoch + 1);
+}
+
+std::vector<std::uint32_t> numbers_of(const StreamedBags& bags, const StreamSchema& schema) {
+  std::vector<std::uint32_t> numbers;
+  for (const TableView& table : bags.bags.tables()) {
+    const std::string name = fmt::format("{}.{}", bags.prefix, table.name);
+    const auto found = std::ranges::find(schema.tables, name, &StreamedTable::name);
+    if (found == schema.tables.end()) {
+      throw std::invalid_argument(fmt::format("no table '{}' is in the schema", name));
+    }
+    numbers.push_back(static_cast<std::uint32_t>(found - schema.tables.begin()));
+  }
+  return numbers;
+}
+
+std::uint64_t rows_of(const StreamedBags& bags) {
+  std::uint64_t rows = 0;
+  for (const TableView& table : bags.bags.tables()) rows += table.rows;
+  return rows;
+}
+
+}  // namespace
+
+bool StreamingReport::complete() const noexcept {
+  return std::ranges::all_of(sinks, [](const ShippingReport& sink) {
+    return sink.given_up.empty() && sink.undelivered_steps == 0 && sink.missing == 0 &&
+           sink.delivered == sink.offered;
+  });
+}
+
+StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,
+                           const std::set<std::string>& dense) {
+  StreamSchema schema{.content = content};
+  const OptimizerKind kind = config.table_optimizer.kind;
+  const auto add = [&](const char* prefix, const std::vector<TableConfig>& tables) {
+    for (const TableConfig& table : tables) {
+      const std::string name = fmt::format("{}.{}", prefix, table.name);
+      const bool told = content == RowContent::weights_and_state && !dense.contains(name);
+      const std::size_t state =
+          told ? state_of_row(kind) + table.width * state_of_parameter(kind) : 0;
+      schema.tables.push_back({.name = name,
+                               .rows = table.whole_rows == 0 ? table.rows : table.whole_rows,
+                               .width = static_cast<std::uint32_t>(table.width),
+                               .state = static_cast<std::uint32_t>(state)});
+    }
+  };
+  add("table", config.tables);
+  add("weighted_table", config.weighted_tables);
+  return schema;
+}
+
+class RowStreamer::State final : public CaptureReceiver, public Recapture {
+ public:
+  State(const StreamingPlace& place, const StreamSchema& schema,
+        const std::vector<StreamedBags>& bags, std::vector<std::unique_ptr<Sink>> sinks,
+        const Lineage& lineage, const StreamingOptions& options)
+      : place_(place),
+        bags_(bags),
+        lineage_(lineage),
+        epoch_(epoch_of(options, lineage)),
+        assembler_({epoch_, place.rank, place.ranks}, bags.size()) {
+    if (sinks.empty()) throw std::invalid_argument{"a stream goes to at least one sink"};
+    if (bags_.empty() || bags_.front().dense) {
+      throw std::invalid_argument{"the first tables of a stream are not dense: they count steps"};
+    }
+    for (const StreamedBags& source : bags_) all_rows_ += rows_of(source);
+    // Sinks ask for rows as soon as they are looked at: there is something to ask then.
+    for (std::size_t i = 0; i < bags_.size(); ++i) {
+      captures_.push_back(std::make_unique<Capture>(
+          Capture::Source{bags_[i].bags, i, numbers_of(bags_[i], schema)},
+          Capture::Setting{place_.context, place_.pinned, place_.executor, *this},
+          options.capture));
+    }
+    const StreamBeginning beginning{schema, epoch_, place_.rank, place_.ranks, lineage};
+    const std::lock_guard lock{assembly_};
+    for (std::unique_ptr<Sink>& sink : sinks) {
+      shippers_.push_back(std::make_unique<Shipper>(std::move(sink), place_.executor, *this,
+                                                    beginning, options.shipping));
+    }
+  }
+
+  [[nodiscard]] bool captured(const CapturedRows& rows) override {
+    const std::lock_guard lock{assembly_};
+    assembler_.add(rows);
+    while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t again(const StepBatch& rows) override {
+    std::vector<TableRow> marked;
+    marked.reserve(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const RowRecord row = rows.row(i);
+      marked.push_back({row.table, row.row});
+    }
+    return ticket([&](Capture& capture) { return capture.mark(marked); });
+  }
+  [[nodiscard]] std::uint64_t everything() override {
+    return ticket([](Capture& capture) { return capture.mark_all(); });
+  }
+  [[nodiscard]] std::uint64_t all_rows() const override { return all_rows_; }
+
+  void step_done() {
+    for (std::size_t i = 0; i < bags_.size(); ++i) {
+      if (!bags_[i].dense) continue;
+      captures_[i]->mark_all();
+      captures_[i]->tell_dirty(bags_.front().bags.steps(), place_.context.main());
+    }
+  }
+
+  bool flush(Nanoseconds at_most) {
+    const Nanoseconds until = place_.executor.now() + at_most;
+    const auto left = [&] { return std::max(until - place_.executor.now(), Nanoseconds{0}); };
+    bool all = true;
+    for (std::size_t i = 0; i < bags_.size(); ++i) {
+      if (bags_[i].dense) captures_[i]->mark_all();
+      all = captures_[i]->flush(place_.context.main(), left()) && all;
+    }
+    for (const auto& shipper : shippers_) {
+      const bool drained = shipper->drain(left());
+      all = all && (drained || !shipper->report().given_up.empty());
+    }
+    // A sink that was found to lack rows meanwhile has had them marked.
+    const bool dirty =
+        std::ranges::any_of(captures_, [](const auto& capture) { return capture->dirty(); });
+    if (!all || !dirty || left() == Nanoseconds{0}) return all && !dirty;
+    return flush(left());
+  }
+
+  void stop(Nanoseconds at_most) {
+    if (std::exchange(stopped_, true)) return;
+    const Nanoseconds until = place_.executor.now() + at_most;
+    if (at_most > Nanoseconds{0}) flush(at_most);
+    for (const auto& capture : captures_) capture->stop();
+    for (const auto& shipper : shippers_) {
+      shipper->stop(std::max(until - place_.executor.now(), Nanoseconds{0}));
+    }
+  }
+
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+  [[nodiscard]] Lineage lineage() const {
+    Lineage lineage = lineage_;
+    std::uint64_t steps = 0;
+    for (const StreamedBags& source : bags_) steps = std::max(steps, source.bags.steps());
+    lineage.extend({epoch_, steps});
+    return lineage;
+  }
+  [[nodiscard]] StreamingReport report() const {
+    StreamingReport report{.epoch = epoch_};
+    for (const auto& capture : captures_) report.captured.push_back(capture->counts());
+    for (const auto& shipper : shippers_) report.sinks.push_back(shipper->report());
+    return report;
+  }
+
+ private:
+  /** What was marked with it, in each capture. */
+  struct Ticket {
+    std::uint64_t number = 0;
+    std::vector<std::uint64_t> marks;
+  };
+
+  template <typename Mark>
+  std::uint64_t ticket(Mark&& mark) {
+    const std::lock_guard lock{ticketing_};
+    Ticket ticket{++newest_ticket_, {}};
+    for (const auto& capture : captures_) ticket.marks.push_back(mark(*capture));
+    tickets_.push_back(std::move(ticket));
+    return newest_ticket_;
+  }
+
+  /** The newest ticket all of whose marks these are behind. */
+  [[nodiscard]] std::uint64_t behind(const std::vector<std::uint64_t>& marks) {
+    const std::lock_guard lock{ticketing_};
+    while (!tickets_.empty() &&
+           std::ranges::equal(tickets_.front().marks, marks, std::less_equal{})) {
+      passed_ = tickets_.front().number;
+      tickets_.pop_front();
+    }
+    return passed_;
+  }
+
+  void ship(ship::StepAssembler::Step& step) {
+    Shipment shipment{.batch = std::move(step.batch),
+                      .recaptures = behind(step.marks),
+                      .captured = place_.executor.now()};
+    for (std::size_t i = 0; i + 1 < shippers_.size(); ++i) shippers_[i]->offer(shipment);
+    shippers_.back()->offer(std::move(shipment));
+  }
+
+  const StreamingPlace place_;
+  const std::vector<StreamedBags> bags_;
+  const Lineage lineage_;
+  const std::uint64_t epoch_;
+  std::uint64_t all_rows_ = 0;
+  bool stopped_ = false;
+
+  Mutex assembly_;  ///< held while shippers are offered to, in the order of the steps
+  ship::StepAssembler assembler_;
+  std::vector<std::unique_ptr<Shipper>> shippers_;
+
+  std::mutex ticketing_;
+  std::deque<Ticket> tickets_;  ///< not passed yet
+  std::uint64_t newest_ticket_ = 0, passed_ = 0;
+  std::vector<std::unique_ptr<Capture>> captures_;  ///< go first: they tell the others
+};
+
+RowStreamer::RowStreamer(const StreamingPlace& place, const StreamSchema& schema,
+                         const std::vector<StreamedBags>& bags,
+                         std::vector<std::unique_ptr<Sink>> sinks, const Lineage& lineage,
+                         const StreamingOptions& options)
+    : state_(std::make_unique<State>(place, schema, bags, std::move(sinks), lineage, options)) {}
+
+RowStreamer::~RowStreamer() { state_->stop(Nanoseconds{0}); }
+
+std::uint64_t RowStreamer::epoch() const noexcept { return state_->epoch(); }
+void RowStreamer::step_done() { state_->step_done(); }
+bool RowStreamer::flush(Nanoseconds at_most) { return state_->flush(at_most); }
+void RowStreamer::stop(Nanoseconds at_most) { state_->stop(at_most); }
+Lineage RowStreamer::lineage() const { return state_->lineage(); }
+StreamingReport RowStreamer::report() const { return state_->report(); }
+
+}  // namespace millrace

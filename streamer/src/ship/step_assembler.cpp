@@ -1,0 +1,64 @@
+#include "ship/step_assembler.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace millrace::ship {
+
+void StepAssembler::add(const CapturedRows& rows) {
+  modelled_ += rows.modelled_rows;
+  if (!rows.empty()) {
+    StepBatch& step = pending_[rows.step];
+    rows.visit(rank_.epoch, [&](const RowRecord& row) { step.add(row); });
+  }
+  if (!rows.more) {
+    sources_[rows.source].told.push_back({rows.step, rows.missing, rows.marks});
+  }
+}
+
+std::optional<StepAssembler::Step> StepAssembler::take() {
+  std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
+  bool news = false;
+  for (const Source& source : sources_) {
+    if (source.told.empty()) return std::nullopt;
+    step = std::min(step, source.told.back().step);
+  }
+  for (const Source& source : sources_) {
+    if (source.told.front().step > step) return std::nullopt;  // it began later
+    news = news || (source.told.size() > source.taken && source.told[source.taken].step <= step);
+  }
+  if (!news) return std::nullopt;
+
+  Step whole{.batch = rows_up_to(step), .marks = {}};
+  StepMark& mark = whole.batch.mark;
+  mark = {.version = {rank_.epoch, ++number_},
+          .step = step,
+          .rank = rank_.rank,
+          .ranks = rank_.ranks,
+          .rows = whole.batch.size()};
+  for (Source& source : sources_) {
+    while (source.told.size() > 1 && source.told[1].step <= step) source.told.pop_front();
+    source.taken = 1;
+    mark.missing += source.told.front().missing;
+    whole.marks.push_back(source.told.front().marks);
+  }
+  return whole;
+}
+
+StepBatch StepAssembler::rows_up_to(std::uint64_t step) {
+  const auto end = pending_.upper_bound(step);
+  const auto count = std::distance(pending_.begin(), end);
+  StepBatch rows;
+  if (count == 1) {
+    rows = std::move(pending_.begin()->second);
+  } else if (count > 1) {
+    Backlog several;
+    for (auto at = pending_.begin(); at != end; ++at) several.add(at->second);
+    rows = several.take();
+  }
+  pending_.erase(pending_.begin(), end);
+  return rows;
+}
+
+}  // namespace millrace::ship

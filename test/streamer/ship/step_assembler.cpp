@@ -1,0 +1,137 @@
+#include "ship/step_assembler.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+
+namespace {
+
+/// Rows of one table of one number, of a source.
+struct Told {
+  Told(std::size_t source, std::uint64_t step, std::vector<std::uint32_t> ids,
+       std::uint64_t missing = 0)
+      : ids_(std::move(ids)), values_(ids_.size(), static_cast<float>(step)) {
+    rows = {.source = source, .step = step, .missing = missing, .marks = 10 * step + source};
+    if (ids_.empty()) return;
+    rows.parts = {{.table = static_cast<std::uint32_t>(source),
+                   .width = 1,
+                   .rows = ids_.size(),
+                   .weights = values_.data()}};
+    rows.short_ids = ids_;
+  }
+  CapturedRows rows;
+
+ private:
+  std::vector<std::uint32_t> ids_;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+TEST_CASE("a step is whole when every source has told it") {
+  ship::StepAssembler steps{{.epoch = 3, .rank = 1, .ranks = 2}, 2};
+  CHECK_FALSE(steps.take());
+  steps.add(Told{0, 1, {5, 7}}.rows);
+  CHECK_FALSE(steps.take());
+  steps.add(Told{1, 1, {5}, 4}.rows);
+  const auto step = steps.take();
+  REQUIRE(step);
+  CHECK(step->batch.mark ==
+        StepMark{.version = {3, 1}, .step = 1, .rank = 1, .ranks = 2, .rows = 3, .missing = 4});
+  CHECK(step->marks == std::vector<std::uint64_t>{10, 11});
+  CHECK(step->batch.row(0).version == Version{3, 1});
+  CHECK_FALSE(steps.take());
+}
+
+TEST_CASE("what a flush tells of a step has a mark of its own") {
+  ship::StepAssembler steps{{.epoch = 1}, 1};
+  steps.add(Told{0, 4, {1}, 2}.rows);
+  CHECK(steps.take()->batch.mark.version == Version{1, 1});
+  steps.add(Told{0, 4, {8, 9}}.rows);
+  const auto flushed = steps.take();
+  REQUIRE(flushed);
+  CHECK(flushed->batch.mark.version == Version{1, 2});
+  CHECK(flushed->batch.mark.step == 4);
+  CHECK(flushed->batch.mark.missing == 0);
+  CHECK(flushed->batch.size() == 2);
+}
+
+TEST_CASE("a step that has another part to come is not whole") {
+  ship::StepAssembler steps{{.epoch = 1}, 1};
+  Told first{0, 1, {1}, 1};
+  first.rows.more = true;
+  steps.add(first.rows);
+  CHECK_FALSE(steps.take());
+  steps.add(Told{0, 1, {2}}.rows);
+  CHECK(steps.take()->batch.size() == 2);
+}
+
+TEST_CASE("what is missing at a step is not what a source missed later") {
+  ship::StepAssembler steps{{.epoch = 1}, 2};
+  steps.add(Told{0, 1, {1}, 5}.rows);
+  steps.add(Told{0, 2, {2}, 0}.rows);
+  steps.add(Told{1, 1, {}}.rows);
+  auto step = steps.take();
+  REQUIRE(step);
+  CHECK(step->batch.mark.step == 1);
+  CHECK(step->batch.mark.missing == 5);
+  CHECK(step->batch.size() == 1);
+  steps.add(Told{1, 2, {}}.rows);
+  step = steps.take();
+  REQUIRE(step);
+  CHECK(step->batch.mark.missing == 0);
+}
+
+TEST_CASE("however sources get ahead of each other, every row is told once with its newest value") {
+  std::mt19937_64 random{test::seed()};
+  for (int round = 0; round < 100; ++round) {
+    const std::size_t sources = 1 + random() % 3;
+    ship::StepAssembler steps{{.epoch = 1}, sources};
+    std::vector<std::uint64_t> at(sources);
+    std::map<std::pair<std::uint32_t, std::int64_t>, float> told, taken;
+    std::uint64_t last = 0, number = 0;
+    for (int call = 0; call < 60; ++call) {
+      const std::size_t source = random() % sources;
+      at[source] += 1 + random() % 3;  // some are passed over
+      std::set<std::uint32_t> ids;
+      for (std::uint64_t i = random() % 4; i > 0; --i) {
+        ids.insert(static_cast<std::uint32_t>(random() % 10));
+      }
+      steps.add(Told{source, at[source], {ids.begin(), ids.end()}}.rows);
+      for (const std::uint32_t id : ids) {
+        told[{static_cast<std::uint32_t>(source), id}] = static_cast<float>(at[source]);
+      }
+      while (auto step = steps.take()) {
+        CHECK(step->batch.mark.step > last);
+        CHECK(step->batch.mark.version.step == ++number);
+        last = step->batch.mark.step;
+        std::set<std::pair<std::uint32_t, std::int64_t>> of_batch;
+        for (std::size_t i = 0; i < step->batch.size(); ++i) {
+          const RowRecord row = step->batch.row(i);
+          CHECK(row.version.step <= last);
+          CHECK(of_batch.insert({row.table, row.row}).second);
+          taken[{row.table, row.row}] = row.weights[0];
+        }
+      }
+    }
+    const std::uint64_t end = *std::max_element(at.begin(), at.end());
+    for (std::size_t source = 0; source < sources; ++source) {
+      if (at[source] < end) steps.add(Told{source, end, {}}.rows);
+    }
+    while (auto step = steps.take()) {
+      for (std::size_t i = 0; i < step->batch.size(); ++i) {
+        const RowRecord row = step->batch.row(i);
+        taken[{row.table, row.row}] = row.weights[0];
+      }
+    }
+    CHECK(taken == told);
+  }
+}
