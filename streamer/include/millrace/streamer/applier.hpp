@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "millrace/device/executor.hpp"
+#include "millrace/streamer/shipper.hpp"
+#include "millrace/streamer/sink.hpp"
+
+namespace millrace {
+
+struct ApplyReport {
+  std::uint64_t batches = 0, rows = 0, bytes = 0;  ///< that were written, or were there already
+  std::uint64_t gaps = 0;       ///< found: something was lost before the copy had it
+  std::uint64_t snapshots = 0;  ///< asked for
+  std::uint64_t retries = 0;
+  std::string last_error;  ///< of a call that was made again; empty: there was none
+  bool whole = false;      ///< the copy lacks nothing that its marks speak of
+};
+
+/**
+ * @brief Keeps a copy up to date with what a source tells, batch by batch, from where it stopped.
+ *
+ * Where the copy is in the source is kept in the copy, with the marks: a copy that was stopped at
+ * any instant goes on at the right place. What is told twice does no harm, since the newest version
+ * of a row stays. Where something is lacking (the source has no more what comes next, or a mark
+ * goes behind one that is not here) all rows are asked for anew, and until they have come the marks
+ * of the copy call rows missing; rows that come meanwhile are written.
+ */
+class Applier {
+ public:
+  /** @param executor  its clock is that of pauses; all of it outlives this */
+  Applier(RecordSource& source, Sink& copy, Executor& executor,
+          const ShippingOptions& retries = {});
+  ~Applier();
+  Applier(const Applier&) = delete;
+  Applier& operator=(const Applier&) = delete;
+
+  /** @brief Asked before a failing call is made again: false ends it. */
+  using GoOn = std::function<bool()>;
+
+  /**
+   * @brief Applies the next batch. @return false: there was none within `patience`, or `go_on` said
+   *        so
+   * @throws SinkError (wrong) for what will never work; RecordError for records that are damaged
+   */
+  bool apply_next(Nanoseconds patience, const GoOn& go_on);
+  /** @brief The copy survives a power failure, as far as it promises to. @throws as apply_next */
+  void flush(const GoOn& go_on);
+
+  [[nodiscard]] ApplyReport report() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,267 @@
+#include "millrace/streamer/applier.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "apply/copy_position.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "test/streamer/ship/faulty_sink.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint64_t kRows = 20;
+const StreamSchema kSchema{RowContent::weights, {{"table.a", kRows, 1, 0}}};
+
+/// Batches in memory; those before `removed` are there no more.
+struct Log {
+  std::vector<StepBatch> batches;
+  std::size_t removed = 0;
+  int snapshots_asked = 0;
+  std::optional<StreamSchema> schema = kSchema;
+};
+
+class LogSource final : public RecordSource {
+ public:
+  explicit LogSource(Log& log) : log_(log) {}
+
+  [[nodiscard]] std::string name() const override { return "log"; }
+  void seek(std::string_view position) override {
+    std::size_t at = log_.removed;
+    if (!position.empty()) {
+      std::from_chars(position.data(), position.data() + position.size(), at);
+      if (at < log_.removed) throw SinkError{SinkError::Kind::lost, "it was removed"};
+    }
+    at_ = at;
+  }
+  [[nodiscard]] std::optional<StreamSchema> schema() override { return log_.schema; }
+  [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds) override {
+    if (at_ < log_.removed) throw SinkError{SinkError::Kind::lost, "it was removed"};
+    if (at_ >= log_.batches.size()) return std::nullopt;
+    const StepBatch& batch = log_.batches[at_++];
+    return Next{batch, std::to_string(at_)};
+  }
+  void ask_for_snapshot() override { ++log_.snapshots_asked; }
+
+ private:
+  Log& log_;
+  std::size_t at_ = 0;
+};
+
+/// Writes what trainers would: a chain for each of some ranks, and what the table is.
+struct Writer {
+  Log log;
+  std::map<std::int64_t, float> table;
+  std::map<std::uint32_t, Version> newest;
+  std::uint32_t ranks = 1;
+  std::uint64_t step = 0;
+
+  StepBatch made(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
+    ++step;
+    StepBatch batch;
+    batch.mark = {
+        .version = {1, step}, .after = newest[rank], .step = step, .rank = rank, .ranks = ranks};
+    for (const std::int64_t row : rows) {
+      const float value = static_cast<float>(100 * step) + static_cast<float>(row);
+      table[row] = value;
+      batch.add({.version = {1, step}, .row = row, .weights = {&value, 1}});
+    }
+    newest[rank] = {1, step};
+    return batch;
+  }
+  void write(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
+    log.batches.push_back(made(rank, rows));
+  }
+  /// All rows anew, as who is asked for them does.
+  void snapshot(std::uint32_t rank = 0) {
+    newest[rank] = {};
+    StepBatch batch = made(rank, {});
+    for (const auto& [row, value] : table) {
+      batch.add({.version = {1, step}, .row = row, .weights = {&value, 1}});
+    }
+    log.batches.push_back(std::move(batch));
+  }
+};
+
+std::map<std::int64_t, float> rows_of(Sink& sink) {
+  std::map<std::int64_t, float> rows;
+  sink.read([&](const RowRecord& row) { rows[row.row] = row.weights[0]; });
+  return rows;
+}
+
+bool always() { return true; }
+
+ApplyReport apply_all(Log& log, Sink& copy, Executor& executor, std::size_t most = 1000) {
+  LogSource source{log};
+  Applier applier{source, copy, executor};
+  while (most-- > 0 && applier.apply_next(1s, always)) {
+  }
+  return applier.report();
+}
+
+}  // namespace
+
+TEST_CASE("a copy has what was told, in whatever pieces it was applied") {
+  VirtualMachine machine;
+  std::mt19937_64 random{test::seed()};
+  Writer writer{.ranks = 3};
+  MemorySink copy;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) writer.write(rank, {rank});
+  for (int round = 0; round < 30; ++round) {
+    for (std::uint64_t i = random() % 5; i > 0; --i) {
+      writer.write(static_cast<std::uint32_t>(random() % 3),
+                   {static_cast<std::int64_t>(random() % kRows)});
+    }
+    apply_all(writer.log, copy, machine.executor(), random() % 6);
+  }
+  const ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(rows_of(copy) == writer.table);
+  CHECK(report.whole);
+  CHECK(report.gaps == 0);
+  CHECK(writer.log.snapshots_asked == 0);
+}
+
+TEST_CASE("what was applied when it stopped is not applied again, and what was not is") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.write(0, {1});
+  writer.write(0, {2});
+  MemorySink copy;
+  apply_all(writer.log, copy, machine.executor());
+  writer.write(0, {3});
+  const ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.batches == 1);
+  CHECK(rows_of(copy) == writer.table);
+}
+
+TEST_CASE("what is lacking is found, all is asked for, and until then rows are called missing") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.write(0, {1, 2});
+  MemorySink copy;
+  apply_all(writer.log, copy, machine.executor());
+  static_cast<void>(writer.made(0, {5}));  // lost on the way
+  writer.write(0, {3});
+  ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.gaps == 1);
+  CHECK_FALSE(report.whole);
+  CHECK(writer.log.snapshots_asked == 1);
+  CHECK(copy.state().missing() >= kRows);
+  CHECK(rows_of(copy).at(3) == writer.table.at(3));  // what comes is written meanwhile
+
+  writer.write(0, {4});
+  report = apply_all(writer.log, copy, machine.executor());  // another start: it is known still
+  CHECK_FALSE(report.whole);
+  CHECK(report.gaps == 0);
+  CHECK(copy.state().missing() >= kRows);
+
+  writer.snapshot();
+  writer.write(0, {6});
+  report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.whole);
+  CHECK(rows_of(copy) == writer.table);
+  CHECK(writer.log.snapshots_asked == 1);
+}
+
+TEST_CASE("a source that has removed what comes next leaves a gap, and what it has not does not") {
+  VirtualMachine machine;
+  Writer writer;
+  for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
+  MemorySink copy;
+  apply_all(writer.log, copy, machine.executor(), 3);
+  writer.log.removed = 3;
+  CHECK(apply_all(writer.log, copy, machine.executor(), 1).gaps == 0);
+  writer.log.removed = 5;
+  const ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.gaps == 1);
+  CHECK(writer.log.snapshots_asked == 1);
+  CHECK_FALSE(report.whole);
+}
+
+TEST_CASE("a copy that begins in the middle asks for all") {
+  VirtualMachine machine;
+  Writer writer;
+  for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
+  writer.log.removed = 2;
+  MemorySink copy;
+  CHECK(apply_all(writer.log, copy, machine.executor()).gaps == 1);
+  writer.snapshot();
+  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(rows_of(copy) == writer.table);
+}
+
+TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
+  VirtualMachine machine;
+  Writer writer{.ranks = 2};
+  writer.write(0, {1});
+  writer.write(1, {2});
+  static_cast<void>(writer.made(1, {3}));
+  writer.write(1, {4});
+  writer.snapshot(0);
+  MemorySink copy;
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  writer.snapshot(1);
+  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+}
+
+TEST_CASE("calls that fail are made again, until somebody says it is enough") {
+  VirtualMachine machine;
+  Writer writer;
+  for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
+  auto memory = std::make_shared<MemorySink>();
+  std::mt19937_64 random{test::seed()};
+  bool down = false;
+  test::FaultySink copy{memory, [&](const std::string&) {
+                          if (down || random() % 2 == 0) {
+                            throw SinkError{SinkError::Kind::retry, "the seed says so"};
+                          }
+                        }};
+  const ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.retries > 0);
+  CHECK(rows_of(*memory) == writer.table);
+
+  down = true;
+  writer.write(0, {7});
+  LogSource source{writer.log};
+  Applier applier{source, copy, machine.executor()};
+  const Nanoseconds until = machine.now() + 5s;
+  CHECK_FALSE(applier.apply_next(1s, [&] { return machine.now() < until; }));
+  CHECK(machine.now() < until + 1s);
+}
+
+TEST_CASE("a source that nothing was written to yet has nothing to apply") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.log.schema.reset();
+  MemorySink copy;
+  LogSource source{writer.log};
+  Applier applier{source, copy, machine.executor()};
+  CHECK_FALSE(applier.apply_next(1s, always));
+  CHECK_FALSE(applier.report().whole);
+  writer.log.schema = kSchema;
+  writer.write(0, {1});
+  CHECK(applier.apply_next(1s, always));
+  CHECK(applier.report().whole);
+}
+
+TEST_CASE("positions of copies are read as they were written, and nothing else is") {
+  for (const apply::CopyPosition& position :
+       {apply::CopyPosition{}, apply::CopyPosition{{3}, "a|b"}, apply::CopyPosition{{0, 17}, ""}}) {
+    CHECK(apply::parse_position(apply::to_text(position)) == position);
+  }
+  CHECK(apply::parse_position("") == apply::CopyPosition{});
+  for (const char* text : {"12", "a|", "1,2|x"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(apply::parse_position(text), std::invalid_argument);
+  }
+}
