@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint8_t kSingle = 1;  ///< IEEE single precision
 constexpr std::size_t kChecksum = 8;
-constexpr std::size_t kMarkBytes = 56;
+constexpr std::size_t kMarkBytes = 64;
 static_assert(kRecordOverhead == kRecordHeader + kChecksum);
 static_assert(std::endian::native == std::endian::little,
               "numbers of records are little-endian, and copied as they are");
@@ -81,6 +81,7 @@ StepMark mark_from(std::span<const std::byte> payload, Version version) {
                       .ranks = get<std::uint32_t>(at + 20),
                       .rows = get<std::uint64_t>(at + 24),
                       .missing = get<std::uint64_t>(at + 32),
+                      .answers = get<std::uint64_t>(at + 56),
                       .part = get<std::uint32_t>(at + 40),
                       .parts = get<std::uint32_t>(at + 44)};
   if (mark.rank >= mark.ranks) {
@@ -126,6 +127,7 @@ void append_record(std::vector<std::byte>& to, const StepMark& mark) {
     put(at + 40, mark.part);
     put(at + 44, mark.parts);
     put(at + 48, mark.step);
+    put(at + 56, mark.answers);
   });
 }
 

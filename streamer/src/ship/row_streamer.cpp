@@ -74,7 +74,7 @@ StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,
 class RowStreamer::State final : public CaptureReceiver, public Recapture {
  public:
   State(const StreamingPlace& place, const StreamSchema& schema,
-        const std::vector<StreamedBags>& bags, std::vector<std::unique_ptr<Sink>> sinks,
+        const std::vector<StreamedBags>& bags, std::vector<std::shared_ptr<Sink>> sinks,
         const Lineage& lineage, const StreamingOptions& options)
       : place_(place),
         bags_(bags),
@@ -95,8 +95,8 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     }
     const StreamBeginning beginning{schema, epoch_, place_.rank, place_.ranks, lineage};
     const std::lock_guard lock{assembly_};
-    for (std::unique_ptr<Sink>& sink : sinks) {
-      shippers_.push_back(std::make_unique<Shipper>(std::move(sink), place_.executor, *this,
+    for (std::shared_ptr<Sink>& sink : sinks) {
+      shippers_.push_back(std::make_unique<Shipper>(std::move(sink), place_.shipping, *this,
                                                     beginning, options.shipping));
     }
   }
@@ -131,8 +131,8 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
   bool flush(Nanoseconds at_most) {
-    const Nanoseconds until = place_.executor.now() + at_most;
-    const auto left = [&] { return std::max(until - place_.executor.now(), Nanoseconds{0}); };
+    const Nanoseconds until = place_.shipping.now() + at_most;
+    const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
     bool all = true;
     for (std::size_t i = 0; i < bags_.size(); ++i) {
       if (bags_[i].dense) captures_[i]->mark_all();
@@ -151,11 +151,11 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
   void stop(Nanoseconds at_most) {
     if (std::exchange(stopped_, true)) return;
-    const Nanoseconds until = place_.executor.now() + at_most;
+    const Nanoseconds until = place_.shipping.now() + at_most;
     if (at_most > Nanoseconds{0}) flush(at_most);
     for (const auto& capture : captures_) capture->stop();
     for (const auto& shipper : shippers_) {
-      shipper->stop(std::max(until - place_.executor.now(), Nanoseconds{0}));
+      shipper->stop(std::max(until - place_.shipping.now(), Nanoseconds{0}));
     }
   }
 
@@ -204,7 +204,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   void ship(ship::StepAssembler::Step& step) {
     Shipment shipment{.batch = std::move(step.batch),
                       .recaptures = behind(step.marks),
-                      .captured = place_.executor.now()};
+                      .captured = place_.shipping.now()};
     for (std::size_t i = 0; i + 1 < shippers_.size(); ++i) shippers_[i]->offer(shipment);
     shippers_.back()->offer(std::move(shipment));
   }
@@ -228,7 +228,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
 RowStreamer::RowStreamer(const StreamingPlace& place, const StreamSchema& schema,
                          const std::vector<StreamedBags>& bags,
-                         std::vector<std::unique_ptr<Sink>> sinks, const Lineage& lineage,
+                         std::vector<std::shared_ptr<Sink>> sinks, const Lineage& lineage,
                          const StreamingOptions& options)
     : state_(std::make_unique<State>(place, schema, bags, std::move(sinks), lineage, options)) {}
 

@@ -47,7 +47,7 @@ QueuePolicy parse_queue_policy(std::string_view name) {
 
 class Shipper::Worker {
  public:
-  Worker(std::unique_ptr<Sink> sink, Executor& executor, Recapture& recapture,
+  Worker(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,
          const StreamBeginning& beginning, const ShippingOptions& options)
       : sink_(std::move(sink)),
         executor_(executor),
@@ -223,8 +223,11 @@ class Shipper::Worker {
     }
     insist([&] { sink_->begin(beginning_.schema); });
     const auto mark = there.marks.find(beginning_.rank);
-    if (mark != there.marks.end()) after_ = mark->second.version;
-    if (!goes_on(there)) return snapshot();
+    if (mark != there.marks.end()) {
+      after_ = mark->second.version;
+      answered_ = mark->second.answers;
+    }
+    if (!goes_on(there) || asked_for_snapshot()) return snapshot();
     StepBatch beyond;
     insist([&] {
       beyond = {};
@@ -289,6 +292,7 @@ class Shipper::Worker {
     while (true) {
       mark.after = after_;
       mark.missing = told + outstanding(shipment.recaptures);
+      mark.answers = answered_;
       try {
         insist([&] { sink_->write(shipment.batch); });
         break;
@@ -300,7 +304,7 @@ class Shipper::Worker {
     }
     after_ = mark.version;
     delivered(shipment);
-    if (sink_wants_snapshot()) snapshot();
+    if (asked_for_snapshot()) snapshot();
     if (executor_.now() - flushed_ >= options_.flush_every) flush();
   }
 
@@ -328,10 +332,11 @@ class Shipper::Worker {
     lags_.add(now - shipment.captured);
   }
 
-  [[nodiscard]] bool sink_wants_snapshot() {
+  [[nodiscard]] bool asked_for_snapshot() {
     try {
-      return sink_->take_snapshot_request();
-    } catch (const SinkError& error) {  // it is asked again with the next step
+      const std::uint64_t asked = sink_->snapshot_request();
+      return asked > std::exchange(answered_, std::max(answered_, asked));
+    } catch (const SinkError& error) {  // it is looked at again with the next step
       failed(error.what());
       return false;
     }
@@ -343,7 +348,7 @@ class Shipper::Worker {
     flushed_ = executor_.now();
   }
 
-  const std::unique_ptr<Sink> sink_;
+  const std::shared_ptr<Sink> sink_;
   Executor& executor_;
   Recapture& recapture_;
   const StreamBeginning beginning_;
@@ -352,6 +357,7 @@ class Shipper::Worker {
   // Of the actor.
   ship::Backoff backoff_;
   Version after_;
+  std::uint64_t answered_ = 0;  ///< requests for a snapshot
   bool unflushed_ = false;
   Nanoseconds flushed_{0};
 
@@ -369,7 +375,7 @@ class Shipper::Worker {
   std::unique_ptr<Executor::Task> task_;
 };
 
-Shipper::Shipper(std::unique_ptr<Sink> sink, Executor& executor, Recapture& recapture,
+Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,
                  const StreamBeginning& beginning, const ShippingOptions& options) {
   if (sink == nullptr) throw std::invalid_argument{"a shipper ships to a sink"};
   if (options.first_retry <= Nanoseconds{0} || options.longest_retry < options.first_retry) {

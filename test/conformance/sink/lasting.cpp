@@ -220,15 +220,21 @@ TEST_CASE("what another sink's epoch left goes before what a new one writes", "[
   });
 }
 
-TEST_CASE("who asks a source for a snapshot is heard once by the sink", "[sink]") {
+TEST_CASE("who asks a source for a snapshot is heard by every rank that writes", "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     Written written{*place, seed(), 2};
-    CHECK(!written.sink->take_snapshot_request());
+    CHECK(written.sink->snapshot_request() == 0);
     const auto source = place->source();
     source->ask_for_snapshot();
-    CHECK(written.sink->take_snapshot_request());
-    CHECK(!written.sink->take_snapshot_request());
+    const std::uint64_t first = written.sink->snapshot_request();
+    CHECK(first > 0);
+    CHECK(written.sink->snapshot_request() == first);  // by another rank
+    written.sink.reset();
+    written.sink = place->open();
+    CHECK(written.sink->snapshot_request() == first);  // by who writes next
+    source->ask_for_snapshot();
+    CHECK(written.sink->snapshot_request() > first);
   });
 }
 

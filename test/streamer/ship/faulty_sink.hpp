@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,21 +41,16 @@ class FaultySink final : public Sink {
     before_("read");
     sink_->read(visit);
   }
-  [[nodiscard]] bool take_snapshot_request() override {
-    try {
-      before_("take_snapshot_request");
-    } catch (const SnapshotRequest&) {
-      return true;
-    }
-    return false;
+  [[nodiscard]] std::uint64_t snapshot_request() override {
+    before_("snapshot_request");
+    return requested_;
   }
-
-  /// Thrown by `before`: there is one.
-  struct SnapshotRequest {};
+  void request_snapshot() { ++requested_; }
 
  private:
   const std::shared_ptr<Sink> sink_;
   const Before before_;
+  std::atomic<std::uint64_t> requested_ = 0;
 };
 
 }  // namespace millrace::test

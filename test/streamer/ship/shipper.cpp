@@ -109,11 +109,11 @@ StepBatch batch(Version version, Version after, std::int64_t row, float value) {
 struct Rig {
   explicit Rig(test::FaultySink::Before before = {}, ShippingOptions options = {},
                Lineage lineage = {},
-               std::shared_ptr<MemorySink> sink = std::make_shared<MemorySink>())
-      : memory(std::move(sink)),
-        shipper(std::make_unique<test::FaultySink>(
-                    memory, before ? before : [](const std::string&) {}),
-                machine.executor(), trainer, beginning(std::move(lineage)), options) {}
+               std::shared_ptr<MemorySink> kept = std::make_shared<MemorySink>())
+      : memory(std::move(kept)),
+        sink(std::make_shared<test::FaultySink>(
+            memory, before ? before : [](const std::string&) {})),
+        shipper(sink, machine.executor(), trainer, beginning(std::move(lineage)), options) {}
 
   void step(const std::set<std::int64_t>& changed) {
     shipper.offer(trainer.step(changed, machine.now()));
@@ -131,6 +131,7 @@ struct Rig {
   VirtualMachine machine;
   Trainer trainer;
   std::shared_ptr<MemorySink> memory;
+  std::shared_ptr<test::FaultySink> sink;
   Shipper shipper;
 };
 
@@ -209,19 +210,38 @@ TEST_CASE("a sink that has lost its marks gets a snapshot, and calls rows missin
   CHECK(rows_of(*memory) == rig.trainer.table());
 }
 
-TEST_CASE("a reader with a gap gets a snapshot") {
-  bool asked = false;
-  Rig rig{[&](const std::string& call) {
-    if (call == "take_snapshot_request" && std::exchange(asked, false)) {
-      throw test::FaultySink::SnapshotRequest{};
-    }
-  }};
+TEST_CASE("a reader with a gap gets a snapshot, once, and the marks say so") {
+  Rig rig;
   rig.step({1});
   REQUIRE(rig.settle());
-  asked = true;
+  CHECK(rig.memory->state().marks.at(0).answers == 0);
+  rig.sink->request_snapshot();
   rig.step({2});
   REQUIRE(rig.settle());
   CHECK(rig.shipper.report().snapshots == 2);
+  CHECK(rig.memory->state().marks.at(0).answers == 1);
+  rig.step({3});
+  REQUIRE(rig.settle());
+  CHECK(rig.shipper.report().snapshots == 2);
+}
+
+TEST_CASE("what was asked for while nobody trained is answered by who trains next") {
+  auto memory = std::make_shared<MemorySink>();
+  memory->begin(beginning().schema);
+  StepBatch last = batch({3, 10}, {}, 1, 1.0F);
+  last.mark.answers = 4;
+  memory->write(last);
+  Lineage lineage;
+  lineage.extend({3, 10});
+  for (const std::uint64_t asked : {4U, 5U}) {
+    Trainer trainer;
+    VirtualMachine machine;
+    auto sink = std::make_shared<test::FaultySink>(memory, [](const std::string&) {});
+    for (std::uint64_t i = 0; i < asked; ++i) sink->request_snapshot();
+    Shipper shipper{sink, machine.executor(), trainer, beginning(lineage)};
+    REQUIRE(shipper.drain(1h));
+    CHECK(trainer.snapshots() == (asked == 5 ? 1 : 0));
+  }
 }
 
 TEST_CASE("a sink that will never work is given up, and training goes on") {
@@ -389,7 +409,7 @@ TEST_CASE("threads of the system ship as well") {
   Trainer trainer;
   auto memory = std::make_shared<MemorySink>();
   std::atomic<int> failures = 20;
-  Shipper shipper{std::make_unique<test::FaultySink>(memory,
+  Shipper shipper{std::make_shared<test::FaultySink>(memory,
                                                      [&](const std::string&) {
                                                        if (--failures > 0)
                                                          throw SinkError{Kind::retry, "at first"};

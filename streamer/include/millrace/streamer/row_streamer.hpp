@@ -31,8 +31,9 @@ struct StreamingOptions {
 /** @brief Where a streamer is. All of it outlives the streamer. */
 struct StreamingPlace {
   ModelContext& context;
-  Allocator& pinned;  ///< of pinned host memory
-  Executor& executor;
+  Allocator& pinned;   ///< of pinned host memory
+  Executor& executor;  ///< of the device: its actors bring rows to the host
+  Executor& shipping;  ///< of sinks, whose clock is theirs: that of the system, but in tests
   std::uint32_t rank = 0, ranks = 1;
 };
 
@@ -68,7 +69,7 @@ class RowStreamer {
    *         Capture
    */
   RowStreamer(const StreamingPlace& place, const StreamSchema& schema,
-              const std::vector<StreamedBags>& bags, std::vector<std::unique_ptr<Sink>> sinks,
+              const std::vector<StreamedBags>& bags, std::vector<std::shared_ptr<Sink>> sinks,
               const Lineage& lineage, const StreamingOptions& options);
   /** @brief `stop`, with no time for what is left. */
   ~RowStreamer();

@@ -92,8 +92,9 @@ struct ShippingReport {
  */
 class Shipper {
  public:
-  /** @param recapture  and `executor` outlive this */
-  Shipper(std::unique_ptr<Sink> sink, Executor& executor, Recapture& recapture,
+  /** @param sink       may be that of other ranks as well
+   *  @param recapture  and `executor` outlive this */
+  Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,
           const StreamBeginning& beginning, const ShippingOptions& options = {});
   /** @brief `stop`, with no time for what is left. */
   ~Shipper();

@@ -86,8 +86,11 @@ class Sink {
    *  @throws what `visit` throws; RecordError for a row that is damaged */
   virtual void read(const std::function<void(const RowRecord&)>& visit) = 0;
 
-  /** @brief Somebody who applies has found a gap since this was last asked. */
-  [[nodiscard]] virtual bool take_snapshot_request() { return false; }
+  /**
+   * @brief The number of the newest request for all rows anew, by somebody who applies and has
+   * found a gap; 0: there was none. It stays: every rank answers it, and says so in its marks.
+   */
+  [[nodiscard]] virtual std::uint64_t snapshot_request() { return 0; }
 
  protected:
   Sink() = default;
@@ -114,7 +117,8 @@ class RecordSource {
   /** @brief The next whole batch; nothing if there is none within `patience`.
    *  @throws SinkError; RecordError for what no writer of ours wrote */
   [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
-  /** @brief Asks the writer for all rows anew: there was a gap. */
+  /** @brief Asks all ranks that write for all rows anew: there was a gap. The request has a greater
+   *         number than those before: the time in milliseconds, say. See Sink::snapshot_request */
   virtual void ask_for_snapshot() = 0;
 
  protected:
