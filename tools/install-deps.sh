@@ -3,19 +3,22 @@
 #
 #   tools/install-deps.sh [program|test|ci]
 #
-# program: what building `millrace` takes; test (the usual): the tests as well; ci: also the linters
-# and a clang with libFuzzer, where the distribution has them. With nothing missing it does nothing,
-# and needs neither root nor a network. CUDA is never installed; a toolkit that is there is used.
+# program: what building `millrace` takes, with the client libraries of all sinks of the streamer; test
+# (the usual): the tests as well; ci: also the linters and a clang with libFuzzer, where the distribution
+# has them. No server is started, now or when the machine starts: redis-tools has the program of one.
+# With nothing missing it does nothing, and needs neither root nor a network. CUDA is never installed; a
+# toolkit that is there is used.
 set -euo pipefail
 
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libopenblas-dev libxxhash-dev)
-test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin)
+  libopenblas-dev libxxhash-dev librocksdb-dev libhiredis-dev librdkafka-dev)
+test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin redis-tools)
 
 # A tool that is there counts, wherever it came from.
 is_installed() {
   case "$1" in
     ninja-build) command -v ninja >/dev/null && return ;;
+    redis-tools) command -v redis-server redis-check-rdb >/dev/null && return ;;
     g++ | cmake | ccache | shellcheck | clang-*) command -v "$1" >/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

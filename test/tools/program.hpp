@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "test/support/scratch_folder.hpp"
+
 namespace millrace::test {
 
 /// What the built program `millrace` did.
@@ -30,24 +32,6 @@ class StartedProgram {
 
  private:
   int process_ = 0;
-};
-
-/// A folder for the files of one test; gone with the object.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
-    return path_ / name;
-  }
-  [[nodiscard]] std::filesystem::path write(const std::string& name, const std::string& text) const;
-  [[nodiscard]] std::vector<std::string> names() const;
-
- private:
-  std::filesystem::path path_;
 };
 
 [[nodiscard]] std::string read_file(const std::filesystem::path& file);
