@@ -1,0 +1,122 @@
+#include "sink/redis/read_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace millrace::sink {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+constexpr std::string_view kKeysAtATime = "500";
+
+struct Found {
+  std::string key;
+  std::uint32_t table = 0;
+  std::int64_t row = 0;
+};
+
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+class Reading {
+ public:
+  Reading(RedisConnection& connection, const std::string& prefix, const StreamSchema& schema)
+      : connection_(connection), prefix_(prefix), schema_(schema), seen_(schema.tables.size()) {
+    for (std::uint32_t i = 0; i < schema.tables.size(); ++i) tables_[schema.tables[i].name] = i;
+  }
+
+  void run(const std::function<void(const RowRecord&)>& visit) {
+    const std::string pattern = prefix_ + '*';
+    std::string cursor = "0";
+    do {
+      const auto reply =
+          connection_.command(Words{"SCAN", cursor, "MATCH", pattern, "COUNT", kKeysAtATime});
+      cursor = text_of(*reply->element[0]);
+      visit_all(rows_among(*reply->element[1]), visit);
+    } while (cursor != "0");
+  }
+
+ private:
+  /** A server may tell of a key more than once. */
+  std::vector<Found> rows_among(const redisReply& keys) {
+    std::vector<Found> rows;
+    for (std::size_t i = 0; i < keys.elements; ++i) {
+      auto found = row_of(text_of(*keys.element[i]));
+      if (found && seen_[found->table].insert(found->row).second) rows.push_back(std::move(*found));
+    }
+    return rows;
+  }
+
+  std::optional<Found> row_of(std::string_view key) const {
+    const std::size_t colon = key.rfind(':');
+    if (!key.starts_with(prefix_) || colon == std::string_view::npos || colon < prefix_.size())
+      return std::nullopt;
+    const auto row = number_in(key.substr(colon + 1));
+    const auto table =
+        tables_.find(std::string{key.substr(prefix_.size(), colon - prefix_.size())});
+    if (!row || table == tables_.end()) return std::nullopt;
+    return Found{.key = std::string{key}, .table = table->second, .row = *row};
+  }
+
+  void visit_all(const std::vector<Found>& rows,
+                 const std::function<void(const RowRecord&)>& visit) {
+    if (rows.empty()) return;
+    Words words{"MGET"};
+    for (const Found& found : rows) words.push_back(found.key);
+    const auto values = connection_.command(words);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const redisReply& value = *values->element[i];
+      if (value.type == REDIS_REPLY_STRING) {
+        visit(parsed(value, rows[i]));
+      } else {
+        check_gone(rows[i]);
+      }
+    }
+  }
+
+  RowRecord parsed(const redisReply& value, const Found& found) const {
+    const Record record = parse_record(bytes_of(value));
+    if (record.kind != RecordKind::row || record.row.table != found.table ||
+        record.row.row != found.row) {
+      throw RecordError{fmt::format("in {} is not the record of that row", found.key)};
+    }
+    check_row(record.row, schema_);
+    return record.row;
+  }
+
+  /** MGET tells nothing of a key that holds no string. */
+  void check_gone(const Found& found) {
+    const auto reply = connection_.command(Words{"TYPE", found.key});
+    if (text_of(*reply) == "none") return;
+    throw RecordError{fmt::format("in {} is a {} where a row belongs", found.key, text_of(*reply))};
+  }
+
+  RedisConnection& connection_;
+  const std::string& prefix_;
+  const StreamSchema& schema_;
+  std::unordered_map<std::string, std::uint32_t> tables_;
+  std::vector<std::unordered_set<std::int64_t>> seen_;  ///< rows of each table
+};
+
+}  // namespace
+
+void read_redis_rows(RedisConnection& connection, const std::string& prefix,
+                     const StreamSchema& schema,
+                     const std::function<void(const RowRecord&)>& visit) {
+  Reading{connection, prefix, schema}.run(visit);
+}
+
+}  // namespace millrace::sink

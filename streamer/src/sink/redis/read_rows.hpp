@@ -1,0 +1,19 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "millrace/streamer/record.hpp"
+#include "sink/redis/connection.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Visits every row of the schema, once, that a server has under keys `<prefix>TABLE:ROW`.
+ * @throws SinkError; RecordError for a value that is not the record of its key; what `visit` throws
+ */
+void read_redis_rows(RedisConnection& connection, const std::string& prefix,
+                     const StreamSchema& schema,
+                     const std::function<void(const RowRecord&)>& visit);
+
+}  // namespace millrace::sink

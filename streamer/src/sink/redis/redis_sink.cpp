@@ -1,0 +1,126 @@
+#include "sink/redis/redis_sink.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "sink/chain.hpp"
+#include "sink/redis/read_rows.hpp"
+#include "sink/redis/script.hpp"
+#include "sink/redis/upload.hpp"
+
+namespace millrace::sink {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+constexpr std::string_view kMark = "mark:";
+
+}  // namespace
+
+RedisSink::RedisSink(std::string_view spec, const RedisLimits& limits)
+    : name_(spec), address_(parse_redis_address(spec)), limits_(limits) {}
+
+std::string RedisSink::key(std::string_view rest) const {
+  return fmt::format("{}:{}", address_.prefix, rest);
+}
+
+void RedisSink::ensure_connected() {
+  if (connection_) return;
+  connection_.emplace(address_, limits_, name_);
+  script_ = connection_->load_script(kWriteScript);
+}
+
+// A connection that was idle may have been closed long ago: then the next one serves.
+template <typename Body>
+auto RedisSink::talk(Body&& body) {
+  const bool reused = connection_.has_value();
+  try {
+    try {
+      ensure_connected();
+      return body(*connection_);
+    } catch (const ConnectionBroke&) {
+      connection_.reset();
+      if (!reused) throw;
+      ensure_connected();
+      return body(*connection_);
+    }
+  } catch (...) {
+    connection_.reset();
+    throw;
+  }
+}
+
+SinkState RedisSink::fetch_state() {
+  const auto reply = connection_->command(Words{"HGETALL", key("stream")});
+  SinkState state;
+  try {
+    for (std::size_t i = 0; i + 1 < reply->elements; i += 2) {
+      const std::string_view field = text_of(*reply->element[i]);
+      const redisReply& value = *reply->element[i + 1];
+      if (field == "schema") {
+        state.schema = parse_record(bytes_of(value)).schema;
+      } else if (field == "position") {
+        state.position = text_of(value);
+      } else if (field.starts_with(kMark)) {
+        const StepMark mark = parse_record(bytes_of(value)).mark;
+        state.marks[mark.rank] = mark;
+      }
+    }
+  } catch (const RecordError& error) {
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: what is in {} is none of ours: {}",
+                                                        name_, key("stream"), error.what())};
+  }
+  return state;
+}
+
+SinkState RedisSink::state() {
+  const std::lock_guard lock{mutex_};
+  return talk([&](RedisConnection&) { return fetch_state(); });
+}
+
+void RedisSink::begin(const StreamSchema& schema) {
+  const std::lock_guard lock{mutex_};
+  std::vector<std::byte> record;
+  append_record(record, schema, Version{});
+  talk([&](RedisConnection& connection) {
+    (void)connection.command(Words{"HSETNX", key("stream"), "schema", text_of(record)});
+    check_schema(schema, fetch_state(), name_);
+  });
+  schema_ = schema;
+}
+
+void RedisSink::write(const StepBatch& batch, std::string_view position) {
+  const std::lock_guard lock{mutex_};
+  if (!schema_) {
+    schema_ = talk([&](RedisConnection&) { return fetch_state(); }).schema;
+    if (!schema_) {
+      throw SinkError{SinkError::Kind::lost, fmt::format("{}: it has no schema", name_)};
+    }
+  }
+  talk([&](RedisConnection& connection) {
+    const RedisTarget target{connection, script_, address_.prefix, name_, limits_};
+    RedisUpload{target, *schema_, batch, position}.run();
+  });
+}
+
+void RedisSink::read(const std::function<void(const RowRecord&)>& visit) {
+  const std::lock_guard lock{mutex_};
+  const SinkState state = talk([&](RedisConnection&) { return fetch_state(); });
+  if (!state.schema) return;
+  try {
+    read_redis_rows(*connection_, key(""), *state.schema, visit);
+  } catch (...) {
+    connection_.reset();
+    throw;
+  }
+}
+
+bool RedisSink::take_snapshot_request() {
+  const std::lock_guard lock{mutex_};
+  return talk([&](RedisConnection& connection) {
+    return connection.command(Words{"DEL", key("snapshot")})->integer > 0;
+  });
+}
+
+}  // namespace millrace::sink

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/redis/address.hpp"
+#include "sink/redis/connection.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Rows in a Redis server: `redis://HOST:PORT[/PREFIX]`.
+ *
+ * A row is the string `PREFIX:TABLE:ROW`, which holds its record. What is known of the stream is
+ * the hash `PREFIX:stream`: fields `schema`, `mark:RANK` (records) and `position`. Versions and
+ * marks are compared on the server, so that any number of ranks may write, each through a sink of
+ * its own. Whoever sets the key `PREFIX:snapshot` asks for a snapshot.
+ *
+ * A batch may come in parts, the mark with the last one, which is sent when all others are there.
+ * `flush` has nothing to do: what was written is in the server, and survives what the server's own
+ * persistence promises. A server that comes back with less has older marks, or none: `lost`.
+ *
+ * Not for a Redis Cluster. Where REDISCLI_AUTH is set, it is the password, as for redis-cli.
+ */
+class RedisSink final : public Sink {
+ public:
+  /** @throws std::invalid_argument if it names no server */
+  explicit RedisSink(std::string_view spec, const RedisLimits& limits = {});
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] SinkState state() override;
+  void begin(const StreamSchema& schema) override;
+  void write(const StepBatch& batch, std::string_view position = {}) override;
+  void flush() override {}
+  /** Takes memory for the numbers of all rows. Rows that come meanwhile may be visited or not. */
+  void read(const std::function<void(const RowRecord&)>& visit) override;
+  [[nodiscard]] bool take_snapshot_request() override;
+
+ private:
+  template <typename Body>
+  auto talk(Body&& body);
+  void ensure_connected();
+  [[nodiscard]] SinkState fetch_state();
+  [[nodiscard]] std::string key(std::string_view rest) const;
+
+  const std::string name_;
+  const RedisAddress address_;
+  const RedisLimits limits_;
+  std::mutex mutex_;
+  std::optional<RedisConnection> connection_;
+  std::string script_;                  ///< what the server calls it
+  std::optional<StreamSchema> schema_;  ///< as this one began
+};
+
+}  // namespace millrace::sink

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string_view>
+
+namespace millrace::sink {
+
+/**
+ * @brief What runs on the server for each part of a batch, alone: rows that are newer than those
+ *        there, and of the last part the mark.
+ *
+ * KEYS: the stream's key; a key for each row. ARGV: rank; the version that the mark goes after, and
+ * its own, 16 bytes each; its record, or nothing if there is more to come; the position, or
+ * nothing; the schema's record where a chain begins, or nothing; a record for each row.
+ *
+ * 1: done. 0: a mark as new is there, nothing was done. Text: the rank's newest version, which the
+ * mark does not go after; nothing was done.
+ */
+inline constexpr std::string_view kWriteScript = R"lua(
+local none = string.rep('\0', 16)
+local function newer(a, b)  -- < and > of strings would go by the server's locale
+  for i = 1, 16 do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x > y end
+  end
+  return false
+end
+local stream, field = KEYS[1], 'mark:' .. ARGV[1]
+local after, version, mark, position, schema = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+
+local there = redis.call('HGET', stream, field) or none
+if #there < 16 then return redis.error_reply('WRONGTYPE ' .. stream .. ' holds no mark') end
+there = string.sub(there, 1, 16)
+if not newer(version, there) then return 0 end
+if after ~= none and after ~= there then return there end
+
+for i = 2, #KEYS do
+  local record = ARGV[i + 5]
+  local old = redis.call('GETRANGE', KEYS[i], 0, 15)
+  if #old == 0 or #old == 16 and newer(record, old) then
+    redis.call('SET', KEYS[i], record)
+  elseif #old < 16 then
+    return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' holds no row')
+  end
+end
+if mark ~= '' then
+  redis.call('HSET', stream, field, mark)
+  if position ~= '' then redis.call('HSET', stream, 'position', position) end
+  if schema ~= '' then redis.call('HSETNX', stream, 'schema', schema) end
+end
+return 1
+)lua";
+
+}  // namespace millrace::sink

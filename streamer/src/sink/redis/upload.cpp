@@ -1,0 +1,114 @@
+#include "sink/redis/upload.hpp"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+namespace millrace::sink {
+namespace {
+
+/** As records have it, so that versions compare as bytes do. */
+std::string encoded(Version version) {
+  std::string bytes;
+  for (const std::uint64_t number : {version.epoch, version.step}) {
+    for (int shift = 56; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<char>(number >> shift & 0xFF));
+    }
+  }
+  return bytes;
+}
+
+template <typename T>
+std::string record_of(const T& what) {
+  std::vector<std::byte> bytes;
+  if constexpr (std::is_same_v<T, StreamSchema>) {
+    append_record(bytes, what, Version{});
+  } else {
+    append_record(bytes, what);
+  }
+  return std::string{text_of(bytes)};
+}
+
+}  // namespace
+
+RedisUpload::RedisUpload(const RedisTarget& target, const StreamSchema& schema,
+                         const StepBatch& batch, std::string_view position)
+    : target_(target),
+      schema_(schema),
+      batch_(batch),
+      position_(position),
+      rank_(std::to_string(batch.mark.rank)),
+      after_(encoded(batch.mark.after)),
+      version_(encoded(batch.mark.version)),
+      mark_(record_of(batch.mark)) {
+  if (batch.mark.after == Version{}) schema_record_ = record_of(schema);
+}
+
+void RedisUpload::run() {
+  Part part = part_from(0);
+  for (; !part.last && !repeat_ && newest_.empty(); part = part_from(part.end)) {
+    send(part);
+    if (in_flight_ == target_.limits.calls) settle();
+  }
+  while (in_flight_ > 0) settle();
+  if (!repeat_ && newest_.empty()) {
+    send(part);
+    settle();
+  }
+  if (newest_.empty()) return;
+  const Version newest = record_version(std::as_bytes(std::span{newest_}));
+  throw SinkError{
+      SinkError::Kind::lost,
+      fmt::format("{}: of rank {} it has {}, and what comes goes after {}", target_.name, rank_,
+                  newest == Version{} ? "nothing" : to_string(newest),
+                  to_string(batch_.mark.after))};
+}
+
+RedisUpload::Part RedisUpload::part_from(std::size_t begin) const {
+  Part part{.begin = begin, .end = begin};
+  std::size_t bytes = 0;
+  while (part.end < batch_.size() && part.end - begin < target_.limits.call_rows &&
+         bytes < target_.limits.call_bytes) {
+    bytes += batch_.record(part.end++).size();
+  }
+  part.last = part.end == batch_.size();
+  return part;
+}
+
+std::string RedisUpload::key_of(std::size_t row) const {
+  const RowRecord record = batch_.row(row);
+  if (record.table >= schema_.tables.size()) {
+    throw SinkError{SinkError::Kind::wrong,
+                    fmt::format("{}: a row of table {}, of {}", target_.name, record.table,
+                                schema_.tables.size())};
+  }
+  return fmt::format("{}:{}:{}", target_.prefix, schema_.tables[record.table].name, record.row);
+}
+
+void RedisUpload::send(const Part& part) {
+  const std::string stream = target_.prefix + ":stream";
+  const std::string keys = std::to_string(part.end - part.begin + 1);
+  std::vector<std::string> rows;
+  for (std::size_t i = part.begin; i < part.end; ++i) rows.push_back(key_of(i));
+
+  std::vector<std::string_view> words{"EVALSHA", target_.script, keys, stream};
+  words.insert(words.end(), rows.begin(), rows.end());
+  words.insert(words.end(), {rank_, after_, version_});
+  if (part.last) {
+    words.insert(words.end(), {mark_, position_, schema_record_});
+  } else {
+    words.insert(words.end(), 3, std::string_view{});
+  }
+  for (std::size_t i = part.begin; i < part.end; ++i) words.push_back(text_of(batch_.record(i)));
+  target_.connection.send(words);
+  ++in_flight_;
+}
+
+void RedisUpload::settle() {
+  const RedisConnection::Reply reply = target_.connection.receive();
+  --in_flight_;
+  if (reply->type == REDIS_REPLY_STRING) newest_ = text_of(*reply);
+  if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0) repeat_ = true;
+}
+
+}  // namespace millrace::sink

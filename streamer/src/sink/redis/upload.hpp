@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/streamer/step_batch.hpp"
+#include "sink/redis/connection.hpp"
+
+namespace millrace::sink {
+
+/** @brief Where a batch goes. */
+struct RedisTarget {
+  RedisConnection& connection;
+  const std::string& script;  ///< kWriteScript, as the server calls it
+  const std::string& prefix;
+  const std::string& name;
+  const RedisLimits& limits;
+};
+
+/** @brief Writes a batch by calls of the script, a few in flight, the one with the mark alone. */
+class RedisUpload {
+ public:
+  RedisUpload(const RedisTarget& target, const StreamSchema& schema, const StepBatch& batch,
+              std::string_view position);
+
+  /** @throws SinkError. Nothing is in flight when it returns. */
+  void run();
+
+ private:
+  struct Part {
+    std::size_t begin = 0, end = 0;  ///< of the rows
+    bool last = false;
+  };
+
+  [[nodiscard]] Part part_from(std::size_t begin) const;
+  [[nodiscard]] std::string key_of(std::size_t row) const;
+  void send(const Part& part);
+  void settle();
+
+  RedisTarget target_;
+  const StreamSchema& schema_;
+  const StepBatch& batch_;
+  std::string_view position_;
+  std::string rank_, after_, version_, mark_, schema_record_;
+  std::size_t in_flight_ = 0;
+  bool repeat_ = false;
+  std::string newest_;  ///< where the batch goes behind another
+};
+
+}  // namespace millrace::sink

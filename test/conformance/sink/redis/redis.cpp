@@ -1,0 +1,32 @@
+#include "millrace/streamer/sink.hpp"
+#include "test/conformance/sink/sink_conformance.hpp"
+#include "test/support/redis_server.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// One server serves all tests of this process, each place with keys of its own.
+class RedisPlace final : public SinkPlace {
+ public:
+  RedisPlace() {
+    static unsigned places = 0;
+    prefix_ = "place-" + std::to_string(places++);
+  }
+
+  std::unique_ptr<Sink> open() override { return open_sink(server().spec(prefix_)); }
+
+ private:
+  static RedisServer& server() {
+    static RedisServer one;
+    return one;
+  }
+
+  std::string prefix_;
+};
+
+const bool added = add_sink_fixture({.name = "redis",
+                                     .make_place = [] { return std::make_unique<RedisPlace>(); },
+                                     .absent = no_redis_server()});
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,289 @@
+// What becomes of rows when the server is down, slow, full, or has forgotten them.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "sink/redis/redis_sink.hpp"
+#include "test/streamer/sink/told.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/redis_server.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using sink::RedisSink;
+using std::chrono_literals::operator""ms;
+
+void need_server() {
+  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
+}
+
+/// A server, and a sink to it that has begun and has rows 0 to 9 of version 1:1.
+struct Begun {
+  explicit Begun(RedisServer::Keeps keeps = RedisServer::Keeps::nothing,
+                 const sink::RedisLimits& limits = {})
+      : server(keeps), rows(server.spec(), limits) {
+    rows.begin(told_schema());
+    rows.write(told({1, 1}, {}, 0, 10, 1));
+  }
+
+  RedisServer server;
+  RedisSink rows;
+};
+
+void check_refused(const std::optional<Refusal>& refusal, SinkError::Kind kind, const char* words) {
+  REQUIRE(refusal);
+  CHECK(refusal->kind == kind);
+  CHECK_THAT(refusal->what, ContainsSubstring(words));
+}
+
+}  // namespace
+
+TEST_CASE("without a server calls are to be tried again, and say what is wrong", "[redis]") {
+  RedisSink rows{"redis://127.0.0.1:" + std::to_string(free_port())};
+  const auto refusal = refusal_of([&] { (void)rows.state(); });
+  check_refused(refusal, SinkError::Kind::retry, "Connection refused");
+}
+
+TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]") {
+  need_server();
+  Begun begun{RedisServer::Keeps::all};
+  begun.server.kill();
+  const StepBatch next = told({1, 2}, {1, 1}, 5, 15, 2);
+  const auto refusal = refusal_of([&] { begun.rows.write(next); });
+  check_refused(refusal, SinkError::Kind::retry, "Connection refused");
+  begun.server.start();
+  begun.rows.write(next);
+  const auto values = values_in(begun.rows);
+  CHECK(values.size() == 15);
+  CHECK(values.at(4) == 1);
+  CHECK(values.at(5) == 2);
+}
+
+TEST_CASE(
+    "a killed server that kept nothing has lost its mark, and takes a chain from its beginning",
+    "[redis]") {
+  need_server();
+  Begun begun;
+  begun.server.kill();
+  begun.server.start();
+  const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+  check_refused(refusal, SinkError::Kind::lost, "it has nothing, and what comes goes after 1:1");
+  CHECK(begun.server.command({"DBSIZE"}) == ":0\r\n");
+  begun.rows.write(told({1, 2}, {}, 0, 20, 2));
+  CHECK(values_in(begun.rows).size() == 20);
+  CHECK(begun.rows.state().schema == told_schema());
+}
+
+TEST_CASE("a server killed at any instant of a batch ends with all rows of all batches",
+          "[redis]") {
+  need_server();
+  sink::RedisLimits limits;
+  limits.call_rows = 16;
+  limits.calls = 2;
+  Begun begun{RedisServer::Keeps::all, limits};
+  std::mt19937_64 random{seed()};
+  const auto start = std::chrono::steady_clock::now();
+  begun.rows.write(told({1, 2}, {1, 1}, 0, 2000, 2));
+  const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - start;
+  unsigned retries = 0;
+  for (std::uint64_t step = 3; step < 11; ++step) {
+    const StepBatch batch = told({1, step}, {1, step - 1}, 0, 2000, static_cast<float>(step));
+    const auto instant = whole * (random() % 100) / 100;
+    std::thread killer{[&] {
+      std::this_thread::sleep_for(instant);
+      begun.server.signal(SIGKILL);
+    }};
+    while (true) {
+      const auto refusal = refusal_of([&] { begun.rows.write(batch); });
+      if (!refusal) break;
+      REQUIRE(refusal->kind == SinkError::Kind::retry);
+      ++retries;
+      if (killer.joinable()) killer.join();
+      begun.server.kill();
+      begun.server.start();
+    }
+    if (killer.joinable()) killer.join();
+    begun.server.kill();
+    begun.server.start();
+    const auto values = values_in(begun.rows);
+    REQUIRE(values.size() == 2000);
+    for (const auto& [row, value] : values) REQUIRE(value == static_cast<float>(step));
+    REQUIRE(begun.rows.state().marks.at(0).version == Version{1, step});
+  }
+  CAPTURE(retries);
+  CHECK(retries > 0);
+}
+
+TEST_CASE(
+    "a server that stands still is waited for as long as was said, and the same call completes",
+    "[redis]") {
+  need_server();
+  sink::RedisLimits limits;
+  limits.reply = 50ms;
+  limits.call_rows = 100;
+  Begun begun{RedisServer::Keeps::nothing, limits};
+  begun.server.signal(SIGSTOP);
+  const StepBatch next = told({1, 2}, {1, 1}, 0, 1000, 2);
+  for (int tries = 0; tries < 3; ++tries) {
+    const auto refusal = refusal_of([&] { begun.rows.write(next); });
+    check_refused(refusal, SinkError::Kind::retry, "no answer in 50 ms");
+  }
+  begun.server.signal(SIGCONT);
+  while (refusal_of([&] { begun.rows.write(next); })) std::this_thread::sleep_for(10ms);
+  CHECK(values_in(begun.rows).size() == 1000);
+}
+
+TEST_CASE("a full server is to be tried again, in its words, and has no mark before all rows",
+          "[redis]") {
+  need_server();
+  Begun begun;
+  begun.server.command({"CONFIG", "SET", "maxmemory", "1"});
+  const StepBatch next = told({1, 2}, {1, 1}, 0, 1000, 2);
+  const auto refusal = refusal_of([&] { begun.rows.write(next); });
+  check_refused(refusal, SinkError::Kind::retry, "OOM command not allowed");
+  CHECK(begun.rows.state().marks.at(0).version == Version{1, 1});
+  begun.server.command({"CONFIG", "SET", "maxmemory", "0"});
+  begun.rows.write(next);
+  CHECK(values_in(begun.rows).size() == 1000);
+}
+
+TEST_CASE("a server that would drop rows when it is full is wrong", "[redis]") {
+  need_server();
+  RedisServer server{RedisServer::Keeps::nothing,
+                     {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}};
+  RedisSink rows{server.spec()};
+  const auto refusal = refusal_of([&] { rows.begin(told_schema()); });
+  check_refused(refusal, SinkError::Kind::wrong, "noeviction");
+  server.command({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
+  rows.begin(told_schema());
+}
+
+TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
+  need_server();
+  Begun begun;
+  begun.server.command({"REPLICAOF", "127.0.0.1", std::to_string(free_port())});
+  const StepBatch next = told({1, 2}, {1, 1}, 0, 10, 2);
+  check_refused(refusal_of([&] { begun.rows.write(next); }), SinkError::Kind::retry, "READONLY");
+  begun.server.command({"REPLICAOF", "NO", "ONE"});
+  begun.rows.write(next);
+}
+
+TEST_CASE("a key that holds something else is wrong, and the batch has no mark", "[redis]") {
+  need_server();
+  sink::RedisLimits limits;
+  limits.call_rows = 4;
+  Begun begun{RedisServer::Keeps::nothing, limits};
+  begun.server.command({"RPUSH", "test:table.user:17", "something"});
+  const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2)); });
+  check_refused(refusal, SinkError::Kind::wrong, "WRONGTYPE");
+  CHECK(begun.rows.state().marks.at(0).version == Version{1, 1});
+  CHECK_THROWS_AS(values_in(begun.rows), RecordError);
+
+  begun.server.command({"DEL", "test:table.user:17"});
+  begun.server.command({"SET", "test:table.user:17", "something"});
+  const auto short_one = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2)); });
+  check_refused(short_one, SinkError::Kind::wrong, "test:table.user:17 holds no row");
+  CHECK_THROWS_AS(values_in(begun.rows), RecordError);
+}
+
+TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
+  need_server();
+  RedisServer server;
+  RedisSink rows{server.spec()};
+  server.command({"SET", "test:stream", "mine"});
+  check_refused(refusal_of([&] { rows.begin(told_schema()); }), SinkError::Kind::wrong,
+                "WRONGTYPE");
+  server.command({"DEL", "test:stream"});
+  server.command({"HSET", "test:stream", "mark:0", "none of yours, and long enough for a version"});
+  check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "none of ours");
+}
+
+TEST_CASE("a row under the key of another is damage", "[redis]") {
+  need_server();
+  Begun begun;
+  begun.server.command({"COPY", "test:table.user:1", "test:table.user:11"});
+  CHECK_THROWS_WITH(values_in(begun.rows), ContainsSubstring("test:table.user:11"));
+}
+
+TEST_CASE("a server with a password is wrong without it, and takes that of REDISCLI_AUTH",
+          "[redis]") {
+  need_server();
+  RedisServer server{RedisServer::Keeps::nothing, {"--requirepass", "open"}};
+  RedisSink rows{server.spec()};
+  check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "NOAUTH");
+  ::setenv("REDISCLI_AUTH", "shut", 1);
+  const auto refusal = refusal_of([&] { (void)rows.state(); });
+  ::setenv("REDISCLI_AUTH", "open", 1);
+  const auto none = refusal_of([&] { (void)rows.state(); });
+  ::unsetenv("REDISCLI_AUTH");
+  check_refused(refusal, SinkError::Kind::wrong, "WRONGPASS");
+  CHECK(!none);
+}
+
+TEST_CASE("a connection that the server has closed meanwhile costs no try", "[redis]") {
+  need_server();
+  Begun begun;
+  begun.server.command({"CLIENT", "KILL", "TYPE", "normal"});
+  begun.rows.write(told({1, 2}, {1, 1}, 10, 20, 2));
+  begun.server.command({"CLIENT", "KILL", "TYPE", "normal"});
+  CHECK(values_in(begun.rows).size() == 20);
+}
+
+TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
+  need_server();
+  Begun begun;
+  begun.server.command({"SCRIPT", "FLUSH"});
+  begun.rows.write(told({1, 2}, {1, 1}, 10, 20, 2));
+  CHECK(values_in(begun.rows).size() == 20);
+}
+
+TEST_CASE("who sets the key asks for a snapshot, once", "[redis]") {
+  need_server();
+  Begun begun;
+  CHECK(!begun.rows.take_snapshot_request());
+  begun.server.command({"SET", "test:snapshot", "please"});
+  CHECK(begun.rows.take_snapshot_request());
+  CHECK(!begun.rows.take_snapshot_request());
+}
+
+TEST_CASE("streams with other prefixes do not meet", "[redis]") {
+  need_server();
+  RedisServer server;
+  RedisSink one{server.spec("a")}, other{server.spec("a-b")};
+  one.begin(told_schema());
+  other.begin(told_schema());
+  one.write(told({1, 1}, {}, 0, 10, 1));
+  CHECK(values_in(other).empty());
+  CHECK(other.state().marks.empty());
+  other.write(told({7, 1}, {}, 0, 5, 2));
+  CHECK(values_in(one).size() == 10);
+}
+
+TEST_CASE("what a server's error means is found in its words", "[redis]") {
+  using Kind = SinkError::Kind;
+  const auto [words, kind] = GENERATE(table<const char*, Kind>({
+      {"LOADING Redis is loading the dataset in memory", Kind::retry},
+      {"MISCONF Redis is configured to save RDB snapshots, but is unable to", Kind::retry},
+      {"BUSY Redis is busy running a script", Kind::retry},
+      {"MASTERDOWN Link with MASTER is down", Kind::retry},
+      {"NOREPLICAS Not enough good replicas to write.", Kind::retry},
+      {"ERR max number of clients reached", Kind::retry},
+      {"ERR Error running script (call to f_0): @user_script:9: -OOM command not allowed",
+       Kind::retry},
+      {"ERR Error running script (call to f_0): @user_script:9: WRONGTYPE Operation", Kind::wrong},
+      {"NOPERM this user has no permissions to run the 'evalsha' command", Kind::wrong},
+      {"DENIED Redis is running in protected mode", Kind::wrong},
+      {"MOVED 3999 127.0.0.1:6381", Kind::wrong},
+      {"ERR unknown command 'EVALSHA'", Kind::wrong},
+  }));
+  CAPTURE(words);
+  CHECK(sink::kind_of_redis_error(words) == kind);
+}
+
+}  // namespace millrace::test

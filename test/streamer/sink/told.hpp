@@ -1,0 +1,37 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+
+namespace millrace::test {
+
+/// One table, of rows of four numbers.
+[[nodiscard]] StreamSchema told_schema();
+
+/// Rows [first, end) at `version`, each of the number `value`.
+[[nodiscard]] StepBatch told(Version version, Version after, std::int64_t first, std::int64_t end,
+                             float value);
+
+/// The first number of each row that is there.
+[[nodiscard]] std::map<std::int64_t, float> values_in(Sink& sink);
+
+/// What a call threw; nothing: nothing.
+struct Refusal {
+  SinkError::Kind kind{};
+  std::string what;
+};
+template <typename Call>
+std::optional<Refusal> refusal_of(Call&& call) {
+  try {
+    call();
+  } catch (const SinkError& error) {
+    return Refusal{error.kind(), error.what()};
+  }
+  return std::nullopt;
+}
+
+}  // namespace millrace::test
