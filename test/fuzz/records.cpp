@@ -50,6 +50,10 @@ void check(const Record& record) {
       append_record(again, record.schema, record.version);
       require(parse_record(again).schema == record.schema, "schemas are kept");
       break;
+    case RecordKind::position:
+      append_position(again, record.position, record.version);
+      require(parse_record(again).position == record.position, "positions are kept");
+      break;
     default:
       require(false, "kinds are known");
   }

@@ -65,6 +65,20 @@ void append(std::vector<std::byte>& to, const Header& header, std::size_t payloa
   put(at + bytes - kChecksum, XXH3_64bits(at, bytes - kChecksum));
 }
 
+/** A record of text: its length is where rows have their width. */
+void append_text(std::vector<std::byte>& to, RecordKind kind, std::string_view text,
+                 Version version) {
+  append(to, {.version = version, .kind = kind, .width = static_cast<std::uint32_t>(text.size())},
+         text.size(), [&](std::byte* at) { std::memcpy(at, text.data(), text.size()); });
+}
+
+std::string_view text_from(std::span<const std::byte> payload, std::size_t length) {
+  if (length > payload.size() || payload.size() - length >= 8) {
+    refuse(fmt::format("a text of {} bytes in {}", length, payload.size()));
+  }
+  return {reinterpret_cast<const char*>(payload.data()), length};
+}
+
 std::span<const float> floats(const std::byte* at, std::size_t count) {
   return {reinterpret_cast<const float*>(at), count};
 }
@@ -132,12 +146,11 @@ void append_record(std::vector<std::byte>& to, const StepMark& mark) {
 }
 
 void append_record(std::vector<std::byte>& to, const StreamSchema& schema, Version version) {
-  const std::string json = to_json(schema);
-  append(to,
-         {.version = version,
-          .kind = RecordKind::schema,
-          .width = static_cast<std::uint32_t>(json.size())},
-         json.size(), [&](std::byte* at) { std::memcpy(at, json.data(), json.size()); });
+  append_text(to, RecordKind::schema, to_json(schema), version);
+}
+
+void append_position(std::vector<std::byte>& to, std::string_view position, Version version) {
+  append_text(to, RecordKind::position, position, version);
 }
 
 std::size_t record_length(std::span<const std::byte> bytes) {
@@ -190,14 +203,13 @@ Record parse_record(std::span<const std::byte> bytes) {
       record.mark = mark_from(payload, record.version);
       return record;
     case RecordKind::schema:
-      if (width > payload.size() || payload.size() - width >= 8) {
-        refuse(fmt::format("a schema of {} bytes in {}", width, payload.size()));
-      }
-      record.schema = parse_stream_schema({reinterpret_cast<const char*>(payload.data()), width});
+      record.schema = parse_stream_schema(text_from(payload, width));
+      return record;
+    case RecordKind::position:
+      record.position = text_from(payload, width);
       return record;
   }
-  refuse(
-      fmt::format("a record of kind {}: 1, 2 and 3 are known", static_cast<unsigned>(record.kind)));
+  refuse(fmt::format("a record of kind {}: 1 to 4 are known", static_cast<unsigned>(record.kind)));
 }
 
 void check_row(const RowRecord& row, const StreamSchema& schema) {

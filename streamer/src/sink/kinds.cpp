@@ -21,7 +21,11 @@ constexpr std::unique_ptr<Sink> (*open_redis)(std::string_view) = nullptr;
 
 std::span<const SinkKind> kinds() {
   static constexpr std::array kAll{
-      SinkKind{.name = "file", .prefix = "file:", .package = ""},
+      SinkKind{.name = "file",
+               .prefix = "file:",
+               .package = "",
+               .open_sink = open_file_sink,
+               .open_source = open_file_source},
       SinkKind{.name = "rocksdb", .prefix = "rocksdb:", .package = "librocksdb-dev"},
       SinkKind{.name = "redis",
                .prefix = "redis://",

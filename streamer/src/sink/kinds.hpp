@@ -19,4 +19,7 @@ struct SinkKind {
 
 [[nodiscard]] std::span<const SinkKind> kinds();
 
+[[nodiscard]] std::unique_ptr<Sink> open_file_sink(std::string_view spec);
+[[nodiscard]] std::unique_ptr<RecordSource> open_file_source(std::string_view spec);
+
 }  // namespace millrace::sink

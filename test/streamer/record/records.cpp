@@ -66,7 +66,7 @@ StreamSchema any_schema() {
 /// One record of each kind, with numbers so that no byte of a field is zero by chance only.
 std::vector<Bytes> one_of_each() {
   const float numbers[] = {1.5F, -2.25F, 1e-30F};
-  Bytes row, ids, mark, schema;
+  Bytes row, ids, mark, schema, position;
   append_record(row, RowRecord{.version = {3, 0x1122334455667788},
                                .table = 200,
                                .row = 0x123456789A,
@@ -75,7 +75,8 @@ std::vector<Bytes> one_of_each() {
   append_record(ids, RowRecord{.version = {1, 0}, .row = 1});
   append_record(mark, StepMark{.version = {3, 9}, .after = {3, 8}, .rank = 1, .ranks = 2});
   append_record(schema, StreamSchema{.tables = {{.name = "t", .rows = 9, .width = 2}}}, {3, 0});
-  return {row, ids, mark, schema};
+  append_position(position, "0:17,1:4", {1, 6});
+  return {row, ids, mark, schema, position};
 }
 
 bool is_refused(const Bytes& bytes) {
@@ -141,6 +142,17 @@ TEST_CASE("a schema's record says what the schema was", "[record]") {
   }));
 }
 
+TEST_CASE("a position's record has its text, of whatever bytes", "[record]") {
+  CHECK(rc::check([](const std::string& text) {
+    Bytes bytes;
+    append_position(bytes, text, {4, 4});
+    const Record read = parse_record(bytes);
+    RC_ASSERT(read.kind == RecordKind::position);
+    RC_ASSERT(read.position == text);
+    RC_ASSERT(read.version == (Version{4, 4}));
+  }));
+}
+
 TEST_CASE("records are read one behind another, each from where the one before ends", "[record]") {
   Bytes all;
   const auto records = one_of_each();
@@ -153,8 +165,8 @@ TEST_CASE("records are read one behind another, each from where the one before e
     kinds.push_back(record.kind);
     left = left.subspan(record.bytes);
   }
-  CHECK(kinds ==
-        std::vector{RecordKind::row, RecordKind::row, RecordKind::mark, RecordKind::schema});
+  CHECK(kinds == std::vector{RecordKind::row, RecordKind::row, RecordKind::mark, RecordKind::schema,
+                             RecordKind::position});
 }
 
 TEST_CASE("versions in records compare as bytes do", "[record]") {

@@ -7,21 +7,22 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/streamer/schema.hpp"
 
 /// @file
-/// Rows, marks and schemas as bytes: what files and topics have one behind another, and stores keep
-/// for a row. A record is
+/// Rows, marks, schemas and positions as bytes: what files and topics have one behind another, and
+/// stores keep for a row. A record is
 ///
 ///     0   epoch and step, 8 bytes each, big-endian: versions compare as bytes do
 ///     16  bytes of the record, 4: a multiple of 8
 ///     20  kind, 1; type of the numbers, 1 (1: IEEE single precision); 0, 2
 ///     24  table, width, state, 0: 4 bytes each
 ///     40  row, 8: of the whole table
-///     48  the weights, then the optimizer's state; of a mark or a schema what it says; 0 up to
-///         a multiple of 8
+///     48  the weights, then the optimizer's state; of a mark, a schema or a position what it says;
+///         0 up to a multiple of 8
 ///     ..  XXH3-64 of all before, 8
 ///
 /// and little-endian but for the version. Records from outside are hostile until parsed.
@@ -76,7 +77,7 @@ struct StepMark {
   friend bool operator==(const StepMark&, const StepMark&) = default;
 };
 
-enum class RecordKind : std::uint8_t { row = 1, mark = 2, schema = 3 };
+enum class RecordKind : std::uint8_t { row = 1, mark = 2, schema = 3, position = 4 };
 
 inline constexpr std::size_t kRecordHeader = 48;    ///< bytes
 inline constexpr std::size_t kRecordOverhead = 56;  ///< with the checksum
@@ -92,6 +93,8 @@ inline constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
 void append_record(std::vector<std::byte>& to, const RowRecord& row);
 void append_record(std::vector<std::byte>& to, const StepMark& mark);
 void append_record(std::vector<std::byte>& to, const StreamSchema& schema, Version version);
+/** @brief Where who applies has read to, in a source's words. */
+void append_position(std::vector<std::byte>& to, std::string_view position, Version version);
 
 /** @brief One of them; the others are of no meaning. Points into the bytes it was read from, which
  *         are to begin at a multiple of 4. */
@@ -102,6 +105,7 @@ struct Record {
   RowRecord row;
   StepMark mark;
   StreamSchema schema;
+  std::string_view position;
 };
 
 /**

@@ -1,0 +1,81 @@
+#include "sink/file/disk.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "millrace/streamer/sink.hpp"
+
+namespace millrace::sink {
+
+ssize_t Disk::write(int file, const void* from, std::size_t bytes) {
+  return ::write(file, from, bytes);
+}
+int Disk::fsync(int file) { return ::fsync(file); }
+int Disk::ftruncate(int file, off_t bytes) { return ::ftruncate(file, bytes); }
+
+Disk& Disk::system() {
+  static Disk disk;
+  return disk;
+}
+
+void File::close() noexcept {
+  if (file_ >= 0) ::close(file_);
+  file_ = -1;
+}
+
+void throw_system_error(int error, const std::string& what) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOTDIR:
+    case EISDIR:
+    case ENAMETOOLONG:
+    case ELOOP:
+    case ENOTSUP:
+      throw SinkError{SinkError::Kind::wrong, what + ": " + std::generic_category().message(error)};
+    default:
+      throw SinkError{SinkError::Kind::retry, what + ": " + std::generic_category().message(error)};
+  }
+}
+
+File open_file(const std::filesystem::path& path, int flags) {
+  for (;;) {
+    const int file = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    if (file >= 0) return File{file};
+    if (errno != EINTR) throw_system_error(errno, path.string());
+  }
+}
+
+File open_to_read(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0 && errno != ENOENT) throw_system_error(errno, path.string());
+  return File{file};
+}
+
+std::size_t read_at(const File& file, std::uint64_t offset, std::span<std::byte> into,
+                    const std::filesystem::path& path) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t read = ::pread(file.get(), into.data() + done, into.size() - done,
+                                 static_cast<off_t>(offset + done));
+    if (read < 0 && errno == EINTR) continue;
+    if (read < 0) throw_system_error(errno, path.string());
+    if (read == 0) break;
+    done += static_cast<std::size_t>(read);
+  }
+  return done;
+}
+
+std::uint64_t size_of(const File& file, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw_system_error(errno, path.string());
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+}  // namespace millrace::sink

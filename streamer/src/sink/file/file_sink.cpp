@@ -1,0 +1,150 @@
+#include "sink/file/file_sink.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sink/chain.hpp"
+#include "sink/file/folder.hpp"
+#include "sink/file/newest.hpp"
+#include "sink/kinds.hpp"
+
+namespace millrace::sink {
+
+const StreamSchema* FileSink::schema() {
+  if (!schema_) schema_ = read_schema(options_.folder);
+  return schema_ ? &*schema_ : nullptr;
+}
+
+SinkState FileSink::state() {
+  const std::lock_guard lock{mutex_};
+  SinkState state;
+  if (const StreamSchema* const there = schema()) state.schema = *there;
+  see_others(state, segments_in(options_.folder));
+  for (auto& [rank, writing] : ranks_) {
+    const std::lock_guard of_rank{writing.mutex};
+    if (writing.writer && writing.writer->mark()) state.marks[rank] = *writing.writer->mark();
+  }
+  state.position = position_.text;
+  return state;
+}
+
+/** Marks and the position that are there; those of ranks that this writes are in their writers. */
+void FileSink::see_others(SinkState& state, const Segments& segments) {
+  for (const auto& [rank, names] : segments) {
+    const auto mine = ranks_.find(rank);
+    if (mine != ranks_.end()) {
+      const std::lock_guard of_rank{mine->second.mutex};
+      if (const auto& writer = mine->second.writer) {
+        if (writer->position().number > position_.number) position_ = writer->position();
+        continue;
+      }
+    }
+    Tail& tail = tails_[rank];
+    try {
+      go_on(tail, names);
+    } catch (const RecordError& error) {
+      throw SinkError{SinkError::Kind::wrong, error.what()};
+    }
+    if (tail.part.mark) state.marks[rank] = *tail.part.mark;
+    if (tail.part.position.number > position_.number) position_ = tail.part.position;
+  }
+  positions_ = std::max(positions_.value_or(0), position_.number);
+}
+
+/** The first time from the last segment that has a mark, then from where it was. */
+void FileSink::go_on(Tail& tail, const std::vector<SegmentName>& segments) const {
+  auto from = std::ranges::find(segments, tail.segment);
+  if (from != segments.end()) {
+    for (; from != segments.end(); ++from) {
+      if (*from != tail.segment) {
+        tail.segment = *from;
+        tail.part.end = 0;
+      }
+      read_whole_part(options_.folder / to_string(*from), *from == segments.back(), tail.part);
+    }
+    if (tail.part.end <= tail.part.size) return;
+  }
+  tail = {.segment = segments.back()};
+  for (auto name = segments.rbegin(); name != segments.rend() && !tail.part.mark; ++name) {
+    WholePart part;
+    read_whole_part(options_.folder / to_string(*name), *name == segments.back(), part);
+    if (*name == segments.back()) tail.part = part;
+    tail.part.mark = part.mark;
+    tail.part.position = part.position;
+  }
+}
+
+void FileSink::begin(const StreamSchema& given) {
+  const std::lock_guard lock{mutex_};
+  if (schema() == nullptr) schema_ = create_schema(options_.folder, given);
+  check_schema(given, {.schema = schema_}, name());
+}
+
+NumberedPosition FileSink::numbered(std::string_view position) {
+  if (position.empty()) return {};
+  const std::lock_guard lock{mutex_};
+  if (!positions_) {
+    SinkState others;
+    see_others(others, segments_in(options_.folder));
+  }
+  return {.number = ++*positions_, .text = std::string{position}};
+}
+
+void FileSink::write(const StepBatch& batch, std::string_view position) {
+  const std::uint32_t rank = batch.mark.rank;
+  std::unique_lock lock{mutex_};
+  const StreamSchema* const tables = schema();
+  if (tables == nullptr) {
+    throw SinkError{SinkError::Kind::wrong, name() + ": it has no schema yet"};
+  }
+  Writing& writing = ranks_[rank];
+  lock.unlock();
+  const NumberedPosition behind = numbered(position);
+  {
+    const std::lock_guard of_rank{writing.mutex};
+    if (!writing.writer) writing.writer.emplace(options_, *tables, rank);
+    SinkState mine;
+    if (writing.writer->mark()) mine.marks[rank] = *writing.writer->mark();
+    if (!continues(mine, batch.mark, name())) return;
+    writing.writer->write(batch, behind);
+  }
+  if (behind.number == 0) return;
+  lock.lock();
+  if (behind.number > position_.number) position_ = behind;
+}
+
+void FileSink::flush() {
+  std::vector<Writing*> all;
+  {
+    const std::lock_guard lock{mutex_};
+    for (auto& [rank, writing] : ranks_) all.push_back(&writing);
+  }
+  for (Writing* const writing : all) {
+    const std::lock_guard of_rank{writing->mutex};
+    if (writing->writer) writing->writer->flush();
+  }
+}
+
+void FileSink::read(const std::function<void(const RowRecord&)>& visit) {
+  std::unique_lock lock{mutex_};
+  const StreamSchema* const tables = schema();
+  lock.unlock();
+  if (tables != nullptr) read_newest(options_.folder, *tables, visit);
+}
+
+std::unique_ptr<Sink> open_file_sink(std::string_view spec) {
+  return std::make_unique<FileSink>(FileOptions{.folder = folder_of(spec, "file:")});
+}
+
+bool FileSink::take_snapshot_request() {
+  const std::lock_guard lock{mutex_};
+  bool is_asked = false;
+  for (auto& [rank, writing] : ranks_) {
+    const std::lock_guard of_rank{writing.mutex};
+    if (writing.writer && take_request(options_.folder, rank)) is_asked = true;
+  }
+  return is_asked;
+}
+
+}  // namespace millrace::sink

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/file/rank_writer.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Rows in files of a folder, as they come: see docs/sinks.md.
+ *
+ * What was written survives the end of the process, what was flushed that of the machine.
+ */
+class FileSink final : public Sink {
+ public:
+  explicit FileSink(FileOptions options) : options_(std::move(options)) {}
+
+  [[nodiscard]] std::string name() const override { return "file:" + options_.folder.string(); }
+  [[nodiscard]] SinkState state() override;
+  void begin(const StreamSchema& schema) override;
+  void write(const StepBatch& batch, std::string_view position = {}) override;
+  void flush() override;
+  void read(const std::function<void(const RowRecord&)>& visit) override;
+  [[nodiscard]] bool take_snapshot_request() override;
+
+ private:
+  struct Writing {
+    std::mutex mutex;
+    std::optional<RankWriter> writer;  ///< none: it was not written to yet
+  };
+  struct Tail {
+    SegmentName segment;
+    WholePart part;
+  };
+
+  [[nodiscard]] const StreamSchema* schema();
+  [[nodiscard]] NumberedPosition numbered(std::string_view position);
+  void see_others(SinkState& state, const Segments& segments);
+  void go_on(Tail& tail, const std::vector<SegmentName>& segments) const;
+
+  FileOptions options_;
+  std::mutex mutex_;  ///< of all that follows; may be held when that of a rank is locked
+  std::optional<StreamSchema> schema_;
+  std::map<std::uint32_t, Writing> ranks_;
+  std::map<std::uint32_t, Tail> tails_;  ///< of ranks that others write
+  NumberedPosition position_;
+  std::optional<std::uint64_t> positions_;  ///< their numbers so far; none: not read yet
+};
+
+}  // namespace millrace::sink

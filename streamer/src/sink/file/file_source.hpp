@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/file/segment.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Reads the folder of a FileSink while it grows: of each rank in its order, of several ranks
+ *        the oldest step that is there.
+ *
+ * A position is, of each rank, the segment's number and the byte behind the last batch:
+ * "0:3:4096,1:2:128".
+ */
+class FileSource final : public RecordSource {
+ public:
+  explicit FileSource(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  [[nodiscard]] std::string name() const override { return "file:" + folder_.string(); }
+  void seek(std::string_view position) override;
+  [[nodiscard]] std::optional<StreamSchema> schema() override;
+  [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds patience) override;
+  void ask_for_snapshot() override;
+
+ private:
+  struct Place {
+    std::uint64_t number = 0;  ///< of a segment; 0: before the first that is there
+    std::uint64_t offset = 0;
+  };
+  struct Cursor {
+    Place told;  ///< behind what `next` gave
+    Place read;  ///< behind what was read ahead
+    std::optional<StepBatch> ahead{};
+    std::unique_ptr<SegmentReader> reader{};
+    std::uint64_t looked_at = 0;  ///< size of the file when no damage was found in its end
+  };
+  using Cursors = std::map<std::uint32_t, Cursor>;
+
+  [[nodiscard]] Cursors parse(std::string_view position) const;
+  [[nodiscard]] std::string position() const;
+  [[nodiscard]] std::optional<Next> take();
+  void read_ahead(std::uint32_t rank, Cursor& cursor, const std::vector<SegmentName>& segments);
+  [[nodiscard]] std::optional<StepBatch> read_batch(std::uint32_t rank, Cursor& cursor,
+                                                    bool is_last);
+  [[nodiscard]] std::optional<StepBatch> parse_batch(std::uint32_t rank, SegmentReader& reader);
+  void check(const RowRecord& row, const SegmentReader& reader) const;
+  [[noreturn]] void lose(const std::string& what) const;
+
+  std::filesystem::path folder_;
+  std::optional<StreamSchema> schema_;
+  Cursors cursors_;
+};
+
+}  // namespace millrace::sink

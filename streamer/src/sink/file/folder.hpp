@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "millrace/streamer/schema.hpp"
+#include "sink/file/segment.hpp"
+
+namespace millrace::sink {
+
+/** @brief The folder of "file:DIR". @throws std::invalid_argument if there is none in it */
+[[nodiscard]] std::filesystem::path folder_of(std::string_view spec, std::string_view prefix);
+
+/** @brief What the folder's tables are; nothing: it is empty, or not there.
+ *  @throws SinkError (wrong) if it is no schema that is there */
+[[nodiscard]] std::optional<StreamSchema> read_schema(const std::filesystem::path& folder);
+
+/**
+ * @brief Makes the folder, and writes its schema, whole or not at all.
+ * @returns what it has then: another's, if that was there first
+ * @throws SinkError: wrong for a folder in which others keep things
+ */
+[[nodiscard]] StreamSchema create_schema(const std::filesystem::path& folder,
+                                         const StreamSchema& schema);
+
+/** @brief Asks a rank for all its rows. @throws SinkError */
+void request_snapshot(const std::filesystem::path& folder, std::uint32_t rank);
+/** @brief Whether somebody asked, since this was last called. @throws SinkError */
+[[nodiscard]] bool take_request(const std::filesystem::path& folder, std::uint32_t rank);
+
+}  // namespace millrace::sink

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "millrace/streamer/step_batch.hpp"
+#include "sink/file/segment.hpp"
+
+namespace millrace::sink {
+
+struct FileOptions {
+  std::filesystem::path folder;
+  std::size_t segment_bytes = std::size_t{64} << 20;  ///< a segment that has as many is followed
+  Disk* disk = &Disk::system();
+};
+
+/**
+ * @brief Appends to the segments of one rank, which nobody else does meanwhile: it holds a lock.
+ *
+ * Each time that a rank is opened a new segment begins, once the end of the last was made whole: so
+ * what has been read of a segment stays where it was. A write that fails is cut off again. If a
+ * segment can not be brought to the disk, it is cut to what is known to be there, and the newest
+ * mark is that of then: what goes on behind a later one is lost, and a snapshot mends it.
+ */
+class RankWriter {
+ public:
+  /** @throws SinkError: wrong if somebody else writes for the rank, or its segments are damaged */
+  RankWriter(const FileOptions& options, const StreamSchema& schema, std::uint32_t rank);
+
+  /** @brief The newest; none: the rank has told nothing. */
+  [[nodiscard]] const std::optional<StepMark>& mark() const noexcept { return now_.mark; }
+
+  /** @brief The newest that it was given. */
+  [[nodiscard]] const NumberedPosition& position() const noexcept { return now_.position; }
+
+  /** @throws SinkError (retry): nothing of the batch is there */
+  void write(const StepBatch& batch, const NumberedPosition& position);
+  /** @throws SinkError (retry) */
+  void flush();
+
+ private:
+  struct State {
+    std::uint64_t end = 0;  ///< of the segment
+    std::optional<StepMark> mark;
+    NumberedPosition position;
+  };
+
+  void take_over(const std::vector<SegmentName>& segments);
+  void begin_segment(std::uint64_t epoch);
+  void append(std::span<const std::byte> bytes);
+  void cut_off();
+  void forget_unflushed(int error);
+  [[nodiscard]] std::filesystem::path path_of(const SegmentName& name) const;
+
+  FileOptions options_;
+  StreamSchema schema_;
+  File lock_;
+  SegmentName name_;  ///< of the newest segment
+  File file_;         ///< open: the newest, and appended to
+  State now_, flushed_;
+  bool torn_ = false;   ///< there may be something behind `now_.end`
+  bool ended_ = false;  ///< what is written next begins another segment
+  bool folder_flushed_ = true;
+};
+
+}  // namespace millrace::sink

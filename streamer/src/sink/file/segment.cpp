@@ -1,0 +1,194 @@
+#include "sink/file/segment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+
+#include "millrace/streamer/sink.hpp"
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::size_t kReadAhead = std::size_t{1} << 20;
+constexpr std::string_view kSuffix = ".segment";
+
+template <typename T>
+bool take_number(std::string_view& text, std::string_view before, T& number) {
+  if (!text.starts_with(before)) return false;
+  text.remove_prefix(before.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+[[noreturn]] void refuse_at(const std::filesystem::path& path, std::uint64_t offset,
+                            const std::string& what) {
+  throw RecordError{fmt::format("{}, byte {}: {}", path.string(), offset, what)};
+}
+
+/** Whether the header of a mark's record is here: there is none other of that length. */
+bool looks_like_mark(const std::byte* at, std::size_t mark_bytes) {
+  std::uint32_t bytes = 0;
+  std::memcpy(&bytes, at + 16, sizeof bytes);
+  return bytes == mark_bytes && at[20] == std::byte{static_cast<std::uint8_t>(RecordKind::mark)};
+}
+
+std::size_t bytes_of_marks() {
+  static const std::size_t bytes = [] {
+    std::vector<std::byte> record;
+    append_record(record, StepMark{});
+    return record.size();
+  }();
+  return bytes;
+}
+
+bool is_mark(std::span<const std::byte> bytes) {
+  try {
+    return parse_record(bytes).kind == RecordKind::mark;
+  } catch (const RecordError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string to_string(const SegmentName& name) {
+  return fmt::format("rank-{:04}-{:08}-epoch-{:06}{}", name.rank, name.number, name.epoch, kSuffix);
+}
+
+std::optional<SegmentName> parse_segment_name(std::string_view name) {
+  SegmentName parsed;
+  std::string_view left = name;
+  if (!take_number(left, "rank-", parsed.rank) || !take_number(left, "-", parsed.number) ||
+      !take_number(left, "-epoch-", parsed.epoch) || left != kSuffix || to_string(parsed) != name) {
+    return std::nullopt;
+  }
+  return parsed;
+}
+
+Segments segments_in(const std::filesystem::path& folder) {
+  Segments segments;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry{folder, error}, end; !error && entry != end;
+       entry.increment(error)) {
+    if (const auto name = parse_segment_name(entry->path().filename().string())) {
+      segments[name->rank].push_back(*name);
+    }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw_system_error(error.value(), folder.string());
+  }
+  for (auto& [rank, names] : segments) std::ranges::sort(names, {}, &SegmentName::number);
+  return segments;
+}
+
+SegmentReader::SegmentReader(std::filesystem::path path, std::uint64_t offset)
+    : path_(std::move(path)), file_(open_to_read(path_)), offset_(offset) {
+  if (!file_) {
+    throw SinkError{SinkError::Kind::lost, path_.string() + ": this segment is there no more"};
+  }
+}
+
+void SegmentReader::go_to(std::uint64_t offset) noexcept {
+  offset_ = offset;
+  begin_ = end_ = 0;
+  record_ = {};
+}
+
+/** Reads until so many bytes from `offset_` on are in the buffer; false: they are not there. */
+bool SegmentReader::fill(std::size_t bytes) {
+  if (end_ - begin_ >= bytes) return true;
+  std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
+            buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+  end_ -= begin_;
+  begin_ = 0;
+  if (buffer_.size() < bytes) buffer_.resize(std::max(bytes, kReadAhead));
+  end_ += read_at(file_, offset_ + end_, std::span{buffer_}.subspan(end_), path_);
+  return end_ >= bytes;
+}
+
+std::optional<Record> SegmentReader::next() {
+  record_ = {};
+  if (!fill(kRecordHeader)) return std::nullopt;
+  try {
+    const std::size_t bytes = record_length(std::span{buffer_}.subspan(begin_, end_ - begin_));
+    if (!fill(bytes)) return std::nullopt;
+    record_ = std::span{buffer_}.subspan(begin_, bytes);
+    Record record = parse_record(record_);
+    begin_ += bytes;
+    offset_ += bytes;
+    return record;
+  } catch (const RecordError& error) {
+    refuse_at(path_, offset_, error.what());
+  }
+}
+
+bool SegmentReader::mark_behind(std::uint64_t offset) const {
+  const std::size_t mark_bytes = bytes_of_marks();
+  std::vector<std::byte> buffer(kReadAhead);
+  for (offset = (offset + 7) / 8 * 8;;) {
+    const std::size_t there = read_at(file_, offset, buffer, path_);
+    if (there < mark_bytes) return false;
+    std::size_t at = 0;
+    for (; at + mark_bytes <= there; at += 8) {  // records are multiples of 8
+      if (!looks_like_mark(buffer.data() + at, mark_bytes)) continue;
+      if (is_mark(std::span{buffer}.subspan(at, there - at))) return true;
+    }
+    if (there < buffer.size()) return false;
+    offset += at;
+  }
+}
+
+bool SegmentReader::mark_ends_at(std::uint64_t offset) const {
+  std::vector<std::byte> bytes(bytes_of_marks());
+  if (offset < bytes.size() || offset > size()) return false;
+  bytes.resize(read_at(file_, offset - bytes.size(), bytes, path_));
+  return is_mark(bytes);
+}
+
+namespace {
+
+/** Reads to the end, or to what is no record: which is told. */
+std::string read_batches(SegmentReader& reader, WholePart& part) {
+  std::optional<NumberedPosition> position;
+  try {
+    while (const std::optional<Record> record = reader.next()) {
+      if (record->kind == RecordKind::position) {
+        position = {.number = record->version.step, .text = std::string{record->position}};
+      } else if (record->kind == RecordKind::schema && !part.mark) {
+        part.end = reader.offset();
+      } else if (record->kind == RecordKind::mark) {
+        part.end = reader.offset();
+        part.mark = record->mark;
+        if (position) part.position = *position;
+      }
+    }
+    return {};
+  } catch (const RecordError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart& part) {
+  SegmentReader reader{path, part.end};
+  for (std::optional<std::uint64_t> stopped_at;;) {
+    const std::string damage = read_batches(reader, part);
+    part.size = reader.size();
+    if (damage.empty() && part.end == part.size) return;
+    if (is_last && !reader.mark_behind(reader.offset())) return;
+    if (stopped_at == reader.offset()) {
+      if (!damage.empty()) throw RecordError{damage};
+      refuse_at(path, reader.offset(), "a record that is cut short, and not at the end");
+    }
+    stopped_at = reader.offset();  // once more: it may have been written meanwhile
+    reader.go_to(part.end);
+  }
+}
+
+}  // namespace millrace::sink

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/streamer/record.hpp"
+#include "sink/file/disk.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief A segment is a file to which one rank appended: the schema's record, then batches, each of
+ *        rows, a position where there is one, and the mark. What is behind the last mark of a
+ *        rank's last segment is torn: a write that did not end, or has not yet.
+ */
+struct SegmentName {
+  std::uint32_t rank = 0;
+  std::uint64_t number = 0;  ///< from 1, upwards through all epochs of the rank
+  std::uint64_t epoch = 0;   ///< of the marks in it
+
+  friend bool operator==(const SegmentName&, const SegmentName&) = default;
+};
+[[nodiscard]] std::string to_string(const SegmentName& name);
+[[nodiscard]] std::optional<SegmentName> parse_segment_name(std::string_view name);
+
+/** @brief Of each rank, in the order of their numbers. */
+using Segments = std::map<std::uint32_t, std::vector<SegmentName>>;
+/** @brief A folder that is not there has none. @throws SinkError */
+[[nodiscard]] Segments segments_in(const std::filesystem::path& folder);
+
+/** @brief Reads records from a file that may grow meanwhile. */
+class SegmentReader {
+ public:
+  /** @throws SinkError (lost) if it is there no more */
+  explicit SegmentReader(std::filesystem::path path, std::uint64_t offset = 0);
+
+  /**
+   * @brief The next record, which is valid until the next call; nothing if none is there whole.
+   * @throws RecordError that names file and offset, if it is none
+   */
+  [[nodiscard]] std::optional<Record> next();
+  /** @brief Where `next` goes on. */
+  [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+  /** @brief The bytes of the record that `next` gave. */
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return record_; }
+  void go_to(std::uint64_t offset) noexcept;
+
+  /** @brief Whether a whole mark is anywhere behind this offset: what is before it was not torn. */
+  [[nodiscard]] bool mark_behind(std::uint64_t offset) const;
+  [[nodiscard]] bool mark_ends_at(std::uint64_t offset) const;
+  [[nodiscard]] std::uint64_t size() const { return size_of(file_, path_); }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  [[nodiscard]] bool fill(std::size_t bytes);
+
+  std::filesystem::path path_;
+  File file_;
+  std::uint64_t offset_;
+  std::vector<std::byte> buffer_;
+  std::size_t begin_ = 0, end_ = 0;  ///< of what was read ahead, in the buffer
+  std::span<const std::byte> record_;
+};
+
+/** @brief Where who applies has read to; the last of all ranks has the greatest number. */
+struct NumberedPosition {
+  std::uint64_t number = 0;  ///< 0: there is none
+  std::string text;
+};
+
+/** @brief What a segment has up to its last mark. */
+struct WholePart {
+  std::uint64_t end = 0;  ///< behind the last mark; of one without: behind the schema, or 0
+  std::uint64_t size = 0;
+  std::optional<StepMark> mark;  ///< the last
+  NumberedPosition position;     ///< likewise
+};
+
+/**
+ * @brief Reads a segment, or what is behind an earlier part of it, to its end.
+ * @param is_last  of its rank: its end may be torn
+ * @throws RecordError that names file and offset: damage, and not a torn end
+ */
+void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart& part);
+
+}  // namespace millrace::sink
