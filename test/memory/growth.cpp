@@ -172,6 +172,7 @@ TEST_CASE("before a request fails, the host waits for memory that no stream can 
   Policy policy = host_memory ? Policy::pinned() : Policy::millrace();
   policy.large_segment_least = policy.large_segment_most = 0;
   policy.medium_limit = 0;
+  policy.growable_ranges = false;
   CachingAllocator allocator{bench.ordered, bench.source, policy};
   Stream spinning{bench.ordered, {.name = "spinning"}, true};
   void* const pin = allocator.allocate(6 * MiB, bench.main);  // its segment can not be given back

@@ -44,24 +44,79 @@ TEST_CASE("what was grown in pieces is one piece when it is free") {
   CHECK(bench.reserved() == 80 * MiB);
 }
 
+TEST_CASE("each stream grows at a place of its own: what another holds is not in its way") {
+  RangeBench bench;
+  void* const first = bench.allocator.allocate(30 * MiB, bench.main);
+  void* const between = bench.allocator.allocate(20 * MiB, bench.copy);
+  bench.allocator.deallocate(first);
+  CHECK(bench.allocator.allocate(40 * MiB, bench.main) == first);
+  CHECK(bench.reserved() == 60 * MiB);
+  bench.allocator.deallocate(between);
+  CHECK(bench.allocator.allocate(50 * MiB, bench.copy) == between);
+  CHECK(bench.reserved() == 90 * MiB);
+}
+
+TEST_CASE("free memory of another stream's place is used, once it may be") {
+  RangeBench bench;
+  void* const theirs = bench.allocator.allocate(30 * MiB, bench.copy);
+  bench.allocator.deallocate(theirs);
+  const Point used = bench.ordered.mark(bench.copy);
+  REQUIRE(bench.ordered.wait_for(bench.main, used));
+  CHECK(bench.allocator.allocate(20 * MiB, bench.main) == theirs);
+  CHECK(bench.reserved() == 30 * MiB);
+}
+
+TEST_CASE("the place of a stream that is gone is another's") {
+  RangeBench bench;
+  std::vector<void*> held;
+  for (int i = 0; i < 5; ++i) {
+    const Stream passing{bench.ordered, {.name = "passing"}};
+    held.push_back(bench.allocator.allocate(4 * MiB, passing));
+  }
+  CHECK(bench.device.calls(Call::reserve_range) == 1);
+  CHECK(bench.reserved() == 20 * MiB);
+  for (void* block : held) bench.allocator.deallocate(block);
+}
+
+TEST_CASE("of many streams some grow at others' places") {
+  RangeBench bench;
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 20; ++i) {
+    streams.push_back(std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "one"}));
+    CHECK(bench.allocator.allocate(2 * MiB, *streams.back()) != nullptr);
+  }
+  CHECK(bench.device.calls(Call::reserve_range) == 16);
+  CHECK(bench.reserved() == 40 * MiB);
+}
+
+TEST_CASE("where no more addresses are to be had, streams grow at one place") {
+  RangeBench bench;
+  void* const first = bench.allocator.allocate(30 * MiB, bench.main);
+  FaultInjector faults{bench.device};
+  faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
+  CHECK(bench.allocator.allocate(20 * MiB, bench.copy) == at(first) + 30 * MiB);
+  CHECK(bench.reserved() == 50 * MiB);
+}
+
 TEST_CASE("a range does not grow into a last block that another stream may still use") {
   RangeBench bench;
-  void* const busy_there = bench.allocator.allocate(30 * MiB, bench.copy);
+  void* const busy_there = bench.allocator.allocate(30 * MiB, bench.main);
+  bench.allocator.record_use(busy_there, bench.copy);
   busy(bench, bench.copy, busy_there, 30 * MiB);
   bench.allocator.deallocate(busy_there);
   void* const grown = bench.allocator.allocate(40 * MiB, bench.main);
-  CHECK(at(grown) >= at(busy_there) + 30 * MiB);
+  CHECK(grown == at(busy_there) + 30 * MiB);
   CHECK(bench.reserved() == 70 * MiB);
 }
 
 TEST_CASE("a third stream waits for what came before the block that a range grew into") {
   RangeBench bench;
   Stream third{bench.ordered, {.name = "third"}};
-  void* const first = bench.allocator.allocate(30 * MiB, bench.copy);
+  void* const first = bench.allocator.allocate(30 * MiB, bench.main);
+  bench.allocator.record_use(first, bench.copy);
   busy(bench, bench.copy, first, 30 * MiB);
   bench.allocator.deallocate(first);
-  const Point used = bench.ordered.mark(bench.copy);
-  REQUIRE(bench.ordered.wait_for(bench.main, used));
+  REQUIRE(bench.ordered.wait_for(bench.main, bench.ordered.mark(bench.copy)));
   void* const grown = bench.allocator.allocate(40 * MiB, bench.main);
   REQUIRE(grown == first);
   REQUIRE(bench.reserved() == 40 * MiB);
@@ -130,6 +185,17 @@ TEST_CASE("when the device is full, free pages move to where they are one piece"
   CHECK(bench.allocator.block_size(blocks[3]) == 16 * MiB);
 }
 
+TEST_CASE("when the device is full, free pages move to the stream that needs them") {
+  RangeBench bench{64 * MiB};
+  void* const theirs = bench.allocator.allocate(40 * MiB, bench.copy);
+  bench.allocator.deallocate(theirs);
+  void* const kept = bench.allocator.allocate(8 * MiB, bench.copy);
+  busy(bench, bench.copy, kept, 8 * MiB);
+  CHECK(bench.allocator.allocate(50 * MiB, bench.main) != nullptr);
+  CHECK(bench.reserved() == 58 * MiB);
+  bench.allocator.deallocate(kept);
+}
+
 TEST_CASE("threads that grow at once share a range and stay within the limit together") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 64 * MiB}};
@@ -165,7 +231,7 @@ TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
     std::function<void()> action;
   } meanwhile;
   bench.device.add_observer(meanwhile);
-  meanwhile.action = [&] { second = allocator.allocate(20 * MiB, bench.copy); };
+  meanwhile.action = [&] { second = allocator.allocate(20 * MiB, bench.main); };
   CHECK_THROWS_AS(allocator.allocate(30 * MiB, bench.main), DeviceError);
   bench.device.remove_observer(meanwhile);
   allocator.check_invariants();

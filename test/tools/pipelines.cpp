@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -49,6 +50,35 @@ TEST_CASE("pipelines: every pipeline is a row, with time, bound, memory and no r
     CHECK(row.at("ladder").at("l0") <= row.at("ladder").at("reserved"));
     CHECK(row.at("races") == 0);
     for (const Json& busy : row.at("utilisation")) CHECK((busy >= 0 && busy <= 1));
+  }
+}
+
+TEST_CASE(
+    "pipelines: pr2916 with precise copies on millrace reserves what in-place on torch does") {
+  const auto rows_of = [](const char* copies, const char* allocator) {
+    const ProgramRun run =
+        run_program({"pipelines", "--workload", "pr2916", "--seeds", "1", "--copy", copies,
+                     "--allocator", allocator, "--format", "json"});
+    REQUIRE(run.exit_code == 0);
+    return Json::parse(run.out).at("rows");
+  };
+  const Json torch = rows_of("in-place,side-stream", "torch");
+  const auto of_torch = [&](const Json& pipeline, const char* copy) {
+    const auto row = std::ranges::find_if(torch, [&](const Json& candidate) {
+      return candidate.at("pipeline") == pipeline && candidate.at("copy") == copy;
+    });
+    REQUIRE(row != torch.end());
+    return *row;
+  };
+  const Json rows = rows_of("precise", "millrace");
+  CHECK(rows.size() == 6);
+  for (const Json& row : rows) {
+    INFO(row.dump());
+    const Json in_place = of_torch(row.at("pipeline"), "in-place");
+    const Json side_stream = of_torch(row.at("pipeline"), "side-stream");
+    CHECK(row.at("peak_reserved_bytes") <= in_place.at("peak_reserved_bytes"));
+    const double time = row.at("runtime_ms").at("p50");
+    CHECK(time <= 1.01 * side_stream.at("runtime_ms").at("p50").get<double>());
   }
 }
 

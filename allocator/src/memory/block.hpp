@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "millrace/memory/allocator.hpp"
@@ -47,6 +48,8 @@ struct Segment {
   std::size_t bytes = 0;
   bool small = false;
   std::size_t addresses = 0;  // a growable range: how many it has; 0: it is as large as it is
+  std::size_t number = 0;     // a growable range: which it is, from 1
+  StreamId home;              // a growable range: whose requests grow it
   Block* first = nullptr;
   Block* last = nullptr;
   std::uint64_t age = 0;  // when it was acquired, or last became wholly free
@@ -54,16 +57,21 @@ struct Segment {
   [[nodiscard]] bool growable() const noexcept { return addresses != 0; }
 };
 
-struct BySizeThenAddress {
+/** @brief An order that is the same in each run, wherever the addresses of ranges are. */
+[[nodiscard]] inline std::pair<std::size_t, std::byte*> place_of(const Block* block) noexcept {
+  return {block->segment->number, block->address};
+}
+
+struct BySizeThenPlace {
   using is_transparent = void;
   bool operator()(const Block* a, const Block* b) const noexcept {
-    return a->bytes != b->bytes ? a->bytes < b->bytes : a->address < b->address;
+    return a->bytes != b->bytes ? a->bytes < b->bytes : place_of(a) < place_of(b);
   }
   bool operator()(const Block* a, std::size_t bytes) const noexcept { return a->bytes < bytes; }
   bool operator()(std::size_t bytes, const Block* b) const noexcept { return bytes < b->bytes; }
 };
 
 /** @brief The free blocks of one lane, smallest first, then lowest address (PyTorch's order). */
-using FreeSet = std::set<Block*, BySizeThenAddress>;
+using FreeSet = std::set<Block*, BySizeThenPlace>;
 
 }  // namespace millrace

@@ -24,8 +24,9 @@ namespace millrace {
  *   4. new memory, as long as the stream has less than its fair share;
  *   5. any other block that the stream can be made to wait for, or new memory;
  *   6. anything that waiting, merging, callbacks and giving segments back can make.
- * New memory for large requests is mapped behind what a growable range has, or in a hole of it: no
- * more than is missing from the free blocks in front of it. Elsewhere it is a new segment.
+ * New memory for large requests is mapped behind what a growable range of the stream's own has, or
+ * in a hole of it: no more than is missing from the free blocks in front of it. Elsewhere it is a
+ * new segment.
  * PyTorch's way is the same with lanes that never mix and frees that a host poll completes.
  * The lock is never held across a driver call: what such a call is about is claimed first, which
  * takes it out of everybody's sight, and is put back if the call fails.
@@ -109,14 +110,14 @@ struct CachingAllocator::State {
 
   // ranges.cpp: memory in growable ranges
   Block* grow_range(const Request& request, Lock& lock);
-  [[nodiscard]] std::optional<Gap> least_gap(const Request& request);
+  [[nodiscard]] std::optional<Gap> least_gap(const Request& request, StreamId home) const;
   bool add_range(const Request& request, Lock& lock);
   Block* map(const Gap& gap, Lock& lock);
   std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
   Block* keep_pages(Block* block, std::size_t most);
   void unmap(Block* pages, Lock& lock);
   void release_range(const Segment& range);
-  [[nodiscard]] std::size_t ranges() const;
+  [[nodiscard]] std::ptrdiff_t ranges_of(StreamId home) const;
   [[nodiscard]] bool uses_ranges(const Request& request) const;
 
   // growth.cpp: segments

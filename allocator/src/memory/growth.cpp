@@ -24,7 +24,7 @@ bool wholly_free(const Segment& segment) {
 Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
   if (uses_ranges(request)) {
     Block* block = grow_range(request, lock);
-    if (block != nullptr || ranges() > 0) return block;
+    if (block != nullptr || !heap.ranges().empty()) return block;
   }
   std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
@@ -198,17 +198,14 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
   std::size_t released = release_free_segments(keep_bytes, lock);
-  std::vector<std::byte*> ranges;
-  for (const auto& [base, segment] : heap.segments()) {
-    if (segment->growable()) ranges.push_back(base);
-  }
-  for (std::byte* base : ranges) {
+  const std::vector<Segment*> ranges = heap.ranges();
+  for (Segment* range : ranges) {
     const std::size_t page = source.page_bytes();
     const std::size_t reserved = meter.bytes().reserved.current;
     if (released >= enough || reserved <= keep_bytes) break;
     const std::size_t wanted = std::min(enough - released, reserved);
     const std::size_t most = std::min((reserved - keep_bytes) / page, (wanted + page - 1) / page);
-    released += unmap_free(*heap.segments().at(base), most * page, lock);
+    released += unmap_free(*range, most * page, lock);
   }
   return released;
 }

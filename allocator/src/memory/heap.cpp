@@ -43,11 +43,14 @@ Block* Heap::add_segment(void* base, std::size_t bytes, bool small) {
   return block;
 }
 
-Segment& Heap::add_range(void* base, std::size_t addresses) {
+Segment& Heap::add_range(void* base, std::size_t addresses, StreamId home) {
   auto range = std::make_unique<Segment>();
   range->base = static_cast<std::byte*>(base);
   range->addresses = addresses;
+  range->number = ranges_.size() + 1;
+  range->home = home;
   Segment& added = *range;
+  ranges_.push_back(&added);
   insert(std::move(range));
   return added;
 }

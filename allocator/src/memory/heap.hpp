@@ -30,7 +30,7 @@ class Heap {
   Block* add_segment(void* base, std::size_t bytes, bool small);
 
   /** @brief Adds a growable range, as a segment with no block yet. */
-  Segment& add_range(void* base, std::size_t addresses);
+  Segment& add_range(void* base, std::size_t addresses, StreamId home);
   /** @brief A claimed block of `bytes` in the place of `hole`'s first ones, or at the end. */
   Block* fill(Segment& range, Block* hole, std::size_t bytes);
   /** @brief The claimed block has no memory any more: a hole, or none if it was the last one. */
@@ -57,6 +57,8 @@ class Heap {
   /** @brief In address order. */
   [[nodiscard]] auto& segments() noexcept { return segments_; }
   [[nodiscard]] const auto& segments() const noexcept { return segments_; }
+  /** @brief The growable ones of them, as they were added. */
+  [[nodiscard]] const std::vector<Segment*>& ranges() const noexcept { return ranges_; }
   [[nodiscard]] PageMap& live() noexcept { return live_; }
   [[nodiscard]] const PageMap& live() const noexcept { return live_; }
 
@@ -71,6 +73,7 @@ class Heap {
 
   std::array<Lanes, 2> lanes_;
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;
+  std::vector<Segment*> ranges_;
   PageMap live_;
   std::vector<std::unique_ptr<Block>> spare_;
 };

@@ -6,6 +6,9 @@
 namespace millrace {
 namespace {
 
+// Of one allocator: each takes twice the device's size of the process's addresses.
+constexpr std::size_t kMostRanges = 16;
+
 std::size_t round_down(std::size_t bytes, std::size_t multiple) {
   return bytes / multiple * multiple;
 }
@@ -20,29 +23,30 @@ bool CachingAllocator::State::uses_ranges(const Request& request) const {
   return policy.growable_ranges && !request.small && source.page_bytes() != 0;
 }
 
+// In the stream's own range if that is to be had, else where there are addresses.
 Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
-  if (const auto gap = least_gap(request)) return map(*gap, lock);
-  if (!add_range(request, lock)) return nullptr;
-  const auto gap = least_gap(request);
+  auto gap = least_gap(request, request.lane);
+  if (!gap && add_range(request, lock)) gap = least_gap(request, request.lane);
+  if (!gap) gap = least_gap(request, {});
   return gap ? map(*gap, lock) : nullptr;
 }
 
-// Where the least has to be mapped. What is in front of it must be the stream's for nothing: a
-// stream that grows does so in order not to wait.
+// Where the least has to be mapped in the ranges of `home`; of any stream, if that is none. What is
+// in front of it must be the user's for nothing: a stream that grows does so in order not to wait.
 std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
-    const Request& request) {
+    const Request& request, StreamId home) const {
   std::optional<Gap> best;
   const auto consider = [&](Gap gap, std::size_t in_front, std::size_t room) {
     gap.bytes = round_up(request.bytes - in_front, source.page_bytes());
     if (gap.bytes <= room && (!best || gap.bytes < best->bytes)) best = gap;
   };
-  for (const auto& [base, segment] : heap.segments()) {
-    if (!segment->growable()) continue;
+  for (Segment* const range : heap.ranges()) {
+    if (home.valid() && range->home != home) continue;
     Block* first = nullptr;
     std::size_t run = 0;
-    for (Block* block = segment->first; block != nullptr; block = block->next) {
+    for (Block* block = range->first; block != nullptr; block = block->next) {
       if (block->state == BlockState::absent) {
-        consider({.range = segment.get(), .first = first, .hole = block}, run, block->bytes);
+        consider({.range = range, .first = first, .hole = block}, run, block->bytes);
       }
       if (block->state != BlockState::free || !ready(*block, request.user.id())) {
         first = nullptr;
@@ -57,20 +61,29 @@ std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
       }
       if (run == 0) first = nullptr;
     }
-    consider({.range = segment.get(), .first = first}, run, segment->addresses - segment->bytes);
+    consider({.range = range, .first = first}, run, range->addresses - range->bytes);
   }
   return best;
 }
 
-// False if there are no addresses to be had, or if a range more would not help.
+std::ptrdiff_t CachingAllocator::State::ranges_of(StreamId home) const {
+  return std::ranges::count(heap.ranges(), home, &Segment::home);
+}
+
+// A range for the stream of the request: that of a stream that is gone, or a new one. False if
+// there are no addresses to be had, or if a range more would not help.
 bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
   if (capacity > 0 && request.bytes > capacity) return false;
-  std::size_t before = 0;
-  for (const auto& [base, segment] : heap.segments()) {
-    if (!segment->growable()) continue;
-    if (segment->first == nullptr) return false;
-    ++before;
+  for (const Segment* range : heap.ranges()) {
+    if (range->home == request.lane && range->first == nullptr) return false;
   }
+  for (Segment* const range : heap.ranges()) {
+    if (device.ledger().is_open(range->home)) continue;
+    range->home = request.lane;
+    return true;
+  }
+  if (heap.ranges().size() >= kMostRanges) return false;
+  const std::ptrdiff_t before = ranges_of(request.lane);
   AddressRange range;
   try {
     const Unlocked unlocked{lock};
@@ -79,18 +92,13 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     return false;
   }
-  if (ranges() == before) {
-    heap.add_range(range.base, range.bytes);
+  if (ranges_of(request.lane) == before) {
+    heap.add_range(range.base, range.bytes, request.lane);
   } else {  // another thread was faster
     const Unlocked unlocked{lock};
     source.give_back(range);
   }
   return true;
-}
-
-std::size_t CachingAllocator::State::ranges() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      heap.segments(), [](const auto& held) { return held.second->growable(); }));
 }
 
 // The addresses, and the blocks in front of them, are claimed while the memory is being mapped:

@@ -142,7 +142,7 @@ Block* CachingAllocator::State::take_ready(const Request& request) {
     Block* block = smallest_ready(lane, limit);
     if (block == nullptr) continue;
     const auto rank = [](const Block* b) {
-      return std::tuple{!b->lane.valid(), b->bytes, b->address};
+      return std::tuple{!b->lane.valid(), b->bytes, place_of(b)};
     };
     if (best == nullptr || rank(block) < rank(best)) best = block;
   }
@@ -166,8 +166,9 @@ std::size_t CachingAllocator::State::carve_limit(const Request& request) const {
 template <typename Usable>
 Block* CachingAllocator::State::least_run(const Request& request, std::size_t most,
                                           const Usable& usable) {
+  using Rank = std::pair<std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
-  std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
+  Rank best_rank;
   for (const auto& [base, segment] : heap.segments()) {
     if (segment->small != request.small) continue;
     Block* first = nullptr;  // of the shortest run that ends at `block`
@@ -188,9 +189,11 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
         first = first->next;
       }
       const bool allowed = foreign == 0 || run <= most;
-      if (run >= request.bytes && run < best_bytes && allowed) {
+      if (run < request.bytes || !allowed) continue;
+      const Rank rank{run, place_of(first)};
+      if (best == nullptr || rank < best_rank) {
         best = first;
-        best_bytes = run;
+        best_rank = rank;
       }
     }
   }
@@ -266,7 +269,7 @@ void CachingAllocator::State::uncount_demand(const Block& block) {
 // the best fit.
 Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64_t newest,
                                              Lock& lock) {
-  using Rank = std::tuple<std::uint64_t, std::size_t, std::byte*>;
+  using Rank = std::tuple<std::uint64_t, std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
   Rank best_rank;
   for (auto& [stream, lane] : heap.lanes(request.small)) {
@@ -278,7 +281,7 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
         if (when) latest = std::max(latest, *when);
         return when.has_value();
       });
-      const Rank rank{latest, (*it)->bytes, (*it)->address};
+      const Rank rank{latest, (*it)->bytes, place_of(*it)};
       if (possible && latest <= newest && (best == nullptr || rank < best_rank)) {
         best = *it;
         best_rank = rank;

@@ -45,7 +45,7 @@ struct Policy {
   std::size_t large_segment_least = 0, large_segment_most = 0;
 
   /** Requests over `small_limit`, where the source has growable ranges: exactly the memory that is
-   * missing is mapped behind what there is, in place of segments. */
+   * missing is mapped behind what the stream has in a range of its own, in place of segments. */
   bool growable_ranges = false;
 
   /** Blocks above are never split and serve only requests above. */
