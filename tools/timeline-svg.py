@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Draws two timelines side by side: streams, event waits, and the memory that was held meanwhile.
+"""Draws two timelines side by side: streams, event waits, and the memory that was held meanwhile. Or one, its streams alone.
 
     tools/timeline-svg.py LEFT.json RIGHT.json -o PICTURE.svg [--from STEP] [--steps N]
+    tools/timeline-svg.py ONE.json -o PICTURE.svg [--from BATCH] [--steps N]
 
-The files are what --timeline writes. A step begins where the main stream zeroes the gradients. Uses nothing but Python.
+The files are what --timeline writes. A step begins where the main stream zeroes the gradients; of one timeline, where the
+last stream begins the next batch: there the n-th operation of each stream is of batch n. Uses nothing but Python.
 """
 import argparse
 import json
@@ -17,7 +19,8 @@ STREAMS = ("main", "data-dist", "copy")
 COLOURS = {"main": "#4c78a8", "data-dist": "#72b7b2", "copy": "#e8903a"}
 PHASES = (("backward", "#35587d"), ("update", "#35587d"), ("optimizer", "#8aa9cc"), ("zero", "#8aa9cc"))
 STYLE = """text{font:12px system-ui,sans-serif;fill:#222}.t{font-weight:600;font-size:13px}.s{font-size:11px;fill:#555}
-.w{fill:none;stroke:#555;stroke-width:.8;marker-end:url(#a)}.x{fill:#d9d9d9}.g{stroke:#ddd;stroke-width:1}"""
+.w{fill:none;stroke:#555;stroke-width:.8;marker-end:url(#a)}.x{fill:#d9d9d9}.n{fill:#fff;text-anchor:middle}
+.g{stroke:#ddd;stroke-width:1}"""
 
 
 class Timeline:
@@ -27,7 +30,7 @@ class Timeline:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
         self.facts = document["otherData"]
-        self.streams, processes, names = {}, {}, {}
+        self.stream_names, processes, names = [], {}, {}
         self.slices, self.counters = [], {}
         begins, ends = {}, {}
         for event in document["traceEvents"]:
@@ -38,6 +41,8 @@ class Timeline:
                     processes[event["pid"]] = value
                 elif event["name"] == "thread_name":
                     names[track] = value
+                    if processes[event["pid"]].endswith(" streams"):
+                        self.stream_names.append(value)
             elif phase == "X" and event["cat"] in ("operation", "standstill"):
                 self.slices.append((names[track], event["cat"], event["name"], event["ts"], event["ts"] + event["dur"]))
             elif phase == "s":
@@ -174,6 +179,51 @@ class Panel:
         self.bottom = bottom
 
 
+class Stages:
+    """One timeline, each of whose streams does one thing with each batch."""
+
+    SHADES = ("#4c78a8", "#e8903a", "#54a24b", "#b279a2", "#9d755d")
+
+    def __init__(self, timeline, first, steps):
+        self.boxes = {}
+        for stream, kind, name, begin, end in sorted(timeline.slices, key=lambda s: s[3]):
+            if kind == "operation" and stream in timeline.stream_names:
+                self.boxes.setdefault(stream, []).append((name, begin, end))
+        self.lanes = [stream for stream in timeline.stream_names if stream in self.boxes]
+        last = self.boxes[self.lanes[-1]]
+        if len(last) <= first + steps:
+            sys.exit(f"there are {len(last)} batches")
+        self.begin, self.end = last[first][1], last[first + steps][1]
+        self.title = timeline.facts["title"]
+
+    def x(self, time):
+        left = MARGIN + LABEL
+        time = min(max(time, self.begin), self.end)
+        return left + (time - self.begin) / (self.end - self.begin) * (WIDTH - MARGIN - left)
+
+    def draw(self):
+        out = [f'<text class="t" x="{MARGIN + LABEL}" y="20">{escape(self.title)}: boxes of a colour are of one batch</text>']
+        for lane, stream in enumerate(self.lanes):
+            y = 34 + lane * (ROW + ROW_GAP)
+            out.append(f'<text x="{MARGIN}" y="{y + 17}">{escape(stream)}</text>')
+            out.append(f'<path class="g" d="M{MARGIN + LABEL} {y + ROW}H{WIDTH - MARGIN}"/>')
+            for batch, (name, begin, end) in enumerate(self.boxes[stream]):
+                if end <= self.begin or begin >= self.end:
+                    continue
+                x, width = self.x(begin), self.x(end) - self.x(begin)
+                out.append(f'<rect x="{x:.1f}" y="{y}" width="{max(width - 0.6, 0.5):.1f}" height="{ROW}" '
+                           f'fill="{self.SHADES[batch % len(self.SHADES)]}"><title>{escape(name)}, batch {batch}: '
+                           f'{(end - begin) / 1000:.2f} ms</title></rect>')
+                if width > 24:
+                    out.append(f'<text class="n" x="{x + width / 2:.1f}" y="{y + 17}">{batch}</text>')
+        bottom = 34 + len(self.lanes) * (ROW + ROW_GAP)
+        whole = (self.end - self.begin) / 1000
+        for at in range(0, int(whole) + 1, max(1, round(whole / 8))):
+            out.append(f'<text class="s" x="{self.x(self.begin + at * 1000):.1f}" y="{bottom + 8}" text-anchor="middle">{at}</text>')
+        out.append(f'<text class="s" x="{MARGIN}" y="{bottom + 8}">ms</text>')
+        return out, bottom + 18
+
+
 def legend(y):
     parts = [("#4c78a8", "forward"), ("#35587d", "backward"), ("#e8903a", "copy to the device"),
              ("#72b7b2", "exchange of features"), ("#d9d9d9", "stands still, waiting"), ("#c9d8e8", "active"),
@@ -185,14 +235,25 @@ def legend(y):
     return out
 
 
+def write(path, body, height):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">\n<style>{STYLE}</style>\n'
+                   '<defs><marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
+                   '<path d="M0 0L6 3L0 6Z" fill="#555"/></marker></defs>\n'
+                   f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("left")
-    parser.add_argument("right")
+    parser.add_argument("right", nargs="?")
     parser.add_argument("-o", "--output", required=True)
     parser.add_argument("--from", dest="first", type=int, default=10, help="the first step of the picture (10)")
     parser.add_argument("--steps", type=int, default=2, help="how many there are in it (2)")
     given = parser.parse_args()
+    if given.right is None:
+        write(given.output, *Stages(Timeline(given.left), given.first, given.steps).draw())
+        return
     pair = [Timeline(given.left), Timeline(given.right)]
     for path, timeline in zip((given.left, given.right), pair):
         if len(timeline.steps) <= given.first + given.steps or "stranded" not in timeline.counters:
@@ -209,11 +270,7 @@ def main():
             f'times {facts["times"]}, bytes as the allocator decided. Steps {given.first + 1} to {given.first + given.steps}.')
     body += legend(panel.bottom + 18)
     body.append(f'<text class="s" x="{MARGIN + LABEL}" y="{panel.bottom + 36}">{escape(note)}</text>')
-    with open(given.output, "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">\n<style>{STYLE}</style>\n'
-                   '<defs><marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
-                   '<path d="M0 0L6 3L0 6Z" fill="#555"/></marker></defs>\n'
-                   f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>\n' + "\n".join(body) + "\n</svg>\n")
+    write(given.output, body, height)
 
 
 if __name__ == "__main__":
