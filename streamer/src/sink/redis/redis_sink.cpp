@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <vector>
 
 #include "sink/chain.hpp"
@@ -116,10 +117,17 @@ void RedisSink::read(const std::function<void(const RowRecord&)>& visit) {
   }
 }
 
-bool RedisSink::take_snapshot_request() {
+std::uint64_t RedisSink::snapshot_request() {
   const std::lock_guard lock{mutex_};
-  return talk([&](RedisConnection& connection) {
-    return connection.command(Words{"DEL", key("snapshot")})->integer > 0;
+  return talk([&](RedisConnection& connection) -> std::uint64_t {
+    const auto reply = connection.command(Words{"GET", key("snapshot")});
+    if (reply->type == REDIS_REPLY_NIL) return 0;
+    const std::string_view text = text_of(*reply);
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc{} && end == text.data() + text.size()) return number;
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: in {} is '{}', and not a number",
+                                                        name_, key("snapshot"), text)};
   });
 }
 

@@ -17,7 +17,8 @@ namespace millrace::sink {
  * A row is the string `PREFIX:TABLE:ROW`, which holds its record. What is known of the stream is
  * the hash `PREFIX:stream`: fields `schema`, `mark:RANK` (records) and `position`. Versions and
  * marks are compared on the server, so that any number of ranks may write, each through a sink of
- * its own. Whoever sets the key `PREFIX:snapshot` asks for a snapshot.
+ * its own. Whoever asks for a snapshot sets the key `PREFIX:snapshot` to a greater number than it
+ * has: the time in milliseconds.
  *
  * A batch may come in parts, the mark with the last one, which is sent when all others are there.
  * `flush` has nothing to do: what was written is in the server, and survives what the server's own
@@ -37,7 +38,7 @@ class RedisSink final : public Sink {
   void flush() override {}
   /** Takes memory for the numbers of all rows. Rows that come meanwhile may be visited or not. */
   void read(const std::function<void(const RowRecord&)>& visit) override;
-  [[nodiscard]] bool take_snapshot_request() override;
+  [[nodiscard]] std::uint64_t snapshot_request() override;
 
  private:
   template <typename Body>

@@ -243,13 +243,16 @@ TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
   CHECK(values_in(begun.rows).size() == 20);
 }
 
-TEST_CASE("who sets the key asks for a snapshot, once", "[redis]") {
+TEST_CASE("who sets the key asks for a snapshot, and the request stays", "[redis]") {
   need_server();
   Begun begun;
-  CHECK(!begun.rows.take_snapshot_request());
+  CHECK(begun.rows.snapshot_request() == 0);
+  begun.server.command({"SET", "test:snapshot", "1764000000000"});
+  CHECK(begun.rows.snapshot_request() == 1764000000000);
+  CHECK(begun.rows.snapshot_request() == 1764000000000);
   begun.server.command({"SET", "test:snapshot", "please"});
-  CHECK(begun.rows.take_snapshot_request());
-  CHECK(!begun.rows.take_snapshot_request());
+  check_refused(refusal_of([&] { (void)begun.rows.snapshot_request(); }), SinkError::Kind::wrong,
+                "'please'");
 }
 
 TEST_CASE("streams with other prefixes do not meet", "[redis]") {
