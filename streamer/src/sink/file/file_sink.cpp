@@ -137,14 +137,6 @@ std::unique_ptr<Sink> open_file_sink(std::string_view spec) {
   return std::make_unique<FileSink>(FileOptions{.folder = folder_of(spec, "file:")});
 }
 
-bool FileSink::take_snapshot_request() {
-  const std::lock_guard lock{mutex_};
-  bool is_asked = false;
-  for (auto& [rank, writing] : ranks_) {
-    const std::lock_guard of_rank{writing.mutex};
-    if (writing.writer && take_request(options_.folder, rank)) is_asked = true;
-  }
-  return is_asked;
-}
+std::uint64_t FileSink::snapshot_request() { return snapshot_request_in(options_.folder); }
 
 }  // namespace millrace::sink

@@ -24,7 +24,7 @@ class FileSink final : public Sink {
   void write(const StepBatch& batch, std::string_view position = {}) override;
   void flush() override;
   void read(const std::function<void(const RowRecord&)>& visit) override;
-  [[nodiscard]] bool take_snapshot_request() override;
+  [[nodiscard]] std::uint64_t snapshot_request() override;
 
  private:
   struct Writing {

@@ -212,9 +212,7 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, SegmentRead
   return std::nullopt;
 }
 
-void FileSource::ask_for_snapshot() {
-  for (const auto& [rank, segments] : segments_in(folder_)) request_snapshot(folder_, rank);
-}
+void FileSource::ask_for_snapshot() { request_snapshot(folder_); }
 
 std::unique_ptr<RecordSource> open_file_source(std::string_view spec) {
   return std::make_unique<FileSource>(folder_of(spec, "file:"));

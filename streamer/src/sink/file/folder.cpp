@@ -4,8 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -16,10 +20,12 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::string_view kSchema = "schema.json";
+constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted";
 
-std::filesystem::path request_of(const std::filesystem::path& folder, std::uint32_t rank) {
-  return folder / fmt::format("rank-{:04}.snapshot-wanted", rank);
+/** A name that nobody else has, in this process or another. */
+std::filesystem::path unfinished_in(const std::filesystem::path& folder) {
+  static std::atomic<unsigned> count{0};
+  return folder / fmt::format(".unfinished-{}-{}", ::getpid(), count.fetch_add(1));
 }
 
 /** What a file system puts there itself, and what is hidden, is nobody's. */
@@ -72,9 +78,7 @@ std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {
 StreamSchema create_schema(const std::filesystem::path& folder, const StreamSchema& schema) {
   if (const auto there = read_schema(folder)) return *there;
   const std::filesystem::path path = folder / kSchema;
-  static std::atomic<unsigned> count{0};  // sinks of one process may begin at once
-  const std::filesystem::path unfinished =
-      folder / fmt::format(".schema-{}-{}", ::getpid(), count.fetch_add(1));
+  const std::filesystem::path unfinished = unfinished_in(folder);
   try {
     std::filesystem::create_directories(folder);
     check_nobodys(folder);
@@ -91,14 +95,32 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   return linked == 0 ? schema : read_schema(folder).value_or(schema);
 }
 
-void request_snapshot(const std::filesystem::path& folder, std::uint32_t rank) {
-  (void)open_file(request_of(folder, rank), O_WRONLY | O_CREAT);
+std::uint64_t snapshot_request_in(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kRequest;
+  const File file = open_to_read(path);
+  if (!file) return 0;
+  char text[24];
+  const std::size_t bytes = read_at(file, 0, std::as_writable_bytes(std::span{text}), path);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text, text + bytes, number);
+  if (error != std::errc{} || (end != text + bytes && *end != '\n')) {
+    throw SinkError{SinkError::Kind::wrong,
+                    fmt::format("{}: there is no number in it", path.string())};
+  }
+  return number;
 }
 
-bool take_request(const std::filesystem::path& folder, std::uint32_t rank) {
-  if (::unlink(request_of(folder, rank).c_str()) == 0) return true;
-  if (errno != ENOENT) throw_system_error(errno, request_of(folder, rank).string());
-  return false;
+void request_snapshot(const std::filesystem::path& folder) {
+  using std::chrono::milliseconds;
+  const auto now =
+      std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+  const std::uint64_t number =
+      std::max(static_cast<std::uint64_t>(now.count()), snapshot_request_in(folder) + 1);
+  const std::filesystem::path unfinished = unfinished_in(folder);
+  write_whole(unfinished, fmt::format("{}\n", number));
+  if (::rename(unfinished.c_str(), (folder / kRequest).c_str()) != 0) {
+    throw_system_error(errno, folder.string());
+  }
 }
 
 }  // namespace millrace::sink

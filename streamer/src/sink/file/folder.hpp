@@ -25,9 +25,10 @@ namespace millrace::sink {
 [[nodiscard]] StreamSchema create_schema(const std::filesystem::path& folder,
                                          const StreamSchema& schema);
 
-/** @brief Asks a rank for all its rows. @throws SinkError */
-void request_snapshot(const std::filesystem::path& folder, std::uint32_t rank);
-/** @brief Whether somebody asked, since this was last called. @throws SinkError */
-[[nodiscard]] bool take_request(const std::filesystem::path& folder, std::uint32_t rank);
+/** @brief The number of the newest request for all rows anew; 0: there was none. @throws SinkError
+ */
+[[nodiscard]] std::uint64_t snapshot_request_in(const std::filesystem::path& folder);
+/** @brief Asks with a greater number than all before. @throws SinkError */
+void request_snapshot(const std::filesystem::path& folder);
 
 }  // namespace millrace::sink

@@ -1,0 +1,130 @@
+#include "sink/rocksdb/database.hpp"
+
+#include <fmt/format.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+#include <system_error>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/file/disk.hpp"
+
+namespace millrace::sink {
+namespace {
+
+constexpr const char* kStream = "stream";
+constexpr const char* kCurrent = "CURRENT";
+
+rocksdb::Options options_with(rocksdb::Env& env) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.env = &env;
+  options.info_log_level = rocksdb::WARN_LEVEL;
+  options.keep_log_file_num = 3;
+  options.max_background_jobs = 2;
+  options.compression = rocksdb::kNoCompression;  // floats hardly get smaller
+  rocksdb::BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));  // most rows are looked up once
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& folder, const std::string& what) {
+  throw SinkError{
+      SinkError::Kind::wrong,
+      fmt::format("rocksdb:{}: {}; an empty folder would be right", folder.string(), what)};
+}
+
+/** What an opening leaves that did not come to an end. */
+bool is_of_rocksdb(const std::string& name) {
+  constexpr const char* kBeginnings[] = {"LOG", "LOCK", "IDENTITY", "MANIFEST-", "OPTIONS-", "."};
+  constexpr const char* kEnds[] = {".log", ".sst", ".dbtmp"};
+  return name == "lost+found" ||
+         std::ranges::any_of(kBeginnings, [&](auto text) { return name.starts_with(text); }) ||
+         std::ranges::any_of(kEnds, [&](auto text) { return name.ends_with(text); });
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  try {
+    std::filesystem::create_directories(folder);
+    for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+      const std::string name = entry.path().filename().string();
+      if (!is_of_rocksdb(name)) {
+        refuse(folder, fmt::format("there is '{}' in it, and no database", name));
+      }
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw_system_error(error.code().value(), folder.string());
+  }
+}
+
+/** A database without our family is somebody else's, unless it has nothing in it yet. */
+void check_ours(const std::filesystem::path& folder, const rocksdb::Options& options) {
+  std::vector<std::string> families;
+  check(rocksdb::DB::ListColumnFamilies(options, folder.string(), &families),
+        "rocksdb:" + folder.string());
+  if (std::ranges::find(families, kStream) != families.end()) return;
+  if (families.size() > 1) refuse(folder, "a database of somebody else's");
+  rocksdb::Options to_read = options;
+  to_read.create_if_missing = false;
+  rocksdb::DB* opened = nullptr;
+  check(rocksdb::DB::OpenForReadOnly(to_read, folder.string(), &opened),
+        "rocksdb:" + folder.string());
+  const std::unique_ptr<rocksdb::DB> db{opened};
+  const std::unique_ptr<rocksdb::Iterator> rows{db->NewIterator({})};
+  rows->SeekToFirst();
+  if (rows->Valid()) refuse(folder, "a database of somebody else's");
+}
+
+}  // namespace
+
+void check(const rocksdb::Status& status, const std::string& name) {
+  if (status.ok()) return;
+  const std::string what = fmt::format("{}: {}", name, status.ToString());
+  if (status.IsCorruption()) {
+    throw SinkError{SinkError::Kind::wrong,
+                    what + "; it is damaged: put it aside, and an empty folder is filled anew"};
+  }
+  if (status.IsInvalidArgument() || status.IsNotSupported()) {
+    throw SinkError{SinkError::Kind::wrong, what};
+  }
+  if (what.find("lock hold by") != std::string::npos || what.find("LOCK:") != std::string::npos) {
+    throw SinkError{SinkError::Kind::retry,
+                    what + "; somebody else has it open: one process at a time can"};
+  }
+  throw SinkError{SinkError::Kind::retry, what};
+}
+
+bool Database::is_there(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / kCurrent, ignored);
+}
+
+Database::Database(const std::filesystem::path& folder, rocksdb::Env& env) {
+  const rocksdb::Options options = options_with(env);
+  if (is_there(folder)) {
+    check_ours(folder, options);
+  } else {
+    make_folder(folder);
+  }
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families{
+      {rocksdb::kDefaultColumnFamilyName, options}, {kStream, options}};
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  check(rocksdb::DB::Open(options, folder.string(), families, &handles, &opened),
+        "rocksdb:" + folder.string());
+  db_.reset(opened);
+  rows_ = handles[0];
+  stream_ = handles[1];
+}
+
+Database::~Database() {
+  (void)db_->DestroyColumnFamilyHandle(rows_);
+  (void)db_->DestroyColumnFamilyHandle(stream_);
+  (void)db_->Close();  // what was written is in the log
+}
+
+}  // namespace millrace::sink

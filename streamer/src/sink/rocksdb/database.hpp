@@ -1,0 +1,38 @@
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace millrace::sink {
+
+/** @throws SinkError with what such a status means to who writes; nothing if it is ok */
+void check(const rocksdb::Status& status, const std::string& name);
+
+/** @brief An open database, with one family of rows and one of what is said of them. */
+class Database {
+ public:
+  /** @brief Opens it, and makes it where there is none. @throws SinkError */
+  Database(const std::filesystem::path& folder, rocksdb::Env& env);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  [[nodiscard]] rocksdb::DB& operator*() const noexcept { return *db_; }
+  [[nodiscard]] rocksdb::DB* operator->() const noexcept { return db_.get(); }
+  [[nodiscard]] rocksdb::ColumnFamilyHandle* rows() const noexcept { return rows_; }
+  [[nodiscard]] rocksdb::ColumnFamilyHandle* stream() const noexcept { return stream_; }
+
+  /** @brief Whether there is one in the folder. */
+  [[nodiscard]] static bool is_there(const std::filesystem::path& folder);
+
+ private:
+  std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::ColumnFamilyHandle* rows_ = nullptr;
+  rocksdb::ColumnFamilyHandle* stream_ = nullptr;
+};
+
+}  // namespace millrace::sink

@@ -1,0 +1,221 @@
+#include "sink/rocksdb/rocksdb_sink.hpp"
+
+#include <fmt/format.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "sink/chain.hpp"
+#include "sink/file/folder.hpp"
+#include "sink/kinds.hpp"
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::size_t kRowsAtOnce = 1024;  ///< that are looked up together
+constexpr std::string_view kSchema = "schema", kPosition = "position", kMark = "mark/";
+
+rocksdb::Slice slice(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+rocksdb::Slice slice(std::string_view text) { return {text.data(), text.size()}; }
+std::span<const std::byte> bytes_of(const rocksdb::Slice& slice) {
+  return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
+}
+
+/** Name, 0, and the row so that keys are in the order of rows. */
+std::string key_of(const RowRecord& row, const StreamSchema& schema) {
+  std::string key = schema.tables[row.table].name;
+  key.push_back('\0');
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    key.push_back(static_cast<char>(static_cast<std::uint64_t>(row.row) >> shift & 0xFF));
+  }
+  return key;
+}
+
+/** A record is kept where floats can be read from. */
+class Aligned {
+ public:
+  explicit Aligned(const rocksdb::Slice& slice) {
+    const auto bytes = bytes_of(slice);
+    bytes_.assign(bytes.begin(), bytes.end());
+  }
+  [[nodiscard]] Record parsed() const { return parse_record(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+RocksdbSink::RocksdbSink(std::filesystem::path folder, rocksdb::Env& env)
+    : folder_(std::move(folder)), env_(env), shared_(shared(folder_, env)) {}
+
+std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const std::filesystem::path& folder,
+                                                         const rocksdb::Env& env) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::filesystem::path, const rocksdb::Env*>, std::weak_ptr<Shared>> all;
+  const std::lock_guard lock{mutex};
+  std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Shared>& known = all[{std::filesystem::weakly_canonical(folder), &env}];
+  std::shared_ptr<Shared> one = known.lock();
+  if (!one) known = one = std::make_shared<Shared>();
+  return one;
+}
+
+/** Opens what is not, and after a failure makes sure of what is there. */
+void RocksdbSink::open() {
+  if (shared_->is_failed && shared_->database) {
+    if (!(*shared_->database)->Resume().ok()) shared_->database.reset();
+  }
+  if (!shared_->database) {
+    shared_->is_failed = true;
+    shared_->database = std::make_shared<Database>(folder_, env_);
+  }
+  if (!shared_->is_failed) return;
+  shared_->state = stored_state();
+  shared_->is_failed = false;
+}
+
+/** Checks what a write came to. */
+void RocksdbSink::put(const rocksdb::Status& status) {
+  shared_->is_failed = !status.ok();
+  check(status, name());
+}
+
+SinkState RocksdbSink::stored_state() const {
+  const Database& database = *shared_->database;
+  SinkState state;
+  const std::unique_ptr<rocksdb::Iterator> entry{
+      database->NewIterator(rocksdb::ReadOptions{}, database.stream())};
+  try {
+    for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {
+      const std::string key = entry->key().ToString();
+      if (key == kSchema) state.schema = parse_stream_schema(entry->value().ToStringView());
+      if (key == kPosition) state.position = entry->value().ToString();
+      if (!key.starts_with(kMark)) continue;
+      const StepMark mark = Aligned{entry->value()}.parsed().mark;
+      state.marks[mark.rank] = mark;
+    }
+  } catch (const RecordError& error) {
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name(), error.what())};
+  }
+  check(entry->status(), name());
+  return state;
+}
+
+SinkState RocksdbSink::state() {
+  const std::lock_guard lock{shared_->mutex};
+  if (!shared_->database && !Database::is_there(folder_)) return {};
+  open();
+  return shared_->state;
+}
+
+void RocksdbSink::begin(const StreamSchema& schema) {
+  const std::lock_guard lock{shared_->mutex};
+  open();
+  check_schema(schema, shared_->state, name());
+  if (shared_->state.schema) return;
+  rocksdb::WriteOptions synchronously;
+  synchronously.sync = true;
+  put((*shared_->database)
+          ->Put(synchronously, shared_->database->stream(), slice(kSchema), to_json(schema)));
+  shared_->state.schema = schema;
+}
+
+/** Adds those of some rows that are newer than what is there. */
+void RocksdbSink::add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch, std::size_t from,
+                            std::size_t to) const {
+  const Database& database = *shared_->database;
+  std::vector<std::string> keys;
+  for (std::size_t i = from; i < to; ++i) {
+    const RowRecord row = batch.row(i);
+    check_row(row, *shared_->state.schema);
+    keys.push_back(key_of(row, *shared_->state.schema));
+  }
+  const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
+  std::vector<rocksdb::PinnableSlice> found(keys.size());
+  std::vector<rocksdb::Status> statuses(keys.size());
+  database->MultiGet(rocksdb::ReadOptions{}, database.rows(), keys.size(), slices.data(),
+                     found.data(), statuses.data());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::span<const std::byte> record = batch.record(from + i);
+    if (!statuses[i].IsNotFound()) {
+      check(statuses[i], name());
+      const auto there = bytes_of(found[i]);
+      if (there.size() >= kRecordOverhead && record_version(there) >= record_version(record)) {
+        continue;
+      }
+    }
+    check(updates.Put(database.rows(), slices[i], slice(record)), name());
+  }
+}
+
+void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
+  const std::lock_guard lock{shared_->mutex};
+  open();
+  if (!continues(shared_->state, batch.mark, name())) return;
+  if (!shared_->state.schema) {
+    throw SinkError{SinkError::Kind::wrong, name() + ": it has no schema yet"};
+  }
+  const Database& database = *shared_->database;
+  rocksdb::WriteBatch updates{batch.bytes() + 64 * batch.size()};
+  try {
+    for (std::size_t from = 0; from < batch.size(); from += kRowsAtOnce) {
+      add_newer(updates, batch, from, std::min(from + kRowsAtOnce, batch.size()));
+    }
+  } catch (const RecordError& error) {
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name(), error.what())};
+  }
+  std::vector<std::byte> mark;
+  append_record(mark, batch.mark);
+  check(updates.Put(database.stream(), fmt::format("{}{:04}", kMark, batch.mark.rank), slice(mark)),
+        name());
+  if (!position.empty()) {
+    check(updates.Put(database.stream(), slice(kPosition), slice(position)), name());
+  }
+  put(database->Write(rocksdb::WriteOptions{}, &updates));
+  shared_->state.marks[batch.mark.rank] = batch.mark;
+  if (!position.empty()) shared_->state.position = position;
+}
+
+void RocksdbSink::flush() {
+  const std::lock_guard lock{shared_->mutex};
+  if (shared_->is_failed) open();
+  if (shared_->database) put((*shared_->database)->FlushWAL(true));
+}
+
+void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
+  std::unique_lock lock{shared_->mutex};
+  if (!shared_->database && !Database::is_there(folder_)) return;
+  open();
+  const std::shared_ptr<Database> database = shared_->database;  // stays open while it is read
+  const std::optional<StreamSchema> schema = shared_->state.schema;
+  lock.unlock();
+  if (!schema) return;
+  rocksdb::ReadOptions all;
+  all.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> entry{(*database)->NewIterator(all, database->rows())};
+  for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {
+    const Aligned kept{entry->value()};
+    const Record record = kept.parsed();
+    check_row(record.row, *schema);
+    if (record.kind != RecordKind::row || key_of(record.row, *schema) != entry->key()) {
+      throw RecordError{fmt::format("{}: row {} of '{}' is where it does not belong", name(),
+                                    record.row.row, schema->tables[record.row.table].name)};
+    }
+    visit(record.row);
+  }
+  if (entry->status().IsCorruption()) {
+    throw RecordError{fmt::format("{}: {}", name(), entry->status().ToString())};
+  }
+  check(entry->status(), name());
+}
+
+std::unique_ptr<Sink> open_rocksdb_sink(std::string_view spec) {
+  return std::make_unique<RocksdbSink>(folder_of(spec, "rocksdb:"));
+}
+
+}  // namespace millrace::sink

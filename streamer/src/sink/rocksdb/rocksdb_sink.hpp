@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/rocksdb/database.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Rows in a RocksDB: see docs/sinks.md for what is where in it.
+ *
+ * A batch, its mark and position are one write: all of it is there, or nothing. What was written
+ * survives the end of the process, what was flushed that of the machine. Sinks of one folder and
+ * process share the database, which no other process can open meanwhile.
+ */
+class RocksdbSink final : public Sink {
+ public:
+  explicit RocksdbSink(std::filesystem::path folder, rocksdb::Env& env = *rocksdb::Env::Default());
+
+  [[nodiscard]] std::string name() const override { return "rocksdb:" + folder_.string(); }
+  [[nodiscard]] SinkState state() override;
+  void begin(const StreamSchema& schema) override;
+  void write(const StepBatch& batch, std::string_view position = {}) override;
+  void flush() override;
+  void read(const std::function<void(const RowRecord&)>& visit) override;
+
+ private:
+  /** What sinks of one folder share. */
+  struct Shared {
+    std::mutex mutex;
+    std::shared_ptr<Database> database;  ///< null: not open
+    SinkState state;                     ///< of what is open
+    bool is_failed = false;              ///< a write was: nothing can be taken for granted
+  };
+  [[nodiscard]] static std::shared_ptr<Shared> shared(const std::filesystem::path& folder,
+                                                      const rocksdb::Env& env);
+
+  void open();
+  void put(const rocksdb::Status& status);
+  [[nodiscard]] SinkState stored_state() const;
+  void add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch, std::size_t from,
+                 std::size_t to) const;
+
+  std::filesystem::path folder_;
+  rocksdb::Env& env_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace millrace::sink

@@ -1,0 +1,23 @@
+#include "sink/rocksdb/rocksdb_sink.hpp"
+#include "test/conformance/sink/sink_conformance.hpp"
+#include "test/support/temporary_folder.hpp"
+
+namespace millrace::test {
+namespace {
+
+class RocksdbPlace final : public SinkPlace {
+ public:
+  std::unique_ptr<Sink> open() override {
+    return std::make_unique<sink::RocksdbSink>(folder_.path() / "rows");
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+const bool added = add_sink_fixture({.name = "rocksdb",
+                                     .make_place = [] { return std::make_unique<RocksdbPlace>(); },
+                                     .programs = 8});
+
+}  // namespace
+}  // namespace millrace::test
