@@ -23,7 +23,8 @@ class FilePlace final : public SinkPlace {
 
 const bool added = add_sink_fixture({.name = "file",
                                      .make_place = [] { return std::make_unique<FilePlace>(); },
-                                     .is_source = true});
+                                     .is_source = true,
+                                     .programs = 8});
 
 }  // namespace
 }  // namespace millrace::test

@@ -17,7 +17,7 @@ class RocksdbPlace final : public SinkPlace {
 
 const bool added = add_sink_fixture({.name = "rocksdb",
                                      .make_place = [] { return std::make_unique<RocksdbPlace>(); },
-                                     .programs = 8});
+                                     .programs = 4});
 
 }  // namespace
 }  // namespace millrace::test

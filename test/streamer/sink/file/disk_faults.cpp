@@ -1,0 +1,96 @@
+// A disk that is full, or fails.
+#include "test/streamer/sink/file/file_bench.hpp"
+#include "test/support/small_disk.hpp"
+
+namespace millrace::test {
+
+TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and later all is written",
+          "[file]") {
+  const std::size_t bytes = [] {
+    FileBench bench;
+    (void)bench.written(1);
+    return contents(bench.segments().at(0)).size();
+  }();
+  for (std::size_t room = 0; room < bytes; room += 13) {
+    CAPTURE(room);
+    FileBench bench;
+    auto sink = bench.open();
+    bench.disk.room = room;
+    CHECK(kind_of_failure([&] { sink->write(file_step(1)); }) == SinkError::Kind::retry);
+    CHECK(versions_in(*sink).empty());
+    CHECK(sink->state().marks.empty());
+    CHECK(kind_of_failure([&] { sink->write(file_step(1)); }) == SinkError::Kind::retry);
+    bench.disk.room = bytes + 10;  // of the second, a part
+    sink->write(file_step(1));
+    CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
+    CHECK(versions_in(*sink) == versions_behind(1));
+    CHECK(bench.told() == steps_up_to(1));
+    bench.disk.room = ~std::size_t{0};
+    sink->write(file_step(2));
+    CHECK(versions_in(*sink) == versions_behind(2));
+    CHECK(bench.told() == steps_up_to(2));
+  }
+}
+
+TEST_CASE("what can not be cut off at once is cut off before anything else is written", "[file]") {
+  FileBench bench;
+  auto sink = bench.written(1);
+  bench.disk.room = 100;
+  bench.disk.cuts = false;
+  CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
+  bench.disk.room = ~std::size_t{0};
+  CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
+  CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
+  CHECK(bench.told() == steps_up_to(1));
+  bench.disk.cuts = true;
+  sink->write(file_step(2));
+  sink->write(file_step(3));
+  CHECK(bench.told() == steps_up_to(3));
+  CHECK(versions_in(*sink) == versions_behind(3));
+}
+
+TEST_CASE(
+    "what does not reach the disk is not counted as told: it is lost, and a snapshot mends it",
+    "[file]") {
+  FileBench bench;
+  auto sink = bench.written(2);
+  sink->flush();
+  sink->write(file_step(3));
+  sink::FileSource reader{bench.folder};
+  for (int step = 1; step <= 3; ++step) REQUIRE(reader.next(std::chrono::nanoseconds{0}));
+  bench.disk.reaches = false;
+  CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
+  CHECK(sink->state().marks.at(0).version == Version{1, 2});
+  bench.disk.reaches = true;
+  CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
+  StepBatch snapshot = file_step(4);
+  snapshot.mark.after = {};
+  sink->write(snapshot);
+  sink->flush();
+  CHECK(sink->state().marks.at(0).version == Version{1, 4});
+  CHECK(bench.told() == std::vector<std::uint64_t>{1, 2, 4});
+  // Who read what is gone is not told something else from the middle of it.
+  CHECK(kind_of_failure([&] { (void)reader.next(std::chrono::nanoseconds{0}); }) ==
+        SinkError::Kind::lost);
+}
+
+TEST_CASE("a real disk that is full makes writes fail until there is room again", "[file]") {
+  FileBench bench;
+  const SmallDisk disk{bench.folder, 64};
+  if (!disk.is_there()) SKIP("a small disk can not be mounted here: that takes root");
+  auto sink = bench.open();
+  const std::filesystem::path ballast = bench.folder / ".ballast";
+  replace(ballast, std::string(50'000, 'x'));
+  std::uint64_t step = 1;
+  while (!kind_of_failure([&] { sink->write(file_step(step)); }) && step < 90) ++step;
+  REQUIRE(step < 90);  // or it never got full
+  CHECK(kind_of_failure([&] { sink->write(file_step(step)); }) == SinkError::Kind::retry);
+  CHECK(versions_in(*sink) == versions_behind(step - 1));
+  std::filesystem::remove(ballast);
+  sink->write(file_step(step));
+  sink->flush();
+  CHECK(versions_in(*sink) == versions_behind(step));
+  CHECK(bench.told() == steps_up_to(step));
+}
+
+}  // namespace millrace::test

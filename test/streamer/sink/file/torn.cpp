@@ -1,0 +1,151 @@
+// Segments that end anywhere, or are damaged.
+#include "test/streamer/sink/file/file_bench.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+/// Where the last step of three begins in the only segment, and what the segment is.
+struct ThreeSteps {
+  FileBench bench;
+  std::string two, three;
+  std::filesystem::path segment;
+
+  ThreeSteps() {
+    auto sink = bench.written(2);
+    segment = bench.segments().at(0);
+    two = contents(segment);
+    sink->write(file_step(3));
+    three = contents(segment);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a segment that ends anywhere in its last batch has all before it", "[file]") {
+  ThreeSteps steps;
+  for (std::size_t length = steps.two.size(); length < steps.three.size(); ++length) {
+    CAPTURE(length);
+    replace(steps.segment, steps.three.substr(0, length));
+    auto sink = std::make_unique<sink::FileSink>(sink::FileOptions{.folder = steps.bench.folder});
+    CHECK(sink->state().marks.at(0).version == Version{1, 2});
+    CHECK(versions_in(*sink) == versions_behind(2));
+    CHECK(steps.bench.told() == steps_up_to(2));
+  }
+}
+
+TEST_CASE("who writes behind a torn end cuts it off, and loses nothing of what is whole",
+          "[file]") {
+  ThreeSteps steps;
+  for (std::size_t length = steps.two.size(); length <= steps.three.size(); length += 8) {
+    CAPTURE(length);
+    for (const auto& path : steps.bench.segments()) std::filesystem::remove(path);
+    replace(steps.segment, steps.three.substr(0, length));
+    auto sink = steps.bench.open();
+    if (length < steps.three.size()) {
+      CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
+    }
+    sink->write(file_step(3));
+    sink->write(file_step(4));
+    CHECK(versions_in(*sink) == versions_behind(4));
+    CHECK(steps.bench.told() == steps_up_to(4));
+  }
+}
+
+TEST_CASE("an end of zeros or of anything else, without a whole mark in it, is torn", "[file]") {
+  ThreeSteps steps;
+  std::string damaged = steps.three;
+  damaged[damaged.size() - 1] ^= 1;  // in the last mark's checksum
+  for (const std::string& end :
+       {steps.two + std::string(5000, '\0'), steps.two + std::string(5000, '\x7F'), damaged}) {
+    replace(steps.segment, end);
+    CHECK(steps.bench.told() == steps_up_to(2));
+    auto sink = steps.bench.open();
+    CHECK(versions_in(*sink) == versions_behind(2));
+    sink->write(file_step(3));
+    CHECK(steps.bench.told() == steps_up_to(3));
+    sink.reset();
+    std::filesystem::remove(steps.bench.segments().back());
+  }
+}
+
+TEST_CASE("a segment that was begun and has nothing whole is passed by", "[file]") {
+  ThreeSteps steps;
+  for (std::size_t length = 0; length < 200; length += 7) {
+    CAPTURE(length);
+    for (const auto& path : steps.bench.segments()) {
+      if (path != steps.segment) std::filesystem::remove(path);
+    }
+    replace(steps.segment, steps.three);
+    replace(steps.bench.folder / "rank-0000-00000002-epoch-000001.segment",
+            steps.three.substr(0, length));
+    CHECK(steps.bench.told() == steps_up_to(3));
+    auto sink = steps.bench.written(5, 4);
+    CHECK(steps.bench.told() == steps_up_to(5));
+    CHECK(versions_in(*sink) == versions_behind(5));
+  }
+}
+
+TEST_CASE("damage in front of a whole mark is told with its file and byte, whatever byte it is",
+          "[file]") {
+  ThreeSteps steps;
+  const std::string name = steps.segment.filename().string();
+  for (std::size_t at = 0; at < steps.two.size(); ++at) {
+    CAPTURE(at);
+    std::string damaged = steps.three;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    replace(steps.segment, damaged);
+    sink::FileSink sink{{.folder = steps.bench.folder}};
+    CHECK_THROWS_AS(versions_in(sink), RecordError);
+    CHECK_THROWS_WITH(versions_in(sink), ContainsSubstring(name) && ContainsSubstring(", byte "));
+    CHECK_THROWS_AS(steps.bench.told(), RecordError);
+    CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring(name));
+    CHECK(kind_of_failure([&] { (void)sink.state(); }) == SinkError::Kind::wrong);
+    CHECK(kind_of_failure([&] { sink.write(file_step(4)); }) == SinkError::Kind::wrong);
+    CHECK(contents(steps.segment) == damaged);  // nothing is cut off of what is damaged
+  }
+}
+
+TEST_CASE("damage in a segment that is followed by another is told, also at its end", "[file]") {
+  ThreeSteps steps;
+  auto sink = steps.bench.open();
+  sink->write(file_step(4));  // a segment of its own
+  REQUIRE(steps.bench.segments().size() == 2);
+  for (std::size_t at = 0; at < steps.three.size(); at += 5) {
+    CAPTURE(at);
+    std::string damaged = steps.three;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    replace(steps.segment, damaged);
+    CHECK_THROWS_AS(versions_in(*sink), RecordError);
+    CHECK_THROWS_AS(steps.bench.told(), RecordError);
+  }
+  replace(steps.segment, steps.three.substr(0, steps.three.size() - 8));
+  CHECK_THROWS_AS(versions_in(*sink), RecordError);
+  CHECK_THROWS_AS(steps.bench.told(), RecordError);
+}
+
+TEST_CASE("a whole batch of rows that there are not, or of another rank, is refused by its file",
+          "[file]") {
+  ThreeSteps steps;
+  const auto with = [&](const StepBatch& batch, bool counted = true) {
+    std::vector<std::byte> bytes(batch.records().begin(), batch.records().end());
+    StepMark mark = batch.mark;
+    if (!counted) mark.rows += 1;
+    append_record(bytes, mark);
+    replace(steps.segment,
+            steps.two + std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  StepBatch outside = file_step(3);
+  outside.add({.version = {1, 3}, .row = 100, .weights = outside.row(0).weights});
+  with(outside);
+  CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring("row 100 of table 't'"));
+  with(file_step(3, 1));
+  CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring("rank 1"));
+  with(file_step(3), false);
+  CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring("3 rows behind 2 rows"));
+  with(file_step(3));
+  CHECK(steps.bench.told() == steps_up_to(3));
+}
+
+}  // namespace millrace::test
