@@ -73,8 +73,12 @@ void EmbeddingBags::lay_out() {
   std::vector<Lookup> lookups;
   for (std::size_t t = 0; t < configs_.size(); ++t) {
     const TableConfig& table = configs_[t];
-    views_.push_back(
-        {table.name, table.rows, table.width, static_cast<std::int64_t>(rows_), nullptr});
+    views_.push_back({.name = table.name,
+                      .rows = table.rows,
+                      .width = table.width,
+                      .first_row = static_cast<std::int64_t>(rows_),
+                      .whole_rows = table.whole_rows == 0 ? table.rows : table.whole_rows,
+                      .row_of_whole = static_cast<std::int64_t>(table.first_row)});
     for (const std::string& feature : table.features) {
       lookups.push_back({.weights = static_cast<std::int64_t>(scalars_),
                          .first_row = static_cast<std::int64_t>(rows_),
@@ -109,6 +113,8 @@ void EmbeddingBags::lay_out() {
     const std::int64_t at = state_of_row(kind) != 0 ? lookups[f].first_row : lookups[f].weights;
     view.m = m_ == nullptr ? nullptr : m_ + at;
     view.v = v_ == nullptr ? nullptr : v_ + at;
+    if (m_ != nullptr) view.m_width = state_of_row(kind) != 0 ? 1 : view.width;
+    if (v_ != nullptr) view.v_width = view.width;
   }
 }
 
@@ -149,8 +155,7 @@ void EmbeddingBags::initialise() {
   for (std::size_t t = 0; t < views_.size() && !options_.bound; ++t) {
     const TableView& table = views_[t];
     const std::size_t size = table.rows * table.width;
-    const std::size_t whole = configs_[t].whole_rows == 0 ? table.rows : configs_[t].whole_rows;
-    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(whole)));
+    const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table.whole_rows)));
     const std::uint64_t draws =
         draws_from(stream_of_draws(options_.seed, table.name), configs_[t].first_row * table.width);
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
@@ -215,6 +220,7 @@ HeldRows EmbeddingBags::prefetch(const KeyedJaggedTensor& batch, StreamRef strea
   if (!cached()) return {};
   const BatchBags bags = bags_of(batch, nullptr);
   if (features_.empty() || batch.batch_size() == 0) return {};
+  if (options_.observer != nullptr) options_.observer->rows_will_move(stream);
   return cache_->prefetch(bags, static_cast<const Lookup*>(lookups_.data()), expected(batch),
                           stream);
 }
@@ -281,7 +287,7 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
   const double ids = static_cast<double>(count);
   const auto lookups = reads(static_cast<const Lookup*>(lookups_.data()), features_.size());
   const Array<std::uint32_t> bag_of = context_.scratch<std::uint32_t>(count, stream);
-  const RowRuns<Key> runs = find_row_runs<Key>(
+  RowRuns<Key> runs = find_row_runs<Key>(
       context_, count, static_cast<Key>(rows_), stream, [&](auto rows, auto positions) {
         enqueue<host::linearise<Key, Id, Offset>, cuda::linearise<Key, Id, Offset>>(
             context_, stream, {.name = "linearise", .bytes = ids * (sizeof(Id) + sizeof(Key) + 8)},
@@ -289,8 +295,8 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
             bags.batch.batch_size(), static_cast<Key>(rows_));
       });
 
-  const Array<std::int32_t> slots =
-      cached() ? cache_->locate(runs.unique, runs.count, stream) : Array<std::int32_t>{};
+  Array<std::int32_t> slots =
+      locate(runs.unique.data(), runs.unique.size(), runs.count.data(), stream);
   const SlotViews cache{cache_.get()};
   const double moved = row_bytes(bags.batch);
   double at_home = 0;
@@ -298,6 +304,7 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
     const ExpectedRows rows = expected(bags.batch);
     at_home = rows.unique_bytes() * rows.unplaced_share();
   }
+  if (options_.observer != nullptr) options_.observer->rows_will_move(stream);
   const Optimizer& optimizer = options_.optimizer;
   const double state = 2 + 2 * static_cast<double>(state_of_parameter(optimizer.kind));
   for_kind(optimizer.kind, [&]<OptimizerKind kind>() {
@@ -316,17 +323,20 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
         rule_of<float>(optimizer, steps_), cache.width);
   });
   if (options_.observer == nullptr) return;
+  const ExpectedRows rows = expected(bags.batch);
   options_.observer->rows_updated(
       {.rows = runs.unique.data(),
-       .row_type = sizeof(Key) == sizeof(std::int32_t) ? IndexType::int32 : IndexType::int64,
+       .row_type = row_type(),
        .count = runs.count.data(),
        .most = std::min(count, rows_),
        .step = steps_,
        .stream = stream,
        .tables = views_,
        .slots = slots.data(),
-       .cached = cache.weights.data,
-       .slot_width = cache.width});
+       .cache = slot_view(),
+       .expected = rows.of_tables(),
+       .at_home = cached() ? rows.unplaced_share() : 0,
+       .memory = {&runs.unique.buffer(), &runs.count.buffer(), &slots.buffer()}});
 }
 
 void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factors,
@@ -334,10 +344,16 @@ void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factor
   const BatchBags bags = bags_of(batch, factors);
   if (options_.optimizer.kind == OptimizerKind::none) return;
   ++steps_;
-  if (bags.ids_count() == 0) return;
+  if (bags.ids_count() == 0) {
+    if (options_.observer != nullptr) {
+      options_.observer->rows_updated(
+          {.row_type = row_type(), .step = steps_, .stream = stream, .tables = views_});
+    }
+    return;
+  }
   const auto& layout = batch.layout();
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
-    if (rows_ <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    if (row_type() == IndexType::int32) {
       update<Id, Offset, std::uint32_t>(bags, gradient, stream);
     } else {
       update<Id, Offset, std::uint64_t>(bags, gradient, stream);
@@ -347,6 +363,7 @@ void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factor
 
 void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
   const bool by_row = state_of_row(options_.optimizer.kind) != 0;
+  if (options_.observer != nullptr) options_.observer->rows_will_move(context_.main());
   if (cached()) {
     cache_->empty(static_cast<const Lookup*>(lookups_.data()), features_.size(), context_.main());
   }
@@ -398,6 +415,25 @@ CacheCounts EmbeddingBags::cache_counts(StreamRef stream) {
 
 std::vector<std::int64_t> EmbeddingBags::cached_rows(StreamRef stream) {
   return cached() ? cache_->rows(stream) : std::vector<std::int64_t>{};
+}
+
+IndexType EmbeddingBags::row_type() const noexcept {
+  return rows_ <= static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())
+             ? IndexType::int32
+             : IndexType::int64;
+}
+
+SlotView EmbeddingBags::slot_view() const noexcept {
+  return cached() ? cache_->view() : SlotView{};
+}
+
+Array<std::int32_t> EmbeddingBags::locate(const void* rows, std::size_t most,
+                                          const std::uint32_t* count, StreamRef stream) {
+  if (!cached() || most == 0) return {};
+  if (row_type() == IndexType::int32) {
+    return cache_->locate(static_cast<const std::uint32_t*>(rows), most, count, stream);
+  }
+  return cache_->locate(static_cast<const std::uint64_t*>(rows), most, count, stream);
 }
 
 std::size_t EmbeddingBags::cache_slots() const noexcept {

@@ -11,6 +11,7 @@ ExpectedRows::ExpectedRows(std::span<const TableLookups> tables, double slots) {
     // As (1 - 1/R)^n, but exact where R is large.
     const double of_table = table.rows * -std::expm1(table.lookups * std::log1p(-1 / table.rows));
     const double different = table.rows > 1 ? of_table : std::min(1.0, table.lookups);
+    of_tables_.push_back(different);
     rows += table.rows;
     unique_ += different;
     unique_bytes_ += different * table.row_bytes;

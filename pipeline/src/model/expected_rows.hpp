@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace millrace::model {
 
@@ -24,13 +25,15 @@ class ExpectedRows {
  public:
   ExpectedRows(std::span<const TableLookups> tables, double slots);
 
-  [[nodiscard]] double unique() const noexcept { return unique_; }              ///< U
+  [[nodiscard]] double unique() const noexcept { return unique_; }  ///< U
+  [[nodiscard]] std::span<const double> of_tables() const noexcept { return of_tables_; }
   [[nodiscard]] double unique_bytes() const noexcept { return unique_bytes_; }  ///< of all these
   [[nodiscard]] double loaded_bytes() const noexcept { return loaded_bytes_; }  ///< p (1 - c) of it
   /** @brief (1 - p) (1 - c): of rows, and of lookups. */
   [[nodiscard]] double unplaced_share() const noexcept { return unplaced_share_; }
 
  private:
+  std::vector<double> of_tables_;  ///< U of each
   double unique_ = 0, unique_bytes_ = 0, loaded_bytes_ = 0, unplaced_share_ = 0;
 };
 

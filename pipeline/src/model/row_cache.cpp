@@ -147,21 +147,20 @@ Array<std::int32_t> RowCache::locate(const BatchBags& bags, const Lookup* lookup
 }
 
 template <typename Key>
-Array<std::int32_t> RowCache::locate(const Array<Key>& rows, const Array<std::uint32_t>& count,
+Array<std::int32_t> RowCache::locate(const Key* rows, std::size_t most, const std::uint32_t* count,
                                      StreamRef stream) {
-  Array<std::int32_t> slots = context_.scratch<std::int32_t>(rows.size(), stream);
+  Array<std::int32_t> slots = context_.scratch<std::int32_t>(most, stream);
   enqueue<host::locate_rows<Key>, cuda::locate_rows<Key>>(
       context_, stream,
-      {.name = "locate",
-       .bytes = static_cast<double>(slots.size()) * (sizeof(Key) + (1 + kWays) * 4)},
-      writes(slots), reads(tags_), reads(rows), reads(count), shape_);
+      {.name = "locate", .bytes = static_cast<double>(most) * (sizeof(Key) + (1 + kWays) * 4)},
+      writes(slots), reads(tags_), reads(rows, most), reads(count, 1), shape_);
   return slots;
 }
 
-template Array<std::int32_t> RowCache::locate(const Array<std::uint32_t>&,
-                                              const Array<std::uint32_t>&, StreamRef);
-template Array<std::int32_t> RowCache::locate(const Array<std::uint64_t>&,
-                                              const Array<std::uint32_t>&, StreamRef);
+template Array<std::int32_t> RowCache::locate(const std::uint32_t*, std::size_t,
+                                              const std::uint32_t*, StreamRef);
+template Array<std::int32_t> RowCache::locate(const std::uint64_t*, std::size_t,
+                                              const std::uint32_t*, StreamRef);
 
 void RowCache::empty(const Lookup* lookups, std::size_t features, StreamRef stream) {
   if (slots_.size() == 0) return;

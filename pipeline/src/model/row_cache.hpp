@@ -8,6 +8,7 @@
 
 #include "millrace/memory/buffer.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
+#include "millrace/pipeline/model/row_update.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "model/batch_bags.hpp"
 #include "model/expected_rows.hpp"
@@ -47,14 +48,17 @@ class RowCache {
   /** @brief Of each id its slot, of `stream`. */
   [[nodiscard]] Array<std::int32_t> locate(const BatchBags& bags, const Lookup* lookups,
                                            StreamRef stream);
-  /** @brief Of each of these rows its slot. */
+  /** @brief Of each of these rows, at most so many, its slot. */
   template <typename Key>
-  [[nodiscard]] Array<std::int32_t> locate(const Array<Key>& rows,
-                                           const Array<std::uint32_t>& count, StreamRef stream);
+  [[nodiscard]] Array<std::int32_t> locate(const Key* rows, std::size_t most,
+                                           const std::uint32_t* count, StreamRef stream);
   /** @brief Writes back what has changed; every slot is empty then. */
   void empty(const Lookup* lookups, std::size_t features, StreamRef stream);
 
   [[nodiscard]] std::size_t slot_count() const noexcept { return shape_.sets * kWays; }
+  [[nodiscard]] SlotView view() const noexcept {
+    return {slots_.data(), slots_m_.data(), slots_v_.data(), slot_count(), tables_.layout.width};
+  }
 
   /** @brief Both wait for `stream`. */
   [[nodiscard]] CacheCounts counts(StreamRef stream);

@@ -352,8 +352,8 @@ TEST_CASE("an observer finds updated rows of cached tables at their slots, or at
         std::vector<float> row(table.weights + rows[i] * 4, table.weights + rows[i] * 4 + 4);
         at_slots += slots[i] >= 0 ? 1 : 0;
         if (slots[i] >= 0) {
-          const std::size_t slot = static_cast<std::size_t>(slots[i]) * update.slot_width;
-          row = memory_.download(update.cached + slot, 4);
+          const std::size_t slot = static_cast<std::size_t>(slots[i]) * update.cache.width;
+          row = memory_.download(update.cache.weights + slot, 4);
         }
         gathered[rows[i]] = row;
       }

@@ -144,7 +144,7 @@ class Capture final : public RowUpdateObserver {
   /**
    * @brief Tells all that is dirty, and waits until it was taken: before a checkpoint, at the end.
    * @param stream    as of `tell_dirty`
-   * @param patience  of the executor's clock
+   * @param patience  of the executor's clock; Nanoseconds::max(): without an end
    * @return false: rows are left
    */
   [[nodiscard]] bool flush(StreamRef stream, Nanoseconds patience);

@@ -10,7 +10,6 @@ class RocksdbPlace final : public SinkPlace {
   std::unique_ptr<Sink> open() override {
     return std::make_unique<sink::RocksdbSink>(folder_.path() / "rows");
   }
-  std::string spec() const override { return "rocksdb:" + (folder_.path() / "rows").string(); }
 
  private:
   TemporaryFolder folder_;
@@ -18,7 +17,6 @@ class RocksdbPlace final : public SinkPlace {
 
 const bool added = add_sink_fixture({.name = "rocksdb",
                                      .make_place = [] { return std::make_unique<RocksdbPlace>(); },
-                                     .whole_steps = true,
                                      .programs = 4});
 
 }  // namespace

@@ -101,6 +101,7 @@ class EmbeddingBags {
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }  ///< updates so far
 
   [[nodiscard]] bool cached() const noexcept { return cache_ != nullptr; }
+  [[nodiscard]] bool bound() const noexcept { return options_.bound; }
   /**
    * @brief Enqueues what brings the rows of a batch into the cache, for its lookup and its update.
    *        Nothing, of tables that are not cached.
@@ -147,6 +148,20 @@ class EmbeddingBags {
   void add_state(ModelState& state, const std::string& prefix);
   /** @brief In place of the one that there was; nullptr: none. */
   void observe(RowUpdateObserver* observer) noexcept { options_.observer = observer; }
+
+  /** @brief How observers number rows: int64 from 2^31 rows on. */
+  [[nodiscard]] IndexType row_type() const noexcept;
+  /** @brief Of cached tables; else nothing is there. */
+  [[nodiscard]] SlotView slot_view() const noexcept;
+  /**
+   * @brief Enqueues, of cached tables, which slot each of these rows is at when it runs; below 0:
+   *        none. Nothing, of others.
+   * @param rows   [*count] in device memory, of `row_type()`, numbered through the tables
+   * @param most   what *count is at most
+   * @return [most], of `stream`
+   */
+  [[nodiscard]] Array<std::int32_t> locate(const void* rows, std::size_t most,
+                                           const std::uint32_t* count, StreamRef stream);
 
   /**
    * @brief Waits for `stream` and for lookups so far, and says which id was out of range since the

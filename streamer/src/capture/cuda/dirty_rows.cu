@@ -1,0 +1,189 @@
+#include "capture/cuda/bits.cuh"
+#include "capture/cuda/kernels.hpp"
+#include "model/cuda/launch.cuh"
+#include "model/cuda/words.cuh"
+
+namespace millrace::capture::cuda {
+
+using model::cuda::blocks_for;
+using model::cuda::kThreads;
+using model::cuda::kWarp;
+using model::cuda::native;
+using model::cuda::this_thread;
+using model::cuda::this_warp;
+using model::cuda::thread_count;
+using model::cuda::warp_count;
+
+namespace {
+
+template <typename Key>
+__global__ void mark_rows_kernel(std::uint32_t* bits, DirtyCounts* counts, const Key* rows,
+                                 const std::uint32_t* count, BitShape shape) {
+  const std::size_t size = *count;
+  unsigned added = 0;
+  for (std::size_t i = this_thread(); i < size; i += thread_count()) {
+    added += set_bit(bits, rows[i] >> shape.shift);
+  }
+  add_of_warp(counts->rows, added);
+}
+
+__global__ void mark_range_kernel(std::uint32_t* bits, DirtyCounts* counts, std::uint64_t first,
+                                  std::uint64_t last) {
+  unsigned added = 0;
+  for (std::uint64_t word = first / 32 + this_thread(); word <= last / 32; word += thread_count()) {
+    std::uint32_t mask = ~std::uint32_t{0};
+    if (word == first / 32) mask &= ~std::uint32_t{0} << (first % 32);
+    if (word == last / 32) mask &= ~std::uint32_t{0} >> (31 - last % 32);
+    added += __popc(mask & ~atomicOr(bits + word, mask));
+  }
+  add_of_warp(counts->rows, added);
+}
+
+/** @brief The bits of a word that are not before `position`. */
+__device__ std::uint32_t from_position(std::uint32_t bits, std::uint64_t word,
+                                       std::uint64_t position) {
+  if (word < position / 32) return 0;
+  return word == position / 32 ? bits & (~std::uint32_t{0} << (position % 32)) : bits;
+}
+
+// Scratch: the bits of each chunk, later of those before it; then their sum, and the position.
+
+__global__ void count_chunks(std::uint32_t* sums, std::size_t chunks, const std::uint32_t* bits,
+                             const DirtyCounts* counts, std::uint64_t words) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const std::uint64_t position = counts->position;
+  for (std::size_t chunk = this_warp(); chunk < chunks; chunk += warp_count()) {
+    unsigned sum = 0;
+    for (unsigned i = lane; i < kChunkWords; i += kWarp) {
+      const std::uint64_t word = chunk * kChunkWords + i;
+      if (word < words) sum += __popc(from_position(bits[word], word, position));
+    }
+    sum = sum_of_warp(sum);
+    if (lane == 0) sums[chunk] = sum;
+  }
+}
+
+constexpr unsigned kScanThreads = 1024;
+
+// One block: sums of the chunks before each. `most` bits are taken; the counts are as then.
+template <typename Key>
+__global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32_t* count,
+                            DirtyCounts* counts, std::uint32_t most, BitShape shape) {
+  __shared__ std::uint32_t of_warps[kScanThreads / kWarp];
+  __shared__ std::uint32_t before;
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  if (threadIdx.x == 0) before = 0;
+  __syncthreads();
+  for (std::size_t begin = 0; begin < chunks; begin += kScanThreads) {
+    const std::size_t i = begin + threadIdx.x;
+    const std::uint32_t own = i < chunks ? sums[i] : 0;
+    std::uint32_t up_to = inclusive_of_warp(own);
+    if (lane == kWarp - 1) of_warps[warp] = up_to;
+    __syncthreads();
+    if (warp == 0) of_warps[lane] = inclusive_of_warp(of_warps[lane]);
+    __syncthreads();
+    up_to += warp == 0 ? 0 : of_warps[warp - 1];
+    const std::uint32_t sum = of_warps[kScanThreads / kWarp - 1];
+    if (i < chunks) sums[i] = before + up_to - own;
+    __syncthreads();
+    if (threadIdx.x == 0) before += sum;
+    __syncthreads();
+  }
+  if (threadIdx.x != 0) return;
+  const std::uint32_t taken = before < most ? before : most;
+  sums[chunks] = taken;
+  reinterpret_cast<std::uint64_t*>(sums + chunks + 2 + chunks % 2)[0] = counts->position;
+  *count = taken << shape.shift;  // the last bit may stand for fewer rows: seen where it is taken
+  counts->rows -= taken;
+  if (before <= most) counts->position = 0;
+}
+
+template <typename Key>
+__global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* sums,
+                          std::size_t chunks, std::uint32_t* bits, DirtyCounts* counts,
+                          std::uint32_t most, BitShape shape) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const std::uint64_t words = shape.words();
+  const std::uint64_t position =
+      reinterpret_cast<const std::uint64_t*>(sums + chunks + 2 + chunks % 2)[0];
+  const std::uint32_t all = sums[chunks];
+  for (std::size_t chunk = this_warp(); chunk < chunks; chunk += warp_count()) {
+    std::uint32_t before = sums[chunk];
+    for (unsigned i = lane; i < kChunkWords && before <= most; i += kWarp) {
+      const std::uint64_t word = chunk * kChunkWords + i;
+      const std::uint32_t there = word < words ? from_position(bits[word], word, position) : 0;
+      const unsigned own = __popc(there);
+      const unsigned up_to = inclusive_of_warp(own);
+      std::uint32_t at = before + up_to - own;
+      std::uint32_t left = there, taken = 0;
+      for (; left != 0; ++at) {
+        const std::uint32_t bit = left & -left;
+        const std::uint64_t number = word * 32 + __ffs(static_cast<int>(left)) - 1;
+        if (at == most) {  // the first that is left
+          counts->position = number;
+          break;
+        }
+        left ^= bit;
+        taken |= bit;
+        const std::uint64_t first = number << shape.shift;
+        const std::uint64_t behind = first + (std::uint64_t{1} << shape.shift);
+        const std::uint64_t end = behind < shape.rows ? behind : shape.rows;
+        for (std::uint64_t row = first; row < end; ++row) {
+          rows[(static_cast<std::size_t>(at) << shape.shift) + (row - first)] =
+              static_cast<Key>(row);
+        }
+        if (end < behind && at + 1 == all) {
+          *count = (all << shape.shift) - static_cast<std::uint32_t>(behind - end);
+        }
+      }
+      if (taken != 0) bits[word] &= ~taken;
+      before += __shfl_sync(model::cuda::kAllLanes, up_to, kWarp - 1);
+    }
+  }
+}
+
+}  // namespace
+
+template <typename Key>
+void mark_rows(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
+               std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
+  mark_rows_kernel<<<blocks_for(rows.size()), kThreads, 0, native(queue)>>>(
+      bits.data(), counts.data(), rows.data(), count.data(), shape);
+}
+
+void mark_range(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
+                std::uint64_t first, std::uint64_t end, BitShape shape) {
+  if (first == end) return;
+  const std::uint64_t first_bit = first >> shape.shift, last_bit = (end - 1) >> shape.shift;
+  mark_range_kernel<<<blocks_for(last_bit / 32 - first_bit / 32 + 1), kThreads, 0, native(queue)>>>(
+      bits.data(), counts.data(), first_bit, last_bit);
+}
+
+template <typename Key>
+void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> count,
+                  std::span<std::uint32_t> scratch, std::span<std::uint32_t> bits,
+                  std::span<DirtyCounts> counts, BitShape shape) {
+  const std::uint64_t words = shape.words();
+  const std::size_t chunks = chunks_of(shape);
+  const auto most = static_cast<std::uint32_t>(rows.size() >> shape.shift);
+  const unsigned blocks = blocks_for(chunks * kWarp);
+  count_chunks<<<blocks, kThreads, 0, native(queue)>>>(scratch.data(), chunks, bits.data(),
+                                                       counts.data(), words);
+  scan_chunks<Key><<<1, kScanThreads, 0, native(queue)>>>(scratch.data(), chunks, count.data(),
+                                                          counts.data(), most, shape);
+  take_rows<Key><<<blocks, kThreads, 0, native(queue)>>>(
+      rows.data(), count.data(), scratch.data(), chunks, bits.data(), counts.data(), most, shape);
+}
+
+// NOLINTBEGIN: instantiations
+#define MILLRACE_FOR_KEY(Key)                                                                   \
+  template void mark_rows<Key>(Queue, std::span<std::uint32_t>, std::span<DirtyCounts>,         \
+                               std::span<const Key>, std::span<const std::uint32_t>, BitShape); \
+  template void collect_rows<Key>(Queue, std::span<Key>, std::span<std::uint32_t>,              \
+                                  std::span<std::uint32_t>, std::span<std::uint32_t>,           \
+                                  std::span<DirtyCounts>, BitShape);
+MILLRACE_FOR_KEY(std::uint32_t)
+MILLRACE_FOR_KEY(std::uint64_t)
+// NOLINTEND
+
+}  // namespace millrace::capture::cuda

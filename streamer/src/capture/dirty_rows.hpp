@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "capture/layout.hpp"
+#include "millrace/pipeline/model/model_context.hpp"
+#include "millrace/pipeline/model/row_update.hpp"
+
+namespace millrace::capture {
+
+/** @brief A list of rows in device memory, ascending, each once. */
+struct RowList {
+  const void* rows = nullptr;  ///< [*count], of the source's type
+  const std::uint32_t* count = nullptr;
+  std::size_t most = 0;
+};
+
+/**
+ * @brief One bit for each row of a source, or for 2^shift rows, on the device: those that are still
+ *        to be told.
+ *
+ * Everything is enqueued, and ordered by the caller; the host does not know what is set.
+ */
+class DirtyRows {
+ public:
+  struct Collected {
+    Buffer rows;
+    Array<std::uint32_t> count;
+    std::size_t most = 0;
+    [[nodiscard]] RowList list() const { return {rows.data(), count.data(), most}; }
+  };
+
+  /** @brief Nothing is set. @throws out_of_memory, DeviceError */
+  DirtyRows(ModelContext& context, std::size_t rows, IndexType type, std::uint32_t shift = 0);
+
+  void mark(const RowList& list, StreamRef stream);
+  /** @brief A list of the host's, counted through the tables, in any order. */
+  void mark(std::span<const std::uint64_t> rows, Allocator& pinned, StreamRef stream);
+  void mark(std::uint64_t first, std::uint64_t end, StreamRef stream);
+  /** @brief Takes at most so many rows: they are not set any more. Ordered on `stream`. */
+  [[nodiscard]] Collected collect(std::size_t most, StreamRef stream);
+
+  [[nodiscard]] const BitShape& shape() const noexcept { return shape_; }
+  [[nodiscard]] const Array<std::uint32_t>& bits() const noexcept { return bits_; }
+  [[nodiscard]] const Array<DirtyCounts>& counts() const noexcept { return counts_; }
+  [[nodiscard]] IndexType type() const noexcept { return type_; }
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return bits_.size() * 4 + sizeof(DirtyCounts);
+  }
+  /** @brief Its last use precedes what is enqueued on the stream it was made on. */
+  void reset() { bits_ = {}, counts_ = {}; }
+
+ private:
+  ModelContext& context_;
+  const BitShape shape_;
+  const IndexType type_;
+  Array<std::uint32_t> bits_;
+  Array<DirtyCounts> counts_;
+};
+
+[[nodiscard]] constexpr std::size_t size_of(IndexType type) {
+  return type == IndexType::int32 ? sizeof(std::uint32_t) : sizeof(std::uint64_t);
+}
+
+/** @brief Calls with a value of the type in which rows are numbered. */
+template <typename Function>
+void with_key(IndexType type, Function&& function) {
+  if (type == IndexType::int32) {
+    function(std::uint32_t{});
+  } else {
+    function(std::uint64_t{});
+  }
+}
+
+}  // namespace millrace::capture

@@ -1,0 +1,198 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "capture/layout.hpp"
+#include "model/row_places.hpp"
+
+/// @file
+/// Host kernels of tracking and capture.
+
+namespace millrace::capture::host {
+
+inline void set_bit(std::span<std::uint32_t> bits, DirtyCounts& counts, std::uint64_t bit) {
+  std::uint32_t& word = bits[bit / 32];
+  const std::uint32_t mask = std::uint32_t{1} << (bit % 32);
+  if ((word & mask) == 0) ++counts.rows;
+  word |= mask;
+}
+
+/** @brief These rows are dirty. */
+template <typename Key>
+void mark_rows(std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
+               std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
+  for (std::size_t i = 0; i < count[0]; ++i) set_bit(bits, counts[0], rows[i] >> shape.shift);
+}
+
+/** @brief Rows `first` to before `end` are dirty. */
+inline void mark_range(std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
+                       std::uint64_t first, std::uint64_t end, BitShape shape) {
+  if (first == end) return;
+  for (std::uint64_t bit = first >> shape.shift; bit <= (end - 1) >> shape.shift; ++bit) {
+    set_bit(bits, counts[0], bit);
+  }
+}
+
+/**
+ * @brief Takes dirty rows, at most as many as `rows` holds: ascending, from where the last time
+ *        ended; from the beginning again when that was the end.
+ */
+template <typename Key>
+void collect_rows(std::span<Key> rows, std::span<std::uint32_t> count,
+                  std::span<std::uint32_t> /*scratch*/, std::span<std::uint32_t> bits,
+                  std::span<DirtyCounts> counts, BitShape shape) {
+  const std::uint64_t of_bit = std::uint64_t{1} << shape.shift;
+  std::size_t taken = 0;
+  std::uint64_t next = 0;
+  for (std::uint64_t bit = counts[0].position; bit < shape.bits(); ++bit) {
+    if (bit % 32 == 0 && bits[bit / 32] == 0) {
+      bit += 31;
+      continue;
+    }
+    const std::uint32_t mask = std::uint32_t{1} << (bit % 32);
+    if ((bits[bit / 32] & mask) == 0) continue;
+    if (taken + of_bit > rows.size()) {
+      next = bit;
+      break;
+    }
+    bits[bit / 32] &= ~mask;
+    --counts[0].rows;
+    const std::uint64_t end = std::min((bit + 1) << shape.shift, shape.rows);
+    for (std::uint64_t row = bit << shape.shift; row < end; ++row) {
+      rows[taken++] = static_cast<Key>(row);
+    }
+  }
+  counts[0].position = next;
+  count[0] = static_cast<std::uint32_t>(taken);
+}
+
+/** @brief Where the rows of a table go in a slot. */
+struct TablePlace {
+  std::size_t first = 0;   ///< of the list: its first row
+  std::size_t packed = 0;  ///< of the ids in the slot: likewise
+  std::size_t rows = 0;    ///< that fit
+  std::size_t at = 0;      ///< of the numbers, in floats
+};
+
+/** @brief One for each table, and the end. */
+template <typename Key>
+[[nodiscard]] std::vector<TablePlace> place_tables(std::span<const Key> rows,
+                                                   std::span<const SourceTable> tables,
+                                                   const GatherShape& shape) {
+  std::vector<TablePlace> places;
+  TablePlace next;
+  std::size_t left = budget(shape.capacity, tables.size());
+  for (const SourceTable& table : tables) {
+    const auto begin = static_cast<std::size_t>(
+        std::lower_bound(rows.begin(), rows.end(), static_cast<Key>(table.first_row)) -
+        rows.begin());
+    const auto end = static_cast<std::size_t>(
+        std::lower_bound(rows.begin(), rows.end(), static_cast<Key>(table.first_row + table.rows)) -
+        rows.begin());
+    next.first = begin;
+    next.rows = 0;
+    if (table.skipped == 0) {
+      next.rows = rows_that_fit(end - begin, left, table, shape, sizeof(Key));
+      // Behind what did not fit nothing does: rows are told in their order.
+      left = next.rows < end - begin ? 0 : left - bytes_of(next.rows, table, shape, sizeof(Key));
+    }
+    places.push_back(next);
+    next.packed += next.rows;
+    next.at += floats_of(next.rows, table, shape);
+  }
+  next.first = rows.size();
+  next.rows = 0;
+  places.push_back(next);
+  return places;
+}
+
+/** @brief Tables at home, and the slots of a cache of them. */
+template <typename T>
+struct RowMemory {
+  std::span<const T> weights, m, v;
+  std::span<const T> cached, cached_m, cached_v;
+};
+
+/** @brief Copies what is told of a row. */
+template <typename T>
+void copy_row(T* weights, T* state, const RowMemory<T>& from, const SourceTable& table,
+              std::size_t row_of_table, std::int32_t slot, const GatherShape& shape) {
+  const bool at_slot = slot >= 0;
+  const auto begin = [&](std::int64_t table_begin, std::size_t width, std::size_t slot_width) {
+    return at_slot ? static_cast<std::size_t>(slot) * slot_width
+                   : static_cast<std::size_t>(table_begin) + row_of_table * width;
+  };
+  const auto width = static_cast<std::size_t>(table.width);
+  if (shape.weights != 0) {
+    const auto source = at_slot ? from.cached : from.weights;
+    std::copy_n(source.data() + begin(table.weights, width, shape.slot_width), width, weights);
+  }
+  if (shape.state == 0) return;
+  const auto m_width = static_cast<std::size_t>(table.m_width);
+  const auto v_width = static_cast<std::size_t>(table.v_width);
+  if (m_width != 0) {
+    const auto source = at_slot ? from.cached_m : from.m;
+    const std::size_t at =
+        begin(table.m, m_width, shape.m_of_row != 0 ? std::size_t{1} : shape.slot_width);
+    std::copy_n(source.data() + at, m_width, state);
+  }
+  if (v_width != 0) {
+    const auto source = at_slot ? from.cached_v : from.v;
+    std::copy_n(source.data() + begin(table.v, v_width, shape.slot_width), v_width,
+                state + m_width);
+  }
+}
+
+/** @brief Rows and their numbers into a slot; those without room are dirty. */
+template <typename T, typename Key>
+void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
+                 std::span<DirtyCounts> counts, std::span<const T> weights, std::span<const T> m,
+                 std::span<const T> v, std::span<const T> cached, std::span<const T> cached_m,
+                 std::span<const T> cached_v, std::span<const std::int32_t> slots,
+                 std::span<const SourceTable> tables, std::span<const Key> all_rows,
+                 std::span<const std::uint32_t> count, GatherShape shape, BitShape bit_shape) {
+  const auto rows = all_rows.first(count[0]);
+  const auto places = place_tables(rows, tables, shape);
+  const TablePlace& end = places.back();
+  const std::size_t numbers = numbers_begin(tables.size(), end.packed, sizeof(Key));
+  auto* const starts = reinterpret_cast<std::uint32_t*>(slot.data() + sizeof(CaptureHeader));
+  auto* const ids = reinterpret_cast<Key*>(slot.data() + ids_begin(tables.size()));
+  auto* const values = reinterpret_cast<T*>(slot.data() + numbers);
+  const RowMemory<T> from{weights, m, v, cached, cached_m, cached_v};
+  CaptureHeader header{.rows = static_cast<std::uint32_t>(end.packed),
+                       .tables = static_cast<std::uint32_t>(tables.size()),
+                       .bytes = numbers + end.at * sizeof(T)};
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    const SourceTable& table = tables[t];
+    const TablePlace& place = places[t];
+    starts[t] = static_cast<std::uint32_t>(place.packed);
+    const std::size_t in_list = places[t + 1].first - place.first;
+    if (table.skipped != 0) {
+      header.skipped += in_list;
+      continue;
+    }
+    const std::size_t width = shape.width_of(table), state = shape.state_of(table);
+    T* const state_begin = values + place.at + rounded(place.rows * width, 4);
+    for (std::size_t i = 0; i < in_list; ++i) {
+      const Key row = rows[place.first + i];
+      if (i >= place.rows) {
+        ++header.overflowed;
+        set_bit(bits, counts[0], row >> bit_shape.shift);
+        continue;
+      }
+      ids[place.packed + i] = row;
+      copy_row(values + place.at + i * width, state_begin + i * state, from, table,
+               static_cast<std::size_t>(row) - static_cast<std::size_t>(table.first_row),
+               slots.empty() ? model::kNoSlot : slots[place.first + i], shape);
+    }
+  }
+  starts[tables.size()] = header.rows;
+  header.missing = counts[0].rows;
+  std::memcpy(slot.data(), &header, sizeof(header));
+}
+
+}  // namespace millrace::capture::host

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/host_device.hpp"
+
+/// @file
+/// How captured rows lie in a slot: what kernels and the host are told alike.
+///
+///     CaptureHeader
+///     starts  4 bytes each: of each table its first one among the ids, and the end
+///     ids     ascending, 4 or 8 bytes each
+///     for each table: its rows' weights, then their states (m, then v, of each row)
+///
+/// Ids begin at a multiple of 16 bytes, as do the numbers of all tables and of each part of them.
+/// So a slot holds what changed, and little else: one copy brings all of it.
+
+namespace millrace::capture {
+
+/** @brief A table of a source: where its rows are at home, and what a row has. In device memory. */
+struct SourceTable {
+  std::int64_t first_row = 0, rows = 0;
+  std::int64_t weights = 0, m = 0, v = 0;  ///< where it begins, in floats
+  std::int32_t width = 0, m_width = 0, v_width = 0;
+  std::int32_t skipped = 0;
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t state() const {
+    return static_cast<std::size_t>(m_width) + static_cast<std::size_t>(v_width);
+  }
+};
+
+struct CaptureHeader {
+  std::uint32_t rows = 0;
+  std::uint32_t tables = 0;
+  std::uint64_t bytes = 0;       ///< of all, from the header on
+  std::uint64_t overflowed = 0;  ///< rows that found no room, and are dirty
+  std::uint64_t skipped = 0;     ///< rows of tables that are skipped
+  std::uint64_t missing = 0;     ///< rows that are dirty behind this
+  std::uint64_t unused = 0;
+};
+static_assert(sizeof(CaptureHeader) % 16 == 0);
+
+/** @brief What does not change from gather to gather. */
+struct GatherShape {
+  std::size_t slot_width = 0;           ///< of a cache's slots
+  std::size_t capacity = 0;             ///< bytes
+  std::int32_t m_of_row = 0;            ///< in a cache's slots
+  std::int32_t weights = 0, state = 0;  ///< told
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t width_of(const SourceTable& table) const {
+    return weights != 0 && table.skipped == 0 ? static_cast<std::size_t>(table.width) : 0;
+  }
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t state_of(const SourceTable& table) const {
+    return state != 0 && table.skipped == 0 ? table.state() : 0;
+  }
+};
+
+[[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t rounded(std::size_t size, std::size_t to) {
+  return (size + to - 1) / to * to;
+}
+
+/** @brief Floats of so many rows of a table. */
+[[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t floats_of(std::size_t rows,
+                                                                const SourceTable& table,
+                                                                const GatherShape& shape) {
+  return rounded(rows * shape.width_of(table), 4) + rounded(rows * shape.state_of(table), 4);
+}
+
+[[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t ids_begin(std::size_t tables) {
+  return sizeof(CaptureHeader) + rounded((tables + 1) * sizeof(std::uint32_t), 16);
+}
+[[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t numbers_begin(std::size_t tables,
+                                                                       std::size_t rows,
+                                                                       std::size_t id_bytes) {
+  return ids_begin(tables) + rounded(rows * id_bytes, 16);
+}
+
+/** @brief Bytes that ids and numbers of all tables have between them, whatever their roundings. */
+[[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t budget(std::size_t capacity,
+                                                                std::size_t tables) {
+  const std::size_t taken = ids_begin(tables) + 16;
+  return capacity > taken ? capacity - taken : 0;
+}
+
+/** @brief Bytes of `budget` that rows of a table take. */
+[[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t bytes_of(std::size_t rows,
+                                                               const SourceTable& table,
+                                                               const GatherShape& shape,
+                                                               std::size_t id_bytes) {
+  return table.skipped != 0 ? 0 : rows * id_bytes + sizeof(float) * floats_of(rows, table, shape);
+}
+
+/** @brief How many of so many rows fit: all of them, or as many as do for certain. */
+[[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t rows_that_fit(std::size_t rows,
+                                                                    std::size_t left,
+                                                                    const SourceTable& table,
+                                                                    const GatherShape& shape,
+                                                                    std::size_t id_bytes) {
+  if (bytes_of(rows, table, shape, id_bytes) <= left) return rows;
+  const std::size_t roundings = 6 * sizeof(float);
+  const std::size_t row =
+      id_bytes + sizeof(float) * (shape.width_of(table) + shape.state_of(table));
+  return left > roundings ? (left - roundings) / row : 0;
+}
+
+/** @brief What is known of the dirty rows of a source. In device memory. */
+struct DirtyCounts {
+  unsigned long long rows = 0;      ///< bits that are set
+  unsigned long long position = 0;  ///< the bit from which on rows are collected next
+  unsigned int blocks_done = 0;     ///< of a gather
+  unsigned int unused = 0;
+};
+
+/** @brief How rows are told by bits: a bit stands for 2^shift rows. */
+struct BitShape {
+  std::uint64_t rows = 0;
+  std::uint32_t shift = 0;
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t bits() const {
+    return (rows + (std::uint64_t{1} << shift) - 1) >> shift;
+  }
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t words() const { return (bits() + 31) / 32; }
+};
+
+inline constexpr std::size_t kChunkWords = 256;  ///< of a bitmap: what is counted at once
+[[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t chunks_of(const BitShape& shape) {
+  return static_cast<std::size_t>((shape.words() + kChunkWords - 1) / kChunkWords);
+}
+/** @brief 4-byte numbers of scratch that collecting takes. */
+[[nodiscard]] inline std::size_t collect_scratch(const BitShape& shape) {
+  return chunks_of(shape) + 6;
+}
+
+}  // namespace millrace::capture

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "capture/layout.hpp"
+#include "capture/source_rows.hpp"
+#include "millrace/device/ordered_device.hpp"
+#include "millrace/memory/buffer.hpp"
+
+namespace millrace::capture {
+
+/** @brief What one gather fills, and what it comes to the host in. */
+struct Slot {
+  enum class Stage {
+    free,
+    gathering,  ///< the training thread's, until it has been handed to the copier
+    copying,    ///< the copier's, that waits for the gather and brings it
+    ready,      ///< on the host
+    shipping,   ///< the receiver's
+    returning,  ///< could not be told: its ids are to be marked before it is used again
+  };
+
+  Buffer device;                    ///< none where the gather writes to the host
+  Buffer pinned;                    ///< none of `sync_pageable`
+  std::vector<std::byte> pageable;  ///< of `sync_pageable`
+  Event gathered;
+  Stage stage = Stage::free;
+  bool torn = false;    ///< rows may have changed while they were gathered
+  bool unsure = false;  ///< a copy out of it may still be under way
+  std::uint64_t sequence = 0;
+  std::uint64_t returned = 0;  ///< rows, at most, of one that is returning
+  CaptureHeader expected;      ///< what it will hold where nothing is computed
+
+  /** @brief What the gather writes to. */
+  [[nodiscard]] SlotMemory memory() const {
+    const Buffer& buffer = device ? device : pinned;
+    return {static_cast<std::byte*>(buffer.data()), buffer.size(), !device};
+  }
+  [[nodiscard]] std::byte* host() {
+    return pinned ? static_cast<std::byte*>(pinned.data()) : pageable.data();
+  }
+};
+
+/** @brief What the training thread has the copier tell: a step, with rows or without. */
+struct Telling {
+  std::uint64_t step = 0;
+  std::optional<std::size_t> slot{};
+  bool more = false;
+  std::uint64_t marks = 0;     ///< calls of `mark` that are behind it
+  std::uint64_t marked = 0;    ///< rows that were marked so far, at most, in all steps together
+  std::uint64_t returned = 0;  ///< rows that were returned so far, and have been marked
+};
+
+}  // namespace millrace::capture

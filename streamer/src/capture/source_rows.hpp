@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/dirty_rows.hpp"
+#include "capture/layout.hpp"
+#include "millrace/pipeline/model/embedding_bags.hpp"
+#include "millrace/streamer/captured_rows.hpp"
+#include "millrace/streamer/schema.hpp"
+
+namespace millrace::capture {
+
+/** @brief Rows to gather, where they are, and how many there are expected to be. */
+struct GatheredRows {
+  RowList list;
+  const std::int32_t* slots = nullptr;  ///< of cached tables
+  double rows = 0, bytes = 0;           ///< expected: of numbers, as they are told
+  double at_home = 0;                   ///< the share of these that is not in the cache
+};
+
+/** @brief A slot's memory: of the device, or pinned. */
+struct SlotMemory {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  bool on_host = false;
+};
+
+/**
+ * @brief The tables of an EmbeddingBags as captures see them: what of a row is told, and how it
+ * lies in a slot.
+ */
+class SourceRows {
+ public:
+  struct Told {
+    RowContent content = RowContent::weights;
+    std::span<const std::string> skipped{};  ///< names of tables
+  };
+
+  /** @throws std::invalid_argument for a table to skip that there is not */
+  SourceRows(ModelContext& context, EmbeddingBags& bags, const Told& told);
+
+  [[nodiscard]] std::vector<StreamedTable> schema() const;
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_; }  ///< of all tables
+  [[nodiscard]] bool skips(std::size_t table) const { return tables_[table].skipped != 0; }
+  /** @brief A slot needs as many bytes for one row, whichever; more than these are of no use. */
+  [[nodiscard]] std::size_t least_bytes() const;
+  [[nodiscard]] std::size_t most_bytes() const;
+  /** @brief No more rows fit into a slot of so many bytes. */
+  [[nodiscard]] std::size_t most_rows(std::size_t bytes) const;
+  [[nodiscard]] std::size_t header_bytes() const { return ids_begin(tables_.size()); }
+
+  [[nodiscard]] GatheredRows of(const RowUpdate& update) const;
+  /** @brief So many rows of all tables, in proportion to their sizes. */
+  [[nodiscard]] GatheredRows of(const RowList& list, double rows) const;
+
+  /** @brief Enqueues the gather of a list into a slot; rows without room are dirty then. */
+  void gather(const GatheredRows& rows, const SlotMemory& slot, const DirtyRows& dirty,
+              Allocator& pinned, StreamRef stream);
+
+  /** @brief Whether it can be what a gather wrote to a slot of so many bytes. */
+  [[nodiscard]] bool valid(const std::byte* slot, std::size_t bytes) const;
+  /** @brief What lies in a slot that has come to the host. */
+  void read(const std::byte* slot, std::span<const std::uint32_t> numbers,
+            CapturedRows& rows) const;
+  /** @brief Its numbers, without ids and roundings. */
+  [[nodiscard]] std::size_t changed_bytes(const CapturedRows& rows) const;
+
+ private:
+  void upload(Allocator& pinned, StreamRef stream);
+
+  ModelContext& context_;
+  EmbeddingBags& bags_;
+  std::vector<SourceTable> tables_;
+  GatherShape shape_;
+  std::size_t rows_ = 0, weights_ = 0, m_ = 0, v_ = 0;  ///< floats at home
+  IndexType type_;
+  Buffer on_device_;  ///< SourceTables, from the first gather on; of main
+};
+
+}  // namespace millrace::capture

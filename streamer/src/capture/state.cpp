@@ -1,0 +1,538 @@
+#include "capture/state.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace millrace {
+
+using namespace capture;
+
+namespace {
+
+/** @brief Calls, and says whether the driver did what it was asked for. */
+template <typename Function>
+[[nodiscard]] bool succeeds(Function&& function) {
+  try {
+    function();
+    return true;
+  } catch (const DeviceError&) {
+  } catch (const std::bad_alloc&) {
+  }
+  return false;
+}
+
+bool waits_itself(CaptureWay way) {
+  return way == CaptureWay::sync || way == CaptureWay::sync_pageable;
+}
+
+std::uint64_t whole(double rows) { return static_cast<std::uint64_t>(std::ceil(rows)); }
+
+}  // namespace
+
+Capture::State::State(const Source& source, const Setting& setting, const CaptureOptions& options)
+    : source_(source),
+      setting_(setting),
+      options_(options),
+      context_(setting.context),
+      ordered_(context_.allocator().device()),
+      rows_(context_, source.bags, {options.content, options.skipped_tables}),
+      dirty_(context_, rows_.rows(), source.bags.row_type()),
+      step_(source.bags.steps()),
+      changed_(setting.executor.make_condition()) {
+  if (source_.tables.size() != source_.bags.tables().size()) {
+    throw std::invalid_argument{fmt::format("numbers of {} tables are given, of {}",
+                                            source_.tables.size(), source_.bags.tables().size())};
+  }
+  make_slots();
+  Stream& main = context_.main();
+  ordered_.record(made_, main);
+  last_ = made_;
+  used_on_.push_back(main.id());
+  if (options_.gather_on == GatherOn::own_stream && !source_.bags.bound()) {
+    own_.emplace(ordered_, StreamOptions{.name = "gather"});
+  }
+  if (options_.way == CaptureWay::ring) copy_.emplace(ordered_, StreamOptions{.name = "capture"});
+  copier_ = setting_.executor.spawn("copier", [this] { run(); });
+}
+
+void Capture::State::make_slots() {
+  if (options_.slots == 0) throw std::invalid_argument{"a capture has at least one slot"};
+  if (options_.slot_bytes < rows_.least_bytes()) {
+    throw std::invalid_argument{
+        fmt::format("a slot of {} bytes has no room for a row of each table: {} are the least",
+                    options_.slot_bytes, rows_.least_bytes())};
+  }
+  const std::size_t bytes = std::min(options_.slot_bytes, rows_.most_bytes());
+  Stream& main = context_.main();
+  Allocator& memory = context_.allocator();
+  slots_.resize(options_.way == CaptureWay::mapped ? 1 : options_.slots);
+  for (Slot& slot : slots_) {
+    if (options_.way != CaptureWay::mapped) {
+      slot.device = {memory, bytes, main, memory.tag("captured rows")};
+    }
+    if (options_.way == CaptureWay::sync_pageable) {
+      slot.pageable.resize(bytes);
+    } else {
+      slot.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
+    }
+  }
+}
+
+Capture::State::~State() {
+  try {
+    stop();
+  } catch (...) {  // the machine is being taken down
+  }
+  static_cast<void>(succeeds([&] {
+    context_.main().wait(last_);
+    if (copy_) context_.main().wait_stream(*copy_);
+  }));
+}
+
+// The stream to enqueue on, ordered behind `stream`.
+StreamRef Capture::State::begin(StreamRef stream) {
+  if (own_) {
+    Event updated;
+    ordered_.record(updated, stream);
+    own_->wait(updated);
+    stream = *own_;
+  }
+  if (std::ranges::find(used_on_, stream.id()) == used_on_.end()) {
+    ordered_.wait(stream, made_);
+    if (stream.id().valid()) used_on_.push_back(stream.id());
+  }
+  return stream;
+}
+
+void Capture::State::updated(const RowUpdate& update) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (stopped_) return;
+    ++counts_.steps;
+  }
+  step_ = update.step;
+  const bool captured = succeeds([&] {
+    const StreamRef on = begin(update.stream);
+    if (own_) update.record_use(on);
+    capture(update, on);
+  });
+  if (captured) return;
+  failed();
+  everything();
+  tell(telling(step_));
+}
+
+void Capture::State::capture(const RowUpdate& update, StreamRef on) {
+  apply_marks(on);
+  const Telling told = telling(update.step);
+  if (update.most == 0) return dirty() ? capture_dirty(told, on) : tell(told);
+
+  const GatheredRows rows = rows_.of(update);
+  const bool some_dirty = dirty();
+  if (some_dirty && free_slots() < 2) {
+    mark_list(rows.list, rows.rows, on);
+    return capture_dirty(telling(update.step), on);
+  }
+  const std::optional<std::size_t> slot =
+      acquire(on, options_.when_full == WhenFull::block ? options_.patience : Nanoseconds{0});
+  if (!slot) {
+    mark_list(rows.list, rows.rows, on);
+    {
+      const std::lock_guard lock{mutex_};
+      ++counts_.dropped_steps;
+      counts_.dropped_rows += update.most;
+    }
+    return tell(telling(update.step));
+  }
+  Telling first = telling(update.step);
+  first.more = some_dirty;
+  gather(*slot, rows, first, on);
+  if (some_dirty) capture_dirty(telling(update.step), on);
+}
+
+// Takes rows from the bitmap, as many as may fit.
+void Capture::State::capture_dirty(const Telling& told, StreamRef on) {
+  const std::optional<std::size_t> number =
+      acquire(on, options_.when_full == WhenFull::block ? options_.patience : Nanoseconds{0});
+  if (!number) return tell(told);
+  Slot& slot = slots_[*number];
+  DirtyRows::Collected collected;
+  Array<std::int32_t> slots;
+  const bool there = succeeds([&] {
+    collected = dirty_.collect(rows_.most_rows(slot.memory().bytes), on);
+    slots = source_.bags.locate(collected.rows.data(), collected.most, collected.count.data(), on);
+  });
+  if (!there) {
+    failed();
+    set_stage(slot, Slot::Stage::free);
+    if (collected.rows) mark_list(collected.list(), static_cast<double>(collected.most), on);
+    return tell(telling(told.step));
+  }
+  double expected = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    ++counts_.dirty_captures;
+    expected = static_cast<double>(missing_);
+  }
+  if (context_.cost_only()) expected = std::exchange(modelled_missing_, 0);
+  GatheredRows rows = rows_.of(collected.list(), expected);
+  if (context_.cost_only()) modelled_missing_ = expected - rows.rows;
+  rows.slots = slots.data();
+  gather(*number, rows, telling(told.step), on);
+}
+
+void Capture::State::gather(std::size_t number, const GatheredRows& rows, Telling told,
+                            StreamRef on) {
+  Slot& slot = slots_[number];
+  if (!succeeds([&] { rows_.gather(rows, slot.memory(), dirty_, setting_.pinned, on); })) {
+    failed();
+    set_stage(slot, Slot::Stage::free);
+    mark_list(rows.list, rows.rows, on);
+    Telling without = telling(told.step);
+    if (!told.more) tell(without);
+    return;
+  }
+  {
+    const std::lock_guard lock{mutex_};
+    ++counts_.captures;
+    slot.sequence = ++sequence_;
+    slot.torn = false;
+  }
+  expect(slot, rows);
+  bool there = succeeds([&] { ordered_.record(slot.gathered, on); });
+  if (there) {
+    last_ = slot.gathered;
+    if (own_) unwaited_ = slot.gathered;
+    if (waits_itself(options_.way)) there = copy_and_wait(slot, on);
+  }
+  if (!there) {
+    failed();
+    return_slot(slot, rows.list.most);
+    if (!told.more) tell(telling(told.step));
+    return;
+  }
+  set_stage(slot, waits_itself(options_.way) ? Slot::Stage::ready : Slot::Stage::copying);
+  told.slot = number;
+  tell(told);
+}
+
+// What the header will say, where no kernel writes one.
+void Capture::State::expect(Slot& slot, const GatheredRows& rows) {
+  if (!context_.cost_only()) return;
+  const std::size_t capacity = slot.memory().bytes - rows_.header_bytes();
+  const double row =
+      rows.rows > 0 ? rows.bytes / rows.rows + static_cast<double>(size_of(source_.bags.row_type()))
+                    : 1;
+  const double fit = std::min(rows.rows, std::floor(static_cast<double>(capacity) / row));
+  modelled_missing_ += rows.rows - fit;
+  slot.expected = {.rows = static_cast<std::uint32_t>(fit),
+                   .bytes = rows_.header_bytes() + static_cast<std::uint64_t>(fit * row),
+                   .overflowed = whole(rows.rows - fit),
+                   .missing = whole(modelled_missing_)};
+}
+
+bool Capture::State::copy_and_wait(Slot& slot, StreamRef on) {
+  const Nanoseconds from = setting_.executor.now();
+  const bool copied = succeeds([&] { copy_to_host(slot, on); });
+  const std::lock_guard lock{mutex_};
+  ++counts_.waits;
+  counts_.waited += setting_.executor.now() - from;
+  return copied;
+}
+
+void Capture::State::will_move(StreamRef stream) {
+  if (!unwaited_) return;
+  const Event gathered = *std::exchange(unwaited_, std::nullopt);
+  if (succeeds([&] { ordered_.wait(stream, gathered); })) return;
+  failed();
+  if (succeeds([&] { ordered_.synchronize(gathered); })) return;
+  const std::lock_guard lock{mutex_};
+  for (Slot& slot : slots_) slot.torn = slot.torn || slot.stage == Slot::Stage::copying;
+}
+
+void Capture::State::tell_dirty(std::uint64_t step, StreamRef stream) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (stopped_) return;
+    ++counts_.steps;
+  }
+  step_ = step;
+  const bool captured = succeeds([&] {
+    const StreamRef on = begin(stream);
+    apply_marks(on);
+    dirty() ? capture_dirty(telling(step), on) : tell(telling(step));
+  });
+  if (captured) return;
+  failed();
+  tell(telling(step));
+}
+
+bool Capture::State::flush(StreamRef stream, Nanoseconds patience) {
+  const Nanoseconds from = setting_.executor.now();
+  const auto left = [&] { return patience - (setting_.executor.now() - from); };
+  for (std::size_t rounds = 0;; ++rounds) {
+    if (!wait_until_told(patience == Nanoseconds::max() ? patience : left())) return false;
+    if (!dirty()) return true;
+    if (ended() || (rounds > 0 && left() <= Nanoseconds{0})) return false;
+    const bool enqueued = succeeds([&] {
+      const StreamRef on = begin(stream);
+      apply_marks(on);
+      for (std::size_t captures = captures_left(); captures > 0; --captures) {
+        capture_dirty(telling(step_), on);
+      }
+    });
+    if (!enqueued) failed();
+    // What is refused, or fails, again and again leaves others their turn.
+    if (rounds > 8) setting_.executor.spend(std::chrono::microseconds{100});
+  }
+}
+
+bool Capture::State::ended() const {
+  const std::lock_guard lock{mutex_};
+  return stopped_;
+}
+
+// As many as dirty rows need, and slots allow; all that was told is known.
+std::size_t Capture::State::captures_left() const {
+  const std::size_t rows = rows_.most_rows(slots_.front().memory().bytes);
+  std::uint64_t missing = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    missing = missing_ + (marked_ - marked_at_header_);
+  }
+  return std::clamp<std::uint64_t>(missing / rows, 1, std::max<std::size_t>(free_slots(), 1));
+}
+
+bool Capture::State::wait_until_told(Nanoseconds patience) {
+  std::unique_lock lock{mutex_};
+  const auto told = [&] { return queue_.empty() && !busy_; };
+  if (patience == Nanoseconds::max()) {
+    while (!told()) changed_->wait(lock);
+    return true;
+  }
+  lock.unlock();
+  return wait_until(
+      [&] {
+        const std::lock_guard asking{mutex_};
+        return told();
+      },
+      patience);
+}
+
+void Capture::State::stop() {
+  {
+    const std::lock_guard lock{mutex_};
+    if (std::exchange(stopped_, true)) return;
+  }
+  source_.bags.observe(nullptr);
+  {
+    std::unique_lock lock{mutex_};
+    while (!queue_.empty() || busy_) changed_->wait(lock);
+    ending_ = true;
+  }
+  changed_->notify_all();
+  copier_->join();
+}
+
+// Marks.
+
+std::uint64_t Capture::State::mark_all() {
+  const std::lock_guard lock{mutex_};
+  to_mark_.all = true;
+  return to_mark_.calls = ++calls_;
+}
+
+std::uint64_t Capture::State::mark(std::span<const TableRow> rows) {
+  std::vector<std::uint64_t> own;
+  const auto views = source_.bags.tables();
+  for (const TableRow& row : rows) {
+    const auto found = std::ranges::find(source_.tables, row.table);
+    if (found == source_.tables.end()) continue;
+    const TableView& view = views[static_cast<std::size_t>(found - source_.tables.begin())];
+    const std::int64_t here = row.row - view.row_of_whole;
+    if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
+    own.push_back(static_cast<std::uint64_t>(view.first_row + here));
+  }
+  const std::lock_guard lock{mutex_};
+  to_mark_.rows.insert(to_mark_.rows.end(), own.begin(), own.end());
+  return to_mark_.calls = ++calls_;
+}
+
+void Capture::State::everything() {
+  const std::lock_guard lock{mutex_};
+  to_mark_.all = true;
+  to_mark_.returned += rows_.rows();
+  returned_ += rows_.rows();
+  ++counts_.everything_marked;
+}
+
+void Capture::State::marked(std::uint64_t rows) {
+  const std::lock_guard lock{mutex_};
+  marked_at_ = ++sequence_;
+  marked_ += rows;
+}
+
+void Capture::State::mark_list(const RowList& list, double rows, StreamRef on) {
+  const bool done = succeeds([&] {
+    dirty_.mark(list, on);
+    marked(list.most);
+    ordered_.record(last_, on);
+    modelled_missing_ += rows;
+  });
+  if (done) return;
+  failed();
+  everything();
+}
+
+void Capture::State::apply_marks(StreamRef on) {
+  ToMark marks;
+  {
+    const std::lock_guard lock{mutex_};
+    calls_applied_ = std::max(calls_applied_, to_mark_.empty() ? to_mark_.calls : 0);
+    marks = std::exchange(to_mark_, {});
+  }
+  const bool done = succeeds([&] {
+    for (Slot& slot : slots_) {
+      bool returning = false;
+      {
+        const std::lock_guard lock{mutex_};
+        returning = slot.stage == Slot::Stage::returning;
+      }
+      if (!returning) continue;
+      mark_returned(slot, on);
+      set_stage(slot, Slot::Stage::free);
+    }
+    if (marks.empty()) return;
+    if (marks.all) {
+      std::uint64_t first = 0;
+      for (std::size_t t = 0; t < source_.tables.size(); ++t) {
+        const TableView& view = source_.bags.tables()[t];
+        const auto begin = static_cast<std::uint64_t>(view.first_row);
+        if (!rows_.skips(t)) continue;
+        dirty_.mark(first, begin, on);
+        first = begin + view.rows;
+      }
+      dirty_.mark(first, rows_.rows(), on);
+      modelled_missing_ = static_cast<double>(rows_.rows());
+    } else {
+      dirty_.mark(marks.rows, setting_.pinned, on);
+      modelled_missing_ += static_cast<double>(marks.rows.size());
+    }
+    marked(marks.all ? rows_.rows() : marks.rows.size());
+    ordered_.record(last_, on);
+  });
+  const std::lock_guard lock{mutex_};
+  if (done) {
+    calls_applied_ = std::max(calls_applied_, marks.calls);
+    returned_applied_ += marks.returned;
+    return;
+  }
+  ++counts_.failures;
+  to_mark_.all = to_mark_.all || marks.all;
+  to_mark_.rows.insert(to_mark_.rows.end(), marks.rows.begin(), marks.rows.end());
+  to_mark_.calls = std::max(to_mark_.calls, marks.calls);
+  to_mark_.returned += marks.returned;
+}
+
+// The ids of a slot that could not be told are in it still.
+void Capture::State::mark_returned(Slot& slot, StreamRef on) {
+  const SlotMemory memory = slot.memory();
+  dirty_.mark({memory.data + rows_.header_bytes(),
+               reinterpret_cast<const std::uint32_t*>(memory.data), rows_.most_rows(memory.bytes)},
+              on);
+  marked(slot.returned);
+  modelled_missing_ += static_cast<double>(slot.expected.rows);
+  ordered_.record(last_, on);
+  const std::lock_guard lock{mutex_};
+  returned_applied_ += std::exchange(slot.returned, 0);
+}
+
+// Slots.
+
+std::optional<std::size_t> Capture::State::acquire(StreamRef on, Nanoseconds patience) {
+  std::optional<std::size_t> slot = take_slot(on);
+  if (slot || patience <= Nanoseconds{0}) return slot;
+  const Nanoseconds from = setting_.executor.now();
+  static_cast<void>(wait_until([&] { return (slot = take_slot(on)).has_value(); }, patience));
+  const std::lock_guard lock{mutex_};
+  ++counts_.waits;
+  counts_.waited += setting_.executor.now() - from;
+  return slot;
+}
+
+std::optional<std::size_t> Capture::State::take_slot(StreamRef on) {
+  std::optional<std::size_t> taken;
+  bool returning = false;
+  {
+    const std::lock_guard lock{mutex_};
+    setting_.executor.acquired(this);
+    for (const Slot::Stage stage : {Slot::Stage::free, Slot::Stage::returning}) {
+      for (std::size_t i = 0; i < slots_.size() && !taken; ++i) {
+        if (slots_[i].stage != stage) continue;
+        taken = i;
+        returning = stage == Slot::Stage::returning;
+      }
+    }
+    if (!taken) return {};
+    if (!returning) slots_[*taken].stage = Slot::Stage::gathering;
+  }
+  Slot& slot = slots_[*taken];
+  const bool usable = succeeds([&] {
+    if (slot.unsure) {
+      Event copied;
+      ordered_.record(copied, *copy_);
+      ordered_.wait(on, copied);
+      slot.unsure = false;
+    }
+    if (returning) mark_returned(slot, on);
+  });
+  if (!usable) {
+    failed();
+    if (!returning) set_stage(slot, Slot::Stage::free);
+    return {};
+  }
+  set_stage(slot, Slot::Stage::gathering);
+  return taken;
+}
+
+std::size_t Capture::State::free_slots() const {
+  const std::lock_guard lock{mutex_};
+  return static_cast<std::size_t>(
+      std::ranges::count(slots_, Slot::Stage::free, [](const Slot& slot) { return slot.stage; }));
+}
+
+// Asks again and again, less and less often.
+bool Capture::State::wait_until(const std::function<bool()>& condition, Nanoseconds patience) {
+  const Nanoseconds until = setting_.executor.now() + patience;
+  for (Nanoseconds pause = std::chrono::microseconds{1}; !condition();
+       pause = std::min<Nanoseconds>(2 * pause, std::chrono::microseconds{100})) {
+    if (setting_.executor.now() >= until) return false;
+    setting_.executor.spend(pause);
+  }
+  return true;
+}
+
+Capture::State::Telling Capture::State::telling(std::uint64_t step) const {
+  const std::lock_guard lock{mutex_};
+  return {.step = step, .marks = calls_applied_, .marked = marked_, .returned = returned_applied_};
+}
+
+// Of steps without rows in a row the last one stands for all of them.
+void Capture::State::tell(const Telling& told) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!told.slot && !queue_.empty() && !queue_.back().slot) {
+      queue_.back() = told;
+    } else {
+      queue_.push_back(told);
+    }
+    setting_.executor.released(this);
+  }
+  changed_->notify_all();
+}
+
+}  // namespace millrace

@@ -1,0 +1,202 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "test/streamer/capture/capture_rig.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Waits of the thread that made it.
+class OwnWaits final : public DeviceObserver {
+ public:
+  explicit OwnWaits(Device& device) : device_(device) { device.add_observer(*this); }
+  ~OwnWaits() override { device_.remove_observer(*this); }
+
+  void before(Call call) override {
+    if (std::this_thread::get_id() != thread_) return;
+    if (call == Call::synchronize_event || call == Call::synchronize_stream ||
+        call == Call::synchronize_device) {
+      ++waits;
+    }
+  }
+  std::uint64_t waits = 0;
+
+ private:
+  Device& device_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+};
+
+void check_told(CaptureRig& rig) {
+  CHECK(rig.flush());
+  CHECK(rig.compare() == "");
+  CHECK(rig.races().empty());
+}
+
+}  // namespace
+
+TEST_CASE("the training thread waits for nothing in a ring, and for each step's copies in sync") {
+  const auto way = GENERATE(from_range(kCaptureWays));
+  CaptureRig rig{{.options = {.way = way, .slots = 8}, .steps = 6}};
+  OwnWaits waits{rig.program_device};
+  rig.train();
+  const bool itself = way == CaptureWay::sync || way == CaptureWay::sync_pageable;
+  CHECK((itself ? waits.waits >= 6 : waits.waits == 0));
+  if (itself) CHECK(rig.capture->counts().waits >= 3);
+  if (way == CaptureWay::ring) CHECK(rig.capture->counts().waits == 0);
+  check_told(rig);
+}
+
+TEST_CASE("steps without rows are told") {
+  CaptureRig rig{{.steps = 1}};
+  const RowUpdate nothing{.step = 7, .stream = rig.main, .tables = rig.bags->tables()};
+  rig.capture->rows_updated(nothing);
+  rig.step();
+  CHECK(rig.flush());
+  CHECK(rig.receiver.steps == std::vector<std::uint64_t>{7, 1});
+}
+
+TEST_CASE("what does not fit into a slot is counted, and told with later steps") {
+  const auto way = GENERATE(from_range(kCaptureWays));
+  CaptureRig rig{{.options = {.way = way, .slot_bytes = 400}, .steps = 6}};
+  rig.train();
+  check_told(rig);
+  CHECK(rig.capture->counts().overflowed_rows > 0);
+  CHECK(rig.capture->counts().dirty_captures > 0);
+}
+
+TEST_CASE("a step that finds no slot is counted, and its rows are told with a later one") {
+  CaptureRig rig{{.options = {.slots = 1, .when_full = WhenFull::mark_dirty},
+                  .steps = 8,
+                  .receive_time = std::chrono::milliseconds{2}}};
+  rig.train();
+  check_told(rig);
+  const CaptureCounts counts = rig.capture->counts();
+  CHECK(counts.dropped_steps > 0);
+  CHECK(counts.dropped_rows > 0);
+  CHECK(counts.waited == Nanoseconds{0});
+}
+
+TEST_CASE("a step waits for a slot, and no longer than it may") {
+  const auto patience = GENERATE(std::chrono::microseconds{300}, std::chrono::microseconds{50'000});
+  CaptureRig rig{{.options = {.slots = 1, .when_full = WhenFull::block, .patience = patience},
+                  .steps = 4,
+                  .receive_time = std::chrono::milliseconds{5}}};
+  rig.train();
+  const CaptureCounts counts = rig.capture->counts();
+  const bool patient = patience > std::chrono::milliseconds{5};
+  CHECK((counts.dropped_steps == 0) == patient);
+  CHECK(counts.waits > 0);
+  CHECK(counts.waited <=
+        static_cast<int>(counts.waits) * (patience + std::chrono::microseconds{200}));
+  check_told(rig);
+}
+
+TEST_CASE("rows of tables that are skipped are counted, and not told") {
+  CaptureRig rig{{.options = {.skipped_tables = {"t1"}}, .steps = 6}};
+  rig.train();
+  CHECK(rig.flush());
+  rig.capture->mark_all();
+  CHECK(rig.flush());
+  CHECK(rig.capture->counts().skipped_rows > 0);
+  std::size_t told = 0;
+  rig.receiver.sink.read([&](const RowRecord& row) {
+    CHECK(row.table != 4);
+    ++told;
+  });
+  CHECK(told == 40 + 1 + 70);
+}
+
+TEST_CASE("rows that are marked are told, once, though they did not change") {
+  CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
+  const std::vector<TableRow> rows{{3, 7}, {4, 151}, {3, 7}, {4, 12}, {9, 1}, {4, 300}, {3, -1}};
+  CHECK(rig.capture->mark(rows) == 1);
+  CHECK(rig.capture->dirty());
+  CHECK(rig.flush());
+  CHECK(rig.receiver.rows == 2);  // the others are not of this source
+  CHECK(rig.capture->mark_all() == 2);
+  rig.train();
+  CHECK(rig.flush());
+  CHECK(rig.receiver.rows >= 2 + 40 + 150 + 1 + 70);
+  CHECK(rig.compare() == "");
+}
+
+TEST_CASE("the link carries what changed, and little else") {
+  const auto way = GENERATE(CaptureWay::ring, CaptureWay::mapped);
+  const std::vector<TableConfig> tables{{"t", 20'000, 64, Pooling::sum, {"f"}}};
+  ModelBench bench;
+  CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
+  EmbeddingBags bags{bench.context, tables, {}};
+  VirtualMachine& machine = bench.machine;
+  CheckingObserver checking;
+  const CaptureCase what{.options = {.way = way}};
+  SinkReceiver receiver{what, machine.executor(), checking};
+  Capture capture{
+      {bags, 0, {0}}, {bench.context, pinned, machine.executor(), receiver}, what.options};
+  StreamSchema schema;
+  schema.tables = capture.tables();
+  receiver.sink.begin(schema);
+  HostBags batch{.features = {"f"}, .batch = 1};
+  batch.bags = {{{}}};
+  for (std::int64_t id = 0; id < 10'000; ++id) batch.bags[0][0].push_back(2 * id);
+  const BatchTensor gradient = bench.memory.upload(std::vector<float>(64, 1));
+  bags.backward(bench.memory.upload(batch), nullptr, {gradient.as<float>().data(), 64, 0},
+                bench.main);
+  CHECK(capture.flush(bench.main, Nanoseconds::max()));
+  const CaptureCounts counts = capture.counts();
+  CHECK(counts.rows == 10'000);
+  CHECK(counts.changed_bytes == 10'000 * 64 * sizeof(float));
+  CHECK(static_cast<double>(counts.link_bytes) < 1.05 * static_cast<double>(counts.changed_bytes));
+}
+
+TEST_CASE("memory of a capture is accounted for under its own names, and goes with it") {
+  CaptureRig rig{{.options = {.slots = 3, .slot_bytes = 20'000}, .steps = 2}};
+  const auto bytes_of = [](Allocator& allocator, std::string_view name) {
+    const MemoryStatistics statistics = allocator.statistics();
+    for (const auto& tag : statistics.tags) {
+      if (tag.name == name) return tag.allocated.current;
+    }
+    return std::size_t{0};
+  };
+  CHECK(bytes_of(rig.memory, "captured rows") >= 3 * 10'000);
+  CHECK(bytes_of(rig.pinned, "captured rows") == bytes_of(rig.memory, "captured rows"));
+  CHECK(bytes_of(rig.memory, "dirty rows") >= 261 / 8);
+  rig.train();
+  rig.capture.reset();
+  rig.main.synchronize();
+  CHECK(bytes_of(rig.memory, "captured rows") == 0);
+  CHECK(bytes_of(rig.pinned, "captured rows") == 0);
+  CHECK(bytes_of(rig.memory, "dirty rows") == 0);
+  CHECK(rig.races().empty());
+}
+
+TEST_CASE("hundreds of tables are told in their order") {
+  const auto way = GENERATE(from_range(kCaptureWays));
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    CaptureCase what = draw_case(way, seed() + i);
+    what.tables = 300;
+    what.options.slot_bytes = 16'000;
+    INFO(what.name());
+    CaptureRig rig{what};
+    rig.train();
+    check_told(rig);
+  }
+}
+
+TEST_CASE("options that can not be are refused") {
+  const auto make = [](CaptureOptions options) {
+    CaptureRig rig{{.options = options, .steps = 0}};
+  };
+  CHECK_THROWS_WITH(make({.slots = 0}), ContainsSubstring("at least one slot"));
+  CHECK_THROWS_WITH(make({.slot_bytes = 100}), ContainsSubstring("no room for a row"));
+  CHECK_THROWS_WITH(make({.skipped_tables = {"x"}}), ContainsSubstring("no table 'x'"));
+  CHECK_THROWS_WITH(parse_capture_way("fast"), ContainsSubstring("sync, sync-pageable, mapped"));
+  CHECK_THROWS_WITH(parse_when_full("x"), ContainsSubstring("block, mark-dirty"));
+  for (const CaptureWay way : kCaptureWays) CHECK(parse_capture_way(to_string(way)) == way);
+}
