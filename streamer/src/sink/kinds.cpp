@@ -2,22 +2,7 @@
 
 #include <array>
 
-#if MILLRACE_HAS_REDIS
-#include "sink/redis/redis_sink.hpp"
-#endif
-
 namespace millrace::sink {
-namespace {
-
-#if MILLRACE_HAS_REDIS
-std::unique_ptr<Sink> open_redis(std::string_view spec) {
-  return std::make_unique<RedisSink>(spec);
-}
-#else
-constexpr std::unique_ptr<Sink> (*open_redis)(std::string_view) = nullptr;
-#endif
-
-}  // namespace
 
 std::span<const SinkKind> kinds() {
   static constexpr std::array kAll{
@@ -33,8 +18,12 @@ std::span<const SinkKind> kinds() {
       SinkKind{.name = "redis",
                .prefix = "redis://",
                .package = "libhiredis-dev",
-               .open_sink = open_redis},
-      SinkKind{.name = "kafka", .prefix = "kafka://", .package = "librdkafka-dev"},
+               .open_sink = MILLRACE_HAS_REDIS ? open_redis_sink : nullptr},
+      SinkKind{.name = "kafka",
+               .prefix = "kafka://",
+               .package = "librdkafka-dev",
+               .open_sink = MILLRACE_HAS_KAFKA ? open_kafka_sink : nullptr,
+               .open_source = MILLRACE_HAS_KAFKA ? open_kafka_source : nullptr},
   };
   return kAll;
 }

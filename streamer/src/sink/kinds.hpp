@@ -22,5 +22,8 @@ struct SinkKind {
 [[nodiscard]] std::unique_ptr<Sink> open_file_sink(std::string_view spec);
 [[nodiscard]] std::unique_ptr<RecordSource> open_file_source(std::string_view spec);
 [[nodiscard]] std::unique_ptr<Sink> open_rocksdb_sink(std::string_view spec);
+[[nodiscard]] std::unique_ptr<Sink> open_redis_sink(std::string_view spec);
+[[nodiscard]] std::unique_ptr<Sink> open_kafka_sink(std::string_view spec);
+[[nodiscard]] std::unique_ptr<RecordSource> open_kafka_source(std::string_view spec);
 
 }  // namespace millrace::sink

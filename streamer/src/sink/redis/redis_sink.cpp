@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sink/chain.hpp"
+#include "sink/kinds.hpp"
 #include "sink/redis/read_rows.hpp"
 #include "sink/redis/script.hpp"
 #include "sink/redis/upload.hpp"
@@ -129,6 +130,10 @@ std::uint64_t RedisSink::snapshot_request() {
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: in {} is '{}', and not a number",
                                                         name_, key("snapshot"), text)};
   });
+}
+
+std::unique_ptr<Sink> open_redis_sink(std::string_view spec) {
+  return std::make_unique<RedisSink>(spec);
 }
 
 }  // namespace millrace::sink

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/kafka/position.hpp"
+#include "sink/kafka/topic_message.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Makes whole batches of what comes out of the partitions of a topic.
+ *
+ * Each partition has rows of each rank, and behind them the rank's mark, in all partitions alike. A
+ * batch is whole when its mark has come from all; what is of later marks waits.
+ *
+ * A topic may be compacted: of a row, and of the marks of a rank, older messages go, and offsets
+ * have gaps. Then a batch has holes, and marks are missing between two that are there. What filled
+ * the holes stands further behind; until it has been given out, marks count the holes as missing.
+ * Where rows are missing and offsets have no gap, they were lost, and that is an error.
+ */
+class TopicAssembly {
+ public:
+  struct Start {
+    TopicPosition position;
+    bool cut = false;  ///< there was more before it, which is gone
+  };
+  /** Offsets behind what is in each partition now. */
+  using Ends = std::function<std::vector<std::int64_t>()>;
+
+  TopicAssembly(const Start& start, std::string name, Ends ends);
+
+  /** @throws RecordError for what is no record of ours; SinkError (lost, wrong) */
+  void add(const TopicMessage& message);
+  /** @brief As `add` of its record. */
+  void take_schema(const StreamSchema& schema);
+  /** @brief The next whole batch, if there is one. */
+  [[nodiscard]] std::optional<RecordSource::Next> take();
+
+  [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
+  /** @brief Partitions that marks speak of. */
+  [[nodiscard]] std::size_t parts() const noexcept { return parts_.size(); }
+
+ private:
+  /** Rows of one rank in one partition, up to a mark. */
+  struct Segment {
+    StepBatch rows;
+    std::int64_t first = -1;  ///< offset
+    std::optional<StepMark> mark;
+    bool gap = false;  ///< a message may have been compacted away
+    bool cut = false;  ///< it began before what there is to read
+  };
+  struct Part {
+    std::int64_t next = 0;                               ///< offset
+    bool gap = false;                                    ///< there was one
+    std::map<std::uint32_t, std::deque<Segment>> ranks;  ///< the last one of each is open
+  };
+
+  Part& part_of(const TopicMessage& message);
+  Segment& open_segment(Part& part, std::uint32_t rank);
+  void add_mark(Part& part, const StepMark& mark, const TopicMessage& message);
+  void drop_ranks(const StepMark& mark);
+  [[nodiscard]] bool is_whole(const StepMark& mark) const;
+  void give_out(const StepMark& mark);
+  [[nodiscard]] std::vector<Segment> pop_up_to(Part& part, const StepMark& mark);
+  [[nodiscard]] std::uint64_t holes_in(const std::vector<Segment>& segments) const;
+  [[nodiscard]] Version after_of(const std::vector<std::vector<Segment>>& parts) const;
+  [[nodiscard]] StepBatch merged(const std::vector<std::vector<Segment>>& parts) const;
+  void count_holes(std::uint64_t holes);
+  [[nodiscard]] std::vector<std::int64_t> resume_offsets() const;
+
+  std::string name_;
+  Ends ends_;
+  bool cut_ = false, from_the_beginning_ = true;
+  std::vector<Part> parts_;
+  std::map<std::uint32_t, Version> given_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t holes_ = 0;
+  std::vector<std::int64_t> filled_;
+  std::optional<StreamSchema> schema_;
+  std::deque<RecordSource::Next> ready_;
+  std::vector<std::byte> record_;  ///< of the message, aligned
+};
+
+}  // namespace millrace::sink

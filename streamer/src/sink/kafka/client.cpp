@@ -1,0 +1,117 @@
+#include "sink/kafka/client.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace millrace::sink {
+namespace {
+
+struct DestroySettings {
+  void operator()(rd_kafka_conf_t* settings) const noexcept { rd_kafka_conf_destroy(settings); }
+};
+using OwnedSettings = std::unique_ptr<rd_kafka_conf_t, DestroySettings>;
+
+void say_nothing(const rd_kafka_t*, int, const char*, const char*) {}
+
+void set(rd_kafka_conf_t* settings, const std::string& key, const std::string& value,
+         const std::string& name) {
+  std::array<char, 512> why{};
+  if (rd_kafka_conf_set(settings, key.c_str(), value.c_str(), why.data(), why.size()) !=
+      RD_KAFKA_CONF_OK) {
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name, why.data())};
+  }
+}
+
+int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+}  // namespace
+
+SinkError::Kind kind_of_kafka_error(rd_kafka_resp_err_t error) noexcept {
+  switch (error) {
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED:
+    case RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT:
+    case RD_KAFKA_RESP_ERR__AUTHENTICATION:
+    case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
+    case RD_KAFKA_RESP_ERR__INVALID_ARG:
+      return SinkError::Kind::wrong;
+    default:
+      return SinkError::Kind::retry;
+  }
+}
+
+KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std::string name,
+                         const Settings& settings, Delivered delivered)
+    : name_(std::move(name)), heard_(std::make_unique<Heard>()) {
+  OwnedSettings given{rd_kafka_conf_new()};
+  set(given.get(), "bootstrap.servers", address.brokers, name_);
+  for (const auto& [key, value] : settings) set(given.get(), key, value, name_);
+  for (const auto& [key, value] : address.settings) set(given.get(), key, value, name_);
+  rd_kafka_conf_set_opaque(given.get(), heard_.get());
+  rd_kafka_conf_set_log_cb(given.get(), say_nothing);
+  rd_kafka_conf_set_dr_msg_cb(given.get(), delivered);
+  rd_kafka_conf_set_error_cb(given.get(), [](rd_kafka_t*, int, const char* words, void* opaque) {
+    auto& heard = *static_cast<Heard*>(opaque);
+    const std::lock_guard lock{heard.mutex};
+    heard.words = words;
+  });
+  std::array<char, 512> why{};
+  handle_.reset(rd_kafka_new(type, given.get(), why.data(), why.size()));
+  if (handle_ == nullptr) {
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name_, why.data())};
+  }
+  (void)given.release();  // it has become the client's
+}
+
+void KafkaClient::poll(std::chrono::milliseconds at_most) const {
+  rd_kafka_poll(handle(), milliseconds(at_most));
+}
+
+void KafkaClient::fail(rd_kafka_resp_err_t error, std::string_view doing) const {
+  fail(kind_of_kafka_error(error), error, doing);
+}
+
+void KafkaClient::fail(SinkError::Kind kind, rd_kafka_resp_err_t error,
+                       std::string_view doing) const {
+  poll(std::chrono::milliseconds{0});
+  std::string text = fmt::format("{}: {}: {}", name_, doing, rd_kafka_err2str(error));
+  const std::lock_guard lock{heard_->mutex};
+  if (!heard_->words.empty()) text += fmt::format(" ({})", heard_->words);
+  throw SinkError{kind, text};
+}
+
+std::int32_t KafkaClient::partitions(const std::string& topic) const {
+  const KafkaTopic one = open_topic(*this, topic);
+  const rd_kafka_metadata_t* told = nullptr;
+  const rd_kafka_resp_err_t error =
+      rd_kafka_metadata(handle(), 0, one.get(), &told, milliseconds(kBrokerPatience));
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) fail(error, "no broker tells of the topic");
+  const std::unique_ptr<const rd_kafka_metadata_t, void (*)(const rd_kafka_metadata_t*)> owner{
+      told, rd_kafka_metadata_destroy};
+  if (told->topic_cnt != 1) return 0;
+  const rd_kafka_metadata_topic_t& found = told->topics[0];
+  switch (found.err) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+      return found.partition_cnt;
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:  // it is being made
+      return 0;
+    default:
+      fail(found.err, fmt::format("topic {}", topic));
+  }
+}
+
+KafkaTopic open_topic(const KafkaClient& client, const std::string& topic,
+                      rd_kafka_topic_conf_t* settings) {
+  KafkaTopic opened{rd_kafka_topic_new(client.handle(), topic.c_str(), settings)};
+  if (opened == nullptr) client.fail(rd_kafka_last_error(), fmt::format("topic {}", topic));
+  return opened;
+}
+
+}  // namespace millrace::sink

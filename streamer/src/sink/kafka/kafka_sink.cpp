@@ -1,0 +1,201 @@
+#include "sink/kafka/kafka_sink.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "sink/chain.hpp"
+#include "sink/kafka/keys.hpp"
+#include "sink/kafka/read_rows.hpp"
+#include "sink/kinds.hpp"
+
+namespace millrace::sink {
+namespace {
+
+/** Where to go on in what is there; nothing: it is another topic of the same name. */
+std::optional<std::vector<std::int64_t>> going_on(std::vector<std::int64_t> offsets,
+                                                  const std::vector<Extent>& extents) {
+  if (offsets.size() > extents.size()) return std::nullopt;
+  offsets.resize(extents.size());
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (offsets[i] > extents[i].end) return std::nullopt;
+    offsets[i] = std::max(offsets[i], extents[i].begin);
+  }
+  return offsets;
+}
+
+std::vector<std::byte> record_of(const StreamSchema& schema) {
+  std::vector<std::byte> record;
+  append_record(record, schema, Version{});
+  return record;
+}
+
+}  // namespace
+
+KafkaSink::KafkaSink(std::string_view spec, const KafkaLimits& limits)
+    : name_(spec), address_(parse_kafka_address(spec)), limits_(limits) {}
+
+const KafkaClient& KafkaSink::consumer() {
+  if (!consumer_) consumer_.emplace(make_consumer(address_, name_));
+  return *consumer_;
+}
+
+TopicProducer& KafkaSink::producer() {
+  if (producer_ != nullptr && producer_->broken()) producer_.reset();
+  if (producer_ == nullptr) {
+    producer_ = std::make_unique<TopicProducer>(address_, address_.topic, name_);
+  }
+  return *producer_;
+}
+
+template <typename Body>
+void KafkaSink::look(Body&& body) {
+  try {
+    body();
+  } catch (const SinkError& error) {
+    if (error.kind() != SinkError::Kind::lost) throw;
+    throw SinkError{SinkError::Kind::retry, error.what()};
+  }
+}
+
+void KafkaSink::catch_up() {
+  const std::int32_t partitions = consumer().partitions(address_.topic);
+  if (partitions > 0) {
+    const auto extents = extents_of(consumer(), address_.topic, partitions);
+    auto from = going_on(offsets_, extents);
+    if (!from) {
+      marks_ = {};
+      from = going_on({}, extents);
+    }
+    offsets_ = *from;
+    TopicReading reading{consumer(), address_.topic, offsets_};
+    try {
+      reading.read_to(extents, [&](const TopicMessage& message) { marks_.add(message); });
+    } catch (const RecordError& error) {
+      throw SinkError{SinkError::Kind::wrong,
+                      fmt::format("{}: the topic is none of ours: {}", name_, error.what())};
+    }
+    offsets_ = reading.offsets();
+  }
+  known_ = true;
+}
+
+SinkState KafkaSink::state() {
+  const std::lock_guard lock{mutex_};
+  look([&] { catch_up(); });
+  return marks_.state();
+}
+
+void KafkaSink::begin(const StreamSchema& schema) {
+  const std::lock_guard lock{mutex_};
+  look([&] { catch_up(); });
+  check_schema(schema, marks_.state(), name_);
+  send_schema(schema);
+  producer().settle();
+  marks_.set_schema(schema);
+}
+
+void KafkaSink::send_schema(const StreamSchema& schema) {
+  const std::vector<std::byte> record = record_of(schema);
+  const std::string key = schema_key();
+  for (std::int32_t part = 0; part < producer().partitions(); ++part) {
+    producer().send({.part = part, .key = key, .record = record});
+  }
+}
+
+void KafkaSink::write(const StepBatch& batch, std::string_view position) {
+  const std::lock_guard lock{mutex_};
+  if (!known_) look([&] { catch_up(); });
+  const SinkState state = marks_.state();
+  if (!continues(state, batch.mark, name_)) return;
+  if (!state.schema) {
+    throw SinkError{SinkError::Kind::lost, fmt::format("{}: it has no schema", name_)};
+  }
+  send_batch(batch, position);
+}
+
+void KafkaSink::send_rows(const StepBatch& batch, const StreamSchema& schema,
+                          std::vector<std::uint64_t>& rows) {
+  TopicProducer& to = producer();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const RowRecord row = batch.row(i);
+    if (row.table >= schema.tables.size()) {
+      throw SinkError{SinkError::Kind::wrong, fmt::format("{}: a row of table {}, of {}", name_,
+                                                          row.table, schema.tables.size())};
+    }
+    const std::string key = row_key(schema.tables[row.table].name, row.row);
+    const std::int32_t part = partition_of(key, to.partitions());
+    to.send({.part = part, .key = key, .record = batch.record(i), .rank = batch.mark.rank});
+    ++rows[static_cast<std::size_t>(part)];
+  }
+}
+
+// A topic that drops old messages has the schema again with each snapshot.
+void KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
+  TopicProducer& to = producer();
+  const std::int32_t parts = to.partitions();
+  std::vector<std::uint64_t> rows(static_cast<std::size_t>(parts));
+  if (batch.mark.after == Version{}) send_schema(*marks_.schema());
+  send_rows(batch, *marks_.schema(), rows);
+  to.settle();
+
+  const std::string key = mark_key(batch.mark.rank);
+  for (std::int32_t part = 0; part < parts; ++part) {
+    const std::uint64_t in_part = rows[static_cast<std::size_t>(part)];
+    std::vector<std::byte> record;
+    append_record(record, of_part(batch.mark, part, parts, in_part));
+    to.send({.part = part,
+             .key = key,
+             .record = record,
+             .rank = batch.mark.rank,
+             .position = position});
+  }
+  to.settle();
+  for (std::int32_t part = 0; part < parts; ++part) {
+    marks_.add(of_part(batch.mark, part, parts, rows[static_cast<std::size_t>(part)]), position);
+  }
+}
+
+void KafkaSink::read(const std::function<void(const RowRecord&)>& visit) {
+  const std::lock_guard lock{mutex_};
+  TopicRows rows;
+  look([&] {
+    const std::int32_t partitions = consumer().partitions(address_.topic);
+    if (partitions == 0) return;
+    const auto extents = extents_of(consumer(), address_.topic, partitions);
+    TopicReading reading{consumer(), address_.topic, *going_on({}, extents)};
+    reading.read_to(extents, [&](const TopicMessage& message) { rows.add(message); });
+  });
+  rows.visit(visit);
+}
+
+void KafkaSink::look_for_requests() {
+  const std::string topic = address_.requests();
+  if (consumer().partitions(topic) == 0) return;
+  const std::vector<Extent> extents = extents_of(consumer(), topic, 1);
+  const auto from = going_on({requests_offset_}, extents);
+  TopicReading reading{consumer(), topic, from ? *from : *going_on({}, extents)};
+  reading.read_to(extents, [&](const TopicMessage& message) {
+    const auto* const text = reinterpret_cast<const char*>(message.record.data());
+    std::uint64_t number = 0;
+    std::from_chars(text, text + message.record.size(), number);
+    request_ = std::max(request_, number);
+  });
+  requests_offset_ = reading.offsets().front();
+}
+
+std::uint64_t KafkaSink::snapshot_request() {
+  const std::lock_guard lock{mutex_};
+  const auto now = std::chrono::steady_clock::now();
+  if (looked_ && now - *looked_ < limits_.requests_every) return request_;
+  looked_ = now;
+  look([&] { look_for_requests(); });
+  return request_;
+}
+
+std::unique_ptr<Sink> open_kafka_sink(std::string_view spec) {
+  return std::make_unique<KafkaSink>(spec);
+}
+
+}  // namespace millrace::sink

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/kafka/address.hpp"
+#include "sink/kafka/producer.hpp"
+#include "sink/kafka/topic_marks.hpp"
+#include "sink/kafka/topic_reading.hpp"
+
+namespace millrace::sink {
+
+struct KafkaLimits {
+  std::chrono::milliseconds requests_every{1000};  ///< that requests are looked for on the broker
+};
+
+/**
+ * @brief Rows in a topic of Kafka: `kafka://BROKERS/TOPIC`.
+ *
+ * A message is a record; its key is the row, by which it finds its partition, and a compacted topic
+ * keeps the newest. When the rows of a batch are acknowledged by all replicas in sync, its mark
+ * goes to every partition, and `write` returns when that is acknowledged. What it throws leaves
+ * rows behind, or marks in some partitions, which the same batch again makes good.
+ *
+ * `state` reads the whole topic when it is first called, and what has come since then later: a cost
+ * at the start. `read` reads the whole topic, and has the newest version of all rows in memory.
+ *
+ * TOPIC.requests has numbers, as text, of those who ask for a snapshot.
+ */
+class KafkaSink final : public Sink {
+ public:
+  /** @throws std::invalid_argument if it names no topic */
+  explicit KafkaSink(std::string_view spec, const KafkaLimits& limits = {});
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  [[nodiscard]] SinkState state() override;
+  void begin(const StreamSchema& schema) override;
+  void write(const StepBatch& batch, std::string_view position = {}) override;
+  /** Nothing is left to do: replicas have it. */
+  void flush() override {}
+  void read(const std::function<void(const RowRecord&)>& visit) override;
+  [[nodiscard]] std::uint64_t snapshot_request() override;
+
+ private:
+  const KafkaClient& consumer();
+  TopicProducer& producer();
+  /** Runs what reads the topic; what is gone meanwhile, or is not ours, is an error of a sink. */
+  template <typename Body>
+  void look(Body&& body);
+  void catch_up();
+  void send_schema(const StreamSchema& schema);
+  void send_rows(const StepBatch& batch, const StreamSchema& schema,
+                 std::vector<std::uint64_t>& rows);
+  void send_batch(const StepBatch& batch, std::string_view position);
+  void look_for_requests();
+
+  const std::string name_;
+  const KafkaAddress address_;
+  const KafkaLimits limits_;
+  std::mutex mutex_;
+  std::optional<KafkaClient> consumer_;
+  std::unique_ptr<TopicProducer> producer_;
+  bool known_ = false;  ///< what the topic had when it was first looked at
+  TopicMarks marks_;
+  std::vector<std::int64_t> offsets_;  ///< behind what is in them
+  std::optional<std::chrono::steady_clock::time_point> looked_;
+  std::int64_t requests_offset_ = 0;
+  std::uint64_t request_ = 0;
+};
+
+}  // namespace millrace::sink

@@ -1,0 +1,170 @@
+#include "sink/kafka/kafka_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "sink/kinds.hpp"
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::chrono::milliseconds kGlance{100};
+
+std::uint64_t milliseconds_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+}  // namespace
+
+KafkaSource::KafkaSource(std::string_view spec)
+    : name_(spec), address_(parse_kafka_address(spec)) {}
+
+const KafkaClient& KafkaSource::consumer() {
+  if (!consumer_) consumer_.emplace(make_consumer(address_, name_));
+  return *consumer_;
+}
+
+void KafkaSource::stop() {
+  reading_.reset();
+  assembly_.reset();
+}
+
+void KafkaSource::seek(std::string_view position) {
+  stop();
+  position_.reset();
+  if (position.empty()) return;
+  try {
+    position_ = parse_topic_position(position);
+  } catch (const std::invalid_argument& error) {
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name_, error.what())};
+  }
+  (void)start();
+}
+
+void KafkaSource::check_there(const std::vector<Extent>& extents) const {
+  const auto& offsets = position_->offsets;
+  for (std::size_t i = 0; i < std::max(offsets.size(), extents.size()); ++i) {
+    const std::int64_t offset = i < offsets.size() ? offsets[i] : 0;
+    if (i < extents.size() && offset >= extents[i].begin && offset <= extents[i].end) continue;
+    throw SinkError{
+        SinkError::Kind::lost,
+        fmt::format("{}: offset {} of partition {} is there no more", name_, offset, i)};
+  }
+}
+
+/** Of a topic that is read from within, where it may stand further to the front. */
+std::optional<StreamSchema> KafkaSource::first_schema(const std::vector<Extent>& extents) {
+  std::optional<StreamSchema> schema;
+  TopicReading front{consumer(), address_.topic, {extents.front().begin}};
+  Silence silence{consumer()};
+  while (!schema && front.offsets().front() < extents.front().end) {
+    silence.heard(front.read_some(kGlance, [&](const TopicMessage& message) {
+      if (schema) return;
+      const std::vector<std::byte> aligned{message.record.begin(), message.record.end()};
+      const Record record = parse_record(aligned);
+      if (record.kind == RecordKind::schema) schema = record.schema;
+    }));
+  }
+  return schema;
+}
+
+bool KafkaSource::start() {
+  if (reading_ != nullptr) return true;
+  const std::int32_t partitions = consumer().partitions(address_.topic);
+  if (partitions == 0) {
+    if (position_) check_there({});
+    return false;
+  }
+  const std::vector<Extent> extents = extents_of(consumer(), address_.topic, partitions);
+  TopicAssembly::Start start;
+  if (position_) {
+    check_there(extents);
+    start.position = *position_;
+    start.position.offsets.resize(extents.size());
+  } else {
+    for (const Extent& extent : extents) {
+      start.position.offsets.push_back(extent.begin);
+      start.cut = start.cut || extent.begin > 0;
+    }
+  }
+  assembly_.emplace(start, name_, [this] {
+    std::vector<std::int64_t> ends;
+    const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
+    for (const Extent& extent : extents_of(consumer(), address_.topic, parts)) {
+      ends.push_back(extent.end);
+    }
+    return ends;
+  });
+  if (position_) {
+    if (const auto schema = first_schema(extents)) assembly_->take_schema(*schema);
+  }
+  reading_ = std::make_unique<TopicReading>(consumer(), address_.topic, start.position.offsets);
+  return true;
+}
+
+bool KafkaSource::read_some(std::chrono::milliseconds patience) {
+  try {
+    const bool any = reading_->read_some(
+        patience, [&](const TopicMessage& message) { assembly_->add(message); });
+    while (reading_->offsets().size() < assembly_->parts()) reading_->add_partition();
+    return any;
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+std::optional<StreamSchema> KafkaSource::schema() {
+  if (!start()) return std::nullopt;
+  const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
+  const std::vector<Extent> extents = extents_of(consumer(), address_.topic, parts);
+  const auto some_left = [&] {
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      if (reading_->offsets()[i] < extents[i].end) return true;
+    }
+    return false;
+  };
+  Silence silence{consumer()};
+  while (!assembly_->schema() && some_left()) silence.heard(read_some(kGlance));
+  return assembly_->schema();
+}
+
+std::optional<RecordSource::Next> KafkaSource::next(std::chrono::nanoseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    if (assembly_) {
+      if (auto next = assembly_->take()) return next;
+    }
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto wait = std::clamp(left, std::chrono::milliseconds{0}, kGlance);
+    if (!start()) {
+      std::this_thread::sleep_for(wait);
+    } else if (read_some(wait)) {
+      continue;
+    }
+    if (left <= std::chrono::milliseconds{0}) return std::nullopt;
+  }
+}
+
+void KafkaSource::ask_for_snapshot() {
+  if (requests_ != nullptr && requests_->broken()) requests_.reset();
+  if (requests_ == nullptr) {
+    requests_ = std::make_unique<TopicProducer>(address_, address_.requests(), name_);
+  }
+  request_ = std::max(request_ + 1, milliseconds_now());
+  const std::string number = std::to_string(request_);
+  requests_->send({.part = 0, .key = "snapshot", .record = std::as_bytes(std::span{number})});
+  requests_->settle();
+}
+
+std::unique_ptr<RecordSource> open_kafka_source(std::string_view spec) {
+  return std::make_unique<KafkaSource>(spec);
+}
+
+}  // namespace millrace::sink

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/kafka/address.hpp"
+#include "sink/kafka/assembly.hpp"
+#include "sink/kafka/producer.hpp"
+#include "sink/kafka/topic_reading.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief Batches out of a topic that a KafkaSink writes to.
+ *
+ * One consumer reads all partitions, without a group; the position has their offsets, and is kept
+ * by whoever applies. A compacted topic is read like any other: TopicAssembly says how. What
+ * retention took before it was read is lost.
+ */
+class KafkaSource final : public RecordSource {
+ public:
+  /** @throws std::invalid_argument if it names no topic */
+  explicit KafkaSource(std::string_view spec);
+
+  [[nodiscard]] std::string name() const override { return name_; }
+  void seek(std::string_view position) override;
+  [[nodiscard]] std::optional<StreamSchema> schema() override;
+  [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds patience) override;
+  void ask_for_snapshot() override;
+
+ private:
+  const KafkaClient& consumer();
+  void stop();
+  bool start();
+  void check_there(const std::vector<Extent>& extents) const;
+  [[nodiscard]] std::optional<StreamSchema> first_schema(const std::vector<Extent>& extents);
+  bool read_some(std::chrono::milliseconds patience);
+
+  const std::string name_;
+  const KafkaAddress address_;
+  std::optional<KafkaClient> consumer_;
+  std::optional<TopicPosition> position_;  ///< none: the beginning
+  std::optional<TopicAssembly> assembly_;
+  std::unique_ptr<TopicReading> reading_;
+  std::unique_ptr<TopicProducer> requests_;
+  std::uint64_t request_ = 0;
+};
+
+}  // namespace millrace::sink

@@ -1,0 +1,109 @@
+#include "sink/kafka/producer.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "sink/kafka/topic_message.hpp"
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::chrono::milliseconds kGlance{50};
+
+struct DestroyHeaders {
+  void operator()(rd_kafka_headers_t* headers) const noexcept { rd_kafka_headers_destroy(headers); }
+};
+using Headers = std::unique_ptr<rd_kafka_headers_t, DestroyHeaders>;
+
+Headers headers_of(const Produced& message) {
+  if (message.rank == 0 && message.position.empty()) return nullptr;
+  Headers headers{rd_kafka_headers_new(2)};
+  const auto add = [&](const char* name, std::string_view value) {
+    rd_kafka_header_add(headers.get(), name, -1, value.data(), static_cast<ssize_t>(value.size()));
+  };
+  if (message.rank != 0) add(kRankHeader, std::to_string(message.rank));
+  if (!message.position.empty()) add(kPositionHeader, message.position);
+  return headers;
+}
+
+}  // namespace
+
+TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& topic,
+                             const std::string& name)
+    : client_(RD_KAFKA_PRODUCER, address, name,
+              {{"enable.idempotence", "true"},
+               {"queue.buffering.max.kbytes", "65536"},
+               {"linger.ms", "2"},
+               {"message.timeout.ms", "10000"}},
+              delivered),
+      partitions_(client_.partitions(topic)) {
+  for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // asking may make it
+    std::this_thread::sleep_for(2 * kGlance);
+    partitions_ = client_.partitions(topic);
+  }
+  if (partitions_ == 0) {
+    throw SinkError{SinkError::Kind::retry,
+                    fmt::format("{}: there is no topic {} (yet)", name, topic)};
+  }
+  topic_ = open_topic(client_, topic);
+}
+
+bool TopicProducer::broken() const noexcept {
+  std::array<char, 8> ignored{};
+  return rd_kafka_fatal_error(client_.handle(), ignored.data(), ignored.size()) !=
+         RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+void TopicProducer::delivered(rd_kafka_t*, const rd_kafka_message_t* message, void*) {
+  auto& delivery = *static_cast<Delivery*>(message->_private);
+  ++delivery.settled;
+  if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  ++delivery.failed;
+  delivery.error = message->err;
+}
+
+rd_kafka_resp_err_t TopicProducer::try_send(const Produced& message) {
+  Headers headers = headers_of(message);
+  auto* const value = const_cast<std::byte*>(message.record.data());  // it is copied
+  const rd_kafka_resp_err_t error = rd_kafka_producev(
+      client_.handle(), RD_KAFKA_V_RKT(topic_.get()), RD_KAFKA_V_PARTITION(message.part),
+      RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+      RD_KAFKA_V_KEY(message.key.data(), message.key.size()),
+      RD_KAFKA_V_VALUE(value, message.record.size()), RD_KAFKA_V_OPAQUE(&delivery_),
+      RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_END);
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) (void)headers.release();  // they are the message's
+  return error;
+}
+
+void TopicProducer::send(const Produced& message) {
+  rd_kafka_resp_err_t error = try_send(message);
+  for (; error == RD_KAFKA_RESP_ERR__QUEUE_FULL; error = try_send(message)) client_.poll(kGlance);
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    await_all();
+    delivery_ = {};
+    client_.fail(broken() ? SinkError::Kind::retry : kind_of_kafka_error(error), error,
+                 "a message can not be sent");
+  }
+  ++delivery_.sent;
+  if (delivery_.sent % 1024 == 0) client_.poll(std::chrono::milliseconds{0});
+}
+
+void TopicProducer::await_all() {
+  while (delivery_.settled < delivery_.sent) {
+    rd_kafka_flush(client_.handle(), static_cast<int>(kGlance.count()));
+  }
+}
+
+void TopicProducer::settle() {
+  await_all();
+  const Delivery all = std::exchange(delivery_, {});
+  if (all.failed == 0) return;
+  client_.fail(broken() ? SinkError::Kind::retry : kind_of_kafka_error(all.error), all.error,
+               fmt::format("{} of {} messages were not acknowledged", all.failed, all.sent));
+}
+
+}  // namespace millrace::sink

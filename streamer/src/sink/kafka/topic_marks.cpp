@@ -1,0 +1,67 @@
+#include "sink/kafka/topic_marks.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::size_t kKindAt = 20;
+
+/** The mark of a rank that all partitions have, if there is one. */
+std::optional<StepMark> common(const std::map<std::uint32_t, StepMark>& parts) {
+  const auto version = [](const auto& of_part) { return of_part.second.version; };
+  const std::uint32_t count = std::ranges::max_element(parts, {}, version)->second.parts;
+  const auto end = parts.lower_bound(count);
+  if (std::distance(parts.begin(), end) != count) return std::nullopt;
+  StepMark least = std::min_element(parts.begin(), end, [&](const auto& a, const auto& b) {
+                     return version(a) < version(b);
+                   })->second;
+  least.rows = 0;
+  for (auto at = parts.begin(); at != end; ++at) {
+    if (at->second.version == least.version) least.rows += at->second.rows;
+  }
+  least.part = 0;
+  least.parts = 1;
+  return least;
+}
+
+}  // namespace
+
+void TopicMarks::add(const TopicMessage& message) {
+  if (message.record.size() >= kRecordHeader &&
+      message.record[kKindAt] == static_cast<std::byte>(RecordKind::row)) {
+    return;
+  }
+  const std::vector<std::byte> aligned{message.record.begin(), message.record.end()};
+  const Record record = parse_record(aligned);
+  if (record.kind == RecordKind::schema) schema_ = record.schema;
+  if (record.kind == RecordKind::mark) add(record.mark, message.position);
+}
+
+void TopicMarks::add(const StepMark& of_part, std::string_view position) {
+  const auto [at, first] = newest_[of_part.rank].emplace(of_part.part, of_part);
+  if (!first) {
+    if (of_part.version < at->second.version) return;
+    at->second = of_part;
+  }
+  if (of_part.part == 0 && !position.empty()) position_ = position;
+}
+
+SinkState TopicMarks::state() const {
+  SinkState state{.schema = schema_, .position = position_};
+  for (const auto& [rank, parts] : newest_) {
+    if (const auto mark = common(parts)) state.marks[rank] = *mark;
+  }
+  return state;
+}
+
+StepMark of_part(const StepMark& mark, std::int32_t part, std::int32_t parts, std::uint64_t rows) {
+  StepMark one = mark;
+  one.part = static_cast<std::uint32_t>(part);
+  one.parts = static_cast<std::uint32_t>(parts);
+  one.rows = rows;
+  return one;
+}
+
+}  // namespace millrace::sink

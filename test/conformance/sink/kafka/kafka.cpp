@@ -1,0 +1,41 @@
+#include "sink/kafka/kafka_sink.hpp"
+#include "sink/kafka/kafka_source.hpp"
+#include "test/conformance/sink/sink_conformance.hpp"
+#include "test/support/kafka_cluster.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// One cluster serves all tests of this process, each place with a topic of its own.
+class KafkaPlace final : public SinkPlace {
+ public:
+  KafkaPlace() {
+    static unsigned places = 0;
+    topic_ = "place-" + std::to_string(places++);
+  }
+
+  std::unique_ptr<Sink> open() override {
+    return std::make_unique<sink::KafkaSink>(cluster().spec(topic_), always());
+  }
+  std::unique_ptr<RecordSource> source() override {
+    return std::make_unique<sink::KafkaSource>(cluster().spec(topic_));
+  }
+
+ private:
+  /// Requests are seen at once.
+  static sink::KafkaLimits always() { return {.requests_every = std::chrono::milliseconds{0}}; }
+  static KafkaCluster& cluster() {
+    static KafkaCluster one{MILLRACE_KAFKA_MOCK};
+    return one;
+  }
+
+  std::string topic_;
+};
+
+const bool added = add_sink_fixture({.name = "kafka",
+                                     .make_place = [] { return std::make_unique<KafkaPlace>(); },
+                                     .is_source = true,
+                                     .programs = 4});
+
+}  // namespace
+}  // namespace millrace::test
