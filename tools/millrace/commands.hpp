@@ -12,6 +12,7 @@ void add_footprint(CLI::App& program);
 void add_replay(CLI::App& program);
 void add_train(CLI::App& program);
 void add_pipelines(CLI::App& program);
+void add_stream(CLI::App& program);
 void add_doctor(CLI::App& program);
 
 }  // namespace millrace::cli

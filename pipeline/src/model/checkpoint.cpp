@@ -56,6 +56,7 @@ Json to_document(const CheckpointHeader& header, const WholeState& state) {
           {"steps", header.steps},
           {"batch_size", header.batch_size},
           {"position", {{"epoch", header.position.epoch}, {"batch", header.position.batch}}},
+          {"stream", header.stream},
           {"tensors", std::move(tensors)},
           {"counters", std::move(counters)}};
 }
@@ -135,6 +136,7 @@ struct Checkpoint::Contents {
   CheckpointHeader header;
   std::vector<Named> tensors, counters;
   std::uint64_t payload_begin = 0;
+  std::unique_ptr<InputFile> rows;  ///< once numbers of a tensor have been asked for
 
   void read();
   void check_payload(InputFile& in);
@@ -188,7 +190,8 @@ void Checkpoint::Contents::read() {
             .seed = document.at("seed"),
             .steps = document.at("steps"),
             .batch_size = document.at("batch_size"),
-            .position = {document.at("position").at("epoch"), document.at("position").at("batch")}};
+            .position = {document.at("position").at("epoch"), document.at("position").at("batch")},
+            .stream = document.value("stream", "")};
   tensors = named(document.at("tensors"), "size");
   counters = named(document.at("counters"), "value");
   payload_begin = kPreamble + header_bytes;
@@ -271,6 +274,24 @@ std::vector<std::string> Checkpoint::restore(const ModelState& state, ModelConte
     *counter.value = Contents::find(contents_->counters, counter.name)->number;
   }
   return zero;
+}
+
+std::optional<std::uint64_t> Checkpoint::size_of(std::string_view tensor) const {
+  const Named* const saved = Contents::find(contents_->tensors, tensor);
+  return saved == nullptr ? std::nullopt : std::optional{saved->number};
+}
+
+void Checkpoint::read(std::string_view tensor, std::uint64_t first,
+                      std::span<float> numbers) const {
+  const Named* const saved = Contents::find(contents_->tensors, tensor);
+  if (saved == nullptr || first > saved->number || numbers.size() > saved->number - first) {
+    contents_->refuse(
+        fmt::format("there are no numbers {} to {} of '{}'", first, first + numbers.size(), tensor),
+        "", "a checkpoint of the same tables");
+  }
+  if (!contents_->rows) contents_->rows = std::make_unique<InputFile>(contents_->file);
+  contents_->rows->seek(saved->begin + first * sizeof(float));
+  contents_->rows->read(std::as_writable_bytes(numbers));
 }
 
 std::string state_digest(WholeState& state) {

@@ -98,6 +98,7 @@ class ShardedBags {
               Stream& stream);
 
   [[nodiscard]] EmbeddingBags& local() noexcept { return local_; }
+  [[nodiscard]] EmbeddingBags& everywhere() noexcept { return everywhere_; }
   [[nodiscard]] std::size_t columns() const noexcept { return side_.pooled_columns; }
 
  private:

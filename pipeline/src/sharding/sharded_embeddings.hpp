@@ -36,6 +36,8 @@ class ShardedEmbeddings final : public PooledEmbeddings {
   std::string dense_parameters() const override;
   EmbeddingBags& bags() noexcept override { return sides_[0].local(); }
   EmbeddingBags& weighted_bags() noexcept override { return sides_[1].local(); }
+  EmbeddingBags* dense_bags() noexcept override { return &sides_[0].everywhere(); }
+  EmbeddingBags* weighted_dense_bags() noexcept override { return &sides_[1].everywhere(); }
 
  private:
   struct Lookup;

@@ -16,10 +16,7 @@ namespace millrace {
 namespace {
 
 std::uint64_t epoch_of(const StreamingOptions& options, const Lineage& lineage) {
-  if (options.epoch != 0) return options.epoch;
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  return std::max(static_cast<std::uint64_t>(now.count()), lineage.last().epoch + 1);
+  return options.epoch != 0 ? options.epoch : next_epoch(lineage);
 }
 
 std::vector<std::uint32_t> numbers_of(const StreamedBags& bags, const StreamSchema& schema) {
@@ -48,6 +45,12 @@ bool StreamingReport::complete() const noexcept {
     return sink.given_up.empty() && sink.undelivered_steps == 0 && sink.missing == 0 &&
            sink.delivered == sink.offered;
   });
+}
+
+std::uint64_t next_epoch(const Lineage& lineage) {
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  return std::max(static_cast<std::uint64_t>(now.count()), lineage.last().epoch + 1);
 }
 
 StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,

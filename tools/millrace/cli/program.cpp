@@ -41,14 +41,16 @@ void tell(std::string_view command, const UsageError& error) {
   fmt::print(stderr, "{}", text);
 }
 
+/** The command that was asked for: of one with commands of its own, the last. */
 const CLI::App& chosen(const CLI::App& program) {
   const auto commands = program.get_subcommands();
-  return commands.empty() ? program : *commands.front();
+  return commands.empty() ? program : chosen(*commands.front());
 }
 
 std::string full_name(const CLI::App& program) {
-  const CLI::App& command = chosen(program);
-  return &command == &program ? program.get_name() : program.get_name() + ' ' + command.get_name();
+  const auto commands = program.get_subcommands();
+  return commands.empty() ? program.get_name()
+                          : program.get_name() + ' ' + full_name(*commands.front());
 }
 
 std::vector<std::string> option_names(const CLI::App& command) {
@@ -69,12 +71,12 @@ UsageError unexpected(const CLI::App& program) {
                       did_you_mean(flag, option_names(command),
                                    fmt::format("{} --help lists the options", full_name(program)))};
   }
-  if (&command != &program) {
+  if (command.get_subcommands(nullptr).empty()) {
     return UsageError{fmt::format("'{}' is not expected here", extra), "",
                       fmt::format("{} --help lists what is", full_name(program))};
   }
   std::vector<std::string> commands;
-  for (const CLI::App* const known : program.get_subcommands(nullptr)) {
+  for (const CLI::App* const known : command.get_subcommands(nullptr)) {
     commands.push_back(known->get_name());
   }
   return UsageError{fmt::format("there is no command '{}'", extra), "",
@@ -92,6 +94,7 @@ void set_up(CLI::App& program) {
   add_replay(program);
   add_train(program);
   add_pipelines(program);
+  add_stream(program);
   add_doctor(program);
 }
 

@@ -22,6 +22,7 @@ namespace millrace::cli {
 namespace {
 
 constexpr int kInterrupted = 130;  // as a shell has it for a program that Ctrl-C ended
+constexpr int kUndelivered = 3;    // trained to the end, and a sink lacks something
 
 /** Where results go, apart from standard output: nothing may be written over another. */
 struct Places {
@@ -75,11 +76,12 @@ void run_train_command(const TrainArguments& given) {
       .epoch_ended = [&](const EpochResult& epoch) { say(render_epoch(epoch)); }};
   const TrainListener silent{.planned = [](const auto&) {}, .epoch_ended = [](const auto&) {}};
 
+  const auto sinks = open_sinks(options.stream);  // shared by the ranks that are here
   TrainResult result;
   job.run(options.training, [&](TrainingDevice& device, ProcessGroup* group) {
     const bool speaks = group == nullptr || group->rank() == 0;
     TrainResult of_rank =
-        run_training(options, {device, group, interrupt}, speaks ? tells : silent);
+        run_training(options, {device, group, interrupt, sinks}, speaks ? tells : silent);
     if (speaks || !first) result = std::move(of_rank);
   });
   if (first) {
@@ -91,6 +93,43 @@ void run_train_command(const TrainArguments& given) {
     if (places.document) places.document->write(to_document(options, result).dump(2) + '\n');
   }
   if (result.interrupted) throw Ended{kInterrupted};
+  if (!result.stream_complete) throw Ended{kUndelivered};
+}
+
+/** The stream of changed rows. */
+void add_stream_options(CLI::App& command, StreamArguments& given) {
+  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
+    return command.add_option(name, value, help)->type_name(shape);
+  };
+  add("--stream", given.sinks, "SINK",
+      "Tell changed rows to file:DIR, rocksdb:DIR, redis://HOST:PORT or kafka://BROKERS/TOPIC; "
+      "more "
+      "than once for several")
+      ->allow_extra_args(false);
+  add("--stream-skip", given.skipped_tables, "TABLE", "Not this one; more than once for several")
+      ->allow_extra_args(false);
+  add("--stream-capture", given.capture, "WAY", "ring (default), mapped, sync, sync-pageable")
+      ->take_last();
+  add("--stream-content", given.content, "WHAT", "weights (default), weights-and-state, ids")
+      ->take_last();
+  add("--stream-slots", given.slots, "N", "Of ring; default 3")->take_last();
+  add("--stream-slot-bytes", given.slot_bytes, "SIZE",
+      "Of each, on the device and in pinned memory; default 64MiB")
+      ->take_last();
+  add("--stream-when-full", given.when_full, "POLICY",
+      "Of a step that finds no slot: block (default, 20 ms at most), mark-dirty")
+      ->take_last();
+  add("--stream-gather", given.gather, "WHERE",
+      "update (default): on the update's stream; own: on one of its own")
+      ->take_last();
+  add("--stream-queue-bytes", given.queue_bytes, "SIZE",
+      "Rows that wait for a sink; default 256MiB")
+      ->take_last();
+  add("--stream-queue-policy", given.queue_policy, "POLICY",
+      "Of a full queue: coalesce (default), recapture, block")
+      ->take_last();
+  add("--stream-deadline", given.deadline, "SECONDS", "For what is left at the end; default 30")
+      ->take_last();
 }
 
 }  // namespace
@@ -158,6 +197,7 @@ void add_train(CLI::App& program) {
       "Of the tables: auto (default), table-wise, row-wise, data-parallel, or a JSON file");
   add("--rendezvous", given->rendezvous, "FILE",
       "Of nccl: a new name that all see, in place of MASTER_ADDR and MASTER_PORT");
+  add_stream_options(*command, given->stream);
   add("--save", given->save, "FILE", "A checkpoint, at the end and when interrupted");
   add("--save-every", given->save_every, "N", "And each so many steps");
   add("--load", given->load, "FILE", "Go on from a checkpoint");

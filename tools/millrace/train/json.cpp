@@ -4,6 +4,7 @@
 
 #include "footprint/options.hpp"
 #include "millrace/observe/report.hpp"
+#include "stream/json.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -121,6 +122,8 @@ nlohmann::ordered_json to_document(const TrainOptions& options, const TrainResul
       {"position", {{"epoch", result.position.epoch}, {"batch", result.position.batch}}},
       {"weights_digest", "xxh3-128:" + result.digest},
       {"cache", document_of(result.cache)},
+      {"stream", result.stream ? to_document(*result.stream) : Json()},
+      {"stream_complete", result.stream ? Json(result.stream_complete) : Json()},
       {"interrupted", result.interrupted},
       {"saved", result.saved ? Json(options.save->string()) : Json()},
       {"memory", document_of(result.accounting, options.training.allocator != "driver")}};

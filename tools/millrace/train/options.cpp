@@ -107,6 +107,22 @@ TrainingOptions read_training(const TrainArguments& given, const RankOptions& ra
   return options;
 }
 
+void check_stream(const TrainOptions& options) {
+  const StreamOptions& stream = options.stream;
+  if (stream.sinks.empty()) return;
+  if (options.evaluate_only || options.freeze_tables) {
+    throw UsageError{"no table is trained: there is nothing to stream", "--stream",
+                     "neither --eval nor --freeze-tables"};
+  }
+  const bool processes =
+      options.ranks.group == GroupKind::mpi || options.ranks.group == GroupKind::nccl;
+  for (const std::string& sink : stream.sinks) {
+    if (!processes || !sink.starts_with("rocksdb:")) continue;
+    throw UsageError{"one process at a time writes to a RocksDB, and ranks are processes here",
+                     "--stream", "redis://HOST:PORT, kafka://BROKERS/TOPIC, file:DIR"};
+  }
+}
+
 std::optional<std::uint64_t> read_count(std::string_view option,
                                         const std::optional<std::string>& text,
                                         std::uint64_t most = kMost) {
@@ -134,6 +150,8 @@ TrainOptions read_options(const TrainArguments& given) {
   options.load = given.load;
   options.evaluate_only = given.evaluate_only;
   options.freeze_tables = given.freeze_tables;
+  options.stream = read_stream(given.stream);
+  check_stream(options);
   if (options.evaluate_only && options.save) {
     throw UsageError{"--eval trains nothing that could be saved", "--save", "one of the two"};
   }

@@ -8,6 +8,7 @@
 
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
+#include "train/stream_options.hpp"
 
 namespace millrace::cli {
 
@@ -18,6 +19,7 @@ struct TrainArguments {
   std::optional<std::string> device, ranks, group, sharding, rendezvous;
   std::optional<std::string> lookup_position, lookup_stream, start_batch;
   std::optional<std::string> cache_load_factor, cache_policy;
+  StreamArguments stream;
   std::optional<std::string> data, test, format, model;
   std::string epochs = "3", malformed = "100", examples = "32768";
   std::optional<std::string> seed, batch_size, steps, save_every;
@@ -57,6 +59,7 @@ struct TrainOptions {
   DataOptions data;
   std::optional<std::string> model;
   std::optional<TableCache> cache;  ///< of the tables, which are in host memory then
+  StreamOptions stream;
   std::uint64_t epochs = 3;
   std::optional<std::uint64_t> steps;  ///< at most, of the whole run
   std::optional<std::size_t> batch_size;

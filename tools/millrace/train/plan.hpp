@@ -20,12 +20,13 @@ struct TrainPlan {
   std::string tested_on;
   std::optional<std::uint64_t> examples, test_examples;
   std::size_t tables = 0, table_rows = 0, parameters = 0;
-  BatchPosition from;           ///< of a checkpoint, or the beginning
-  std::uint64_t steps = 0;      ///< done before
-  std::size_t begins_anew = 0;  ///< tables whose optimizer state the checkpoint does not have
-  std::string group;            ///< "threads", "mpi", "nccl"; "": there is one rank
-  ShardingPlan sharding;        ///< with a group
-  std::string sharding_json;    ///< the same
+  BatchPosition from;              ///< of a checkpoint, or the beginning
+  std::uint64_t steps = 0;         ///< done before
+  std::size_t begins_anew = 0;     ///< tables whose optimizer state the checkpoint does not have
+  std::string group;               ///< "threads", "mpi", "nccl"; "": there is one rank
+  ShardingPlan sharding;           ///< with a group
+  std::string sharding_json;       ///< the same
+  std::uint64_t stream_epoch = 0;  ///< of the rows that are streamed; 0: none are
 };
 
 /** @brief Null if there is none to go on from. @throws UsageError; also if --save can not be */

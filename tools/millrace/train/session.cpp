@@ -14,6 +14,7 @@
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "train/data.hpp"
 #include "train/stop_vote.hpp"
+#include "train/stream.hpp"
 #include "train/text.hpp"
 
 namespace millrace::cli {
@@ -81,6 +82,12 @@ class Session {
     if (group_ != nullptr) agree();
     trainer_ = make_trainer(device_, plan_, config, loader_, group_);
     restore();
+    if (!place.sinks.empty()) {
+      stream_.emplace(options_.stream.streaming, place.sinks,
+                      StreamedTrainer{device_, *trainer_, config, plan_, group_},
+                      checkpoint_ ? checkpoint_->header().stream : "");
+      plan_.stream_epoch = stream_->epoch();
+    }
     if (options_.steps) trainer_->stop_at(*options_.steps);
     complete_plan(config);
   }
@@ -105,6 +112,7 @@ class Session {
     result_.steps = trainer_->steps();
     result_.position = position_;
     if (vote_) vote_->finish();
+    end_stream();
     if (options_.save) save();
     result_.final = last_evaluation();
     result_.cache = cache_counts();
@@ -119,6 +127,19 @@ class Session {
     result_.accounting = device_.accounting();
     if (group_ != nullptr) result_.ranks = memory_of_ranks(*group_, device_, result_.accounting);
     return std::move(result_);
+  }
+
+  void end_stream() {
+    if (!stream_) return;
+    result_.stream = stream_->stop(options_.stream.deadline);
+    result_.stream_complete = all_ranks(result_.stream->complete());
+  }
+
+  [[nodiscard]] bool all_ranks(bool here) const {
+    if (group_ == nullptr) return here;
+    const ExchangedSizes told = group_->exchange_sizes(
+        RankState::ok, std::vector<std::int64_t>(group_->size(), here ? 1 : 0));
+    return std::ranges::all_of(told.values, [](std::int64_t value) { return value != 0; });
   }
 
   void restore() {
@@ -272,7 +293,9 @@ class Session {
 
   bool step() {
     try {
-      return trainer_->step();
+      const bool stepped = trainer_->step();
+      if (stepped && stream_) stream_->step_done();
+      return stepped;
     } catch (const InvalidIdError& error) {
       refuse(error, {options_.data.name, loader_.position(), of_rank()});
     }
@@ -281,6 +304,7 @@ class Session {
   void drain() {
     const std::uint64_t before = trainer_->steps();
     trainer_->drain();
+    if (stream_ && trainer_->steps() > before) stream_->step_done();
     position_.batch += trainer_->steps() - before;
   }
 
@@ -291,7 +315,8 @@ class Session {
                                   .seed = plan_.seed,
                                   .steps = trainer_->steps(),
                                   .batch_size = plan_.batch_size,
-                                  .position = position_};
+                                  .position = position_,
+                                  .stream = stream_ ? stream_->for_checkpoint() : ""};
     const auto whole = trainer_->whole_state();
     try {
       if (first()) {
@@ -336,6 +361,7 @@ class Session {
   TrainData data_;
   LoadingThread loader_;
   std::unique_ptr<Trainer> trainer_;
+  std::optional<TrainStream> stream_;
   std::optional<StopVote> vote_;  ///< of several ranks
   BatchPosition position_;        ///< of the first batch that was not trained on
   const std::string data_text_;

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/pipeline/data/malformed_lines.hpp"
 #include "millrace/pipeline/schedule/trainer.hpp"
+#include "millrace/streamer/row_streamer.hpp"
 #include "train/interrupt.hpp"
 #include "train/plan.hpp"
 #include "train/rank_memory.hpp"
@@ -43,8 +45,10 @@ struct TrainResult {
   std::optional<CacheCounts> cache;  ///< of cached tables, tests included
   bool interrupted = false, saved = false;
   MalformedLines malformed;
-  TrainingAccounting accounting;  ///< of this rank
-  std::vector<RankMemory> ranks;  ///< with a group: of all
+  TrainingAccounting accounting;          ///< of this rank
+  std::vector<RankMemory> ranks;          ///< with a group: of all
+  std::optional<StreamingReport> stream;  ///< of this rank
+  bool stream_complete = true;            ///< on all ranks
 };
 
 /** @brief Told as a run goes on; the calling thread's. */
@@ -58,6 +62,7 @@ struct SessionPlace {
   TrainingDevice& device;
   ProcessGroup* group = nullptr;  ///< null: there is one rank
   const Interrupt& interrupt;
+  std::vector<std::shared_ptr<Sink>> sinks{};  ///< of changed rows; shared by ranks of a process
 };
 
 /**

@@ -133,6 +133,57 @@ std::string render_cache(const CacheCounts& counts) {
       share, grouped(counts.loads), grouped(counts.write_backs), grouped(counts.unplaced));
 }
 
+std::string render_sink(const ShippingReport& sink, const Painter& paint) {
+  const auto ms = [](Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
+  std::string text = fmt::format("stream  {}: {} rows of {} steps, {}; lag {:.1f} ms (P99 {:.1f})",
+                                 sink.sink, grouped(sink.rows), grouped(sink.steps),
+                                 format_bytes(sink.bytes), ms(sink.lag_p50), ms(sink.lag_p99));
+  if (sink.coalesced_rows > 0) {
+    text += fmt::format(", {} rows merged with newer ones", grouped(sink.coalesced_rows));
+  }
+  if (sink.snapshots > 0) text += fmt::format(", {} snapshots", grouped(sink.snapshots));
+  if (sink.retries > 0) text += fmt::format(", {} retries", grouped(sink.retries));
+  text += '\n';
+  std::string lacks;
+  if (!sink.given_up.empty()) lacks = fmt::format("given up: {}", sink.given_up);
+  if (sink.undelivered_steps > 0) {
+    lacks += fmt::format("{}{} steps with {} rows were not delivered", lacks.empty() ? "" : "; ",
+                         grouped(sink.undelivered_steps), grouped(sink.undelivered_rows));
+    if (!sink.last_error.empty()) lacks += fmt::format(" ({})", sink.last_error);
+  } else if (sink.missing > 0) {
+    lacks += fmt::format("{}{} rows are missing", lacks.empty() ? "" : "; ", grouped(sink.missing));
+  }
+  if (lacks.empty()) return text;
+  return text +
+         paint(wrap(fmt::format("stream  {}: {}", sink.sink, lacks), kPageWidth, 8), Look::bad) +
+         '\n';
+}
+
+std::string render_stream(const TrainResult& result, const Painter& paint) {
+  std::string text;
+  for (const ShippingReport& sink : result.stream->sinks) text += render_sink(sink, paint);
+  if (!result.stream_complete && result.stream->complete()) {
+    text += paint("stream  another rank could not deliver all\n", Look::bad);
+  }
+  CaptureCounts all;
+  for (const CaptureCounts& counts : result.stream->captured) {
+    all.skipped_rows += counts.skipped_rows;
+    all.waited += counts.waited;
+    all.dropped_steps += counts.dropped_steps;
+    all.failures += counts.failures;
+  }
+  if (all.skipped_rows > 0) {
+    text +=
+        fmt::format("stream  {} rows of skipped tables were not told\n", grouped(all.skipped_rows));
+  }
+  if (all.failures > 0) {
+    text += paint(fmt::format("stream  {} calls of the driver failed; their rows were told later\n",
+                              grouped(all.failures)),
+                  Look::bad);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string render_plan(const TrainOptions& options, const TrainPlan& plan, const Painter& paint) {
@@ -153,6 +204,11 @@ std::string render_plan(const TrainOptions& options, const TrainPlan& plan, cons
         line("cache",
              fmt::format("{} of the rows on the device, {}; all of them in host memory",
                          options.cache->load_factor, millrace::to_string(options.cache->policy)));
+  }
+  if (plan.stream_epoch > 0) {
+    text += line("stream", fmt::format("{} of changed rows to {}, epoch {}",
+                                       to_string(options.stream.streaming.capture.content),
+                                       fmt::join(options.stream.sinks, ", "), plan.stream_epoch));
   }
   if (plan.steps > 0) {
     text += line("from", fmt::format("{}: step {}, epoch {}, batch {}", options.load->string(),
@@ -203,6 +259,7 @@ std::string render_end(const TrainOptions& options, const TrainResult& result,
   text +=
       fmt::format("\nweights xxh3-128:{} after {} steps\n", result.digest, grouped(result.steps));
   if (result.cache) text += render_cache(*result.cache);
+  if (result.stream) text += render_stream(result, paint);
   if (result.interrupted) text += paint("interrupted\n", Look::bad);
   if (result.saved) text += fmt::format("saved   {}\n", options.save->string());
   if (result.malformed.count > 0) {

@@ -25,7 +25,7 @@ struct StreamedBags {
 struct StreamingOptions {
   CaptureOptions capture;
   ShippingOptions shipping;
-  std::uint64_t epoch = 0;  ///< the same on all ranks; 0: the time in milliseconds, or later
+  std::uint64_t epoch = 0;  ///< the same on all ranks; 0: next_epoch
 };
 
 /** @brief Where a streamer is. All of it outlives the streamer. */
@@ -45,6 +45,9 @@ struct StreamingReport {
   /** @brief All that was to be told has been, everywhere. */
   [[nodiscard]] bool complete() const noexcept;
 };
+
+/** @brief Of a start now: the time in milliseconds, later than the lineage. */
+[[nodiscard]] std::uint64_t next_epoch(const Lineage& lineage);
 
 /** @brief The tables of a model as records number them: those of checkpoints, in their order.
  *  @param dense  those, by that name, that the dense optimizer updates: no state of theirs is told

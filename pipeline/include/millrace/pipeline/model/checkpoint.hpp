@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/pipeline/data/epoch_source.hpp"
@@ -37,6 +40,7 @@ struct CheckpointHeader {
   std::uint64_t steps = 0;     ///< done
   std::size_t batch_size = 0;  ///< that the position counts in
   BatchPosition position;      ///< of the next batch
+  std::string stream;          ///< of whoever streams changed rows; empty: nobody did
 };
 
 /**
@@ -80,6 +84,11 @@ class Checkpoint {
    *         otherwise; nothing has changed then
    */
   std::vector<std::string> restore(const ModelState& state, ModelContext& context) const;
+
+  /** @brief Floats of a tensor; nothing if there is no such. */
+  [[nodiscard]] std::optional<std::uint64_t> size_of(std::string_view tensor) const;
+  /** @brief Reads some of a tensor. @throws CheckpointError if it does not have them */
+  void read(std::string_view tensor, std::uint64_t first, std::span<float> numbers) const;
 
  private:
   struct Contents;

@@ -70,6 +70,10 @@ class PooledEmbeddings {
   /** @brief The tables of this rank, for ids without weights and with. */
   [[nodiscard]] virtual EmbeddingBags& bags() noexcept = 0;
   [[nodiscard]] virtual EmbeddingBags& weighted_bags() noexcept = 0;
+  /** @brief Those that every rank has, bound to dense parameters: likewise; null: there are none.
+   */
+  [[nodiscard]] virtual EmbeddingBags* dense_bags() noexcept { return nullptr; }
+  [[nodiscard]] virtual EmbeddingBags* weighted_dense_bags() noexcept { return nullptr; }
 
  protected:
   PooledEmbeddings() = default;

@@ -82,6 +82,11 @@ class SparseNN final : public TrainModel {
 
   [[nodiscard]] EmbeddingBags& bags() noexcept { return embeddings_->bags(); }
   [[nodiscard]] EmbeddingBags& weighted_bags() noexcept { return embeddings_->weighted_bags(); }
+  /** @brief Tables that are dense parameters, the same on every rank; null: there are none. */
+  [[nodiscard]] EmbeddingBags* dense_bags() noexcept { return embeddings_->dense_bags(); }
+  [[nodiscard]] EmbeddingBags* weighted_dense_bags() noexcept {
+    return embeddings_->weighted_dense_bags();
+  }
   [[nodiscard]] DenseParameters& parameters() noexcept { return parameters_; }
 
  private:

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace millrace::cli {
+
+/** @brief `millrace stream apply`: keeps a copy up to date with what a file or a topic tells. */
+void add_stream_apply(CLI::App& stream);
+
+}  // namespace millrace::cli

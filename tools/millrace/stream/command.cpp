@@ -1,0 +1,17 @@
+#include <CLI/CLI.hpp>
+
+#include "commands.hpp"
+#include "stream/apply.hpp"
+#include "stream/verify.hpp"
+
+namespace millrace::cli {
+
+void add_stream(CLI::App& program) {
+  CLI::App* const stream = program.add_subcommand(
+      "stream", "What becomes of the rows that `millrace train --stream` tells of");
+  stream->require_subcommand(1);
+  add_stream_apply(*stream);
+  add_stream_verify(*stream);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,158 @@
+#include "stream/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/error.hpp"
+#include "cli/output.hpp"
+#include "millrace/pipeline/model/checkpoint.hpp"
+#include "millrace/streamer/verify.hpp"
+#include "train/stream.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDifferent = 1;
+
+struct VerifyArguments {
+  std::string sink, checkpoint;
+  std::optional<std::string> json;
+};
+
+/** The numbers of a row in a checkpoint: weights, and m and v one a weight or one a row. */
+class CheckpointRows {
+ public:
+  explicit CheckpointRows(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+
+  void check(const StreamedTable& table) const {
+    const auto size = checkpoint_.size_of(table.name + ".weights");
+    if (size == table.rows * table.width) return;
+    throw UsageError{size
+                         ? fmt::format("'{}' has {} numbers in the checkpoint, and {} in the copy",
+                                       table.name, *size, table.rows * table.width)
+                         : fmt::format("the checkpoint has no '{}', and the copy does", table.name),
+                     "", "a checkpoint of the model that was streamed"};
+  }
+
+  bool read(const StreamedTable& table, std::int64_t row, std::span<float> weights,
+            std::span<float> state) const {
+    const auto at = static_cast<std::uint64_t>(row);
+    checkpoint_.read(table.name + ".weights", at * table.width, weights);
+    for (const char* const kept : {".m", ".v"}) {
+      if (state.empty()) break;
+      const std::string name = table.name + kept;
+      const std::uint64_t of_row = checkpoint_.size_of(name).value_or(0) / table.rows;
+      if (of_row == 0 || of_row > state.size()) return false;
+      checkpoint_.read(name, at * of_row, state.first(of_row));
+      state = state.subspan(of_row);
+    }
+    return state.empty();
+  }
+
+ private:
+  const Checkpoint& checkpoint_;
+};
+
+std::string describe(const VerifyReport& report) {
+  const auto counts = report.copy.counts();
+  std::string text = fmt::format(
+      "{} rows: {} equal to the bit, {} different, {} newer than the checkpoint, {} absent\n",
+      report.rows, report.equal, report.different, report.newer, report.absent);
+  if (counts) {
+    text += fmt::format("all ranks told step {} of epoch {}, with {} rows missing\n", counts->step,
+                        counts->epoch, report.copy.missing());
+  }
+  for (const RowDifference& row : report.first) {
+    text +=
+        fmt::format("{} row {} (version {}): number {} is {}, and {} in the checkpoint\n",
+                    row.table, row.row, to_string(row.version), row.at, row.there, row.expected);
+  }
+  if (report.damaged > 0) text += fmt::format("{} damaged: {}\n", report.damaged, report.damage);
+  return text;
+}
+
+Json to_document(const VerifyArguments& given, const VerifyReport& report) {
+  Json first = Json::array();
+  for (const RowDifference& row : report.first) {
+    first.push_back({{"table", row.table},
+                     {"row", row.row},
+                     {"version", to_string(row.version)},
+                     {"number", row.at},
+                     {"is", row.there},
+                     {"expected", row.expected}});
+  }
+  return {{"schema", "millrace.stream.verify/1"},
+          {"sink", given.sink},
+          {"checkpoint", given.checkpoint},
+          {"same", report.same()},
+          {"rows", report.rows},
+          {"equal", report.equal},
+          {"different", report.different},
+          {"newer", report.newer},
+          {"absent", report.absent},
+          {"damaged", report.damaged},
+          {"missing", report.copy.missing()},
+          {"first", std::move(first)}};
+}
+
+VerifyReport verify(const VerifyArguments& given, Sink& sink) {
+  try {
+    const Checkpoint checkpoint{given.checkpoint};
+    const CheckpointRows rows{checkpoint};
+    const SinkState state = sink.state();
+    if (state.schema) {
+      for (const StreamedTable& table : state.schema->tables) rows.check(table);
+    }
+    return verify_copy(sink,
+                       {.read = [&](const auto& table, std::int64_t row, auto weights,
+                                    auto kept) { return rows.read(table, row, weights, kept); },
+                        .lineage = lineage_in(checkpoint.header().stream)});
+  } catch (const CheckpointError& error) {
+    throw UsageError{error.what(), error.where(), error.right()};
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "", "a sink that `millrace train --stream` wrote to"};
+  }
+}
+
+void run(const VerifyArguments& given) {
+  std::unique_ptr<Sink> sink;
+  try {
+    sink = open_sink(given.sink);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "SINK",
+                     "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC"};
+  }
+  std::optional<Output> document;
+  if (given.json) document.emplace(given.json, "--json");
+  const VerifyReport report = verify(given, *sink);
+  if (given.json != "-") fmt::print("{}", describe(report));
+  if (document) document->write(to_document(given, report).dump(2) + '\n');
+  if (!report.same()) throw Ended{kDifferent};
+}
+
+}  // namespace
+
+void add_stream_verify(CLI::App& stream) {
+  CLI::App* const command = stream.add_subcommand(
+      "verify",
+      "Compares every row of a copy with a checkpoint, bit by bit; ends with 1 if any differs");
+  const auto given = std::make_shared<VerifyArguments>();
+  command
+      ->add_option("SINK", given->sink,
+                   "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC")
+      ->required();
+  command->add_option("CHECKPOINT", given->checkpoint, "A file that train --save has written")
+      ->required();
+  command->add_option("--json", given->json, "The results; - for standard output")
+      ->type_name("FILE")
+      ->take_last();
+  command->callback([given] { run(*given); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,107 @@
+#include "train/stream.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "cli/error.hpp"
+
+namespace millrace::cli {
+namespace {
+
+/** Which rank has which rows: where that changes, nobody knows any more what was told by whom. */
+std::string placement_of(const TrainPlan& plan) {
+  return plan.group.empty() ? "one rank"
+                            : fmt::format("{} ranks {}", plan.sharding.ranks, plan.sharding_json);
+}
+
+Lineage lineage_of(const std::string& from, const std::string& placement) {
+  if (from.empty()) return {};
+  return nlohmann::json::parse(from).value("placement", "") == placement ? lineage_in(from)
+                                                                         : Lineage{};
+}
+
+std::set<std::string> dense_tables(const SparseNNConfig& config, const TrainPlan& plan) {
+  std::set<std::string> dense;
+  const auto add = [&](const char* prefix, const auto& tables, const auto& placements) {
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+      if (placements[i].sharding != Sharding::data_parallel) continue;
+      dense.insert(fmt::format("{}.{}", prefix, tables[i].name));
+    }
+  };
+  add("table", config.tables, plan.sharding.tables);
+  add("weighted_table", config.weighted_tables, plan.sharding.weighted_tables);
+  return dense;
+}
+
+/** Dense tables are the same on every rank: the first tells them. */
+std::vector<StreamedBags> bags_of(SparseNN& model, bool first) {
+  std::vector<StreamedBags> bags{{model.bags(), "table"}};
+  if (!model.weighted_bags().tables().empty()) {
+    bags.push_back({model.weighted_bags(), "weighted_table"});
+  }
+  const auto add = [&](EmbeddingBags* dense, const char* prefix) {
+    if (!first || dense == nullptr || dense->tables().empty()) return;
+    bags.push_back({*dense, prefix, true});
+  };
+  add(model.dense_bags(), "table");
+  add(model.weighted_dense_bags(), "weighted_table");
+  return bags;
+}
+
+/** That of rank 0, on all. */
+std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
+  const std::uint64_t here = next_epoch(lineage);
+  if (group == nullptr) return here;
+  const ExchangedSizes told = group->exchange_sizes(
+      RankState::ok, std::vector<std::int64_t>(group->size(), static_cast<std::int64_t>(here)));
+  return static_cast<std::uint64_t>(told.values.front());
+}
+
+}  // namespace
+
+TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
+                         const StreamedTrainer& trainer, const std::string& from)
+    : placement_(placement_of(trainer.plan)) {
+  const Lineage lineage = lineage_of(from, placement_);
+  StreamingOptions of_run = options;
+  of_run.epoch = epoch_of_all(trainer.group, lineage);
+  const std::uint32_t rank = trainer.group == nullptr ? 0 : trainer.group->rank();
+  const std::uint32_t ranks = trainer.group == nullptr ? 1 : trainer.group->size();
+  try {
+    streamer_ = std::make_unique<RowStreamer>(
+        StreamingPlace{trainer.trainer.context(), trainer.device.staging().pinned,
+                       trainer.device.executor(), threads_, rank, ranks},
+        stream_schema(trainer.config, options.capture.content,
+                      dense_tables(trainer.config, trainer.plan)),
+        bags_of(trainer.trainer.model(), rank == 0), std::move(sinks), lineage, of_run);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "--stream", "as docs/streamer.md says"};
+  }
+}
+
+StreamingReport TrainStream::stop(Nanoseconds at_most) {
+  streamer_->stop(at_most);
+  return streamer_->report();
+}
+
+std::string TrainStream::for_checkpoint() const {
+  return nlohmann::json{{"lineage", to_string(streamer_->lineage())}, {"placement", placement_}}
+      .dump();
+}
+
+Lineage lineage_in(const std::string& stream) {
+  if (stream.empty()) return {};
+  try {
+    return parse_lineage(nlohmann::json::parse(stream).at("lineage").get<std::string>());
+  } catch (const std::exception& error) {
+    throw UsageError{
+        fmt::format("what the checkpoint says of its stream can not be read: {}", error.what()),
+        "--load", "a checkpoint that this program has written"};
+  }
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/thread_executor.hpp"
+#include "millrace/pipeline/schedule/trainer.hpp"
+#include "millrace/streamer/row_streamer.hpp"
+#include "train/plan.hpp"
+
+namespace millrace::cli {
+
+/** @brief Whose rows are streamed. All of it outlives the stream. */
+struct StreamedTrainer {
+  TrainingDevice& device;
+  Trainer& trainer;
+  const SparseNNConfig& config;
+  const TrainPlan& plan;
+  ProcessGroup* group = nullptr;  ///< null: there is one rank
+};
+
+/** @brief The stream of a run of training, of one rank: it goes on where a checkpoint's left off.
+ */
+class TrainStream {
+ public:
+  /**
+   * @param from  `CheckpointHeader::stream` of the checkpoint that was restored; empty: none was,
+   * or nothing was streamed
+   * @throws UsageError if the tables can not be streamed so
+   */
+  TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
+              const StreamedTrainer& trainer, const std::string& from);
+
+  void step_done() { streamer_->step_done(); }
+  /** @brief Delivers what is left, for so long at most, and ends. */
+  StreamingReport stop(Nanoseconds at_most);
+
+  [[nodiscard]] std::uint64_t epoch() const noexcept { return streamer_->epoch(); }
+  /** @brief What makes it possible to go on: which steps made the tables, and where those are. */
+  [[nodiscard]] std::string for_checkpoint() const;
+
+ private:
+  const std::string placement_;
+  ThreadExecutor threads_;  ///< sinks live by the clock of the world, whatever the device's is
+  std::unique_ptr<RowStreamer> streamer_;
+};
+
+/** @brief The lineage in the header of a checkpoint; empty if nothing was streamed.
+ *  @throws UsageError if it is none */
+[[nodiscard]] Lineage lineage_in(const std::string& stream);
+
+}  // namespace millrace::cli

@@ -1,0 +1,97 @@
+#include "train/stream_options.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+
+#include "cli/error.hpp"
+#include "cli/values.hpp"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::uint64_t kMostSlots = 64;
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;
+constexpr double kLongestDeadline = 86400;
+
+/** Reads a name by the library's own parser, which lists what there is. */
+template <typename Parse>
+auto parsed(std::string_view option, const std::string& text, Parse&& parse) {
+  try {
+    return parse(text);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), std::string{option}};
+  }
+}
+
+void read_capture(const StreamArguments& given, CaptureOptions& capture) {
+  if (given.capture) {
+    capture.way = parsed("--stream-capture", *given.capture, parse_capture_way);
+  }
+  if (given.content) {
+    capture.content = parsed("--stream-content", *given.content, parse_row_content);
+  }
+  if (given.slots) capture.slots = read_whole("--stream-slots", *given.slots, 1, kMostSlots);
+  if (given.slot_bytes) {
+    capture.slot_bytes = read_bytes("--stream-slot-bytes", *given.slot_bytes, kMostBytes);
+  }
+  if (given.when_full) {
+    capture.when_full = parsed("--stream-when-full", *given.when_full, parse_when_full);
+  }
+  if (given.gather) {
+    const std::string name =
+        read_name("--stream-gather", "place of the gather", *given.gather, {"update", "own"});
+    capture.gather_on = name == "own" ? GatherOn::own_stream : GatherOn::update_stream;
+  }
+  capture.skipped_tables = given.skipped_tables;
+}
+
+bool anything_said(const StreamArguments& given) {
+  for (const auto* option :
+       {&given.capture, &given.content, &given.slots, &given.slot_bytes, &given.when_full,
+        &given.gather, &given.queue_bytes, &given.queue_policy, &given.deadline}) {
+    if (option->has_value()) return true;
+  }
+  return !given.skipped_tables.empty();
+}
+
+}  // namespace
+
+StreamOptions read_stream(const StreamArguments& given) {
+  StreamOptions options{.sinks = given.sinks};
+  if (given.sinks.empty() && anything_said(given)) {
+    throw UsageError{"nothing is streamed", "--stream-...", "--stream SINK as well"};
+  }
+  read_capture(given, options.streaming.capture);
+  ShippingOptions& shipping = options.streaming.shipping;
+  if (given.queue_bytes) {
+    shipping.queue_bytes = read_bytes("--stream-queue-bytes", *given.queue_bytes, kMostBytes);
+  }
+  if (given.queue_policy) {
+    shipping.when_full = parsed("--stream-queue-policy", *given.queue_policy, parse_queue_policy);
+  }
+  if (given.deadline) {
+    const double seconds = read_number("--stream-deadline", *given.deadline, 0, kLongestDeadline);
+    options.deadline =
+        std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
+  }
+  static_cast<void>(open_sinks(options));
+  return options;
+}
+
+std::vector<std::shared_ptr<Sink>> open_sinks(const StreamOptions& options) {
+  std::vector<std::shared_ptr<Sink>> sinks;
+  for (const std::string& spec : options.sinks) {
+    try {
+      sinks.push_back(open_sink(spec));
+    } catch (const std::invalid_argument& error) {
+      throw UsageError{error.what(), "--stream",
+                       "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC"};
+    }
+  }
+  return sinks;
+}
+
+}  // namespace millrace::cli
