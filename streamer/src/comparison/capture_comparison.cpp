@@ -12,6 +12,7 @@
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
+#include "millrace/streamer/step_batch.hpp"
 #include "schedule/footprint/cell_device.hpp"
 #include "schedule/footprint/cell_memory.hpp"
 #include "ship/lag.hpp"
@@ -157,7 +158,7 @@ Nanoseconds median(std::vector<Nanoseconds> times) {
   return *middle;
 }
 
-std::size_t bytes_of(const Allocator& memory, const char* tag) {
+std::size_t bytes_of(Allocator& memory, const char* tag) {
   std::size_t bytes = 0;
   for (const ShareStatistics& share : memory.statistics().tags) {
     if (share.name == tag) bytes += share.allocated.current;

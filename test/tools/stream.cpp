@@ -1,0 +1,281 @@
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/redis_server.hpp"
+#include "test/support/seed.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::vector<std::string> train(std::vector<std::string> more) {
+  std::vector<std::string> arguments{"train",        "--data", "synthetic", "--examples", "1000",
+                                     "--batch-size", "50",     "--epochs",  "100000"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string file_in(const ScratchFolder& folder, const std::string& name) {
+  return "file:" + (folder / name).string();
+}
+
+/// What verify says of a sink.
+nlohmann::json verified(const std::string& sink, const std::string& checkpoint) {
+  const ProgramRun run = run_program({"stream", "verify", sink, checkpoint, "--json", "-"});
+  INFO(run.err);
+  REQUIRE(run.exit_code >= 0);
+  REQUIRE(run.exit_code <= 1);
+  auto document = nlohmann::json::parse(run.out);
+  CHECK(document["same"] == (run.exit_code == 0));
+  return document;
+}
+
+void run_well(const std::vector<std::string>& arguments) {
+  const ProgramRun run = run_program(arguments);
+  INFO(run.out + run.err);
+  REQUIRE(run.exit_code == 0);
+}
+
+bool built(std::string_view kind) {
+  const auto kinds = sink_kinds();
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+}  // namespace
+
+TEST_CASE("train --stream: a sink has every row of the checkpoint to the bit") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt";
+  for (const std::string kind : {"file", "rocksdb"}) {
+    if (!built(kind)) continue;
+    for (const std::string way : {"ring", "mapped", "sync", "sync-pageable"}) {
+      CAPTURE(kind, way);
+      const std::string sink = fmt::format("{}:{}", kind, (folder / (kind + way)).string());
+      run_well(train({"--steps", "30", "--stream", sink, "--stream-capture", way,
+                      "--stream-content", "weights-and-state", "--save", save}));
+      const auto report = verified(sink, save);
+      CHECK(report["same"] == true);
+      CHECK(report["rows"] == report["equal"]);
+      CHECK(report["rows"] > 0);
+    }
+  }
+}
+
+TEST_CASE("train --stream: every pipeline, cached tables and ranks tell the same") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt";
+  int number = 0;
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--pipeline", "fused-sparse-dist", "--lookup-stream", "own"},
+        {"--pipeline", "semi-sync", "--start-batch", "5"},
+        {"--pipeline", "prefetch-sparse-dist", "--cache-load-factor", "0.1"},
+        {"--ranks", "2"},
+        {"--ranks", "2", "--sharding", "row-wise", "--stream-gather", "own"},
+        {"--ranks", "3", "--sharding", "data-parallel"}}) {
+    CAPTURE(options);
+    const std::string sink = file_in(folder, fmt::format("{}", ++number));
+    auto arguments = train({"--steps", "25", "--stream", sink, "--save", save});
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    run_well(arguments);
+    CHECK(verified(sink, save)["same"] == true);
+  }
+}
+
+TEST_CASE("train --stream: changes no bit of what is trained") {
+  const ScratchFolder folder;
+  const auto digest = [](const ProgramRun& run) {
+    return nlohmann::json::parse(run.out)["weights_digest"];
+  };
+  const auto plain = run_program(train({"--steps", "20", "--json", "-"}));
+  const auto streamed = run_program(
+      train({"--steps", "20", "--json", "-", "--check-races", "--stream", file_in(folder, "f")}));
+  CHECK(digest(plain) == digest(streamed));
+  CHECK(nlohmann::json::parse(streamed.out)["memory"]["races"].empty());
+  CHECK(nlohmann::json::parse(streamed.out)["stream"]["complete"] == true);
+}
+
+TEST_CASE("train --stream: who goes back to a checkpoint tells anew what came after it") {
+  const ScratchFolder folder;
+  const std::string old = folder / "old.ckpt", later = folder / "later.ckpt";
+  const std::string sink = file_in(folder, "f");
+  run_well(train({"--steps", "10", "--stream", sink, "--save", old}));
+  run_well(train({"--load", old, "--steps", "30", "--stream", sink, "--save", later}));
+  CHECK(verified(sink, later)["same"] == true);
+  CHECK(verified(sink, old)["same"] == false);
+  CHECK(verified(sink, old)["newer"] > 0);
+  // Twenty steps are given up; one that changes few rows follows.
+  const ProgramRun back = run_program(
+      train({"--load", old, "--steps", "11", "--stream", sink, "--save", later, "--json", "-"}));
+  INFO(back.err);
+  REQUIRE(back.exit_code == 0);
+  CHECK(verified(sink, later)["same"] == true);
+  CHECK(nlohmann::json::parse(back.out)["stream"]["sinks"][0]["snapshots"] == 0);
+}
+
+TEST_CASE("train --stream: steps that nobody streamed are followed by a snapshot") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
+  run_well(train({"--steps", "10", "--stream", sink, "--save", save}));
+  run_well(train({"--load", save, "--steps", "20", "--save", save}));
+  run_well(train({"--load", save, "--steps", "21", "--stream", sink, "--save", save}));
+  CHECK(verified(sink, save)["same"] == true);
+}
+
+TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the table again") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
+  std::mt19937_64 random{seed()};
+  for (int round = 0; round < 6; ++round) {
+    std::vector<std::string> options{"--stream", sink, "--save", save, "--save-every", "7"};
+    if (std::filesystem::exists(save)) options.insert(options.end(), {"--load", save});
+    {
+      const StartedProgram trainer{train(options), folder / "out", folder / "err"};
+      std::this_thread::sleep_for(std::chrono::milliseconds{50 + random() % 250});
+      trainer.signal(SIGKILL);
+    }
+    if (!std::filesystem::exists(save)) continue;
+    const ProgramRun run = run_program(train(
+        {"--load", save, "--epochs", "100000", "--steps", "1", "--stream", sink, "--save", save}));
+    INFO(run.err);  // --steps are done already: it tells what is to be told, and ends
+    REQUIRE(run.exit_code == 0);
+    const auto report = verified(sink, save);
+    INFO(report.dump());
+    CHECK(report["same"] == true);
+  }
+  CHECK(std::filesystem::exists(save));
+}
+
+TEST_CASE("train --stream: a sink that is down ends no training, and what it lacks is told") {
+  if (!built("redis")) SKIP("this build is without redis");
+  const ScratchFolder folder;
+  const std::string sink = fmt::format("redis://127.0.0.1:{}", free_port());
+  const ProgramRun run = run_program(train({"--steps", "10", "--stream", sink, "--stream-deadline",
+                                            "0.5", "--save", folder / "a.ckpt"}));
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.out, ContainsSubstring("weights xxh3-128:"));
+  CHECK_THAT(run.out, ContainsSubstring("were not delivered"));
+  CHECK(std::filesystem::exists(folder / "a.ckpt"));
+}
+
+TEST_CASE("train --stream: a redis that loses all in the middle has all in the end") {
+  if (!built("redis")) SKIP("this build is without redis");
+  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
+  const ScratchFolder folder;
+  RedisServer server;
+  const std::string save = folder / "a.ckpt";
+  StartedProgram trainer{train({"--stream", server.spec(), "--save", save}), folder / "out",
+                         folder / "err"};
+  std::this_thread::sleep_for(400ms);
+  server.kill();
+  std::this_thread::sleep_for(200ms);
+  server.start();
+  std::this_thread::sleep_for(400ms);
+  trainer.signal(SIGINT);
+  INFO(read_file(folder / "err"));
+  CHECK(trainer.wait() == 130);  // as a shell has it
+  const auto report = verified(server.spec(), save);
+  INFO(report.dump());
+  CHECK(report["same"] == true);
+}
+
+TEST_CASE("stream apply: a copy goes on where it stopped, killed at any instant") {
+  const std::string kind = built("rocksdb") ? "rocksdb:" : "file:";
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt", from = file_in(folder, "f");
+  const std::string copy = kind + (folder / "copy").string();
+  std::mt19937_64 random{seed()};
+  StartedProgram trainer{train({"--stream", from, "--save", save}), folder / "out", folder / "err"};
+  for (int round = 0; round < 5; ++round) {
+    const StartedProgram applier{
+        {"stream", "apply", "--from", from, "--to", copy}, folder / "out2", folder / "err2"};
+    std::this_thread::sleep_for(std::chrono::milliseconds{20 + random() % 200});
+    applier.signal(SIGKILL);
+  }
+  trainer.signal(SIGINT);
+  CHECK(trainer.wait() == 130);
+  const ProgramRun run =
+      run_program({"stream", "apply", "--from", from, "--to", copy, "--until-idle", "0.5"});
+  INFO(run.out + run.err);
+  CHECK(run.exit_code == 0);
+  const auto report = verified(copy, save);
+  INFO(report.dump());
+  CHECK(report["same"] == true);
+}
+
+TEST_CASE("stream apply: what is lacking is asked for, and the trainer tells it") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt", from = file_in(folder, "f");
+  const std::string copy = file_in(folder, "copy");
+  run_well(train({"--steps", "10", "--stream", from, "--save", save}));
+  run_well(train({"--load", save, "--steps", "20", "--stream", from, "--save", save}));
+  std::vector<std::filesystem::path> segments;
+  for (const auto& entry : std::filesystem::directory_iterator{folder / "f"}) {
+    if (entry.path().extension() == ".segment") segments.push_back(entry.path());
+  }
+  REQUIRE(segments.size() == 2);
+  std::filesystem::remove(std::min(segments[0], segments[1]));
+  const std::vector<std::string> apply{"stream", "apply", "--from",       from,
+                                       "--to",   copy,    "--until-idle", "0.3"};
+  ProgramRun run = run_program(apply);
+  INFO(run.out + run.err);
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.out, ContainsSubstring("1 gaps"));
+  run_well(train({"--load", save, "--steps", "21", "--stream", from, "--save", save}));
+  run = run_program(apply);
+  CHECK(run.exit_code == 0);
+  CHECK(verified(copy, save)["same"] == true);
+}
+
+TEST_CASE("stream bench: ring stalls a step no longer than a copy on the device, and a launch") {
+  const ProgramRun run =
+      run_program({"stream", "bench", "--rows", "100000", "--rows", "400000", "--json", "-"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const auto document = nlohmann::json::parse(run.out);
+  REQUIRE(document["sizes"].size() == 2);
+  for (const auto& size : document["sizes"]) {
+    std::map<std::string, nlohmann::json> captures;
+    for (const auto& capture : size["captures"]) captures[capture["capture"]] = capture;
+    const double ring = captures.at("ring")["stall_us"];
+    CHECK(ring <= size["copy_on_device_us"].get<double>() + 3);
+    CHECK(ring <= captures.at("sync")["stall_us"].get<double>() / 20);
+    CHECK(captures.at("ring")["link_bytes_per_changed_byte"] <= 1.05);
+  }
+}
+
+TEST_CASE("stream: what can not be is refused in words") {
+  const ScratchFolder folder;
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& words) {
+    const ProgramRun run = run_program(arguments);
+    INFO(run.out + run.err);
+    CHECK(run.exit_code == 2);
+    CHECK_THAT(run.err, ContainsSubstring(words));
+  };
+  refused(train({"--stream", "ftp://x"}), "rocksdb:DIR");
+  refused(train({"--stream-slots", "3"}), "--stream SINK");
+  refused(train({"--stream", file_in(folder, "f"), "--freeze-tables"}), "nothing to stream");
+  refused(train({"--stream", file_in(folder, "f"), "--stream-capture", "rung"}), "ring");
+  refused(train({"--stream", file_in(folder, "f"), "--stream-skip", "nobody"}), "nobody");
+  refused({"stream", "apply", "--from", "rocksdb:x", "--to", "file:y"}, "keeps no order");
+  refused({"stream", "apply", "--from", "file:x"}, "--to");
+  refused({"stream", "verify", file_in(folder, "none"), folder / "none.ckpt"}, "checkpoint");
+  refused({"stream", "bench", "--rows", "7"}, "evenly");
+  refused({"stream", "bench", "--capture", "rings"}, "ring");
+  refused({"stream", "nothing"}, "apply");
+}
