@@ -342,7 +342,7 @@ void Capture::State::stop() {
 
 std::uint64_t Capture::State::mark_all() {
   const std::lock_guard lock{mutex_};
-  to_mark_.all = true;
+  to_mark_.all = rows_.rows() > 0;  // a rank may have no table
   return to_mark_.calls = ++calls_;
 }
 
@@ -364,7 +364,7 @@ std::uint64_t Capture::State::mark(std::span<const TableRow> rows) {
 
 void Capture::State::everything() {
   const std::lock_guard lock{mutex_};
-  to_mark_.all = true;
+  to_mark_.all = rows_.rows() > 0;
   to_mark_.returned += rows_.rows();
   returned_ += rows_.rows();
   ++counts_.everything_marked;
