@@ -5,6 +5,7 @@
 #include <rocksdb/table.h>
 
 #include <algorithm>
+#include <cstdarg>
 #include <system_error>
 #include <vector>
 
@@ -17,13 +18,21 @@ namespace {
 constexpr const char* kStream = "stream";
 constexpr const char* kCurrent = "CURRENT";
 
-rocksdb::Options options_with(rocksdb::Env& env) {
+/** A file of messages would share the fate of the disk: with assertions on, as Debian builds it,
+ *  RocksDB ends the process when it writes to one that failed before. */
+class NoMessages final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+rocksdb::Options options_with(const RocksdbOptions& given) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
-  options.env = &env;
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  options.keep_log_file_num = 3;
+  options.env = given.env;
+  options.info_log = std::make_shared<NoMessages>();
+  options.write_buffer_size = given.write_buffer_bytes;
   options.max_background_jobs = 2;
   options.compression = rocksdb::kNoCompression;  // floats hardly get smaller
   rocksdb::BlockBasedTableOptions table;
@@ -84,7 +93,7 @@ void check_ours(const std::filesystem::path& folder, const rocksdb::Options& opt
 void check(const rocksdb::Status& status, const std::string& name) {
   if (status.ok()) return;
   const std::string what = fmt::format("{}: {}", name, status.ToString());
-  if (status.IsCorruption()) {
+  if (status.IsCorruption() || status.IsPathNotFound()) {
     throw SinkError{SinkError::Kind::wrong,
                     what + "; it is damaged: put it aside, and an empty folder is filled anew"};
   }
@@ -103,8 +112,9 @@ bool Database::is_there(const std::filesystem::path& folder) {
   return std::filesystem::exists(folder / kCurrent, ignored);
 }
 
-Database::Database(const std::filesystem::path& folder, rocksdb::Env& env) {
-  const rocksdb::Options options = options_with(env);
+Database::Database(const RocksdbOptions& given) {
+  const std::filesystem::path& folder = given.folder;
+  const rocksdb::Options options = options_with(given);
   if (is_there(folder)) {
     check_ours(folder, options);
   } else {

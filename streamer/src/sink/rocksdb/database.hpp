@@ -12,11 +12,18 @@ namespace millrace::sink {
 /** @throws SinkError with what such a status means to who writes; nothing if it is ok */
 void check(const rocksdb::Status& status, const std::string& name);
 
+struct RocksdbOptions {
+  std::filesystem::path folder;
+  rocksdb::Env* env = rocksdb::Env::Default();
+  std::size_t write_buffer_bytes = std::size_t{64}
+                                   << 20;  ///< rows in memory before they are sorted
+};
+
 /** @brief An open database, with one family of rows and one of what is said of them. */
 class Database {
  public:
   /** @brief Opens it, and makes it where there is none. @throws SinkError */
-  Database(const std::filesystem::path& folder, rocksdb::Env& env);
+  explicit Database(const RocksdbOptions& options);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;

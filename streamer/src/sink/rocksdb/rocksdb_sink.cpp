@@ -50,16 +50,16 @@ class Aligned {
 
 }  // namespace
 
-RocksdbSink::RocksdbSink(std::filesystem::path folder, rocksdb::Env& env)
-    : folder_(std::move(folder)), env_(env), shared_(shared(folder_, env)) {}
+RocksdbSink::RocksdbSink(RocksdbOptions options)
+    : options_(std::move(options)), shared_(shared(options_)) {}
 
-std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const std::filesystem::path& folder,
-                                                         const rocksdb::Env& env) {
+std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& options) {
   static std::mutex mutex;
   static std::map<std::pair<std::filesystem::path, const rocksdb::Env*>, std::weak_ptr<Shared>> all;
   const std::lock_guard lock{mutex};
   std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<Shared>& known = all[{std::filesystem::weakly_canonical(folder), &env}];
+  std::weak_ptr<Shared>& known =
+      all[{std::filesystem::weakly_canonical(options.folder), options.env}];
   std::shared_ptr<Shared> one = known.lock();
   if (!one) known = one = std::make_shared<Shared>();
   return one;
@@ -72,7 +72,7 @@ void RocksdbSink::open() {
   }
   if (!shared_->database) {
     shared_->is_failed = true;
-    shared_->database = std::make_shared<Database>(folder_, env_);
+    shared_->database = std::make_shared<Database>(options_);
   }
   if (!shared_->is_failed) return;
   shared_->state = stored_state();
@@ -108,7 +108,7 @@ SinkState RocksdbSink::stored_state() const {
 
 SinkState RocksdbSink::state() {
   const std::lock_guard lock{shared_->mutex};
-  if (!shared_->database && !Database::is_there(folder_)) return {};
+  if (!shared_->database && !Database::is_there(options_.folder)) return {};
   open();
   return shared_->state;
 }
@@ -189,7 +189,7 @@ void RocksdbSink::flush() {
 
 void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
   std::unique_lock lock{shared_->mutex};
-  if (!shared_->database && !Database::is_there(folder_)) return;
+  if (!shared_->database && !Database::is_there(options_.folder)) return;
   open();
   const std::shared_ptr<Database> database = shared_->database;  // stays open while it is read
   const std::optional<StreamSchema> schema = shared_->state.schema;
@@ -215,7 +215,7 @@ void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
 }
 
 std::unique_ptr<Sink> open_rocksdb_sink(std::string_view spec) {
-  return std::make_unique<RocksdbSink>(folder_of(spec, "rocksdb:"));
+  return std::make_unique<RocksdbSink>(RocksdbOptions{.folder = folder_of(spec, "rocksdb:")});
 }
 
 }  // namespace millrace::sink

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <mutex>
 
@@ -18,9 +17,9 @@ namespace millrace::sink {
  */
 class RocksdbSink final : public Sink {
  public:
-  explicit RocksdbSink(std::filesystem::path folder, rocksdb::Env& env = *rocksdb::Env::Default());
+  explicit RocksdbSink(RocksdbOptions options);
 
-  [[nodiscard]] std::string name() const override { return "rocksdb:" + folder_.string(); }
+  [[nodiscard]] std::string name() const override { return "rocksdb:" + options_.folder.string(); }
   [[nodiscard]] SinkState state() override;
   void begin(const StreamSchema& schema) override;
   void write(const StepBatch& batch, std::string_view position = {}) override;
@@ -35,8 +34,7 @@ class RocksdbSink final : public Sink {
     SinkState state;                     ///< of what is open
     bool is_failed = false;              ///< a write was: nothing can be taken for granted
   };
-  [[nodiscard]] static std::shared_ptr<Shared> shared(const std::filesystem::path& folder,
-                                                      const rocksdb::Env& env);
+  [[nodiscard]] static std::shared_ptr<Shared> shared(const RocksdbOptions& options);
 
   void open();
   void put(const rocksdb::Status& status);
@@ -44,8 +42,7 @@ class RocksdbSink final : public Sink {
   void add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch, std::size_t from,
                  std::size_t to) const;
 
-  std::filesystem::path folder_;
-  rocksdb::Env& env_;
+  RocksdbOptions options_;
   std::shared_ptr<Shared> shared_;
 };
 

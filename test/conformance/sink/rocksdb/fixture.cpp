@@ -8,7 +8,8 @@ namespace {
 class RocksdbPlace final : public SinkPlace {
  public:
   std::unique_ptr<Sink> open() override {
-    return std::make_unique<sink::RocksdbSink>(folder_.path() / "rows");
+    return std::make_unique<sink::RocksdbSink>(
+        sink::RocksdbOptions{.folder = folder_.path() / "rows"});
   }
 
  private:
