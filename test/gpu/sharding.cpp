@@ -26,7 +26,8 @@ TEST_CASE("ranks that share a GPU train what the host kernels do on one rank") {
       SKIP(error.what());
     }
   }
-  const SparseNNConfig config = sharded_config();
+  SparseNNConfig config = sharded_config();
+  config.position_weights = {{"user", 2}, {"item", 1}, {"day", 2}, {"shop", 3}};
   const Trained alone = trained_alone(config, kSteps, kExamples);
   for (const char* const name : {"table-wise", "row-wise", "data-parallel", "mixed"}) {
     INFO(name);

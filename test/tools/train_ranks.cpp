@@ -219,11 +219,6 @@ TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
       scratch.write("plan.json", R"({"s0": {"sharding": "table-wise", "rank": 2}})").string();
   CHECK_THAT(refusal({"--ranks", "2", "--sharding", plan}),
              ContainsSubstring("s0.rank is 2") && ContainsSubstring("--sharding"));
-  const std::string model = scratch.write("model.json", kPositions).string();
-  const std::string split =
-      scratch.write("split.json", R"({"s0": {"sharding": "row-wise"}})").string();
-  CHECK_THAT(refusal({"--ranks", "2", "--model", model, "--sharding", split}),
-             ContainsSubstring("'s0' has position weights"));
 }
 
 TEST_CASE("train: an error of one rank is told once, with the rank's batch and example") {

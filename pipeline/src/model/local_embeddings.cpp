@@ -71,7 +71,7 @@ void LocalEmbeddings::look_up(PooledLookup& of, Stream& stream) {
   lookup.pooled = context_.activation<float>(lookup.batch_size * columns(), stream);
   if (!positions_.empty()) {
     lookup.factors = context_.activation<float>(features.unweighted.value_count(), stream);
-    positions_.forward(features.unweighted, lookup.factors.data(), stream);
+    positions_.forward(features.unweighted, features.positions, lookup.factors.data(), stream);
   }
   float* const pooled = lookup.pooled.data();
   bags_.forward(features.unweighted, lookup.factors.data(), {pooled, columns(), 0}, stream);
@@ -90,7 +90,7 @@ void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   if (!positions_.empty()) {
     const Array<float> dfactors = context_.activation<float>(unweighted.value_count(), stream);
     bags_.factor_gradients(unweighted, {gradient, columns(), 0}, dfactors.data(), stream);
-    positions_.backward(unweighted, dfactors.data(), stream);
+    positions_.backward(unweighted, lookup.features.positions, dfactors.data(), stream);
   }
   bags_.backward(unweighted, lookup.factors.data(), {gradient, columns(), 0}, stream);
   weighted_bags_.backward(weighted, nullptr, {gradient, columns(), bags_.columns()}, stream);

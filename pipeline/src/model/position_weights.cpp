@@ -76,7 +76,8 @@ PositionWeights::PositionWeights(ModelContext& context, DenseParameters& paramet
   places_ = upload(places);
 }
 
-void PositionWeights::forward(const KeyedJaggedTensor& batch, float* factors, StreamRef stream) {
+void PositionWeights::forward(const KeyedJaggedTensor& batch, const BatchTensor& positions,
+                              float* factors, StreamRef stream) {
   const std::size_t ids = batch.value_count();
   if (empty() || ids == 0) return;
   const PositionShape shape{features_, batch.batch_size(), count_};
@@ -87,12 +88,13 @@ void PositionWeights::forward(const KeyedJaggedTensor& batch, float* factors, St
         reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
         reads(static_cast<const std::int64_t*>(places_.data()), features_),
         reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
+        reads(static_cast<const float*>(positions.data()), positions.bytes() / sizeof(float)),
         shape);
   });
 }
 
-void PositionWeights::backward(const KeyedJaggedTensor& batch, const float* dfactors,
-                               StreamRef stream) {
+void PositionWeights::backward(const KeyedJaggedTensor& batch, const BatchTensor& positions,
+                               const float* dfactors, StreamRef stream) {
   const std::size_t ids = batch.value_count();
   if (empty() || ids == 0) return;
   const PositionShape shape{features_, batch.batch_size(), count_};
@@ -104,6 +106,7 @@ void PositionWeights::backward(const KeyedJaggedTensor& batch, const float* dfac
         reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
         reads(static_cast<const std::int64_t*>(places_.data()), features_),
         reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
+        reads(static_cast<const float*>(positions.data()), positions.bytes() / sizeof(float)),
         shape);
   });
 }

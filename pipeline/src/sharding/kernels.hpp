@@ -63,6 +63,10 @@ template <typename Offset>
 void count_split(Queue queue, std::span<std::int64_t> counts, std::span<const Offset> offsets,
                  std::size_t batch);
 
+/** @brief Of each id, where it is in its bag. */
+template <typename Offset>
+void bag_positions(Queue queue, std::span<float> positions, std::span<const Offset> offsets);
+
 /** @brief 1 / ids of each bag of a key, from bag `first` on; 0 of an empty one. */
 template <typename Offset>
 void bag_means(Queue queue, std::span<float> means, std::span<const Offset> offsets,

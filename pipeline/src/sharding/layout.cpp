@@ -31,7 +31,11 @@ Layout::Layout(const SparseNNConfig& config, const ShardingPlan& plan, unsigned 
     : rank(of),
       ranks(checked(plan, config).ranks),
       sides{Side{config.tables, plan.tables, rank, ranks},
-            Side{config.weighted_tables, plan.weighted_tables, rank, ranks}} {}
+            Side{config.weighted_tables, plan.weighted_tables, rank, ranks}} {
+  sides[0].positions = std::ranges::any_of(sides[0].slots.front(), [&](const Slot& slot) {
+    return slot.by_rows && config.position_weights.contains(slot.feature);
+  });
+}
 
 Side::Side(const std::vector<TableConfig>& tables, const std::vector<TablePlacement>& placements,
            unsigned rank, unsigned ranks)

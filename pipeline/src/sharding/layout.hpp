@@ -33,6 +33,7 @@ struct Side {
   std::vector<TableConfig> everywhere;    ///< data-parallel
   std::vector<std::string> own_features;  ///< of those
   std::vector<std::string> means;         ///< features of tables split by rows that pool by mean
+  bool positions = false;  ///< of tables split by rows, features have position weights
 
   std::vector<std::size_t> columns;         ///< of each block
   std::vector<std::size_t> columns_before;  ///< of the blocks before it; and of all

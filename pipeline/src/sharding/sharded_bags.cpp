@@ -149,14 +149,14 @@ void ShardedBags::send(RowsUnderWay& rows, const ShardedFeatures& features, Rows
 
 PositionFactors ShardedBags::factors(const ShardedFeatures& features, Stream& stream) {
   PositionFactors factors;
-  const auto make = [&](std::optional<PositionWeights>& positions, const KeyedJaggedTensor& batch,
+  const auto make = [&](std::optional<PositionWeights>& positions, const SplitBags& bags,
                         Array<float>& to) {
     if (!positions || positions->empty()) return;
-    to = context_.activation<float>(batch.value_count(), stream);
-    positions->forward(batch, to.data(), stream);
+    to = context_.activation<float>(bags.ids.value_count(), stream);
+    positions->forward(bags.ids, bags.positions, to.data(), stream);
   };
-  make(positions_, features.of_all, factors.of_all);
-  make(own_positions_, features.own, factors.own);
+  make(positions_, {features.of_all, features.positions}, factors.of_all);
+  make(own_positions_, {features.own, {}}, factors.own);
   return factors;
 }
 
@@ -208,22 +208,24 @@ void ShardedBags::make_room(RowsUnderWay& rows, const ShardedFeatures& features,
 
 /** As of before the update of the rows. */
 void ShardedBags::add_gradients(PositionWeights& positions, EmbeddingBags& bags,
-                                const KeyedJaggedTensor& features, const PooledMatrix& gradient,
+                                const SplitBags& features, const PooledMatrix& gradient,
                                 Stream& stream) {
   if (positions.empty()) return;
-  const Array<float> of_factors = context_.activation<float>(features.value_count(), stream);
-  bags.factor_gradients(features, gradient, of_factors.data(), stream);
-  positions.backward(features, of_factors.data(), stream);
+  const Array<float> of_factors = context_.activation<float>(features.ids.value_count(), stream);
+  bags.factor_gradients(features.ids, gradient, of_factors.data(), stream);
+  positions.backward(features.ids, features.positions, of_factors.data(), stream);
 }
 
 void ShardedBags::update(RowsUnderWay rows, const ShardedFeatures& features,
                          const PositionFactors& factors, Stream& stream) {
   const PooledMatrix own = last_block(rows, features.examples[group_.rank()]);
-  if (own_positions_) add_gradients(*own_positions_, everywhere_, features.own, own, stream);
+  if (own_positions_) add_gradients(*own_positions_, everywhere_, {features.own, {}}, own, stream);
   everywhere_gradients_.backward(features.own, factors.own.data(), own, stream);
   rows.wait(stream);
   const PooledMatrix of_all = own_columns(rows);
-  if (positions_) add_gradients(*positions_, local_, features.of_all, of_all, stream);
+  if (positions_) {
+    add_gradients(*positions_, local_, {features.of_all, features.positions}, of_all, stream);
+  }
   local_.backward(features.of_all, factors.of_all.data(), of_all, stream);
 }
 

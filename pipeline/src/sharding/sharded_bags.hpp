@@ -19,6 +19,7 @@ struct ShardedFeatures {
   const KeyedJaggedTensor& of_all;           ///< of this rank's tables and shards
   const KeyedJaggedTensor& own;              ///< of data-parallel tables
   const BatchTensor& means;                  ///< as SparseFeatures::own_means
+  BatchTensor positions;                     ///< as SparseFeatures::positions
   const std::vector<std::size_t>& examples;  ///< of each rank
 };
 
@@ -53,6 +54,12 @@ class RowsUnderWay {
   Event there_;
 };
 
+/** @brief Bags, or parts of them: then with the position of each id. */
+struct SplitBags {
+  const KeyedJaggedTensor& ids;
+  const BatchTensor& positions;
+};
+
 /** @brief Of each id, the weight of its position; nothing where no feature has weights. */
 struct PositionFactors {
   Array<float> of_all, own;  ///< as ShardedFeatures
@@ -74,8 +81,7 @@ class ShardedBags {
   /** @brief Data-parallel tables: dense parameters are there when all have been declared. */
   void bind(DenseParameters& parameters);
 
-  /** @brief Every position has the rank's own weights of it, which are those of all ranks: whole
-   *         bags are here. */
+  /** @brief Every position has the rank's own weights of it, which are those of all ranks. */
   [[nodiscard]] PositionFactors factors(const ShardedFeatures& features, Stream& stream);
   /** @brief Pools rows. */
   [[nodiscard]] RowsUnderWay look_up(const ShardedFeatures& features,
@@ -107,9 +113,8 @@ class ShardedBags {
   [[nodiscard]] Array<float> room_for_blocks(const ShardedFeatures& features, Stream& stream) const;
   [[nodiscard]] PooledMatrix own_columns(const RowsUnderWay& rows) const;
   [[nodiscard]] PooledMatrix last_block(const RowsUnderWay& rows, std::size_t batch) const;
-  void add_gradients(PositionWeights& positions, EmbeddingBags& bags,
-                     const KeyedJaggedTensor& features, const PooledMatrix& gradient,
-                     Stream& stream);
+  void add_gradients(PositionWeights& positions, EmbeddingBags& bags, const SplitBags& features,
+                     const PooledMatrix& gradient, Stream& stream);
 
   ModelContext& context_;
   const Side& side_;

@@ -23,8 +23,11 @@ struct ShardedEmbeddings::Lookup final : PooledLookup {
 
   [[nodiscard]] std::array<ShardedFeatures, 2> of_sides() const {
     return {ShardedFeatures{features.unweighted, features.own_unweighted, features.own_means,
-                            features.examples},
-            ShardedFeatures{features.weighted, features.own_weighted, features.own_weighted_means,
+                            features.positions, features.examples},
+            ShardedFeatures{features.weighted,
+                            features.own_weighted,
+                            features.own_weighted_means,
+                            {},
                             features.examples}};
   }
 

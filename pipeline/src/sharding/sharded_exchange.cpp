@@ -62,9 +62,10 @@ class ShardedExchange::Flight final : public FeatureExchange {
       sides_[number].own = own_features(scope(), side, inputs[number]);
       sides_[number].means = means_of(side, inputs[number]);
       if (!any_slots(side)) continue;
-      sides_[number].like = inputs[number].layout();
-      sides_[number].outgoing.emplace(exchange.context_, scope(), side, inputs[number],
-                                      *exchange.pinned_);
+      const KeyedJaggedTensor sent =
+          side.positions ? with_positions(inputs[number]) : inputs[number];
+      sides_[number].like = sent.layout();
+      sides_[number].outgoing.emplace(exchange.context_, scope(), side, sent, *exchange.pinned_);
     }
     if (!splits()) send_sizes();
   }
@@ -92,6 +93,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     }
     SparseFeatures features{.unweighted = std::move(*sides_[0].arranged),
                             .weighted = std::move(*sides_[1].arranged)};
+    if (layout_.sides[0].positions) take_positions(features);
     features.own_unweighted = std::move(sides_[0].own);
     features.own_weighted = std::move(sides_[1].own);
     features.own_means = std::move(sides_[0].means);
@@ -144,6 +146,36 @@ class ShardedExchange::Flight final : public FeatureExchange {
       }
     });
     return means;
+  }
+
+  /** Positions go with the ids as weights would: these ids have none. */
+  [[nodiscard]] KeyedJaggedTensor with_positions(const KeyedJaggedTensor& input) {
+    JaggedLayout layout = input.layout();
+    layout.weighted = true;
+    const BatchTensor positions{exchange_.context_.allocator(), layout.weight_bytes(), stream_,
+                                exchange_.tag_};
+    input.record_use(stream_);
+    const std::size_t ids = layout.value_count();
+    if (ids > 0) {
+      model::with_type(layout.length_type, [&]<typename Offset>(Offset) {
+        model::enqueue<host::bag_positions<Offset>, cuda::bag_positions<Offset>>(
+            exchange_.context_, stream_,
+            {.name = "bag positions",
+             .bytes = static_cast<double>(layout.weight_bytes() + layout.offset_bytes())},
+            model::writes(static_cast<float*>(positions.data()), ids),
+            model::reads(static_cast<const Offset*>(input.offsets().data()),
+                         layout.bag_count() + 1));
+      });
+    }
+    return {layout, {input.values(), input.lengths(), input.offsets(), positions}};
+  }
+
+  static void take_positions(SparseFeatures& features) {
+    const KeyedJaggedTensor with = std::move(features.unweighted);
+    JaggedLayout layout = with.layout();
+    layout.weighted = false;
+    features.unweighted = {layout, {with.values(), with.lengths(), with.offsets(), {}}};
+    features.positions = with.weights();
   }
 
   void await_counts(Waits waits) {

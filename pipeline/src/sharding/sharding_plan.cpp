@@ -44,16 +44,20 @@ bool too_few_rows(const TableConfig& table, unsigned ranks) {
   return (ranks - 1) * block >= table.rows;
 }
 
-/** The feature of the table whose positions have weights: of a bag in parts nobody knows them. */
-const std::string* processed_feature(const TableConfig& table, const SparseNNConfig& config) {
+/** Of parts of bags the positions are sent as floats, which can not tell more apart. */
+constexpr std::size_t kMostPositions = std::size_t{1} << 24;
+
+const std::string* feature_with_too_many_positions(const TableConfig& table,
+                                                   const SparseNNConfig& config) {
   const auto found = std::ranges::find_if(table.features, [&](const std::string& feature) {
-    return config.position_weights.contains(feature);
+    const auto weights = config.position_weights.find(feature);
+    return weights != config.position_weights.end() && weights->second > kMostPositions;
   });
   return found == table.features.end() ? nullptr : &*found;
 }
 
 bool can_be_split(const TableConfig& table, const SparseNNConfig& config, unsigned ranks) {
-  return processed_feature(table, config) == nullptr && !too_few_rows(table, ranks);
+  return feature_with_too_many_positions(table, config) == nullptr && !too_few_rows(table, ranks);
 }
 
 /** Which ranks have how much to do, and to hold. */
@@ -106,11 +110,11 @@ void ShardingPlan::check(const SparseNNConfig& config) const {
                       table.name, table.rows, ranks, block)};
     }
     if (placement.sharding != Sharding::row_wise) continue;
-    if (const std::string* const feature = processed_feature(table, config)) {
+    if (const std::string* const feature = feature_with_too_many_positions(table, config)) {
       throw std::invalid_argument{
-          fmt::format("feature '{}' of table '{}' has position weights: its bags can not be split "
-                      "by rows",
-                      *feature, table.name)};
+          fmt::format("feature '{}' of table '{}' has more than {} position weights: its bags can "
+                      "not be split by rows",
+                      *feature, table.name, kMostPositions)};
     }
   }
 }

@@ -168,6 +168,23 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
   check_gradient(weights, gradient, value);
 }
 
+TEST_CASE("a part of a bag has the factors and gradients of its ids' positions in the whole") {
+  const std::vector<std::int64_t> starts{0, 3}, places{0};
+  const std::vector<std::int32_t> whole_offsets{0, 5}, part_offsets{0, 3};
+  const std::vector<float> positions{0, 2, 4};  // ids 1 and 3 are elsewhere
+  const PositionShape shape{1, 1, 3};
+  const Numbers weights = draw(3), dfactors = draw(3);
+  Numbers whole(5), part(3), dweights(3, 0.0);
+  host::position_factors<double, std::int32_t>(whole, in(weights), starts, places, whole_offsets,
+                                               {}, shape);
+  host::position_factors<double, std::int32_t>(part, in(weights), starts, places, part_offsets,
+                                               positions, shape);
+  CHECK(part == Numbers{whole[0], whole[2], whole[4]});
+  host::position_factors_backward<double, std::int32_t>(dweights, in(dfactors), starts, places,
+                                                        part_offsets, positions, shape);
+  CHECK(dweights == Numbers{dfactors[0], 0, dfactors[1] + dfactors[2]});
+}
+
 TEST_CASE("the gradients of position weights pass finite differences, beyond the last one too") {
   const std::vector<std::int64_t> starts{0, 2, 2, 5}, places{4, 0, 1};  // of 6: 0 is another's
   const std::vector<std::int32_t> offsets{0, 3, 3, 5, 6, 7, 10};
@@ -175,13 +192,13 @@ TEST_CASE("the gradients of position weights pass finite differences, beyond the
   Numbers weights = draw(6), factors(10);
   const Weighed loss{10};
   const auto value = [&] {
-    host::position_factors<double, std::int32_t>(factors, in(weights), starts, places, offsets,
+    host::position_factors<double, std::int32_t>(factors, in(weights), starts, places, offsets, {},
                                                  shape);
     return loss.sum(factors);
   };
   Numbers dweights(6, 0.0);
   host::position_factors_backward<double, std::int32_t>(dweights, in(loss.gradient), starts, places,
-                                                        offsets, shape);
+                                                        offsets, {}, shape);
   check_gradient(weights, dweights, value);
   CHECK(factors[3] == 1);  // a feature without weights
   CHECK(factors[2] == factors[1]);

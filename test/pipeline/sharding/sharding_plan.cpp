@@ -43,7 +43,7 @@ TEST_CASE("a small table is data-parallel, one of more than an even share is spl
 
 TEST_CASE("tables placed alike are so, but for those that can not be split by rows") {
   SparseNNConfig config = with_tables({table("a", 100, 8), table("b", 5, 8), table("c", 100, 8)});
-  config.position_weights = {{"of c", 3}};
+  config.position_weights = {{"of a", 3}, {"of c", (1 << 24) + 1}};
   for (const Sharding sharding : {Sharding::table_wise, Sharding::data_parallel}) {
     for (const TablePlacement& placement : plan_alike(config, 4, sharding).tables) {
       CHECK(placement.sharding == sharding);
@@ -101,9 +101,12 @@ TEST_CASE("a plan that does not fit the model is refused, with the table and the
   CHECK_THROWS_WITH(read(R"({"users": {"sharding": "row-wise", "rank": 1}})"),
                     ContainsSubstring("rank"));
   SparseNNConfig processed = config;
-  processed.position_weights = {{"friend", 2}};
-  CHECK_THROWS_WITH(plan_named("row-wise", processed, 2).check(processed),
-                    ContainsSubstring("'friend' of table 'users' has position weights"));
+  processed.position_weights = {{"friend", 1 << 24}};
+  CHECK_NOTHROW(plan_named("row-wise", processed, 2).check(processed));
+  processed.position_weights = {{"friend", (1 << 24) + 1}};
+  CHECK_THROWS_WITH(
+      plan_named("row-wise", processed, 2).check(processed),
+      ContainsSubstring("'friend' of table 'users' has more than 16777216 position weights"));
   ShardingPlan short_plan = plan;
   short_plan.tables.pop_back();
   CHECK_THROWS_WITH(short_plan.check(config), ContainsSubstring("the plan places 3 tables"));

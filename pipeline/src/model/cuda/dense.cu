@@ -67,14 +67,16 @@ __global__ void fill_uniform_kernel(float* out, std::size_t size, std::uint64_t 
 template <typename Offset>
 __global__ void position_kernel(float* factors, const float* weights, const std::int64_t* starts,
                                 const std::int64_t* places, const Offset* offsets,
-                                PositionShape shape) {
+                                const float* positions, PositionShape shape) {
   for (std::size_t bag = this_thread(); bag < shape.features * shape.batch; bag += thread_count()) {
     const std::size_t f = bag / shape.batch;
     const std::int64_t count = starts[f + 1] - starts[f];
     const auto begin = static_cast<std::int64_t>(offsets[bag]);
     const auto end = static_cast<std::int64_t>(offsets[bag + 1]);
     for (std::int64_t i = begin; i < end; ++i) {
-      factors[i] = count == 0 ? 1.0F : weights[places[f] + min(i - begin, count - 1)];
+      const std::int64_t position =
+          positions == nullptr ? i - begin : static_cast<std::int64_t>(positions[i]);
+      factors[i] = count == 0 ? 1.0F : weights[places[f] + min(position, count - 1)];
     }
   }
 }
@@ -83,7 +85,8 @@ __global__ void position_kernel(float* factors, const float* weights, const std:
 template <typename Offset>
 __global__ void position_backward_kernel(float* dweights, const float* dfactors,
                                          const std::int64_t* starts, const std::int64_t* places,
-                                         const Offset* offsets, PositionShape shape) {
+                                         const Offset* offsets, const float* positions,
+                                         PositionShape shape) {
   __shared__ float parts[kThreads];
   const std::int64_t weight = blockIdx.x;
   std::size_t f = 0;
@@ -94,6 +97,13 @@ __global__ void position_backward_kernel(float* dweights, const float* dfactors,
   for (std::size_t b = threadIdx.x; b < shape.batch; b += kThreads) {
     const auto begin = static_cast<std::int64_t>(offsets[f * shape.batch + b]);
     const auto end = static_cast<std::int64_t>(offsets[f * shape.batch + b + 1]);
+    if (positions != nullptr) {  // of a part of the bag
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto there = static_cast<std::int64_t>(positions[i]);
+        if (is_last ? there >= position : there == position) sum += dfactors[i];
+      }
+      continue;
+    }
     const std::int64_t stop = is_last ? end : min(end, begin + position + 1);
     for (std::int64_t i = begin + position; i < stop; ++i) sum += dfactors[i];
   }
@@ -145,38 +155,46 @@ void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float
 template <typename Offset>
 void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
                       std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
-                      std::span<const Offset> offsets, PositionShape shape) {
+                      std::span<const Offset> offsets, std::span<const float> positions,
+                      PositionShape shape) {
   position_kernel<<<blocks_for(shape.features * shape.batch), kThreads, 0, native(queue)>>>(
-      factors.data(), weights.data(), starts.data(), places.data(), offsets.data(), shape);
+      factors.data(), weights.data(), starts.data(), places.data(), offsets.data(),
+      positions.data(), shape);
 }
 template void position_factors<std::int32_t>(Queue, std::span<float>, std::span<const float>,
                                              std::span<const std::int64_t>,
                                              std::span<const std::int64_t>,
-                                             std::span<const std::int32_t>, PositionShape);
+                                             std::span<const std::int32_t>, std::span<const float>,
+                                             PositionShape);
 template void position_factors<std::int64_t>(Queue, std::span<float>, std::span<const float>,
                                              std::span<const std::int64_t>,
                                              std::span<const std::int64_t>,
-                                             std::span<const std::int64_t>, PositionShape);
+                                             std::span<const std::int64_t>, std::span<const float>,
+                                             PositionShape);
 
 template <typename Offset>
 void position_factors_backward(Queue queue, std::span<float> dweights,
                                std::span<const float> dfactors,
                                std::span<const std::int64_t> starts,
                                std::span<const std::int64_t> places,
-                               std::span<const Offset> offsets, PositionShape shape) {
+                               std::span<const Offset> offsets, std::span<const float> positions,
+                               PositionShape shape) {
   const auto blocks = static_cast<unsigned>(shape.weights);
   position_backward_kernel<<<blocks, kThreads, 0, native(queue)>>>(
-      dweights.data(), dfactors.data(), starts.data(), places.data(), offsets.data(), shape);
+      dweights.data(), dfactors.data(), starts.data(), places.data(), offsets.data(),
+      positions.data(), shape);
 }
 template void position_factors_backward<std::int32_t>(Queue, std::span<float>,
                                                       std::span<const float>,
                                                       std::span<const std::int64_t>,
                                                       std::span<const std::int64_t>,
-                                                      std::span<const std::int32_t>, PositionShape);
+                                                      std::span<const std::int32_t>,
+                                                      std::span<const float>, PositionShape);
 template void position_factors_backward<std::int64_t>(Queue, std::span<float>,
                                                       std::span<const float>,
                                                       std::span<const std::int64_t>,
                                                       std::span<const std::int64_t>,
-                                                      std::span<const std::int64_t>, PositionShape);
+                                                      std::span<const std::int64_t>,
+                                                      std::span<const float>, PositionShape);
 
 }  // namespace millrace::model::cuda

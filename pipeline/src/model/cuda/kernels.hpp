@@ -60,13 +60,15 @@ void factor_gradients(Queue queue, std::span<float> out, std::span<const float> 
 template <typename Offset>
 void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
                       std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
-                      std::span<const Offset> offsets, PositionShape shape);
+                      std::span<const Offset> offsets, std::span<const float> positions,
+                      PositionShape shape);
 template <typename Offset>
 void position_factors_backward(Queue queue, std::span<float> dweights,
                                std::span<const float> dfactors,
                                std::span<const std::int64_t> starts,
                                std::span<const std::int64_t> places,
-                               std::span<const Offset> offsets, PositionShape shape);
+                               std::span<const Offset> offsets, std::span<const float> positions,
+                               PositionShape shape);
 
 // Cached tables.
 template <typename Key, typename Id, typename Offset>

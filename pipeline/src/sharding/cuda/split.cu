@@ -72,6 +72,15 @@ __global__ void count_split_kernel(std::int64_t* counts, std::size_t rows, const
   }
 }
 
+template <typename Offset>
+__global__ void positions_kernel(float* positions, std::size_t bags, const Offset* offsets) {
+  for (std::size_t bag = this_thread(); bag < bags; bag += thread_count()) {
+    for (Offset i = offsets[bag]; i < offsets[bag + 1]; ++i) {
+      positions[i] = static_cast<float>(i - offsets[bag]);
+    }
+  }
+}
+
 }  // namespace
 
 template <typename Id, typename Offset>
@@ -101,6 +110,13 @@ void count_split(Queue queue, std::span<std::int64_t> counts, std::span<const Of
       counts.data(), counts.size(), offsets.data(), batch);
 }
 
+template <typename Offset>
+void bag_positions(Queue queue, std::span<float> positions, std::span<const Offset> offsets) {
+  const std::size_t bags = offsets.size() - 1;
+  positions_kernel<<<blocks_for(bags), kThreads, 0, native(queue)>>>(positions.data(), bags,
+                                                                     offsets.data());
+}
+
 #define MILLRACE_SPLIT(Id, Offset)                                                                \
   template void split_lengths<Id, Offset>(Queue, std::span<Offset>, std::span<const Id>,          \
                                           std::span<const Offset>, std::span<const SplitFeature>, \
@@ -117,5 +133,7 @@ template void count_split<std::int32_t>(Queue, std::span<std::int64_t>,
                                         std::span<const std::int32_t>, std::size_t);
 template void count_split<std::int64_t>(Queue, std::span<std::int64_t>,
                                         std::span<const std::int64_t>, std::size_t);
+template void bag_positions<std::int32_t>(Queue, std::span<float>, std::span<const std::int32_t>);
+template void bag_positions<std::int64_t>(Queue, std::span<float>, std::span<const std::int64_t>);
 
 }  // namespace millrace::sharding::cuda

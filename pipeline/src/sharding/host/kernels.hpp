@@ -56,6 +56,15 @@ void count_split(std::span<std::int64_t> counts, std::span<const Offset> offsets
   }
 }
 
+template <typename Offset>
+void bag_positions(std::span<float> positions, std::span<const Offset> offsets) {
+  for (std::size_t bag = 0; bag + 1 < offsets.size(); ++bag) {
+    for (Offset i = offsets[bag]; i < offsets[bag + 1]; ++i) {
+      positions[static_cast<std::size_t>(i)] = static_cast<float>(i - offsets[bag]);
+    }
+  }
+}
+
 [[nodiscard]] inline std::size_t element_of(const ColumnSource& source, std::size_t example,
                                             std::size_t batch) {
   return batch * static_cast<std::size_t>(source.columns_before) +

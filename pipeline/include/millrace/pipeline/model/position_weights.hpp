@@ -41,10 +41,16 @@ class PositionWeights {
   /** @brief None of the features has weights: there is nothing to do. */
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
-  /** @brief Enqueues; `factors` [N], of each id of the batch. */
-  void forward(const KeyedJaggedTensor& batch, float* factors, StreamRef stream);
-  /** @brief Enqueues; adds to the gradients of the weights. */
-  void backward(const KeyedJaggedTensor& batch, const float* dfactors, StreamRef stream);
+  /**
+   * @brief Enqueues; `factors` [N], of each id of the batch.
+   * @param positions  float [N]: where each id was in its bag, if bags are there in parts; none:
+   *                   where it is
+   */
+  void forward(const KeyedJaggedTensor& batch, const BatchTensor& positions, float* factors,
+               StreamRef stream);
+  /** @brief Enqueues; adds to the gradients of the weights. `positions` as of `forward`. */
+  void backward(const KeyedJaggedTensor& batch, const BatchTensor& positions, const float* dfactors,
+                StreamRef stream);
 
  private:
   ModelContext& context_;

@@ -21,6 +21,9 @@ struct SparseFeatures {
   /** Of tables that pool by mean and are split by rows: float [features x examples], 1 / ids of
    * each bag of this rank's examples. */
   BatchTensor own_means, own_weighted_means;
+  /** Where tables split by rows have features with position weights: float [N of `unweighted`], the
+   * position of each id in its bag, from before that was split. */
+  BatchTensor positions;
   std::vector<std::size_t> examples;  ///< of each rank; empty: there is one
 
   /** @brief `stream` uses all of it. */
@@ -30,6 +33,7 @@ struct SparseFeatures {
     }
     own_means.record_use(stream);
     own_weighted_means.record_use(stream);
+    positions.record_use(stream);
   }
 };
 

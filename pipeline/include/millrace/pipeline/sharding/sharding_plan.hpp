@@ -36,7 +36,7 @@ struct ShardingPlan {
 
   /** @throws std::invalid_argument that names the table: a rank that there is not, fewer or more
    *          placements than tables, a table by rows that has too few of them, or a feature with
-   *          position weights */
+   *          more than 2^24 position weights */
   void check(const SparseNNConfig& config) const;
 
   friend bool operator==(const ShardingPlan&, const ShardingPlan&) = default;
@@ -63,7 +63,7 @@ struct PlannerOptions {
 
 /**
  * @brief A plan with every table placed in one way; those that can not be split by rows (too few of
- *        them, position weights) go whole, as the planner does it.
+ *        them) go whole, as the planner does it.
  */
 [[nodiscard]] ShardingPlan plan_alike(const SparseNNConfig& config, unsigned ranks,
                                       Sharding sharding);
