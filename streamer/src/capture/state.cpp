@@ -341,8 +341,9 @@ void Capture::State::stop() {
 // Marks.
 
 std::uint64_t Capture::State::mark_all() {
+  if (rows_.rows() == 0) return 0;  // a rank may have no table
   const std::lock_guard lock{mutex_};
-  to_mark_.all = rows_.rows() > 0;  // a rank may have no table
+  to_mark_.all = true;
   return to_mark_.calls = ++calls_;
 }
 
@@ -357,6 +358,7 @@ std::uint64_t Capture::State::mark(std::span<const TableRow> rows) {
     if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
     own.push_back(static_cast<std::uint64_t>(view.first_row + here));
   }
+  if (own.empty()) return 0;
   const std::lock_guard lock{mutex_};
   to_mark_.rows.insert(to_mark_.rows.end(), own.begin(), own.end());
   return to_mark_.calls = ++calls_;

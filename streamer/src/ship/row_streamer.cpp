@@ -83,7 +83,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
         bags_(bags),
         lineage_(lineage),
         epoch_(epoch_of(options, lineage)),
-        assembler_({epoch_, place.rank, place.ranks}, bags.size()) {
+        assembler_({epoch_, place.rank, place.ranks, steps()}, bags.size()) {
     if (sinks.empty()) throw std::invalid_argument{"a stream goes to at least one sink"};
     if (bags_.empty() || bags_.front().dense) {
       throw std::invalid_argument{"the first tables of a stream are not dense: they count steps"};
@@ -127,9 +127,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
   void step_done() {
     for (std::size_t i = 0; i < bags_.size(); ++i) {
-      if (!bags_[i].dense) continue;
-      captures_[i]->mark_all();
-      captures_[i]->tell_dirty(bags_.front().bags.steps(), place_.context.main());
+      if (bags_[i].dense) tell_dense(*captures_[i]);
     }
   }
 
@@ -138,7 +136,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
     bool all = true;
     for (std::size_t i = 0; i < bags_.size(); ++i) {
-      if (bags_[i].dense) captures_[i]->mark_all();
+      if (bags_[i].dense) tell_dense(*captures_[i]);
       all = captures_[i]->flush(place_.context.main(), left()) && all;
     }
     for (const auto& shipper : shippers_) {
@@ -165,9 +163,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
   [[nodiscard]] Lineage lineage() const {
     Lineage lineage = lineage_;
-    std::uint64_t steps = 0;
-    for (const StreamedBags& source : bags_) steps = std::max(steps, source.bags.steps());
-    lineage.extend({epoch_, steps});
+    lineage.extend({epoch_, steps()});
     return lineage;
   }
   [[nodiscard]] StreamingReport report() const {
@@ -183,6 +179,18 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     std::uint64_t number = 0;
     std::vector<std::uint64_t> marks;
   };
+
+  /** Of the tables so far. */
+  [[nodiscard]] std::uint64_t steps() const {
+    std::uint64_t steps = 0;
+    for (const StreamedBags& source : bags_) steps = std::max(steps, source.bags.steps());
+    return steps;
+  }
+
+  void tell_dense(Capture& capture) {
+    static_cast<void>(capture.mark_all());
+    capture.tell_dirty(steps(), place_.context.main());
+  }
 
   template <typename Mark>
   std::uint64_t ticket(Mark&& mark) {

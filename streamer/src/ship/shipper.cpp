@@ -110,6 +110,7 @@ class Shipper::Worker {
   [[nodiscard]] ShippingReport report() const {
     const std::lock_guard lock{mutex_};
     ShippingReport report = report_;
+    report.missing = missing_then_ + rows_behind(delivered_ticket_);
     report.queue_bytes = queue_.bytes();
     report.coalesced_rows = queue_.coalesced_rows();
     report.undelivered_steps += queue_.steps() + under_way_steps_;
@@ -303,7 +304,7 @@ class Shipper::Worker {
       }
     }
     after_ = mark.version;
-    delivered(shipment);
+    delivered(shipment, told);
     if (asked_for_snapshot()) snapshot();
     if (executor_.now() - flushed_ >= options_.flush_every) flush();
   }
@@ -311,19 +312,24 @@ class Shipper::Worker {
   /** Rows that those shipped up to this ticket do not have. */
   [[nodiscard]] std::uint64_t outstanding(std::uint64_t ticket) {
     const std::lock_guard lock{mutex_};
+    std::erase_if(again_, [&](const Again& again) { return again.ticket <= ticket; });
+    return rows_behind(ticket);
+  }
+  [[nodiscard]] std::uint64_t rows_behind(std::uint64_t ticket) const {
     std::uint64_t rows = 0;
     for (const Again& again : again_) {
       if (again.ticket > ticket) rows += again.rows;
     }
-    std::erase_if(again_, [&](const Again& again) { return again.ticket <= ticket; });
     return rows;
   }
 
-  void delivered(const Shipment& shipment) {
+  /** @param missing  as it was captured */
+  void delivered(const Shipment& shipment, std::uint64_t missing) {
     const Nanoseconds now = executor_.now();
     const std::lock_guard lock{mutex_};
     report_.delivered = {beginning_.epoch, shipment.batch.mark.step};
-    report_.missing = shipment.batch.mark.missing;
+    missing_then_ = missing;
+    delivered_ticket_ = shipment.recaptures;
     report_.steps += under_way_steps_;
     report_.rows += shipment.batch.size();
     report_.bytes += shipment.batch.bytes();
@@ -365,6 +371,8 @@ class Shipper::Worker {
   const std::unique_ptr<Condition> changed_;
   ship::ShipQueue queue_;
   std::deque<Again> again_;
+  std::uint64_t missing_then_ = 0;      ///< of the last step that was delivered, as captured
+  std::uint64_t delivered_ticket_ = 0;  ///< that it was captured behind
   ship::Lags lags_;
   ShippingReport report_;
   std::uint64_t under_way_steps_ = 0, under_way_rows_ = 0;

@@ -19,15 +19,10 @@ void StepAssembler::add(const CapturedRows& rows) {
 
 std::optional<StepAssembler::Step> StepAssembler::take() {
   std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
-  bool news = false;
-  for (const Source& source : sources_) {
-    if (source.told.empty()) return std::nullopt;
-    step = std::min(step, source.told.back().step);
-  }
-  for (const Source& source : sources_) {
-    if (source.told.front().step > step) return std::nullopt;  // it began later
-    news = news || (source.told.size() > source.taken && source.told[source.taken].step <= step);
-  }
+  for (const Source& source : sources_) step = std::min(step, source.told.back().step);
+  const bool news = std::ranges::any_of(sources_, [&](const Source& source) {
+    return source.told.size() > 1 && source.told[1].step <= step;
+  });
   if (!news) return std::nullopt;
 
   Step whole{.batch = rows_up_to(step), .marks = {}};
@@ -39,7 +34,6 @@ std::optional<StepAssembler::Step> StepAssembler::take() {
           .rows = whole.batch.size()};
   for (Source& source : sources_) {
     while (source.told.size() > 1 && source.told[1].step <= step) source.told.pop_front();
-    source.taken = 1;
     mark.missing += source.told.front().missing;
     whole.marks.push_back(source.told.front().marks);
   }

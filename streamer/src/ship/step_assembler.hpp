@@ -22,8 +22,10 @@ class StepAssembler {
   struct Rank {
     std::uint64_t epoch = 0;
     std::uint32_t rank = 0, ranks = 1;
+    std::uint64_t steps = 0;  ///< of the tables so far: there is nothing to tell of those
   };
-  StepAssembler(const Rank& rank, std::size_t sources) : rank_(rank), sources_(sources) {}
+  StepAssembler(const Rank& rank, std::size_t sources)
+      : rank_(rank), sources_(sources, Source{{Told{rank.steps, 0, 0}}}) {}
 
   void add(const CapturedRows& rows);
 
@@ -41,8 +43,7 @@ class StepAssembler {
     std::uint64_t step = 0, missing = 0, marks = 0;
   };
   struct Source {
-    std::deque<Told> told;  ///< not yet taken, ascending; and the last one that was
-    std::size_t taken = 0;  ///< how many of them were: none or one
+    std::deque<Told> told;  ///< ascending: the last one that was taken, and those that were not
   };
 
   [[nodiscard]] StepBatch rows_up_to(std::uint64_t step);

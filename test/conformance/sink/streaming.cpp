@@ -90,12 +90,16 @@ class Training {
     }
   }
 
-  [[nodiscard]] bool stop() {
+  /// What is not complete, in words.
+  [[nodiscard]] std::string stop() {
     streamer_->stop(1h);
     const StreamingReport report = streamer_->report();
     streamer_.reset();
-    INFO(report.sinks[0].given_up);
-    return report.complete();
+    if (report.complete()) return "";
+    const ShippingReport& sink = report.sinks[0];
+    return fmt::format("given up: {}; offered {}, delivered {}; {} steps undelivered, {} missing",
+                       sink.given_up, to_string(sink.offered), to_string(sink.delivered),
+                       sink.undelivered_steps, sink.missing);
   }
   void crash() { streamer_.reset(); }
   [[nodiscard]] Lineage lineage() const { return streamer_->lineage(); }
@@ -103,11 +107,23 @@ class Training {
     return stream_schema(config_, RowContent::weights_and_state);
   }
 
-  /// All numbers of all tables.
-  [[nodiscard]] std::vector<float> contents() { return bench_.memory.download(state()); }
-  void restore(const std::vector<float>& contents) {
+  /// What a checkpoint keeps.
+  struct Contents {
+    std::vector<float> numbers;
+    std::vector<std::uint64_t> counters;
+  };
+  [[nodiscard]] Contents contents() {
     const ModelState model = state();
-    const float* from = contents.data();
+    Contents contents{bench_.memory.download(model), {}};
+    for (const StateCounter& counter : model.counters) contents.counters.push_back(*counter.value);
+    return contents;
+  }
+  void restore(const Contents& contents) {
+    const ModelState model = state();
+    for (std::size_t i = 0; i < contents.counters.size(); ++i) {
+      *model.counters[i].value = contents.counters[i];
+    }
+    const float* from = contents.numbers.data();
     for (const StateTensor& tensor : model.tensors) {
       bench_.device.copy(tensor.data, from, tensor.size * sizeof(float), tensor.upload(),
                          bench_.main.handle());
@@ -201,14 +217,14 @@ TEST_CASE("what a trainer streams is its tables, whatever the sink does, and tho
       if (random() % 3 == 0) {  // it ends well, and another start goes on
         faults = false;
         const Lineage so_far = training.lineage();
-        REQUIRE(training.stop());
+        REQUIRE(training.stop() == "");
         CHECK(training.difference_to(shared.sink()) == "");
         training.stream(shared.faulty(random, faults), so_far);
       }
       faults = true;
       training.train(1 + random() % 4);
 
-      const std::vector<float> saved = training.contents();
+      const Training::Contents saved = training.contents();
       const Lineage lineage = training.lineage();
       training.train(random() % 6);
       training.crash();
@@ -216,7 +232,7 @@ TEST_CASE("what a trainer streams is its tables, whatever the sink does, and tho
       training.stream(shared.faulty(random, faults), lineage);
       training.train(random() % 6);
       faults = false;
-      REQUIRE(training.stop());
+      REQUIRE(training.stop() == "");
       CHECK(training.difference_to(shared.sink()) == "");
       CHECK(shared.sink().state().missing() == 0);
     }

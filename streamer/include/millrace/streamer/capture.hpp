@@ -131,7 +131,8 @@ class Capture final : public RowUpdateObserver {
 
   /** @brief These are told with a later step, changed or not: from the next `rows_updated`,
    *         `tell_dirty` or `flush` on. Rows that are not this source's are left out.
-   *  @return the number of the call, from 1: `CapturedRows::marks` of what is captured behind it */
+   *  @return the number of the call, from 1: `CapturedRows::marks` of what is captured behind it;
+   *          0: none of these rows are here */
   std::uint64_t mark_all();
   std::uint64_t mark(std::span<const TableRow> rows);
 

@@ -76,7 +76,7 @@ struct ShippingReport {
   std::uint64_t recaptured_rows = 0;  ///< not sent, and to be captured again
   std::uint64_t retries = 0, snapshots = 0;
   std::uint64_t undelivered_steps = 0, undelivered_rows = 0;  ///< offered; now, or at the end
-  std::uint64_t missing = 0;  ///< as the last mark that was delivered says
+  std::uint64_t missing = 0;  ///< rows that the sink is known to lack now, beside the undelivered
   std::size_t queue_bytes = 0, most_queue_bytes = 0;
   Nanoseconds lag_p50{0}, lag_p99{0};  ///< from captured to delivered, of the newest 4096 steps
 };
