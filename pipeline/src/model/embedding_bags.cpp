@@ -63,6 +63,7 @@ EmbeddingBags::EmbeddingBags(ModelContext& context, std::vector<TableConfig> tab
                              const EmbeddingOptions& options)
     : context_(context), configs_(std::move(tables)), options_(options) {
   check(configs_);
+  observe(options.observer);
   lay_out();
   initialise();
 }
@@ -220,7 +221,7 @@ HeldRows EmbeddingBags::prefetch(const KeyedJaggedTensor& batch, StreamRef strea
   if (!cached()) return {};
   const BatchBags bags = bags_of(batch, nullptr);
   if (features_.empty() || batch.batch_size() == 0) return {};
-  if (options_.observer != nullptr) options_.observer->rows_will_move(stream);
+  rows_will_move(stream);
   return cache_->prefetch(bags, static_cast<const Lookup*>(lookups_.data()), expected(batch),
                           stream);
 }
@@ -304,7 +305,7 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
     const ExpectedRows rows = expected(bags.batch);
     at_home = rows.unique_bytes() * rows.unplaced_share();
   }
-  if (options_.observer != nullptr) options_.observer->rows_will_move(stream);
+  rows_will_move(stream);
   const Optimizer& optimizer = options_.optimizer;
   const double state = 2 + 2 * static_cast<double>(state_of_parameter(optimizer.kind));
   for_kind(optimizer.kind, [&]<OptimizerKind kind>() {
@@ -322,21 +323,30 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
         reads(runs.unique), reads(runs.starts), reads(runs.count), bags.shape(gradient),
         rule_of<float>(optimizer, steps_), cache.width);
   });
-  if (options_.observer == nullptr) return;
+  if (observers_.empty()) return;
   const ExpectedRows rows = expected(bags.batch);
-  options_.observer->rows_updated(
-      {.rows = runs.unique.data(),
-       .row_type = row_type(),
-       .count = runs.count.data(),
-       .most = std::min(count, rows_),
-       .step = steps_,
-       .stream = stream,
-       .tables = views_,
-       .slots = slots.data(),
-       .cache = slot_view(),
-       .expected = rows.of_tables(),
-       .at_home = cached() ? rows.unplaced_share() : 0,
-       .memory = {&runs.unique.buffer(), &runs.count.buffer(), &slots.buffer()}});
+  const RowUpdate told{.rows = runs.unique.data(),
+                       .row_type = row_type(),
+                       .count = runs.count.data(),
+                       .most = std::min(count, rows_),
+                       .step = steps_,
+                       .stream = stream,
+                       .tables = views_,
+                       .slots = slots.data(),
+                       .cache = slot_view(),
+                       .expected = rows.of_tables(),
+                       .at_home = cached() ? rows.unplaced_share() : 0,
+                       .memory = {&runs.unique.buffer(), &runs.count.buffer(), &slots.buffer()}};
+  for (RowUpdateObserver* observer : observers_) observer->rows_updated(told);
+}
+
+void EmbeddingBags::observe(RowUpdateObserver* observer) {
+  observers_.clear();
+  if (observer != nullptr) observers_.push_back(observer);
+}
+
+void EmbeddingBags::rows_will_move(StreamRef stream) {
+  for (RowUpdateObserver* observer : observers_) observer->rows_will_move(stream);
 }
 
 void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factors,
@@ -345,10 +355,9 @@ void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factor
   if (options_.optimizer.kind == OptimizerKind::none) return;
   ++steps_;
   if (bags.ids_count() == 0) {
-    if (options_.observer != nullptr) {
-      options_.observer->rows_updated(
-          {.row_type = row_type(), .step = steps_, .stream = stream, .tables = views_});
-    }
+    const RowUpdate nothing{
+        .row_type = row_type(), .step = steps_, .stream = stream, .tables = views_};
+    for (RowUpdateObserver* observer : observers_) observer->rows_updated(nothing);
     return;
   }
   const auto& layout = batch.layout();
@@ -363,7 +372,7 @@ void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factor
 
 void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
   const bool by_row = state_of_row(options_.optimizer.kind) != 0;
-  if (options_.observer != nullptr) options_.observer->rows_will_move(context_.main());
+  rows_will_move(context_.main());
   if (cached()) {
     cache_->empty(static_cast<const Lookup*>(lookups_.data()), features_.size(), context_.main());
   }

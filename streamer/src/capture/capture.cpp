@@ -6,10 +6,10 @@ namespace millrace {
 
 Capture::Capture(const Source& source, const Setting& setting, const CaptureOptions& options)
     : state_(std::make_unique<State>(source, setting, options)) {
-  source.bags.observe(this);
+  source.bags.add_observer(*this);
 }
 
-Capture::~Capture() = default;
+Capture::~Capture() { stop(); }
 
 void Capture::rows_updated(const RowUpdate& update) { state_->updated(update); }
 void Capture::rows_will_move(StreamRef stream) { state_->will_move(stream); }
@@ -19,7 +19,10 @@ void Capture::tell_dirty(std::uint64_t step, StreamRef stream) { state_->tell_di
 bool Capture::flush(StreamRef stream, Nanoseconds patience) {
   return state_->flush(stream, patience);
 }
-void Capture::stop() { state_->stop(); }
+void Capture::stop() {
+  state_->bags().remove_observer(*this);
+  state_->stop();
+}
 bool Capture::dirty() const { return state_->dirty(); }
 CaptureCounts Capture::counts() const { return state_->counts(); }
 std::vector<StreamedTable> Capture::tables() const { return state_->tables(); }

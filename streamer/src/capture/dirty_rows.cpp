@@ -1,5 +1,6 @@
 #include "capture/dirty_rows.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "capture/cuda/kernels.hpp"
@@ -24,6 +25,17 @@ DirtyRows::DirtyRows(ModelContext& context, std::size_t rows, IndexType type, st
     device.fill(bits_.data(), 0, bits_.size() * sizeof(std::uint32_t), main.handle());
   }
   device.fill(counts_.data(), 0, sizeof(DirtyCounts), main.handle());
+}
+
+void DirtyRows::use_on(StreamRef stream) {
+  const StreamId id = stream.id();
+  if (id == context_.main().id() || std::ranges::find(used_on_, id) != used_on_.end()) return;
+  OrderedDevice& ordered = context_.allocator().device();
+  if (!made_.recorded()) ordered.record(made_, context_.main());
+  ordered.wait(stream, made_);
+  bits_.buffer().record_use(stream);
+  counts_.buffer().record_use(stream);
+  if (id.valid()) used_on_.push_back(id);
 }
 
 void DirtyRows::mark(const RowList& list, StreamRef stream) {

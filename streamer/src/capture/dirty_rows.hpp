@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "capture/layout.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
@@ -35,6 +36,8 @@ class DirtyRows {
   /** @brief Nothing is set. @throws out_of_memory, DeviceError */
   DirtyRows(ModelContext& context, std::size_t rows, IndexType type, std::uint32_t shift = 0);
 
+  /** @brief For streams that do not wait for main's making it, nor main for their use of it. */
+  void use_on(StreamRef stream);
   void mark(const RowList& list, StreamRef stream);
   /** @brief A list of the host's, counted through the tables, in any order. */
   void mark(std::span<const std::uint64_t> rows, Allocator& pinned, StreamRef stream);
@@ -49,8 +52,6 @@ class DirtyRows {
   [[nodiscard]] std::size_t bytes() const noexcept {
     return bits_.size() * 4 + sizeof(DirtyCounts);
   }
-  /** @brief Its last use precedes what is enqueued on the stream it was made on. */
-  void reset() { bits_ = {}, counts_ = {}; }
 
  private:
   ModelContext& context_;
@@ -58,6 +59,8 @@ class DirtyRows {
   const IndexType type_;
   Array<std::uint32_t> bits_;
   Array<DirtyCounts> counts_;
+  Event made_;
+  std::vector<StreamId> used_on_;
 };
 
 [[nodiscard]] constexpr std::size_t size_of(IndexType type) {

@@ -87,6 +87,16 @@ std::size_t SourceRows::most_bytes() const {
   return std::max(bytes, least_bytes());
 }
 
+std::size_t SourceRows::sure_rows(std::size_t bytes) const {
+  std::size_t row = 0;
+  for (const SourceTable& table : tables_) {
+    row = std::max(row, sizeof(float) * (shape_.width_of(table) + shape_.state_of(table)));
+  }
+  const std::size_t all = budget(bytes, tables_.size());
+  const std::size_t roundings = 8 * sizeof(float) * tables_.size();
+  return all > roundings ? (all - roundings) / (row + size_of(type_)) : 0;
+}
+
 std::size_t SourceRows::most_rows(std::size_t bytes) const {
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const SourceTable& table : tables_) {

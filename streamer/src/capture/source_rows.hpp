@@ -52,6 +52,8 @@ class SourceRows {
   [[nodiscard]] std::size_t most_bytes() const;
   /** @brief No more rows fit into a slot of so many bytes. */
   [[nodiscard]] std::size_t most_rows(std::size_t bytes) const;
+  /** @brief So many rows fit, whichever they are. */
+  [[nodiscard]] std::size_t sure_rows(std::size_t bytes) const;
   [[nodiscard]] std::size_t header_bytes() const { return ids_begin(tables_.size()); }
 
   [[nodiscard]] GatheredRows of(const RowUpdate& update) const;

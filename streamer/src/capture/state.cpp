@@ -328,7 +328,6 @@ void Capture::State::stop() {
     const std::lock_guard lock{mutex_};
     if (std::exchange(stopped_, true)) return;
   }
-  source_.bags.observe(nullptr);
   {
     std::unique_lock lock{mutex_};
     while (!queue_.empty() || busy_) changed_->wait(lock);

@@ -49,6 +49,7 @@ class Capture::State {
   [[nodiscard]] bool dirty() const;
   [[nodiscard]] CaptureCounts counts() const;
   [[nodiscard]] std::vector<StreamedTable> tables() const { return rows_.schema(); }
+  [[nodiscard]] EmbeddingBags& bags() const noexcept { return source_.bags; }
 
  private:
   using Slot = capture::Slot;

@@ -146,8 +146,11 @@ class EmbeddingBags {
    * prefetched find their rows at home.
    */
   void add_state(ModelState& state, const std::string& prefix);
-  /** @brief In place of the one that there was; nullptr: none. */
-  void observe(RowUpdateObserver* observer) noexcept { options_.observer = observer; }
+  /** @brief In place of all that there were; nullptr: none. */
+  void observe(RowUpdateObserver* observer);
+  /** @brief Beside the others, told after them. Not owned; it goes with `remove_observer`. */
+  void add_observer(RowUpdateObserver& observer) { observers_.push_back(&observer); }
+  void remove_observer(RowUpdateObserver& observer) { std::erase(observers_, &observer); }
 
   /** @brief How observers number rows: int64 from 2^31 rows on. */
   [[nodiscard]] IndexType row_type() const noexcept;
@@ -176,6 +179,7 @@ class EmbeddingBags {
   [[nodiscard]] std::size_t cache_slots() const noexcept;
 
  private:
+  void rows_will_move(StreamRef stream);
   void lay_out();
   void allocate_tables();
   void initialise();
@@ -202,6 +206,7 @@ class EmbeddingBags {
   float *weights_ = nullptr, *m_ = nullptr, *v_ = nullptr;  ///< of all tables
   std::size_t m_size_ = 0, v_size_ = 0;
   std::vector<TableView> views_;
+  std::vector<RowUpdateObserver*> observers_;
 };
 
 }  // namespace millrace
