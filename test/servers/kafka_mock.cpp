@@ -3,6 +3,7 @@
 //
 //   topic NAME PARTITIONS          makes a topic
 //   errors API COUNT ERROR         the next COUNT requests of this kind fail so
+//   well API                       and those behind do not
 //   rtt MILLISECONDS               every answer takes that long
 //   down | up                      all brokers
 //   leader TOPIC PARTITION BROKER  moves a partition
@@ -57,10 +58,13 @@ class Cluster {
       return words &&
              went(rd_kafka_mock_partition_set_leader(cluster_, topic.c_str(), partition, broker));
     }
-    int milliseconds = 0;
-    words >> milliseconds;
-    return verb == "rtt" && words &&
-           went(rd_kafka_mock_broker_set_rtt(cluster_, kAll, milliseconds));
+    int number = 0;
+    words >> number;
+    if (verb == "well" && words) {
+      rd_kafka_mock_clear_request_errors(cluster_, static_cast<std::int16_t>(number));
+      return true;
+    }
+    return verb == "rtt" && words && went(rd_kafka_mock_broker_set_rtt(cluster_, kAll, number));
   }
 
  private:

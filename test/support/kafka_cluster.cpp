@@ -1,11 +1,20 @@
 #include "test/support/kafka_cluster.hpp"
 
+#include <filesystem>
 #include <stdexcept>
 
 namespace millrace::test {
+namespace {
 
-KafkaCluster::KafkaCluster(const std::string& program)
-    : process_(program, {"kafka_mock"}, (folder_ / "log").string(), true) {
+std::string beside_this_program(const char* name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
+}  // namespace
+
+KafkaCluster::KafkaCluster()
+    : process_(beside_this_program("kafka_mock"), {"kafka_mock"}, (folder_ / "log").string(),
+               true) {
   const auto brokers = process_.line();
   if (!brokers) throw std::runtime_error{"the mock cluster does not start"};
   brokers_ = *brokers;

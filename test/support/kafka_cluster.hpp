@@ -11,8 +11,7 @@ namespace millrace::test {
 /// keeps 5 MB of each partition, and makes topics of four partitions when somebody wants to write.
 class KafkaCluster {
  public:
-  /// @param program  servers/kafka_mock, as it was built
-  explicit KafkaCluster(const std::string& program);
+  KafkaCluster();
 
   /// As sinks are written, with what makes tests quick.
   [[nodiscard]] std::string spec(const std::string& topic, const std::string& settings = "") const;

@@ -100,20 +100,20 @@ void TopicAssembly::add_mark(Part& part, const StepMark& mark, const TopicMessag
     throw RecordError{fmt::format("a mark of rank {} and part {} of {} from rank {} in part {}",
                                   mark.rank, mark.part, mark.parts, message.rank, message.part)};
   }
+  drop_ranks(part, mark);
   Segment& segment = open_segment(part, mark.rank);
   if (segment.first < 0) segment.first = message.offset;
   segment.mark = mark;
   part.ranks[mark.rank].emplace_back();
-  if (parts_.size() < mark.parts) parts_.resize(mark.parts);
-  drop_ranks(mark);
+  if (parts_.size() < mark.parts) parts_.resize(mark.parts);  // `part` is no more
   if (is_whole(mark)) give_out(mark);
 }
 
 // Of ranks that are there no more nothing comes that would make a batch of what they left.
-void TopicAssembly::drop_ranks(const StepMark& mark) {
-  if (mark.version.epoch <= epoch_) return;
+void TopicAssembly::drop_ranks(Part& part, const StepMark& mark) {
+  if (mark.version.epoch < epoch_) return;
   epoch_ = mark.version.epoch;
-  for (Part& part : parts_) part.ranks.erase(part.ranks.lower_bound(mark.ranks), part.ranks.end());
+  part.ranks.erase(part.ranks.lower_bound(mark.ranks), part.ranks.end());
   given_.erase(given_.lower_bound(mark.ranks), given_.end());
 }
 

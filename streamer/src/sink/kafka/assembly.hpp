@@ -66,7 +66,7 @@ class TopicAssembly {
   Part& part_of(const TopicMessage& message);
   Segment& open_segment(Part& part, std::uint32_t rank);
   void add_mark(Part& part, const StepMark& mark, const TopicMessage& message);
-  void drop_ranks(const StepMark& mark);
+  void drop_ranks(Part& part, const StepMark& mark);
   [[nodiscard]] bool is_whole(const StepMark& mark) const;
   void give_out(const StepMark& mark);
   [[nodiscard]] std::vector<Segment> pop_up_to(Part& part, const StepMark& mark);

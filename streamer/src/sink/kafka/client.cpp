@@ -52,7 +52,10 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std:
   OwnedSettings given{rd_kafka_conf_new()};
   set(given.get(), "bootstrap.servers", address.brokers, name_);
   for (const auto& [key, value] : settings) set(given.get(), key, value, name_);
-  for (const auto& [key, value] : address.settings) set(given.get(), key, value, name_);
+  for (const auto& [key, value] : address.settings) {
+    set(given.get(), key, value, name_);
+    if (key == "socket.timeout.ms") patience_ = std::stoi(value);
+  }
   rd_kafka_conf_set_opaque(given.get(), heard_.get());
   rd_kafka_conf_set_log_cb(given.get(), say_nothing);
   rd_kafka_conf_set_dr_msg_cb(given.get(), delivered);
@@ -89,8 +92,7 @@ void KafkaClient::fail(SinkError::Kind kind, rd_kafka_resp_err_t error,
 std::int32_t KafkaClient::partitions(const std::string& topic) const {
   const KafkaTopic one = open_topic(*this, topic);
   const rd_kafka_metadata_t* told = nullptr;
-  const rd_kafka_resp_err_t error =
-      rd_kafka_metadata(handle(), 0, one.get(), &told, milliseconds(kBrokerPatience));
+  const rd_kafka_resp_err_t error = rd_kafka_metadata(handle(), 0, one.get(), &told, patience_);
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) fail(error, "no broker tells of the topic");
   const std::unique_ptr<const rd_kafka_metadata_t, void (*)(const rd_kafka_metadata_t*)> owner{
       told, rd_kafka_metadata_destroy};

@@ -18,9 +18,6 @@ namespace millrace::sink {
 /** @brief What an error of a broker or of librdkafka means to whoever writes. */
 [[nodiscard]] SinkError::Kind kind_of_kafka_error(rd_kafka_resp_err_t error) noexcept;
 
-/** @brief How long a broker is waited for when it is asked for something. */
-inline constexpr std::chrono::milliseconds kBrokerPatience{5000};
-
 /** @brief A client of librdkafka, and what it last heard that was wrong. */
 class KafkaClient {
  public:
@@ -35,6 +32,9 @@ class KafkaClient {
 
   [[nodiscard]] rd_kafka_t* handle() const noexcept { return handle_.get(); }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /** @brief How long a broker is waited for when it is asked for something, in milliseconds: the
+   *         setting socket.timeout.ms, or 5000. */
+  [[nodiscard]] int patience() const noexcept { return patience_; }
   /** @brief Runs what has happened. */
   void poll(std::chrono::milliseconds at_most) const;
 
@@ -57,6 +57,7 @@ class KafkaClient {
   };
 
   std::string name_;
+  int patience_ = 5000;
   std::unique_ptr<Heard> heard_;
   std::unique_ptr<rd_kafka_t, Destroy> handle_;
 };

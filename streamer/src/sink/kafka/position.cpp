@@ -9,6 +9,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::vector<std::int64_t> offsets_from(const Json& list) {
+  if (!list.is_array()) throw std::invalid_argument{"offsets"};
   std::vector<std::int64_t> offsets;
   for (const Json& offset : list) {
     const auto number = offset.get<std::int64_t>();

@@ -50,9 +50,8 @@ std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& t
   std::vector<Extent> extents(static_cast<std::size_t>(partitions));
   for (std::int32_t i = 0; i < partitions; ++i) {
     Extent& extent = extents[static_cast<std::size_t>(i)];
-    const rd_kafka_resp_err_t error =
-        rd_kafka_query_watermark_offsets(consumer.handle(), topic.c_str(), i, &extent.begin,
-                                         &extent.end, static_cast<int>(kBrokerPatience.count()));
+    const rd_kafka_resp_err_t error = rd_kafka_query_watermark_offsets(
+        consumer.handle(), topic.c_str(), i, &extent.begin, &extent.end, consumer.patience());
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
       consumer.fail(error, fmt::format("what is in partition {} of {}", i, topic));
     }

@@ -25,7 +25,7 @@ class KafkaPlace final : public SinkPlace {
   /// Requests are seen at once.
   static sink::KafkaLimits always() { return {.requests_every = std::chrono::milliseconds{0}}; }
   static KafkaCluster& cluster() {
-    static KafkaCluster one{MILLRACE_KAFKA_MOCK};
+    static KafkaCluster one;
     return one;
   }
 
