@@ -16,6 +16,7 @@ class FilePlace final : public SinkPlace {
   std::unique_ptr<RecordSource> source() override {
     return std::make_unique<sink::FileSource>(folder_.path() / "stream");
   }
+  std::string spec() const override { return "file:" + (folder_.path() / "stream").string(); }
 
  private:
   TemporaryFolder folder_;
@@ -24,6 +25,7 @@ class FilePlace final : public SinkPlace {
 const bool added = add_sink_fixture({.name = "file",
                                      .make_place = [] { return std::make_unique<FilePlace>(); },
                                      .is_source = true,
+                                     .whole_steps = true,
                                      .programs = 8});
 
 }  // namespace

@@ -26,6 +26,8 @@ class SinkPlace {
   [[nodiscard]] virtual std::unique_ptr<Sink> open() = 0;
   /// What reads it in order; null where the kind keeps none.
   [[nodiscard]] virtual std::unique_ptr<RecordSource> source() { return nullptr; }
+  /// As open_sink takes it, for another process; empty: none could write to it.
+  [[nodiscard]] virtual std::string spec() const { return {}; }
 };
 
 /// A kind of sink. What not every kind can is a property here, and laws that need it pass it by.
@@ -36,6 +38,7 @@ struct SinkFixture {
   bool many_at_once = true;    ///< several sinks write to a place at a time, each its own ranks
   bool keeps_position = true;  ///< of whoever applies
   bool is_source = false;      ///< its places have one
+  bool whole_steps = false;    ///< of a batch it has all or nothing, also if its writer is killed
   unsigned programs = 20;      ///< random ones that are tried: fewer where each takes long
   std::string absent{};        ///< why it can not be tested on this machine; empty: it can
 };

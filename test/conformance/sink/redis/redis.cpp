@@ -14,6 +14,7 @@ class RedisPlace final : public SinkPlace {
   }
 
   std::unique_ptr<Sink> open() override { return open_sink(server().spec(prefix_)); }
+  std::string spec() const override { return server().spec(prefix_); }
 
  private:
   static RedisServer& server() {

@@ -11,6 +11,7 @@ class RocksdbPlace final : public SinkPlace {
     return std::make_unique<sink::RocksdbSink>(
         sink::RocksdbOptions{.folder = folder_.path() / "rows"});
   }
+  std::string spec() const override { return "rocksdb:" + (folder_.path() / "rows").string(); }
 
  private:
   TemporaryFolder folder_;
@@ -18,6 +19,7 @@ class RocksdbPlace final : public SinkPlace {
 
 const bool added = add_sink_fixture({.name = "rocksdb",
                                      .make_place = [] { return std::make_unique<RocksdbPlace>(); },
+                                     .whole_steps = true,
                                      .programs = 4});
 
 }  // namespace
