@@ -134,7 +134,6 @@ class ToSink final : public CaptureReceiver {
 }  // namespace
 
 TEST_CASE("on a GPU rows are marked and collected as on a host", "[gpu][streamer]") {
-  require_gpu();
   for (const IndexType type : {IndexType::int32, IndexType::int64}) {
     for (const std::uint32_t shift : {0U, 3U}) {
       CHECK(marked_and_collected<GpuBench>(type, shift) ==
@@ -144,7 +143,6 @@ TEST_CASE("on a GPU rows are marked and collected as on a host", "[gpu][streamer
 }
 
 TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", "[gpu][streamer]") {
-  require_gpu();
   for (const std::size_t count : {3U, 40U, 400U, 4000U}) {
     for (const RowContent content :
          {RowContent::ids, RowContent::weights, RowContent::weights_and_state}) {
@@ -157,7 +155,6 @@ TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", 
 }
 
 TEST_CASE("on a GPU what was captured is the tables, in every way", "[gpu][streamer]") {
-  require_gpu();
   for (const CaptureWay way : kCaptureWays) {
     for (const GatherOn gather_on : {GatherOn::update_stream, GatherOn::own_stream}) {
       for (const bool cached : {false, true}) {
