@@ -256,6 +256,9 @@ TEST_CASE("stream bench: ring stalls a step no longer than a copy on the device,
     CHECK(ring <= size["copy_on_device_us"].get<double>() + 3);
     CHECK(ring <= captures.at("sync")["stall_us"].get<double>() / 20);
     CHECK(captures.at("ring")["link_bytes_per_changed_byte"] <= 1.05);
+    CHECK(captures.at("ring")["link_bytes_per_changed_byte"] > 0.9);
+    CHECK(captures.at("ring")["run_ahead_steps"] >= size["without"]["run_ahead_steps"]);
+    CHECK(captures.at("ring")["host_wait_us"] == 0);
   }
 }
 

@@ -15,6 +15,7 @@ namespace millrace::capture {
 /** @brief What one gather fills, and what it comes to the host in. */
 struct Slot {
   enum class Stage {
+    none,  ///< has no memory yet
     free,
     gathering,  ///< the training thread's, until it has been handed to the copier
     copying,    ///< the copier's, that waits for the gather and brings it
@@ -27,7 +28,7 @@ struct Slot {
   Buffer pinned;                    ///< none of `sync_pageable`
   std::vector<std::byte> pageable;  ///< of `sync_pageable`
   Event gathered;
-  Stage stage = Stage::free;
+  Stage stage = Stage::none;
   bool torn = false;    ///< rows may have changed while they were gathered
   bool unsure = false;  ///< a copy out of it may still be under way
   std::uint64_t sequence = 0;

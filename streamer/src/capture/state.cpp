@@ -66,20 +66,50 @@ void Capture::State::make_slots() {
         fmt::format("a slot of {} bytes has no room for a row of each table: {} are the least",
                     options_.slot_bytes, rows_.least_bytes())};
   }
+  slots_.resize(options_.way == CaptureWay::mapped ? 1 : options_.slots);
+  for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) make(slots_[i]);
+}
+
+void Capture::State::make(Slot& slot) {
   const std::size_t bytes = std::min(options_.slot_bytes, rows_.most_bytes());
   Stream& main = context_.main();
   Allocator& memory = context_.allocator();
-  slots_.resize(options_.way == CaptureWay::mapped ? 1 : options_.slots);
-  for (Slot& slot : slots_) {
-    if (options_.way != CaptureWay::mapped) {
-      slot.device = {memory, bytes, main, memory.tag("captured rows")};
-    }
-    if (options_.way == CaptureWay::sync_pageable) {
-      slot.pageable.resize(bytes);
-    } else {
-      slot.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
-    }
+  Slot made;
+  if (options_.way != CaptureWay::mapped) {
+    made.device = {memory, bytes, main, memory.tag("captured rows")};
   }
+  if (options_.way == CaptureWay::sync_pageable) {
+    made.pageable.resize(bytes);
+  } else {
+    made.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
+  }
+  const std::lock_guard lock{mutex_};
+  made.stage = Slot::Stage::free;
+  slot = std::move(made);
+}
+
+// Where the host is further ahead than ever: another one, if there may be. Without memory for it
+// there are as many as there are.
+std::optional<std::size_t> Capture::State::make_slot(StreamRef on) {
+  std::size_t number = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto none = std::ranges::find(slots_, Slot::Stage::none, &Slot::stage);
+    if (no_more_slots_ || none == slots_.end()) return {};
+    number = static_cast<std::size_t>(none - slots_.begin());
+  }
+  const bool made = succeeds([&] {
+    make(slots_[number]);
+    ordered_.record(made_, context_.main());
+    ordered_.wait(on, made_);
+  });
+  if (!made) {
+    failed();
+    no_more_slots_ = true;
+    return {};
+  }
+  set_stage(slots_[number], Slot::Stage::gathering);
+  return number;
 }
 
 Capture::State::~State() {
@@ -456,6 +486,7 @@ void Capture::State::mark_returned(Slot& slot, StreamRef on) {
 
 std::optional<std::size_t> Capture::State::acquire(StreamRef on, Nanoseconds patience) {
   std::optional<std::size_t> slot = take_slot(on);
+  if (!slot) slot = make_slot(on);
   if (slot || patience <= Nanoseconds{0}) return slot;
   const Nanoseconds from = setting_.executor.now();
   static_cast<void>(wait_until([&] { return (slot = take_slot(on)).has_value(); }, patience));

@@ -66,6 +66,8 @@ class Capture::State {
 
   // The training thread's: enqueue.
   void make_slots();
+  void make(Slot& slot);
+  [[nodiscard]] std::optional<std::size_t> make_slot(StreamRef on);
   [[nodiscard]] StreamRef begin(StreamRef stream);
   void capture(const RowUpdate& update, StreamRef on);
   void capture_dirty(const Telling& telling, StreamRef on);
@@ -116,6 +118,7 @@ class Capture::State {
   capture::DirtyRows dirty_;
   std::optional<Stream> own_, copy_;
   std::vector<Slot> slots_;
+  bool no_more_slots_ = false;         ///< there was no memory for another
   std::vector<std::byte> copied_out_;  ///< of `mapped`: the copier's
   Event made_;                         ///< behind the making of its memory, on main
   Event last_;                         ///< behind the last operation

@@ -254,9 +254,9 @@ class Loop {
       periods.push_back(begins_.time(i + 1) - begins_.time(i));
       const Nanoseconds arrived = arrivals_.at(i + 1);  // steps of tables are counted from 1
       if (arrived > Nanoseconds{0}) lags.add(arrived - updates_.time(i) - offset);
-      std::size_t done = i;
-      while (done > 0 && begins_.time(done) + offset > enqueued_[i]) --done;
-      run.run_ahead += static_cast<double>(i + 1 - done) / workload_.steps;
+      std::size_t under_way = 0;  // steps whose update had not begun
+      while (under_way <= i && updates_.time(i - under_way) + offset > enqueued_[i]) ++under_way;
+      run.run_ahead += static_cast<double>(under_way) / workload_.steps;
     }
     run.step = median(std::move(periods));
     run.host_wait = run.counts.waited / workload_.steps;

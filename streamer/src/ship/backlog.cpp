@@ -28,16 +28,15 @@ std::uint64_t Backlog::add(const StepBatch& next) {
 }
 
 void Backlog::squeeze() {
-  StepBatch kept;
-  kept.reserve(newest_.size(), live_);
+  std::vector<bool> kept(rows_.size());
+  std::size_t rows = 0;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const RowRecord row = rows_.row(i);
     std::size_t& newest = newest_.find({row.table, row.row})->second;
-    if (newest != i) continue;
-    newest = kept.size();
-    kept.add_encoded(rows_.record(i));
+    kept[i] = newest == i;
+    if (kept[i]) newest = rows++;
   }
-  rows_ = std::move(kept);
+  rows_.keep(kept);
 }
 
 StepBatch Backlog::take() {

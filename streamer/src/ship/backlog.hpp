@@ -13,6 +13,9 @@ namespace millrace::ship {
 /** @brief Steps that wait as one: of each row the newest. */
 class Backlog {
  public:
+  /** @brief Room for so many bytes of rows, old ones among them: address space, until it is used.
+   */
+  void reserve(std::size_t bytes) { rows_.reserve(0, bytes); }
   /** @brief The next step of the rank. @return rows that it made superfluous */
   std::uint64_t add(const StepBatch& next);
   /** @brief All of them; it is empty then. */

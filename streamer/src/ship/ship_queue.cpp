@@ -19,7 +19,10 @@ bool ShipQueue::coalesce(const Shipment& shipment) {
 }
 
 void ShipQueue::into_backlog(const Shipment& shipment) {
-  if (backlog_.empty()) captured_ = shipment.captured;
+  if (backlog_.empty()) {
+    captured_ = shipment.captured;
+    backlog_.reserve(2 * room_ + shipment.batch.bytes());  // old rows are as many as new ones
+  }
   recaptures_ = shipment.recaptures;
   coalesced_ += backlog_.add(shipment.batch);
 }

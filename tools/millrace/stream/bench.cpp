@@ -30,7 +30,7 @@ struct BenchArguments {
   std::string device = "virtual:h200", allocator = "millrace", capture = "all";
   std::vector<std::string> rows;
   std::string width = "64", tables = "4", table_rows = "4000000", compute = "5", steps = "32",
-              run_ahead = "8", slots = "3";
+              run_ahead = "4", slots = "8";
   std::optional<std::string> slot_bytes, json;
 };
 
@@ -56,7 +56,7 @@ struct BenchOptions {
   CaptureWorkload workload;
   std::vector<std::size_t> rows;
   std::vector<Way> ways;
-  std::size_t slots = 3;
+  std::size_t slots = 8;
   std::optional<std::size_t> slot_bytes;
 };
 
@@ -138,10 +138,10 @@ double bytes_per_second(double bytes, Nanoseconds time) {
   return time.count() <= 0 ? 0 : bytes / (static_cast<double>(time.count()) / 1e9);
 }
 
-double link_factor(const CaptureRun& run) {
-  return run.counts.changed_bytes == 0 ? 0
-                                       : static_cast<double>(run.counts.link_bytes) /
-                                             static_cast<double>(run.counts.changed_bytes);
+/** @param bytes  that a step changes */
+double link_factor(const CaptureRun& run, std::size_t bytes) {
+  const auto changed = static_cast<double>(run.counts.captures) * static_cast<double>(bytes);
+  return changed > 0 ? static_cast<double>(run.counts.link_bytes) / changed : 0;
 }
 
 std::string render(const BenchSize& size, const Painter& paint) {
@@ -160,7 +160,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
                    number(run.run_ahead, 1),
                    number(milliseconds(run.lag_p50), 2),
                    number(milliseconds(run.lag_p99), 2),
-                   number(link_factor(run), 3),
+                   number(link_factor(run, size.bytes), 3),
                    {format_bytes(run.device_bytes)},
                    {format_bytes(run.pinned_bytes)}});
   };
@@ -184,7 +184,7 @@ Json to_document(const BenchSize& size, const BenchRow& row) {
           {"lag_ms", {{"p50", milliseconds(run.lag_p50)}, {"p99", milliseconds(run.lag_p99)}}},
           {"gather_bytes_per_second", bytes_per_second(bytes, row.stall)},
           {"rows_per_second", bytes_per_second(static_cast<double>(size.rows), run.step)},
-          {"link_bytes_per_changed_byte", link_factor(run)},
+          {"link_bytes_per_changed_byte", link_factor(run, size.bytes)},
           {"device_bytes", run.device_bytes},
           {"pinned_bytes", run.pinned_bytes},
           {"counts", cli::to_document(run.counts)}};
@@ -261,10 +261,10 @@ void add_stream_bench(CLI::App& stream) {
   add("--tables", given->tables, "N", "Default 4")->take_last();
   add("--table-rows", given->table_rows, "N", "Of each; default 4000000")->take_last();
   add("--compute", given->compute, "MS", "Of other work, a step; default 5")->take_last();
-  add("--steps", given->steps, "N", "Measured, behind 8 others; default 32")->take_last();
-  add("--run-ahead", given->run_ahead, "N", "Steps that the host may be ahead; default 8")
+  add("--steps", given->steps, "N", "Measured, behind 32 others; default 32")->take_last();
+  add("--run-ahead", given->run_ahead, "N", "Steps that the host may be ahead; default 4")
       ->take_last();
-  add("--slots", given->slots, "N", "Of ring; default 3")->take_last();
+  add("--slots", given->slots, "N", "Of ring, at most; default 8")->take_last();
   add("--slot-bytes", given->slot_bytes, "SIZE", "Of each; default what a step changes")
       ->take_last();
   add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver")->take_last();

@@ -112,7 +112,7 @@ void add_stream_options(CLI::App& command, StreamArguments& given) {
       ->take_last();
   add("--stream-content", given.content, "WHAT", "weights (default), weights-and-state, ids")
       ->take_last();
-  add("--stream-slots", given.slots, "N", "Of ring; default 3")->take_last();
+  add("--stream-slots", given.slots, "N", "Of ring, at most; default 8")->take_last();
   add("--stream-slot-bytes", given.slot_bytes, "SIZE",
       "Of each, on the device and in pinned memory; default 64MiB")
       ->take_last();

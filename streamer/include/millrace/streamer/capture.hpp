@@ -54,7 +54,10 @@ enum class GatherOn {
 struct CaptureOptions {
   CaptureWay way = CaptureWay::ring;
   RowContent content = RowContent::weights;
-  std::size_t slots = 3;  ///< of `ring` and `sync`; `mapped` has one
+  /** Of `ring` and `sync`, at most; `mapped` has one. Two are there from the beginning, others from
+   * when the host first is so many steps ahead of the device that they are needed: a run-ahead of n
+   * steps takes n + 2. Making one pins memory: milliseconds of the training thread, once. */
+  std::size_t slots = 8;
   /** Bytes of a slot, on the device and in pinned memory each: those of a step's largest change,
    * and no more are taken than all tables need. Rows that do not fit are told with a later step. */
   std::size_t slot_bytes = std::size_t{64} << 20;

@@ -19,7 +19,7 @@ struct CaptureWorkload {
   std::size_t tables = 4;
   std::size_t table_rows = 1'000'000;                  ///< of each
   Nanoseconds compute = std::chrono::milliseconds{5};  ///< of main, beside the tables'
-  unsigned warm_up = 8, steps = 32;                    ///< before what is measured; and measured
+  unsigned warm_up = 32, steps = 32;  ///< before what is measured, with slots made; and measured
   unsigned run_ahead = 8;  ///< steps that the host enqueues before the device has done them
 };
 

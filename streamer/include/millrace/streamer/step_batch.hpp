@@ -20,6 +20,8 @@ class StepBatch {
   void add(const RowRecord& row);
   /** @brief Adds a row's record that was parsed. */
   void add_encoded(std::span<const std::byte> record);
+  /** @brief Leaves out the rows that are not to be kept, in place. @param kept  [size] */
+  void keep(const std::vector<bool>& kept);
 
   [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }  ///< rows
   [[nodiscard]] bool empty() const noexcept { return ends_.empty(); }
