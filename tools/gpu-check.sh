@@ -6,7 +6,7 @@
 # build: a stripped release with the libraries that it needs beside it, in build/gpu-check, which can
 #        be taken to a machine with a GPU and nothing else. Needs a CUDA toolkit and what
 #        tools/install-deps.sh installs. GPU_ARCH is the compute capability to build for (90).
-# run:   the suites, compute-sanitizer, cuda_facts, training, the benchmarks and the footprint experiment,
+# run:   the suites, compute-sanitizer, cuda_facts, training, streaming, the benchmarks and the footprint experiment,
 #        on GPU MILLRACE_GPU (0). Writes NAME.log and NAME.json for each, with date, device, driver,
 #        commit and command, and summary.json, to FOLDER (build/gpu-check/results).
 # all:   both (the usual); without a toolkit, what was built before is run.
@@ -144,6 +144,12 @@ run() {
   step doctor "$kit/bin/millrace" doctor
   step footprint "$kit/bin/millrace" footprint --device "cuda:$gpu" --format json -o "{json}"
   step train "$kit/bin/millrace" train --data synthetic --device "cuda:$gpu" --json "{json}"
+  step stream_bench "$kit/bin/millrace" stream bench --device "cuda:$gpu" --json "{json}"
+  rm -rf "$out/streamed"
+  step train_stream "$kit/bin/millrace" train --data synthetic --device "cuda:$gpu" \
+    --stream "file:$out/streamed" --save "$out/streamed.ckpt" --json "{json}"
+  step stream_verify "$kit/bin/millrace" stream verify "file:$out/streamed" "$out/streamed.ckpt" --json "{json}"
+  rm -rf "$out/streamed" "$out/streamed.ckpt"
   if [ -n "${MILLRACE_NCCL-}" ] || ldconfig -p | grep -q 'libnccl\.so\.2'; then
     step train_nccl env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
       "$kit/bin/millrace" train --data synthetic --group nccl --device "cuda:$gpu" --json "{json}"
