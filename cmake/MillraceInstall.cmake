@@ -1,5 +1,5 @@
-# Installs the CMake package `millrace`: find_package(millrace) gives millrace::allocator and
-# millrace::pipeline.
+# Installs the CMake package `millrace`: find_package(millrace) gives millrace::allocator,
+# millrace::pipeline and millrace::streamer.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/millrace")
