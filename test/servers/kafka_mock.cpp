@@ -9,6 +9,8 @@
 //   leader TOPIC PARTITION BROKER  moves a partition
 
 #include <librdkafka/rdkafka.h>
+
+#include <cstdint>
 // Behind the one that it needs.
 #include <librdkafka/rdkafka_mock.h>
 

@@ -194,6 +194,18 @@ TEST_CASE("train --stream: a redis that loses all in the middle has all in the e
   CHECK(report["same"] == true);
 }
 
+TEST_CASE("train --stream: a sink of another model is told of at once, and training goes on") {
+  const ScratchFolder folder;
+  const std::string sink = file_in(folder, "f");
+  run_well(train({"--steps", "5", "--stream", sink}));
+  const ProgramRun run = run_program(
+      train({"--steps", "400", "--stream", sink, "--stream-content", "weights-and-state"}));
+  INFO(run.out + run.err);
+  CHECK(run.exit_code == 3);
+  CHECK_THAT(run.err, ContainsSubstring("nothing more is streamed to " + sink));
+  CHECK_THAT(run.out, ContainsSubstring("given up"));
+}
+
 TEST_CASE("stream apply: a copy goes on where it stopped, killed at any instant") {
   const std::string kind = built("rocksdb") ? "rocksdb:" : "file:";
   const ScratchFolder folder;

@@ -166,6 +166,11 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     lineage.extend({epoch_, steps()});
     return lineage;
   }
+  [[nodiscard]] std::vector<std::string> given_up() const {
+    std::vector<std::string> reasons;
+    for (const auto& shipper : shippers_) reasons.push_back(shipper->given_up());
+    return reasons;
+  }
   [[nodiscard]] StreamingReport report() const {
     StreamingReport report{.epoch = epoch_};
     for (const auto& capture : captures_) report.captured.push_back(capture->counts());
@@ -251,5 +256,6 @@ bool RowStreamer::flush(Nanoseconds at_most) { return state_->flush(at_most); }
 void RowStreamer::stop(Nanoseconds at_most) { state_->stop(at_most); }
 Lineage RowStreamer::lineage() const { return state_->lineage(); }
 StreamingReport RowStreamer::report() const { return state_->report(); }
+std::vector<std::string> RowStreamer::given_up() const { return state_->given_up(); }
 
 }  // namespace millrace

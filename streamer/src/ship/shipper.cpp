@@ -107,6 +107,11 @@ class Shipper::Worker {
     }
   }
 
+  [[nodiscard]] std::string given_up() const {
+    const std::lock_guard lock{mutex_};
+    return report_.given_up;
+  }
+
   [[nodiscard]] ShippingReport report() const {
     const std::lock_guard lock{mutex_};
     ShippingReport report = report_;
@@ -400,5 +405,6 @@ void Shipper::offer(Shipment shipment) { worker_->offer(std::move(shipment)); }
 bool Shipper::drain(Nanoseconds at_most) { return worker_->drain(at_most); }
 void Shipper::stop(Nanoseconds at_most) { worker_->stop(at_most); }
 ShippingReport Shipper::report() const { return worker_->report(); }
+std::string Shipper::given_up() const { return worker_->given_up(); }
 
 }  // namespace millrace

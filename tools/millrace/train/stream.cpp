@@ -1,6 +1,7 @@
 #include "train/stream.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,6 +12,8 @@
 
 namespace millrace::cli {
 namespace {
+
+constexpr std::uint64_t kLook = 16;  ///< steps from one look at the sinks to the next
 
 /** Which rank has which rows: where that changes, nobody knows any more what was told by whom. */
 std::string placement_of(const TrainPlan& plan) {
@@ -65,7 +68,7 @@ std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
 
 TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
                          const StreamedTrainer& trainer, const std::string& from)
-    : placement_(placement_of(trainer.plan)) {
+    : placement_(placement_of(trainer.plan)), sinks_(std::move(sinks)), told_(sinks_.size()) {
   const Lineage lineage = lineage_of(from, placement_);
   StreamingOptions of_run = options;
   of_run.epoch = epoch_of_all(trainer.group, lineage);
@@ -77,9 +80,20 @@ TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::share
                        trainer.device.executor(), threads_, rank, ranks},
         stream_schema(trainer.config, options.capture.content,
                       dense_tables(trainer.config, trainer.plan)),
-        bags_of(trainer.trainer.model(), rank == 0), std::move(sinks), lineage, of_run);
+        bags_of(trainer.trainer.model(), rank == 0), sinks_, lineage, of_run);
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--stream", "as docs/streamer.md says"};
+  }
+}
+
+void TrainStream::step_done() {
+  streamer_->step_done();
+  if (++steps_ % kLook != 0) return;
+  const std::vector<std::string> reasons = streamer_->given_up();
+  for (std::size_t i = 0; i < reasons.size(); ++i) {
+    if (reasons[i].empty() || told_[i]) continue;
+    told_[i] = true;
+    spdlog::warn("nothing more is streamed to {}: {}", sinks_[i]->name(), reasons[i]);
   }
 }
 

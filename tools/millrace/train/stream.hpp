@@ -32,7 +32,8 @@ class TrainStream {
   TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
               const StreamedTrainer& trainer, const std::string& from);
 
-  void step_done() { streamer_->step_done(); }
+  /** @brief A sink that was given up is told on stderr, once, while there is time to mend it. */
+  void step_done();
   /** @brief Delivers what is left, for so long at most, and ends. */
   StreamingReport stop(Nanoseconds at_most);
 
@@ -42,6 +43,9 @@ class TrainStream {
 
  private:
   const std::string placement_;
+  std::vector<std::shared_ptr<Sink>> sinks_;
+  std::vector<bool> told_;  ///< of each sink, that it was given up
+  std::uint64_t steps_ = 0;
   ThreadExecutor threads_;  ///< sinks live by the clock of the world, whatever the device's is
   std::unique_ptr<RowStreamer> streamer_;
 };

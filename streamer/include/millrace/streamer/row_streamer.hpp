@@ -97,6 +97,8 @@ class RowStreamer {
   /** @brief Of the tables as they are: for a checkpoint. */
   [[nodiscard]] Lineage lineage() const;
   [[nodiscard]] StreamingReport report() const;
+  /** @brief Of each sink, why it was given up, or nothing: to be asked while training goes on. */
+  [[nodiscard]] std::vector<std::string> given_up() const;
 
  private:
   class State;

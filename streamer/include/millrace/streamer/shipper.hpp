@@ -110,6 +110,8 @@ class Shipper {
   void stop(Nanoseconds at_most);
 
   [[nodiscard]] ShippingReport report() const;
+  /** @brief As in the report, for little: to be asked while training goes on. */
+  [[nodiscard]] std::string given_up() const;
 
  private:
   class Worker;
