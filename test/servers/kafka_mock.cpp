@@ -10,10 +10,10 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include <cstdint>
 // Behind the one that it needs.
 #include <librdkafka/rdkafka_mock.h>
 
+#include <cstdint>
 #include <iostream>
 #include <sstream>
 #include <string>
