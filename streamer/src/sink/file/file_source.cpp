@@ -83,6 +83,7 @@ void FileSource::seek(std::string_view position) {
     }
   }
   cursors_ = std::move(cursors);
+  segments_ = segments;
 }
 
 std::optional<StreamSchema> FileSource::schema() {
@@ -102,21 +103,30 @@ std::optional<RecordSource::Next> FileSource::next(std::chrono::nanoseconds pati
 
 std::optional<RecordSource::Next> FileSource::take() {
   if (!schema()) return std::nullopt;
-  for (const auto& [rank, segments] : segments_in(folder_)) {
-    read_ahead(rank, cursors_[rank], segments);
-  }
-  Cursor* oldest = nullptr;
-  for (auto& [rank, cursor] : cursors_) {
-    if (!cursor.ahead) continue;
-    if (oldest == nullptr || cursor.ahead->mark.version < oldest->ahead->mark.version) {
-      oldest = &cursor;
-    }
+  Cursor* oldest = oldest_ahead();
+  if (oldest == nullptr) {
+    segments_ = segments_in(folder_);
+    oldest = oldest_ahead();
   }
   if (oldest == nullptr) return std::nullopt;
   oldest->told = oldest->read;
   Next next{.batch = std::move(*oldest->ahead), .position = position()};
   oldest->ahead.reset();
   return next;
+}
+
+/** Reads each rank's next batch, and gives the rank whose step is the oldest. */
+FileSource::Cursor* FileSource::oldest_ahead() {
+  Cursor* oldest = nullptr;
+  for (const auto& [rank, segments] : segments_) {
+    Cursor& cursor = cursors_[rank];
+    read_ahead(rank, cursor, segments);
+    if (!cursor.ahead) continue;
+    if (oldest == nullptr || cursor.ahead->mark.version < oldest->ahead->mark.version) {
+      oldest = &cursor;
+    }
+  }
+  return oldest;
 }
 
 /** The rank's next batch, in this segment or a later one. */

@@ -45,6 +45,7 @@ class FileSource final : public RecordSource {
   [[nodiscard]] Cursors parse(std::string_view position) const;
   [[nodiscard]] std::string position() const;
   [[nodiscard]] std::optional<Next> take();
+  [[nodiscard]] Cursor* oldest_ahead();
   void read_ahead(std::uint32_t rank, Cursor& cursor, const std::vector<SegmentName>& segments);
   [[nodiscard]] std::optional<StepBatch> read_batch(std::uint32_t rank, Cursor& cursor,
                                                     bool is_last);
@@ -54,6 +55,7 @@ class FileSource final : public RecordSource {
 
   std::filesystem::path folder_;
   std::optional<StreamSchema> schema_;
+  Segments segments_;  ///< as they were when nothing more was found in those before
   Cursors cursors_;
 };
 

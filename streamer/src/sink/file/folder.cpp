@@ -22,12 +22,6 @@ namespace {
 
 constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted";
 
-/** A name that nobody else has, in this process or another. */
-std::filesystem::path unfinished_in(const std::filesystem::path& folder) {
-  static std::atomic<unsigned> count{0};
-  return folder / fmt::format(".unfinished-{}-{}", ::getpid(), count.fetch_add(1));
-}
-
 /** What a file system puts there itself, and what is hidden, is nobody's. */
 void check_nobodys(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
@@ -39,16 +33,40 @@ void check_nobodys(const std::filesystem::path& folder) {
   }
 }
 
-void write_whole(const std::filesystem::path& path, std::string_view text) {
-  const File file = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  while (!text.empty()) {
-    const ssize_t written = ::write(file.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw_system_error(written < 0 ? errno : EIO, path.string());
-    text.remove_prefix(static_cast<std::size_t>(written));
+/** A file that is to get its name when it is whole; without one it is gone with the object. */
+class Unfinished {
+ public:
+  Unfinished(const std::filesystem::path& folder, std::string_view text) {
+    static std::atomic<unsigned> count{0};
+    path_ = folder / fmt::format(".unfinished-{}-{}", ::getpid(), count.fetch_add(1));
+    file_ = open_file(path_, O_WRONLY | O_CREAT | O_TRUNC);
+    try {
+      write(text);
+    } catch (const SinkError&) {
+      ::unlink(path_.c_str());
+      throw;
+    }
   }
-  if (::fsync(file.get()) != 0) throw_system_error(errno, path.string());
-}
+  ~Unfinished() { ::unlink(path_.c_str()); }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  [[nodiscard]] const char* path() const noexcept { return path_.c_str(); }
+
+ private:
+  void write(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t written = ::write(file_.get(), text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) throw_system_error(written < 0 ? errno : EIO, path_.string());
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    if (::fsync(file_.get()) != 0) throw_system_error(errno, path_.string());
+  }
+
+  std::filesystem::path path_;
+  File file_;
+};
 
 }  // namespace
 
@@ -78,21 +96,18 @@ std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {
 StreamSchema create_schema(const std::filesystem::path& folder, const StreamSchema& schema) {
   if (const auto there = read_schema(folder)) return *there;
   const std::filesystem::path path = folder / kSchema;
-  const std::filesystem::path unfinished = unfinished_in(folder);
   try {
     std::filesystem::create_directories(folder);
     check_nobodys(folder);
   } catch (const std::filesystem::filesystem_error& error) {
     throw_system_error(error.code().value(), folder.string());
   }
-  write_whole(unfinished, to_json(schema) + "\n");
-  const int linked = ::link(unfinished.c_str(), path.c_str());
-  const int error = errno;
-  ::unlink(unfinished.c_str());
-  if (linked != 0 && error != EEXIST) throw_system_error(error, path.string());
+  const Unfinished unfinished{folder, to_json(schema) + "\n"};
+  const bool is_first = ::link(unfinished.path(), path.c_str()) == 0;
+  if (!is_first && errno != EEXIST) throw_system_error(errno, path.string());
   const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
   if (::fsync(opened.get()) != 0) throw_system_error(errno, folder.string());
-  return linked == 0 ? schema : read_schema(folder).value_or(schema);
+  return is_first ? schema : read_schema(folder).value_or(schema);
 }
 
 std::uint64_t snapshot_request_in(const std::filesystem::path& folder) {
@@ -116,9 +131,8 @@ void request_snapshot(const std::filesystem::path& folder) {
       std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
   const std::uint64_t number =
       std::max(static_cast<std::uint64_t>(now.count()), snapshot_request_in(folder) + 1);
-  const std::filesystem::path unfinished = unfinished_in(folder);
-  write_whole(unfinished, fmt::format("{}\n", number));
-  if (::rename(unfinished.c_str(), (folder / kRequest).c_str()) != 0) {
+  const Unfinished unfinished{folder, fmt::format("{}\n", number)};
+  if (::rename(unfinished.path(), (folder / kRequest).c_str()) != 0) {
     throw_system_error(errno, folder.string());
   }
 }

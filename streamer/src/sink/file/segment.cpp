@@ -12,7 +12,7 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kReadAhead = std::size_t{1} << 20;
+constexpr std::size_t kReadAhead = std::size_t{256} << 10;
 constexpr std::string_view kSuffix = ".segment";
 
 template <typename T>
@@ -102,11 +102,15 @@ void SegmentReader::go_to(std::uint64_t offset) noexcept {
 /** Reads until so many bytes from `offset_` on are in the buffer; false: they are not there. */
 bool SegmentReader::fill(std::size_t bytes) {
   if (end_ - begin_ >= bytes) return true;
+  const std::uint64_t there = size(), left = there > offset_ ? there - offset_ : 0;
+  if (left < bytes) return false;
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
             buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
   end_ -= begin_;
   begin_ = 0;
-  if (buffer_.size() < bytes) buffer_.resize(std::max(bytes, kReadAhead));
+  const std::size_t useful =
+      std::max(bytes, static_cast<std::size_t>(std::min<std::uint64_t>(left, kReadAhead)));
+  if (buffer_.size() < useful) buffer_.resize(useful);
   end_ += read_at(file_, offset_ + end_, std::span{buffer_}.subspan(end_), path_);
   return end_ >= bytes;
 }
@@ -129,8 +133,10 @@ std::optional<Record> SegmentReader::next() {
 
 bool SegmentReader::mark_behind(std::uint64_t offset) const {
   const std::size_t mark_bytes = bytes_of_marks();
-  std::vector<std::byte> buffer(kReadAhead);
-  for (offset = (offset + 7) / 8 * 8;;) {
+  offset = (offset + 7) / 8 * 8;
+  const std::uint64_t there_are = size(), left = there_are > offset ? there_are - offset : 0;
+  std::vector<std::byte> buffer(std::min<std::uint64_t>(left, kReadAhead));
+  for (;;) {
     const std::size_t there = read_at(file_, offset, buffer, path_);
     if (there < mark_bytes) return false;
     std::size_t at = 0;
@@ -159,8 +165,6 @@ std::string read_batches(SegmentReader& reader, WholePart& part) {
     while (const std::optional<Record> record = reader.next()) {
       if (record->kind == RecordKind::position) {
         position = {.number = record->version.step, .text = std::string{record->position}};
-      } else if (record->kind == RecordKind::schema && !part.mark) {
-        part.end = reader.offset();
       } else if (record->kind == RecordKind::mark) {
         part.end = reader.offset();
         part.mark = record->mark;

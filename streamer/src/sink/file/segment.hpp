@@ -76,7 +76,7 @@ struct NumberedPosition {
 
 /** @brief What a segment has up to its last mark. */
 struct WholePart {
-  std::uint64_t end = 0;  ///< behind the last mark; of one without: behind the schema, or 0
+  std::uint64_t end = 0;  ///< behind the last mark; 0: there is none
   std::uint64_t size = 0;
   std::optional<StepMark> mark;  ///< the last
   NumberedPosition position;     ///< likewise

@@ -1,0 +1,146 @@
+// A segment of the file sink, of whatever bytes: who reads it gets whole batches of rows that there
+// can be, or an error; who writes behind it either refuses, or is read afterwards. Inputs are also
+// tried with their checksums mended, so that what is behind those is reached.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sink/file/file_sink.hpp"
+#include "sink/file/file_source.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace millrace;
+
+namespace {
+
+constexpr Version kNewest{~0ULL, ~0ULL};  ///< of the batch that is written behind
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "broken promise: " << what << '\n';
+  std::abort();
+}
+
+/// Waits for no disk.
+class FastDisk final : public sink::Disk {
+ public:
+  int fsync(int) override { return 0; }
+};
+
+class Folder {
+ public:
+  Folder() {
+    const auto base = std::filesystem::temp_directory_path();
+    path_ = base / ("millrace-fuzz-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(path_);
+    sink::FileSink{{.folder = path_}}.begin(schema);
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  /// With this as the only segment.
+  const std::filesystem::path& with(const std::vector<std::byte>& bytes) {
+    for (const auto& [rank, names] : sink::segments_in(path_)) {
+      for (const auto& name : names) std::filesystem::remove(path_ / to_string(name));
+    }
+    std::ofstream{path_ / to_string(sink::SegmentName{.rank = 0, .number = 1, .epoch = 1}),
+                  std::ios::binary}
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    return path_;
+  }
+
+  const StreamSchema schema{
+      .content = RowContent::weights_and_state,
+      .tables = {{.name = "table.user", .rows = 1000, .width = 3, .state = 1},
+                 {.name = "table.item", .rows = std::uint64_t{1} << 40, .width = 2, .state = 2}}};
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The mark of the last batch that a source gives, if it comes to the end.
+std::optional<Version> follow(const std::filesystem::path& folder, const StreamSchema& schema) {
+  sink::FileSource source{folder};
+  Version last;
+  try {
+    while (const auto next = source.next(std::chrono::nanoseconds{0})) {
+      require(next->batch.mark.rows == next->batch.size(), "marks count their rows");
+      for (std::size_t i = 0; i < next->batch.size(); ++i) {
+        check_row(next->batch.row(i), schema);
+      }
+      sink::FileSource again{folder};
+      again.seek(next->position);
+      last = next->batch.mark.version;
+    }
+    return last;
+  } catch (const RecordError&) {
+  }
+  return std::nullopt;
+}
+
+void read(Sink& sink, const StreamSchema& schema) {
+  try {
+    sink.read([&](const RowRecord& row) { check_row(row, schema); });
+  } catch (const RecordError&) {
+  }
+}
+
+void try_segment(Folder& folder, const std::vector<std::byte>& bytes) {
+  const std::filesystem::path& path = folder.with(bytes);
+  const bool is_followed = follow(path, folder.schema).has_value();
+  static FastDisk disk;
+  sink::FileSink sink{{.folder = path, .disk = &disk}};
+  read(sink, folder.schema);
+  try {
+    (void)sink.state();
+    StepBatch batch;
+    batch.mark.version = kNewest;
+    sink.write(batch);
+  } catch (const SinkError&) {
+    return;
+  }
+  const auto last = follow(path, folder.schema);
+  require(!is_followed || last == kNewest, "what can be read can be gone on behind");
+  read(sink, folder.schema);
+}
+
+/// Gives every record the checksum of its bytes, as far as lengths can be followed.
+void mend(std::vector<std::byte>& bytes) {
+  std::size_t at = 0;
+  try {
+    while (bytes.size() - at >= kRecordHeader) {
+      const std::size_t length = record_length(std::span{bytes}.subspan(at));
+      if (length > bytes.size() - at) return;
+      const std::uint64_t sum = XXH3_64bits(bytes.data() + at, length - sizeof sum);
+      std::memcpy(bytes.data() + at + length - sizeof sum, &sum, sizeof sum);
+      at += length;
+    }
+  } catch (const RecordError&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static Folder folder;
+  const auto* const begin = reinterpret_cast<const std::byte*>(data);
+  std::vector<std::byte> bytes(begin, begin + size);
+  try_segment(folder, bytes);
+  mend(bytes);
+  try_segment(folder, bytes);
+  return 0;
+}
