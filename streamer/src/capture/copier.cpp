@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "capture/state.hpp"
 
@@ -18,7 +19,11 @@ void Capture::State::run() {
     busy_ = true;
     setting_.executor.acquired(this);
     lock.unlock();
-    hand_on(next);
+    try {
+      hand_on(next);
+    } catch (const std::bad_alloc&) {
+      lose(next);
+    }
     lock.lock();
     busy_ = false;
     setting_.executor.released(this);
@@ -26,13 +31,19 @@ void Capture::State::run() {
   }
 }
 
+// The host has no memory to tell it with: what is in the slot is told later.
+void Capture::State::lose(const Telling& telling) {
+  failed();
+  if (!telling.slot) return;
+  Slot& slot = slots_[*telling.slot];
+  learn(slot.sequence, 1);
+  return_slot(slot, rows_.most_rows(slot.memory().bytes));
+}
+
 void Capture::State::hand_on(const Telling& telling) {
   if (telling.slot) {
-    Slot& slot = slots_[*telling.slot];
-    if (bring(slot)) return deliver(telling, slot);
-    failed();
-    learn(slot.sequence, 1);
-    return_slot(slot, rows_.most_rows(slot.memory().bytes));
+    if (bring(slots_[*telling.slot])) return deliver(telling, slots_[*telling.slot]);
+    lose(telling);
     if (telling.more) return;
   }
   const std::uint64_t missing = missing_ + (telling.marked - marked_at_header_);
@@ -91,14 +102,15 @@ void Capture::State::deliver(const Telling& telling, Slot& slot) {
     copied_out_.assign(at, at + header.bytes);
     at = copied_out_.data();
   }
-  set_stage(slot, copied_out ? Slot::Stage::free : Slot::Stage::shipping);
-
   CapturedRows rows = told(telling, header.missing);
   if (context_.cost_only()) {
     rows.modelled_rows = header.rows;
   } else {
     rows_.read(at, source_.tables, rows);
   }
+  const std::uint64_t numbers =
+      context_.cost_only() ? slot.expected_numbers : rows_.changed_bytes(rows);
+  set_stage(slot, copied_out ? Slot::Stage::free : Slot::Stage::shipping);
   const bool taken = offer(rows);
   {
     const std::lock_guard lock{mutex_};
@@ -107,7 +119,7 @@ void Capture::State::deliver(const Telling& telling, Slot& slot) {
     counts_.skipped_rows += header.skipped;
     if (taken) {
       counts_.rows += header.rows;
-      counts_.changed_bytes += rows_.changed_bytes(rows);
+      counts_.changed_bytes += numbers;
     }
     if (!taken && copied_out) {
       for (std::size_t i = 0; i < rows.size(); ++i) to_mark_.rows.push_back(rows.id(i));

@@ -32,8 +32,9 @@ struct Slot {
   bool torn = false;    ///< rows may have changed while they were gathered
   bool unsure = false;  ///< a copy out of it may still be under way
   std::uint64_t sequence = 0;
-  std::uint64_t returned = 0;  ///< rows, at most, of one that is returning
-  CaptureHeader expected;      ///< what it will hold where nothing is computed
+  std::uint64_t returned = 0;          ///< rows, at most, of one that is returning
+  CaptureHeader expected;              ///< what it will hold where nothing is computed
+  std::uint64_t expected_numbers = 0;  ///< bytes, likewise
 
   /** @brief What the gather writes to. */
   [[nodiscard]] SlotMemory memory() const {

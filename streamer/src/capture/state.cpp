@@ -257,12 +257,15 @@ void Capture::State::expect(Slot& slot, const GatheredRows& rows) {
   const double row =
       rows.rows > 0 ? rows.bytes / rows.rows + static_cast<double>(size_of(source_.bags.row_type()))
                     : 1;
-  const double fit = std::min(rows.rows, std::floor(static_cast<double>(capacity) / row));
-  modelled_missing_ += rows.rows - fit;
+  const double all = std::round(rows.rows);
+  const double fit = std::min(all, std::floor(static_cast<double>(capacity) / row));
+  modelled_missing_ += all - fit;
   slot.expected = {.rows = static_cast<std::uint32_t>(fit),
                    .bytes = rows_.header_bytes() + static_cast<std::uint64_t>(fit * row),
-                   .overflowed = whole(rows.rows - fit),
+                   .overflowed = whole(all - fit),
                    .missing = whole(modelled_missing_)};
+  slot.expected_numbers =
+      rows.rows > 0 ? static_cast<std::uint64_t>(std::llround(fit * rows.bytes / rows.rows)) : 0;
 }
 
 bool Capture::State::copy_and_wait(Slot& slot, StreamRef on) {

@@ -96,6 +96,7 @@ class Capture::State {
   // The copier's.
   void run();
   void hand_on(const Telling& telling);
+  void lose(const Telling& telling);
   [[nodiscard]] bool bring(Slot& slot);
   void copy_to_host(Slot& slot, StreamRef on);
   void deliver(const Telling& telling, Slot& slot);

@@ -221,3 +221,31 @@ TEST_CASE("options that can not be are refused") {
   CHECK_THROWS_WITH(parse_when_full("x"), ContainsSubstring("block, mark-dirty"));
   for (const CaptureWay way : kCaptureWays) CHECK(parse_capture_way(to_string(way)) == way);
 }
+
+TEST_CASE("where nothing is computed captures cost what they would, and tell how many rows") {
+  ModelBench bench;
+  ModelContext context{bench.allocator, bench.main, true};
+  CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
+  EmbeddingBags bags{context, {{"t", 20'000, 64, Pooling::sum, {"f"}}}, {}};
+  CheckingObserver checking;
+  const std::size_t slot_bytes = GENERATE(std::size_t{64} << 20, std::size_t{500'000});
+  const CaptureCase what{.options = {.slot_bytes = slot_bytes}};
+  SinkReceiver receiver{what, bench.machine.executor(), checking};
+  Capture capture{
+      {bags, 0, {0}}, {context, pinned, bench.machine.executor(), receiver}, what.options};
+  receiver.sink.begin({.tables = capture.tables()});
+  HostBags batch{.features = {"f"}, .batch = 1};
+  batch.bags = {{std::vector<std::int64_t>(5'000)}};
+  const BatchTensor gradient = bench.memory.upload(std::vector<float>(64));
+  const KeyedJaggedTensor ids = bench.memory.upload(batch);
+  for (int step = 0; step < 3; ++step) {
+    bags.backward(ids, nullptr, {gradient.as<float>().data(), 64, 0}, bench.main);
+  }
+  CHECK(capture.flush(bench.main, Nanoseconds::max()));
+  const CaptureCounts counts = capture.counts();
+  CHECK(receiver.rows == 0);
+  CHECK(receiver.modelled == counts.rows);
+  CHECK(counts.rows > 3 * 4'000);
+  CHECK(counts.changed_bytes == counts.rows * 64 * sizeof(float));
+  CHECK((counts.overflowed_rows > 0) == (slot_bytes == 500'000));
+}
