@@ -5,11 +5,10 @@
 #include <set>
 
 #include "millrace/device/fault.hpp"
-#include "millrace/pipeline/model/embedding_bags.hpp"
 #include "millrace/pipeline/model/sparse_nn.hpp"
 #include "model/expected_rows.hpp"
+#include "test/pipeline/model/bags_bench.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
@@ -17,9 +16,6 @@ using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-constexpr std::array kKinds{OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
-                            OptimizerKind::adagrad, OptimizerKind::adam};
 
 std::vector<TableConfig> tables() {
   return {{"shared", 150, 4, Pooling::sum, {"a", "b"}},
@@ -35,38 +31,15 @@ std::vector<TableConfig> one_table(std::size_t rows) {
   return {{"table", rows, 4, Pooling::sum, {"a"}}};
 }
 
-Optimizer optimizer(OptimizerKind kind) {
-  return {.kind = kind, .learning_rate = 0.1F, .epsilon = 1e-6F};
-}
-
 /// Tables, with a cache or without.
-struct Tables {
+struct Tables : BagsBench {
   Tables(std::optional<TableCache> cache, OptimizerKind kind,
          std::vector<TableConfig> configs = tables())
-      : bags(bench.context, std::move(configs),
-             {.optimizer = optimizer(kind), .seed = seed(), .cache = cache}) {}
+      : BagsBench(std::move(configs),
+                  {.optimizer = row_optimizer(kind), .seed = seed(), .cache = cache}) {}
 
   HeldRows prefetch(const HostBags& batch) {
     return bags.prefetch(bench.memory.upload(batch), bench.main);
-  }
-  std::vector<float> forward(const HostBags& batch) {
-    const Array<float> pooled{bench.allocator, batch.batch * bags.columns(), bench.main};
-    bags.forward(bench.memory.upload(batch), nullptr, {pooled.data(), bags.columns(), 0},
-                 bench.main);
-    return bench.memory.download(static_cast<const float*>(pooled.data()), pooled.size());
-  }
-  void backward(const HostBags& batch, const std::vector<float>& gradient) {
-    const BatchTensor on_device = bench.memory.upload(gradient);
-    bags.backward(bench.memory.upload(batch), nullptr,
-                  {on_device.as<float>().data(), bags.columns(), 0}, bench.main);
-  }
-  std::vector<float> factor_gradients(const HostBags& batch, const std::vector<float>& gradient) {
-    const Array<float> out{bench.allocator, batch.value_count(), bench.main};
-    const BatchTensor on_device = bench.memory.upload(gradient);
-    bags.factor_gradients(bench.memory.upload(batch),
-                          {on_device.as<float>().data(), bags.columns(), 0}, out.data(),
-                          bench.main);
-    return bench.memory.download(static_cast<const float*>(out.data()), out.size());
   }
   std::vector<float> state() {
     ModelState state;
@@ -79,9 +52,6 @@ struct Tables {
     return {rows.begin(), rows.end()};
   }
   CacheCounts counts() { return bags.cache_counts(bench.main); }
-
-  ModelBench bench;
-  EmbeddingBags bags;
 };
 
 /// A batch of one bag with these ids of the only feature.
@@ -157,7 +127,7 @@ std::vector<float> trained(const Plan& plan) {
 }  // namespace
 
 TEST_CASE("cached tables give the bits of plain ones, whatever the share of rows in the cache") {
-  for (const OptimizerKind kind : kKinds) {
+  for (const OptimizerKind kind : kRowOptimizers) {
     for (const bool weighted : {false, true}) {
       const std::vector<float> expected = trained({{}, kind, weighted});
       for (const double load_factor : {0.01, 0.2, 1.0}) {

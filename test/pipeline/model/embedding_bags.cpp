@@ -1,12 +1,10 @@
-#include "millrace/pipeline/model/embedding_bags.hpp"
-
 #include <cmath>
 #include <set>
 #include <stdexcept>
 
+#include "test/pipeline/model/bags_bench.hpp"
 #include "test/pipeline/model/embedding_reference.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
@@ -14,9 +12,6 @@ using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-constexpr std::array kKinds{OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
-                            OptimizerKind::adagrad, OptimizerKind::adam};
 
 /// One table of each pooling that two features share, and one of each that is another width.
 std::vector<TableConfig> tables() {
@@ -28,16 +23,12 @@ std::vector<TableConfig> tables() {
 
 const std::vector<std::size_t> kRows{7, 7, 30, 5, 5, 1};
 
-Optimizer optimizer(OptimizerKind kind) {
-  return {.kind = kind, .learning_rate = 0.1F, .epsilon = 1e-6F};
-}
-
 /// Bags, the reference beside them, and what goes in and comes out.
-struct Scene {
+struct Scene : BagsBench {
   explicit Scene(OptimizerKind kind, std::vector<TableConfig> configs = tables())
-      : configs(configs),
-        bags(bench.context, configs, {.optimizer = optimizer(kind), .seed = seed()}),
-        reference(configs, optimizer(kind)),
+      : BagsBench(configs, {.optimizer = row_optimizer(kind), .seed = seed()}),
+        configs(configs),
+        reference(configs, row_optimizer(kind)),
         random(seed()) {
     for (std::size_t t = 0; t < configs.size(); ++t) reference.set_weights(t, weights(t));
   }
@@ -54,21 +45,8 @@ struct Scene {
     for (float& g : gradient) g = static_cast<float>(random() % 2001) / 1000.0F - 1;
     return gradient;
   }
-  std::vector<float> forward(const HostBags& batch) {
-    const Array<float> pooled{bench.allocator, batch.batch * bags.columns(), bench.main};
-    bags.forward(bench.memory.upload(batch), nullptr, {pooled.data(), bags.columns(), 0},
-                 bench.main);
-    return bench.memory.download(static_cast<const float*>(pooled.data()), pooled.size());
-  }
-  void backward(const HostBags& batch, const std::vector<float>& gradient) {
-    const BatchTensor on_device = bench.memory.upload(gradient);
-    bags.backward(bench.memory.upload(batch), nullptr,
-                  {on_device.as<float>().data(), bags.columns(), 0}, bench.main);
-  }
 
-  ModelBench bench;
   std::vector<TableConfig> configs;
-  EmbeddingBags bags;
   EmbeddingReference reference;
   std::mt19937_64 random;
 };
@@ -121,7 +99,7 @@ TEST_CASE("pooled rows are those of the formulas, in double") {
 }
 
 TEST_CASE("weights after each step of every optimizer are those of the formulas, in double") {
-  for (const OptimizerKind kind : kKinds) {
+  for (const OptimizerKind kind : kRowOptimizers) {
     for (const bool weighted : {false, true}) {
       INFO(to_string(kind) << (weighted ? ", weighted" : ""));
       Scene scene{kind};
@@ -140,12 +118,7 @@ TEST_CASE("the gradients of ids' weights are those of the formulas, in double") 
   Scene scene{OptimizerKind::sgd};
   const HostBags batch = scene.draw(15, true);
   const std::vector<float> gradient = scene.draw_gradient(batch.batch);
-  const Array<float> out{scene.bench.allocator, batch.value_count(), scene.bench.main};
-  const BatchTensor on_device = scene.bench.memory.upload(gradient);
-  scene.bags.factor_gradients(scene.bench.memory.upload(batch),
-                              {on_device.as<float>().data(), scene.bags.columns(), 0}, out.data(),
-                              scene.bench.main);
-  check_close(scene.bench.memory.download(static_cast<const float*>(out.data()), out.size()),
+  check_close(scene.factor_gradients(batch, gradient),
               scene.reference.factor_gradients(batch, gradient));
 }
 
@@ -293,7 +266,7 @@ TEST_CASE("tables that make no sense are refused by name") {
 }
 
 TEST_CASE("optimizers are found by their names, and an unknown name lists them") {
-  for (const OptimizerKind kind : kKinds) CHECK(parse_optimizer(to_string(kind)) == kind);
+  for (const OptimizerKind kind : kRowOptimizers) CHECK(parse_optimizer(to_string(kind)) == kind);
   CHECK_THROWS_WITH(parse_optimizer("adagard"),
                     ContainsSubstring("'adagard'") && ContainsSubstring("rowwise-adagrad"));
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/add_option.hpp"
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
@@ -74,9 +75,7 @@ void add_footprint(CLI::App& program) {
       "What each allocator and copy strategy makes a training loop reserve, where every byte of it "
       "went, and what that costs in time");
   const auto given = std::make_shared<FootprintArguments>();
-  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
-    command->add_option(name, value, help)->type_name(shape)->take_last();
-  };
+  const auto add = options_of(*command);
   add("--device", given->device, "NAME",
       "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N");
   add("--allocator", given->allocators, "A,B|all", "torch, millrace, driver; default all");

@@ -9,9 +9,9 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
-#include "cli/names.hpp"
-#include "cli/values.hpp"
+#include "cli/run_options.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -24,16 +24,6 @@ constexpr std::size_t kModelledSeeds = 5;
 constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
 constexpr std::size_t kMostActivations = std::size_t{1} << 40;
 constexpr std::uint64_t kMostIterations = 10'000;
-
-FootprintDevice read_device(const std::string& name) {
-  try {
-    return footprint_device(name);
-  } catch (const std::exception& error) {
-    throw UsageError{
-        error.what(), "--device",
-        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
-  }
-}
 
 bool ships(const std::string& name) {
   const std::vector<std::string> names = Workload::names();
@@ -68,10 +58,7 @@ Workload adapted(Workload workload, const FootprintArguments& given) {
     workload.compute_to_copy =
         read_number("--compute-to-copy", *given.compute_to_copy, 0.001, 1000);
   }
-  if (given.run_ahead) {
-    workload.run_ahead =
-        static_cast<unsigned>(read_whole("--run-ahead", *given.run_ahead, 0, 1'000'000));
-  }
+  if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
   const std::size_t least = LoopOptions{}.warm_up + 1;
   if (given.iterations) {
     workload.num_batches = read_whole("--iterations", *given.iterations, least, kMostIterations);
@@ -85,25 +72,13 @@ Workload adapted(Workload workload, const FootprintArguments& given) {
   return workload;
 }
 
-std::vector<CopyMethod> read_methods(const std::string& text) {
-  std::vector<std::string> known;
-  for (const CopyMethod method : kCopyMethods) known.emplace_back(millrace::to_string(method));
-  std::vector<CopyMethod> methods;
-  for (const std::string& name : read_names("--strategy", "copy strategy", text, known)) {
-    methods.push_back(parse_copy_method(name));
-  }
-  return methods;
-}
-
 }  // namespace
 
 FootprintOptions read_options(const FootprintArguments& arguments) {
   FootprintOptions options;
-  options.allocators = read_names("--allocator", "allocator", arguments.allocators,
-                                  {kAllocatorNames.begin(), kAllocatorNames.end()});
-  options.methods = read_methods(arguments.strategies);
-  options.waits =
-      parse_waits(read_name("--waits", "kind of wait", arguments.waits, {"coarse", "precise"}));
+  options.allocators = read_allocators(arguments.allocators);
+  options.methods = read_choices("--strategy", "copy strategy", arguments.strategies, kCopyMethods);
+  options.waits = read_choice("--waits", "kind of wait", arguments.waits, kWaits);
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint64_t>::max());
   std::vector<std::string> workloads{kSparseDist, kBase};

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "cli/add_option.hpp"
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
@@ -87,9 +88,7 @@ void add_pipelines(CLI::App& program) {
       "What each training pipeline buys in time and costs in memory, with each copy strategy and "
       "allocator: a model at full size on all ranks, on virtual devices");
   const auto given = std::make_shared<PipelinesArguments>();
-  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
-    command->add_option(name, value, help)->type_name(shape)->take_last();
-  };
+  const auto add = options_of(*command);
   add("--workload", given->workload, "NAME|FILE",
       "sparse_data_dist_base (default), heavy_dense, pr2916, or a JSON file with a model");
   add("--device", given->device, "NAME", "virtual:h100 (default), virtual:h200, virtual:a100");

@@ -9,9 +9,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
-#include "cli/names.hpp"
-#include "cli/values.hpp"
+#include "cli/run_options.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -56,37 +56,18 @@ Workload adapted(Workload workload, const PipelinesArguments& given) {
   if (given.batch_size) {
     workload.batch_size = read_whole("--batch-size", *given.batch_size, 1, std::size_t{1} << 27);
   }
-  if (given.run_ahead) {
-    workload.run_ahead =
-        static_cast<unsigned>(read_whole("--run-ahead", *given.run_ahead, 0, 1'000'000));
-  }
+  if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
   return workload;
 }
 
-FootprintDevice read_device(const std::string& name) {
+FootprintDevice read_virtual_device(const std::string& name) {
   std::vector<std::string> known;
   for (const std::string& profile : DeviceProfile::names()) known.push_back("virtual:" + profile);
   return footprint_device(read_name("--device", "virtual device", name, known));
 }
 
-/** The names of all values, read as a list. */
-template <typename Values>
-auto read_values(std::string_view option, std::string_view kind, const std::string& text,
-                 const Values& all) {
-  std::vector<std::string> known;
-  for (const auto value : all) known.emplace_back(millrace::to_string(value));
-  const std::vector<std::string> chosen = read_names(option, kind, text, known);
-  std::vector<typename Values::value_type> values;
-  for (const auto value : all) {
-    if (std::ranges::find(chosen, millrace::to_string(value)) != chosen.end()) {
-      values.push_back(value);
-    }
-  }
-  return values;
-}
-
 std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
-  auto pipelines = read_values("--pipeline", "pipeline", arguments.pipelines, kPipelineKinds);
+  auto pipelines = read_choices("--pipeline", "pipeline", arguments.pipelines, kPipelineKinds);
   if (!arguments.forward_only) return pipelines;
   const bool all = pipelines.size() == kPipelineKinds.size();
   if (std::erase(pipelines, PipelineKind::semi_sync) > 0 && !all) {
@@ -118,20 +99,6 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
   return lookups;
 }
 
-std::optional<TableCache> read_cache(const PipelinesArguments& given) {
-  if (!given.cache_load_factor) {
-    if (!given.cache_policy) return std::nullopt;
-    throw UsageError{"tables are not cached", "--cache-policy", "--cache-load-factor as well"};
-  }
-  TableCache cache;
-  cache.load_factor = read_number("--cache-load-factor", *given.cache_load_factor, 1e-9, 1);
-  if (given.cache_policy) {
-    cache.policy = parse_cache_policy(
-        read_name("--cache-policy", "cache policy", *given.cache_policy, {"lru", "lfu"}));
-  }
-  return cache;
-}
-
 }  // namespace
 
 std::string title_of(const PipelineCell& cell) {
@@ -153,22 +120,19 @@ std::string title_of(const PipelineCell& cell) {
 PipelinesOptions read_options(const PipelinesArguments& arguments) {
   PipelinesOptions options;
   options.workload = adapted(read_workload(arguments.workload), arguments);
-  options.device = read_device(arguments.device);
-  options.cache = read_cache(arguments);
+  options.device = read_virtual_device(arguments.device);
+  options.cache = read_cache({arguments.cache_load_factor, arguments.cache_policy}, false);
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint32_t>::max());
   options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   const std::vector<PipelineKind> pipelines = read_pipelines(arguments);
-  const auto copies = read_values("--copy", "copy strategy", arguments.copies, kCopyMethods);
-  const auto waits = read_values("--waits", "kind of wait", arguments.waits,
-                                 std::array{Waits::coarse, Waits::precise});
-  const std::vector<std::string> allocators =
-      read_names("--allocator", "allocator", arguments.allocators,
-                 {kAllocatorNames.begin(), kAllocatorNames.end()});
+  const auto copies = read_choices("--copy", "copy strategy", arguments.copies, kCopyMethods);
+  const auto waits = read_choices("--waits", "kind of wait", arguments.waits, kWaits);
+  const std::vector<std::string> allocators = read_allocators(arguments.allocators);
   const auto positions =
-      read_values("--lookup-position", "position", arguments.lookup_positions, kLookupPositions);
+      read_choices("--lookup-position", "position", arguments.lookup_positions, kLookupPositions);
   const auto streams =
-      read_values("--lookup-stream", "lookup stream", arguments.lookup_streams, kLookupStreams);
+      read_choices("--lookup-stream", "lookup stream", arguments.lookup_streams, kLookupStreams);
 
   const auto add_memory = [&](const PipelineCell& of) {
     for (const std::string& allocator : allocators) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/add_option.hpp"
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
@@ -107,9 +108,7 @@ void add_replay(CLI::App& program) {
       ->add_option("FILE", given->files,
                    "PyTorch snapshots (pickle or JSON), RMM logs, id,lower,upper,size; .gz too")
       ->required();
-  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
-    command->add_option(name, value, help)->type_name(shape)->take_last();
-  };
+  const auto add = options_of(*command);
   add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
   add("--device-bytes", given->device_bytes, "SIZE", "Memory of the device; default without end");
   add("--format", given->format, "KIND", "table (default), json");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/add_option.hpp"
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
@@ -140,9 +141,7 @@ void add_train(CLI::App& program) {
       "Trains a recommender model, on a virtual device or on a GPU, and says how well it "
       "predicts, how fast it went, and where its memory was");
   const auto given = std::make_shared<TrainArguments>();
-  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
-    command->add_option(name, value, help)->type_name(shape)->take_last();
-  };
+  const auto add = options_of(*command);
   const auto add_flag = [&](const char* name, bool& value, const char* help) {
     command->add_flag(name, value, help);
   };

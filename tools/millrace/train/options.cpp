@@ -5,9 +5,9 @@
 
 #include <limits>
 
+#include "cli/choices.hpp"
 #include "cli/error.hpp"
-#include "cli/values.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
+#include "cli/run_options.hpp"
 #include "train/find_data.hpp"
 #include "train/read_ranks.hpp"
 
@@ -16,13 +16,6 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
-
-template <typename Names>
-std::vector<std::string> names_of(const Names& all) {
-  std::vector<std::string> names;
-  for (const auto& one : all) names.emplace_back(millrace::to_string(one));
-  return names;
-}
 
 /** An option that only one pipeline has. */
 void only_of(PipelineKind kind, PipelineKind chosen, std::string_view option, bool given) {
@@ -38,13 +31,12 @@ LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
   only_of(fused, pipeline, "--order-lookup-after-dense", given.order_lookup_after_dense);
   LookupOptions options{.order_after_dense = given.order_lookup_after_dense};
   if (given.lookup_position) {
-    options.position =
-        parse_lookup_position(read_name("--lookup-position", "position of the lookup",
-                                        *given.lookup_position, names_of(kLookupPositions)));
+    options.position = read_choice("--lookup-position", "position of the lookup",
+                                   *given.lookup_position, kLookupPositions);
   }
   if (given.lookup_stream) {
-    options.stream = parse_lookup_stream(read_name("--lookup-stream", "stream of the lookup",
-                                                   *given.lookup_stream, names_of(kLookupStreams)));
+    options.stream = read_choice("--lookup-stream", "stream of the lookup", *given.lookup_stream,
+                                 kLookupStreams);
   }
   if (options.order_after_dense && options.position == LookupPosition::before_optimizer) {
     throw UsageError{"a lookup before the optimizer can not be ordered after it",
@@ -64,46 +56,18 @@ StaleOptions read_staleness(const TrainArguments& given, PipelineKind pipeline) 
   return options;
 }
 
-/** prefetch-sparse-dist is for cached tables; others may have them. */
-std::optional<TableCache> read_cache(const TrainArguments& given, PipelineKind pipeline) {
-  const bool prefetches = pipeline == PipelineKind::prefetch_sparse_dist;
-  if (!prefetches && !given.cache_load_factor) {
-    if (!given.cache_policy) return std::nullopt;
-    throw UsageError{"tables are not cached", "--cache-policy", "--cache-load-factor as well"};
-  }
-  TableCache cache;
-  if (given.cache_load_factor) {
-    cache.load_factor = read_number("--cache-load-factor", *given.cache_load_factor, 1e-9, 1);
-  }
-  if (given.cache_policy) {
-    cache.policy = parse_cache_policy(
-        read_name("--cache-policy", "cache policy", *given.cache_policy, names_of(kCachePolicies)));
-  }
-  return cache;
-}
-
 TrainingOptions read_training(const TrainArguments& given, const RankOptions& ranks) {
   TrainingOptions options;
-  options.pipeline = parse_pipeline_kind(
-      read_name("--pipeline", "pipeline", given.pipeline, names_of(kPipelineKinds)));
-  options.copy =
-      parse_copy_method(read_name("--copy", "copy strategy", given.copy, names_of(kCopyMethods)));
-  options.waits =
-      parse_waits(read_name("--waits", "kind of wait", given.waits, {"coarse", "precise"}));
+  options.pipeline = read_choice("--pipeline", "pipeline", given.pipeline, kPipelineKinds);
+  options.copy = read_choice("--copy", "copy strategy", given.copy, kCopyMethods);
+  options.waits = read_choice("--waits", "kind of wait", given.waits, kWaits);
   options.lookup = read_lookup(given, options.pipeline);
   options.stale = read_staleness(given, options.pipeline);
   options.savers = {given.free_batch_early, given.clear_exchanged, given.free_features_early};
   options.allocator = read_name("--allocator", "allocator", given.allocator,
                                 {kAllocatorNames.begin(), kAllocatorNames.end()});
   options.check_races = given.check_races;
-  const std::string device = device_name(given, ranks);
-  try {
-    options.device = footprint_device(device).name;
-  } catch (const std::exception& error) {
-    throw UsageError{
-        error.what(), "--device",
-        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
-  }
+  options.device = read_device(device_name(given, ranks)).name;
   return options;
 }
 
@@ -136,7 +100,9 @@ TrainOptions read_options(const TrainArguments& given) {
   TrainOptions options;
   options.ranks = read_ranks(given);
   options.training = read_training(given, options.ranks);
-  options.cache = read_cache(given, options.training.pipeline);
+  // prefetch-sparse-dist is for cached tables; others may have them
+  options.cache = read_cache({given.cache_load_factor, given.cache_policy},
+                             options.training.pipeline == PipelineKind::prefetch_sparse_dist);
   options.data = find_data(given);
   options.model = given.model;
   options.epochs = read_whole("--epochs", given.epochs, 0, 1'000'000);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <tuple>
 
@@ -15,21 +16,32 @@
 
 namespace millrace::model::host {
 
+/** @brief Calls `visit(i, row)` for each id; `row` counts through all tables, and is nothing where
+ *         the table has no such row. */
+template <typename Id, typename Offset, typename Visit>
+void visit_rows(std::span<const Lookup> lookups, std::span<const Id> ids,
+                std::span<const Offset> offsets, std::size_t batch, const Visit& visit) {
+  for (std::size_t f = 0; f < lookups.size(); ++f) {
+    const Lookup& lookup = lookups[f];
+    const auto first = static_cast<std::uint64_t>(lookup.first_row);
+    const auto end = static_cast<std::size_t>(offsets[(f + 1) * batch]);
+    for (auto i = static_cast<std::size_t>(offsets[f * batch]); i < end; ++i) {
+      std::optional<std::uint64_t> row;
+      if (in_range(lookup, ids[i])) row = first + static_cast<std::uint64_t>(ids[i]);
+      visit(i, row);
+    }
+  }
+}
+
 /** @brief As `linearise`, but rows are numbered so that those of one set are neighbours. */
 template <typename Key, typename Id, typename Offset>
 void cache_keys(std::span<Key> keys, std::span<std::uint32_t> positions,
                 std::span<const Lookup> lookups, std::span<const Id> ids,
                 std::span<const Offset> offsets, std::size_t batch, CacheShape shape) {
-  for (std::size_t f = 0; f < lookups.size(); ++f) {
-    const Lookup& lookup = lookups[f];
-    const auto end = static_cast<std::size_t>(offsets[(f + 1) * batch]);
-    for (auto i = static_cast<std::size_t>(offsets[f * batch]); i < end; ++i) {
-      const auto row = static_cast<std::uint64_t>(lookup.first_row) +
-                       static_cast<std::uint64_t>(static_cast<std::int64_t>(ids[i]));
-      keys[i] = static_cast<Key>(in_range(lookup, ids[i]) ? shape.key_of(row) : shape.keys());
-      positions[i] = static_cast<std::uint32_t>(i);
-    }
-  }
+  visit_rows(lookups, ids, offsets, batch, [&](std::size_t i, std::optional<std::uint64_t> row) {
+    keys[i] = static_cast<Key>(row ? shape.key_of(*row) : shape.keys());
+    positions[i] = static_cast<std::uint32_t>(i);
+  });
 }
 
 /** @brief One set's slots. */
@@ -173,15 +185,9 @@ template <typename Id, typename Offset>
 void locate_ids(std::span<std::int32_t> slots, std::span<const std::uint32_t> tags,
                 std::span<const Lookup> lookups, std::span<const Id> ids,
                 std::span<const Offset> offsets, std::size_t batch, CacheShape shape) {
-  for (std::size_t f = 0; f < lookups.size(); ++f) {
-    const Lookup& lookup = lookups[f];
-    const auto end = static_cast<std::size_t>(offsets[(f + 1) * batch]);
-    for (auto i = static_cast<std::size_t>(offsets[f * batch]); i < end; ++i) {
-      const auto row = static_cast<std::uint64_t>(lookup.first_row) +
-                       static_cast<std::uint64_t>(static_cast<std::int64_t>(ids[i]));
-      slots[i] = in_range(lookup, ids[i]) ? slot_of(tags, row, shape) : kNoSlot;
-    }
-  }
+  visit_rows(lookups, ids, offsets, batch, [&](std::size_t i, std::optional<std::uint64_t> row) {
+    slots[i] = row ? slot_of(tags, *row, shape) : kNoSlot;
+  });
 }
 
 /** @brief Of each of `rows`: its slot, as things are. */

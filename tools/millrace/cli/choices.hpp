@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/values.hpp"
+
+/// @file
+/// Options whose values are those of an enumeration, by the names that `to_string` gives them.
+
+namespace millrace::cli {
+
+template <typename Values>
+[[nodiscard]] std::vector<std::string> names_of(const Values& all) {
+  std::vector<std::string> names;
+  for (const auto value : all) names.emplace_back(millrace::to_string(value));
+  return names;
+}
+
+/** @brief One of them. @throws UsageError */
+template <typename Values>
+[[nodiscard]] auto read_choice(std::string_view option, std::string_view kind,
+                               std::string_view text, const Values& all) {
+  const std::string name = read_name(option, kind, text, names_of(all));
+  return *std::ranges::find_if(
+      all, [&](const auto value) { return millrace::to_string(value) == name; });
+}
+
+/** @brief A list of them, or "all", in the order of `all`. @throws UsageError */
+template <typename Values>
+[[nodiscard]] auto read_choices(std::string_view option, std::string_view kind,
+                                const std::string& text, const Values& all) {
+  const std::vector<std::string> chosen = read_names(option, kind, text, names_of(all));
+  std::vector<typename Values::value_type> values;
+  for (const auto value : all) {
+    if (std::ranges::find(chosen, millrace::to_string(value)) != chosen.end()) {
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,45 @@
+#include "cli/run_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/choices.hpp"
+#include "cli/error.hpp"
+
+namespace millrace::cli {
+
+FootprintDevice read_device(const std::string& name) {
+  try {
+    return footprint_device(name);
+  } catch (const std::exception& error) {
+    throw UsageError{
+        error.what(), "--device",
+        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
+  }
+}
+
+std::vector<std::string> read_allocators(const std::string& text) {
+  return read_names("--allocator", "allocator", text,
+                    {kAllocatorNames.begin(), kAllocatorNames.end()});
+}
+
+unsigned read_run_ahead(const std::string& text) {
+  return static_cast<unsigned>(read_whole("--run-ahead", text, 0, 1'000'000));
+}
+
+std::optional<TableCache> read_cache(const CacheArguments& given, bool always) {
+  if (!given.load_factor && !always) {
+    if (!given.policy) return std::nullopt;
+    throw UsageError{"tables are not cached", "--cache-policy", "--cache-load-factor as well"};
+  }
+  TableCache cache;
+  if (given.load_factor) {
+    cache.load_factor = read_number("--cache-load-factor", *given.load_factor, 1e-9, 1);
+  }
+  if (given.policy) {
+    cache.policy = read_choice("--cache-policy", "cache policy", *given.policy, kCachePolicies);
+  }
+  return cache;
+}
+
+}  // namespace millrace::cli
