@@ -125,6 +125,17 @@ TEST_CASE("damage in a segment that is followed by another is told, also at its 
   CHECK_THROWS_AS(steps.bench.told(), RecordError);
 }
 
+TEST_CASE("who waited at a torn end is told of the damage when a segment follows it", "[file]") {
+  ThreeSteps steps;
+  replace(steps.segment, steps.three.substr(0, steps.three.size() - 8));
+  sink::FileSource source{steps.bench.folder};
+  for (int step = 1; step <= 2; ++step) REQUIRE(source.next(std::chrono::nanoseconds{0}));
+  CHECK(!source.next(std::chrono::nanoseconds{0}));
+  CHECK(!source.next(std::chrono::nanoseconds{0}));
+  replace(steps.bench.folder / "rank-0000-00000002-epoch-000001.segment", steps.three);
+  CHECK_THROWS_AS(source.next(std::chrono::nanoseconds{0}), RecordError);
+}
+
 TEST_CASE("a whole batch of rows that there are not, or of another rank, is refused by its file",
           "[file]") {
   ThreeSteps steps;
