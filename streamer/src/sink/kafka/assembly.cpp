@@ -37,15 +37,17 @@ std::uint64_t different_rows(const StepBatch& rows) {
 
 }  // namespace
 
-TopicAssembly::TopicAssembly(const Start& start, std::string name, Ends ends)
+TopicAssembly::TopicAssembly(const TopicPosition& start, std::string name, Ends ends)
     : name_(std::move(name)),
       ends_(std::move(ends)),
-      cut_(start.cut),
-      from_the_beginning_(start.position.marks.empty() && !start.cut),
-      given_(start.position.marks),
-      holes_(start.position.holes),
-      filled_(start.position.filled) {
-  for (const std::int64_t offset : start.position.offsets) parts_.push_back({.next = offset});
+      whole_(start.whole),
+      given_(start.marks),
+      holes_(start.holes),
+      filled_(start.filled) {
+  for (const std::int64_t offset : start.offsets) parts_.push_back({.next = offset});
+  for (const std::uint32_t part : start.gaps) {
+    if (part < parts_.size()) parts_[part].gap = true;
+  }
   for (const auto& [rank, version] : given_) epoch_ = std::max(epoch_, version.epoch);
 }
 
@@ -64,7 +66,7 @@ TopicAssembly::Part& TopicAssembly::part_of(const TopicMessage& message) {
 TopicAssembly::Segment& TopicAssembly::open_segment(Part& part, std::uint32_t rank) {
   auto& segments = part.ranks[rank];
   if (segments.empty()) {
-    segments.push_back({.gap = part.gap, .cut = cut_ && !given_.contains(rank)});
+    segments.push_back({.gap = part.gap, .cut = !whole_ && !given_.contains(rank)});
   }
   return segments.back();
 }
@@ -147,9 +149,9 @@ std::uint64_t TopicAssembly::holes_in(const std::vector<Segment>& segments) cons
   std::uint64_t holes = 0;
   const std::uint32_t rank = segments.front().mark->rank;
   const auto given = given_.find(rank);
-  Version before = given != given_.end()                         ? given->second
-                   : from_the_beginning_ && segments.front().gap ? Version{}
-                                                                 : segments.front().mark->after;
+  Version before = given != given_.end()            ? given->second
+                   : whole_ && segments.front().gap ? Version{}
+                                                    : segments.front().mark->after;
   for (const Segment& segment : segments) {
     const StepMark& mark = *segment.mark;
     const bool marks_gone = mark.after > before;
@@ -183,7 +185,7 @@ Version TopicAssembly::after_of(const std::vector<std::vector<Segment>>& parts) 
   const StepMark& first = *parts.front().front().mark;
   const auto given = given_.find(first.rank);
   if (given != given_.end()) return given->second;
-  return gap && from_the_beginning_ ? Version{} : first.after;
+  return gap && whole_ ? Version{} : first.after;
 }
 
 StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts) const {
@@ -237,8 +239,12 @@ void TopicAssembly::give_out(const StepMark& mark) {
   if (filled) holes_ = 0;
   if (holes_ == 0) filled_.clear();
   batch.mark.missing += holes_;
-  const TopicPosition position{
-      .offsets = offsets, .marks = given_, .holes = holes_, .filled = filled_};
+  TopicPosition position{.offsets = offsets, .marks = given_, .whole = whole_};
+  for (std::uint32_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i].gap) position.gaps.push_back(i);
+  }
+  position.holes = holes_;
+  position.filled = filled_;
   ready_.push_back({std::move(batch), to_text(position)});
 }
 

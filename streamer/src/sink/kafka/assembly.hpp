@@ -28,14 +28,11 @@ namespace millrace::sink {
  */
 class TopicAssembly {
  public:
-  struct Start {
-    TopicPosition position;
-    bool cut = false;  ///< there was more before it, which is gone
-  };
   /** Offsets behind what is in each partition now. */
   using Ends = std::function<std::vector<std::int64_t>()>;
 
-  TopicAssembly(const Start& start, std::string name, Ends ends);
+  /** @param start  where reading begins */
+  TopicAssembly(const TopicPosition& start, std::string name, Ends ends);
 
   /** @throws RecordError for what is no record of ours; SinkError (lost, wrong) */
   void add(const TopicMessage& message);
@@ -55,7 +52,7 @@ class TopicAssembly {
     std::int64_t first = -1;  ///< offset
     std::optional<StepMark> mark;
     bool gap = false;  ///< a message may have been compacted away
-    bool cut = false;  ///< it began before what there is to read
+    bool cut = false;  ///< it may have begun before what there is to read
   };
   struct Part {
     std::int64_t next = 0;                               ///< offset
@@ -78,7 +75,7 @@ class TopicAssembly {
 
   std::string name_;
   Ends ends_;
-  bool cut_ = false, from_the_beginning_ = true;
+  bool whole_ = true;  ///< there was nothing before where reading began
   std::vector<Part> parts_;
   std::map<std::uint32_t, Version> given_;
   std::uint64_t epoch_ = 0;

@@ -81,15 +81,15 @@ bool KafkaSource::start() {
     return false;
   }
   const std::vector<Extent> extents = extents_of(consumer(), address_.topic, partitions);
-  TopicAssembly::Start start;
+  TopicPosition start;
   if (position_) {
     check_there(extents);
-    start.position = *position_;
-    start.position.offsets.resize(extents.size());
+    start = *position_;
+    start.offsets.resize(extents.size());
   } else {
     for (const Extent& extent : extents) {
-      start.position.offsets.push_back(extent.begin);
-      start.cut = start.cut || extent.begin > 0;
+      start.offsets.push_back(extent.begin);
+      start.whole = start.whole && extent.begin == 0;
     }
   }
   assembly_.emplace(start, name_, [this] {
@@ -103,7 +103,7 @@ bool KafkaSource::start() {
   if (position_) {
     if (const auto schema = first_schema(extents)) assembly_->take_schema(*schema);
   }
-  reading_ = std::make_unique<TopicReading>(consumer(), address_.topic, start.position.offsets);
+  reading_ = std::make_unique<TopicReading>(consumer(), address_.topic, start.offsets);
   return true;
 }
 

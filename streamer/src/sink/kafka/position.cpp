@@ -26,7 +26,8 @@ std::string to_text(const TopicPosition& position) {
   for (const auto& [rank, version] : position.marks) {
     marks.push_back({rank, version.epoch, version.step});
   }
-  Json text{{"offsets", position.offsets}, {"marks", std::move(marks)}};
+  Json text{{"offsets", position.offsets}, {"marks", std::move(marks)}, {"whole", position.whole}};
+  if (!position.gaps.empty()) text["gaps"] = position.gaps;
   if (position.holes > 0) {
     text["holes"] = position.holes;
     text["filled"] = position.filled;
@@ -41,6 +42,10 @@ TopicPosition parse_topic_position(std::string_view text) {
     for (const Json& mark : json.at("marks")) {
       position.marks[mark.at(0).get<std::uint32_t>()] = {mark.at(1).get<std::uint64_t>(),
                                                          mark.at(2).get<std::uint64_t>()};
+    }
+    position.whole = json.at("whole").get<bool>();
+    if (json.contains("gaps")) {
+      position.gaps = json.at("gaps").get<std::vector<std::uint32_t>>();
     }
     if (json.contains("holes")) {
       position.holes = json.at("holes").get<std::uint64_t>();

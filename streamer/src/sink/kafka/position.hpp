@@ -14,8 +14,10 @@ namespace millrace::sink {
 struct TopicPosition {
   std::vector<std::int64_t> offsets;       ///< of each partition: from where to read on
   std::map<std::uint32_t, Version> marks;  ///< of each rank: the last one that was given out
-  std::uint64_t holes = 0;                 ///< rows that were compacted away, and are to come
-  std::vector<std::int64_t> filled;        ///< behind these offsets they have come
+  bool whole = true;  ///< they were read from the topic's beginning, and nothing was before that
+  std::vector<std::uint32_t> gaps;   ///< partitions with some before those offsets
+  std::uint64_t holes = 0;           ///< rows that were compacted away, and are to come
+  std::vector<std::int64_t> filled;  ///< behind these offsets they have come
 
   friend bool operator==(const TopicPosition&, const TopicPosition&) = default;
 };

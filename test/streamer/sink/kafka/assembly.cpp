@@ -1,0 +1,374 @@
+// Whole batches out of partitions: whatever order they are read in, whatever was written twice or
+// half, whatever compaction took.
+#include "sink/kafka/assembly.hpp"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "millrace/streamer/memory_sink.hpp"
+#include "test/streamer/sink/kafka/topic_model.hpp"
+#include "test/streamer/sink/told.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using sink::TopicAssembly;
+using sink::TopicMessage;
+using sink::TopicPosition;
+
+/// Reads a topic in one order of many, and may go away and come back.
+class Reader {
+ public:
+  explicit Reader(const TopicModel& topic, bool cut = false) : topic_(topic) {
+    TopicPosition start{.offsets = std::vector<std::int64_t>(topic.parts()), .whole = !cut};
+    for (std::uint32_t i = 0; cut && i < topic.parts(); ++i) {
+      start.offsets[i] = topic.part(i).front().offset;
+    }
+    begin(start);
+  }
+
+  void resume(const std::string& position) {
+    begin(sink::parse_topic_position(position));
+    assembly_->take_schema(told_schema());
+  }
+
+  /// One message of this partition; false: there is none.
+  bool read(std::uint32_t part) {
+    const auto& messages = topic_.part(part);
+    const auto next =
+        std::ranges::lower_bound(messages, offsets_[part], {}, &TopicModel::Message::offset);
+    if (next == messages.end()) return false;
+    offsets_[part] = next->offset + 1;
+    TopicModel::read(*next, part, [&](const TopicMessage& message) { assembly_->add(message); });
+    return true;
+  }
+
+  /// All that is there, partitions in an order that is drawn.
+  std::vector<RecordSource::Next> read_all(std::mt19937_64& random) {
+    std::vector<RecordSource::Next> all;
+    std::vector<std::uint32_t> left(topic_.parts());
+    for (std::uint32_t i = 0; i < topic_.parts(); ++i) left[i] = i;
+    while (!left.empty()) {
+      const std::size_t which = random() % left.size();
+      for (std::size_t some = random() % 20 + 1; some > 0; --some) {
+        if (read(left[which])) continue;
+        left.erase(left.begin() + static_cast<std::ptrdiff_t>(which));
+        break;
+      }
+      while (auto next = take()) all.push_back(std::move(*next));
+    }
+    return all;
+  }
+
+  std::optional<RecordSource::Next> take() { return assembly_->take(); }
+
+ private:
+  void begin(const TopicPosition& start) {
+    offsets_ = start.offsets;
+    assembly_.emplace(start, "topic", [this] { return topic_.ends(); });
+  }
+
+  const TopicModel& topic_;
+  std::vector<std::int64_t> offsets_;
+  std::optional<TopicAssembly> assembly_;
+};
+
+using Values = std::map<std::int64_t, std::pair<Version, float>>;
+
+void fold(Values& values, const StepBatch& batch) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const RowRecord row = batch.row(i);
+    auto& kept = values[row.row];
+    if (kept.first < row.version) kept = {row.version, row.weights[0]};
+  }
+}
+
+/// A few ranks that write, each rows of its own (row % ranks), and fail now and then.
+class Writing {
+ public:
+  Writing(std::uint64_t seed, bool failing)
+      : random_(seed), failing_(failing), topic(1 + seed % 4), newest(1 + seed % 3) {
+    topic.put_schema();
+    for (std::uint64_t left = 5 + random_() % 30; left > 0; --left) step(random_() % newest.size());
+  }
+
+  [[nodiscard]] std::size_t ranks() const { return newest.size(); }
+  /// Of a rank, as they were behind a mark.
+  [[nodiscard]] const Values& values_at(std::uint32_t rank, Version version) const {
+    return told.at({rank, version});
+  }
+  [[nodiscard]] const std::vector<StepBatch>& batches() const { return written; }
+
+ private:
+  StepBatch draw(std::size_t rank) {
+    const bool anew = newest[rank] == Version{} || random_() % 10 == 0;
+    const Version version{newest[rank].epoch + (anew ? 1 : 0), anew ? 1 : newest[rank].step + 1};
+    StepBatch batch;
+    batch.mark.version = version;
+    batch.mark.after = newest[rank];
+    batch.mark.rank = static_cast<std::uint32_t>(rank);
+    batch.mark.ranks = static_cast<std::uint32_t>(ranks());
+    for (std::int64_t row = 0; row < 12; ++row) {
+      if (random_() % 3 != 0) continue;
+      const std::array<float, 4> numbers{static_cast<float>(random_() % 1000)};
+      batch.add({.version = version,
+                 .row = row * static_cast<std::int64_t>(ranks()) + static_cast<std::int64_t>(rank),
+                 .weights = numbers});
+    }
+    newest[rank] = version;
+    return batch;
+  }
+
+  void step(std::size_t rank) {
+    StepBatch batch = draw(rank);
+    Values values = last[rank];
+    fold(values, batch);
+    for (std::uint64_t tries = failing_ ? random_() % 3 : 0; tries > 0; --tries) {
+      // Tries may have left it whole, each in other partitions.
+      told[{static_cast<std::uint32_t>(rank), batch.mark.version}] = values;
+      if (random_() % 2 == 0) {
+        topic.put_rows(batch, [&](std::size_t) { return random_() % 2 == 0; });
+      } else {
+        topic.put_rows(batch);
+        const std::uint32_t but = static_cast<std::uint32_t>(random_() % topic.parts());
+        topic.put_marks(batch,
+                        [&](std::uint32_t part) { return part != but && random_() % 2 == 0; });
+      }
+      if (random_() % 2 == 0) {  // what was to be told meanwhile goes with it
+        const StepBatch more = draw(rank);
+        fold(values, more);
+        batch = batch.followed_by(more);
+      }
+    }
+    topic.put(batch);
+    written.push_back(batch);
+    told[{static_cast<std::uint32_t>(rank), batch.mark.version}] = values;
+    last[rank] = values;
+  }
+
+  std::mt19937_64 random_;
+  bool failing_;
+
+ public:
+  TopicModel topic;
+  std::vector<Version> newest;
+  std::map<std::size_t, Values> last;
+  std::map<std::pair<std::uint32_t, Version>, Values> told;
+  std::vector<StepBatch> written;
+};
+
+Values rows_of(MemorySink& sink, std::size_t ranks, std::uint32_t rank) {
+  Values values;
+  sink.read([&](const RowRecord& row) {
+    if (static_cast<std::size_t>(row.row) % ranks != rank) return;
+    values[row.row] = {row.version, row.weights[0]};
+  });
+  return values;
+}
+
+/// Applies a batch, and checks that a mark that misses nothing tells the truth.
+void apply(MemorySink& copy, const Writing& writing, const RecordSource::Next& next) {
+  copy.write(next.batch, next.position);
+  const StepMark& mark = next.batch.mark;
+  REQUIRE(next.batch.size() == mark.rows);
+  if (mark.missing > 0) return;
+  REQUIRE(rows_of(copy, writing.ranks(), mark.rank) == writing.values_at(mark.rank, mark.version));
+}
+
+void check_end(MemorySink& copy, const Writing& writing) {
+  for (std::uint32_t rank = 0; rank < writing.ranks(); ++rank) {
+    if (writing.newest[rank] == Version{}) continue;
+    const StepMark mark = copy.state().marks.at(rank);
+    REQUIRE(mark.version == writing.newest[rank]);
+    REQUIRE(rows_of(copy, writing.ranks(), rank) == writing.values_at(rank, writing.newest[rank]));
+  }
+  REQUIRE(copy.state().missing() == 0);
+}
+
+void for_seeds(const std::function<void(std::uint64_t)>& body) {
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const std::uint64_t drawn_from = seed() * 1000 + i;
+    CAPTURE(drawn_from);
+    body(drawn_from);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("batches come out as they went in, whatever order partitions are read in", "[kafka]") {
+  for_seeds([](std::uint64_t drawn_from) {
+    const Writing writing{drawn_from, false};
+    std::mt19937_64 random{drawn_from};
+    Reader reader{writing.topic};
+    auto came = reader.read_all(random);
+    REQUIRE(came.size() == writing.batches().size());
+    for (std::uint32_t rank = 0; rank < writing.ranks(); ++rank) {
+      std::vector<StepMark> sent, told;
+      for (const StepBatch& batch : writing.batches()) {
+        if (batch.mark.rank == rank) sent.push_back(batch.mark);
+      }
+      for (const auto& next : came) {
+        if (next.batch.mark.rank == rank) told.push_back(next.batch.mark);
+      }
+      REQUIRE(sent == told);
+    }
+    MemorySink copy;
+    for (const auto& next : came) apply(copy, writing, next);
+    check_end(copy, writing);
+  });
+}
+
+TEST_CASE("what was written twice, half, or with what came later makes whole batches", "[kafka]") {
+  for_seeds([](std::uint64_t drawn_from) {
+    const Writing writing{drawn_from, true};
+    std::mt19937_64 random{drawn_from};
+    MemorySink copy;
+    for (const auto& next : Reader{writing.topic}.read_all(random)) apply(copy, writing, next);
+    check_end(copy, writing);
+  });
+}
+
+TEST_CASE("a compacted topic ends with the same rows, and says until then that some are missing",
+          "[kafka]") {
+  std::uint64_t with_holes = 0;
+  for_seeds([&](std::uint64_t drawn_from) {
+    Writing writing{drawn_from, drawn_from % 2 == 0};
+    std::mt19937_64 random{drawn_from};
+    for (std::uint32_t part = 0; part < writing.topic.parts(); ++part) {
+      writing.topic.compact(
+          part, static_cast<std::int64_t>(
+                    random() % static_cast<std::uint64_t>(writing.topic.ends()[part] + 1)));
+    }
+    MemorySink copy;
+    for (const auto& next : Reader{writing.topic}.read_all(random)) {
+      apply(copy, writing, next);
+      with_holes += next.batch.mark.missing > 0 ? 1 : 0;
+    }
+    // A mark that failed in some partitions may have pushed the one before out of the others.
+    const bool failing = drawn_from % 2 == 0;
+    if (!failing || copy.state().missing() == 0) check_end(copy, writing);
+  });
+  CHECK(with_holes > 100);
+}
+
+TEST_CASE("who comes back at any position goes on there, compacted or not", "[kafka]") {
+  for_seeds([](std::uint64_t drawn_from) {
+    Writing writing{drawn_from, drawn_from % 2 == 0};
+    std::mt19937_64 random{drawn_from};
+    MemorySink copy;
+    for (unsigned times = 0; times < 4; ++times) {
+      Reader reader{writing.topic};
+      if (!copy.state().position.empty()) reader.resume(copy.state().position);
+      const auto came = reader.read_all(random);
+      const std::size_t until = came.empty() ? 0 : random() % (came.size() + 1);
+      for (std::size_t i = 0; i < until; ++i) apply(copy, writing, came[i]);
+      if (times == 1) {
+        for (std::uint32_t part = 0; part < writing.topic.parts(); ++part) {
+          writing.topic.compact(part, writing.topic.ends()[part] / 2);
+        }
+      }
+    }
+    Reader last{writing.topic};
+    if (!copy.state().position.empty()) last.resume(copy.state().position);
+    for (const auto& next : last.read_all(random)) apply(copy, writing, next);
+    if (drawn_from % 2 != 0 || copy.state().missing() == 0) check_end(copy, writing);
+  });
+}
+
+TEST_CASE("a row that nothing replaces and that is not there is lost, and said to be", "[kafka]") {
+  TopicModel topic{1};
+  topic.put_schema();
+  topic.put(told({1, 1}, {}, 0, 10, 1));
+  topic.put(told({1, 2}, {1, 1}, 0, 10, 2));
+  topic.lose(0, 4);
+  std::mt19937_64 random{seed()};
+  const auto refusal = refusal_of([&] { (void)Reader{topic}.read_all(random); });
+  REQUIRE(refusal);
+  CHECK(refusal->kind == SinkError::Kind::lost);
+  CHECK_THAT(refusal->what, ContainsSubstring("of 10 rows of 1:1 9 are there"));
+}
+
+TEST_CASE("a mark that nothing replaces and that is not there is lost", "[kafka]") {
+  TopicModel topic{1};
+  topic.put_schema();
+  topic.put(told({1, 1}, {}, 0, 2, 1));
+  topic.put(told({1, 3}, {1, 2}, 0, 2, 2));
+  std::mt19937_64 random{seed()};
+  const auto refusal = refusal_of([&] { (void)Reader{topic}.read_all(random); });
+  REQUIRE(refusal);
+  CHECK_THAT(refusal->what, ContainsSubstring("what goes after 1:2 follows 1:1"));
+}
+
+TEST_CASE("a topic whose front was dropped begins with the first batch that is whole", "[kafka]") {
+  TopicModel topic{2};
+  topic.put_schema();
+  for (std::uint64_t step = 1; step < 6; ++step) {
+    topic.put_schema();
+    topic.put(told({1, step}, {step > 1 ? 1U : 0U, step - 1}, 0, 40, static_cast<float>(step)));
+  }
+  topic.put(told({1, 9}, {}, 0, 40, 9));
+  for (std::uint32_t part = 0; part < 2; ++part) {
+    topic.drop(part, topic.ends()[part] / 3);
+  }
+  std::mt19937_64 random{seed()};
+  const auto came = Reader{topic, true}.read_all(random);
+  REQUIRE(came.size() >= 3);
+  for (const auto& next : came) CHECK(next.batch.size() == 40);
+  CHECK(came.front().batch.mark.version > Version{1, 1});
+  CHECK(came.front().batch.mark.after.step + 1 == came.front().batch.mark.version.step);
+  CHECK(came.back().batch.mark.after == Version{});
+  CHECK(came.back().batch.mark.version == Version{1, 9});
+}
+
+TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka]") {
+  TopicModel topic{2};
+  topic.put_schema();
+  StepBatch of_second = told({1, 1}, {}, 0, 30, 1);
+  of_second.mark.rank = 1;
+  of_second.mark.ranks = 2;
+  topic.put_rows(of_second);  // and its trainer dies
+  topic.put(told({2, 1}, {}, 0, 30, 2));
+  std::mt19937_64 random{seed()};
+  const auto came = Reader{topic}.read_all(random);
+  REQUIRE(came.size() == 1);
+  CHECK(sink::parse_topic_position(came.front().position).offsets == topic.ends());
+}
+
+TEST_CASE("what is no message of ours is refused", "[kafka]") {
+  TopicAssembly assembly{{.offsets = {0, 0}}, "topic", [] { return std::vector<std::int64_t>{}; }};
+  const std::vector<std::byte> junk(100, std::byte{7});
+  CHECK_THROWS_AS(assembly.add({.record = junk}), RecordError);
+  CHECK_THROWS_AS(assembly.add({.record = {}}), RecordError);
+  std::vector<std::byte> mark;
+  append_record(mark, StepMark{.version = {1, 1}, .part = 1, .parts = 2});
+  CHECK_THROWS_AS(assembly.add({.part = 0, .record = mark}), RecordError);
+  CHECK_THROWS_AS(assembly.add({.part = 1, .rank = 3, .record = mark}), RecordError);
+  mark.clear();
+  append_record(mark, StepMark{.version = {1, 1}, .part = 0, .parts = ~0U});
+  CHECK_THROWS_AS(assembly.add({.part = 0, .record = mark}), RecordError);
+}
+
+TEST_CASE("a position is read as it was written, and what is none is refused", "[kafka]") {
+  const TopicPosition position{.offsets = {0, 7, std::int64_t{1} << 60},
+                               .marks = {{0, {1, 2}}, {~0U, {~0ULL, ~0ULL}}},
+                               .whole = false,
+                               .gaps = {1},
+                               .holes = 3,
+                               .filled = {1, 2, 3}};
+  CHECK(sink::parse_topic_position(sink::to_text(position)) == position);
+  CHECK(sink::parse_topic_position(sink::to_text({})) == TopicPosition{});
+  for (const char* text :
+       {"", "{}", "[]", "7", "{\"offsets\":[-1],\"marks\":[],\"whole\":true}",
+        "{\"offsets\":[1.5],\"marks\":[],\"whole\":true}",
+        "{\"offsets\":[],\"marks\":[[1]],\"whole\":true}",
+        "{\"offsets\":{\"a\":1},\"marks\":[],\"whole\":true}", "{\"offsets\":[],\"marks\":[]}"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(sink::parse_topic_position(text), std::invalid_argument);
+  }
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/kafka/topic_message.hpp"
+
+namespace millrace::test {
+
+/// A topic in memory: what a KafkaSink would put there, and what compaction leaves of it.
+class TopicModel {
+ public:
+  struct Message {
+    std::int64_t offset = 0;
+    std::uint32_t rank = 0;
+    std::string key;
+    std::vector<std::byte> record;
+  };
+
+  explicit TopicModel(std::uint32_t parts) : parts_(parts), ends_(parts) {}
+
+  void put_schema();
+  /// Rows for which `chosen` holds, each in its partition.
+  void put_rows(const StepBatch& batch, const std::function<bool(std::size_t)>& chosen);
+  void put_rows(const StepBatch& batch) {
+    put_rows(batch, [](std::size_t) { return true; });
+  }
+  /// The mark, in partitions for which `chosen` holds.
+  void put_marks(const StepBatch& batch, const std::function<bool(std::uint32_t)>& chosen);
+  void put_marks(const StepBatch& batch) {
+    put_marks(batch, [](std::uint32_t) { return true; });
+  }
+  void put(const StepBatch& batch) {
+    put_rows(batch);
+    put_marks(batch);
+  }
+
+  /// Of messages before `end`, only the newest of each key stays.
+  void compact(std::uint32_t part, std::int64_t end);
+  /// Messages before `begin` go.
+  void drop(std::uint32_t part, std::int64_t begin);
+  /// One message goes that nothing replaces.
+  void lose(std::uint32_t part, std::size_t index);
+
+  [[nodiscard]] std::uint32_t parts() const { return static_cast<std::uint32_t>(parts_.size()); }
+  [[nodiscard]] const std::vector<Message>& part(std::uint32_t number) const {
+    return parts_[number];
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
+
+  /// A message of ours as it is read, the record at an odd address.
+  static void read(const Message& message, std::uint32_t part,
+                   const std::function<void(const sink::TopicMessage&)>& visit);
+
+ private:
+  void append(std::uint32_t part, std::uint32_t rank, std::string key,
+              std::vector<std::byte> record);
+
+  std::vector<std::vector<Message>> parts_;
+  std::vector<std::int64_t> ends_;
+};
+
+}  // namespace millrace::test
