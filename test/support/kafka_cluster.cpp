@@ -22,7 +22,8 @@ KafkaCluster::KafkaCluster()
 
 std::string KafkaCluster::spec(const std::string& topic, const std::string& settings) const {
   return "kafka://" + brokers_ + "/" + topic +
-         "?fetch.wait.max.ms=5&linger.ms=0&reconnect.backoff.max.ms=100&retry.backoff.ms=10" +
+         "?fetch.wait.max.ms=5&linger.ms=0&reconnect.backoff.max.ms=100&retry.backoff.ms=10&fetch."
+         "error.backoff.ms=10" +
          settings;
 }
 

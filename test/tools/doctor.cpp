@@ -4,6 +4,7 @@
 
 #include "doctor/findings.hpp"
 #include "millrace/config.hpp"
+#include "millrace/streamer/sink.hpp"
 #include "test/support/catch.hpp"
 #include "test/tools/program.hpp"
 
@@ -91,6 +92,21 @@ TEST_CASE("the doctor's document says what the program itself would") {
     const ProgramRun refused = run_program({"footprint", "--device", device.at("name")});
     CHECK(refused.exit_code == 2);
   }
+}
+
+TEST_CASE("the doctor knows all kinds of sinks, and how to have those that were left out") {
+  const ProgramRun run = run_program({"doctor", "--format", "json"});
+  REQUIRE(run.exit_code == 0);
+  std::vector<std::string> built;
+  for (const auto& sink : nlohmann::json::parse(run.out).at("sinks")) {
+    CHECK(sink.at("built") == sink.at("remedy").is_null());
+    if (sink.at("built") == true) built.push_back(sink.at("name"));
+  }
+  for (const std::string_view kind : sink_kinds()) {
+    if (kind == "memory") continue;
+    CHECK_THAT(built, Catch::Matchers::VectorContains(std::string{kind}));
+  }
+  CHECK(built.size() + 1 == sink_kinds().size());
 }
 
 TEST_CASE("the doctor's findings go to a file") {

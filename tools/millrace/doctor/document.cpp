@@ -57,6 +57,11 @@ nlohmann::ordered_json to_document(const MachineFacts& facts) {
   document["peer_access"] = facts.peers;
   document["nccl"] = library(facts.nccl);
   document["nccl"]["remedy"] = known(nccl_remedy(facts));
+  document["sinks"] = Json::array();
+  for (const SinkChoice& each : sink_choices()) {
+    document["sinks"].push_back(
+        {{"name", each.name}, {"built", each.remedy.empty()}, {"remedy", known(each.remedy)}});
+  }
   document["devices"] = Json::array();
   for (const DeviceChoice& each : device_choices(facts))
     document["devices"].push_back(choice(each));

@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "millrace/device/profile.hpp"
+#include "millrace/streamer/sink.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -49,6 +55,25 @@ std::string nccl_remedy(const MachineFacts& facts) {
   if (facts.nccl.problem.empty()) return "";
   return "install libnccl2 from NVIDIA's CUDA repository, or put the folder of a libnccl.so.2 on "
          "LD_LIBRARY_PATH";
+}
+
+std::vector<SinkChoice> sink_choices() {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kAll{
+      {{"file", ""},
+       {"rocksdb", "librocksdb-dev"},
+       {"redis", "libhiredis-dev"},
+       {"kafka", "librdkafka-dev"}}};
+  const std::vector<std::string_view> built = sink_kinds();
+  std::vector<SinkChoice> choices;
+  for (const auto& [name, package] : kAll) {
+    const bool there = std::ranges::find(built, name) != built.end();
+    choices.push_back({.name = std::string{name},
+                       .remedy = there ? ""
+                                       : fmt::format("install {} (Debian's name) and configure "
+                                                     "the build anew",
+                                                     package)});
+  }
+  return choices;
 }
 
 std::vector<DeviceChoice> device_choices(const MachineFacts& facts) {

@@ -144,6 +144,21 @@ std::string nccl(const MachineFacts& facts) {
                      facts.nccl.problem, nccl_remedy(facts));
 }
 
+std::string sinks() {
+  std::vector<std::string> built, absent;
+  for (const SinkChoice& sink : sink_choices()) {
+    if (sink.remedy.empty()) {
+      built.push_back(sink.name);
+    } else {
+      absent.push_back(
+          fmt::format("{} is not in this build. To have it: {}", sink.name, sink.remedy));
+    }
+  }
+  std::string text = fmt::format("{}", fmt::join(built, ", "));
+  for (const std::string& each : absent) text += "; " + each;
+  return text;
+}
+
 std::string verdict(const DeviceChoice& device) {
   if (device.works && device.modelled) {
     return fmt::format("works: a model of {}; the allocators run as on a GPU, times are modelled",
@@ -163,6 +178,7 @@ std::string to_text(const MachineFacts& facts) {
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) text += gpu_lines(i, facts.gpus[i], facts);
   text += line("peer access", peer_access(facts));
   text += line("NCCL", nccl(facts));
+  text += line("sinks", sinks());
   text += "\nWhat --device can be here:\n";
   for (const DeviceChoice& device : device_choices(facts)) {
     text += line("  " + device.name, verdict(device));

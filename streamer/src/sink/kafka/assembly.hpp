@@ -42,6 +42,8 @@ class TopicAssembly {
   [[nodiscard]] std::optional<RecordSource::Next> take();
 
   [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
+  /** @brief Whether the topic was there from its beginning on. */
+  [[nodiscard]] bool whole() const noexcept { return whole_; }
   /** @brief Partitions that marks speak of. */
   [[nodiscard]] std::size_t parts() const noexcept { return parts_.size(); }
 

@@ -91,16 +91,17 @@ void KafkaSink::begin(const StreamSchema& schema) {
   const std::lock_guard lock{mutex_};
   look([&] { catch_up(); });
   check_schema(schema, marks_.state(), name_);
-  send_schema(schema);
-  producer().settle();
+  TopicProducer& to = producer();
+  send_schema(to, schema);
+  to.settle();
   marks_.set_schema(schema);
 }
 
-void KafkaSink::send_schema(const StreamSchema& schema) {
+void KafkaSink::send_schema(TopicProducer& to, const StreamSchema& schema) {
   const std::vector<std::byte> record = record_of(schema);
   const std::string key = schema_key();
-  for (std::int32_t part = 0; part < producer().partitions(); ++part) {
-    producer().send({.part = part, .key = key, .record = record});
+  for (std::int32_t part = 0; part < to.partitions(); ++part) {
+    to.send({.part = part, .key = key, .record = record});
   }
 }
 
@@ -115,9 +116,9 @@ void KafkaSink::write(const StepBatch& batch, std::string_view position) {
   send_batch(batch, position);
 }
 
-void KafkaSink::send_rows(const StepBatch& batch, const StreamSchema& schema,
+void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
                           std::vector<std::uint64_t>& rows) {
-  TopicProducer& to = producer();
+  const StreamSchema& schema = *marks_.schema();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const RowRecord row = batch.row(i);
     if (row.table >= schema.tables.size()) {
@@ -136,8 +137,8 @@ void KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
   TopicProducer& to = producer();
   const std::int32_t parts = to.partitions();
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(parts));
-  if (batch.mark.after == Version{}) send_schema(*marks_.schema());
-  send_rows(batch, *marks_.schema(), rows);
+  if (batch.mark.after == Version{}) send_schema(to, *marks_.schema());
+  send_rows(to, batch, rows);
   to.settle();
 
   const std::string key = mark_key(batch.mark.rank);

@@ -49,14 +49,15 @@ class KafkaSink final : public Sink {
 
  private:
   const KafkaClient& consumer();
+  /** Another one where the last has failed for good; the same one until what is sent has settled.
+   */
   TopicProducer& producer();
   /** Runs what reads the topic; what is gone meanwhile, or is not ours, is an error of a sink. */
   template <typename Body>
   void look(Body&& body);
   void catch_up();
-  void send_schema(const StreamSchema& schema);
-  void send_rows(const StepBatch& batch, const StreamSchema& schema,
-                 std::vector<std::uint64_t>& rows);
+  void send_schema(TopicProducer& to, const StreamSchema& schema);
+  void send_rows(TopicProducer& to, const StepBatch& batch, std::vector<std::uint64_t>& rows);
   void send_batch(const StepBatch& batch, std::string_view position);
   void look_for_requests();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "sink/kinds.hpp"
 
@@ -37,6 +38,7 @@ void KafkaSource::stop() {
 void KafkaSource::seek(std::string_view position) {
   stop();
   position_.reset();
+  asked_for_schema_ = false;
   if (position.empty()) return;
   try {
     position_ = parse_topic_position(position);
@@ -131,6 +133,9 @@ std::optional<StreamSchema> KafkaSource::schema() {
   };
   Silence silence{consumer()};
   while (!assembly_->schema() && some_left()) silence.heard(read_some(kGlance));
+  if (!assembly_->schema() && !assembly_->whole() && !std::exchange(asked_for_schema_, true)) {
+    ask_for_snapshot();
+  }
   return assembly_->schema();
 }
 

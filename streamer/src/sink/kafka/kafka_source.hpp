@@ -17,7 +17,8 @@ namespace millrace::sink {
  *
  * One consumer reads all partitions, without a group; the position has their offsets, and is kept
  * by whoever applies. A compacted topic is read like any other: TopicAssembly says how. What
- * retention took before it was read is lost.
+ * retention took before it was read is lost; if it took the schema, `schema` asks for a snapshot,
+ * with which it comes again.
  */
 class KafkaSource final : public RecordSource {
  public:
@@ -46,6 +47,7 @@ class KafkaSource final : public RecordSource {
   std::unique_ptr<TopicReading> reading_;
   std::unique_ptr<TopicProducer> requests_;
   std::uint64_t request_ = 0;
+  bool asked_for_schema_ = false;
 };
 
 }  // namespace millrace::sink

@@ -1,0 +1,221 @@
+// What becomes of rows when brokers are down, slow, refuse, or drop what nobody has read.
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "sink/kafka/kafka_sink.hpp"
+#include "sink/kafka/kafka_source.hpp"
+#include "test/streamer/sink/told.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/kafka_cluster.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using sink::KafkaSink;
+using sink::KafkaSource;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+// As Kafka's protocol numbers requests and errors.
+constexpr const char* kProduceFails = "errors 0 10000 19";    // NOT_ENOUGH_REPLICAS
+constexpr const char* kProduceForbidden = "errors 0 10 29";   // TOPIC_AUTHORIZATION_FAILED
+constexpr const char* kProducerForbidden = "errors 22 1 31";  // no producer id: fatal
+constexpr const char* kFetchFails = "errors 1 3 6";           // NOT_LEADER_FOR_PARTITION
+/// Seen by users after ten seconds.
+constexpr const char* kQuick = "&message.timeout.ms=300&socket.timeout.ms=300";
+
+/// A cluster, and a sink to it that has begun and has rows 0 to 39 of version 1:1.
+struct Begun {
+  explicit Begun(const std::string& settings = "") : rows(cluster.spec("rows", settings)) {
+    rows.begin(told_schema());
+    rows.write(told({1, 1}, {}, 0, 40, 1));
+  }
+
+  KafkaCluster cluster;
+  KafkaSink rows;
+};
+
+void check_refused(const std::optional<Refusal>& refusal, SinkError::Kind kind, const char* words) {
+  REQUIRE(refusal);
+  CHECK(refusal->kind == kind);
+  CHECK_THAT(refusal->what, ContainsSubstring(words));
+}
+
+/// What a source reads: so many, and no more.
+std::vector<StepBatch> batches_in(const std::string& spec, std::size_t count) {
+  KafkaSource source{spec};
+  std::vector<StepBatch> batches;
+  while (auto next = source.next(batches.size() < count ? 10s : 100ms)) {
+    batches.push_back(std::move(next->batch));
+  }
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("a batch that brokers refuse for a while is to be tried again, and is told once",
+          "[kafka]") {
+  Begun begun{kQuick};
+  begun.cluster.order(kProduceFails);
+  const StepBatch next = told({1, 2}, {1, 1}, 20, 60, 2);
+  const auto refusal = refusal_of([&] { begun.rows.write(next); });
+  check_refused(refusal, SinkError::Kind::retry, "were not acknowledged");
+  CHECK(begun.rows.state().marks.at(0).version == Version{1, 1});
+  begun.cluster.order("well 0");
+  while (refusal_of([&] { begun.rows.write(next); })) std::this_thread::sleep_for(20ms);
+  const auto values = values_in(begun.rows);
+  CHECK(values.size() == 60);
+  CHECK(values.at(19) == 1);
+  CHECK(values.at(20) == 2);
+  const auto batches = batches_in(begun.cluster.spec("rows"), 2);
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[1].size() == 40);
+  CHECK(batches[1].mark == next.mark);
+}
+
+TEST_CASE("brokers that are down are waited for as long as was said, and the same call completes",
+          "[kafka]") {
+  Begun begun{kQuick};
+  begun.cluster.order("down");
+  const StepBatch next = told({1, 2}, {1, 1}, 0, 100, 2);
+  check_refused(refusal_of([&] { begun.rows.write(next); }), SinkError::Kind::retry,
+                "were not acknowledged");
+  KafkaSink another{begun.cluster.spec("rows", kQuick)};
+  check_refused(refusal_of([&] { (void)another.state(); }), SinkError::Kind::retry, "no broker");
+  begun.cluster.order("up");
+  while (refusal_of([&] { begun.rows.write(next); })) std::this_thread::sleep_for(20ms);
+  CHECK(values_in(begun.rows).size() == 100);
+  CHECK(another.state().marks.at(0).version == Version{1, 2});
+}
+
+TEST_CASE("brokers that stand still are not waited for longer than was said", "[kafka]") {
+  Begun begun{kQuick};
+  begun.cluster.signal(SIGSTOP);
+  const StepBatch next = told({1, 2}, {1, 1}, 0, 100, 2);
+  check_refused(refusal_of([&] { begun.rows.write(next); }), SinkError::Kind::retry,
+                "were not acknowledged");
+  begun.cluster.signal(SIGCONT);
+  while (refusal_of([&] { begun.rows.write(next); })) std::this_thread::sleep_for(20ms);
+  CHECK(values_in(begun.rows).size() == 100);
+}
+
+TEST_CASE("brokers that are slow, and partitions that move, cost time only", "[kafka]") {
+  Begun begun;
+  begun.cluster.order("rtt 30");
+  begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2));
+  begun.cluster.order("leader rows 0 3");
+  begun.cluster.order("leader rows 1 1");
+  begun.rows.write(told({1, 3}, {1, 2}, 0, 100, 3));
+  begun.cluster.order("rtt 0");
+  for (const auto& [row, value] : values_in(begun.rows)) REQUIRE(value == 3);
+}
+
+TEST_CASE("who may not write is wrong", "[kafka]") {
+  Begun begun{kQuick};
+  begun.cluster.order(kProduceForbidden);
+  check_refused(refusal_of([&] {
+                  begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2));
+                }),
+                SinkError::Kind::wrong, "uthorization failed");
+}
+
+TEST_CASE("a producer that has failed for good is replaced", "[kafka]") {
+  KafkaCluster cluster;
+  cluster.order(kProducerForbidden);
+  KafkaSink rows{cluster.spec("rows", kQuick)};
+  while (const auto refusal = refusal_of([&] { rows.begin(told_schema()); })) {
+    REQUIRE(refusal->kind == SinkError::Kind::retry);
+  }
+  rows.write(told({1, 1}, {}, 0, 40, 1));
+  CHECK(values_in(rows).size() == 40);
+  CHECK(batches_in(cluster.spec("rows"), 1).size() == 1);
+}
+
+TEST_CASE("a queue that holds less than a batch is waited for", "[kafka]") {
+  Begun begun{"&queue.buffering.max.messages=10"};
+  begun.rows.write(told({1, 2}, {1, 1}, 0, 1000, 2));
+  CHECK(values_in(begun.rows).size() == 1000);
+}
+
+TEST_CASE("a record that is larger than a message may be is wrong", "[kafka]") {
+  KafkaCluster cluster;
+  KafkaSink rows{cluster.spec("rows", "&message.max.bytes=1000")};
+  rows.begin({.tables = {{.name = "wide", .rows = 1, .width = 400}}});
+  StepBatch batch;
+  batch.mark.version = {1, 1};
+  const std::vector<float> numbers(400);
+  batch.add({.version = {1, 1}, .weights = numbers});
+  check_refused(refusal_of([&] { rows.write(batch); }), SinkError::Kind::wrong, "too large");
+  CHECK(rows.state().marks.empty());
+}
+
+TEST_CASE("a topic with messages of others is wrong", "[kafka]") {
+  KafkaCluster cluster;
+  const auto address = sink::parse_kafka_address(cluster.spec("rows"));
+  sink::TopicProducer other{address, "rows", "other"};
+  const std::vector<std::byte> junk(200, std::byte{7});
+  other.send({.part = 2, .key = "k", .record = junk});
+  other.settle();
+  KafkaSink rows{cluster.spec("rows")};
+  check_refused(refusal_of([&] { rows.begin(told_schema()); }), SinkError::Kind::wrong,
+                "none of ours");
+  KafkaSource source{cluster.spec("rows")};
+  CHECK_THROWS_AS(source.next(5s), RecordError);
+}
+
+TEST_CASE("a source reads on when brokers failed to answer", "[kafka]") {
+  Begun begun;
+  begun.cluster.order(kFetchFails);
+  CHECK(batches_in(begun.cluster.spec("rows"), 1).size() == 1);
+}
+
+TEST_CASE(
+    "what the broker dropped before it was read is lost, and reading goes on from what is there",
+    "[kafka]") {
+  KafkaCluster cluster;
+  cluster.order("topic rows 1");
+  KafkaSink rows{cluster.spec("rows")};
+  rows.begin(told_schema());
+  rows.write(told({1, 1}, {}, 0, 10, 1));
+  KafkaSource source{cluster.spec("rows")};
+  const auto first = source.next(10s);
+  REQUIRE(first);
+  for (std::uint64_t step = 2; step < 12; ++step) {  // more than the mock cluster keeps
+    rows.write(told({1, step}, {1, step - 1}, 0, 10'000, static_cast<float>(step)));
+  }
+  KafkaSource late{cluster.spec("rows")};
+  check_refused(refusal_of([&] { late.seek(first->position); }), SinkError::Kind::lost,
+                "is there no more");
+  late.seek("");
+  CHECK(rows.snapshot_request() == 0);
+  CHECK(!late.schema());  // it stood at the front
+  KafkaSink another{cluster.spec("rows")};
+  CHECK(another.snapshot_request() > 0);
+  rows.write(told({1, 20}, {}, 0, 10, 20));
+  const auto next = late.next(10s);
+  REQUIRE(next);
+  CHECK(next->batch.size() == 10);
+  CHECK(next->batch.mark.after == Version{});
+  CHECK(late.schema() == told_schema());
+}
+
+TEST_CASE("requests for a snapshot are looked for no more often than was said", "[kafka]") {
+  KafkaCluster cluster;
+  KafkaSink often{cluster.spec("rows"), {.requests_every = 0ms}};
+  KafkaSink seldom{cluster.spec("rows"), {.requests_every = std::chrono::hours{1}}};
+  CHECK(often.snapshot_request() == 0);
+  CHECK(seldom.snapshot_request() == 0);
+  KafkaSource{cluster.spec("rows")}.ask_for_snapshot();
+  CHECK(often.snapshot_request() > 1'700'000'000'000);
+  CHECK(seldom.snapshot_request() == 0);
+}
+
+TEST_CASE("a setting that there is not is wrong", "[kafka]") {
+  KafkaSink rows{"kafka://localhost:1/rows?no.such.setting=1"};
+  check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "no.such.setting");
+}
+
+}  // namespace millrace::test
