@@ -128,6 +128,17 @@ TEST_CASE("train --stream: who goes back to a checkpoint tells anew what came af
   CHECK(nlohmann::json::parse(back.out)["stream"]["sinks"][0]["snapshots"] == 0);
 }
 
+TEST_CASE("train --stream: tables that were skipped before are followed by a snapshot") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
+  run_well(train({"--steps", "10", "--stream", sink, "--save", save}));
+  run_well(train(
+      {"--load", save, "--steps", "20", "--stream", sink, "--stream-skip", "s1", "--save", save}));
+  CHECK(verified(sink, save)["same"] == false);
+  run_well(train({"--load", save, "--steps", "21", "--stream", sink, "--save", save}));
+  CHECK(verified(sink, save)["same"] == true);
+}
+
 TEST_CASE("train --stream: steps that nobody streamed are followed by a snapshot") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt", sink = file_in(folder, "f");
@@ -165,8 +176,11 @@ TEST_CASE("train --stream: a sink that is down ends no training, and what it lac
   if (!built("redis")) SKIP("this build is without redis");
   const ScratchFolder folder;
   const std::string sink = fmt::format("redis://127.0.0.1:{}", free_port());
-  const ProgramRun run = run_program(train({"--steps", "10", "--stream", sink, "--stream-deadline",
-                                            "0.5", "--save", folder / "a.ckpt"}));
+  const auto policy = GENERATE(as<std::string>{}, "coalesce", "recapture", "block");
+  CAPTURE(policy);
+  const ProgramRun run = run_program(
+      train({"--steps", "10", "--stream", sink, "--stream-deadline", "0.5", "--save",
+             folder / "a.ckpt", "--stream-queue-policy", policy, "--stream-queue-bytes", "1KiB"}));
   CHECK(run.exit_code == 3);
   CHECK_THAT(run.out, ContainsSubstring("weights xxh3-128:"));
   CHECK_THAT(run.out, ContainsSubstring("were not delivered"));

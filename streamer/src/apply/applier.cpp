@@ -113,6 +113,7 @@ class Applier::State {
     } catch (const SinkError& error) {
       if (error.kind() != SinkError::Kind::lost) throw;
       report_.last_error = error.what();
+      executor_.spend(backoff_.next());  // it may say so again and again
       source_.seek("");
       return std::nullopt;
     }
@@ -123,7 +124,8 @@ class Applier::State {
     apply::CopyPosition position = position_;
     position.source = next.position;
     const bool gap = !follows(mark) && position.gaps.insert(mark.rank).second;
-    if (mark.after == Version{}) position.gaps.erase(mark.rank);  // begins with a snapshot
+    const bool repeat = newest_of(mark.rank) >= mark.version;
+    if (mark.after == Version{} && !repeat) position.gaps.erase(mark.rank);  // with a snapshot
     if (position.gaps.contains(mark.rank)) {
       mark.after = {};  // so that the copy takes it
       mark.missing = std::max(mark.missing, all_rows_);
@@ -146,9 +148,12 @@ class Applier::State {
   /** Whether nothing is lacking between what the copy has of the rank and this. */
   [[nodiscard]] bool follows(const StepMark& mark) const {
     if (mark.after == Version{}) return true;
-    const auto rank = copied_.marks.find(mark.rank);
-    return rank != copied_.marks.end() &&
-           (rank->second.version == mark.after || rank->second.version >= mark.version);
+    const Version newest = newest_of(mark.rank);
+    return newest != Version{} && (newest == mark.after || newest >= mark.version);
+  }
+  [[nodiscard]] Version newest_of(std::uint32_t rank) const {
+    const auto found = copied_.marks.find(rank);
+    return found == copied_.marks.end() ? Version{} : found->second.version;
   }
 
   RecordSource& source_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint8_t kSingle = 1;  ///< IEEE single precision
 constexpr std::size_t kChecksum = 8;
-constexpr std::size_t kMarkBytes = 64;
+constexpr std::size_t kMarkBytes = 80;
 static_assert(kRecordOverhead == kRecordHeader + kChecksum);
 static_assert(std::endian::native == std::endian::little,
               "numbers of records are little-endian, and copied as they are");
@@ -95,6 +95,7 @@ StepMark mark_from(std::span<const std::byte> payload, Version version) {
                       .ranks = get<std::uint32_t>(at + 20),
                       .rows = get<std::uint64_t>(at + 24),
                       .missing = get<std::uint64_t>(at + 32),
+                      .base = {get<std::uint64_t>(at + 64), get<std::uint64_t>(at + 72)},
                       .answers = get<std::uint64_t>(at + 56),
                       .part = get<std::uint32_t>(at + 40),
                       .parts = get<std::uint32_t>(at + 44)};
@@ -142,6 +143,8 @@ void append_record(std::vector<std::byte>& to, const StepMark& mark) {
     put(at + 44, mark.parts);
     put(at + 48, mark.step);
     put(at + 56, mark.answers);
+    put(at + 64, mark.base.epoch);
+    put(at + 72, mark.base.step);
   });
 }
 

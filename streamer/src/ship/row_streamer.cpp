@@ -6,6 +6,7 @@
 #include <chrono>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -106,9 +107,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
   [[nodiscard]] bool captured(const CapturedRows& rows) override {
     const std::lock_guard lock{assembly_};
-    assembler_.add(rows);
-    while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
-    return true;
+    try {
+      assembler_.add(rows);
+      while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
+      return true;
+    } catch (const std::bad_alloc&) {  // nobody knows how far it came
+      static_cast<void>(everything());
+      return false;
+    }
   }
 
   [[nodiscard]] std::uint64_t again(const StepBatch& rows) override {
@@ -154,9 +160,11 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     if (std::exchange(stopped_, true)) return;
     const Nanoseconds until = place_.shipping.now() + at_most;
     if (at_most > Nanoseconds{0}) flush(at_most);
+    const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
+    for (const auto& shipper : shippers_) shipper->close(left());
     for (const auto& capture : captures_) capture->stop();
     for (const auto& shipper : shippers_) {
-      shipper->stop(std::max(until - place_.shipping.now(), Nanoseconds{0}));
+      shipper->stop(left());
     }
   }
 

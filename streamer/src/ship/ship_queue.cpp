@@ -18,6 +18,12 @@ bool ShipQueue::coalesce(const Shipment& shipment) {
   return true;
 }
 
+void ShipQueue::clear() {
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  backlog_ = {};
+}
+
 void ShipQueue::into_backlog(const Shipment& shipment) {
   if (backlog_.empty()) {
     captured_ = shipment.captured;

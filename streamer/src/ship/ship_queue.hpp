@@ -24,6 +24,8 @@ class ShipQueue {
    *         not it was not added */
   bool coalesce(const Shipment& shipment);
 
+  void clear();
+
   /** @brief The oldest, or all of those that were made one. */
   [[nodiscard]] std::optional<Shipment> pop();
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <new>
@@ -64,7 +65,8 @@ class Shipper::Worker {
   void offer(Shipment shipment) {
     std::unique_lock lock{mutex_};
     report_.offered = {beginning_.epoch, shipment.batch.mark.step};
-    while (options_.when_full == QueuePolicy::block && !queue_.fits(shipment.batch) && !ended()) {
+    while (options_.when_full == QueuePolicy::block && !queue_.fits(shipment.batch) && !ended() &&
+           !closing_) {
       changed_->wait(lock);
     }
     if (ended()) {
@@ -72,7 +74,13 @@ class Shipper::Worker {
       report_.undelivered_rows += shipment.batch.size();
       return;
     }
-    enqueue(std::move(shipment));
+    const StepMark mark = shipment.batch.mark;
+    const std::uint64_t recaptures = shipment.recaptures;
+    try {
+      enqueue(std::move(shipment));
+    } catch (const std::bad_alloc&) {
+      forget_all(mark, recaptures);
+    }
     report_.most_queue_bytes = std::max(report_.most_queue_bytes, queue_.bytes());
     executor_.released(this);
     changed_->notify_all();
@@ -92,15 +100,19 @@ class Shipper::Worker {
     return true;
   }
 
-  void stop(Nanoseconds at_most) {
+  void close(Nanoseconds at_most) {
     {
       const std::lock_guard lock{mutex_};
-      if (!task_) return;
       closing_ = true;
       until_ = executor_.now() + at_most;
       flush_asked_ = true;
     }
     changed_->notify_all();
+  }
+
+  void stop(Nanoseconds at_most) {
+    if (!task_) return;
+    close(at_most);
     try {
       std::exchange(task_, nullptr)->join();
     } catch (...) {  // the machine is being taken down
@@ -108,6 +120,7 @@ class Shipper::Worker {
   }
 
   [[nodiscard]] std::string given_up() const {
+    if (!ended_.load(std::memory_order_acquire)) return {};  // nobody waits for who coalesces
     const std::lock_guard lock{mutex_};
     return report_.given_up;
   }
@@ -142,7 +155,8 @@ class Shipper::Worker {
   }
 
   void enqueue(Shipment shipment) {
-    if (queue_.fits(shipment.batch)) return queue_.push(std::move(shipment));
+    const bool blocks = options_.when_full == QueuePolicy::block;  // and it is closing: a few more
+    if (blocks || queue_.fits(shipment.batch)) return queue_.push(std::move(shipment));
     if (options_.when_full == QueuePolicy::coalesce && queue_.coalesce(shipment)) return;
     // Behind what waits, as a step whose rows are missing.
     const std::uint64_t rows = shipment.batch.size();
@@ -153,6 +167,17 @@ class Shipper::Worker {
     none.mark.rows = 0;
     shipment.batch = std::move(none);
     if (queue_.fits(shipment.batch) || !queue_.coalesce(shipment)) queue_.push(std::move(shipment));
+  }
+
+  /** Without host memory for what waits: all is captured again. */
+  void forget_all(const StepMark& newest, std::uint64_t recaptures) {
+    report_.recaptured_rows += recapture_.all_rows();
+    queue_.clear();
+    again_.push_back({recapture_.everything(), recapture_.all_rows()});
+    Shipment mark{.recaptures = recaptures, .captured = executor_.now()};
+    mark.batch.mark = newest;
+    mark.batch.mark.rows = 0;
+    queue_.push(std::move(mark));
   }
 
   void run() {
@@ -170,6 +195,7 @@ class Shipper::Worker {
     over_ = true;
     busy_ = false;
     report_.given_up = why;
+    ended_.store(true, std::memory_order_release);
     executor_.released(this);
     changed_->notify_all();
   }
@@ -201,6 +227,7 @@ class Shipper::Worker {
     const std::lock_guard lock{mutex_};
     report_.last_error = what;
     ++report_.retries;
+    ++failures_;
   }
 
   /** In slices, so that a deadline that is set meanwhile holds. */
@@ -238,6 +265,7 @@ class Shipper::Worker {
     insist([&] {
       beyond = {};
       sink_->read([&](const RowRecord& row) {
+        if (out_of_time()) throw OutOfTime{};
         if (!beginning_.lineage.contains(row.version)) {
           beyond.add({.version = row.version, .table = row.table, .row = row.row});
         }
@@ -248,14 +276,20 @@ class Shipper::Worker {
     again_.push_back({recapture_.again(beyond), beyond.size()});
   }
 
-  /** Whether all that the tables were by the lineage's last step has been told there. */
+  /**
+   * Whether all that the tables were by the lineage's last step has been told there: in that epoch,
+   * or in one that began with the same tables. One that began elsewhere may lack rows of steps that
+   * it does not descend from.
+   */
   [[nodiscard]] bool goes_on(const SinkState& there) const {
-    if (beginning_.lineage.empty() || there.marks.size() < beginning_.ranks) return false;
+    const Version last = beginning_.lineage.last();
+    if (last == Version{} || there.marks.size() < beginning_.ranks) return false;
     return std::ranges::all_of(there.marks, [&](const auto& of_rank) {
       const StepMark& mark = of_rank.second;
-      if (mark.version.epoch == beginning_.epoch) return true;  // of a rank that was quicker
-      return mark.ranks == beginning_.ranks && mark.missing == 0 &&
-             Version{mark.version.epoch, mark.step} >= beginning_.lineage.last();
+      const bool ours = mark.version.epoch == beginning_.epoch;  // of a rank that was quicker
+      const bool behind = mark.version.epoch == last.epoch && mark.step >= last.step;
+      return mark.ranks == beginning_.ranks &&
+             (ours || (mark.missing == 0 && (behind || mark.base == last)));
     });
   }
 
@@ -271,6 +305,7 @@ class Shipper::Worker {
     busy_ = false;
     under_way_steps_ = under_way_rows_ = 0;
     while (queue_.empty()) {
+      if (closing_ && executor_.now() >= until_ && unflushed_) throw OutOfTime{};
       if (flush_asked_ && unflushed_) {
         busy_ = true;
         lock.unlock();
@@ -283,6 +318,7 @@ class Shipper::Worker {
       if (closing_) return std::nullopt;
       changed_->wait(lock);
     }
+    if (closing_ && executor_.now() >= until_) throw OutOfTime{};
     std::optional<Shipment> next = queue_.pop();
     executor_.acquired(this);
     under_way_steps_ = queue_.popped_steps();
@@ -299,6 +335,7 @@ class Shipper::Worker {
       mark.after = after_;
       mark.missing = told + outstanding(shipment.recaptures);
       mark.answers = answered_;
+      mark.base = beginning_.lineage.last();
       try {
         insist([&] { sink_->write(shipment.batch); });
         break;
@@ -353,10 +390,20 @@ class Shipper::Worker {
     }
   }
 
+  /** A flush that failed may have taken back what was written before it. */
   void flush() {
-    if (unflushed_) insist([&] { sink_->flush(); });
+    if (unflushed_) {
+      const std::uint64_t before = failures_;
+      insist([&] { sink_->flush(); });
+      if (failures_ != before && !has_newest_mark()) snapshot();
+    }
     unflushed_ = false;
     flushed_ = executor_.now();
+  }
+  [[nodiscard]] bool has_newest_mark() {
+    const SinkState there = insist([&] { return sink_->state(); });
+    const auto mark = there.marks.find(beginning_.rank);
+    return mark != there.marks.end() && mark->second.version == after_;
   }
 
   const std::shared_ptr<Sink> sink_;
@@ -369,6 +416,7 @@ class Shipper::Worker {
   ship::Backoff backoff_;
   Version after_;
   std::uint64_t answered_ = 0;  ///< requests for a snapshot
+  std::uint64_t failures_ = 0;
   bool unflushed_ = false;
   Nanoseconds flushed_{0};
 
@@ -384,6 +432,7 @@ class Shipper::Worker {
   Nanoseconds until_{0};
   bool busy_ = true;  ///< until it has looked at the sink
   bool flush_asked_ = false, closing_ = false, over_ = false;
+  std::atomic<bool> ended_ = false;  ///< as over_
 
   std::unique_ptr<Executor::Task> task_;
 };
@@ -402,6 +451,7 @@ Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& reca
 Shipper::~Shipper() { stop(Nanoseconds{0}); }
 
 void Shipper::offer(Shipment shipment) { worker_->offer(std::move(shipment)); }
+void Shipper::close(Nanoseconds at_most) { worker_->close(at_most); }
 bool Shipper::drain(Nanoseconds at_most) { return worker_->drain(at_most); }
 void Shipper::stop(Nanoseconds at_most) { worker_->stop(at_most); }
 ShippingReport Shipper::report() const { return worker_->report(); }

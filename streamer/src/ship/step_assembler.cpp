@@ -13,7 +13,7 @@ void StepAssembler::add(const CapturedRows& rows) {
     rows.visit(rank_.epoch, [&](const RowRecord& row) { step.add(row); });
   }
   if (!rows.more) {
-    sources_[rows.source].told.push_back({rows.step, rows.missing, rows.marks});
+    sources_[rows.source].told.push_back({rows.step, rows.missing, rows.marks, rows.size()});
   }
 }
 
@@ -34,7 +34,10 @@ std::optional<StepAssembler::Step> StepAssembler::take() {
           .rows = whole.batch.size()};
   for (Source& source : sources_) {
     while (source.told.size() > 1 && source.told[1].step <= step) source.told.pop_front();
-    mark.missing += source.told.front().missing;
+    const Told& told = source.told.front();
+    mark.missing += told.missing;
+    // It passed this step over: of what it tells next nobody knows which rows this one had changed.
+    if (told.step < step) mark.missing += 1 + source.told[1].rows + source.told[1].missing;
     whole.marks.push_back(source.told.front().marks);
   }
   return whole;

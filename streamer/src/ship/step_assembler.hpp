@@ -25,7 +25,7 @@ class StepAssembler {
     std::uint64_t steps = 0;  ///< of the tables so far: there is nothing to tell of those
   };
   StepAssembler(const Rank& rank, std::size_t sources)
-      : rank_(rank), sources_(sources, Source{{Told{rank.steps, 0, 0}}}) {}
+      : rank_(rank), sources_(sources, Source{{Told{rank.steps}}}) {}
 
   void add(const CapturedRows& rows);
 
@@ -41,6 +41,7 @@ class StepAssembler {
  private:
   struct Told {
     std::uint64_t step = 0, missing = 0, marks = 0;
+    std::uint64_t rows = 0;
   };
   struct Source {
     std::deque<Told> told;  ///< ascending: the last one that was taken, and those that were not

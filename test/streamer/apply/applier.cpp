@@ -188,6 +188,25 @@ TEST_CASE("a source that has removed what comes next leaves a gap, and what it h
   CHECK_FALSE(report.whole);
 }
 
+TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.snapshot();
+  writer.write(0, {1});
+  MemorySink copy;
+  apply_all(writer.log, copy, machine.executor());
+  static_cast<void>(writer.made(0, {2}));
+  writer.write(0, {3});
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  // What it had read is gone, and something older is there again: all is read from the beginning.
+  writer.log.batches.insert(writer.log.batches.begin(), 5, writer.log.batches.front());
+  writer.log.removed = 5;
+  writer.write(0, {4});
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  writer.snapshot();
+  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+}
+
 TEST_CASE("a copy that begins in the middle asks for all") {
   VirtualMachine machine;
   Writer writer;

@@ -282,6 +282,59 @@ TEST_CASE("whoever stops waits no longer than it says, and what is left is told"
   CHECK_FALSE(report.given_up.empty());
 }
 
+TEST_CASE("a sink that works, but slowly, has no longer than that either") {
+  Rig* here = nullptr;
+  Rig rig{[&](const std::string& call) {
+    if (call == "write") here->machine.executor().spend(2s);
+  }};
+  here = &rig;
+  for (int i = 0; i < 20; ++i) rig.step({i});
+  const Nanoseconds before = rig.machine.now();
+  rig.shipper.stop(5s);
+  CHECK(rig.machine.now() - before <= 8s);  // the one under way is not interrupted
+  const ShippingReport report = rig.shipper.report();
+  CHECK(report.undelivered_steps >= 15);
+  CHECK(report.steps + report.undelivered_steps == 20);
+  CHECK_FALSE(report.given_up.empty());
+}
+
+TEST_CASE("nobody waits for room any more when a shipper is closed") {
+  Rig rig{[](const std::string& call) {
+            if (call == "write") throw SinkError{Kind::retry, "it is down"};
+          },
+          {.queue_bytes = 1, .when_full = QueuePolicy::block}};
+  rig.step({1});
+  const auto offering = rig.machine.executor().spawn("offer", [&] {
+    for (int i = 2; i < 6; ++i) rig.step({i});
+  });
+  rig.machine.executor().spend(1s);
+  rig.shipper.close(3s);
+  offering->join();
+  rig.shipper.stop(3s);
+  CHECK(rig.shipper.report().undelivered_steps == 5);
+}
+
+TEST_CASE("a flush that took back what was written is followed by a snapshot") {
+  auto memory = std::make_shared<MemorySink>();
+  bool fail = false;
+  Rig rig{[&](const std::string& call) {
+            if (call != "flush" || !std::exchange(fail, false)) return;
+            StepBatch back;  // the mark is another's now
+            back.mark = {.version = {kEpoch, 99}, .step = 99};
+            memory->write(back);
+            throw SinkError{Kind::retry, "no room on the disk"};
+          },
+          {},
+          {},
+          memory};
+  rig.step({1});
+  REQUIRE(rig.settle());
+  fail = true;
+  rig.step({2});
+  REQUIRE(rig.shipper.drain(1h));
+  CHECK(rig.trainer.snapshots() == 2);
+}
+
 TEST_CASE("the queue holds no more bytes than it may, whatever the policy, and nothing is lost") {
   for (const QueuePolicy policy : {QueuePolicy::coalesce, QueuePolicy::recapture}) {
     CAPTURE(to_string(policy));
@@ -363,6 +416,25 @@ TEST_CASE("a sink that is behind the checkpoint, or lacks rows, gets a snapshot"
   rig.step({1});
   REQUIRE(rig.settle());
   CHECK(rig.trainer.snapshots() == 1);
+}
+
+TEST_CASE(
+    "a sink whose newest steps descend from elsewhere gets a snapshot, and else what is beyond") {
+  // The checkpoint is 4:20, which began at 3:10. The sink's epoch 5 began at 3:10, or at 4:20.
+  const bool same = GENERATE(false, true);
+  auto memory = std::make_shared<MemorySink>();
+  memory->begin(beginning().schema);
+  StepBatch last = batch({5, 30}, {}, 1, 1.0F);
+  last.mark.base = same ? Version{4, 20} : Version{3, 10};
+  memory->write(last);
+  Lineage lineage;
+  lineage.extend({3, 10});
+  lineage.extend({4, 20});
+  Rig rig{{}, {}, lineage, memory};
+  rig.step({2});
+  REQUIRE(rig.settle());
+  CHECK(rig.trainer.snapshots() == (same ? 0 : 1));
+  CHECK(memory->state().marks.at(0).base == Version{4, 20});
 }
 
 TEST_CASE("a sink that a later trainer writes to is given up") {

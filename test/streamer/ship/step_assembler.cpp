@@ -90,6 +90,25 @@ TEST_CASE("what is missing at a step is not what a source missed later") {
   CHECK(step->batch.mark.missing == 0);
 }
 
+TEST_CASE("a step that a source passed over has rows missing") {
+  ship::StepAssembler steps{{.epoch = 1}, 2};
+  steps.add(Told{0, 5, {1}}.rows);
+  steps.add(Told{1, 5, {}}.rows);
+  CHECK(steps.take()->batch.mark.missing == 0);
+  steps.add(Told{0, 10, {1, 2, 3}}.rows);  // of 6 to 10
+  steps.add(Told{1, 8, {4}}.rows);
+  auto step = steps.take();
+  REQUIRE(step);
+  CHECK(step->batch.mark.step == 8);
+  CHECK(step->batch.mark.missing > 0);
+  steps.add(Told{1, 10, {}}.rows);
+  step = steps.take();
+  REQUIRE(step);
+  CHECK(step->batch.mark.step == 10);
+  CHECK(step->batch.mark.missing == 0);
+  CHECK(step->batch.size() == 3);
+}
+
 TEST_CASE("however sources get ahead of each other, every row is told once with its newest value") {
   std::mt19937_64 random{test::seed()};
   for (int round = 0; round < 100; ++round) {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
+constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< of ranks, for one that streams
 
 /** An option that only one pipeline has. */
 void only_of(PipelineKind kind, PipelineKind chosen, std::string_view option, bool given) {
@@ -80,6 +81,10 @@ void check_stream(const TrainOptions& options) {
   }
   const bool processes =
       options.ranks.group == GroupKind::mpi || options.ranks.group == GroupKind::nccl;
+  if (options.ranks.group != GroupKind::none && stream.deadline > kLongestWait) {
+    throw UsageError{"ranks wait for each other no longer than that", "--stream-deadline",
+                     "at most 240 s with several ranks"};
+  }
   for (const std::string& sink : stream.sinks) {
     if (!processes || !sink.starts_with("rocksdb:")) continue;
     throw UsageError{"one process at a time writes to a RocksDB, and ranks are processes here",

@@ -112,8 +112,8 @@ class Session {
     result_.steps = trainer_->steps();
     result_.position = position_;
     if (vote_) vote_->finish();
-    end_stream();
     if (options_.save) save();
+    end_stream();
     result_.final = last_evaluation();
     result_.cache = cache_counts();
     const auto whole = trainer_->whole_state();

@@ -1,8 +1,10 @@
 #include "train/stream.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -15,10 +17,15 @@ namespace {
 
 constexpr std::uint64_t kLook = 16;  ///< steps from one look at the sinks to the next
 
-/** Which rank has which rows: where that changes, nobody knows any more what was told by whom. */
-std::string placement_of(const TrainPlan& plan) {
-  return plan.group.empty() ? "one rank"
-                            : fmt::format("{} ranks {}", plan.sharding.ranks, plan.sharding_json);
+/** Which rank has which rows, and tells them: where that changes, nobody knows any more what was
+ * told by whom. */
+std::string placement_of(const TrainPlan& plan, std::vector<std::string> skipped) {
+  std::ranges::sort(skipped);
+  std::string text = plan.group.empty()
+                         ? "one rank"
+                         : fmt::format("{} ranks {}", plan.sharding.ranks, plan.sharding_json);
+  if (!skipped.empty()) text += fmt::format("; without {}", fmt::join(skipped, ", "));
+  return text;
 }
 
 Lineage lineage_of(const std::string& from, const std::string& placement) {
@@ -68,7 +75,9 @@ std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
 
 TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
                          const StreamedTrainer& trainer, const std::string& from)
-    : placement_(placement_of(trainer.plan)), sinks_(std::move(sinks)), told_(sinks_.size()) {
+    : placement_(placement_of(trainer.plan, options.capture.skipped_tables)),
+      sinks_(std::move(sinks)),
+      told_(sinks_.size()) {
   const Lineage lineage = lineage_of(from, placement_);
   StreamingOptions of_run = options;
   of_run.epoch = epoch_of_all(trainer.group, lineage);

@@ -68,7 +68,8 @@ struct StepMark {
   std::uint32_t rank = 0, ranks = 1;
   std::uint64_t rows = 0;  ///< records between that mark and this one
   std::uint64_t missing =
-      0;  ///< rows that have changed, or belong to a snapshot, and were not told
+      0;           ///< rows that have changed, or belong to a snapshot, and were not told
+  Version base{};  ///< epoch and step that the tables were of when this epoch began
   std::uint64_t answers = 0;  ///< the newest Sink::snapshot_request that it has been behind
   /** Where a topic has parts: which one this is in, and of how many; `rows` are those of the part.
    */

@@ -106,6 +106,9 @@ class Shipper {
 
   /** @brief Waits until all that was offered is delivered and flushed. @return whether it is */
   bool drain(Nanoseconds at_most);
+  /** @brief From now on nobody who offers waits, and what is offered has so long: before those who
+   *         offer are stopped. */
+  void close(Nanoseconds at_most);
   /** @brief Drains, and ends the actor. What is left then is in the report. */
   void stop(Nanoseconds at_most);
 
