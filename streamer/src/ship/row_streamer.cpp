@@ -229,8 +229,10 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     Shipment shipment{.batch = std::move(step.batch),
                       .recaptures = behind(step.marks),
                       .captured = place_.shipping.now()};
-    for (std::size_t i = 0; i + 1 < shippers_.size(); ++i) shippers_[i]->offer(shipment);
-    shippers_.back()->offer(std::move(shipment));
+    for (std::size_t i = 0; i + 1 < shippers_.size(); ++i) {
+      shippers_[i]->offer(shipment, place_.executor);
+    }
+    shippers_.back()->offer(std::move(shipment), place_.executor);
   }
 
   const StreamingPlace place_;

@@ -62,12 +62,16 @@ class Shipper::Worker {
     report_.sink = sink_->name();
   }
 
-  void offer(Shipment shipment) {
+  // The caller may live by another clock than the sink, and by an executor that must go on while
+  // it waits.
+  void offer(Shipment shipment, Executor& of_caller) {
     std::unique_lock lock{mutex_};
     report_.offered = {beginning_.epoch, shipment.batch.mark.step};
     while (options_.when_full == QueuePolicy::block && !queue_.fits(shipment.batch) && !ended() &&
            !closing_) {
-      changed_->wait(lock);
+      lock.unlock();
+      of_caller.spend(kGlance);
+      lock.lock();
     }
     if (ended()) {
       ++report_.undelivered_steps;
@@ -450,7 +454,9 @@ Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& reca
 
 Shipper::~Shipper() { stop(Nanoseconds{0}); }
 
-void Shipper::offer(Shipment shipment) { worker_->offer(std::move(shipment)); }
+void Shipper::offer(Shipment shipment, Executor& of_caller) {
+  worker_->offer(std::move(shipment), of_caller);
+}
 void Shipper::close(Nanoseconds at_most) { worker_->close(at_most); }
 bool Shipper::drain(Nanoseconds at_most) { return worker_->drain(at_most); }
 void Shipper::stop(Nanoseconds at_most) { worker_->stop(at_most); }

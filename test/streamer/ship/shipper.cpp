@@ -116,7 +116,7 @@ struct Rig {
         shipper(sink, machine.executor(), trainer, beginning(std::move(lineage)), options) {}
 
   void step(const std::set<std::int64_t>& changed) {
-    shipper.offer(trainer.step(changed, machine.now()));
+    shipper.offer(trainer.step(changed, machine.now()), machine.executor());
   }
   /// Goes on training without changes until nothing is missing.
   bool settle() {
@@ -465,7 +465,8 @@ TEST_CASE("whatever fails, and however often: in the end the sink has the table"
       for (std::uint64_t i = random() % 8; i > 0; --i) {
         rows.insert(static_cast<std::int64_t>(random() % kRows));
       }
-      rig.shipper.offer(rig.trainer.step(rows, rig.machine.now(), 1 + random() % 20));
+      rig.shipper.offer(rig.trainer.step(rows, rig.machine.now(), 1 + random() % 20),
+                        rig.machine.executor());
       rig.machine.executor().spend(std::chrono::milliseconds{random() % 50});
     }
     faults = false;
@@ -491,10 +492,10 @@ TEST_CASE("threads of the system ship as well") {
                   beginning(),
                   {.first_retry = 1ms, .longest_retry = 2ms}};
   for (int step = 0; step < 200; ++step) {
-    shipper.offer(trainer.step({step % 50, step % 7}, executor.now()));
+    shipper.offer(trainer.step({step % 50, step % 7}, executor.now()), executor);
   }
   REQUIRE(shipper.drain(30s));
-  shipper.offer(trainer.step({}, executor.now()));
+  shipper.offer(trainer.step({}, executor.now()), executor);
   REQUIRE(shipper.drain(30s));
   CHECK(rows_of(*memory) == trainer.table());
   shipper.stop(1s);

@@ -101,8 +101,11 @@ class Shipper {
   Shipper(const Shipper&) = delete;
   Shipper& operator=(const Shipper&) = delete;
 
-  /** @brief Takes a step of this rank, later than those before. Called by one actor at a time. */
-  void offer(Shipment shipment);
+  /**
+   * @brief Takes a step of this rank, later than those before. Called by one actor at a time.
+   * @param of_caller  that it is one of: where it waits, for QueuePolicy::block
+   */
+  void offer(Shipment shipment, Executor& of_caller);
 
   /** @brief Waits until all that was offered is delivered and flushed. @return whether it is */
   bool drain(Nanoseconds at_most);
