@@ -136,8 +136,8 @@ class ToSink final : public CaptureReceiver {
 TEST_CASE("on a GPU rows are marked and collected as on a host", "[gpu][streamer]") {
   for (const IndexType type : {IndexType::int32, IndexType::int64}) {
     for (const std::uint32_t shift : {0U, 3U}) {
-      CHECK(marked_and_collected<GpuBench>(type, shift) ==
-            marked_and_collected<ModelBench>(type, shift));
+      const auto on_gpu = marked_and_collected<GpuBench>(type, shift);
+      CHECK(on_gpu == marked_and_collected<ModelBench>(type, shift));
     }
   }
 }
@@ -147,8 +147,8 @@ TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", 
     for (const RowContent content :
          {RowContent::ids, RowContent::weights, RowContent::weights_and_state}) {
       for (const std::size_t bytes : {std::size_t{100'000}, std::size_t{8} << 20}) {
-        CHECK(gathered<GpuBench>(count, content, bytes) ==
-              gathered<ModelBench>(count, content, bytes));
+        const auto on_gpu = gathered<GpuBench>(count, content, bytes);
+        CHECK(on_gpu == gathered<ModelBench>(count, content, bytes));
       }
     }
   }

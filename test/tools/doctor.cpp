@@ -98,7 +98,8 @@ TEST_CASE("the doctor knows all kinds of sinks, and how to have those that were 
   const ProgramRun run = run_program({"doctor", "--format", "json"});
   REQUIRE(run.exit_code == 0);
   std::vector<std::string> built;
-  for (const auto& sink : nlohmann::json::parse(run.out).at("sinks")) {
+  const auto document = nlohmann::json::parse(run.out);
+  for (const auto& sink : document.at("sinks")) {
     CHECK(sink.at("built") == sink.at("remedy").is_null());
     if (sink.at("built") == true) built.push_back(sink.at("name"));
   }

@@ -1,6 +1,7 @@
 #include "millrace/streamer/row_streamer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -31,6 +32,29 @@ std::vector<std::uint32_t> numbers_of(const StreamedBags& bags, const StreamSche
     numbers.push_back(static_cast<std::uint32_t>(found - schema.tables.begin()));
   }
   return numbers;
+}
+
+/** The schema's names of tables to skip, as one capture after the other knows those that it has. */
+std::vector<std::string> skipped_of(const StreamedBags& bags,
+                                    const std::vector<std::string>& skipped) {
+  std::vector<std::string> own;
+  for (const TableView& table : bags.bags.tables()) {
+    const std::string name = fmt::format("{}.{}", bags.prefix, table.name);
+    if (std::ranges::find(skipped, name) != skipped.end()) own.push_back(table.name);
+  }
+  return own;
+}
+
+void check_skipped(const StreamSchema& schema, const std::vector<std::string>& skipped) {
+  for (const std::string& name : skipped) {
+    if (std::ranges::find(schema.tables, name, &StreamedTable::name) != schema.tables.end()) {
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const StreamedTable& table : schema.tables) names.push_back(table.name);
+    throw std::invalid_argument(
+        fmt::format("there is no table '{}' to skip; there are {}", name, fmt::join(names, ", ")));
+  }
 }
 
 std::uint64_t rows_of(const StreamedBags& bags) {
@@ -90,12 +114,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       throw std::invalid_argument{"the first tables of a stream are not dense: they count steps"};
     }
     for (const StreamedBags& source : bags_) all_rows_ += rows_of(source);
+    check_skipped(schema, options.capture.skipped_tables);
     // Sinks ask for rows as soon as they are looked at: there is something to ask then.
     for (std::size_t i = 0; i < bags_.size(); ++i) {
+      CaptureOptions capture = options.capture;
+      capture.skipped_tables = skipped_of(bags_[i], options.capture.skipped_tables);
       captures_.push_back(std::make_unique<Capture>(
           Capture::Source{bags_[i].bags, i, numbers_of(bags_[i], schema)},
-          Capture::Setting{place_.context, place_.pinned, place_.executor, *this},
-          options.capture));
+          Capture::Setting{place_.context, place_.pinned, place_.executor, *this}, capture));
     }
     const StreamBeginning beginning{schema, epoch_, place_.rank, place_.ranks, lineage};
     const std::lock_guard lock{assembly_};

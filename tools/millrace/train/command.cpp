@@ -107,7 +107,8 @@ void add_stream_options(CLI::App& command, StreamArguments& given) {
       "more "
       "than once for several")
       ->allow_extra_args(false);
-  add("--stream-skip", given.skipped_tables, "TABLE", "Not this one; more than once for several")
+  add("--stream-skip", given.skipped_tables, "TABLE",
+      "Not this one, as a checkpoint names it (table.user); more than once for several")
       ->allow_extra_args(false);
   add("--stream-capture", given.capture, "WAY", "ring (default), mapped, sync, sync-pageable")
       ->take_last();

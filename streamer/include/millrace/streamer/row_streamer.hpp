@@ -23,7 +23,7 @@ struct StreamedBags {
 };
 
 struct StreamingOptions {
-  CaptureOptions capture;
+  CaptureOptions capture;  ///< tables that are skipped by their names in the schema
   ShippingOptions shipping;
   std::uint64_t epoch = 0;  ///< the same on all ranks; 0: next_epoch
 };

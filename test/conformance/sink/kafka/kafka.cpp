@@ -12,6 +12,7 @@ class KafkaPlace final : public SinkPlace {
   KafkaPlace() {
     static unsigned places = 0;
     topic_ = "place-" + std::to_string(places++);
+    static_cast<void>(cluster());  // it goes with the thread that starts it
   }
 
   std::unique_ptr<Sink> open() override {

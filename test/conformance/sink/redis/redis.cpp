@@ -11,6 +11,7 @@ class RedisPlace final : public SinkPlace {
   RedisPlace() {
     static unsigned places = 0;
     prefix_ = "place-" + std::to_string(places++);
+    static_cast<void>(server());  // it goes with the thread that starts it
   }
 
   std::unique_ptr<Sink> open() override { return open_sink(server().spec(prefix_)); }
