@@ -243,8 +243,8 @@ std::string CaptureRig::compare() {
       const auto differs = [&](const Contents& other, bool with_state) {
         const auto part = [&](const std::vector<float>& a, const std::vector<float>& b,
                               std::size_t width) {
-          return std::memcmp(a.data() + row * width, b.data() + row * width,
-                             width * sizeof(float)) != 0;
+          return width != 0 && std::memcmp(a.data() + row * width, b.data() + row * width,
+                                           width * sizeof(float)) != 0;
         };
         return part(now.weights[t], other.weights[t], table.width) ||
                (with_state && part(now.state[t], other.state[t], table.m_width + table.v_width));
