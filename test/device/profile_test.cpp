@@ -115,4 +115,6 @@ TEST_CASE("a profile that is not JSON, or has a key twice, is refused") {
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": ", "x"), "x: byte 10: not JSON");
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": \"a\", \"name\": \"b\"}", "x"),
                     "x: name: the key is there twice");
+  CHECK_THROWS_WITH(DeviceProfile::parse("{\"version\": 1e999}", "x"),
+                    "x: a number: greater than any that a double can hold");
 }

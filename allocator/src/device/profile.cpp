@@ -42,6 +42,8 @@ Json parse_json(std::string_view text, std::string_view origin) {
     return Json::parse(text, check);
   } catch (const Json::parse_error& error) {
     refuse(origin, fmt::format("byte {}", error.byte), "not JSON");
+  } catch (const Json::out_of_range&) {
+    refuse(origin, "a number", "greater than any that a double can hold");
   }
 }
 

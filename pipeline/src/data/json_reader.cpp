@@ -53,6 +53,9 @@ Json parse_json(std::string_view text, std::string_view origin) {
     const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte, text.size()));
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     throw std::invalid_argument{fmt::format("{}:{}: this is not JSON", origin, line)};
+  } catch (const Json::out_of_range&) {  // what a number does that no double holds
+    throw std::invalid_argument{
+        fmt::format("{}: a number is greater than any that a double can hold", origin)};
   }
 }
 

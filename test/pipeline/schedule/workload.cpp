@@ -137,6 +137,8 @@ TEST_CASE("text that is not JSON is refused with its line") {
   CHECK_THAT(message(""), ContainsSubstring("this is not JSON"));
   CHECK_THAT(message("[]"), ContainsSubstring("the document is []"));
   CHECK_THAT(message("{\"a\":1,\"a\":2}"), ContainsSubstring("a is there twice"));
+  CHECK(message("{\"batch_size\": 1e999}") ==
+        "mine.json: a number is greater than any that a double can hold");
 }
 
 TEST_CASE("another schema is refused") {

@@ -28,10 +28,28 @@ std::string placement_of(const TrainPlan& plan, std::vector<std::string> skipped
   return text;
 }
 
+/** What a checkpoint says of its stream. */
+struct CheckpointedStream {
+  Lineage lineage;
+  std::string placement;
+};
+
+CheckpointedStream parse_stream(const std::string& text) {
+  try {
+    const nlohmann::json document = nlohmann::json::parse(text);
+    return {parse_lineage(document.at("lineage").get<std::string>()),
+            document.at("placement").get<std::string>()};
+  } catch (const std::exception& error) {
+    throw UsageError{
+        fmt::format("what the checkpoint says of its stream can not be read: {}", error.what()),
+        "--load", "a checkpoint that this program has written"};
+  }
+}
+
 Lineage lineage_of(const std::string& from, const std::string& placement) {
   if (from.empty()) return {};
-  return nlohmann::json::parse(from).value("placement", "") == placement ? lineage_in(from)
-                                                                         : Lineage{};
+  CheckpointedStream stream = parse_stream(from);
+  return stream.placement == placement ? std::move(stream.lineage) : Lineage{};
 }
 
 std::set<std::string> dense_tables(const SparseNNConfig& config, const TrainPlan& plan) {
@@ -117,14 +135,7 @@ std::string TrainStream::for_checkpoint() const {
 }
 
 Lineage lineage_in(const std::string& stream) {
-  if (stream.empty()) return {};
-  try {
-    return parse_lineage(nlohmann::json::parse(stream).at("lineage").get<std::string>());
-  } catch (const std::exception& error) {
-    throw UsageError{
-        fmt::format("what the checkpoint says of its stream can not be read: {}", error.what()),
-        "--load", "a checkpoint that this program has written"};
-  }
+  return stream.empty() ? Lineage{} : parse_stream(stream).lineage;
 }
 
 }  // namespace millrace::cli
