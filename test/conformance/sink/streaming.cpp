@@ -50,7 +50,7 @@ class SharedSink {
 /// Two sides of tables that train, and are streamed to a sink.
 class Training {
  public:
-  explicit Training(std::uint64_t seed)
+  Training(std::uint64_t seed, CaptureWay way)
       : random_(seed),
         bench_(adversarial(seed)),
         pinned_(bench_.ordered, bench_.pinned, Policy::pinned()) {
@@ -62,7 +62,7 @@ class Training {
       bags_.push_back(std::make_unique<EmbeddingBags>(
           bench_.context, *side, EmbeddingOptions{.optimizer = config_.table_optimizer}));
     }
-    options_.capture.way = kCaptureWays[random_() % kCaptureWays.size()];
+    options_.capture.way = way;
     options_.capture.content = RowContent::weights_and_state;
     options_.capture.slot_bytes = (1U << 12U) << random_() % 5;
     options_.capture.slots = 1 + random_() % 3;
@@ -204,37 +204,39 @@ class Training {
 TEST_CASE("what a trainer streams is its tables, whatever the sink does, and though it goes back",
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
-    const std::uint64_t programs = fixture.name == "memory" ? 60 : 8;
-    for (std::uint64_t i = seed(); i < seed() + programs; ++i) {
-      CAPTURE(i);
-      const auto place = fixture.make_place();
-      SharedSink shared{*place};
-      std::mt19937_64 random{i};
-      bool faults = true;
-      Training training{i};
-      training.stream(shared.faulty(random, faults), {});
-      training.train(random() % 8);
-      if (random() % 3 == 0) {  // it ends well, and another start goes on
+    const std::uint64_t programs = fixture.name == "memory" ? 200 : 8;
+    for (const CaptureWay way : kCaptureWays) {
+      for (std::uint64_t i = seed(); i < seed() + programs; ++i) {
+        INFO("MILLRACE_SEED=" << i << ", captured by " << to_string(way));
+        const auto place = fixture.make_place();
+        SharedSink shared{*place};
+        std::mt19937_64 random{i};
+        bool faults = true;
+        Training training{i, way};
+        training.stream(shared.faulty(random, faults), {});
+        training.train(random() % 8);
+        if (random() % 3 == 0) {  // it ends well, and another start goes on
+          faults = false;
+          const Lineage so_far = training.lineage();
+          REQUIRE(training.stop() == "");
+          CHECK(training.difference_to(shared.sink()) == "");
+          training.stream(shared.faulty(random, faults), so_far);
+        }
+        faults = true;
+        training.train(1 + random() % 4);
+
+        const Training::Contents saved = training.contents();
+        const Lineage lineage = training.lineage();
+        training.train(random() % 6);
+        training.crash();
+        training.restore(saved);
+        training.stream(shared.faulty(random, faults), lineage);
+        training.train(random() % 6);
         faults = false;
-        const Lineage so_far = training.lineage();
         REQUIRE(training.stop() == "");
         CHECK(training.difference_to(shared.sink()) == "");
-        training.stream(shared.faulty(random, faults), so_far);
+        CHECK(shared.sink().state().missing() == 0);
       }
-      faults = true;
-      training.train(1 + random() % 4);
-
-      const Training::Contents saved = training.contents();
-      const Lineage lineage = training.lineage();
-      training.train(random() % 6);
-      training.crash();
-      training.restore(saved);
-      training.stream(shared.faulty(random, faults), lineage);
-      training.train(random() % 6);
-      faults = false;
-      REQUIRE(training.stop() == "");
-      CHECK(training.difference_to(shared.sink()) == "");
-      CHECK(shared.sink().state().missing() == 0);
     }
   });
 }

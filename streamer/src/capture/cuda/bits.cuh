@@ -39,4 +39,9 @@ __device__ inline void add_of_warp(unsigned long long& to, unsigned value) {
   if (threadIdx.x % model::cuda::kWarp == 0 && value != 0) atomicAdd(&to, value);
 }
 
+__device__ inline void subtract_of_warp(unsigned long long& from, unsigned value) {
+  value = sum_of_warp(value);
+  if (threadIdx.x % model::cuda::kWarp == 0 && value != 0) atomicAdd(&from, 0ULL - value);
+}
+
 }  // namespace millrace::capture::cuda

@@ -46,6 +46,9 @@ __device__ std::uint32_t from_position(std::uint32_t bits, std::uint64_t word,
   return word == position / 32 ? bits & (~std::uint32_t{0} << (position % 32)) : bits;
 }
 
+// Bits are cleared, and counted as cleared, by the last of three launches only: when one is refused,
+// nothing has been taken.
+//
 // Scratch: the bits of each chunk, later of those before it; then their sum, and the position.
 
 __global__ void count_chunks(std::uint32_t* sums, std::size_t chunks, const std::uint32_t* bits,
@@ -94,7 +97,6 @@ __global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32
   sums[chunks] = taken;
   reinterpret_cast<std::uint64_t*>(sums + chunks + 2 + chunks % 2)[0] = counts->position;
   *count = taken << shape.shift;  // the last bit may stand for fewer rows: seen where it is taken
-  counts->rows -= taken;
   if (before <= most) counts->position = 0;
 }
 
@@ -107,6 +109,7 @@ __global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* 
   const std::uint64_t position =
       reinterpret_cast<const std::uint64_t*>(sums + chunks + 2 + chunks % 2)[0];
   const std::uint32_t all = sums[chunks];
+  unsigned cleared = 0;
   for (std::size_t chunk = this_warp(); chunk < chunks; chunk += warp_count()) {
     std::uint32_t before = sums[chunk];
     for (unsigned i = lane; i < kChunkWords && before <= most; i += kWarp) {
@@ -137,10 +140,15 @@ __global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* 
         }
       }
       if (taken != 0) bits[word] &= ~taken;
+      cleared += __popc(taken);
       before += __shfl_sync(model::cuda::kAllLanes, up_to, kWarp - 1);
     }
   }
+  subtract_of_warp(counts->rows, cleared);
 }
+
+/** @brief Whether what was just launched will not run: then what builds on it must not. */
+bool refused() { return cudaPeekAtLastError() != cudaSuccess; }
 
 }  // namespace
 
@@ -169,8 +177,10 @@ void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> cou
   const unsigned blocks = blocks_for(chunks * kWarp);
   count_chunks<<<blocks, kThreads, 0, native(queue)>>>(scratch.data(), chunks, bits.data(),
                                                        counts.data(), words);
+  if (refused()) return;
   scan_chunks<Key><<<1, kScanThreads, 0, native(queue)>>>(scratch.data(), chunks, count.data(),
                                                           counts.data(), most, shape);
+  if (refused()) return;
   take_rows<Key><<<blocks, kThreads, 0, native(queue)>>>(
       rows.data(), count.data(), scratch.data(), chunks, bits.data(), counts.data(), most, shape);
 }
