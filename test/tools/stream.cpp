@@ -285,6 +285,14 @@ TEST_CASE("stream bench: ring stalls a step no longer than a copy on the device,
     CHECK(captures.at("ring")["link_bytes_per_changed_byte"] > 0.9);
     CHECK(captures.at("ring")["run_ahead_steps"] >= size["without"]["run_ahead_steps"]);
     CHECK(captures.at("ring")["host_wait_us"] == 0);
+    const double link = size["link_bytes_per_second"];
+    for (const auto& [name, capture] : captures) {
+      CAPTURE(name, link);
+      CHECK(capture["link_bytes_per_second"] <= 1.05 * link);
+      CHECK(capture["link_bytes_per_second"] >= (name == "sync-pageable" ? 0.05 : 0.9) * link);
+    }
+    CHECK(captures.at("ring")["gather_bytes_per_second"] >= 20 * link);
+    CHECK(captures.at("mapped")["gather_bytes_per_second"] <= 1.05 * link);
   }
 }
 

@@ -76,9 +76,14 @@ void Capture::State::copy_to_host(Slot& slot, StreamRef on) {
   ordered_.synchronize(on);
   const std::size_t bytes = std::min<std::size_t>(header_of(slot).bytes, slot.device.size());
   if (bytes <= header) return;
+  const Nanoseconds begin = setting_.executor.now();
   device.copy(slot.host() + header, from + header, bytes - header, CopyKind::device_to_host,
               on.handle());
   ordered_.synchronize(on);
+  const Nanoseconds end = setting_.executor.now();
+  const std::lock_guard lock{mutex_};
+  counts_.copied_bytes += bytes - header;
+  counts_.copying += end - begin;
 }
 
 CaptureHeader Capture::State::header_of(Slot& slot) const {

@@ -7,23 +7,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "capture/succeeds.hpp"
+
 namespace millrace {
 
 using namespace capture;
 
 namespace {
-
-/** @brief Calls, and says whether the driver did what it was asked for. */
-template <typename Function>
-[[nodiscard]] bool succeeds(Function&& function) {
-  try {
-    function();
-    return true;
-  } catch (const DeviceError&) {
-  } catch (const std::bad_alloc&) {
-  }
-  return false;
-}
 
 bool waits_itself(CaptureWay way) {
   return way == CaptureWay::sync || way == CaptureWay::sync_pageable;
@@ -57,59 +47,6 @@ Capture::State::State(const Source& source, const Setting& setting, const Captur
   }
   if (options_.way == CaptureWay::ring) copy_.emplace(ordered_, StreamOptions{.name = "capture"});
   copier_ = setting_.executor.spawn("copier", [this] { run(); });
-}
-
-void Capture::State::make_slots() {
-  if (options_.slots == 0) throw std::invalid_argument{"a capture has at least one slot"};
-  if (options_.slot_bytes < rows_.least_bytes()) {
-    throw std::invalid_argument{
-        fmt::format("a slot of {} bytes has no room for a row of each table: {} are the least",
-                    options_.slot_bytes, rows_.least_bytes())};
-  }
-  slots_.resize(options_.way == CaptureWay::mapped ? 1 : options_.slots);
-  for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) make(slots_[i]);
-}
-
-void Capture::State::make(Slot& slot) {
-  const std::size_t bytes = std::min(options_.slot_bytes, rows_.most_bytes());
-  Stream& main = context_.main();
-  Allocator& memory = context_.allocator();
-  Slot made;
-  if (options_.way != CaptureWay::mapped) {
-    made.device = {memory, bytes, main, memory.tag("captured rows")};
-  }
-  if (options_.way == CaptureWay::sync_pageable) {
-    made.pageable.resize(bytes);
-  } else {
-    made.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
-  }
-  const std::lock_guard lock{mutex_};
-  made.stage = Slot::Stage::free;
-  slot = std::move(made);
-}
-
-// Where the host is further ahead than ever: another one, if there may be. Without memory for it
-// there are as many as there are.
-std::optional<std::size_t> Capture::State::make_slot(StreamRef on) {
-  std::size_t number = 0;
-  {
-    const std::lock_guard lock{mutex_};
-    const auto none = std::ranges::find(slots_, Slot::Stage::none, &Slot::stage);
-    if (no_more_slots_ || none == slots_.end()) return {};
-    number = static_cast<std::size_t>(none - slots_.begin());
-  }
-  const bool made = succeeds([&] {
-    make(slots_[number]);
-    ordered_.record(made_, context_.main());
-    ordered_.wait(on, made_);
-  });
-  if (!made) {
-    failed();
-    no_more_slots_ = true;
-    return {};
-  }
-  set_stage(slots_[number], Slot::Stage::gathering);
-  return number;
 }
 
 Capture::State::~State() {
@@ -368,187 +305,6 @@ void Capture::State::stop() {
   }
   changed_->notify_all();
   copier_->join();
-}
-
-// Marks.
-
-std::uint64_t Capture::State::mark_all() {
-  if (rows_.rows() == 0) return 0;  // a rank may have no table
-  const std::lock_guard lock{mutex_};
-  to_mark_.all = true;
-  return to_mark_.calls = ++calls_;
-}
-
-std::uint64_t Capture::State::mark(std::span<const TableRow> rows) {
-  std::vector<std::uint64_t> own;
-  const auto views = source_.bags.tables();
-  for (const TableRow& row : rows) {
-    const auto found = std::ranges::find(source_.tables, row.table);
-    if (found == source_.tables.end()) continue;
-    const TableView& view = views[static_cast<std::size_t>(found - source_.tables.begin())];
-    const std::int64_t here = row.row - view.row_of_whole;
-    if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
-    own.push_back(static_cast<std::uint64_t>(view.first_row + here));
-  }
-  if (own.empty()) return 0;
-  const std::lock_guard lock{mutex_};
-  to_mark_.rows.insert(to_mark_.rows.end(), own.begin(), own.end());
-  return to_mark_.calls = ++calls_;
-}
-
-void Capture::State::everything() {
-  const std::lock_guard lock{mutex_};
-  to_mark_.all = rows_.rows() > 0;
-  to_mark_.returned += rows_.rows();
-  returned_ += rows_.rows();
-  ++counts_.everything_marked;
-}
-
-void Capture::State::marked(std::uint64_t rows) {
-  const std::lock_guard lock{mutex_};
-  marked_at_ = ++sequence_;
-  marked_ += rows;
-}
-
-void Capture::State::mark_list(const RowList& list, double rows, StreamRef on) {
-  const bool done = succeeds([&] {
-    dirty_.mark(list, on);
-    marked(list.most);
-    ordered_.record(last_, on);
-    modelled_missing_ += rows;
-  });
-  if (done) return;
-  failed();
-  everything();
-}
-
-void Capture::State::apply_marks(StreamRef on) {
-  ToMark marks;
-  {
-    const std::lock_guard lock{mutex_};
-    calls_applied_ = std::max(calls_applied_, to_mark_.empty() ? to_mark_.calls : 0);
-    marks = std::exchange(to_mark_, {});
-  }
-  const bool done = succeeds([&] {
-    for (Slot& slot : slots_) {
-      bool returning = false;
-      {
-        const std::lock_guard lock{mutex_};
-        returning = slot.stage == Slot::Stage::returning;
-      }
-      if (!returning) continue;
-      mark_returned(slot, on);
-      set_stage(slot, Slot::Stage::free);
-    }
-    if (marks.empty()) return;
-    if (marks.all) {
-      std::uint64_t first = 0;
-      for (std::size_t t = 0; t < source_.tables.size(); ++t) {
-        const TableView& view = source_.bags.tables()[t];
-        const auto begin = static_cast<std::uint64_t>(view.first_row);
-        if (!rows_.skips(t)) continue;
-        dirty_.mark(first, begin, on);
-        first = begin + view.rows;
-      }
-      dirty_.mark(first, rows_.rows(), on);
-      modelled_missing_ = static_cast<double>(rows_.rows());
-    } else {
-      dirty_.mark(marks.rows, setting_.pinned, on);
-      modelled_missing_ += static_cast<double>(marks.rows.size());
-    }
-    marked(marks.all ? rows_.rows() : marks.rows.size());
-    ordered_.record(last_, on);
-  });
-  const std::lock_guard lock{mutex_};
-  if (done) {
-    calls_applied_ = std::max(calls_applied_, marks.calls);
-    returned_applied_ += marks.returned;
-    return;
-  }
-  ++counts_.failures;
-  to_mark_.all = to_mark_.all || marks.all;
-  to_mark_.rows.insert(to_mark_.rows.end(), marks.rows.begin(), marks.rows.end());
-  to_mark_.calls = std::max(to_mark_.calls, marks.calls);
-  to_mark_.returned += marks.returned;
-}
-
-// The ids of a slot that could not be told are in it still.
-void Capture::State::mark_returned(Slot& slot, StreamRef on) {
-  const SlotMemory memory = slot.memory();
-  dirty_.mark({memory.data + rows_.header_bytes(),
-               reinterpret_cast<const std::uint32_t*>(memory.data), rows_.most_rows(memory.bytes)},
-              on);
-  marked(slot.returned);
-  modelled_missing_ += static_cast<double>(slot.expected.rows);
-  ordered_.record(last_, on);
-  const std::lock_guard lock{mutex_};
-  returned_applied_ += std::exchange(slot.returned, 0);
-}
-
-// Slots.
-
-std::optional<std::size_t> Capture::State::acquire(StreamRef on, Nanoseconds patience) {
-  std::optional<std::size_t> slot = take_slot(on);
-  if (!slot) slot = make_slot(on);
-  if (slot || patience <= Nanoseconds{0}) return slot;
-  const Nanoseconds from = setting_.executor.now();
-  static_cast<void>(wait_until([&] { return (slot = take_slot(on)).has_value(); }, patience));
-  const std::lock_guard lock{mutex_};
-  ++counts_.waits;
-  counts_.waited += setting_.executor.now() - from;
-  return slot;
-}
-
-std::optional<std::size_t> Capture::State::take_slot(StreamRef on) {
-  std::optional<std::size_t> taken;
-  bool returning = false;
-  {
-    const std::lock_guard lock{mutex_};
-    setting_.executor.acquired(this);
-    for (const Slot::Stage stage : {Slot::Stage::free, Slot::Stage::returning}) {
-      for (std::size_t i = 0; i < slots_.size() && !taken; ++i) {
-        if (slots_[i].stage != stage) continue;
-        taken = i;
-        returning = stage == Slot::Stage::returning;
-      }
-    }
-    if (!taken) return {};
-    if (!returning) slots_[*taken].stage = Slot::Stage::gathering;
-  }
-  Slot& slot = slots_[*taken];
-  const bool usable = succeeds([&] {
-    if (slot.unsure) {
-      Event copied;
-      ordered_.record(copied, *copy_);
-      ordered_.wait(on, copied);
-      slot.unsure = false;
-    }
-    if (returning) mark_returned(slot, on);
-  });
-  if (!usable) {
-    failed();
-    if (!returning) set_stage(slot, Slot::Stage::free);
-    return {};
-  }
-  set_stage(slot, Slot::Stage::gathering);
-  return taken;
-}
-
-std::size_t Capture::State::free_slots() const {
-  const std::lock_guard lock{mutex_};
-  return static_cast<std::size_t>(
-      std::ranges::count(slots_, Slot::Stage::free, [](const Slot& slot) { return slot.stage; }));
-}
-
-// Asks again and again, less and less often.
-bool Capture::State::wait_until(const std::function<bool()>& condition, Nanoseconds patience) {
-  const Nanoseconds until = setting_.executor.now() + patience;
-  for (Nanoseconds pause = std::chrono::microseconds{1}; !condition();
-       pause = std::min<Nanoseconds>(2 * pause, std::chrono::microseconds{100})) {
-    if (setting_.executor.now() >= until) return false;
-    setting_.executor.spend(pause);
-  }
-  return true;
 }
 
 Capture::State::Telling Capture::State::telling(std::uint64_t step) const {

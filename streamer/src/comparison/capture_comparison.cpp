@@ -169,12 +169,14 @@ std::size_t bytes_of(Allocator& memory, const char* tag) {
 CaptureCounts since(const CaptureCounts& before, CaptureCounts now) {
   for (auto field :
        {&CaptureCounts::steps, &CaptureCounts::rows, &CaptureCounts::changed_bytes,
-        &CaptureCounts::link_bytes, &CaptureCounts::captures, &CaptureCounts::dirty_captures,
-        &CaptureCounts::overflowed_rows, &CaptureCounts::dropped_steps,
-        &CaptureCounts::dropped_rows, &CaptureCounts::returned_rows, &CaptureCounts::skipped_rows,
-        &CaptureCounts::failures, &CaptureCounts::everything_marked, &CaptureCounts::waits}) {
+        &CaptureCounts::link_bytes, &CaptureCounts::copied_bytes, &CaptureCounts::captures,
+        &CaptureCounts::dirty_captures, &CaptureCounts::overflowed_rows,
+        &CaptureCounts::dropped_steps, &CaptureCounts::dropped_rows, &CaptureCounts::returned_rows,
+        &CaptureCounts::skipped_rows, &CaptureCounts::failures, &CaptureCounts::everything_marked,
+        &CaptureCounts::waits}) {
     now.*field -= before.*field;
   }
+  now.copying -= before.copying;
   now.waited -= before.waited;
   return now;
 }

@@ -138,52 +138,94 @@ double bytes_per_second(double bytes, Nanoseconds time) {
   return time.count() <= 0 ? 0 : bytes / (static_cast<double>(time.count()) / 1e9);
 }
 
+/** Bytes a second of a copy to the host alone. */
+double link_rate(const BenchSize& size) {
+  return bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host);
+}
+
 /** @param bytes  that a step changes */
 double link_factor(const CaptureRun& run, std::size_t bytes) {
   const auto changed = static_cast<double>(run.counts.captures) * static_cast<double>(bytes);
   return changed > 0 ? static_cast<double>(run.counts.link_bytes) / changed : 0;
 }
 
+/** What of the stall is the gather: where the training stream waits for the copy too, the rest. */
+Nanoseconds gather_time(const BenchRow& row) {
+  const CaptureCounts& counts = row.run.counts;
+  const bool waits_for_copy = row.way == "sync" || row.way == "sync-pageable";
+  if (!waits_for_copy || counts.captures == 0) return row.stall;
+  return row.stall - counts.copying / static_cast<Nanoseconds::rep>(counts.captures);
+}
+
+double gather_throughput(const BenchSize& size, const BenchRow& row) {
+  return bytes_per_second(static_cast<double>(size.bytes), gather_time(row));
+}
+
+double rows_per_second(const BenchSize& size, const CaptureRun& run) {
+  return bytes_per_second(static_cast<double>(size.rows), run.step);
+}
+
+/** @brief Bytes a second over the link: of copies, or of the gather where that writes there. */
+double link_throughput(const BenchRow& row) {
+  const CaptureCounts& counts = row.run.counts;
+  if (counts.copied_bytes > 0) {
+    return bytes_per_second(static_cast<double>(counts.copied_bytes), counts.copying);
+  }
+  if (counts.captures == 0) return 0;
+  const auto captures = static_cast<double>(counts.captures);
+  return bytes_per_second(static_cast<double>(counts.link_bytes) / captures, row.stall);
+}
+
 std::string render(const BenchSize& size, const Painter& paint) {
   TextTable table{{{"", {{"capture"}}},
                    {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
                    {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
+                   {"throughput", {{"Mrows/s"}, {"gather GB/s"}, {"link GB/s"}}},
                    {"memory", {{"device"}, {"pinned"}}}}};
   const auto number = [](double value, int digits) {
     return TextTable::Cell{fmt::format("{:.{}f}", value, digits)};
   };
-  const auto add = [&](const std::string& name, const CaptureRun& run, Nanoseconds stall) {
-    table.add_row({{name},
+  const auto add = [&](const BenchRow& row) {
+    const CaptureRun& run = row.run;
+    const bool captured = run.counts.captures > 0;
+    const auto if_captured = [&](double value, int digits) {
+      return captured ? number(value, digits) : TextTable::Cell{"–"};
+    };
+    table.add_row({{row.way},
                    number(milliseconds(run.step), 3),
-                   number(microseconds(stall), 1),
+                   number(microseconds(row.stall), 1),
                    number(microseconds(run.host_wait), 1),
                    number(run.run_ahead, 1),
-                   number(milliseconds(run.lag_p50), 2),
-                   number(milliseconds(run.lag_p99), 2),
-                   number(link_factor(run, size.bytes), 3),
+                   if_captured(milliseconds(run.lag_p50), 2),
+                   if_captured(milliseconds(run.lag_p99), 2),
+                   if_captured(link_factor(run, size.bytes), 3),
+                   if_captured(rows_per_second(size, run) / 1e6, 1),
+                   if_captured(gather_throughput(size, row) / 1e9, 1),
+                   if_captured(link_throughput(row) / 1e9, 1),
                    {format_bytes(run.device_bytes)},
                    {format_bytes(run.pinned_bytes)}});
   };
-  add("none", size.without, Nanoseconds{0});
-  for (const BenchRow& row : size.ways) add(row.way, row.run, row.stall);
+  add({.rows = size.rows, .way = "none", .run = size.without});
+  for (const BenchRow& row : size.ways) add(row);
   return paint(fmt::format("{} rows a step, {}", size.rows, format_bytes(size.bytes)),
                Look::strong) +
-         fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us\n",
-                     microseconds(size.reference.on_device), microseconds(size.reference.to_host)) +
+         fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us ({:.1f} GB/s)\n",
+                     microseconds(size.reference.on_device), microseconds(size.reference.to_host),
+                     link_rate(size) / 1e9) +
          table.render(paint) + '\n';
 }
 
 Json to_document(const BenchSize& size, const BenchRow& row) {
   const CaptureRun& run = row.run;
-  const auto bytes = static_cast<double>(size.bytes);
   return {{"capture", row.way},
           {"step_ms", milliseconds(run.step)},
           {"stall_us", microseconds(row.stall)},
           {"host_wait_us", microseconds(run.host_wait)},
           {"run_ahead_steps", run.run_ahead},
           {"lag_ms", {{"p50", milliseconds(run.lag_p50)}, {"p99", milliseconds(run.lag_p99)}}},
-          {"gather_bytes_per_second", bytes_per_second(bytes, row.stall)},
-          {"rows_per_second", bytes_per_second(static_cast<double>(size.rows), run.step)},
+          {"gather_bytes_per_second", gather_throughput(size, row)},
+          {"link_bytes_per_second", link_throughput(row)},
+          {"rows_per_second", rows_per_second(size, run)},
           {"link_bytes_per_changed_byte", link_factor(run, size.bytes)},
           {"device_bytes", run.device_bytes},
           {"pinned_bytes", run.pinned_bytes},
@@ -200,8 +242,7 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
                    {"changed_bytes", size.bytes},
                    {"copy_on_device_us", microseconds(size.reference.on_device)},
                    {"copy_to_host_us", microseconds(size.reference.to_host)},
-                   {"link_bytes_per_second",
-                    bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host)},
+                   {"link_bytes_per_second", link_rate(size)},
                    {"without",
                     {{"step_ms", milliseconds(size.without.step)},
                      {"run_ahead_steps", size.without.run_ahead}}},

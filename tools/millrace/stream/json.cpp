@@ -18,6 +18,8 @@ Json to_document(const CaptureCounts& counts) {
           {"rows", counts.rows},
           {"changed_bytes", counts.changed_bytes},
           {"link_bytes", counts.link_bytes},
+          {"copied_bytes", counts.copied_bytes},
+          {"copying_ms", milliseconds(counts.copying)},
           {"captures", counts.captures},
           {"dirty_captures", counts.dirty_captures},
           {"overflowed_rows", counts.overflowed_rows},

@@ -73,6 +73,8 @@ struct CaptureCounts {
   std::uint64_t rows = 0;               ///< handed on and taken
   std::uint64_t changed_bytes = 0;      ///< of these: their numbers
   std::uint64_t link_bytes = 0;         ///< that were copied, or written, to host memory
+  std::uint64_t copied_bytes = 0;       ///< of these: by copies that were timed, headers left out
+  Nanoseconds copying{0};               ///< they took, until the host saw their end
   std::uint64_t captures = 0;           ///< gathers
   std::uint64_t dirty_captures = 0;     ///< of these: of rows that had been left for later
   std::uint64_t overflowed_rows = 0;    ///< did not fit into a slot: told later

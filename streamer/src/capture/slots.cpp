@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "capture/state.hpp"
+#include "capture/succeeds.hpp"
+
+namespace millrace {
+
+using namespace capture;
+
+void Capture::State::make_slots() {
+  if (options_.slots == 0) throw std::invalid_argument{"a capture has at least one slot"};
+  if (options_.slot_bytes < rows_.least_bytes()) {
+    throw std::invalid_argument{
+        fmt::format("a slot of {} bytes has no room for a row of each table: {} are the least",
+                    options_.slot_bytes, rows_.least_bytes())};
+  }
+  slots_.resize(options_.way == CaptureWay::mapped ? 1 : options_.slots);
+  for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) make(slots_[i]);
+}
+
+void Capture::State::make(Slot& slot) {
+  const std::size_t bytes = std::min(options_.slot_bytes, rows_.most_bytes());
+  Stream& main = context_.main();
+  Allocator& memory = context_.allocator();
+  Slot made;
+  if (options_.way != CaptureWay::mapped) {
+    made.device = {memory, bytes, main, memory.tag("captured rows")};
+  }
+  if (options_.way == CaptureWay::sync_pageable) {
+    made.pageable.resize(bytes);
+  } else {
+    made.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
+  }
+  const std::lock_guard lock{mutex_};
+  made.stage = Slot::Stage::free;
+  slot = std::move(made);
+}
+
+// Where the host is further ahead than ever: another one, if there may be. Without memory for it
+// there are as many as there are.
+std::optional<std::size_t> Capture::State::make_slot(StreamRef on) {
+  std::size_t number = 0;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto none = std::ranges::find(slots_, Slot::Stage::none, &Slot::stage);
+    if (no_more_slots_ || none == slots_.end()) return {};
+    number = static_cast<std::size_t>(none - slots_.begin());
+  }
+  const bool made = succeeds([&] {
+    make(slots_[number]);
+    ordered_.record(made_, context_.main());
+    ordered_.wait(on, made_);
+  });
+  if (!made) {
+    failed();
+    no_more_slots_ = true;
+    return {};
+  }
+  set_stage(slots_[number], Slot::Stage::gathering);
+  return number;
+}
+
+std::optional<std::size_t> Capture::State::acquire(StreamRef on, Nanoseconds patience) {
+  std::optional<std::size_t> slot = take_slot(on);
+  if (!slot) slot = make_slot(on);
+  if (slot || patience <= Nanoseconds{0}) return slot;
+  const Nanoseconds from = setting_.executor.now();
+  static_cast<void>(wait_until([&] { return (slot = take_slot(on)).has_value(); }, patience));
+  const std::lock_guard lock{mutex_};
+  ++counts_.waits;
+  counts_.waited += setting_.executor.now() - from;
+  return slot;
+}
+
+std::optional<std::size_t> Capture::State::take_slot(StreamRef on) {
+  std::optional<std::size_t> taken;
+  bool returning = false;
+  {
+    const std::lock_guard lock{mutex_};
+    setting_.executor.acquired(this);
+    for (const Slot::Stage stage : {Slot::Stage::free, Slot::Stage::returning}) {
+      for (std::size_t i = 0; i < slots_.size() && !taken; ++i) {
+        if (slots_[i].stage != stage) continue;
+        taken = i;
+        returning = stage == Slot::Stage::returning;
+      }
+    }
+    if (!taken) return {};
+    if (!returning) slots_[*taken].stage = Slot::Stage::gathering;
+  }
+  Slot& slot = slots_[*taken];
+  const bool usable = succeeds([&] {
+    if (slot.unsure) {
+      Event copied;
+      ordered_.record(copied, *copy_);
+      ordered_.wait(on, copied);
+      slot.unsure = false;
+    }
+    if (returning) mark_returned(slot, on);
+  });
+  if (!usable) {
+    failed();
+    if (!returning) set_stage(slot, Slot::Stage::free);
+    return {};
+  }
+  set_stage(slot, Slot::Stage::gathering);
+  return taken;
+}
+
+std::size_t Capture::State::free_slots() const {
+  const std::lock_guard lock{mutex_};
+  return static_cast<std::size_t>(
+      std::ranges::count(slots_, Slot::Stage::free, [](const Slot& slot) { return slot.stage; }));
+}
+
+// Asks again and again, less and less often.
+bool Capture::State::wait_until(const std::function<bool()>& condition, Nanoseconds patience) {
+  const Nanoseconds until = setting_.executor.now() + patience;
+  for (Nanoseconds pause = std::chrono::microseconds{1}; !condition();
+       pause = std::min<Nanoseconds>(2 * pause, std::chrono::microseconds{100})) {
+    if (setting_.executor.now() >= until) return false;
+    setting_.executor.spend(pause);
+  }
+  return true;
+}
+
+}  // namespace millrace

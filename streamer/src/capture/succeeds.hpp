@@ -1,0 +1,21 @@
+#pragma once
+
+#include <new>
+
+#include "millrace/device/error.hpp"
+
+namespace millrace::capture {
+
+/** @brief Calls, and says whether the driver did what it was asked for. */
+template <typename Function>
+[[nodiscard]] bool succeeds(Function&& function) {
+  try {
+    function();
+    return true;
+  } catch (const DeviceError&) {
+  } catch (const std::bad_alloc&) {
+  }
+  return false;
+}
+
+}  // namespace millrace::capture
