@@ -20,6 +20,10 @@ timeval to_timeval(std::chrono::milliseconds time) {
   return {.tv_sec = time.count() / 1000, .tv_usec = time.count() % 1000 * 1000};
 }
 
+constexpr std::size_t kDigest = 40;  ///< characters of what scripts are called
+/** Behind a reply that takes more bytes in one piece than a record may have nobody waits. */
+constexpr std::size_t kMostUnread = kLargestRecord + (std::size_t{1} << 20);
+
 std::string error_text(int error) { return std::system_category().message(error); }
 
 /** The value of "key:value" in what INFO tells. */
@@ -47,14 +51,8 @@ SinkError::Kind kind_of_redis_error(std::string_view words) noexcept {
   return wrong ? SinkError::Kind::wrong : SinkError::Kind::retry;
 }
 
-std::string_view text_of(const redisReply& reply) noexcept { return {reply.str, reply.len}; }
-
 std::string_view text_of(std::span<const std::byte> bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::span<const std::byte> bytes_of(const redisReply& reply) noexcept {
-  return std::as_bytes(std::span{reply.str, reply.len});
 }
 
 RedisConnection::RedisConnection(const RedisAddress& address, const RedisLimits& limits,
@@ -74,6 +72,7 @@ void RedisConnection::connect() {
                     fmt::format("{}: no connection: {}", name_, context_->errstr)};
   }
   redisEnableKeepAlive(context_.get());
+  limit_elements(*context_->reader, too_many_);
 }
 
 void RedisConnection::authenticate() {
@@ -83,7 +82,7 @@ void RedisConnection::authenticate() {
 
 void RedisConnection::refuse_eviction() {
   const Reply reply = command(std::array<std::string_view, 2>{"INFO", "memory"});
-  const std::string_view info = text_of(*reply), policy = told(info, "maxmemory_policy");
+  const std::string_view info = reply->text(), policy = told(info, "maxmemory_policy");
   if (told(info, "maxmemory") == "0" || !policy.starts_with("allkeys")) return;
   throw SinkError{SinkError::Kind::wrong,
                   fmt::format("{}: rows would be lost silently: it drops keys when memory is short "
@@ -93,7 +92,9 @@ void RedisConnection::refuse_eviction() {
 
 std::string RedisConnection::load_script(std::string_view script) {
   const Reply reply = command(std::array<std::string_view, 3>{"SCRIPT", "LOAD", script});
-  return std::string{text_of(*reply)};
+  const std::string_view digest = reply->text();
+  if (digest.size() != kDigest) reply->refuse(fmt::format("'{}' for a script's digest", digest));
+  return std::string{digest};
 }
 
 void RedisConnection::broke(std::string_view why) const {
@@ -144,24 +145,37 @@ void RedisConnection::send(std::span<const std::string_view> words) {
   }
 }
 
-RedisConnection::Reply RedisConnection::receive() {
+/** What it reads may be no reply, or one that never ends. */
+void RedisConnection::check_reader() const {
+  const redisReader& reader = *context_->reader;
+  const auto refuse = [&](SinkError::Kind kind, std::string_view what) {
+    throw SinkError{kind, fmt::format("{}: no Redis that is known answers so: {}", name_, what)};
+  };
+  if (too_many_) refuse(SinkError::Kind::wrong, "an array of too many elements");
+  if (reader.len > kMostUnread) refuse(SinkError::Kind::wrong, "a text longer than any record");
+  if (reader.err == REDIS_ERR_PROTOCOL) refuse(SinkError::Kind::wrong, reader.errstr);
+  if (reader.err != 0) broke(reader.errstr);
+}
+
+Reply RedisConnection::receive() {
   void* reply = nullptr;
   for (;;) {
-    if (redisReaderGetReply(context_->reader, &reply) != REDIS_OK) broke(context_->reader->errstr);
+    (void)redisReaderGetReply(context_->reader, &reply);
+    check_reader();
     if (reply != nullptr) break;
     await(POLLIN);
     if (redisBufferRead(context_.get()) != REDIS_OK) broke(context_->errstr);
   }
-  Reply owned{static_cast<redisReply*>(reply)};
-  if (owned->type == REDIS_REPLY_ERROR) {
-    const std::string_view words = text_of(*owned);
+  Reply::Owner owner{static_cast<redisReply*>(reply)};
+  if (owner->type == REDIS_REPLY_ERROR) {
+    const std::string_view words{owner->str, static_cast<std::size_t>(owner->len)};
     if (words.starts_with("NOSCRIPT")) broke("the server has forgotten the script");
     throw SinkError{kind_of_redis_error(words), fmt::format("{}: {}", name_, words)};
   }
-  return owned;
+  return {std::move(owner), name_};
 }
 
-RedisConnection::Reply RedisConnection::command(std::span<const std::string_view> words) {
+Reply RedisConnection::command(std::span<const std::string_view> words) {
   send(words);
   return receive();
 }

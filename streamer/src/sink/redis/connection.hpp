@@ -10,6 +10,7 @@
 
 #include "millrace/streamer/sink.hpp"
 #include "sink/redis/address.hpp"
+#include "sink/redis/reply.hpp"
 
 namespace millrace::sink {
 
@@ -28,17 +29,15 @@ class ConnectionBroke final : public SinkError {
  */
 class RedisConnection {
  public:
-  struct FreeReply {
-    void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
-  };
-  using Reply = std::unique_ptr<redisReply, FreeReply>;
-
   /** @param name  that messages begin with. @throws SinkError */
   RedisConnection(const RedisAddress& address, const RedisLimits& limits, std::string name);
+  RedisConnection(const RedisConnection&) = delete;
+  RedisConnection& operator=(const RedisConnection&) = delete;
 
   /** @brief Sends a command, whose reply comes behind those of all before. */
   void send(std::span<const std::string_view> words);
-  /** @throws SinkError for one that is an error */
+  /** @brief The next one, which does not outlive this. @throws SinkError for one that is an error
+   */
   [[nodiscard]] Reply receive();
   [[nodiscard]] Reply command(std::span<const std::string_view> words);
 
@@ -53,16 +52,16 @@ class RedisConnection {
   void authenticate();
   void refuse_eviction();
   void await(short events);
+  void check_reader() const;
   [[noreturn]] void broke(std::string_view why) const;
 
   RedisAddress address_;
   RedisLimits limits_;
   std::string name_;
+  bool too_many_ = false;  ///< elements of an array
   std::unique_ptr<redisContext, Free> context_;
 };
 
-[[nodiscard]] std::string_view text_of(const redisReply& reply) noexcept;
 [[nodiscard]] std::string_view text_of(std::span<const std::byte> bytes) noexcept;
-[[nodiscard]] std::span<const std::byte> bytes_of(const redisReply& reply) noexcept;
 
 }  // namespace millrace::sink

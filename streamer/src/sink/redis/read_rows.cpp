@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,17 +45,18 @@ class Reading {
     do {
       const auto reply =
           connection_.command(Words{"SCAN", cursor, "MATCH", pattern, "COUNT", kKeysAtATime});
-      cursor = text_of(*reply->element[0]);
-      visit_all(rows_among(*reply->element[1]), visit);
+      reply->check_size(2);
+      cursor = (*reply)[0].text();
+      visit_all(rows_among((*reply)[1]), visit);
     } while (cursor != "0");
   }
 
  private:
   /** A server may tell of a key more than once. */
-  std::vector<Found> rows_among(const redisReply& keys) {
+  std::vector<Found> rows_among(const ReplyView& keys) {
     std::vector<Found> rows;
-    for (std::size_t i = 0; i < keys.elements; ++i) {
-      auto found = row_of(text_of(*keys.element[i]));
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      auto found = row_of(keys[i].text());
       if (found && seen_[found->table].insert(found->row).second) rows.push_back(std::move(*found));
     }
     return rows;
@@ -76,21 +78,22 @@ class Reading {
     if (rows.empty()) return;
     Words words{"MGET"};
     for (const Found& found : rows) words.push_back(found.key);
-    const auto values = connection_.command(words);
+    const Reply values = connection_.command(words);
+    values->check_size(rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const redisReply& value = *values->element[i];
-      if (value.type == REDIS_REPLY_STRING) {
-        visit(parsed(value, rows[i]));
-      } else {
+      const ReplyView value = (*values)[i];
+      if (value.is_nil()) {
         check_gone(rows[i]);
+      } else {
+        visit(parsed(value.bytes(), rows[i]));
       }
     }
   }
 
-  RowRecord parsed(const redisReply& value, const Found& found) const {
-    const Record record = parse_record(bytes_of(value));
-    if (record.kind != RecordKind::row || record.row.table != found.table ||
-        record.row.row != found.row) {
+  RowRecord parsed(std::span<const std::byte> value, const Found& found) const {
+    const Record record = parse_record(value);
+    if (record.kind != RecordKind::row || record.bytes != value.size() ||
+        record.row.table != found.table || record.row.row != found.row) {
       throw RecordError{fmt::format("in {} is not the record of that row", found.key)};
     }
     check_row(record.row, schema_);
@@ -100,8 +103,9 @@ class Reading {
   /** MGET tells nothing of a key that holds no string. */
   void check_gone(const Found& found) {
     const auto reply = connection_.command(Words{"TYPE", found.key});
-    if (text_of(*reply) == "none") return;
-    throw RecordError{fmt::format("in {} is a {} where a row belongs", found.key, text_of(*reply))};
+    const std::string_view type = reply->text();
+    if (type == "none" || type == "string") return;  // or it has come since
+    throw RecordError{fmt::format("in {} is a {} where a row belongs", found.key, type)};
   }
 
   RedisConnection& connection_;

@@ -18,6 +18,26 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::string_view kMark = "mark:";
 
+Record record_in(std::string_view field, const ReplyView& value, RecordKind kind) {
+  Record record = parse_record(value.bytes());
+  if (record.kind == kind && record.bytes == value.bytes().size()) return record;
+  throw RecordError{fmt::format("in its field {} is another record", field)};
+}
+
+void add_field(SinkState& state, std::string_view field, const ReplyView& value) {
+  if (field == "schema") {
+    state.schema = record_in(field, value, RecordKind::schema).schema;
+  } else if (field == "position") {
+    state.position = value.text();
+  } else if (field.starts_with(kMark)) {
+    const StepMark mark = record_in(field, value, RecordKind::mark).mark;
+    if (field.substr(kMark.size()) != std::to_string(mark.rank)) {
+      throw RecordError{fmt::format("in its field {} is a mark of rank {}", field, mark.rank)};
+    }
+    state.marks[mark.rank] = mark;
+  }
+}
+
 }  // namespace
 
 RedisSink::RedisSink(std::string_view spec, const RedisLimits& limits)
@@ -54,20 +74,11 @@ auto RedisSink::talk(Body&& body) {
 }
 
 SinkState RedisSink::fetch_state() {
-  const auto reply = connection_->command(Words{"HGETALL", key("stream")});
+  const Reply reply = connection_->command(Words{"HGETALL", key("stream")});
   SinkState state;
   try {
-    for (std::size_t i = 0; i + 1 < reply->elements; i += 2) {
-      const std::string_view field = text_of(*reply->element[i]);
-      const redisReply& value = *reply->element[i + 1];
-      if (field == "schema") {
-        state.schema = parse_record(bytes_of(value)).schema;
-      } else if (field == "position") {
-        state.position = text_of(value);
-      } else if (field.starts_with(kMark)) {
-        const StepMark mark = parse_record(bytes_of(value)).mark;
-        state.marks[mark.rank] = mark;
-      }
+    for (std::size_t i = 0; i < reply->size(); i += 2) {
+      add_field(state, (*reply)[i].text(), (*reply)[i + 1]);
     }
   } catch (const RecordError& error) {
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: what is in {} is none of ours: {}",
@@ -86,7 +97,7 @@ void RedisSink::begin(const StreamSchema& schema) {
   std::vector<std::byte> record;
   append_record(record, schema, Version{});
   talk([&](RedisConnection& connection) {
-    (void)connection.command(Words{"HSETNX", key("stream"), "schema", text_of(record)});
+    (void)connection.command(Words{"HSETNX", key("stream"), "schema", text_of(record)})->integer();
     check_schema(schema, fetch_state(), name_);
   });
   schema_ = schema;
@@ -121,9 +132,9 @@ void RedisSink::read(const std::function<void(const RowRecord&)>& visit) {
 std::uint64_t RedisSink::snapshot_request() {
   const std::lock_guard lock{mutex_};
   return talk([&](RedisConnection& connection) -> std::uint64_t {
-    const auto reply = connection.command(Words{"GET", key("snapshot")});
-    if (reply->type == REDIS_REPLY_NIL) return 0;
-    const std::string_view text = text_of(*reply);
+    const Reply reply = connection.command(Words{"GET", key("snapshot")});
+    if (reply->is_nil()) return 0;
+    const std::string_view text = reply->text();
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc{} && end == text.data() + text.size()) return number;

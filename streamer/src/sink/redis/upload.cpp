@@ -105,10 +105,16 @@ void RedisUpload::send(const Part& part) {
 }
 
 void RedisUpload::settle() {
-  const RedisConnection::Reply reply = target_.connection.receive();
+  const Reply reply = target_.connection.receive();
   --in_flight_;
-  if (reply->type == REDIS_REPLY_STRING) newest_ = text_of(*reply);
-  if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0) repeat_ = true;
+  if (!reply->is_integer()) {
+    newest_ = reply->text();
+    if (newest_.size() != version_.size()) reply->refuse("a text that is no version");
+  } else if (reply->integer() == 0) {
+    repeat_ = true;
+  } else if (reply->integer() != 1) {
+    reply->refuse(fmt::format("{} where 0 or 1 belongs", reply->integer()));
+  }
 }
 
 }  // namespace millrace::sink

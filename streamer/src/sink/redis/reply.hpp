@@ -1,0 +1,74 @@
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "millrace/streamer/sink.hpp"
+
+namespace millrace::sink {
+
+/**
+ * @brief A reply, or an element of one: whatever a server said, hostile until asked for as what it
+ *        is to be. All but `is_nil` throw SinkError (wrong) if it is something else. Points into
+ *        the reply.
+ */
+class ReplyView {
+ public:
+  /** @param name  of the sink, that messages begin with */
+  ReplyView(const redisReply* reply, std::string_view name) noexcept : reply_(reply), name_(name) {}
+
+  [[nodiscard]] bool is_nil() const noexcept { return reply_->type == REDIS_REPLY_NIL; }
+  [[nodiscard]] bool is_integer() const noexcept { return reply_->type == REDIS_REPLY_INTEGER; }
+  [[nodiscard]] std::int64_t integer() const;
+  [[nodiscard]] std::string_view text() const;
+  [[nodiscard]] std::span<const std::byte> bytes() const {
+    return std::as_bytes(std::span{text()});
+  }
+  /** @brief Elements of an array. */
+  [[nodiscard]] std::size_t size() const;
+  /** @param size  that the array has to have */
+  void check_size(std::size_t size) const;
+  [[nodiscard]] ReplyView operator[](std::size_t i) const;
+
+  /** @throws SinkError (wrong): it is not what belongs here. @param what  it is then */
+  [[noreturn]] void refuse(std::string_view what) const;
+
+ private:
+  void check_type(bool is_it, std::string_view wanted) const;
+
+  const redisReply* reply_;
+  std::string_view name_;
+};
+
+/** @brief A whole reply that is no error. */
+class Reply {
+ public:
+  struct Free {
+    void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
+  };
+  using Owner = std::unique_ptr<redisReply, Free>;
+
+  /** @param name  outlives it */
+  Reply(Owner owner, std::string_view name) : owner_(std::move(owner)), view_(owner_.get(), name) {}
+
+  [[nodiscard]] const ReplyView* operator->() const noexcept { return &view_; }
+  [[nodiscard]] const ReplyView& operator*() const noexcept { return view_; }
+
+ private:
+  Owner owner_;
+  ReplyView view_;
+};
+
+/** @brief More elements of an array nobody takes: the memory for them is taken before they come. */
+inline constexpr std::size_t kMostElements = std::size_t{1} << 20;
+/** @brief Lets a reader refuse such, without memory as it says. @param refused  set then; outlives
+ * it */
+void limit_elements(redisReader& reader, bool& refused);
+
+}  // namespace millrace::sink

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace millrace::test {
+
+/// Something that listens where a Redis would be, and answers each command with the same bytes,
+/// whatever they are.
+class FakeRedis {
+ public:
+  /// What it answers to a command, by its first word. Those that a connection begins with have
+  /// answers of their own.
+  using Answers = std::map<std::string, std::string>;
+
+  explicit FakeRedis(Answers answers);
+  ~FakeRedis();
+  FakeRedis(const FakeRedis&) = delete;
+  FakeRedis& operator=(const FakeRedis&) = delete;
+
+  [[nodiscard]] std::string spec() const;
+
+ private:
+  void serve() const;
+  void answer(int connection) const;
+
+  Answers answers_;
+  int listening_ = -1;
+  int ended_[2] = {-1, -1};  ///< a pipe that is closed at the end
+  int port_ = 0;
+  std::thread server_;
+};
+
+/// As the protocol has them.
+[[nodiscard]] std::string text_reply(const std::string& text);
+[[nodiscard]] std::string array_reply(const std::vector<std::string>& elements);
+
+}  // namespace millrace::test
