@@ -58,12 +58,20 @@ bool TopicProducer::broken() const noexcept {
          RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
+// librdkafka takes messages for written when later ones of their partition were, since a broker
+// would have refused those for the gap. One does so of a producer of which the partition has
+// something; the first messages of a new one may overtake each other where the leader changes, and
+// are gone. What a broker acknowledged itself has an offset.
 void TopicProducer::delivered(rd_kafka_t*, const rd_kafka_message_t* message, void*) {
   auto& delivery = *static_cast<Delivery*>(message->_private);
   ++delivery.settled;
-  if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  rd_kafka_resp_err_t error = message->err;
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    if (message->offset >= 0) return;
+    error = RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
+  }
   ++delivery.failed;
-  delivery.error = message->err;
+  delivery.error = error;
 }
 
 rd_kafka_resp_err_t TopicProducer::try_send(const Produced& message) {
