@@ -9,7 +9,12 @@ Capture::Capture(const Source& source, const Setting& setting, const CaptureOpti
   source.bags.add_observer(*this);
 }
 
-Capture::~Capture() { stop(); }
+Capture::~Capture() {
+  try {
+    stop();
+  } catch (...) {  // the machine is being taken down
+  }
+}
 
 void Capture::rows_updated(const RowUpdate& update) { state_->updated(update); }
 void Capture::rows_will_move(StreamRef stream) { state_->will_move(stream); }

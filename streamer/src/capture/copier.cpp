@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <new>
+#include <utility>
 
 #include "capture/state.hpp"
 
@@ -21,7 +21,7 @@ void Capture::State::run() {
     lock.unlock();
     try {
       hand_on(next);
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       lose(next);
     }
     lock.lock();
@@ -31,13 +31,15 @@ void Capture::State::run() {
   }
 }
 
-// The host has no memory to tell it with: what is in the slot is told later.
+// Nobody knows what its header says: all that it was to gather may be missing, and is told later.
 void Capture::State::lose(const Telling& telling) {
   failed();
   if (!telling.slot) return;
   Slot& slot = slots_[*telling.slot];
   learn(slot.sequence, 1);
-  return_slot(slot, rows_.most_rows(slot.memory().bytes));
+  if (!std::exchange(slot.garbled, false)) return return_slot(slot, slot.listed);
+  everything();
+  set_stage(slot, Slot::Stage::free);
 }
 
 void Capture::State::hand_on(const Telling& telling) {
@@ -62,9 +64,9 @@ bool Capture::State::bring(Slot& slot) {
     slot.unsure = copy_.has_value();
     return false;
   }
-  const bool valid = context_.cost_only() || rows_.valid(slot.host(), slot.memory().bytes);
+  slot.garbled = !context_.cost_only() && !rows_.valid(slot.host(), slot.memory().bytes);
   const std::lock_guard lock{mutex_};
-  return valid && !slot.torn;
+  return !slot.garbled && !slot.torn;
 }
 
 // How much there is the header says, which so comes first.
@@ -126,19 +128,10 @@ void Capture::State::deliver(const Telling& telling, Slot& slot) {
       counts_.rows += header.rows;
       counts_.changed_bytes += numbers;
     }
-    if (!taken && copied_out) {
-      for (std::size_t i = 0; i < rows.size(); ++i) to_mark_.rows.push_back(rows.id(i));
-      to_mark_.returned += rows.size();
-      returned_ += rows.size();
-      counts_.returned_rows += rows.size();
-    }
   }
-  if (copied_out) return;
-  if (taken) {
-    set_stage(slot, Slot::Stage::free);
-  } else {
-    return_slot(slot, header.rows);
-  }
+  if (taken && !copied_out) set_stage(slot, Slot::Stage::free);
+  if (taken) return;
+  copied_out ? mark_again(rows) : return_slot(slot, header.rows);
 }
 
 bool Capture::State::offer(const CapturedRows& rows) {

@@ -41,6 +41,20 @@ void Capture::State::everything() {
   ++counts_.everything_marked;
 }
 
+void Capture::State::mark_again(const CapturedRows& rows) {
+  const std::lock_guard lock{mutex_};
+  try {
+    to_mark_.rows.reserve(to_mark_.rows.size() + rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) to_mark_.rows.push_back(rows.id(i));
+  } catch (const std::bad_alloc&) {
+    to_mark_.all = true;
+    ++counts_.everything_marked;
+  }
+  to_mark_.returned += rows.size();
+  returned_ += rows.size();
+  counts_.returned_rows += rows.size();
+}
+
 void Capture::State::marked(std::uint64_t rows) {
   const std::lock_guard lock{mutex_};
   marked_at_ = ++sequence_;

@@ -29,9 +29,11 @@ struct Slot {
   std::vector<std::byte> pageable;  ///< of `sync_pageable`
   Event gathered;
   Stage stage = Stage::none;
-  bool torn = false;    ///< rows may have changed while they were gathered
-  bool unsure = false;  ///< a copy out of it may still be under way
+  bool torn = false;     ///< rows may have changed while they were gathered
+  bool garbled = false;  ///< it came, and is not what a gather writes
+  bool unsure = false;   ///< a copy out of it may still be under way
   std::uint64_t sequence = 0;
+  std::uint64_t listed = 0;            ///< rows, at most, that it was to gather
   std::uint64_t returned = 0;          ///< rows, at most, of one that is returning
   CaptureHeader expected;              ///< what it will hold where nothing is computed
   std::uint64_t expected_numbers = 0;  ///< bytes, likewise

@@ -19,10 +19,12 @@ void Capture::State::make_slots() {
                     options_.slot_bytes, rows_.least_bytes())};
   }
   slots_.resize(options_.way == CaptureWay::mapped ? 1 : options_.slots);
-  for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) make(slots_[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) {
+    slots_[i] = made(Slot::Stage::free);
+  }
 }
 
-void Capture::State::make(Slot& slot) {
+Capture::State::Slot Capture::State::made(Slot::Stage stage) const {
   const std::size_t bytes = std::min(options_.slot_bytes, rows_.most_bytes());
   Stream& main = context_.main();
   Allocator& memory = context_.allocator();
@@ -35,9 +37,8 @@ void Capture::State::make(Slot& slot) {
   } else {
     made.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
   }
-  const std::lock_guard lock{mutex_};
-  made.stage = Slot::Stage::free;
-  slot = std::move(made);
+  made.stage = stage;
+  return made;
 }
 
 // Where the host is further ahead than ever: another one, if there may be. Without memory for it
@@ -50,18 +51,17 @@ std::optional<std::size_t> Capture::State::make_slot(StreamRef on) {
     if (no_more_slots_ || none == slots_.end()) return {};
     number = static_cast<std::size_t>(none - slots_.begin());
   }
-  const bool made = succeeds([&] {
-    make(slots_[number]);
+  const bool usable = succeeds([&] {
+    Slot slot = made(Slot::Stage::gathering);
     ordered_.record(made_, context_.main());
     ordered_.wait(on, made_);
+    const std::lock_guard lock{mutex_};
+    slots_[number] = std::move(slot);
   });
-  if (!made) {
-    failed();
-    no_more_slots_ = true;
-    return {};
-  }
-  set_stage(slots_[number], Slot::Stage::gathering);
-  return number;
+  if (usable) return number;
+  failed();
+  no_more_slots_ = true;
+  return {};
 }
 
 std::optional<std::size_t> Capture::State::acquire(StreamRef on, Nanoseconds patience) {
@@ -117,13 +117,15 @@ std::size_t Capture::State::free_slots() const {
       std::ranges::count(slots_, Slot::Stage::free, [](const Slot& slot) { return slot.stage; }));
 }
 
-// Asks again and again, less and less often.
+// Asks again and again, less and less often: so late by an eighth of the time at most.
 bool Capture::State::wait_until(const std::function<bool()>& condition, Nanoseconds patience) {
-  const Nanoseconds until = setting_.executor.now() + patience;
-  for (Nanoseconds pause = std::chrono::microseconds{1}; !condition();
-       pause = std::min<Nanoseconds>(2 * pause, std::chrono::microseconds{100})) {
-    if (setting_.executor.now() >= until) return false;
-    setting_.executor.spend(pause);
+  constexpr Nanoseconds kShortest = std::chrono::microseconds{1};
+  constexpr Nanoseconds kLongest = std::chrono::milliseconds{1};
+  const Nanoseconds from = setting_.executor.now();
+  while (!condition()) {
+    const Nanoseconds waited = setting_.executor.now() - from;
+    if (waited >= patience) return false;
+    setting_.executor.spend(std::clamp(waited / 8, kShortest, kLongest));
   }
   return true;
 }

@@ -56,6 +56,7 @@ Capture::State::~State() {
   }
   static_cast<void>(succeeds([&] {
     context_.main().wait(last_);
+    if (own_) context_.main().wait_stream(*own_);
     if (copy_) context_.main().wait_stream(*copy_);
   }));
 }
@@ -168,6 +169,7 @@ void Capture::State::gather(std::size_t number, const GatheredRows& rows, Tellin
     ++counts_.captures;
     slot.sequence = ++sequence_;
     slot.torn = false;
+    slot.listed = rows.list.most;
   }
   expect(slot, rows);
   bool there = succeeds([&] { ordered_.record(slot.gathered, on); });
@@ -178,7 +180,7 @@ void Capture::State::gather(std::size_t number, const GatheredRows& rows, Tellin
   }
   if (!there) {
     failed();
-    return_slot(slot, rows.list.most);
+    return_slot(slot, slot.listed);
     if (!told.more) tell(telling(told.step));
     return;
   }

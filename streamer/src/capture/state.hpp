@@ -66,7 +66,7 @@ class Capture::State {
 
   // The training thread's: enqueue.
   void make_slots();
-  void make(Slot& slot);
+  [[nodiscard]] Slot made(Slot::Stage stage) const;
   [[nodiscard]] std::optional<std::size_t> make_slot(StreamRef on);
   [[nodiscard]] StreamRef begin(StreamRef stream);
   void capture(const RowUpdate& update, StreamRef on);
@@ -79,6 +79,7 @@ class Capture::State {
   void mark_list(const capture::RowList& list, double rows, StreamRef on);
   void apply_marks(StreamRef on);
   void mark_returned(Slot& slot, StreamRef on);
+  void mark_again(const CapturedRows& rows);
   void marked(std::uint64_t rows);
   void everything();
 

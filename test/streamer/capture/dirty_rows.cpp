@@ -1,11 +1,14 @@
 #include "capture/dirty_rows.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "capture/host/kernels.hpp"
+#include "capture/take_word.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
@@ -91,6 +94,42 @@ TEST_CASE("dirty rows are taken once, ascending, from where the last time ended"
     }
     for (int i = 0; scene.left() != 0 && i < 1000; ++i) scene.collect(500);
     CHECK(scene.left() == 0);
+  }
+}
+
+TEST_CASE("what lanes take word by word is what one takes bit by bit, and no more than has room") {
+  std::mt19937_64 random{seed()};
+  for (int round = 0; round < 300; ++round) {
+    const BitShape shape{1 + random() % 2000, static_cast<std::uint32_t>(random() % 4)};
+    std::vector<std::uint32_t> bits(shape.words());
+    for (std::uint64_t bit = 0; bit < shape.bits(); ++bit) {
+      if (random() % 3 != 0) bits[bit / 32] |= 1U << (bit % 32);
+    }
+    const std::size_t most = random() % (shape.bits() + 2);
+    std::vector<std::uint32_t> expected_rows(most << shape.shift), left = bits, count(1);
+    std::vector<DirtyCounts> counts(1);
+    host::collect_rows<std::uint32_t>(expected_rows, count, {}, left, counts, shape);
+    expected_rows.resize(count[0]);
+
+    constexpr std::uint32_t kUntouched = 0xFFFFFFFF;
+    std::vector<std::uint32_t> rows((most + 40) << shape.shift, kUntouched);
+    std::uint64_t before = 0, first_left = 0;
+    bool some_left = false;
+    for (std::uint64_t word = 0; word < shape.words(); ++word) {
+      const std::uint32_t there = bits[word];
+      bits[word] &= ~take_word(rows.data(), there, word, before, most, shape);
+      if (bits[word] != 0 && before <= most) {
+        CHECK_FALSE(std::exchange(some_left, true));
+        first_left = word * 32 + lowest_bit(bits[word]);
+      }
+      before += static_cast<std::uint64_t>(std::popcount(there));
+    }
+    CHECK(bits == left);
+    CHECK(first_left == counts[0].position);
+    CHECK(std::all_of(rows.begin() + static_cast<std::ptrdiff_t>(count[0]), rows.end(),
+                      [](std::uint32_t row) { return row == kUntouched; }));
+    rows.resize(count[0]);
+    CHECK(rows == expected_rows);
   }
 }
 

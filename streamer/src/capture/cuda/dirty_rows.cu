@@ -1,5 +1,6 @@
 #include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
+#include "capture/take_word.hpp"
 #include "model/cuda/launch.cuh"
 #include "model/cuda/words.cuh"
 
@@ -8,6 +9,7 @@ namespace millrace::capture::cuda {
 using model::cuda::blocks_for;
 using model::cuda::kThreads;
 using model::cuda::kWarp;
+using model::cuda::launch;
 using model::cuda::native;
 using model::cuda::this_thread;
 using model::cuda::this_warp;
@@ -18,11 +20,11 @@ namespace {
 
 template <typename Key>
 __global__ void mark_rows_kernel(std::uint32_t* bits, DirtyCounts* counts, const Key* rows,
-                                 const std::uint32_t* count, BitShape shape) {
-  const std::size_t size = *count;
+                                 const std::uint32_t* count, std::size_t most, BitShape shape) {
+  const std::size_t size = *count < most ? *count : most;
   unsigned added = 0;
   for (std::size_t i = this_thread(); i < size; i += thread_count()) {
-    added += set_bit(bits, rows[i] >> shape.shift);
+    if (rows[i] < shape.rows) added += set_bit(bits, rows[i] >> shape.shift);
   }
   add_of_warp(counts->rows, added);
 }
@@ -46,8 +48,8 @@ __device__ std::uint32_t from_position(std::uint32_t bits, std::uint64_t word,
   return word == position / 32 ? bits & (~std::uint32_t{0} << (position % 32)) : bits;
 }
 
-// Bits are cleared, and counted as cleared, by the last of three launches only: when one is refused,
-// nothing has been taken.
+// Bits are cleared, and counted as cleared, by the last of three launches only: when one is
+// refused, nothing has been taken.
 //
 // Scratch: the bits of each chunk, later of those before it; then their sum, and the position.
 
@@ -69,7 +71,6 @@ __global__ void count_chunks(std::uint32_t* sums, std::size_t chunks, const std:
 constexpr unsigned kScanThreads = 1024;
 
 // One block: sums of the chunks before each. `most` bits are taken; the counts are as then.
-template <typename Key>
 __global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32_t* count,
                             DirtyCounts* counts, std::uint32_t most, BitShape shape) {
   __shared__ std::uint32_t of_warps[kScanThreads / kWarp];
@@ -89,7 +90,7 @@ __global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32
     const std::uint32_t sum = of_warps[kScanThreads / kWarp - 1];
     if (i < chunks) sums[i] = before + up_to - own;
     __syncthreads();
-    if (threadIdx.x == 0) before += sum;
+    if (threadIdx.x == 0 && before <= most) before += sum;  // what is behind does not matter
     __syncthreads();
   }
   if (threadIdx.x != 0) return;
@@ -117,27 +118,15 @@ __global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* 
       const std::uint32_t there = word < words ? from_position(bits[word], word, position) : 0;
       const unsigned own = __popc(there);
       const unsigned up_to = inclusive_of_warp(own);
-      std::uint32_t at = before + up_to - own;
-      std::uint32_t left = there, taken = 0;
-      for (; left != 0; ++at) {
-        const std::uint32_t bit = left & -left;
-        const std::uint64_t number = word * 32 + __ffs(static_cast<int>(left)) - 1;
-        if (at == most) {  // the first that is left
-          counts->position = number;
-          break;
-        }
-        left ^= bit;
-        taken |= bit;
-        const std::uint64_t first = number << shape.shift;
-        const std::uint64_t behind = first + (std::uint64_t{1} << shape.shift);
-        const std::uint64_t end = behind < shape.rows ? behind : shape.rows;
-        for (std::uint64_t row = first; row < end; ++row) {
-          rows[(static_cast<std::size_t>(at) << shape.shift) + (row - first)] =
-              static_cast<Key>(row);
-        }
-        if (end < behind && at + 1 == all) {
-          *count = (all << shape.shift) - static_cast<std::uint32_t>(behind - end);
-        }
+      const std::uint32_t at = before + up_to - own;
+      const std::uint32_t taken = take_word(rows, there, word, at, most, shape);
+      const std::uint32_t left = there & ~taken;
+      if (left != 0 && at <= most) counts->position = word * 32 + lowest_bit(left);  // the first
+      // Rows behind the last one have no bit of their own.
+      if (taken != 0 && at + __popc(taken) == all && word + 1 == words) {
+        const std::uint64_t behind = shape.bits() << shape.shift;
+        const bool last = (taken >> ((shape.bits() - 1) % 32) & 1) != 0;
+        if (last) *count = (all << shape.shift) - static_cast<std::uint32_t>(behind - shape.rows);
       }
       if (taken != 0) bits[word] &= ~taken;
       cleared += __popc(taken);
@@ -147,16 +136,13 @@ __global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* 
   subtract_of_warp(counts->rows, cleared);
 }
 
-/** @brief Whether what was just launched will not run: then what builds on it must not. */
-bool refused() { return cudaPeekAtLastError() != cudaSuccess; }
-
 }  // namespace
 
 template <typename Key>
 void mark_rows(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
                std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
   mark_rows_kernel<<<blocks_for(rows.size()), kThreads, 0, native(queue)>>>(
-      bits.data(), counts.data(), rows.data(), count.data(), shape);
+      bits.data(), counts.data(), rows.data(), count.data(), rows.size(), shape);
 }
 
 void mark_range(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
@@ -175,14 +161,12 @@ void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> cou
   const std::size_t chunks = chunks_of(shape);
   const auto most = static_cast<std::uint32_t>(rows.size() >> shape.shift);
   const unsigned blocks = blocks_for(chunks * kWarp);
-  count_chunks<<<blocks, kThreads, 0, native(queue)>>>(scratch.data(), chunks, bits.data(),
-                                                       counts.data(), words);
-  if (refused()) return;
-  scan_chunks<Key><<<1, kScanThreads, 0, native(queue)>>>(scratch.data(), chunks, count.data(),
-                                                          counts.data(), most, shape);
-  if (refused()) return;
-  take_rows<Key><<<blocks, kThreads, 0, native(queue)>>>(
-      rows.data(), count.data(), scratch.data(), chunks, bits.data(), counts.data(), most, shape);
+  launch({"count chunks of dirty rows", blocks, kThreads}, queue, count_chunks, scratch.data(),
+         chunks, bits.data(), counts.data(), words);
+  launch({"scan chunks of dirty rows", 1, kScanThreads}, queue, scan_chunks, scratch.data(), chunks,
+         count.data(), counts.data(), most, shape);
+  launch({"take dirty rows", blocks, kThreads}, queue, take_rows<Key>, rows.data(), count.data(),
+         scratch.data(), chunks, bits.data(), counts.data(), most, shape);
 }
 
 // NOLINTBEGIN: instantiations

@@ -21,11 +21,14 @@ inline void set_bit(std::span<std::uint32_t> bits, DirtyCounts& counts, std::uin
   word |= mask;
 }
 
-/** @brief These rows are dirty. */
+/** @brief These rows are dirty: of what is no list, those that may be rows. */
 template <typename Key>
 void mark_rows(std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
                std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
-  for (std::size_t i = 0; i < count[0]; ++i) set_bit(bits, counts[0], rows[i] >> shape.shift);
+  const std::size_t size = std::min<std::size_t>(count[0], rows.size());
+  for (std::size_t i = 0; i < size; ++i) {
+    if (rows[i] < shape.rows) set_bit(bits, counts[0], rows[i] >> shape.shift);
+  }
 }
 
 /** @brief Rows `first` to before `end` are dirty. */

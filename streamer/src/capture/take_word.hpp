@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "capture/layout.hpp"
+
+namespace millrace::capture {
+
+/** @brief The number of the lowest bit of a word that has one. */
+[[nodiscard]] MILLRACE_HOST_DEVICE inline unsigned lowest_bit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<unsigned>(__ffs(static_cast<int>(word))) - 1;
+#else
+  return static_cast<unsigned>(__builtin_ctz(word));
+#endif
+}
+
+/**
+ * @brief Writes the rows of a word's bits where they go in a list that has room for `most` bits'.
+ * @param there   the word's bits that may be taken
+ * @param word    its number
+ * @param before  bits in the words before it
+ * @return those that were taken: the lowest, as many as found room
+ */
+template <typename Key>
+MILLRACE_HOST_DEVICE std::uint32_t take_word(Key* rows, std::uint32_t there, std::uint64_t word,
+                                             std::uint64_t before, std::uint64_t most,
+                                             const BitShape& shape) {
+  std::uint32_t left = there;
+  for (std::uint64_t at = before; left != 0 && at < most; ++at, left &= left - 1) {
+    const std::uint64_t first = (word * 32 + lowest_bit(left)) << shape.shift;
+    const std::uint64_t behind = first + (std::uint64_t{1} << shape.shift);
+    const std::uint64_t end = behind < shape.rows ? behind : shape.rows;
+    Key* const to = rows + (at << shape.shift);
+    for (std::uint64_t row = first; row < end; ++row) to[row - first] = static_cast<Key>(row);
+  }
+  return there & ~left;
+}
+
+}  // namespace millrace::capture
