@@ -25,6 +25,11 @@ struct SourceTable {
   std::int32_t width = 0, m_width = 0, v_width = 0;
   std::int32_t skipped = 0;
 
+  /** @param row  counted through the tables */
+  [[nodiscard]] MILLRACE_HOST_DEVICE bool has(std::uint64_t row) const {
+    const auto first = static_cast<std::uint64_t>(first_row);
+    return row >= first && row - first < static_cast<std::uint64_t>(rows);
+  }
   [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t state() const {
     return static_cast<std::size_t>(m_width) + static_cast<std::size_t>(v_width);
   }

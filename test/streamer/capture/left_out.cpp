@@ -27,7 +27,7 @@ CaptureCase case_of(CaptureWay way, GatherOn gather_on, bool cached) {
 std::string trained(const CaptureCase& what, std::set<std::string>* edges) {
   CaptureRig rig{what};
   rig.train();
-  const bool all = rig.flush(std::chrono::seconds{1});
+  const bool all = rig.flush(std::chrono::minutes{1});
   rig.capture->stop();
   rig.program_device.leave_out("");
   for (const auto& [edge, times] : rig.program_device.edges()) {
@@ -73,7 +73,7 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
     INFO(what.name() << ": " << edge);
     what.left_out = edge;
     std::string found;
-    for (std::uint64_t i = 0; i < 40 && found.empty(); ++i) {
+    for (std::uint64_t i = 0; i < 200 && found.empty(); ++i) {
       what.schedule = 100 * seed() + i;
       found = trained(what, nullptr);
     }

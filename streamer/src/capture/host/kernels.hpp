@@ -124,7 +124,8 @@ struct RowMemory {
 template <typename T>
 void copy_row(T* weights, T* state, const RowMemory<T>& from, const SourceTable& table,
               std::size_t row_of_table, std::int32_t slot, const GatherShape& shape) {
-  const bool at_slot = slot >= 0;
+  const bool at_slot =
+      slot >= 0 && static_cast<std::size_t>(slot) < from.cached.size() / shape.slot_width;
   const auto begin = [&](std::int64_t table_begin, std::size_t width, std::size_t slot_width) {
     return at_slot ? static_cast<std::size_t>(slot) * slot_width
                    : static_cast<std::size_t>(table_begin) + row_of_table * width;
@@ -150,7 +151,11 @@ void copy_row(T* weights, T* state, const RowMemory<T>& from, const SourceTable&
   }
 }
 
-/** @brief Rows and their numbers into a slot; those without room are dirty. */
+/**
+ * @brief Rows and their numbers into a slot; those without room are dirty.
+ *
+ * Where a wait was left out, in a test of waits, the list is anything: no other memory is touched.
+ */
 template <typename T, typename Key>
 void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
                  std::span<DirtyCounts> counts, std::span<const T> weights, std::span<const T> m,
@@ -158,7 +163,7 @@ void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
                  std::span<const T> cached_v, std::span<const std::int32_t> slots,
                  std::span<const SourceTable> tables, std::span<const Key> all_rows,
                  std::span<const std::uint32_t> count, GatherShape shape, BitShape bit_shape) {
-  const auto rows = all_rows.first(count[0]);
+  const auto rows = all_rows.first(std::min<std::size_t>(count[0], all_rows.size()));
   const auto places = place_tables(rows, tables, shape);
   const TablePlace& end = places.back();
   const std::size_t numbers = numbers_begin(tables.size(), end.packed, sizeof(Key));
@@ -182,6 +187,7 @@ void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
     T* const state_begin = values + place.at + rounded(place.rows * width, 4);
     for (std::size_t i = 0; i < in_list; ++i) {
       const Key row = rows[place.first + i];
+      if (!table.has(row)) continue;
       if (i >= place.rows) {
         ++header.overflowed;
         set_bit(bits, counts[0], row >> bit_shape.shift);
