@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -11,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "millrace/device/profile.hpp"
 #include "millrace/streamer/sink.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/redis_server.hpp"
@@ -50,6 +53,30 @@ void run_well(const std::vector<std::string>& arguments) {
   const ProgramRun run = run_program(arguments);
   INFO(run.out + run.err);
   REQUIRE(run.exit_code == 0);
+}
+
+/// Looks again and again, for as long as the slowest machine may take.
+void wait_for(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + 2min;
+  while (!condition()) {
+    REQUIRE(std::chrono::steady_clock::now() < until);
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+/// Which file this is: another one behind each save. 0: there is none.
+std::uint64_t identity(const std::string& file) {
+  struct stat status {};
+  return ::stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+/// Whether a rank has told a step there.
+bool has_marks(const std::string& sink) {
+  try {
+    return !open_sink(sink)->state().marks.empty();
+  } catch (const SinkError&) {
+    return false;
+  }
 }
 
 bool built(std::string_view kind) {
@@ -154,13 +181,14 @@ TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 6; ++round) {
     std::vector<std::string> options{"--stream", sink, "--save", save, "--save-every", "7"};
-    if (std::filesystem::exists(save)) options.insert(options.end(), {"--load", save});
+    const std::uint64_t before = identity(save);
+    if (before != 0) options.insert(options.end(), {"--load", save});
     {
       const StartedProgram trainer{train(options), folder / "out", folder / "err"};
-      std::this_thread::sleep_for(std::chrono::milliseconds{50 + random() % 250});
+      wait_for([&] { return identity(save) != before; });
+      std::this_thread::sleep_for(std::chrono::milliseconds{random() % 100});
       trainer.signal(SIGKILL);
     }
-    if (!std::filesystem::exists(save)) continue;
     const ProgramRun run = run_program(train(
         {"--load", save, "--epochs", "100000", "--steps", "1", "--stream", sink, "--save", save}));
     INFO(run.err);  // --steps are done already: it tells what is to be told, and ends
@@ -169,7 +197,6 @@ TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the
     INFO(report.dump());
     CHECK(report["same"] == true);
   }
-  CHECK(std::filesystem::exists(save));
 }
 
 TEST_CASE("train --stream: a sink that is down ends no training, and what it lacks is told") {
@@ -195,11 +222,11 @@ TEST_CASE("train --stream: a redis that loses all in the middle has all in the e
   const std::string save = folder / "a.ckpt";
   StartedProgram trainer{train({"--stream", server.spec(), "--save", save}), folder / "out",
                          folder / "err"};
-  std::this_thread::sleep_for(400ms);
+  wait_for([&] { return has_marks(server.spec()); });
   server.kill();
   std::this_thread::sleep_for(200ms);
   server.start();
-  std::this_thread::sleep_for(400ms);
+  wait_for([&] { return has_marks(server.spec()); });
   trainer.signal(SIGINT);
   INFO(read_file(folder / "err"));
   CHECK(trainer.wait() == 130);  // as a shell has it
@@ -212,12 +239,15 @@ TEST_CASE("train --stream: a sink of another model is told of at once, and train
   const ScratchFolder folder;
   const std::string sink = file_in(folder, "f");
   run_well(train({"--steps", "5", "--stream", sink}));
-  const ProgramRun run = run_program(
-      train({"--steps", "400", "--stream", sink, "--stream-content", "weights-and-state"}));
-  INFO(run.out + run.err);
-  CHECK(run.exit_code == 3);
-  CHECK_THAT(run.err, ContainsSubstring("nothing more is streamed to " + sink));
-  CHECK_THAT(run.out, ContainsSubstring("given up"));
+  StartedProgram trainer{train({"--stream", sink, "--stream-content", "weights-and-state"}),
+                         folder / "out", folder / "err"};
+  wait_for([&] {
+    return read_file(folder / "err").find("nothing more is streamed to " + sink) !=
+           std::string::npos;
+  });
+  trainer.signal(SIGINT);
+  CHECK(trainer.wait() == 130);
+  CHECK_THAT(read_file(folder / "out"), ContainsSubstring("given up"));
 }
 
 TEST_CASE("stream apply: a copy goes on where it stopped, killed at any instant") {
@@ -231,7 +261,8 @@ TEST_CASE("stream apply: a copy goes on where it stopped, killed at any instant"
   for (int round = 0; round < 5; ++round) {
     const StartedProgram applier{
         {"stream", "apply", "--from", from, "--to", copy}, folder / "out2", folder / "err2"};
-    std::this_thread::sleep_for(std::chrono::milliseconds{20 + random() % 200});
+    wait_for([&] { return std::filesystem::exists(folder / "copy"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds{random() % 200});
     applier.signal(SIGKILL);
   }
   CHECK(trainer.wait() == 0);
@@ -268,7 +299,8 @@ TEST_CASE("stream apply: what is lacking is asked for, and the trainer tells it"
   CHECK(verified(copy, save)["same"] == true);
 }
 
-TEST_CASE("stream bench: ring stalls a step no longer than a copy on the device, and a launch") {
+TEST_CASE("stream bench: ring stalls a step for what the gather moves, and a launch") {
+  const DeviceProfile h200 = DeviceProfile::named("h200");
   const ProgramRun run =
       run_program({"stream", "bench", "--rows", "100000", "--rows", "400000", "--json", "-"});
   INFO(run.err);
@@ -279,7 +311,9 @@ TEST_CASE("stream bench: ring stalls a step no longer than a copy on the device,
     std::map<std::string, nlohmann::json> captures;
     for (const auto& capture : size["captures"]) captures[capture["capture"]] = capture;
     const double ring = captures.at("ring")["stall_us"];
-    CHECK(ring <= size["copy_on_device_us"].get<double>() + 3);
+    const double rows = size["rows"], moved = 2 * (size["changed_bytes"].get<double>() + 4 * rows);
+    const double launch = static_cast<double>(h200.launch_latency.count()) / 1e3;
+    CHECK(ring <= moved / h200.memory_bandwidth * 1e6 + launch);
     CHECK(ring <= captures.at("sync")["stall_us"].get<double>() / 20);
     CHECK(captures.at("ring")["link_bytes_per_changed_byte"] <= 1.05);
     CHECK(captures.at("ring")["link_bytes_per_changed_byte"] > 0.9);

@@ -20,9 +20,9 @@ std::uint64_t Capture::State::mark(std::span<const TableRow> rows) {
   std::vector<std::uint64_t> own;
   const auto views = source_.bags.tables();
   for (const TableRow& row : rows) {
-    const auto found = std::ranges::find(source_.tables, row.table);
-    if (found == source_.tables.end()) continue;
-    const TableView& view = views[static_cast<std::size_t>(found - source_.tables.begin())];
+    const auto found = place_of_.find(row.table);
+    if (found == place_of_.end()) continue;
+    const TableView& view = views[found->second];
     const std::int64_t here = row.row - view.row_of_whole;
     if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
     own.push_back(static_cast<std::uint64_t>(view.first_row + here));

@@ -19,12 +19,19 @@ bool waits_itself(CaptureWay way) {
   return way == CaptureWay::sync || way == CaptureWay::sync_pageable;
 }
 
+std::unordered_map<std::uint32_t, std::size_t> places_of(std::span<const std::uint32_t> tables) {
+  std::unordered_map<std::uint32_t, std::size_t> places;
+  for (std::size_t i = 0; i < tables.size(); ++i) places.emplace(tables[i], i);
+  return places;
+}
+
 std::uint64_t whole(double rows) { return static_cast<std::uint64_t>(std::ceil(rows)); }
 
 }  // namespace
 
 Capture::State::State(const Source& source, const Setting& setting, const CaptureOptions& options)
     : source_(source),
+      place_of_(places_of(source.tables)),
       setting_(setting),
       options_(options),
       context_(setting.context),

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "capture/dirty_rows.hpp"
@@ -112,6 +113,7 @@ class Capture::State {
   void failed();
 
   const Source source_;
+  const std::unordered_map<std::uint32_t, std::size_t> place_of_;  ///< of a table of the schema
   const Setting setting_;
   const CaptureOptions options_;
   ModelContext& context_;

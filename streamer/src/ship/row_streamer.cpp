@@ -17,6 +17,8 @@
 namespace millrace {
 namespace {
 
+constexpr Nanoseconds kLook = std::chrono::seconds{1};  ///< at the time that is left
+
 std::uint64_t epoch_of(const StreamingOptions& options, const Lineage& lineage) {
   return options.epoch != 0 ? options.epoch : next_epoch(lineage);
 }
@@ -125,9 +127,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     }
     const StreamBeginning beginning{schema, epoch_, place_.rank, place_.ranks, lineage};
     const std::lock_guard lock{assembly_};
-    for (std::shared_ptr<Sink>& sink : sinks) {
-      shippers_.push_back(std::make_unique<Shipper>(std::move(sink), place_.shipping, *this,
-                                                    beginning, options.shipping));
+    try {
+      for (std::shared_ptr<Sink>& sink : sinks) {
+        shippers_.push_back(std::make_unique<Shipper>(std::move(sink), place_.shipping, *this,
+                                                      beginning, options.shipping));
+      }
+    } catch (...) {  // those that run ask this for rows
+      shippers_.clear();
+      throw;
     }
   }
 
@@ -169,7 +176,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     bool all = true;
     for (std::size_t i = 0; i < bags_.size(); ++i) {
       if (bags_[i].dense) tell_dense(*captures_[i]);
-      all = captures_[i]->flush(place_.context.main(), left()) && all;
+      all = flush(*captures_[i], until) && all;
     }
     for (const auto& shipper : shippers_) {
       const bool drained = shipper->drain(left());
@@ -224,6 +231,15 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     std::uint64_t steps = 0;
     for (const StreamedBags& source : bags_) steps = std::max(steps, source.bags.steps());
     return steps;
+  }
+
+  // The device's clock may be another one than that of the deadline.
+  bool flush(Capture& capture, Nanoseconds until) {
+    while (true) {
+      const Nanoseconds left = std::max(until - place_.shipping.now(), Nanoseconds{0});
+      if (capture.flush(place_.context.main(), std::min(left, kLook))) return true;
+      if (left == Nanoseconds{0}) return false;
+    }
   }
 
   void tell_dense(Capture& capture) {

@@ -143,10 +143,9 @@ double link_rate(const BenchSize& size) {
   return bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host);
 }
 
-/** @param bytes  that a step changes */
-double link_factor(const CaptureRun& run, std::size_t bytes) {
-  const auto changed = static_cast<double>(run.counts.captures) * static_cast<double>(bytes);
-  return changed > 0 ? static_cast<double>(run.counts.link_bytes) / changed : 0;
+double link_factor(const CaptureCounts& counts) {
+  if (counts.changed_bytes == 0) return 0;
+  return static_cast<double>(counts.link_bytes) / static_cast<double>(counts.changed_bytes);
 }
 
 /** What of the stall is the gather: where the training stream waits for the copy too, the rest. */
@@ -198,7 +197,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
                    number(run.run_ahead, 1),
                    if_captured(milliseconds(run.lag_p50), 2),
                    if_captured(milliseconds(run.lag_p99), 2),
-                   if_captured(link_factor(run, size.bytes), 3),
+                   if_captured(link_factor(run.counts), 3),
                    if_captured(rows_per_second(size, run) / 1e6, 1),
                    if_captured(gather_throughput(size, row) / 1e9, 1),
                    if_captured(link_throughput(row) / 1e9, 1),
@@ -226,7 +225,7 @@ Json to_document(const BenchSize& size, const BenchRow& row) {
           {"gather_bytes_per_second", gather_throughput(size, row)},
           {"link_bytes_per_second", link_throughput(row)},
           {"rows_per_second", rows_per_second(size, run)},
-          {"link_bytes_per_changed_byte", link_factor(run, size.bytes)},
+          {"link_bytes_per_changed_byte", link_factor(run.counts)},
           {"device_bytes", run.device_bytes},
           {"pinned_bytes", run.pinned_bytes},
           {"counts", cli::to_document(run.counts)}};

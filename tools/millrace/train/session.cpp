@@ -168,18 +168,20 @@ class Session {
   /** Processes may have been started with different options. */
   void agree() const {
     const std::string all =
-        fmt::format("{} {} {} {} {} {} {} {} {} {}", plan_.model.to_json(), data_text_,
+        fmt::format("{} {} {} {} {} {} {} {} {} {} {}", plan_.model.to_json(), data_text_,
                     plan_.sharding_json, plan_.seed, plan_.batch_size, plan_.steps, options_.epochs,
                     options_.steps.value_or(0), options_.save_every.value_or(0),
                     fmt::format("{} {} {}", options_.save.has_value(), options_.evaluate_only,
-                                static_cast<int>(options_.training.pipeline)));
+                                static_cast<int>(options_.training.pipeline)),
+                    to_string(options_.stream));
     const auto own = static_cast<std::int64_t>(std::hash<std::string>{}(all));
     const ExchangedSizes told =
         group_->exchange_sizes(RankState::ok, std::vector<std::int64_t>(group_->size(), own));
     for (std::size_t rank = 1; rank < told.values.size(); ++rank) {
       if (told.values[rank] == told.values[0]) continue;
-      throw UsageError{fmt::format("rank {} was given other options or data than rank 0", rank), "",
-                       "the same model, data, seed, batches, sharding and steps for every rank"};
+      throw UsageError{
+          fmt::format("rank {} was given other options or data than rank 0", rank), "",
+          "the same model, data, seed, batches, sharding, steps and streams for every rank"};
     }
   }
 

@@ -1,6 +1,7 @@
 #include "train/stream_options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cstdint>
@@ -79,6 +80,13 @@ StreamOptions read_stream(const StreamArguments& given) {
   }
   static_cast<void>(open_sinks(options));
   return options;
+}
+
+std::string to_string(const StreamOptions& options) {
+  if (options.sinks.empty()) return "no stream";
+  const CaptureOptions& capture = options.streaming.capture;
+  return fmt::format("{} to {}, without {}", to_string(capture.content),
+                     fmt::join(options.sinks, ", "), fmt::join(capture.skipped_tables, ", "));
 }
 
 std::vector<std::shared_ptr<Sink>> open_sinks(const StreamOptions& options) {

@@ -27,6 +27,9 @@ struct StreamOptions {
 /** @throws UsageError */
 [[nodiscard]] StreamOptions read_stream(const StreamArguments& given);
 
+/** @brief What all ranks have to agree on. */
+[[nodiscard]] std::string to_string(const StreamOptions& options);
+
 /** @brief Opened, not connected. @throws UsageError for what can be no sink */
 [[nodiscard]] std::vector<std::shared_ptr<Sink>> open_sinks(const StreamOptions& options);
 
