@@ -322,6 +322,11 @@ TEST_CASE("stream bench: ring stalls a step for what the gather moves, and a lau
     const double link = size["link_bytes_per_second"];
     for (const auto& [name, capture] : captures) {
       CAPTURE(name, link);
+      const auto& ladder = capture["ladder"];
+      CHECK(ladder["l0"] >= size["without"]["ladder"]["l0"]);
+      CHECK(ladder["l0"] <= ladder["l1"]);
+      CHECK(ladder["l3"] <= ladder["reserved"]);
+      CHECK(ladder["reserved"] == capture["bytes"]["reserved"]["peak"]);
       CHECK(capture["link_bytes_per_second"] <= 1.05 * link);
       CHECK(capture["link_bytes_per_second"] >= (name == "sync-pageable" ? 0.05 : 0.9) * link);
     }

@@ -217,6 +217,8 @@ class Loop {
     run.device_bytes = bytes_of(place_.memory.memory(), "captured rows") +
                        bytes_of(place_.memory.memory(), "dirty rows");
     run.pinned_bytes = bytes_of(place_.memory.pinned(), "captured rows");
+    run.bytes = place_.memory.memory().statistics().bytes;
+    run.ladder = place_.memory.ladder(run.bytes.reserved.peak);
     place_.ordered.synchronize();
     if (capture_) capture_->stop();
     run.rows = run.counts.steps == 0 ? 0 : run.counts.rows / run.counts.steps;

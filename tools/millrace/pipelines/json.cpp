@@ -9,14 +9,6 @@ using Json = nlohmann::ordered_json;
 
 double to_milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
-Json ladder_of(const Ladder& ladder) {
-  return {{"l0", ladder.requested},
-          {"l1", ladder.rounded},
-          {"l2", ladder.ordered},
-          {"l3", ladder.packed},
-          {"reserved", ladder.reserved}};
-}
-
 /** Whose bytes they were, and what the free ones waited for. */
 Json shares_of(const PipelineRun& run) {
   const nlohmann::json all = explain(run.ladder, [&](StreamId stream) {
@@ -65,7 +57,7 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
   json["peak_allocated_bytes"] = run.memory.allocated.peak;
   json["peak_active_bytes"] = run.memory.active.peak;
   json["peak_reserved_bytes"] = run.memory.reserved.peak;
-  json["ladder"] = ladder_of(run.ladder);
+  json["ladder"] = nlohmann::json(run.ladder);
   json["shares"] = shares_of(run);
   json["stranded_peak_bytes"] = row.cell.allocator == "driver" ? Json() : Json(run.stranded_peak);
   json["utilisation"] = utilisation_of(run);

@@ -14,6 +14,7 @@
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "millrace/device/profile.hpp"
+#include "millrace/observe/report.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/pipeline/schedule/footprint.hpp"
 #include "millrace/streamer/capture_comparison.hpp"
@@ -180,7 +181,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
                    {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
                    {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
                    {"throughput", {{"Mrows/s"}, {"gather GB/s"}, {"link GB/s"}}},
-                   {"memory", {{"device"}, {"pinned"}}}}};
+                   {"memory", {{"device"}, {"pinned"}, {"reserved"}}}}};
   const auto number = [](double value, int digits) {
     return TextTable::Cell{fmt::format("{:.{}f}", value, digits)};
   };
@@ -202,7 +203,8 @@ std::string render(const BenchSize& size, const Painter& paint) {
                    if_captured(gather_throughput(size, row) / 1e9, 1),
                    if_captured(link_throughput(row) / 1e9, 1),
                    {format_bytes(run.device_bytes)},
-                   {format_bytes(run.pinned_bytes)}});
+                   {format_bytes(run.pinned_bytes)},
+                   {format_bytes(run.bytes.reserved.peak)}});
   };
   add({.rows = size.rows, .way = "none", .run = size.without});
   for (const BenchRow& row : size.ways) add(row);
@@ -228,6 +230,8 @@ Json to_document(const BenchSize& size, const BenchRow& row) {
           {"link_bytes_per_changed_byte", link_factor(run.counts)},
           {"device_bytes", run.device_bytes},
           {"pinned_bytes", run.pinned_bytes},
+          {"bytes", nlohmann::json(run.bytes)},
+          {"ladder", nlohmann::json(run.ladder)},
           {"counts", cli::to_document(run.counts)}};
 }
 
@@ -244,7 +248,9 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
                    {"link_bytes_per_second", link_rate(size)},
                    {"without",
                     {{"step_ms", milliseconds(size.without.step)},
-                     {"run_ahead_steps", size.without.run_ahead}}},
+                     {"run_ahead_steps", size.without.run_ahead},
+                     {"bytes", nlohmann::json(size.without.bytes)},
+                     {"ladder", nlohmann::json(size.without.ladder)}}},
                    {"captures", std::move(ways)}});
   }
   return {{"schema", "millrace.stream.bench/1"},

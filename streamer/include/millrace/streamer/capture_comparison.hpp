@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "millrace/memory/statistics.hpp"
+#include "millrace/observe/ladder.hpp"
 #include "millrace/streamer/capture.hpp"
 
 namespace millrace {
@@ -31,8 +33,10 @@ struct CaptureRun {
   Nanoseconds lag_p50{0}, lag_p99{0};  ///< from the update's begin until its rows are on the host
   CaptureCounts counts;                ///< of the measured steps
   std::size_t device_bytes = 0, pinned_bytes = 0;  ///< that the capture holds
-  std::uint64_t rows = 0;                          ///< a step
-  std::uint64_t changed_bytes = 0;                 ///< a step, their numbers
+  MemoryGauges bytes;  ///< of all device memory: tables, activations, and what the capture holds
+  Ladder ladder;       ///< where it was
+  std::uint64_t rows = 0;           ///< a step
+  std::uint64_t changed_bytes = 0;  ///< a step, their numbers
 };
 
 /** @brief The same bytes copied once, nothing else going on: what a gather and a copy can be. */
