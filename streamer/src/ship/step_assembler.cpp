@@ -8,13 +8,14 @@ namespace millrace::ship {
 
 void StepAssembler::add(const CapturedRows& rows) {
   modelled_ += rows.modelled_rows;
+  Source& source = sources_[rows.source];
   if (!rows.empty()) {
-    StepBatch& step = pending_[rows.step];
-    rows.visit(rank_.epoch, [&](const RowRecord& row) { step.add(row); });
+    Pending& step = pending_[rows.step];
+    step.repeats = step.repeats || source.more;
+    rows.visit(rank_.epoch, [&](const RowRecord& row) { step.rows.add(row); });
   }
-  if (!rows.more) {
-    sources_[rows.source].told.push_back({rows.step, rows.missing, rows.marks, rows.size()});
-  }
+  source.more = rows.more;
+  if (!rows.more) source.told.push_back({rows.step, rows.missing, rows.marks, rows.size()});
 }
 
 std::optional<StepAssembler::Step> StepAssembler::take() {
@@ -47,11 +48,11 @@ StepBatch StepAssembler::rows_up_to(std::uint64_t step) {
   const auto end = pending_.upper_bound(step);
   const auto count = std::distance(pending_.begin(), end);
   StepBatch rows;
-  if (count == 1) {
-    rows = std::move(pending_.begin()->second);
-  } else if (count > 1) {
+  if (count == 1 && !pending_.begin()->second.repeats) {
+    rows = std::move(pending_.begin()->second.rows);
+  } else if (count > 0) {
     Backlog several;
-    for (auto at = pending_.begin(); at != end; ++at) several.add(at->second);
+    for (auto at = pending_.begin(); at != end; ++at) several.add(at->second.rows);
     rows = several.take();
   }
   pending_.erase(pending_.begin(), end);

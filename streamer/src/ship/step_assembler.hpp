@@ -45,14 +45,19 @@ class StepAssembler {
   };
   struct Source {
     std::deque<Told> told;  ///< ascending: the last one that was taken, and those that were not
+    bool more = false;      ///< of its last step it has told a part
+  };
+  struct Pending {
+    StepBatch rows;
+    bool repeats = false;  ///< a row may be in it twice, the newer behind the older
   };
 
   [[nodiscard]] StepBatch rows_up_to(std::uint64_t step);
 
   const Rank rank_;
   std::vector<Source> sources_;
-  std::map<std::uint64_t, StepBatch> pending_;  ///< by step
-  std::uint64_t number_ = 0;                    ///< of the newest mark
+  std::map<std::uint64_t, Pending> pending_;  ///< by step
+  std::uint64_t number_ = 0;                  ///< of the newest mark
   std::uint64_t modelled_ = 0;
 };
 

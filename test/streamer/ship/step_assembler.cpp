@@ -124,6 +124,14 @@ TEST_CASE("however sources get ahead of each other, every row is told once with 
       for (std::uint64_t i = random() % 4; i > 0; --i) {
         ids.insert(static_cast<std::uint32_t>(random() % 10));
       }
+      if (random() % 4 == 0) {  // in two parts, with rows that are in both
+        Told part{source, at[source], {ids.begin(), ids.end()}};
+        part.rows.more = true;
+        steps.add(part.rows);
+        for (std::uint64_t i = random() % 3; i > 0; --i) {
+          ids.insert(static_cast<std::uint32_t>(random() % 10));
+        }
+      }
       steps.add(Told{source, at[source], {ids.begin(), ids.end()}}.rows);
       for (const std::uint32_t id : ids) {
         told[{static_cast<std::uint32_t>(source), id}] = static_cast<float>(at[source]);
