@@ -9,6 +9,7 @@
 
 #include "capture/host/kernels.hpp"
 #include "capture/take_word.hpp"
+#include "capture/warp_search.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
@@ -130,6 +131,27 @@ TEST_CASE("what lanes take word by word is what one takes bit by bit, and no mor
                       [](std::uint32_t row) { return row == kUntouched; }));
     rows.resize(count[0]);
     CHECK(rows == expected_rows);
+  }
+}
+
+TEST_CASE("32 lanes find where a list reaches a row, as one does that halves it") {
+  std::mt19937_64 random{seed()};
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::uint32_t> list(random() % (round % 10 == 0 ? 5000 : 80));
+    for (auto& row : list) row = static_cast<std::uint32_t>(random() % 6000);
+    std::sort(list.begin(), list.end());
+    const std::uint32_t row = static_cast<std::uint32_t>(random() % 6001);
+    WarpSearch search{static_cast<std::uint32_t>(list.size())};
+    int rounds = 0;
+    for (; !search.done(); ++rounds) {
+      unsigned less = 0;
+      for (unsigned lane = 0; lane < WarpSearch::kLanes; ++lane) {
+        if (search.looks(lane) && list.at(search.element(lane)) < row) ++less;
+      }
+      search.narrow(less);
+    }
+    CHECK(search.found() == std::lower_bound(list.begin(), list.end(), row) - list.begin());
+    CHECK(rounds <= 3);
   }
 }
 

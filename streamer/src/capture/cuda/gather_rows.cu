@@ -1,5 +1,6 @@
 #include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
+#include "capture/warp_search.hpp"
 #include "model/cuda/launch.cuh"
 #include "model/cuda/words.cuh"
 #include "model/row_places.hpp"
@@ -43,19 +44,49 @@ struct Gather {
   BitShape bit_shape;
 };
 
+/** @brief The first of a list that is not before `row`; by each thread for itself. */
 template <typename Key>
 __device__ std::uint32_t lower_bound(const Key* rows, std::uint32_t size, std::int64_t row) {
   std::uint32_t first = 0;
   while (size > 0) {
     const std::uint32_t half = size / 2;
-    if (static_cast<std::int64_t>(rows[first + half]) < row) {
-      first += half + 1;
-      size -= half + 1;
-    } else {
-      size = half;
-    }
+    const bool less = static_cast<std::int64_t>(rows[first + half]) < row;
+    first += less ? half + 1 : 0;
+    size = less ? size - half - 1 : half;
   }
   return first;
+}
+
+/** @brief The same by all lanes of a warp. */
+template <typename Key>
+__device__ std::uint32_t lower_bound_by_warp(const Key* rows, std::uint32_t size,
+                                             std::int64_t row) {
+  const unsigned lane = threadIdx.x % kWarp;
+  WarpSearch search{size};
+  while (!search.done()) {
+    const bool less =
+        search.looks(lane) && static_cast<std::int64_t>(rows[search.element(lane)]) < row;
+    search.narrow(__popc(__ballot_sync(kAllLanes, less)));
+  }
+  return search.found();
+}
+
+// Every block does so before it moves a byte: with few tables in few rounds of loads.
+template <typename Key>
+__device__ void find_tables(Place* places, const Gather& gather, const Key* list,
+                            std::uint32_t count) {
+  const std::size_t tables = gather.table_count, warps = blockDim.x / kWarp;
+  if (tables <= 4 * warps) {
+    for (std::size_t t = threadIdx.x / kWarp; t < tables; t += warps) {
+      const std::uint32_t first = lower_bound_by_warp(list, count, gather.tables[t].first_row);
+      if (threadIdx.x % kWarp == 0) places[t].first = first;
+    }
+  } else {
+    for (std::size_t t = threadIdx.x; t < tables; t += blockDim.x) {
+      places[t].first = lower_bound(list, count, gather.tables[t].first_row);
+    }
+  }
+  if (threadIdx.x == 0) places[tables].first = count;
 }
 
 // Of the tables before each lane's and of its own what they take, by the first warp: 32 at a time.
@@ -139,10 +170,7 @@ __global__ void gather_rows_kernel(Gather gather, const Key* list) {
   extern __shared__ Place places[];
   const std::size_t tables = gather.table_count;
   const std::uint32_t count = *gather.count;
-  for (std::size_t t = threadIdx.x; t < tables; t += blockDim.x) {
-    places[t].first = lower_bound(list, count, gather.tables[t].first_row);
-  }
-  if (threadIdx.x == 0) places[tables].first = count;
+  find_tables(places, gather, list, count);
   __syncthreads();
   if (threadIdx.x < kWarp) place_tables<Key>(places, gather);
   __syncthreads();
