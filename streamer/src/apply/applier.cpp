@@ -123,9 +123,10 @@ class Applier::State {
     StepMark& mark = next.batch.mark;
     apply::CopyPosition position = position_;
     position.source = next.position;
-    const bool gap = !follows(mark) && position.gaps.insert(mark.rank).second;
     const bool repeat = newest_of(mark.rank) >= mark.version;
-    if (mark.after == Version{} && !repeat) position.gaps.erase(mark.rank);  // with a snapshot
+    const std::string lost = repeat ? "" : what_is_lost(next);
+    if (!repeat && snapshot_began(mark)) position.gaps.erase(mark.rank);
+    const bool gap = !lost.empty() && position.gaps.emplace(mark.rank, mark.answers).second;
     if (position.gaps.contains(mark.rank)) {
       mark.after = {};  // so that the copy takes it
       mark.missing = std::max(mark.missing, all_rows_);
@@ -135,6 +136,7 @@ class Applier::State {
     if (gap) {
       ++report_.gaps;
       ++report_.snapshots;
+      report_.last_gap = lost;
     }
     ++report_.batches;
     report_.rows += next.batch.size();
@@ -145,11 +147,19 @@ class Applier::State {
     return true;
   }
 
-  /** Whether nothing is lacking between what the copy has of the rank and this. */
-  [[nodiscard]] bool follows(const StepMark& mark) const {
-    if (mark.after == Version{}) return true;
+  /** Whether one has since the gap: the mark that began it may be gone, compacted away. */
+  [[nodiscard]] bool snapshot_began(const StepMark& mark) const {
+    const auto gap = position_.gaps.find(mark.rank);
+    return gap != position_.gaps.end() && (mark.after == Version{} || mark.answers != gap->second);
+  }
+  /** What is lacking between what the copy has of the rank and what comes behind this. */
+  [[nodiscard]] std::string what_is_lost(const RecordSource::Next& next) const {
+    const StepMark& mark = next.batch.mark;
     const Version newest = newest_of(mark.rank);
-    return newest != Version{} && (newest == mark.after || newest >= mark.version);
+    if (!next.lost.empty() || mark.after == Version{} || mark.after == newest) return next.lost;
+    return source_.name() + ": of rank " + std::to_string(mark.rank) + " what goes after " +
+           to_string(mark.after) + " follows " +
+           (newest == Version{} ? "nothing" : to_string(newest));
   }
   [[nodiscard]] Version newest_of(std::uint32_t rank) const {
     const auto found = copied_.marks.find(rank);

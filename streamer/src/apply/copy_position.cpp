@@ -1,34 +1,45 @@
 #include "apply/copy_position.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 #include <stdexcept>
 
 namespace millrace::apply {
 
+namespace {
+
+/** Takes a number, and what comes behind it. @return whether they are there */
+template <typename Number>
+bool take(std::string_view& text, Number& number, char behind) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (error != std::errc{} || !text.starts_with(behind)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+}  // namespace
+
 std::string to_text(const CopyPosition& position) {
-  return fmt::format("{}|{}", fmt::join(position.gaps, " "), position.source);
+  std::string gaps;
+  for (const auto& [rank, answers] : position.gaps) gaps += fmt::format("{}:{} ", rank, answers);
+  return gaps + "|" + position.source;
 }
 
 CopyPosition parse_position(std::string_view text) {
   CopyPosition position;
   if (text.empty()) return position;
-  const std::size_t bar = text.find('|');
-  const auto refuse = [&] {
-    throw std::invalid_argument(fmt::format("'{}' is no position of a copy", text));
-  };
-  if (bar == std::string_view::npos) refuse();
-  position.source = text.substr(bar + 1);
-  for (std::string_view ranks = text.substr(0, bar); !ranks.empty();) {
+  std::string_view rest = text;
+  while (!rest.starts_with('|')) {
     std::uint32_t rank = 0;
-    const auto [end, error] = std::from_chars(ranks.data(), ranks.data() + ranks.size(), rank);
-    if (error != std::errc{}) refuse();
-    position.gaps.insert(rank);
-    ranks.remove_prefix(static_cast<std::size_t>(end - ranks.data()));
-    if (ranks.starts_with(' ')) ranks.remove_prefix(1);
+    std::uint64_t answers = 0;
+    if (!take(rest, rank, ':') || !take(rest, answers, ' ')) {
+      throw std::invalid_argument(fmt::format("'{}' is no position of a copy", text));
+    }
+    position.gaps[rank] = answers;
   }
+  position.source = rest.substr(1);
   return position;
 }
 

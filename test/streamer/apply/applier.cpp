@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Log {
   std::vector<StepBatch> batches;
   std::size_t removed = 0;
   int snapshots_asked = 0;
+  std::set<std::uint64_t> lost;  ///< marks whose batches lack something
   std::optional<StreamSchema> schema = kSchema;
 };
 
@@ -49,7 +51,8 @@ class LogSource final : public RecordSource {
     if (at_ < log_.removed) throw SinkError{SinkError::Kind::lost, "it was removed"};
     if (at_ >= log_.batches.size()) return std::nullopt;
     const StepBatch& batch = log_.batches[at_++];
-    return Next{batch, std::to_string(at_)};
+    const bool lost = log_.lost.contains(batch.mark.version.step);
+    return Next{batch, std::to_string(at_), lost ? "a row fell out" : ""};
   }
   void ask_for_snapshot() override { ++log_.snapshots_asked; }
 
@@ -64,13 +67,17 @@ struct Writer {
   std::map<std::int64_t, float> table;
   std::map<std::uint32_t, Version> newest;
   std::uint32_t ranks = 1;
-  std::uint64_t step = 0;
+  std::uint64_t step = 0, answers = 0;
 
   StepBatch made(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
     ++step;
     StepBatch batch;
-    batch.mark = {
-        .version = {1, step}, .after = newest[rank], .step = step, .rank = rank, .ranks = ranks};
+    batch.mark = {.version = {1, step},
+                  .after = newest[rank],
+                  .step = step,
+                  .rank = rank,
+                  .ranks = ranks,
+                  .answers = answers};
     for (const std::int64_t row : rows) {
       const float value = static_cast<float>(100 * step) + static_cast<float>(row);
       table[row] = value;
@@ -188,6 +195,47 @@ TEST_CASE("a source that has removed what comes next leaves a gap, and what it h
   CHECK_FALSE(report.whole);
 }
 
+TEST_CASE("a batch that lacks something leaves a gap, which is told and asked for once") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.write(0, {1, 2});
+  writer.write(0, {1});
+  writer.log.lost.insert(writer.step);
+  writer.write(0, {2});
+  writer.log.lost.insert(writer.step);
+  MemorySink copy;
+  ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.gaps == 1);
+  CHECK(report.last_gap == "a row fell out");
+  CHECK(writer.log.snapshots_asked == 1);
+  CHECK(copy.state().missing() == kRows);
+  CHECK(rows_of(copy) == writer.table);  // what comes is written meanwhile
+
+  report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.gaps == 0);
+  CHECK_FALSE(report.whole);
+  writer.snapshot();
+  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+  CHECK(writer.log.snapshots_asked == 1);
+}
+
+TEST_CASE("a snapshot whose first mark is there no more fills a gap, and one before it does not") {
+  VirtualMachine machine;
+  Writer writer;
+  writer.answers = 6;
+  writer.write(0, {1, 2});
+  writer.write(0, {1});
+  writer.log.lost.insert(writer.step);
+  writer.write(0, {2});
+  MemorySink copy;
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  writer.write(0, {3});
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  writer.answers = 5;  // whatever number it has
+  writer.write(0, {4});
+  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+}
+
 TEST_CASE("a snapshot that the copy had before a gap does not fill it") {
   VirtualMachine machine;
   Writer writer;
@@ -275,11 +323,12 @@ TEST_CASE("a source that nothing was written to yet has nothing to apply") {
 
 TEST_CASE("positions of copies are read as they were written, and nothing else is") {
   for (const apply::CopyPosition& position :
-       {apply::CopyPosition{}, apply::CopyPosition{{3}, "a|b"}, apply::CopyPosition{{0, 17}, ""}}) {
+       {apply::CopyPosition{}, apply::CopyPosition{{{3, 7}}, "a|b"},
+        apply::CopyPosition{{{0, 1}, {17, ~0ULL}}, ""}}) {
     CHECK(apply::parse_position(apply::to_text(position)) == position);
   }
   CHECK(apply::parse_position("") == apply::CopyPosition{});
-  for (const char* text : {"12", "a|", "1,2|x"}) {
+  for (const char* text : {"12", "a|", "1,2|x", "1:2", "1|x", "1:2|x", "1:x |x"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(apply::parse_position(text), std::invalid_argument);
   }

@@ -1,6 +1,7 @@
 #include "stream/apply.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <memory>
 #include <optional>
@@ -72,6 +73,7 @@ class Application {
     const auto go_on = [&] { return !interrupt_.asked() && !idle(); };
     while (go_on()) {
       if (applier_.apply_next(200ms, go_on)) last_ = executor_.now();
+      say_gaps();
       if (status.due()) status.show(fmt::format("{} rows applied", applier_.report().rows));
     }
     applier_.flush([&, until = executor_.now() + 10s] { return executor_.now() < until; });
@@ -87,6 +89,12 @@ class Application {
     const double seconds = read_number("--until-idle", *given.until_idle, 0.001, 1e6);
     return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
   }
+  void say_gaps() {
+    const ApplyReport report = applier_.report();
+    if (report.gaps == said_) return;
+    said_ = report.gaps;
+    spdlog::warn("{}; all rows are asked for anew", report.last_gap);
+  }
   [[nodiscard]] bool idle() { return until_idle_ && executor_.now() - last_ > *until_idle_; }
 
   const std::optional<Nanoseconds> until_idle_;
@@ -95,6 +103,7 @@ class Application {
   const std::unique_ptr<RecordSource> source_;
   const std::unique_ptr<Sink> copy_;
   Applier applier_;
+  std::uint64_t said_ = 0;              ///< gaps
   Nanoseconds last_ = executor_.now();  ///< when something was applied
 };
 

@@ -16,6 +16,7 @@ struct ApplyReport {
   std::uint64_t gaps = 0;       ///< found: something was lost before the copy had it
   std::uint64_t snapshots = 0;  ///< asked for
   std::uint64_t retries = 0;
+  std::string last_gap;    ///< what it was, in words
   std::string last_error;  ///< of a call that was made again; empty: there was none
   bool whole = false;      ///< the copy lacks nothing that its marks speak of
 };
@@ -25,9 +26,10 @@ struct ApplyReport {
  *
  * Where the copy is in the source is kept in the copy, with the marks: a copy that was stopped at
  * any instant goes on at the right place. What is told twice does no harm, since the newest version
- * of a row stays. Where something is lacking (the source has no more what comes next, or a mark
- * goes behind one that is not here) all rows are asked for anew, and until they have come the marks
- * of the copy call rows missing; rows that come meanwhile are written.
+ * of a row stays. Where something is lacking (the source has no more what comes next, a mark goes
+ * behind one that is not here, rows that it speaks of are not there) all rows are asked for anew,
+ * and until they have come the marks of the copy call rows missing; rows that come meanwhile are
+ * written.
  */
 class Applier {
  public:

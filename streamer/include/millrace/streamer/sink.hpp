@@ -102,6 +102,12 @@ class RecordSource {
   struct Next {
     StepBatch batch;
     std::string position;  ///< behind it
+    /**
+     * What of this rank, up to here, is gone for good, in words; empty: nothing. The mark calls it
+     * missing, and later marks do not: whoever applies does, until that rank has told all rows
+     * anew.
+     */
+    std::string lost{};
   };
 
   virtual ~RecordSource() = default;

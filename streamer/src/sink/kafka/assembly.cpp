@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "sink/chain.hpp"
+#include "sink/kafka/topic_marks.hpp"
 
 namespace millrace::sink {
 namespace {
-
-constexpr std::uint32_t kMostParts = 100'000;
 
 using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row
 struct KeyHash {
@@ -29,10 +28,6 @@ std::uint64_t different_rows(const StepBatch& rows) {
     keys.insert({row.table, row.row});
   }
   return keys.size();
-}
-
-[[noreturn]] void lost(const std::string& name, const std::string& what) {
-  throw SinkError{SinkError::Kind::lost, fmt::format("{}: {}", name, what)};
 }
 
 }  // namespace
@@ -66,15 +61,27 @@ TopicAssembly::Part& TopicAssembly::part_of(const TopicMessage& message) {
 TopicAssembly::Segment& TopicAssembly::open_segment(Part& part, std::uint32_t rank) {
   auto& segments = part.ranks[rank];
   if (segments.empty()) {
-    segments.push_back({.gap = part.gap, .cut = !whole_ && !given_.contains(rank)});
+    segments.push_back(
+        {.gap = part.gap, .cut = !whole_ && !given_.contains(rank), .damaged = part.damaged});
   }
   return segments.back();
 }
 
 void TopicAssembly::add(const TopicMessage& message) {
   Part& part = part_of(message);
+  try {
+    add_record(part, message);
+  } catch (const RecordError& error) {
+    pass_over(part, message, error.what());
+  }
+}
+
+void TopicAssembly::add_record(Part& part, const TopicMessage& message) {
   record_.assign(message.record.begin(), message.record.end());
   const Record record = parse_record(record_);
+  if (record.bytes != record_.size()) {
+    throw RecordError{fmt::format("{} bytes with a record of {}", record_.size(), record.bytes)};
+  }
   switch (record.kind) {
     case RecordKind::schema:
       return take_schema(record.schema);
@@ -89,6 +96,20 @@ void TopicAssembly::add(const TopicMessage& message) {
   }
 }
 
+// It may stand where something of any rank was.
+void TopicAssembly::pass_over(Part& part, const TopicMessage& message, const std::string& what) {
+  if (strange_.empty()) {
+    strange_ =
+        fmt::format("{}: offset {} of partition {}: {}", name_, message.offset, message.part, what);
+  }
+  part.damaged = true;
+  for (auto& [rank, segments] : part.ranks) {
+    Segment& segment = segments.back();
+    segment.damaged = true;
+    if (segment.first < 0) segment.first = message.offset;
+  }
+}
+
 void TopicAssembly::take_schema(const StreamSchema& schema) {
   SinkState there;
   there.schema = schema_;
@@ -97,11 +118,7 @@ void TopicAssembly::take_schema(const StreamSchema& schema) {
 }
 
 void TopicAssembly::add_mark(Part& part, const StepMark& mark, const TopicMessage& message) {
-  if (mark.rank != message.rank || mark.part != static_cast<std::uint32_t>(message.part) ||
-      mark.parts > kMostParts) {
-    throw RecordError{fmt::format("a mark of rank {} and part {} of {} from rank {} in part {}",
-                                  mark.rank, mark.part, mark.parts, message.rank, message.part)};
-  }
+  check_mark(mark, message);
   drop_ranks(part, mark);
   Segment& segment = open_segment(part, mark.rank);
   if (segment.first < 0) segment.first = message.offset;
@@ -130,23 +147,39 @@ bool TopicAssembly::is_whole(const StepMark& mark) const {
   return std::ranges::all_of(parts_.begin(), parts_.begin() + mark.parts, has_it);
 }
 
-// What repeats a batch that was given out is left out.
+void TopicAssembly::prepend(const Segment& earlier, Segment& later) {
+  for (std::size_t i = 0; i < earlier.rows.size(); ++i) {
+    later.rows.add_encoded(earlier.rows.record(i));
+  }
+  later.first = earlier.first;
+  later.gap = later.gap || earlier.gap;
+  later.cut = later.cut || earlier.cut;
+  later.damaged = true;
+}
+
+// What repeats a batch that was given out is left out. A mark that stands before an older one is
+// none: rows before it are the next one's.
 std::vector<TopicAssembly::Segment> TopicAssembly::pop_up_to(Part& part, const StepMark& mark) {
-  std::vector<Segment> popped;
   const auto given = given_.find(mark.rank);
+  const Version before = given == given_.end() ? Version{} : given->second;
   auto& segments = part.ranks[mark.rank];
-  while (!segments.empty() && segments.front().mark &&
-         segments.front().mark->version <= mark.version) {
-    if (given == given_.end() || segments.front().mark->version > given->second) {
-      popped.push_back(std::move(segments.front()));
-    }
+  const auto last = std::find_if(segments.rbegin(), segments.rend(), [&](const Segment& segment) {
+    return segment.mark && segment.mark->version == mark.version;
+  });
+  std::vector<Segment> popped;
+  for (auto left = std::distance(last, segments.rend()); left > 0; --left) {
+    Segment segment = std::move(segments.front());
     segments.pop_front();
+    if (segment.mark->version > mark.version) {
+      prepend(segment, segments.front());
+    } else if (segment.mark->version > before) {
+      popped.push_back(std::move(segment));
+    }
   }
   return popped;
 }
 
-std::uint64_t TopicAssembly::holes_in(const std::vector<Segment>& segments) const {
-  std::uint64_t holes = 0;
+void TopicAssembly::look_for_lacking(const std::vector<Segment>& segments, Lacking& lacking) const {
   const std::uint32_t rank = segments.front().mark->rank;
   const auto given = given_.find(rank);
   Version before = given != given_.end()            ? given->second
@@ -154,25 +187,29 @@ std::uint64_t TopicAssembly::holes_in(const std::vector<Segment>& segments) cons
                                                     : segments.front().mark->after;
   for (const Segment& segment : segments) {
     const StepMark& mark = *segment.mark;
-    const bool marks_gone = mark.after > before;
     const bool exact = !segment.gap && segment.rows.size() == mark.rows;
     const std::uint64_t there = exact ? mark.rows : different_rows(segment.rows);
-    if (!segment.gap && marks_gone) {
-      lost(name_, fmt::format("of rank {} what goes after {} follows {}", rank,
-                              to_string(mark.after), to_string(before)));
-    }
-    if (!segment.gap && there < mark.rows) {
-      lost(name_,
-           fmt::format("of {} rows of {} {} are there", mark.rows, to_string(mark.version), there));
-    }
-    if (there < mark.rows) {
-      holes += mark.rows - there;
-    } else if (marks_gone) {
-      ++holes;  // as many as those marks speak of, which nobody knows
+    std::uint64_t rows = there < mark.rows ? mark.rows - there : 0;
+    std::string what = fmt::format("of {} rows of rank {} with {} {} are there", mark.rows, rank,
+                                   to_string(mark.version), there);
+    if (rows == 0 && mark.after > before) {
+      rows = 1;  // or as many as those marks speak of, which nobody knows
+      what = fmt::format("of rank {} what goes after {} follows {}", rank, to_string(mark.after),
+                         to_string(before));
     }
     before = mark.version;
+    if (rows == 0 && segment.damaged && !exact) {
+      rows = 1;  // what seems to be there may be older
+      what = strange_;
+    }
+    if (rows == 0) continue;
+    if (segment.gap && !segment.damaged) {
+      lacking.holes += rows;  // what replaced it is to come
+    } else {
+      lacking.lost += rows;
+      if (lacking.first.empty()) lacking.first = std::move(what);
+    }
   }
-  return holes;
 }
 
 Version TopicAssembly::after_of(const std::vector<std::vector<Segment>>& parts) const {
@@ -188,7 +225,9 @@ Version TopicAssembly::after_of(const std::vector<std::vector<Segment>>& parts) 
   return gap && whole_ ? Version{} : first.after;
 }
 
-StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts) const {
+// Of a row that the schema has not, what it stands for is lost.
+StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts,
+                                Lacking& lacking) const {
   struct Newest {
     Version version;
     std::span<const std::byte> record;
@@ -198,7 +237,12 @@ StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts) 
     for (const Segment& segment : segments) {
       for (std::size_t i = 0; i < segment.rows.size(); ++i) {
         const RowRecord row = segment.rows.row(i);
-        check_row(row, *schema_);
+        try {
+          check_row(row, *schema_);
+        } catch (const RecordError& error) {
+          if (lacking.lost++ == 0) lacking.first = error.what();
+          continue;
+        }
         Newest& kept = rows[{row.table, row.row}];
         if (kept.record.empty() || kept.version < row.version) {
           kept = {row.version, segment.rows.record(i)};
@@ -222,9 +266,11 @@ void TopicAssembly::give_out(const StepMark& mark) {
     return first.cut && different_rows(first.rows) < first.mark->rows;
   });
   if (cut_short || !schema_) return;
-  for (const auto& segments : parts) count_holes(holes_in(segments));
+  Lacking lacking;
+  for (const auto& segments : parts) look_for_lacking(segments, lacking);
+  StepBatch batch = merged(parts, lacking);
+  count_holes(lacking.holes);
 
-  StepBatch batch = merged(parts);
   const std::uint64_t rows = batch.size();
   batch.mark = mark;
   batch.mark.after = after_of(parts);
@@ -232,20 +278,27 @@ void TopicAssembly::give_out(const StepMark& mark) {
   batch.mark.part = 0;
   batch.mark.parts = 1;
   given_[mark.rank] = mark.version;
+  const TopicPosition behind = position();
+  batch.mark.missing += holes_ + lacking.lost;
+  std::string lost = lacking.lost == 0 ? "" : fmt::format("{}: {}", name_, lacking.first);
+  ready_.push_back({std::move(batch), to_text(behind), std::move(lost)});
+}
+
+/** Behind what was given out. */
+TopicPosition TopicAssembly::position() {
   const std::vector<std::int64_t> offsets = resume_offsets();
   const bool filled = std::ranges::equal(
       filled_, offsets | std::views::take(static_cast<std::ptrdiff_t>(filled_.size())),
       std::ranges::less_equal{});
   if (filled) holes_ = 0;
   if (holes_ == 0) filled_.clear();
-  batch.mark.missing += holes_;
   TopicPosition position{.offsets = offsets, .marks = given_, .whole = whole_};
   for (std::uint32_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].gap) position.gaps.push_back(i);
   }
   position.holes = holes_;
   position.filled = filled_;
-  ready_.push_back({std::move(batch), to_text(position)});
+  return position;
 }
 
 void TopicAssembly::count_holes(std::uint64_t holes) {

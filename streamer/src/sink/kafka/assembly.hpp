@@ -24,7 +24,10 @@ namespace millrace::sink {
  * A topic may be compacted: of a row, and of the marks of a rank, older messages go, and offsets
  * have gaps. Then a batch has holes, and marks are missing between two that are there. What filled
  * the holes stands further behind; until it has been given out, marks count the holes as missing.
- * Where rows are missing and offsets have no gap, they were lost, and that is an error.
+ *
+ * What is missing where offsets have no gap is gone for good, and so is what stood where a message
+ * is now that nobody of ours wrote: the batch says so (RecordSource::Next::lost). Such messages,
+ * and marks that are not in order, are passed over.
  */
 class TopicAssembly {
  public:
@@ -34,7 +37,7 @@ class TopicAssembly {
   /** @param start  where reading begins */
   TopicAssembly(const TopicPosition& start, std::string name, Ends ends);
 
-  /** @throws RecordError for what is no record of ours; SinkError (lost, wrong) */
+  /** @throws SinkError (wrong) for another schema */
   void add(const TopicMessage& message);
   /** @brief As `add` of its record. */
   void take_schema(const StreamSchema& schema);
@@ -46,6 +49,8 @@ class TopicAssembly {
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   /** @brief Partitions that marks speak of. */
   [[nodiscard]] std::size_t parts() const noexcept { return parts_.size(); }
+  /** @brief What the first message was that nobody of ours wrote; empty: there was none. */
+  [[nodiscard]] const std::string& strange() const noexcept { return strange_; }
 
  private:
   /** Rows of one rank in one partition, up to a mark. */
@@ -53,26 +58,39 @@ class TopicAssembly {
     StepBatch rows;
     std::int64_t first = -1;  ///< offset
     std::optional<StepMark> mark;
-    bool gap = false;  ///< a message may have been compacted away
-    bool cut = false;  ///< it may have begun before what there is to read
+    bool gap = false;      ///< a message may have been compacted away
+    bool cut = false;      ///< it may have begun before what there is to read
+    bool damaged = false;  ///< one of them may have been what was strange
+  };
+  /** What is not there of a batch. */
+  struct Lacking {
+    std::uint64_t holes = 0;  ///< rows that were compacted away
+    std::uint64_t lost = 0;   ///< rows that nothing brings but a snapshot
+    std::string first;        ///< of what is lost, in words
   };
   struct Part {
     std::int64_t next = 0;                               ///< offset
     bool gap = false;                                    ///< there was one
+    bool damaged = false;                                ///< one message was strange
     std::map<std::uint32_t, std::deque<Segment>> ranks;  ///< the last one of each is open
   };
 
+  static void prepend(const Segment& earlier, Segment& later);
   Part& part_of(const TopicMessage& message);
   Segment& open_segment(Part& part, std::uint32_t rank);
+  void add_record(Part& part, const TopicMessage& message);
+  void pass_over(Part& part, const TopicMessage& message, const std::string& what);
   void add_mark(Part& part, const StepMark& mark, const TopicMessage& message);
   void drop_ranks(Part& part, const StepMark& mark);
   [[nodiscard]] bool is_whole(const StepMark& mark) const;
   void give_out(const StepMark& mark);
   [[nodiscard]] std::vector<Segment> pop_up_to(Part& part, const StepMark& mark);
-  [[nodiscard]] std::uint64_t holes_in(const std::vector<Segment>& segments) const;
+  void look_for_lacking(const std::vector<Segment>& segments, Lacking& lacking) const;
   [[nodiscard]] Version after_of(const std::vector<std::vector<Segment>>& parts) const;
-  [[nodiscard]] StepBatch merged(const std::vector<std::vector<Segment>>& parts) const;
+  [[nodiscard]] StepBatch merged(const std::vector<std::vector<Segment>>& parts,
+                                 Lacking& lacking) const;
   void count_holes(std::uint64_t holes);
+  [[nodiscard]] TopicPosition position();
   [[nodiscard]] std::vector<std::int64_t> resume_offsets() const;
 
   std::string name_;
@@ -84,6 +102,7 @@ class TopicAssembly {
   std::uint64_t holes_ = 0;
   std::vector<std::int64_t> filled_;
   std::optional<StreamSchema> schema_;
+  std::string strange_;
   std::deque<RecordSource::Next> ready_;
   std::vector<std::byte> record_;  ///< of the message, aligned
 };

@@ -70,11 +70,10 @@ void KafkaSink::catch_up() {
     }
     offsets_ = *from;
     TopicReading reading{consumer(), address_.topic, offsets_};
-    try {
-      reading.read_to(extents, [&](const TopicMessage& message) { marks_.add(message); });
-    } catch (const RecordError& error) {
+    reading.read_to(extents, [&](const TopicMessage& message) { marks_.add(message); });
+    if (!marks_.schema() && !marks_.strange().empty()) {
       throw SinkError{SinkError::Kind::wrong,
-                      fmt::format("{}: the topic is none of ours: {}", name_, error.what())};
+                      fmt::format("{}: the topic is none of ours: {}", name_, marks_.strange())};
     }
     offsets_ = reading.offsets();
   }

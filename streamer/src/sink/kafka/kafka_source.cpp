@@ -20,6 +20,17 @@ std::uint64_t milliseconds_now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+std::optional<StreamSchema> schema_in(const TopicMessage& message) {
+  try {
+    const std::vector<std::byte> aligned{message.record.begin(), message.record.end()};
+    const Record record = parse_record(aligned);
+    if (record.kind == RecordKind::schema) return record.schema;
+  } catch (const RecordError&) {
+    // Whoever reads the batches is told.
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 KafkaSource::KafkaSource(std::string_view spec)
@@ -66,10 +77,7 @@ std::optional<StreamSchema> KafkaSource::first_schema(const std::vector<Extent>&
   Silence silence{consumer()};
   while (!schema && front.offsets().front() < extents.front().end) {
     silence.heard(front.read_some(kGlance, [&](const TopicMessage& message) {
-      if (schema) return;
-      const std::vector<std::byte> aligned{message.record.begin(), message.record.end()};
-      const Record record = parse_record(aligned);
-      if (record.kind == RecordKind::schema) schema = record.schema;
+      if (!schema) schema = schema_in(message);
     }));
   }
   return schema;
@@ -133,6 +141,8 @@ std::optional<StreamSchema> KafkaSource::schema() {
   };
   Silence silence{consumer()};
   while (!assembly_->schema() && some_left()) silence.heard(read_some(kGlance));
+  if (!assembly_->schema() && !assembly_->strange().empty())
+    throw RecordError{assembly_->strange()};
   if (!assembly_->schema() && !assembly_->whole() && !std::exchange(asked_for_schema_, true)) {
     ask_for_snapshot();
   }

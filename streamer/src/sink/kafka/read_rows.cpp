@@ -4,7 +4,12 @@ namespace millrace::sink {
 
 void TopicRows::add(const TopicMessage& message) {
   record_.assign(message.record.begin(), message.record.end());
-  const Record record = parse_record(record_);
+  Record record;
+  try {
+    record = parse_record(record_);
+  } catch (const RecordError&) {
+    return;  // what somebody else wrote
+  }
   if (record.kind == RecordKind::schema) schema_ = record.schema;
   if (record.kind != RecordKind::row) return;
   std::vector<std::byte>& kept = records_[{record.row.table, record.row.row}];

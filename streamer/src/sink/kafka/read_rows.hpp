@@ -15,7 +15,7 @@ namespace millrace::sink {
 /** @brief The newest version of each row among messages. */
 class TopicRows {
  public:
-  /** @throws RecordError for what is no record of ours */
+  /** @brief What nobody of ours wrote is passed by. */
   void add(const TopicMessage& message);
   /** @throws RecordError for a row that the schema has not; what `visit` throws */
   void visit(const std::function<void(const RowRecord&)>& visit) const;

@@ -14,12 +14,15 @@ namespace millrace::sink {
 /** @brief What a topic says of itself: its schema, and the marks that are in all partitions. */
 class TopicMarks {
  public:
-  /** @brief Rows are passed by. @throws RecordError for what is no record of ours */
+  /** @brief Rows are passed by, and so is what nobody of ours wrote. */
   void add(const TopicMessage& message);
   void add(const StepMark& of_part, std::string_view position);
   void set_schema(const StreamSchema& schema) { schema_ = schema; }
 
   [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
+  /** @brief What was wrong with the last message that nobody of ours wrote; empty: there was none.
+   */
+  [[nodiscard]] const std::string& strange() const noexcept { return strange_; }
   /**
    * @brief Of each rank the newest mark that all of its partitions have, or a newer one in its
    *        place. As it was told: of one part.
@@ -29,8 +32,12 @@ class TopicMarks {
  private:
   std::optional<StreamSchema> schema_;
   std::string position_;
+  std::string strange_;
   std::map<std::uint32_t, std::map<std::uint32_t, StepMark>> newest_;  ///< of each rank and part
 };
+
+/** @throws RecordError for a mark that nobody of ours put there */
+void check_mark(const StepMark& mark, const TopicMessage& message);
 
 /** @brief A mark as it goes to a partition that has so many of the rows. */
 [[nodiscard]] StepMark of_part(const StepMark& mark, std::int32_t part, std::int32_t parts,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
@@ -45,6 +46,10 @@ class TopicModel {
   void drop(std::uint32_t part, std::int64_t begin);
   /// One message goes that nothing replaces.
   void lose(std::uint32_t part, std::size_t index);
+  /// One message becomes something else.
+  void replace(std::uint32_t part, std::size_t index, std::vector<std::byte> record) {
+    parts_[part][index].record = std::move(record);
+  }
 
   [[nodiscard]] std::uint32_t parts() const { return static_cast<std::uint32_t>(parts_.size()); }
   [[nodiscard]] const std::vector<Message>& part(std::uint32_t number) const {
