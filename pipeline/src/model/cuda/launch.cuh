@@ -26,9 +26,10 @@ constexpr std::size_t kMostBlocks = 132 * 16;  // enough to fill an H200; the re
 struct Launch {
   const char* name;
   unsigned blocks, threads;
+  std::size_t shared = 0;  ///< bytes of dynamic shared memory
 };
 
-/** @brief One of several launches of an operation: those behind it are not made if it is refused.
+/** @brief Launches a kernel: what comes behind it in its operation is not made if it is refused.
  *  @throws DeviceError */
 template <typename... Parameters, typename... Arguments>
 void launch(const Launch& shape, const Queue& queue, void (*kernel)(Parameters...),
@@ -36,8 +37,18 @@ void launch(const Launch& shape, const Queue& queue, void (*kernel)(Parameters..
   cudaLaunchConfig_t config{};
   config.gridDim = shape.blocks;
   config.blockDim = shape.threads;
+  config.dynamicSmemBytes = shape.shared;
   config.stream = native(queue);
   require(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), shape.name);
 }
+
+#ifdef __CUDACC__
+/** @brief A block's dynamic shared memory. */
+template <typename T>
+__device__ T* shared_memory() {
+  extern __shared__ __align__(16) unsigned char millrace_shared[];
+  return reinterpret_cast<T*>(millrace_shared);
+}
+#endif
 
 }  // namespace millrace::model::cuda

@@ -10,7 +10,6 @@ using model::cuda::blocks_for;
 using model::cuda::kThreads;
 using model::cuda::kWarp;
 using model::cuda::launch;
-using model::cuda::native;
 using model::cuda::this_thread;
 using model::cuda::this_warp;
 using model::cuda::thread_count;
@@ -141,16 +140,16 @@ __global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* 
 template <typename Key>
 void mark_rows(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
                std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
-  mark_rows_kernel<<<blocks_for(rows.size()), kThreads, 0, native(queue)>>>(
-      bits.data(), counts.data(), rows.data(), count.data(), rows.size(), shape);
+  launch({"mark rows", blocks_for(rows.size()), kThreads}, queue, mark_rows_kernel<Key>,
+         bits.data(), counts.data(), rows.data(), count.data(), rows.size(), shape);
 }
 
 void mark_range(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
                 std::uint64_t first, std::uint64_t end, BitShape shape) {
   if (first == end) return;
   const std::uint64_t first_bit = first >> shape.shift, last_bit = (end - 1) >> shape.shift;
-  mark_range_kernel<<<blocks_for(last_bit / 32 - first_bit / 32 + 1), kThreads, 0, native(queue)>>>(
-      bits.data(), counts.data(), first_bit, last_bit);
+  launch({"mark range", blocks_for(last_bit / 32 - first_bit / 32 + 1), kThreads}, queue,
+         mark_range_kernel, bits.data(), counts.data(), first_bit, last_bit);
 }
 
 template <typename Key>
@@ -178,6 +177,7 @@ void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> cou
                                   std::span<DirtyCounts>, BitShape);
 MILLRACE_FOR_KEY(std::uint32_t)
 MILLRACE_FOR_KEY(std::uint64_t)
+#undef MILLRACE_FOR_KEY
 // NOLINTEND
 
 }  // namespace millrace::capture::cuda

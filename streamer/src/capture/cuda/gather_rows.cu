@@ -14,7 +14,9 @@ using model::cuda::blocks_for;
 using model::cuda::kAllLanes;
 using model::cuda::kThreads;
 using model::cuda::kWarp;
-using model::cuda::native;
+using model::cuda::launch;
+using model::cuda::require;
+using model::cuda::shared_memory;
 using model::cuda::this_warp;
 using model::cuda::warp_count;
 
@@ -167,7 +169,7 @@ __device__ void copy_run(const Run& run, unsigned source) {
 
 template <typename Key>
 __global__ void gather_rows_kernel(Gather gather, const Key* list) {
-  extern __shared__ Place places[];
+  auto* const places = shared_memory<Place>();
   const std::size_t tables = gather.table_count;
   const std::uint32_t count = *gather.count;
   find_tables(places, gather, list, count);
@@ -271,11 +273,14 @@ void gather_rows(Queue queue, std::span<std::byte> slot, std::span<std::uint32_t
                       tables.data(), tables.size(), count.data(),    shape,           bit_shape};
   const std::size_t shared = (tables.size() + 1) * sizeof(Place);
   if (shared > std::size_t{48} << 10) {
-    cudaFuncSetAttribute(gather_rows_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shared));
+    require(
+        cudaFuncSetAttribute(gather_rows_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared)),
+        "cudaFuncSetAttribute");
   }
   const unsigned blocks = blocks_for((rows.size() + kRowsOfWarp - 1) / kRowsOfWarp * kWarp);
-  gather_rows_kernel<Key><<<blocks, kThreads, shared, native(queue)>>>(gather, rows.data());
+  launch({"gather rows", blocks, kThreads, shared}, queue, gather_rows_kernel<Key>, gather,
+         rows.data());
 }
 
 // NOLINTBEGIN: instantiations
@@ -288,6 +293,7 @@ void gather_rows(Queue queue, std::span<std::byte> slot, std::span<std::uint32_t
       std::span<const std::uint32_t>, GatherShape, BitShape);
 MILLRACE_FOR_KEY(std::uint32_t)
 MILLRACE_FOR_KEY(std::uint64_t)
+#undef MILLRACE_FOR_KEY
 // NOLINTEND
 
 }  // namespace millrace::capture::cuda

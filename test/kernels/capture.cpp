@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "capture/host/kernels.hpp"
+#include "millrace/device/error.hpp"
+#include "model/blas_handle.hpp"
+#include "model/row_places.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+// The CUDA kernels of the capture, beside those that a virtual device runs: the same bytes. The
+// library has them too, for a GPU, where this build is with CUDA: these are others.
+#define cuda on_host
+#include <cuda_runtime.h>
+
+#include "capture/cuda/dirty_rows.cu"
+#include "capture/cuda/gather_rows.cu"
+#undef cuda
+
+using namespace millrace;
+using namespace millrace::capture;
+using namespace millrace::test;
+
+namespace {
+
+std::vector<std::uint32_t> draw_bits(std::mt19937_64& random, const BitShape& shape) {
+  std::vector<std::uint32_t> bits(shape.words());
+  const std::uint64_t one_in = 1 + random() % 40;
+  for (std::uint64_t bit = 0; bit < shape.bits(); ++bit) {
+    if (random() % one_in == 0) bits[bit / 32] |= 1U << (bit % 32);
+  }
+  return bits;
+}
+
+std::uint64_t count_bits(const std::vector<std::uint32_t>& bits) {
+  std::uint64_t count = 0;
+  for (const std::uint32_t word : bits) count += static_cast<std::uint64_t>(std::popcount(word));
+  return count;
+}
+
+/// A bitmap, on one side.
+struct Bitmap {
+  std::vector<std::uint32_t> bits;
+  std::vector<DirtyCounts> counts;
+  bool operator==(const Bitmap& other) const {
+    return bits == other.bits && counts[0].rows == other.counts[0].rows &&
+           counts[0].position == other.counts[0].position;
+  }
+};
+
+template <typename Key>
+std::vector<Key> draw_list(std::mt19937_64& random, std::uint64_t rows) {
+  std::vector<Key> list;
+  const std::uint64_t one_in = 1 + random() % 9;
+  for (std::uint64_t row = 0; row < rows; ++row) {
+    if (random() % one_in == 0) list.push_back(static_cast<Key>(row));
+  }
+  return list;
+}
+
+/// Tables as an optimizer has them, with their memory and that of a cache of them.
+class Tables {
+ public:
+  Tables(std::mt19937_64& random, std::size_t count) {
+    const unsigned optimizer = random() % 4;  // sgd, adagrad, row-wise, adam
+    std::int64_t weights = 0, m = 0, v = 0;
+    std::int32_t widest = 1;
+    for (std::size_t t = 0; t < count; ++t) {
+      const auto width = static_cast<std::int32_t>(1 + random() % (t % 5 == 0 ? 140 : 20));
+      const SourceTable table{.first_row = rows_,
+                              .rows = static_cast<std::int64_t>(random() % (count > 50 ? 9 : 90)),
+                              .weights = weights,
+                              .m = m,
+                              .v = v,
+                              .width = width,
+                              .m_width = optimizer == 0   ? 0
+                                         : optimizer == 2 ? 1
+                                                          : width,
+                              .v_width = optimizer == 3 ? width : 0,
+                              .skipped = random() % 6 == 0 ? 1 : 0};
+      rows_ += table.rows;
+      weights += table.rows * table.width;
+      m += table.rows * table.m_width;
+      v += table.rows * table.v_width;
+      widest = std::max(widest, width);
+      tables.push_back(table);
+    }
+    const std::size_t cached = random() % 2 == 0 ? 0 : 1 + random() % 50;
+    shape.slot_width = cached == 0 ? 0 : static_cast<std::size_t>(widest);
+    shape.m_of_row = optimizer == 2 ? 1 : 0;
+    shape.weights = random() % 4 != 0 ? 1 : 0;
+    shape.state = random() % 2 == 0 ? 1 : 0;
+    fill(this->weights, weights);
+    fill(this->m, m);
+    fill(this->v, v);
+    const auto slots = static_cast<std::int64_t>(cached * shape.slot_width);
+    fill(cached_weights, slots);
+    fill(cached_m, slots);
+    fill(cached_v, slots);
+    slots_ = static_cast<std::int32_t>(cached);
+  }
+  [[nodiscard]] std::uint64_t rows() const { return static_cast<std::uint64_t>(rows_); }
+  [[nodiscard]] std::vector<std::int32_t> draw_slots(std::mt19937_64& random,
+                                                     std::size_t count) const {
+    std::vector<std::int32_t> slots(slots_ == 0 ? 0 : count);
+    for (std::int32_t& slot : slots) {
+      slot = random() % 2 == 0
+                 ? model::kNoSlot
+                 : static_cast<std::int32_t>(random() % static_cast<unsigned>(slots_));
+    }
+    return slots;
+  }
+
+  std::vector<SourceTable> tables;
+  GatherShape shape;
+  std::vector<float> weights, m, v, cached_weights, cached_m, cached_v;
+
+ private:
+  void fill(std::vector<float>& numbers, std::int64_t size) {
+    numbers.resize(static_cast<std::size_t>(size));
+    for (float& number : numbers) number = next_++;
+  }
+  std::int64_t rows_ = 0;
+  std::int32_t slots_ = 0;
+  float next_ = 1;
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("on 32 lanes bits are set and taken as one by one", "", std::uint32_t,
+                   std::uint64_t) {
+  using Key = TestType;
+  std::mt19937_64 random{seed()};
+  kernels::draw_schedules(seed());
+  for (int round = 0; round < 30; ++round) {
+    const BitShape shape{1 + random() % (round % 10 == 0 ? 700'000 : 20'000),
+                         static_cast<std::uint32_t>(random() % 3)};
+    CAPTURE(round, shape.rows, shape.shift);
+    Bitmap here{draw_bits(random, shape), std::vector<DirtyCounts>(1)};
+    here.counts[0].rows = count_bits(here.bits);
+    Bitmap there = here;
+    for (int i = 0; i < 4; ++i) {
+      const std::vector<Key> list =
+          draw_list<Key>(random, std::min<std::uint64_t>(shape.rows, 3000));
+      const std::vector<std::uint32_t> size{static_cast<std::uint32_t>(list.size())};
+      host::mark_rows<Key>(here.bits, here.counts, list, size, shape);
+      on_host::mark_rows<Key>({}, there.bits, there.counts, list, size, shape);
+      const std::uint64_t first = random() % shape.rows;
+      const std::uint64_t end = first + random() % (shape.rows - first + 1);
+      if (random() % 3 == 0) {
+        host::mark_range(here.bits, here.counts, first, end, shape);
+        on_host::mark_range({}, there.bits, there.counts, first, end, shape);
+      }
+      REQUIRE(there == here);
+
+      std::vector<Key> rows(1 + random() % 5000), expected(rows.size());
+      std::vector<std::uint32_t> count(1), expected_count(1), scratch(collect_scratch(shape));
+      host::collect_rows<Key>(expected, expected_count, {}, here.bits, here.counts, shape);
+      on_host::collect_rows<Key>({}, rows, count, scratch, there.bits, there.counts, shape);
+      REQUIRE(count == expected_count);
+      REQUIRE(std::equal(rows.begin(), rows.begin() + count[0], expected.begin()));
+      REQUIRE(there == here);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint32_t,
+                   std::uint64_t) {
+  using Key = TestType;
+  std::mt19937_64 random{seed()};
+  kernels::draw_schedules(seed());
+  for (int round = 0; round < 60; ++round) {
+    const std::size_t count = round % 10 == 0 ? 300 : 1 + random() % 40;
+    Tables tables{random, count};
+    const BitShape bit_shape{std::max<std::uint64_t>(tables.rows(), 1), 0};
+    const std::vector<Key> list = draw_list<Key>(random, tables.rows());
+    const std::vector<std::uint32_t> size{static_cast<std::uint32_t>(list.size())};
+    const std::vector<std::int32_t> slots = tables.draw_slots(random, list.size());
+    CAPTURE(round, count, list.size());
+    tables.shape.capacity = numbers_begin(count, 0, sizeof(Key)) + 64 +
+                            random() % (random() % 3 == 0 ? 1'000 : 300'000);
+    const auto gathered = [&](auto&& gather) {
+      std::vector<std::byte> slot(tables.shape.capacity, std::byte{0xAB});
+      Bitmap dirty{std::vector<std::uint32_t>(bit_shape.words()), std::vector<DirtyCounts>(1)};
+      gather(std::span{slot}, std::span{dirty.bits}, std::span{dirty.counts},
+             std::span<const float>{tables.weights}, std::span<const float>{tables.m},
+             std::span<const float>{tables.v}, std::span<const float>{tables.cached_weights},
+             std::span<const float>{tables.cached_m}, std::span<const float>{tables.cached_v},
+             std::span<const std::int32_t>{slots}, std::span<const SourceTable>{tables.tables},
+             std::span<const Key>{list}, std::span<const std::uint32_t>{size}, tables.shape,
+             bit_shape);
+      return std::pair{slot, dirty};
+    };
+    const auto here =
+        gathered([](auto... arguments) { host::gather_rows<float, Key>(arguments...); });
+    const auto there = gathered(
+        [](auto... arguments) { on_host::gather_rows<Key>(model::Queue{}, arguments...); });
+    REQUIRE(there.second == here.second);
+    REQUIRE(there.first == here.first);
+  }
+}

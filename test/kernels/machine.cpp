@@ -1,0 +1,197 @@
+#include "test/kernels/machine.hpp"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace millrace::test::kernels {
+namespace {
+
+constexpr unsigned kLanes = 32;
+constexpr std::size_t kStack = std::size_t{256} << 10;
+
+struct Warp {
+  std::array<std::array<std::uint64_t, kLanes>, 2> brought{};  ///< meeting by meeting, in turn
+  std::array<std::uint32_t, 2> lanes{};
+  unsigned meetings = 0;
+  unsigned waiting = 0, running = 0;  ///< lanes
+  Meeting meeting = Meeting::sync;
+};
+
+struct Thread {
+  ucontext_t context{};
+  std::unique_ptr<std::byte[]> stack{new std::byte[kStack]};
+  enum class State { ready, in_warp, in_block, ended } state = State::ready;
+  Place place;
+};
+
+class Block;
+Block* running_block = nullptr;
+std::mt19937_64 schedules{1};
+
+/// The threads of one block.
+class Block {
+ public:
+  Block(unsigned number, const Grid& grid, std::vector<Thread>& threads,
+        const std::function<void()>& body)
+      : threads_(threads),
+        body_(body),
+        warps_((grid.threads + kLanes - 1) / kLanes),
+        shared_(new std::byte[grid.shared]) {
+    std::memset(shared_.get(), 0xCD, grid.shared);
+    for (unsigned i = 0; i < grid.threads; ++i) {
+      Thread& thread = threads_[i];
+      thread.state = Thread::State::ready;
+      thread.place = {i, number, grid};
+      getcontext(&thread.context);
+      thread.context.uc_stack.ss_sp = thread.stack.get();
+      thread.context.uc_stack.ss_size = kStack;
+      thread.context.uc_link = nullptr;
+      makecontext(&thread.context, &Block::begin, 0);
+      ++warps_[i / kLanes].running;
+      ready_.push_back(i);
+    }
+    running_ = grid.threads;
+  }
+
+  void run() {
+    running_block = this;
+    while (!ready_.empty() && problem_.empty()) {
+      const std::size_t at = schedules() % ready_.size();
+      current_ = std::exchange(ready_[at], ready_.back());
+      ready_.pop_back();
+      swapcontext(&host_, &threads_[current_].context);
+      if (failure_) break;
+    }
+    running_block = nullptr;
+    if (failure_) std::rethrow_exception(failure_);
+    if (problem_.empty() && running_ > 0) problem_ = "threads wait for others that do not come";
+    if (!problem_.empty()) throw Diverged{problem_};
+  }
+
+  [[nodiscard]] const Place& place() const { return threads_[current_].place; }
+  [[nodiscard]] std::byte* shared() const { return shared_.get(); }
+
+  const std::uint64_t* meet(Meeting meeting, std::uint64_t own) {
+    Warp& warp = warps_[current_ / kLanes];
+    const unsigned turn = warp.meetings % 2;
+    if (warp.waiting == 0) {
+      warp.meeting = meeting;
+      warp.lanes[turn] = 0;
+    } else if (warp.meeting != meeting) {
+      problem_ = "lanes of a warp meet at different places";
+    }
+    warp.brought[turn][current_ % kLanes] = own;
+    warp.lanes[turn] |= 1U << (current_ % kLanes);
+    ++warp.waiting;
+    wait(Thread::State::in_warp);
+    return warp.brought[turn].data();
+  }
+  [[nodiscard]] std::uint32_t met() const {
+    const Warp& warp = warps_[current_ / kLanes];
+    return warp.lanes[(warp.meetings + 1) % 2];
+  }
+
+  void meet_all() { wait(Thread::State::in_block); }
+  bool any(bool own) {
+    any_[turn_] = any_[turn_] || own;
+    const unsigned turn = turn_;
+    meet_all();
+    return any_[turn];
+  }
+
+ private:
+  static void begin() {
+    Block& block = *running_block;
+    try {
+      block.body_();
+    } catch (...) {
+      block.failure_ = std::current_exception();
+    }
+    block.end();
+  }
+
+  void end() {
+    Warp& warp = warps_[current_ / kLanes];
+    --warp.running;
+    --running_;
+    threads_[current_].state = Thread::State::ended;
+    release_warp(current_ / kLanes);
+    release_block();
+    setcontext(&host_);
+  }
+
+  void wait(Thread::State state) {
+    const unsigned own = current_;
+    threads_[own].state = state;
+    if (state == Thread::State::in_block) ++waiting_;
+    release_warp(own / kLanes);
+    release_block();
+    swapcontext(&threads_[own].context, &host_);
+  }
+
+  // All that can come are there.
+  void release_warp(unsigned number) {
+    Warp& warp = warps_[number];
+    if (warp.waiting == 0 || warp.waiting < warp.running) return;
+    ++warp.meetings;
+    warp.waiting = 0;
+    release(number * kLanes, std::min<std::size_t>((number + 1) * kLanes, grid_threads()),
+            Thread::State::in_warp);
+  }
+  void release_block() {
+    if (waiting_ == 0 || waiting_ < running_) return;
+    waiting_ = 0;
+    turn_ ^= 1U;
+    any_[turn_] = false;
+    release(0, grid_threads(), Thread::State::in_block);
+  }
+  void release(std::size_t first, std::size_t end, Thread::State from) {
+    for (std::size_t i = first; i < end; ++i) {
+      if (threads_[i].state != from) continue;
+      threads_[i].state = Thread::State::ready;
+      ready_.push_back(static_cast<unsigned>(i));
+    }
+  }
+  [[nodiscard]] std::size_t grid_threads() const { return threads_.front().place.grid.threads; }
+
+  std::vector<Thread>& threads_;
+  const std::function<void()>& body_;
+  std::vector<Warp> warps_;
+  const std::unique_ptr<std::byte[]> shared_;
+  std::vector<unsigned> ready_;
+  ucontext_t host_{};
+  unsigned current_ = 0, running_ = 0, waiting_ = 0, turn_ = 0;
+  std::array<bool, 2> any_{};
+  std::string problem_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void run(const Grid& grid, const std::function<void()>& thread) {
+  static std::vector<Thread> threads;
+  if (threads.size() < grid.threads) threads.resize(grid.threads);
+  for (unsigned block = 0; block < grid.blocks; ++block) {
+    Block{block, grid, threads, thread}.run();
+  }
+}
+
+void draw_schedules(std::uint64_t seed) { schedules.seed(seed); }
+
+const Place& place() { return running_block->place(); }
+std::byte* shared_memory() { return running_block->shared(); }
+void meet_block() { running_block->meet_all(); }
+bool any_of_block(bool own) { return running_block->any(own); }
+const std::uint64_t* meet_warp(Meeting meeting, std::uint64_t own) {
+  return running_block->meet(meeting, own);
+}
+std::uint32_t lanes_met() { return running_block->met(); }
+
+}  // namespace millrace::test::kernels
