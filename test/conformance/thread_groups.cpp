@@ -4,6 +4,7 @@
 #include "millrace/pipeline/collective/run_ranks.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
 #include "test/conformance/group_conformance.hpp"
+#include "test/support/schedules.hpp"
 #include "test/support/seed.hpp"
 #include "test/support/threaded_device.hpp"
 
@@ -59,9 +60,7 @@ std::vector<GroupFactory> make_factories() {
   std::vector<GroupFactory> all;
   all.push_back(meeting_factory("threads, virtual devices, timed", {}));
   for (std::uint64_t i = 0; i < 3; ++i) {
-    VirtualMachine::Options options;
-    options.schedule = VirtualMachine::Schedule::adversarial;
-    options.seed = seed() * 100 + i;
+    const VirtualMachine::Options options = adversarial(seed() * 100 + i);
     all.push_back(meeting_factory(
         "threads, virtual devices, adversarial " + std::to_string(options.seed), options));
   }

@@ -9,24 +9,15 @@
 #include "millrace/device/mutex.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
+#include "test/support/schedules.hpp"
 
 using namespace std::chrono_literals;
 using namespace millrace;
 using Catch::Matchers::ContainsSubstring;
+using test::adversarial;
 using test::fixed_kernel;
 using test::plain_options;
 using test::Timeline;
-
-namespace {
-
-VirtualMachine::Options adversarial(std::uint64_t seed) {
-  VirtualMachine::Options options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = seed;
-  return options;
-}
-
-}  // namespace
 
 TEST_CASE("the actor with the smallest clock runs first") {
   VirtualMachine machine;

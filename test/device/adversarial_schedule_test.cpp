@@ -7,9 +7,11 @@
 
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
+#include "test/support/schedules.hpp"
 
 using namespace std::chrono_literals;
 using namespace millrace;
+using test::adversarial;
 using test::fixed_kernel;
 using test::plain_options;
 using test::Timeline;
@@ -18,13 +20,6 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 200;
 constexpr int kOtherWork = 30;
-
-VirtualMachine::Options adversarial(std::uint64_t seed) {
-  VirtualMachine::Options options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = seed;
-  return options;
-}
 
 /// A table with one row, which a gather reads on one stream and an update writes on another.
 class Table {

@@ -9,11 +9,13 @@
 #include "millrace/device/checking.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
+#include "test/support/schedules.hpp"
 
 using namespace std::chrono_literals;
 using namespace millrace;
 using test::fixed_kernel;
 using test::plain_options;
+using test::schedule_of;
 using test::Timeline;
 
 namespace {
@@ -65,10 +67,6 @@ void swap_values(std::span<const KernelContext> parties) {
                    parties[1].bytes(0).begin());
 }
 
-VirtualMachine::Options adversarial(std::uint64_t seed) {
-  return {.schedule = VirtualMachine::Schedule::adversarial, .seed = seed};
-}
-
 }  // namespace
 
 TEST_CASE("no part of a meeting begins before all are at the head of their streams") {
@@ -118,7 +116,7 @@ TEST_CASE("a device takes part in one meeting at a time") {
 
 TEST_CASE("the effect of a meeting gets the views of each party, under any schedule") {
   const auto seed = GENERATE(range(0, 8));
-  Pair pair{seed == 0 ? VirtualMachine::Options{} : adversarial(static_cast<std::uint64_t>(seed))};
+  Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
   pair.devices[0]->fill(pair.memory[0], 7, kBytes, pair.streams[0]);
   pair.devices[1]->fill(pair.memory[1], 9, kBytes, pair.streams[1]);
   const auto meeting = pair.meeting(swap_values);
@@ -131,7 +129,7 @@ TEST_CASE("the effect of a meeting gets the views of each party, under any sched
 
 TEST_CASE("actors that wait for a meeting go on once the last one has joined it") {
   const auto seed = GENERATE(range(0, 8));
-  Pair pair{seed == 0 ? VirtualMachine::Options{} : adversarial(static_cast<std::uint64_t>(seed))};
+  Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
   const auto meeting = pair.meeting();
   std::array<std::unique_ptr<Executor::Task>, 2> ranks;
   for (unsigned i = 0; i < 2; ++i) {
@@ -147,8 +145,7 @@ TEST_CASE("actors that wait for a meeting go on once the last one has joined it"
 
 TEST_CASE("a full launch queue empties through a meeting behind another device's work") {
   const auto seed = GENERATE(range(0, 8));
-  VirtualMachine machine{seed == 0 ? VirtualMachine::Options{}
-                                   : adversarial(static_cast<std::uint64_t>(seed))};
+  VirtualMachine machine{schedule_of(static_cast<std::uint64_t>(seed))};
   VirtualDevice::Options shallow = plain_options();
   shallow.launch_queue_depth = 4;
   std::array<VirtualDevice*, 2> devices{&machine.add_device(shallow), &machine.add_device()};
@@ -175,7 +172,7 @@ TEST_CASE("who waits for a meeting that others never join is told so") {
 
 TEST_CASE("a meeting that is given up ends without an effect, and so do parts that come later") {
   const auto seed = GENERATE(range(0, 4));
-  Pair pair{seed == 0 ? VirtualMachine::Options{} : adversarial(static_cast<std::uint64_t>(seed))};
+  Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
   pair.devices[0]->fill(pair.memory[0], 7, kBytes, pair.streams[0]);
   pair.devices[1]->fill(pair.memory[1], 9, kBytes, pair.streams[1]);
   const auto meeting = pair.meeting(swap_values);

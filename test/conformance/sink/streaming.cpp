@@ -13,6 +13,7 @@
 #include "test/conformance/sink/sink_conformance.hpp"
 #include "test/streamer/ship/faulty_sink.hpp"
 #include "test/support/model_bench.hpp"
+#include "test/support/schedules.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
@@ -22,13 +23,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t kExamples = 5;
-
-VirtualMachine::Options adversarial(std::uint64_t seed) {
-  VirtualMachine::Options options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = seed;
-  return options;
-}
 
 /// Forwards to a sink that somebody else keeps.
 class SharedSink {

@@ -9,6 +9,7 @@
 #include "millrace/observe/checked_allocator.hpp"
 #include "test/pipeline/data/jagged_support.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/schedules.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
@@ -144,10 +145,7 @@ TEST_CASE("a loader gives the batches of its source in order, and their end agai
 TEST_CASE("under adversarial schedules a loader gives what its source does") {
   const auto seed = test::seed() + static_cast<std::uint64_t>(GENERATE(range(0, 40)));
   INFO("seed " << seed);
-  VirtualMachine::Options options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = seed;
-  LoaderBench bench{5, options};
+  LoaderBench bench{5, test::adversarial(seed)};
   LoadingThread loader{bench.machine.executor(), bench.source, {.depth = 1 + seed % 3}};
   CHECK(train_on({bench.memory, bench.main, bench.copy}, loader) == kTrained);
 }
@@ -155,10 +153,7 @@ TEST_CASE("under adversarial schedules a loader gives what its source does") {
 TEST_CASE("the checker finds no race between the loader, the copies and main") {
   const auto seed = test::seed() + static_cast<std::uint64_t>(GENERATE(range(0, 20)));
   INFO("seed " << seed);
-  VirtualMachine::Options options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = seed;
-  VirtualMachine machine{options};
+  VirtualMachine machine{test::adversarial(seed)};
   CheckingObserver checking;
   checking.attach(machine.executor());
   VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{1} << 26});

@@ -8,6 +8,7 @@
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/memory/driver_allocator.hpp"
 #include "millrace/observe/checked_allocator.hpp"
+#include "test/support/schedules.hpp"
 #include "test/support/tampered_allocator.hpp"
 #include "test/support/tampered_device.hpp"
 
@@ -17,22 +18,13 @@ namespace {
 constexpr std::size_t kMemory = std::size_t{1} << 30;
 constexpr std::size_t kSteps = 8;
 
-VirtualMachine::Options machine_options(std::uint64_t schedule) {
-  VirtualMachine::Options options;
-  options.host_memory = kMemory;
-  if (schedule == 0) return options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = schedule;
-  return options;
-}
-
 /** Missing waits of the host show when it is far ahead, missing waits of main when it is not. */
 unsigned run_ahead(std::uint64_t schedule) { return schedule % 2 == 0 ? 20 : 1000; }
 
 /** The machine, the device that is tampered with, and a checker that sees what is really done. */
 struct Machine {
   explicit Machine(const LoopCase& loop)
-      : machine(machine_options(loop.schedule)),
+      : machine(schedule_of(loop.schedule, kMemory)),
         virtual_device(machine.add_device(
             {.memory_bytes = kMemory, .launch_queue_depth = run_ahead(loop.schedule)})) {
     device.leave_out(loop.left_out);

@@ -6,20 +6,12 @@
 #include <random>
 
 #include "millrace/pipeline/data/jagged_operations.hpp"
+#include "test/support/schedules.hpp"
 
 namespace millrace::test {
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 28;
-
-VirtualMachine::Options machine_options(std::uint64_t schedule) {
-  VirtualMachine::Options options;
-  options.host_memory = kMemory;
-  if (schedule == 0) return options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = schedule;
-  return options;
-}
 
 /** Missing waits of the host show when it is far ahead, missing waits of main when it is not. */
 unsigned run_ahead(std::uint64_t schedule) {
@@ -109,7 +101,7 @@ std::vector<PipelineCase> all_cases(RigModel model) {
 
 PipelineRig::PipelineRig(const PipelineCase& what)
     : what_(what),
-      machine(machine_options(what.schedule)),
+      machine(schedule_of(what.schedule, kMemory)),
       device(machine.add_device(
           {.memory_bytes = kMemory, .launch_queue_depth = run_ahead(what.schedule)})),
       caching(ordered, source, what.policy == "torch" ? Policy::torch() : Policy::millrace()),

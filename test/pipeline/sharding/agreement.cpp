@@ -10,6 +10,7 @@
 #include "millrace/pipeline/data/share_source.hpp"
 #include "test/pipeline/sharding/sharded_rig.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/schedules.hpp"
 #include "test/support/seed.hpp"
 
 namespace millrace::test {
@@ -17,11 +18,6 @@ namespace {
 
 constexpr std::size_t kSteps = 20, kExamples = 8;  // of all ranks
 constexpr double kTolerance = 1e-5;
-
-VirtualMachine::Options machine_options(std::uint64_t schedule) {
-  if (schedule == 0) return {};
-  return {.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule};
-}
 
 struct Outcome {
   double difference = 0;
@@ -43,7 +39,7 @@ void plainly(const SparseNNConfig& config, ShardedRank& rank, std::size_t first,
 Outcome train(const SparseNNConfig& config, const ShardingPlan& plan, std::uint64_t schedule,
               const Trained& alone, const TrainRank& train_rank = nullptr) {
   Outcome outcome;
-  VirtualMachine machine{machine_options(schedule)};
+  VirtualMachine machine{schedule_of(schedule)};
   CheckingObserver checking;
   checking.attach(machine.executor());
   std::vector<std::unique_ptr<OrderedDevice>> devices;
@@ -223,7 +219,7 @@ std::vector<std::string> thrown_by(
     const std::function<void(unsigned, std::unique_ptr<ShardedRank>&, ProcessGroup&)>& body) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("mixed", config, 2);
-  VirtualMachine machine{machine_options(schedule)};
+  VirtualMachine machine{schedule_of(schedule)};
   std::vector<std::unique_ptr<OrderedDevice>> devices;
   for (unsigned rank = 0; rank < 2; ++rank) {
     devices.push_back(std::make_unique<OrderedDevice>(

@@ -1,16 +1,12 @@
 #include "test/pipeline/sharding/sharded_machine.hpp"
 
 #include "millrace/pipeline/collective/run_ranks.hpp"
+#include "test/support/schedules.hpp"
 
 namespace millrace::test {
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 28;
-
-VirtualMachine::Options machine_options(std::uint64_t schedule) {
-  if (schedule == 0) return {};
-  return {.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule};
-}
 
 /// Missing waits of the host show when it is far ahead, missing waits of main when it is not.
 unsigned run_ahead(std::uint64_t schedule) {
@@ -20,7 +16,7 @@ unsigned run_ahead(std::uint64_t schedule) {
 }  // namespace
 
 ShardedMachine::ShardedMachine(unsigned ranks, std::uint64_t schedule, bool data)
-    : machine(machine_options(schedule)), ranks_(ranks, machine, {.cost_only = !data}) {
+    : machine(schedule_of(schedule)), ranks_(ranks, machine, {.cost_only = !data}) {
   checking.attach(machine.executor());
   for (unsigned rank = 0; rank < ranks; ++rank) {
     VirtualDevice& device =

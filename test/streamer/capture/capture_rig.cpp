@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "test/support/schedules.hpp"
+
 namespace millrace::test {
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{256} << 20;
-
-VirtualMachine::Options machine_options(std::uint64_t schedule) {
-  VirtualMachine::Options options;
-  options.host_memory = kMemory;
-  if (schedule == 0) return options;
-  options.schedule = VirtualMachine::Schedule::adversarial;
-  options.seed = schedule;
-  return options;
-}
 
 std::vector<TableConfig> tables_of(std::size_t count) {
   constexpr std::size_t kRows[] = {40, 150, 1, 70}, kWidths[] = {4, 13, 1, 8};
@@ -102,7 +95,7 @@ bool SinkReceiver::captured(const CapturedRows& told) {
 
 CaptureRig::CaptureRig(const CaptureCase& what)
     : what_(what),
-      machine(machine_options(what.schedule)),
+      machine(schedule_of(what.schedule, kMemory)),
       device(machine.add_device({.memory_bytes = kMemory})),
       main(ordered, {.name = "main"}),
       update(ordered, {.name = "update"}),
