@@ -15,6 +15,7 @@ namespace {
 
 constexpr unsigned kLanes = 32;
 constexpr std::size_t kStack = std::size_t{256} << 10;
+constexpr std::size_t kApart = 320;  // stacks do not all begin in the same line of a cache
 
 struct Warp {
   std::array<std::array<std::uint64_t, kLanes>, 2> brought{};  ///< meeting by meeting, in turn
@@ -42,33 +43,27 @@ class Block {
         const std::function<void()>& body)
       : threads_(threads),
         body_(body),
-        warps_((grid.threads + kLanes - 1) / kLanes),
+        warps_((grid.threads.count() + kLanes - 1) / kLanes),
         shared_(new std::byte[grid.shared]) {
     std::memset(shared_.get(), 0xCD, grid.shared);
-    for (unsigned i = 0; i < grid.threads; ++i) {
+    for (unsigned i = 0; i < grid.threads.count(); ++i) {
       Thread& thread = threads_[i];
       thread.state = Thread::State::ready;
       thread.place = {i, number, grid};
       getcontext(&thread.context);
       thread.context.uc_stack.ss_sp = thread.stack.get();
-      thread.context.uc_stack.ss_size = kStack;
+      thread.context.uc_stack.ss_size = kStack - i % 128 * kApart;
       thread.context.uc_link = nullptr;
       makecontext(&thread.context, &Block::begin, 0);
       ++warps_[i / kLanes].running;
       ready_.push_back(i);
     }
-    running_ = grid.threads;
+    running_ = grid.threads.count();
   }
 
   void run() {
     running_block = this;
-    while (!ready_.empty() && problem_.empty()) {
-      const std::size_t at = schedules() % ready_.size();
-      current_ = std::exchange(ready_[at], ready_.back());
-      ready_.pop_back();
-      swapcontext(&host_, &threads_[current_].context);
-      if (failure_) break;
-    }
+    swapcontext(&host_, &next());
     running_block = nullptr;
     if (failure_) std::rethrow_exception(failure_);
     if (problem_.empty() && running_ > 0) problem_ = "threads wait for others that do not come";
@@ -124,7 +119,7 @@ class Block {
     threads_[current_].state = Thread::State::ended;
     release_warp(current_ / kLanes);
     release_block();
-    setcontext(&host_);
+    setcontext(&next());
   }
 
   void wait(Thread::State state) {
@@ -133,7 +128,17 @@ class Block {
     if (state == Thread::State::in_block) ++waiting_;
     release_warp(own / kLanes);
     release_block();
-    swapcontext(&threads_[own].context, &host_);
+    ucontext_t& other = next();
+    if (&other != &threads_[own].context) swapcontext(&threads_[own].context, &other);
+  }
+
+  // Who goes on: a thread that can, else the host.
+  ucontext_t& next() {
+    if (ready_.empty() || failure_ || !problem_.empty()) return host_;
+    const std::size_t at = schedules() % ready_.size();
+    current_ = std::exchange(ready_[at], ready_.back());
+    ready_.pop_back();
+    return threads_[current_].context;
   }
 
   // All that can come are there.
@@ -159,7 +164,9 @@ class Block {
       ready_.push_back(static_cast<unsigned>(i));
     }
   }
-  [[nodiscard]] std::size_t grid_threads() const { return threads_.front().place.grid.threads; }
+  [[nodiscard]] std::size_t grid_threads() const {
+    return threads_.front().place.grid.threads.count();
+  }
 
   std::vector<Thread>& threads_;
   const std::function<void()>& body_;
@@ -177,8 +184,8 @@ class Block {
 
 void run(const Grid& grid, const std::function<void()>& thread) {
   static std::vector<Thread> threads;
-  if (threads.size() < grid.threads) threads.resize(grid.threads);
-  for (unsigned block = 0; block < grid.blocks; ++block) {
+  if (threads.size() < grid.threads.count()) threads.resize(grid.threads.count());
+  for (unsigned block = 0; block < grid.blocks.count(); ++block) {
     Block{block, grid, threads, thread}.run();
   }
 }

@@ -22,8 +22,13 @@ struct Diverged : std::logic_error {
   using std::logic_error::logic_error;
 };
 
+struct Extent {
+  unsigned x = 1, y = 1;
+  [[nodiscard]] unsigned count() const { return x * y; }
+};
+
 struct Grid {
-  unsigned blocks = 1, threads = 1;
+  Extent blocks, threads;
   std::size_t shared = 0;  ///< bytes of dynamic shared memory
 };
 
@@ -33,7 +38,7 @@ void run(const Grid& grid, const std::function<void()>& thread);
 /** @brief From now on, which thread goes on is drawn from this. */
 void draw_schedules(std::uint64_t seed);
 
-/** @brief Of the calling thread of a kernel. */
+/** @brief Of the calling thread of a kernel: x counts first. */
 struct Place {
   unsigned thread = 0, block = 0;
   Grid grid;

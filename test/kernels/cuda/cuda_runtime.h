@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <type_traits>
 
 #include "cuda_runtime_api.h"
@@ -32,27 +33,49 @@ template <unsigned (*get)()>
 struct OfThread {
   operator unsigned() const { return get(); }
 };
-inline unsigned get_thread() { return place().thread; }
-inline unsigned get_block() { return place().block; }
-inline unsigned get_threads() { return place().grid.threads; }
-inline unsigned get_blocks() { return place().grid.blocks; }
-
-template <unsigned (*get)()>
+template <unsigned (*get_x)(), unsigned (*get_y)()>
 struct Index {
-  OfThread<get> x;
+  OfThread<get_x> x;
+  OfThread<get_y> y;
 };
+
+inline unsigned thread_x() { return place().thread % place().grid.threads.x; }
+inline unsigned thread_y() { return place().thread / place().grid.threads.x; }
+inline unsigned block_x() { return place().block % place().grid.blocks.x; }
+inline unsigned block_y() { return place().block / place().grid.blocks.x; }
+inline unsigned threads_x() { return place().grid.threads.x; }
+inline unsigned threads_y() { return place().grid.threads.y; }
+inline unsigned blocks_x() { return place().grid.blocks.x; }
+inline unsigned blocks_y() { return place().grid.blocks.y; }
+
+using ThreadIndex = Index<thread_x, thread_y>;
+using BlockIndex = Index<block_x, block_y>;
+using BlockSize = Index<threads_x, threads_y>;
+using GridSize = Index<blocks_x, blocks_y>;
 
 }  // namespace millrace::test::kernels
 
-inline constexpr millrace::test::kernels::Index<millrace::test::kernels::get_thread> threadIdx{};
-inline constexpr millrace::test::kernels::Index<millrace::test::kernels::get_block> blockIdx{};
-inline constexpr millrace::test::kernels::Index<millrace::test::kernels::get_threads> blockDim{};
-inline constexpr millrace::test::kernels::Index<millrace::test::kernels::get_blocks> gridDim{};
+inline constexpr millrace::test::kernels::ThreadIndex threadIdx{};
+inline constexpr millrace::test::kernels::BlockIndex blockIdx{};
+inline constexpr millrace::test::kernels::BlockSize blockDim{};
+inline constexpr millrace::test::kernels::GridSize gridDim{};
 
 struct alignas(16) float4 {
   float x, y, z, w;
 };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+template <typename T>
+constexpr T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+constexpr T max(T a, T b) {
+  return a < b ? b : a;
+}
 
 inline void __syncthreads() { ::millrace::test::kernels::meet_block(); }
 inline int __syncthreads_or(int own) {
@@ -138,6 +161,31 @@ inline unsigned atomicInc(unsigned* at, unsigned most) {
   return before;
 }
 
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncAttributePreferredSharedMemoryCarveout,
+};
+
+namespace millrace::test::kernels {
+
+constexpr std::size_t kSharedUnasked = std::size_t{48} << 10, kShared = std::size_t{227} << 10;
+
+/** @brief What kernels may have of dynamic shared memory, where they asked. */
+inline std::map<const void*, std::size_t>& shared_limits() {
+  static std::map<const void*, std::size_t> limits;
+  return limits;
+}
+/** @brief Whether a GPU of compute capability 9.0 takes it. */
+inline bool can_launch(const dim3& grid, const dim3& block, std::size_t shared,
+                       const void* kernel) {
+  const auto limit = shared_limits().find(kernel);
+  return grid.x > 0 && grid.x <= 0x7FFFFFFFU && grid.y > 0 && grid.y <= 65535 && grid.z == 1 &&
+         block.x > 0 && block.y > 0 && block.z == 1 && std::uint64_t{block.x} * block.y <= 1024 &&
+         shared <= (limit == shared_limits().end() ? kSharedUnasked : limit->second);
+}
+
+}  // namespace millrace::test::kernels
+
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   std::size_t dynamicSmemBytes = 0;
@@ -147,17 +195,24 @@ struct cudaLaunchConfig_t {
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  ::millrace::test::kernels::run({config->gridDim.x, config->blockDim.x, config->dynamicSmemBytes},
+  static_assert((sizeof(Parameters) + ... + 0) <= 4096, "what every architecture takes");
+  const dim3 &grid = config->gridDim, &block = config->blockDim;
+  const std::size_t shared = config->dynamicSmemBytes;
+  if (!::millrace::test::kernels::can_launch(grid, block, shared,
+                                             reinterpret_cast<const void*>(kernel))) {
+    return cudaErrorInvalidConfiguration;
+  }
+  ::millrace::test::kernels::run({{grid.x, grid.y}, {block.x, block.y}, shared},
                                  [&] { kernel(static_cast<Parameters>(arguments)...); });
   return cudaSuccess;
 }
 
-enum cudaFuncAttribute {
-  cudaFuncAttributeMaxDynamicSharedMemorySize,
-  cudaFuncAttributePreferredSharedMemoryCarveout,
-};
 template <typename Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  const auto bytes = static_cast<std::size_t>(value);
+  if (value < 0 || bytes > ::millrace::test::kernels::kShared) return cudaErrorInvalidValue;
+  ::millrace::test::kernels::shared_limits()[reinterpret_cast<const void*>(kernel)] = bytes;
   return cudaSuccess;
 }
 

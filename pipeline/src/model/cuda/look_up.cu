@@ -166,9 +166,9 @@ void look_up(Queue queue, std::span<float> pooled, std::span<BadId> bad,
   const unsigned blocks = blocks_for(lookups.size() * shape.batch * kWarp);
   const TableRows rows{weights.data(), cached.data(), slots.empty() ? nullptr : slots.data(),
                        slot_stride};
-  look_up_kernel<<<blocks, kThreads, 0, native(queue)>>>(pooled.data(), bad.data(), rows, bags,
-                                                         shape);
-  name_bad_id<<<1, 1, 0, native(queue)>>>(bad.data(), bags, shape.batch);
+  launch({"look_up", blocks, kThreads}, queue, look_up_kernel<Id, Offset>, pooled.data(),
+         bad.data(), rows, bags, shape);
+  launch({"look_up: bad id", 1, 1}, queue, name_bad_id<Id, Offset>, bad.data(), bags, shape.batch);
 }
 
 template <typename Key, typename Id, typename Offset>
@@ -178,8 +178,8 @@ void linearise(Queue queue, std::span<Key> rows, std::span<std::uint32_t> positi
                Key none) {
   const Bags<Id, Offset> bags{ids.data(), offsets.data(), nullptr, lookups.data(), lookups.size()};
   const unsigned blocks = blocks_for(lookups.size() * batch * kLanesOfBag);
-  linearise_kernel<<<blocks, kThreads, 0, native(queue)>>>(rows.data(), positions.data(),
-                                                           bag_of.data(), bags, batch, none);
+  launch({"linearise", blocks, kThreads}, queue, linearise_kernel<Key, Id, Offset>, rows.data(),
+         positions.data(), bag_of.data(), bags, batch, none);
 }
 
 template <typename Id, typename Offset>
@@ -192,8 +192,8 @@ void factor_gradients(Queue queue, std::span<float> out, std::span<const float> 
   const unsigned blocks = blocks_for(lookups.size() * shape.batch * kWarp);
   const TableRows rows{weights.data(), cached.data(), slots.empty() ? nullptr : slots.data(),
                        slot_stride};
-  factor_gradients_kernel<<<blocks, kThreads, 0, native(queue)>>>(out.data(), gradient.data(), rows,
-                                                                  bags, shape);
+  launch({"factor_gradients", blocks, kThreads}, queue, factor_gradients_kernel<Id, Offset>,
+         out.data(), gradient.data(), rows, bags, shape);
 }
 
 // NOLINTBEGIN: instantiations
@@ -216,6 +216,8 @@ MILLRACE_FOR_TYPES(std::int32_t, std::int32_t)
 MILLRACE_FOR_TYPES(std::int32_t, std::int64_t)
 MILLRACE_FOR_TYPES(std::int64_t, std::int32_t)
 MILLRACE_FOR_TYPES(std::int64_t, std::int64_t)
+#undef MILLRACE_FOR_TYPES
+#undef MILLRACE_FOR_KEY
 // NOLINTEND
 
 }  // namespace millrace::model::cuda

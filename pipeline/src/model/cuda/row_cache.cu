@@ -229,9 +229,9 @@ void cache_keys(Queue queue, std::span<Key> keys, std::span<std::uint32_t> posit
                 std::span<const Lookup> lookups, std::span<const Id> ids,
                 std::span<const Offset> offsets, std::size_t batch, CacheShape shape) {
   const unsigned blocks = blocks_for(lookups.size() * batch * kLanesOfBag);
-  cache_keys_kernel<<<blocks, kThreads, 0, native(queue)>>>(
-      keys.data(), positions.data(), lookups.data(), lookups.size(), ids.data(), offsets.data(),
-      batch, shape);
+  launch({"cache_keys", blocks, kThreads}, queue, cache_keys_kernel<Key, Id, Offset>, keys.data(),
+         positions.data(), lookups.data(), lookups.size(), ids.data(), offsets.data(), batch,
+         shape);
 }
 
 template <typename Key>
@@ -243,12 +243,13 @@ void bring_rows(Queue queue, std::span<float> cached, std::span<float> cached_m,
                 std::span<const std::uint32_t> count, CacheShape shape, RowLayout layout,
                 Turn turn) {
   const unsigned blocks = blocks_for(unique.size() * kWarp);
-  claim_slots<Key><<<blocks, kThreads, 0, native(queue)>>>(
-      {tags.data(), states.data(), counts.data()}, moves.data(), unique.data(), count.data(), shape,
-      turn);
-  move_rows<<<blocks, kThreads, 0, native(queue)>>>(
-      {cached.data(), cached_m.data(), cached_v.data()}, {weights.data(), m.data(), v.data()},
-      lookups.data(), lookups.size(), moves.data(), count.data(), layout);
+  const Slots slots{tags.data(), states.data(), counts.data()};
+  const Rows<float> at_slots{cached.data(), cached_m.data(), cached_v.data()};
+  const Rows<float> home{weights.data(), m.data(), v.data()};
+  launch({"bring_rows: slots", blocks, kThreads}, queue, claim_slots<Key>, slots, moves.data(),
+         unique.data(), count.data(), shape, turn);
+  launch({"bring_rows: rows", blocks, kThreads}, queue, move_rows, at_slots, home, lookups.data(),
+         lookups.size(), moves.data(), count.data(), layout);
 }
 
 template <typename Id, typename Offset>
@@ -256,17 +257,16 @@ void locate_ids(Queue queue, std::span<std::int32_t> slots, std::span<const std:
                 std::span<const Lookup> lookups, std::span<const Id> ids,
                 std::span<const Offset> offsets, std::size_t batch, CacheShape shape) {
   const unsigned blocks = blocks_for(lookups.size() * batch * kWarp);
-  locate_ids_kernel<<<blocks, kThreads, 0, native(queue)>>>(
-      slots.data(), tags.data(), lookups.data(), lookups.size(), ids.data(), offsets.data(), batch,
-      shape);
+  launch({"locate_ids", blocks, kThreads}, queue, locate_ids_kernel<Id, Offset>, slots.data(),
+         tags.data(), lookups.data(), lookups.size(), ids.data(), offsets.data(), batch, shape);
 }
 
 template <typename Key>
 void locate_rows(Queue queue, std::span<std::int32_t> slots, std::span<const std::uint32_t> tags,
                  std::span<const Key> rows, std::span<const std::uint32_t> count,
                  CacheShape shape) {
-  locate_rows_kernel<<<blocks_for(rows.size() * kWarp), kThreads, 0, native(queue)>>>(
-      slots.data(), tags.data(), rows.data(), count.data(), shape);
+  launch({"locate_rows", blocks_for(rows.size() * kWarp), kThreads}, queue, locate_rows_kernel<Key>,
+         slots.data(), tags.data(), rows.data(), count.data(), shape);
 }
 
 void empty_slots(Queue queue, std::span<float> weights, std::span<float> m, std::span<float> v,
@@ -274,10 +274,11 @@ void empty_slots(Queue queue, std::span<float> weights, std::span<float> m, std:
                  std::span<const float> cached, std::span<const float> cached_m,
                  std::span<const float> cached_v, std::span<const Lookup> lookups, CacheShape shape,
                  RowLayout layout) {
-  empty_slots_kernel<<<blocks_for(tags.size() * kWarp), kThreads, 0, native(queue)>>>(
-      {weights.data(), m.data(), v.data()}, tags.data(), states.data(),
-      {cached.data(), cached_m.data(), cached_v.data()}, tags.size(), lookups.data(),
-      lookups.size(), shape, layout);
+  const Rows<float> home{weights.data(), m.data(), v.data()};
+  const Rows<const float> slots{cached.data(), cached_m.data(), cached_v.data()};
+  launch({"empty_slots", blocks_for(tags.size() * kWarp), kThreads}, queue, empty_slots_kernel,
+         home, tags.data(), states.data(), slots, tags.size(), lookups.data(), lookups.size(),
+         shape, layout);
 }
 
 // NOLINTBEGIN: instantiations
@@ -308,6 +309,9 @@ MILLRACE_FOR_BAGS(std::int32_t, std::int32_t)
 MILLRACE_FOR_BAGS(std::int32_t, std::int64_t)
 MILLRACE_FOR_BAGS(std::int64_t, std::int32_t)
 MILLRACE_FOR_BAGS(std::int64_t, std::int64_t)
+#undef MILLRACE_FOR_BAGS
+#undef MILLRACE_FOR_KEY
+#undef MILLRACE_FOR_TYPES
 // NOLINTEND
 
 }  // namespace millrace::model::cuda

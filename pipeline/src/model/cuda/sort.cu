@@ -80,8 +80,8 @@ void find_runs(Queue queue, std::span<Key> unique, std::span<std::uint32_t> star
   require(select_starts<Key>(scratch.data(), bytes, starts.data(), count.data(), sorted.size(),
                              {sorted.data(), none}, native(queue)),
           "cub::DeviceSelect::If");
-  complete_runs<<<blocks_for(sorted.size() + 1), kThreads, 0, native(queue)>>>(
-      unique.data(), starts.data(), count.data(), sorted.data(), sorted.size(), none);
+  launch({"find_runs", blocks_for(sorted.size() + 1), kThreads}, queue, complete_runs<Key>,
+         unique.data(), starts.data(), count.data(), sorted.data(), sorted.size(), none);
 }
 
 // NOLINTBEGIN: instantiations
@@ -95,6 +95,7 @@ void find_runs(Queue queue, std::span<Key> unique, std::span<std::uint32_t> star
                                std::span<const Key>, Key);
 MILLRACE_FOR_KEY(std::uint32_t)
 MILLRACE_FOR_KEY(std::uint64_t)
+#undef MILLRACE_FOR_KEY
 // NOLINTEND
 
 }  // namespace millrace::model::cuda

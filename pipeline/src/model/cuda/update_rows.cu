@@ -234,10 +234,11 @@ void update_rows(Queue queue, std::span<float> weights, std::span<float> m, std:
       positions.data(), bag_of.data(),  shape};
   const Runs<Key> runs{unique.data(), starts.data(), count.data()};
   const unsigned blocks = blocks_for(unique.size() * kWarp);
-  update_short_runs<kind><<<blocks, kThreads, 0, native(queue)>>>(tables, sorted, runs, rule);
+  launch({"update_rows: short runs", blocks, kThreads}, queue, update_short_runs<kind, Key, Offset>,
+         tables, sorted, runs, rule);
   if (unique.size() < kLongRun) return;
-  update_long_runs<kind>
-      <<<blocks_for(unique.size()), kThreads, 0, native(queue)>>>(tables, sorted, runs, rule);
+  launch({"update_rows: long runs", blocks_for(unique.size()), kThreads}, queue,
+         update_long_runs<kind, Key, Offset>, tables, sorted, runs, rule);
 }
 
 // NOLINTBEGIN: instantiations
@@ -258,6 +259,8 @@ MILLRACE_FOR_KIND(OptimizerKind::sgd)
 MILLRACE_FOR_KIND(OptimizerKind::rowwise_adagrad)
 MILLRACE_FOR_KIND(OptimizerKind::adagrad)
 MILLRACE_FOR_KIND(OptimizerKind::adam)
+#undef MILLRACE_FOR_KIND
+#undef MILLRACE_FOR_TYPES
 // NOLINTEND
 
 }  // namespace millrace::model::cuda

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "model/lookup.hpp"
+
+namespace millrace::test::kernels {
+
+/// @file
+/// What kernels of embeddings are given, drawn: tables, bags of ids, numbers.
+
+/** @brief Features, some of which share a table; some tables have no row. */
+struct DrawnTables {
+  std::vector<model::Lookup> lookups;
+  std::size_t rows = 0, scalars = 0;    ///< of all tables
+  std::size_t columns = 0, widest = 0;  ///< of pooled rows; of a table
+};
+[[nodiscard]] DrawnTables draw_tables(std::mt19937_64& random, std::size_t features);
+
+/** @brief Mostly few features, at times more than a byte counts. */
+[[nodiscard]] DrawnTables draw_tables(std::mt19937_64& random);
+
+/** @brief Some bags are empty, some long; a table has rows that many bags have. */
+template <typename Id, typename Offset>
+struct DrawnBags {
+  std::size_t batch = 0;
+  std::vector<Id> ids;
+  std::vector<Offset> offsets;
+};
+/** @param strays  whether some ids are of no row */
+template <typename Id, typename Offset>
+[[nodiscard]] DrawnBags<Id, Offset> draw_bags(std::mt19937_64& random, const DrawnTables& tables,
+                                              bool strays);
+
+/** @brief Small multiples of 1/8: sums of their products are exact in any order. */
+[[nodiscard]] std::vector<float> draw_numbers(std::mt19937_64& random, std::size_t count);
+
+/** @brief Of each of `count` rows: a slot below `slots`, or none. */
+[[nodiscard]] std::vector<std::int32_t> draw_slots(std::mt19937_64& random, std::size_t count,
+                                                   std::size_t slots);
+
+/** @brief The largest difference, relative to 0.01 and more. */
+[[nodiscard]] double worst_difference(const std::vector<float>& found,
+                                      const std::vector<float>& expected);
+
+}  // namespace millrace::test::kernels
