@@ -18,6 +18,7 @@
 #include <cuda_runtime.h>
 
 #include "capture/cuda/dirty_rows.cu"
+#include "capture/cuda/drain_slot.cu"
 #include "capture/cuda/gather_rows.cu"
 #undef cuda
 
@@ -201,5 +202,22 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint3
         [](auto... arguments) { on_host::gather_rows<Key>(model::Queue{}, arguments...); });
     REQUIRE(there.second == here.second);
     REQUIRE(there.first == here.first);
+  }
+}
+
+TEST_CASE("a slot is drained as far as its header says, and no further than there is room") {
+  std::mt19937_64 random{seed()};
+  for (int round = 0; round < 40; ++round) {
+    const std::size_t size = sizeof(CaptureHeader) + 16 * (random() % 9000);
+    std::vector<std::byte> from(size);
+    for (std::byte& byte : from) byte = static_cast<std::byte>(random());
+    CaptureHeader header{.bytes = sizeof(header) + 16 * (random() % 10000)};
+    if (round % 8 == 0) header.bytes = random();  // of one that is none
+    header.bytes -= header.bytes % 16;
+    std::memcpy(from.data(), &header, sizeof(header));
+    std::vector<std::byte> here(size, std::byte{0xAB}), there = here;
+    host::drain_slot(here, from);
+    on_host::drain_slot({}, there, from);
+    CHECK(there == here);
   }
 }

@@ -59,9 +59,12 @@ bool Capture::State::bring(Slot& slot) {
       copy_to_host(slot, *copy_);
     } else if (options_.way == CaptureWay::mapped) {
       ordered_.synchronize(slot.gathered);
+    } else if (options_.way == CaptureWay::ring_kernel) {
+      ordered_.synchronize(slot.drained);
     }
   } catch (const DeviceError&) {
     slot.unsure = copy_.has_value();
+    slot.garbled = options_.way == CaptureWay::ring_kernel;  // nor is it anywhere else any more
     return false;
   }
   slot.garbled = !context_.cost_only() && !rows_.valid(slot.host(), slot.memory().bytes);

@@ -85,6 +85,7 @@ void Capture::State::apply_marks(StreamRef on) {
       bool returning = false;
       {
         const std::lock_guard lock{mutex_};
+        setting_.executor.acquired(this);
         returning = slot.stage == Slot::Stage::returning;
       }
       if (!returning) continue;

@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 constexpr std::array<std::string_view, kCaptureWays.size()> kWays{"sync", "sync-pageable", "mapped",
-                                                                  "ring"};
+                                                                  "ring", "ring-kernel"};
 constexpr std::array<std::string_view, 2> kPolicies{"block", "mark-dirty"};
 
 }  // namespace

@@ -24,10 +24,11 @@ struct Slot {
     returning,  ///< could not be told: its ids are to be marked before it is used again
   };
 
-  Buffer device;                    ///< none where the gather writes to the host
+  Buffer device;                    ///< none where it is not the slot's own, or the host's
   Buffer pinned;                    ///< none of `sync_pageable`
   std::vector<std::byte> pageable;  ///< of `sync_pageable`
   Event gathered;
+  Event drained;  ///< behind the copy, where a kernel makes it
   Stage stage = Stage::none;
   bool torn = false;     ///< rows may have changed while they were gathered
   bool garbled = false;  ///< it came, and is not what a gather writes
@@ -38,13 +39,24 @@ struct Slot {
   CaptureHeader expected;              ///< what it will hold where nothing is computed
   std::uint64_t expected_numbers = 0;  ///< bytes, likewise
 
-  /** @brief What the gather writes to. */
+  /** @brief Where its rows are, once they are gathered, or copied by a kernel. */
   [[nodiscard]] SlotMemory memory() const {
     const Buffer& buffer = device ? device : pinned;
     return {static_cast<std::byte*>(buffer.data()), buffer.size(), !device};
   }
   [[nodiscard]] std::byte* host() {
     return pinned ? static_cast<std::byte*>(pinned.data()) : pageable.data();
+  }
+};
+
+/** @brief What gathers write to before a kernel copies it to a slot. */
+struct Staging {
+  Buffer device;
+  Event drained;        ///< behind the last copy out of it
+  bool unsure = false;  ///< of a copy out of it nobody knows the end
+
+  [[nodiscard]] SlotMemory memory() const {
+    return {static_cast<std::byte*>(device.data()), device.size(), false};
   }
 };
 

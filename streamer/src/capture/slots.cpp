@@ -22,14 +22,23 @@ void Capture::State::make_slots() {
   for (std::size_t i = 0; i < std::min<std::size_t>(slots_.size(), 2); ++i) {
     slots_[i] = made(Slot::Stage::free);
   }
+  if (options_.way != CaptureWay::ring_kernel) return;
+  Allocator& memory = context_.allocator();
+  for (Staging& staging : stagings_) {
+    staging.device = {memory, slot_bytes(), context_.main(), memory.tag("captured rows")};
+  }
+}
+
+std::size_t Capture::State::slot_bytes() const {
+  return std::min(options_.slot_bytes, rows_.most_bytes());
 }
 
 Capture::State::Slot Capture::State::made(Slot::Stage stage) const {
-  const std::size_t bytes = std::min(options_.slot_bytes, rows_.most_bytes());
+  const std::size_t bytes = slot_bytes();
   Stream& main = context_.main();
   Allocator& memory = context_.allocator();
   Slot made;
-  if (options_.way != CaptureWay::mapped) {
+  if (options_.way != CaptureWay::mapped && options_.way != CaptureWay::ring_kernel) {
     made.device = {memory, bytes, main, memory.tag("captured rows")};
   }
   if (options_.way == CaptureWay::sync_pageable) {

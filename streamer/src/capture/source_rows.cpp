@@ -201,6 +201,15 @@ void SourceRows::gather(const GatheredRows& rows, const SlotMemory& slot, const 
   });
 }
 
+void SourceRows::drain(const GatheredRows& rows, const SlotMemory& from, const SlotMemory& to,
+                       StreamRef stream) const {
+  const double ids = rows.rows * static_cast<double>(size_of(type_));
+  const double bytes = std::min(rows.bytes + ids, static_cast<double>(to.bytes));
+  enqueue<host::drain_slot, cuda::drain_slot>(
+      context_, stream, {.name = "drain rows", .bytes = bytes, .host_written = bytes},
+      writes(to.data, to.bytes), reads(static_cast<const std::byte*>(from.data), from.bytes));
+}
+
 bool SourceRows::valid(const std::byte* slot, std::size_t bytes) const {
   CaptureHeader header;
   std::memcpy(&header, slot, sizeof(header));

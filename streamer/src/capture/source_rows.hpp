@@ -64,6 +64,10 @@ class SourceRows {
   void gather(const GatheredRows& rows, const SlotMemory& slot, const DirtyRows& dirty,
               Allocator& pinned, StreamRef stream);
 
+  /** @brief Enqueues a kernel that copies what was gathered, as much as its header says. */
+  void drain(const GatheredRows& rows, const SlotMemory& from, const SlotMemory& to,
+             StreamRef stream) const;
+
   /** @brief Whether it can be what a gather wrote to a slot of so many bytes. */
   [[nodiscard]] bool valid(const std::byte* slot, std::size_t bytes) const;
   /** @brief What lies in a slot that has come to the host. */

@@ -19,6 +19,8 @@ bool waits_itself(CaptureWay way) {
   return way == CaptureWay::sync || way == CaptureWay::sync_pageable;
 }
 
+bool is_ring(CaptureWay way) { return way == CaptureWay::ring || way == CaptureWay::ring_kernel; }
+
 std::unordered_map<std::uint32_t, std::size_t> places_of(std::span<const std::uint32_t> tables) {
   std::unordered_map<std::uint32_t, std::size_t> places;
   for (std::size_t i = 0; i < tables.size(); ++i) places.emplace(tables[i], i);
@@ -52,7 +54,7 @@ Capture::State::State(const Source& source, const Setting& setting, const Captur
   if (options_.gather_on == GatherOn::own_stream && !source_.bags.bound()) {
     own_.emplace(ordered_, StreamOptions{.name = "gather"});
   }
-  if (options_.way == CaptureWay::ring) copy_.emplace(ordered_, StreamOptions{.name = "capture"});
+  if (is_ring(options_.way)) copy_.emplace(ordered_, StreamOptions{.name = "capture"});
   copier_ = setting_.executor.spawn("copier", [this] { run(); });
 }
 
@@ -163,14 +165,9 @@ void Capture::State::capture_dirty(const Telling& told, StreamRef on) {
 void Capture::State::gather(std::size_t number, const GatheredRows& rows, Telling told,
                             StreamRef on) {
   Slot& slot = slots_[number];
-  if (!succeeds([&] { rows_.gather(rows, slot.memory(), dirty_, setting_.pinned, on); })) {
-    failed();
-    set_stage(slot, Slot::Stage::free);
-    mark_list(rows.list, rows.rows, on);
-    Telling without = telling(told.step);
-    if (!told.more) tell(without);
-    return;
-  }
+  const bool gathered =
+      succeeds([&] { rows_.gather(rows, gathered_into(slot, on), dirty_, setting_.pinned, on); });
+  if (!gathered) return give_up(slot, rows, told, on);
   {
     const std::lock_guard lock{mutex_};
     ++counts_.captures;
@@ -184,7 +181,11 @@ void Capture::State::gather(std::size_t number, const GatheredRows& rows, Tellin
     last_ = slot.gathered;
     if (own_) unwaited_ = slot.gathered;
     if (waits_itself(options_.way)) there = copy_and_wait(slot, on);
+    if (options_.way == CaptureWay::ring_kernel && !drain(slot, rows)) {
+      return give_up(slot, rows, told, on);
+    }
   }
+  if (!there && options_.way == CaptureWay::ring_kernel) return give_up(slot, rows, told, on);
   if (!there) {
     failed();
     return_slot(slot, slot.listed);
@@ -194,6 +195,39 @@ void Capture::State::gather(std::size_t number, const GatheredRows& rows, Tellin
   set_stage(slot, waits_itself(options_.way) ? Slot::Stage::ready : Slot::Stage::copying);
   told.slot = number;
   tell(told);
+}
+
+// Its rows are not in it: they are told later.
+void Capture::State::give_up(Slot& slot, const GatheredRows& rows, const Telling& told,
+                             StreamRef on) {
+  failed();
+  set_stage(slot, Slot::Stage::free);
+  mark_list(rows.list, rows.rows, on);
+  if (!told.more) tell(telling(told.step));
+}
+
+SlotMemory Capture::State::gathered_into(Slot& slot, StreamRef on) {
+  if (options_.way != CaptureWay::ring_kernel) return slot.memory();
+  staging_ = (staging_ + 1) % stagings_.size();
+  Staging& staging = stagings_[staging_];
+  if (staging.unsure) {
+    ordered_.record(staging.drained, *copy_);
+    staging.unsure = false;
+  }
+  if (staging.drained.recorded()) ordered_.wait(on, staging.drained);
+  return staging.memory();
+}
+
+bool Capture::State::drain(Slot& slot, const GatheredRows& rows) {
+  Staging& staging = stagings_[staging_];
+  staging.unsure = slot.unsure = true;  // until the copy has an event behind it
+  return succeeds([&] {
+    copy_->wait(slot.gathered);
+    rows_.drain(rows, staging.memory(), slot.memory(), *copy_);
+    ordered_.record(slot.drained, *copy_);
+    staging.drained = slot.drained;
+    staging.unsure = slot.unsure = false;
+  });
 }
 
 // What the header will say, where no kernel writes one.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -67,6 +68,7 @@ class Capture::State {
 
   // The training thread's: enqueue.
   void make_slots();
+  [[nodiscard]] std::size_t slot_bytes() const;
   [[nodiscard]] Slot made(Slot::Stage stage) const;
   [[nodiscard]] std::optional<std::size_t> make_slot(StreamRef on);
   [[nodiscard]] StreamRef begin(StreamRef stream);
@@ -74,6 +76,9 @@ class Capture::State {
   void capture_dirty(const Telling& telling, StreamRef on);
   void gather(std::size_t slot, const capture::GatheredRows& rows, Telling telling, StreamRef on);
   [[nodiscard]] bool copy_and_wait(Slot& slot, StreamRef on);
+  [[nodiscard]] capture::SlotMemory gathered_into(Slot& slot, StreamRef on);
+  [[nodiscard]] bool drain(Slot& slot, const capture::GatheredRows& rows);
+  void give_up(Slot& slot, const capture::GatheredRows& rows, const Telling& told, StreamRef on);
   void expect(Slot& slot, const capture::GatheredRows& rows);
 
   // Likewise: marks.
@@ -122,12 +127,14 @@ class Capture::State {
   capture::DirtyRows dirty_;
   std::optional<Stream> own_, copy_;
   std::vector<Slot> slots_;
-  bool no_more_slots_ = false;         ///< there was no memory for another
-  std::vector<std::byte> copied_out_;  ///< of `mapped`: the copier's
-  Event made_;                         ///< behind the making of its memory, on main
-  Event last_;                         ///< behind the last operation
-  std::vector<StreamId> used_on_;      ///< streams that have waited for `made_`
-  std::optional<Event> unwaited_;      ///< a gather on `own_`: what moves rows next waits for it
+  std::array<capture::Staging, 2> stagings_;  ///< of `ring_kernel`, in turn
+  std::size_t staging_ = 0;                   ///< the one that was gathered into last
+  bool no_more_slots_ = false;                ///< there was no memory for another
+  std::vector<std::byte> copied_out_;         ///< of `mapped`: the copier's
+  Event made_;                                ///< behind the making of its memory, on main
+  Event last_;                                ///< behind the last operation
+  std::vector<StreamId> used_on_;             ///< streams that have waited for `made_`
+  std::optional<Event> unwaited_;  ///< a gather on `own_`: what moves rows next waits for it
   std::uint64_t step_ = 0;
   double modelled_missing_ = 0;  ///< where nothing is computed
 

@@ -14,7 +14,7 @@ namespace {
 CaptureCase case_of(CaptureWay way, GatherOn gather_on, bool cached) {
   return {.options = {.way = way,
                       .content = RowContent::weights_and_state,
-                      .slots = 2,
+                      .slots = way == CaptureWay::ring_kernel ? 4U : 2U,  // more than its buffers
                       .slot_bytes = 4000,
                       .gather_on = gather_on},
           .optimizer = OptimizerKind::adagrad,

@@ -37,7 +37,7 @@ class OwnWaits final : public DeviceObserver {
 void check_told(CaptureRig& rig) {
   CHECK(rig.flush());
   CHECK(rig.compare() == "");
-  CHECK(rig.races().empty());
+  CHECK(rig.races() == std::vector<std::string>{});
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ TEST_CASE("memory of a capture is accounted for under its own names, and goes wi
   CHECK(bytes_of(rig.memory, "captured rows") == 0);
   CHECK(bytes_of(rig.pinned, "captured rows") == 0);
   CHECK(bytes_of(rig.memory, "dirty rows") == 0);
-  CHECK(rig.races().empty());
+  CHECK(rig.races() == std::vector<std::string>{});
 }
 
 TEST_CASE("slots are made as the host gets ahead, and no more than it may have") {
@@ -194,7 +194,7 @@ TEST_CASE("slots are made as the host gets ahead, and no more than it may have")
   if (most == 40) CHECK(rig.capture->counts().waits == 0);
   CHECK(rig.flush());
   CHECK(rig.compare() == "");
-  CHECK(rig.races().empty());
+  CHECK(rig.races() == std::vector<std::string>{});
 }
 
 TEST_CASE("hundreds of tables are told in their order") {

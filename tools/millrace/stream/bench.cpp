@@ -165,13 +165,14 @@ double rows_per_second(const BenchSize& size, const CaptureRun& run) {
   return bytes_per_second(static_cast<double>(size.rows), run.step);
 }
 
-/** @brief Bytes a second over the link: of copies, or of the gather where that writes there. */
-double link_throughput(const BenchRow& row) {
+/** @brief Bytes a second over the link: of copies, or of the gather where that writes there. Nobody
+ *         times a kernel that copies. */
+std::optional<double> link_throughput(const BenchRow& row) {
   const CaptureCounts& counts = row.run.counts;
   if (counts.copied_bytes > 0) {
     return bytes_per_second(static_cast<double>(counts.copied_bytes), counts.copying);
   }
-  if (counts.captures == 0) return 0;
+  if (counts.captures == 0 || row.way != "mapped") return std::nullopt;
   const auto captures = static_cast<double>(counts.captures);
   return bytes_per_second(static_cast<double>(counts.link_bytes) / captures, row.stall);
 }
@@ -188,6 +189,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
   const auto add = [&](const BenchRow& row) {
     const CaptureRun& run = row.run;
     const bool captured = run.counts.captures > 0;
+    const std::optional<double> link = link_throughput(row);
     const auto if_captured = [&](double value, int digits) {
       return captured ? number(value, digits) : TextTable::Cell{"–"};
     };
@@ -201,7 +203,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
                    if_captured(link_factor(run.counts), 3),
                    if_captured(rows_per_second(size, run) / 1e6, 1),
                    if_captured(gather_throughput(size, row) / 1e9, 1),
-                   if_captured(link_throughput(row) / 1e9, 1),
+                   link ? number(*link / 1e9, 1) : TextTable::Cell{"–"},
                    {format_bytes(run.device_bytes)},
                    {format_bytes(run.pinned_bytes)},
                    {format_bytes(run.bytes.reserved.peak)}});
@@ -218,6 +220,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
 
 Json to_document(const BenchSize& size, const BenchRow& row) {
   const CaptureRun& run = row.run;
+  const std::optional<double> link = link_throughput(row);
   return {{"capture", row.way},
           {"step_ms", milliseconds(run.step)},
           {"stall_us", microseconds(row.stall)},
@@ -225,7 +228,7 @@ Json to_document(const BenchSize& size, const BenchRow& row) {
           {"run_ahead_steps", run.run_ahead},
           {"lag_ms", {{"p50", milliseconds(run.lag_p50)}, {"p99", milliseconds(run.lag_p99)}}},
           {"gather_bytes_per_second", gather_throughput(size, row)},
-          {"link_bytes_per_second", link_throughput(row)},
+          {"link_bytes_per_second", link ? Json(*link) : Json()},
           {"rows_per_second", rows_per_second(size, run)},
           {"link_bytes_per_changed_byte", link_factor(run.counts)},
           {"device_bytes", run.device_bytes},
@@ -300,7 +303,7 @@ void add_stream_bench(CLI::App& stream) {
       "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N")
       ->take_last();
   add("--capture", given->capture, "NAMES",
-      "all (default), or of sync, sync-pageable, mapped, ring, ring-own-stream")
+      "all (default), or of sync, sync-pageable, mapped, ring, ring-kernel, ring-own-stream")
       ->take_last();
   add("--rows", given->rows, "N", "That a step changes; default 20000 100000 400000");
   add("--width", given->width, "N", "Floats a row; default 64")->take_last();

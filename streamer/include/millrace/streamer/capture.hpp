@@ -26,11 +26,15 @@ namespace millrace {
  *                  out, and the next step's gather is not enqueued before that
  *   ring           gathered on the device, copied on a stream of its own into one of `slots` pinned
  *                  buffers; the training thread waits for nothing, unless all slots are full
+ *   ring_kernel    the same, copied by a kernel of few blocks instead of a copy engine, which
+ * learns on the device how much there is: so the host takes no part before the rows are there, and
+ * two buffers on the device are enough however far it is ahead
  */
-enum class CaptureWay { sync, sync_pageable, mapped, ring };
+enum class CaptureWay { sync, sync_pageable, mapped, ring, ring_kernel };
 inline constexpr std::array kCaptureWays{CaptureWay::sync, CaptureWay::sync_pageable,
-                                         CaptureWay::mapped, CaptureWay::ring};
-/** @brief "sync", "sync-pageable", "mapped", "ring" */
+                                         CaptureWay::mapped, CaptureWay::ring,
+                                         CaptureWay::ring_kernel};
+/** @brief "sync", "sync-pageable", "mapped", "ring", "ring-kernel" */
 [[nodiscard]] std::string_view to_string(CaptureWay way) noexcept;
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] CaptureWay parse_capture_way(std::string_view name);
@@ -54,11 +58,12 @@ enum class GatherOn {
 struct CaptureOptions {
   CaptureWay way = CaptureWay::ring;
   RowContent content = RowContent::weights;
-  /** Of `ring` and `sync`, at most; `mapped` has one. Two are there from the beginning, others from
-   * when the host first is so many steps ahead of the device that they are needed: a run-ahead of n
-   * steps takes n + 2. Making one pins memory: milliseconds of the training thread, once. */
+  /** Of the rings and `sync`, at most; `mapped` has one. Two are there from the beginning, others
+   * from when the host first is so many steps ahead of the device that they are needed: a run-ahead
+   * of n steps takes n + 2. Making one pins memory: milliseconds of the training thread, once. */
   std::size_t slots = 8;
-  /** Bytes of a slot, on the device and in pinned memory each: those of a step's largest change,
+  /** Bytes of a slot, on the device and in pinned memory each (of `ring_kernel` pinned, and two
+   * buffers on the device for all): those of a step's largest change,
    * and no more are taken than all tables need. Rows that do not fit are told with a later step. */
   std::size_t slot_bytes = std::size_t{64} << 20;
   WhenFull when_full = WhenFull::block;

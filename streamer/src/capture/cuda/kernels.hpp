@@ -34,4 +34,6 @@ void gather_rows(Queue queue, std::span<std::byte> slot, std::span<std::uint32_t
                  std::span<const Key> rows, std::span<const std::uint32_t> count, GatherShape shape,
                  BitShape bit_shape);
 
+void drain_slot(Queue queue, std::span<std::byte> to, std::span<const std::byte> from);
+
 }  // namespace millrace::capture::cuda

@@ -204,4 +204,12 @@ void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
   std::memcpy(slot.data(), &header, sizeof(header));
 }
 
+/** @brief A slot that was gathered, from one memory to another: as much as its header says. */
+inline void drain_slot(std::span<std::byte> to, std::span<const std::byte> from) {
+  CaptureHeader header;
+  std::memcpy(&header, from.data(), sizeof(header));
+  const std::size_t bytes = std::min<std::size_t>(header.bytes, std::min(to.size(), from.size()));
+  std::memcpy(to.data(), from.data(), std::max(bytes, sizeof(header)));
+}
+
 }  // namespace millrace::capture::host
