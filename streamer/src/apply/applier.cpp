@@ -54,9 +54,11 @@ class Applier::State {
       try {
         call();
         backoff_.reset();
+        report_.failing = false;
         return true;
       } catch (const SinkError& error) {
         if (error.kind() != SinkError::Kind::retry) throw;
+        report_.failing = true;
         ++report_.retries;
         report_.last_error = error.what();
       }

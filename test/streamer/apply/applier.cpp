@@ -296,6 +296,7 @@ TEST_CASE("calls that fail are made again, until somebody says it is enough") {
   const ApplyReport report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.retries > 0);
   CHECK(rows_of(*memory) == writer.table);
+  CHECK_FALSE(report.failing);
 
   down = true;
   writer.write(0, {7});
@@ -304,6 +305,9 @@ TEST_CASE("calls that fail are made again, until somebody says it is enough") {
   const Nanoseconds until = machine.now() + 5s;
   CHECK_FALSE(applier.apply_next(1s, [&] { return machine.now() < until; }));
   CHECK(machine.now() < until + 1s);
+  CHECK(applier.report().failing);
+  CHECK_FALSE(applier.apply_next(1s, [] { return false; }));
+  CHECK(applier.report().failing);
 }
 
 TEST_CASE("a source that nothing was written to yet has nothing to apply") {

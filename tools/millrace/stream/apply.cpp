@@ -80,7 +80,8 @@ class Application {
     const ApplyReport report = applier_.report();
     fmt::print("{}: {}\n", copy_->name(), describe(copy_->state(), report));
     if (!report.whole) fmt::print("it lacks rows that were told of, or will be\n");
-    return report.whole;
+    if (report.failing) fmt::print("it may lack more: the last call failed\n");
+    return report.whole && !report.failing;
   }
 
  private:

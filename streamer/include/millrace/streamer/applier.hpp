@@ -16,6 +16,7 @@ struct ApplyReport {
   std::uint64_t gaps = 0;       ///< found: something was lost before the copy had it
   std::uint64_t snapshots = 0;  ///< asked for
   std::uint64_t retries = 0;
+  bool failing = false;    ///< the last call was one that failed: what is there is not known
   std::string last_gap;    ///< what it was, in words
   std::string last_error;  ///< of a call that was made again; empty: there was none
   bool whole = false;      ///< the copy lacks nothing that its marks speak of
