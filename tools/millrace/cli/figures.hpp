@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/operation.hpp"
 #include "millrace/memory/out_of_memory.hpp"
 
 namespace millrace::cli {
@@ -18,6 +19,13 @@ template <typename Value>
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+[[nodiscard]] constexpr double milliseconds(Nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e6;
+}
+[[nodiscard]] constexpr double microseconds(Nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e3;
 }
 
 /** @brief Who asked for how much, and what there was, in a line. */

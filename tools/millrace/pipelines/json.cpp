@@ -1,13 +1,12 @@
 #include "pipelines/json.hpp"
 
+#include "cli/figures.hpp"
 #include "millrace/observe/report.hpp"
 
 namespace millrace::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double to_milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
 /** Whose bytes they were, and what the free ones waited for. */
 Json shares_of(const PipelineRun& run) {
@@ -61,8 +60,8 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
   json["shares"] = shares_of(run);
   json["stranded_peak_bytes"] = row.cell.allocator == "driver" ? Json() : Json(run.stranded_peak);
   json["utilisation"] = utilisation_of(run);
-  json["exposed_copy_ms"] = to_milliseconds(run.engines.exposed_copies);
-  json["exposed_exchange_ms"] = to_milliseconds(run.engines.exposed_exchanges);
+  json["exposed_copy_ms"] = milliseconds(run.engines.exposed_copies);
+  json["exposed_exchange_ms"] = milliseconds(run.engines.exposed_exchanges);
   json["races"] = row.races.size();
   if (!row.races.empty()) json["race_messages"] = row.races;
   return json;

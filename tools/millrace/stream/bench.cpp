@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "cli/error.hpp"
+#include "cli/figures.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "millrace/device/profile.hpp"
-#include "millrace/observe/report.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/pipeline/schedule/footprint.hpp"
 #include "millrace/streamer/capture_comparison.hpp"
-#include "stream/json.hpp"
+#include "stream/bench_results.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -78,9 +78,9 @@ BenchOptions read_options(const BenchArguments& given) {
   workload.table_rows = read_whole("--table-rows", given.table_rows, 1, 10'000'000'000);
   workload.steps = static_cast<unsigned>(read_whole("--steps", given.steps, 1, 100'000));
   workload.run_ahead = static_cast<unsigned>(read_whole("--run-ahead", given.run_ahead, 1, 256));
-  const double milliseconds = read_number("--compute", given.compute, 0, 60'000);
-  workload.compute = std::chrono::duration_cast<Nanoseconds>(
-      std::chrono::duration<double, std::milli>{milliseconds});
+  const double compute = read_number("--compute", given.compute, 0, 60'000);
+  workload.compute =
+      std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double, std::milli>{compute});
   for (const std::string& rows : given.rows) {
     options.rows.push_back(read_whole("--rows", rows, 1, kMostRows));
   }
@@ -95,20 +95,6 @@ BenchOptions read_options(const BenchArguments& given) {
   }
   return options;
 }
-
-struct BenchRow {
-  std::size_t rows = 0;
-  std::string way;
-  CaptureRun run;
-  Nanoseconds stall{0};  ///< of a step, on the device
-};
-
-struct BenchSize {
-  std::size_t rows = 0, bytes = 0;
-  CaptureReference reference;
-  CaptureRun without;
-  std::vector<BenchRow> ways;
-};
 
 BenchSize run_size(const BenchOptions& options, std::size_t rows) {
   CaptureWorkload workload = options.workload;
@@ -132,130 +118,10 @@ BenchSize run_size(const BenchOptions& options, std::size_t rows) {
   return size;
 }
 
-double milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
-double microseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e3; }
-
-double bytes_per_second(double bytes, Nanoseconds time) {
-  return time.count() <= 0 ? 0 : bytes / (static_cast<double>(time.count()) / 1e9);
-}
-
-/** Bytes a second of a copy to the host alone. */
-double link_rate(const BenchSize& size) {
-  return bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host);
-}
-
-double link_factor(const CaptureCounts& counts) {
-  if (counts.changed_bytes == 0) return 0;
-  return static_cast<double>(counts.link_bytes) / static_cast<double>(counts.changed_bytes);
-}
-
-/** What of the stall is the gather: where the training stream waits for the copy too, the rest. */
-Nanoseconds gather_time(const BenchRow& row) {
-  const CaptureCounts& counts = row.run.counts;
-  const bool waits_for_copy = row.way == "sync" || row.way == "sync-pageable";
-  if (!waits_for_copy || counts.captures == 0) return row.stall;
-  return row.stall - counts.copying / static_cast<Nanoseconds::rep>(counts.captures);
-}
-
-double gather_throughput(const BenchSize& size, const BenchRow& row) {
-  return bytes_per_second(static_cast<double>(size.bytes), gather_time(row));
-}
-
-double rows_per_second(const BenchSize& size, const CaptureRun& run) {
-  return bytes_per_second(static_cast<double>(size.rows), run.step);
-}
-
-/** @brief Bytes a second over the link: of copies, or of the gather where that writes there. Nobody
- *         times a kernel that copies. */
-std::optional<double> link_throughput(const BenchRow& row) {
-  const CaptureCounts& counts = row.run.counts;
-  if (counts.copied_bytes > 0) {
-    return bytes_per_second(static_cast<double>(counts.copied_bytes), counts.copying);
-  }
-  if (counts.captures == 0 || row.way != "mapped") return std::nullopt;
-  const auto captures = static_cast<double>(counts.captures);
-  return bytes_per_second(static_cast<double>(counts.link_bytes) / captures, row.stall);
-}
-
-std::string render(const BenchSize& size, const Painter& paint) {
-  TextTable table{{{"", {{"capture"}}},
-                   {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
-                   {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
-                   {"throughput", {{"Mrows/s"}, {"gather GB/s"}, {"link GB/s"}}},
-                   {"memory", {{"device"}, {"pinned"}, {"reserved"}}}}};
-  const auto number = [](double value, int digits) {
-    return TextTable::Cell{fmt::format("{:.{}f}", value, digits)};
-  };
-  const auto add = [&](const BenchRow& row) {
-    const CaptureRun& run = row.run;
-    const bool captured = run.counts.captures > 0;
-    const std::optional<double> link = link_throughput(row);
-    const auto if_captured = [&](double value, int digits) {
-      return captured ? number(value, digits) : TextTable::Cell{"–"};
-    };
-    table.add_row({{row.way},
-                   number(milliseconds(run.step), 3),
-                   number(microseconds(row.stall), 1),
-                   number(microseconds(run.host_wait), 1),
-                   number(run.run_ahead, 1),
-                   if_captured(milliseconds(run.lag_p50), 2),
-                   if_captured(milliseconds(run.lag_p99), 2),
-                   if_captured(link_factor(run.counts), 3),
-                   if_captured(rows_per_second(size, run) / 1e6, 1),
-                   if_captured(gather_throughput(size, row) / 1e9, 1),
-                   link ? number(*link / 1e9, 1) : TextTable::Cell{"–"},
-                   {format_bytes(run.device_bytes)},
-                   {format_bytes(run.pinned_bytes)},
-                   {format_bytes(run.bytes.reserved.peak)}});
-  };
-  add({.rows = size.rows, .way = "none", .run = size.without});
-  for (const BenchRow& row : size.ways) add(row);
-  return paint(fmt::format("{} rows a step, {}", size.rows, format_bytes(size.bytes)),
-               Look::strong) +
-         fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us ({:.1f} GB/s)\n",
-                     microseconds(size.reference.on_device), microseconds(size.reference.to_host),
-                     link_rate(size) / 1e9) +
-         table.render(paint) + '\n';
-}
-
-Json to_document(const BenchSize& size, const BenchRow& row) {
-  const CaptureRun& run = row.run;
-  const std::optional<double> link = link_throughput(row);
-  return {{"capture", row.way},
-          {"step_ms", milliseconds(run.step)},
-          {"stall_us", microseconds(row.stall)},
-          {"host_wait_us", microseconds(run.host_wait)},
-          {"run_ahead_steps", run.run_ahead},
-          {"lag_ms", {{"p50", milliseconds(run.lag_p50)}, {"p99", milliseconds(run.lag_p99)}}},
-          {"gather_bytes_per_second", gather_throughput(size, row)},
-          {"link_bytes_per_second", link ? Json(*link) : Json()},
-          {"rows_per_second", rows_per_second(size, run)},
-          {"link_bytes_per_changed_byte", link_factor(run.counts)},
-          {"device_bytes", run.device_bytes},
-          {"pinned_bytes", run.pinned_bytes},
-          {"bytes", nlohmann::json(run.bytes)},
-          {"ladder", nlohmann::json(run.ladder)},
-          {"counts", cli::to_document(run.counts)}};
-}
-
 Json to_document(const BenchOptions& options, const std::vector<BenchSize>& sizes) {
   const CaptureWorkload& workload = options.workload;
   Json all = Json::array();
-  for (const BenchSize& size : sizes) {
-    Json ways = Json::array();
-    for (const BenchRow& row : size.ways) ways.push_back(to_document(size, row));
-    all.push_back({{"rows", size.rows},
-                   {"changed_bytes", size.bytes},
-                   {"copy_on_device_us", microseconds(size.reference.on_device)},
-                   {"copy_to_host_us", microseconds(size.reference.to_host)},
-                   {"link_bytes_per_second", link_rate(size)},
-                   {"without",
-                    {{"step_ms", milliseconds(size.without.step)},
-                     {"run_ahead_steps", size.without.run_ahead},
-                     {"bytes", nlohmann::json(size.without.bytes)},
-                     {"ladder", nlohmann::json(size.without.ladder)}}},
-                   {"captures", std::move(ways)}});
-  }
+  for (const BenchSize& size : sizes) all.push_back(to_document(size));
   return {{"schema", "millrace.stream.bench/1"},
           {"device", workload.device},
           {"modelled", footprint_device(workload.device).modelled},

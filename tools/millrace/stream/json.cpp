@@ -2,12 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/figures.hpp"
+
 namespace millrace::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
 Json document_of(Version version) { return {{"epoch", version.epoch}, {"step", version.step}}; }
 

@@ -110,7 +110,8 @@ void add_stream_options(CLI::App& command, StreamArguments& given) {
   add("--stream-skip", given.skipped_tables, "TABLE",
       "Not this one, as a checkpoint names it (table.user); more than once for several")
       ->allow_extra_args(false);
-  add("--stream-capture", given.capture, "WAY", "ring (default), ring-kernel, mapped, sync, sync-pageable")
+  add("--stream-capture", given.capture, "WAY",
+      "ring (default), ring-kernel, mapped, sync, sync-pageable")
       ->take_last();
   add("--stream-content", given.content, "WHAT", "weights (default), weights-and-state, ids")
       ->take_last();

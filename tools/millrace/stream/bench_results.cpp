@@ -1,0 +1,138 @@
+#include "stream/bench_results.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cli/figures.hpp"
+#include "millrace/observe/report.hpp"
+#include "millrace/pipeline/data/byte_size.hpp"
+#include "stream/json.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double bytes_per_second(double bytes, Nanoseconds time) {
+  return time.count() <= 0 ? 0 : bytes / (static_cast<double>(time.count()) / 1e9);
+}
+
+/** Bytes a second of a copy to the host alone. */
+double link_rate(const BenchSize& size) {
+  return bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host);
+}
+
+double link_factor(const CaptureCounts& counts) {
+  if (counts.changed_bytes == 0) return 0;
+  return static_cast<double>(counts.link_bytes) / static_cast<double>(counts.changed_bytes);
+}
+
+/** What of the stall is the gather: where the training stream waits for the copy too, the rest. */
+Nanoseconds gather_time(const BenchRow& row) {
+  const CaptureCounts& counts = row.run.counts;
+  const bool waits_for_copy = row.way == "sync" || row.way == "sync-pageable";
+  if (!waits_for_copy || counts.captures == 0) return row.stall;
+  return row.stall - counts.copying / static_cast<Nanoseconds::rep>(counts.captures);
+}
+
+double gather_throughput(const BenchSize& size, const BenchRow& row) {
+  return bytes_per_second(static_cast<double>(size.bytes), gather_time(row));
+}
+
+double rows_per_second(const BenchSize& size, const CaptureRun& run) {
+  return bytes_per_second(static_cast<double>(size.rows), run.step);
+}
+
+/** @brief Bytes a second over the link: of copies, or of the gather where that writes there. Nobody
+ *         times a kernel that copies. */
+std::optional<double> link_throughput(const BenchRow& row) {
+  const CaptureCounts& counts = row.run.counts;
+  if (counts.copied_bytes > 0) {
+    return bytes_per_second(static_cast<double>(counts.copied_bytes), counts.copying);
+  }
+  if (counts.captures == 0 || row.way != "mapped") return std::nullopt;
+  const auto captures = static_cast<double>(counts.captures);
+  return bytes_per_second(static_cast<double>(counts.link_bytes) / captures, row.stall);
+}
+
+Json to_document(const BenchSize& size, const BenchRow& row) {
+  const CaptureRun& run = row.run;
+  const std::optional<double> link = link_throughput(row);
+  return {{"capture", row.way},
+          {"step_ms", milliseconds(run.step)},
+          {"stall_us", microseconds(row.stall)},
+          {"host_wait_us", microseconds(run.host_wait)},
+          {"run_ahead_steps", run.run_ahead},
+          {"lag_ms", {{"p50", milliseconds(run.lag_p50)}, {"p99", milliseconds(run.lag_p99)}}},
+          {"gather_bytes_per_second", gather_throughput(size, row)},
+          {"link_bytes_per_second", link ? Json(*link) : Json()},
+          {"rows_per_second", rows_per_second(size, run)},
+          {"link_bytes_per_changed_byte", link_factor(run.counts)},
+          {"device_bytes", run.device_bytes},
+          {"pinned_bytes", run.pinned_bytes},
+          {"bytes", nlohmann::json(run.bytes)},
+          {"ladder", nlohmann::json(run.ladder)},
+          {"counts", cli::to_document(run.counts)}};
+}
+
+}  // namespace
+
+std::string render(const BenchSize& size, const Painter& paint) {
+  TextTable table{{{"", {{"capture"}}},
+                   {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
+                   {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
+                   {"throughput", {{"Mrows/s"}, {"gather GB/s"}, {"link GB/s"}}},
+                   {"memory", {{"device"}, {"pinned"}, {"reserved"}}}}};
+  const auto number = [](double value, int digits) {
+    return TextTable::Cell{fmt::format("{:.{}f}", value, digits)};
+  };
+  const auto add = [&](const BenchRow& row) {
+    const CaptureRun& run = row.run;
+    const bool captured = run.counts.captures > 0;
+    const std::optional<double> link = link_throughput(row);
+    const auto if_captured = [&](double value, int digits) {
+      return captured ? number(value, digits) : TextTable::Cell{"–"};
+    };
+    table.add_row({{row.way},
+                   number(milliseconds(run.step), 3),
+                   number(microseconds(row.stall), 1),
+                   number(microseconds(run.host_wait), 1),
+                   number(run.run_ahead, 1),
+                   if_captured(milliseconds(run.lag_p50), 2),
+                   if_captured(milliseconds(run.lag_p99), 2),
+                   if_captured(link_factor(run.counts), 3),
+                   if_captured(rows_per_second(size, run) / 1e6, 1),
+                   if_captured(gather_throughput(size, row) / 1e9, 1),
+                   link ? number(*link / 1e9, 1) : TextTable::Cell{"–"},
+                   {format_bytes(run.device_bytes)},
+                   {format_bytes(run.pinned_bytes)},
+                   {format_bytes(run.bytes.reserved.peak)}});
+  };
+  add({.rows = size.rows, .way = "none", .run = size.without});
+  for (const BenchRow& row : size.ways) add(row);
+  return paint(fmt::format("{} rows a step, {}", size.rows, format_bytes(size.bytes)),
+               Look::strong) +
+         fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us ({:.1f} GB/s)\n",
+                     microseconds(size.reference.on_device), microseconds(size.reference.to_host),
+                     link_rate(size) / 1e9) +
+         table.render(paint) + '\n';
+}
+
+Json to_document(const BenchSize& size) {
+  Json ways = Json::array();
+  for (const BenchRow& row : size.ways) ways.push_back(to_document(size, row));
+  return {{"rows", size.rows},
+          {"changed_bytes", size.bytes},
+          {"copy_on_device_us", microseconds(size.reference.on_device)},
+          {"copy_to_host_us", microseconds(size.reference.to_host)},
+          {"link_bytes_per_second", link_rate(size)},
+          {"without",
+           {{"step_ms", milliseconds(size.without.step)},
+            {"run_ahead_steps", size.without.run_ahead},
+            {"bytes", nlohmann::json(size.without.bytes)},
+            {"ladder", nlohmann::json(size.without.ladder)}}},
+          {"captures", std::move(ways)}};
+}
+
+}  // namespace millrace::cli

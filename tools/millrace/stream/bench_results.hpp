@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/text.hpp"
+#include "millrace/streamer/capture_comparison.hpp"
+
+namespace millrace::cli {
+
+/** @brief A way of capture, beside a loop without. */
+struct BenchRow {
+  std::size_t rows = 0;
+  std::string way;
+  CaptureRun run;
+  Nanoseconds stall{0};  ///< of a step, on the device
+};
+
+/** @brief All ways, with so many rows a step. */
+struct BenchSize {
+  std::size_t rows = 0, bytes = 0;
+  CaptureReference reference;
+  CaptureRun without;
+  std::vector<BenchRow> ways;
+};
+
+[[nodiscard]] std::string render(const BenchSize& size, const Painter& paint);
+[[nodiscard]] nlohmann::ordered_json to_document(const BenchSize& size);
+
+}  // namespace millrace::cli
