@@ -83,7 +83,13 @@ bool ChildProcess::running() {
 }
 
 void ChildProcess::signal(int number) const {
-  if (process_ != 0) ::kill(process_, number);
+  if (process_ == 0) return;
+  ::kill(process_, number);
+  siginfo_t stopped;
+  while (number == SIGSTOP &&
+         ::waitid(P_PID, static_cast<id_t>(process_), &stopped, WSTOPPED | WEXITED | WNOWAIT) < 0 &&
+         errno == EINTR) {
+  }
 }
 
 void ChildProcess::kill() {

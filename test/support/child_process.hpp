@@ -22,6 +22,7 @@ class ChildProcess {
   [[nodiscard]] int id() const noexcept { return process_; }
   /// Whether it has not ended by itself.
   [[nodiscard]] bool running();
+  /// SIGSTOP: when this returns, none of its threads runs.
   void signal(int number) const;
   /// SIGKILL, and waits. Nothing if it has ended.
   void kill();

@@ -18,73 +18,12 @@
 #include "test/support/catch.hpp"
 #include "test/support/redis_server.hpp"
 #include "test/support/seed.hpp"
-#include "test/tools/program.hpp"
+#include "test/tools/streaming.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
-
-namespace {
-
-std::vector<std::string> train(std::vector<std::string> more) {
-  std::vector<std::string> arguments{"train",        "--data", "synthetic", "--examples", "1000",
-                                     "--batch-size", "50",     "--epochs",  "100000"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
-
-std::string file_in(const ScratchFolder& folder, const std::string& name) {
-  return "file:" + (folder / name).string();
-}
-
-/// What verify says of a sink.
-nlohmann::json verified(const std::string& sink, const std::string& checkpoint) {
-  const ProgramRun run = run_program({"stream", "verify", sink, checkpoint, "--json", "-"});
-  INFO(run.err);
-  REQUIRE(run.exit_code >= 0);
-  REQUIRE(run.exit_code <= 1);
-  auto document = nlohmann::json::parse(run.out);
-  CHECK(document["same"] == (run.exit_code == 0));
-  return document;
-}
-
-void run_well(const std::vector<std::string>& arguments) {
-  const ProgramRun run = run_program(arguments);
-  INFO(run.out + run.err);
-  REQUIRE(run.exit_code == 0);
-}
-
-/// Looks again and again, for as long as the slowest machine may take.
-void wait_for(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + 2min;
-  while (!condition()) {
-    REQUIRE(std::chrono::steady_clock::now() < until);
-    std::this_thread::sleep_for(5ms);
-  }
-}
-
-/// Which file this is: another one behind each save. 0: there is none.
-std::uint64_t identity(const std::string& file) {
-  struct stat status {};
-  return ::stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
-}
-
-/// Whether a rank has told a step there.
-bool has_marks(const std::string& sink) {
-  try {
-    return !open_sink(sink)->state().marks.empty();
-  } catch (const SinkError&) {
-    return false;
-  }
-}
-
-bool built(std::string_view kind) {
-  const auto kinds = sink_kinds();
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-}  // namespace
 
 TEST_CASE("train --stream: a sink has every row of the checkpoint to the bit") {
   const ScratchFolder folder;

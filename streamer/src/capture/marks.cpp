@@ -9,6 +9,14 @@ namespace millrace {
 
 using namespace capture;
 
+namespace {
+
+/** Of a list, whatever the tables have; a longer one than a quarter of their rows is all of them.
+ */
+constexpr std::size_t kFewRows = 4096;
+
+}  // namespace
+
 std::uint64_t Capture::State::mark_all() {
   if (rows_.rows() == 0) return 0;  // a rank may have no table
   const std::lock_guard lock{mutex_};
@@ -29,7 +37,11 @@ std::uint64_t Capture::State::mark(std::span<const TableRow> rows) {
   }
   if (own.empty()) return 0;
   const std::lock_guard lock{mutex_};
-  to_mark_.rows.insert(to_mark_.rows.end(), own.begin(), own.end());
+  if (!to_mark_.all) to_mark_.rows.insert(to_mark_.rows.end(), own.begin(), own.end());
+  if (to_mark_.rows.size() > std::max(kFewRows, rows_.rows() / 4)) {
+    to_mark_.all = true;
+    to_mark_.rows = {};
+  }
   return to_mark_.calls = ++calls_;
 }
 

@@ -4,18 +4,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "record/row_key.hpp"
+
 namespace millrace {
 namespace {
-
-using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row
-
-struct KeyHash {
-  std::size_t operator()(const Key& key) const noexcept {
-    return static_cast<std::size_t>(key.second) * 0x9E3779B97F4A7C15U ^ key.first * 0x85EBCA6BU;
-  }
-};
-
-Key key_of(const RowRecord& row) { return {row.table, row.row}; }
 
 template <typename T>
 T at(const std::byte* record, std::size_t offset) noexcept {
@@ -79,7 +71,7 @@ RowRecord StepBatch::row(std::size_t i) const noexcept {
 StepBatch StepBatch::followed_by(const StepBatch& next) const {
   StepBatch both;
   both.reserve(size() + next.size(), bytes() + next.bytes());
-  std::unordered_map<Key, std::size_t, KeyHash> here;
+  std::unordered_map<RowKey, std::size_t, RowKeyHash> here;
   here.reserve(size());
   for (std::size_t i = 0; i < size(); ++i) here.emplace(key_of(row(i)), i);
   std::vector<bool> replaced(size());

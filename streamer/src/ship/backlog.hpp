@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "millrace/streamer/step_batch.hpp"
+#include "record/row_key.hpp"
 
 namespace millrace::ship {
 
@@ -27,18 +27,13 @@ class Backlog {
   [[nodiscard]] std::size_t bytes() const noexcept { return live_; }
 
  private:
-  using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const noexcept;
-  };
-
   void squeeze();
 
   StepMark mark_;
   std::uint64_t steps_ = 0;
-  StepBatch rows_;                                        ///< older ones of a row as well
-  std::unordered_map<Key, std::size_t, KeyHash> newest_;  ///< which of them
-  std::size_t live_ = 0;                                  ///< bytes of those
+  StepBatch rows_;                                              ///< older ones of a row as well
+  std::unordered_map<RowKey, std::size_t, RowKeyHash> newest_;  ///< which of them
+  std::size_t live_ = 0;                                        ///< bytes of those
 };
 
 }  // namespace millrace::ship

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::array kPolicies{QueuePolicy::coalesce, QueuePolicy::recapture, QueuePolicy::block};
 constexpr Nanoseconds kGlance = std::chrono::milliseconds{1};
+constexpr std::size_t kRowsAtOnce = 4096;  ///< that are marked
 
 /** Thrown when there is no more time for calls to be made again. */
 struct OutOfTime {};
@@ -264,20 +265,33 @@ class Shipper::Worker {
       after_ = mark->second.version;
       answered_ = mark->second.answers;
     }
-    if (!goes_on(there) || asked_for_snapshot()) return snapshot();
-    StepBatch beyond;
+    const bool asked = asked_for_snapshot();
+    if (asked || !goes_on(there)) return snapshot();
+    tell_anew_beyond();
+  }
+
+  /** Rows of steps that the tables do not come from. */
+  void tell_anew_beyond() {
+    Again beyond;
     insist([&] {
-      beyond = {};
+      beyond.rows = 0;
+      StepBatch some;
+      const auto mark = [&] {
+        beyond.rows += some.size();
+        beyond.ticket = std::max(beyond.ticket, recapture_.again(some));
+        some = {};
+      };
       sink_->read([&](const RowRecord& row) {
         if (out_of_time()) throw OutOfTime{};
-        if (!beginning_.lineage.contains(row.version)) {
-          beyond.add({.version = row.version, .table = row.table, .row = row.row});
-        }
+        if (beginning_.lineage.contains(row.version)) return;
+        some.add({.version = row.version, .table = row.table, .row = row.row});
+        if (some.size() == kRowsAtOnce) mark();
       });
+      if (!some.empty()) mark();
     });
-    if (beyond.empty()) return;
+    if (beyond.rows == 0) return;
     const std::lock_guard lock{mutex_};
-    again_.push_back({recapture_.again(beyond), beyond.size()});
+    again_.push_back(beyond);
   }
 
   /**
@@ -387,7 +401,7 @@ class Shipper::Worker {
   [[nodiscard]] bool asked_for_snapshot() {
     try {
       const std::uint64_t asked = sink_->snapshot_request();
-      return asked > std::exchange(answered_, std::max(answered_, asked));
+      return asked != 0 && asked != std::exchange(answered_, asked);
     } catch (const SinkError& error) {  // it is looked at again with the next step
       failed(error.what());
       return false;

@@ -234,7 +234,7 @@ TEST_CASE("who asks a source for a snapshot is heard by every rank that writes",
     written.sink = place->open();
     CHECK(written.sink->snapshot_request() == first);  // by who writes next
     source->ask_for_snapshot();
-    CHECK(written.sink->snapshot_request() > first);
+    CHECK(written.sink->snapshot_request() != first);
   });
 }
 

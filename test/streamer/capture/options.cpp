@@ -128,6 +128,17 @@ TEST_CASE("rows that are marked are told, once, though they did not change") {
   CHECK(rig.compare() == "");
 }
 
+TEST_CASE("marks that are more than a quarter of the rows become all rows") {
+  CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
+  const std::vector<TableRow> rows(1000, {3, 7});
+  for (std::uint64_t call = 1; call <= 5; ++call) CHECK(rig.capture->mark(rows) == call);
+  CHECK(rig.flush());
+  CHECK(rig.receiver.rows == 40 + 150 + 1 + 70);
+  CHECK(rig.capture->mark(rows) == 6);
+  CHECK(rig.flush());
+  CHECK(rig.receiver.rows == 40 + 150 + 1 + 70 + 1);
+}
+
 TEST_CASE("the link carries what changed, and little else") {
   const auto way = GENERATE(CaptureWay::ring, CaptureWay::mapped);
   const std::vector<TableConfig> tables{{"t", 20'000, 64, Pooling::sum, {"f"}}};

@@ -46,6 +46,7 @@ class FaultySink final : public Sink {
     return requested_;
   }
   void request_snapshot() { ++requested_; }
+  void request_snapshot(std::uint64_t number) { requested_ = number; }
 
  private:
   const std::shared_ptr<Sink> sink_;

@@ -225,6 +225,36 @@ TEST_CASE("a reader with a gap gets a snapshot, once, and the marks say so") {
   CHECK(rig.shipper.report().snapshots == 2);
 }
 
+TEST_CASE("a request of whatever number is answered, once, and none silences those behind it") {
+  Rig rig;
+  rig.step({1});
+  REQUIRE(rig.settle());
+  std::uint64_t snapshots = rig.shipper.report().snapshots;
+  for (const std::uint64_t number : {~0ULL, 1'764'000'000'000ULL, ~0ULL - 1, 1ULL}) {
+    rig.sink->request_snapshot(number);
+    for (int i = 0; i < 3; ++i) {
+      rig.step({2});
+      REQUIRE(rig.settle());
+    }
+    CHECK(rig.shipper.report().snapshots == ++snapshots);
+    CHECK(rig.memory->state().marks.at(0).answers == number);
+  }
+  rig.sink->request_snapshot(0);  // the place was emptied
+  rig.step({3});
+  REQUIRE(rig.settle());
+  CHECK(rig.shipper.report().snapshots == snapshots);
+}
+
+TEST_CASE("who sends all rows anyway has answered what was asked for before") {
+  Rig rig;
+  rig.sink->request_snapshot(7);
+  rig.step({1});
+  REQUIRE(rig.settle());
+  rig.step({2});
+  REQUIRE(rig.settle());
+  CHECK(rig.shipper.report().snapshots == 1);
+}
+
 TEST_CASE("what was asked for while nobody trained is answered by who trains next") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
@@ -242,6 +272,38 @@ TEST_CASE("what was asked for while nobody trained is answered by who trains nex
     REQUIRE(shipper.drain(1h));
     CHECK(trainer.snapshots() == (asked == 5 ? 1 : 0));
   }
+}
+
+TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
+  struct Counting final : Recapture {
+    std::uint64_t again(const StepBatch& rows) override {
+      all += rows.size();
+      most = std::max(most, rows.size());
+      return ++calls;
+    }
+    std::uint64_t everything() override { return ++calls; }
+    [[nodiscard]] std::uint64_t all_rows() const override { return 20'000; }
+    std::size_t all = 0, most = 0, calls = 0;
+  };
+  StreamBeginning told = beginning();
+  told.schema.tables[0].rows = 20'000;
+  told.lineage.extend({3, 10});
+  auto memory = std::make_shared<MemorySink>();
+  memory->begin(told.schema);
+  StepBatch last;
+  last.mark = {.version = {3, 12}, .step = 12};
+  const float value = 1;
+  for (std::int64_t row = 0; row < 20'000; ++row) {
+    last.add({.version = {3, row < 15'000 ? 12U : 9U}, .row = row, .weights = {&value, 1}});
+  }
+  memory->write(last);
+  Counting counting;
+  VirtualMachine machine;
+  Shipper shipper{memory, machine.executor(), counting, told};
+  REQUIRE(shipper.drain(1h));
+  CHECK(counting.all == 15'000);
+  CHECK(counting.most <= 5'000);
+  CHECK(shipper.report().snapshots == 0);
 }
 
 TEST_CASE("a sink that will never work is given up, and training goes on") {

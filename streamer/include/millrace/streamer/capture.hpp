@@ -140,7 +140,8 @@ class Capture final : public RowUpdateObserver {
   void rows_will_move(StreamRef stream) override;
 
   /** @brief These are told with a later step, changed or not: from the next `rows_updated`,
-   *         `tell_dirty` or `flush` on. Rows that are not this source's are left out.
+   *         `tell_dirty` or `flush` on. Rows that are not this source's are left out; many
+   *         (a quarter of all that there are) become all.
    *  @return the number of the call, from 1: `CapturedRows::marks` of what is captured behind it;
    *          0: none of these rows are here */
   std::uint64_t mark_all();

@@ -70,7 +70,7 @@ struct StepMark {
   std::uint64_t missing =
       0;           ///< rows that have changed, or belong to a snapshot, and were not told
   Version base{};  ///< epoch and step that the tables were of when this epoch began
-  std::uint64_t answers = 0;  ///< the newest Sink::snapshot_request that it has been behind
+  std::uint64_t answers = 0;  ///< the newest Sink::snapshot_request that it is behind; 0: none
   /** Where a topic has parts: which one this is in, and of how many; `rows` are those of the part.
    */
   std::uint32_t part = 0, parts = 1;

@@ -89,6 +89,7 @@ class Sink {
   /**
    * @brief The number of the newest request for all rows anew, by somebody who applies and has
    * found a gap; 0: there was none. It stays: every rank answers it, and says so in its marks.
+   * Each is another number, and need not be a greater one: clocks differ, and people err.
    */
   [[nodiscard]] virtual std::uint64_t snapshot_request() { return 0; }
 
@@ -123,8 +124,9 @@ class RecordSource {
   /** @brief The next whole batch; nothing if there is none within `patience`.
    *  @throws SinkError; RecordError for what no writer of ours wrote */
   [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
-  /** @brief Asks all ranks that write for all rows anew: there was a gap. The request has a greater
-   *         number than those before: the time in milliseconds, say. See Sink::snapshot_request */
+  /** @brief Asks all ranks that write for all rows anew: there was a gap. The request has another
+   *         number than the one before: the time in milliseconds, say. See Sink::snapshot_request
+   */
   virtual void ask_for_snapshot() = 0;
 
  protected:

@@ -129,8 +129,13 @@ void request_snapshot(const std::filesystem::path& folder) {
   using std::chrono::milliseconds;
   const auto now =
       std::chrono::duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch());
-  const std::uint64_t number =
-      std::max(static_cast<std::uint64_t>(now.count()), snapshot_request_in(folder) + 1);
+  auto number = static_cast<std::uint64_t>(now.count());
+  try {
+    const std::uint64_t before = snapshot_request_in(folder);
+    if (before == number) ++number;
+  } catch (const SinkError&) {
+    // There is something else, and this takes its place.
+  }
   const Unfinished unfinished{folder, fmt::format("{}\n", number)};
   if (::rename(unfinished.path(), (folder / kRequest).c_str()) != 0) {
     throw_system_error(errno, folder.string());

@@ -5,21 +5,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "record/row_key.hpp"
 #include "sink/file/segment.hpp"
 
 namespace millrace::sink {
 namespace {
 
-struct Key {
-  std::int64_t row;
-  std::uint32_t table;
-  friend bool operator==(const Key&, const Key&) = default;
-};
-struct KeyHash {
-  std::size_t operator()(const Key& key) const noexcept {
-    return (static_cast<std::size_t>(key.row) + key.table * 0x85EBCA6BU) * 0x9E3779B97F4A7C15U;
-  }
-};
 struct Place {
   Version version;
   std::uint64_t offset;  ///< behind it
@@ -70,18 +61,18 @@ void check(const RowRecord& row, const StreamSchema& schema, const Part& part) {
 void read_newest(const std::filesystem::path& folder, const StreamSchema& schema,
                  const std::function<void(const RowRecord&)>& visit) {
   const std::vector<Part> parts = whole_parts(folder);
-  std::unordered_map<Key, Place, KeyHash> newest;
+  std::unordered_map<RowKey, Place, RowKeyHash> newest;
   for (std::uint32_t i = 0; i < parts.size(); ++i) {
     visit_rows(parts[i], [&](const RowRecord& row, std::uint64_t offset) {
       check(row, schema, parts[i]);
       const Place here{.version = row.version, .offset = offset, .segment = i};
-      const auto [kept, is_first] = newest.try_emplace({row.row, row.table}, here);
+      const auto [kept, is_first] = newest.try_emplace(key_of(row), here);
       if (!is_first && kept->second.version < row.version) kept->second = here;
     });
   }
   for (std::uint32_t i = 0; i < parts.size(); ++i) {
     visit_rows(parts[i], [&](const RowRecord& row, std::uint64_t offset) {
-      const Place& place = newest.at({row.row, row.table});
+      const Place& place = newest.at(key_of(row));
       if (place.segment == i && place.offset == offset) visit(row);
     });
   }

@@ -8,25 +8,16 @@
 #include <unordered_set>
 #include <utility>
 
+#include "record/row_key.hpp"
 #include "sink/chain.hpp"
 #include "sink/kafka/topic_marks.hpp"
 
 namespace millrace::sink {
 namespace {
 
-using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row
-struct KeyHash {
-  std::size_t operator()(const Key& key) const noexcept {
-    return static_cast<std::size_t>(key.second) * 0x9E3779B97F4A7C15U ^ key.first * 0x85EBCA6BU;
-  }
-};
-
 std::uint64_t different_rows(const StepBatch& rows) {
-  std::unordered_set<Key, KeyHash> keys;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const RowRecord row = rows.row(i);
-    keys.insert({row.table, row.row});
-  }
+  std::unordered_set<RowKey, RowKeyHash> keys;
+  for (std::size_t i = 0; i < rows.size(); ++i) keys.insert(key_of(rows.row(i)));
   return keys.size();
 }
 
@@ -232,7 +223,7 @@ StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts,
     Version version;
     std::span<const std::byte> record;
   };
-  std::unordered_map<Key, Newest, KeyHash> rows;
+  std::unordered_map<RowKey, Newest, RowKeyHash> rows;
   for (const auto& segments : parts) {
     for (const Segment& segment : segments) {
       for (std::size_t i = 0; i < segment.rows.size(); ++i) {
@@ -243,7 +234,7 @@ StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts,
           if (lacking.lost++ == 0) lacking.first = error.what();
           continue;
         }
-        Newest& kept = rows[{row.table, row.row}];
+        Newest& kept = rows[key_of(row)];
         if (kept.record.empty() || kept.version < row.version) {
           kept = {row.version, segment.rows.record(i)};
         }

@@ -157,17 +157,24 @@ void KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
   }
 }
 
+void KafkaSink::go_through(const TopicReading::Visit& visit) {
+  const std::int32_t partitions = consumer().partitions(address_.topic);
+  if (partitions == 0) return;
+  const auto extents = extents_of(consumer(), address_.topic, partitions);
+  TopicReading reading{consumer(), address_.topic, *going_on({}, extents)};
+  reading.read_to(extents, visit);
+}
+
 void KafkaSink::read(const std::function<void(const RowRecord&)>& visit) {
   const std::lock_guard lock{mutex_};
-  TopicRows rows;
   look([&] {
-    const std::int32_t partitions = consumer().partitions(address_.topic);
-    if (partitions == 0) return;
-    const auto extents = extents_of(consumer(), address_.topic, partitions);
-    TopicReading reading{consumer(), address_.topic, *going_on({}, extents)};
-    reading.read_to(extents, [&](const TopicMessage& message) { rows.add(message); });
+    TopicRows rows;
+    go_through([&](const TopicMessage& message) { rows.find(message); });
+    go_through([&](const TopicMessage& message) { rows.visit(message, visit); });
+    if (rows.left() == 0) return;
+    throw SinkError{SinkError::Kind::retry,
+                    fmt::format("{}: {} rows went while they were read", name_, rows.left())};
   });
-  rows.visit(visit);
 }
 
 void KafkaSink::look_for_requests() {
@@ -179,8 +186,8 @@ void KafkaSink::look_for_requests() {
   reading.read_to(extents, [&](const TopicMessage& message) {
     const auto* const text = reinterpret_cast<const char*>(message.record.data());
     std::uint64_t number = 0;
-    std::from_chars(text, text + message.record.size(), number);
-    request_ = std::max(request_, number);
+    const auto [end, error] = std::from_chars(text, text + message.record.size(), number);
+    if (error == std::errc{} && number != 0) request_ = number;
   });
   requests_offset_ = reading.offsets().front();
 }

@@ -29,7 +29,8 @@ struct KafkaLimits {
  * rows behind, or marks in some partitions, which the same batch again makes good.
  *
  * `state` reads the whole topic when it is first called, and what has come since then later: a cost
- * at the start. `read` reads the whole topic, and has the newest version of all rows in memory.
+ * at the start. `read` reads the whole topic twice, and keeps of each row which version is the
+ * newest.
  *
  * TOPIC.requests has numbers, as text, of those who ask for a snapshot.
  */
@@ -56,6 +57,7 @@ class KafkaSink final : public Sink {
   template <typename Body>
   void look(Body&& body);
   void catch_up();
+  void go_through(const TopicReading::Visit& visit);
   void send_schema(TopicProducer& to, const StreamSchema& schema);
   void send_rows(TopicProducer& to, const StepBatch& batch, std::vector<std::uint64_t>& rows);
   void send_batch(const StepBatch& batch, std::string_view position);

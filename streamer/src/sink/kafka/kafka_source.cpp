@@ -172,7 +172,7 @@ void KafkaSource::ask_for_snapshot() {
   if (requests_ == nullptr) {
     requests_ = std::make_unique<TopicProducer>(address_, address_.requests(), name_);
   }
-  request_ = std::max(request_ + 1, milliseconds_now());
+  request_ = std::max(request_ + 1, milliseconds_now());  // two in one millisecond are two
   const std::string number = std::to_string(request_);
   requests_->send({.part = 0, .key = "snapshot", .record = std::as_bytes(std::span{number})});
   requests_->settle();

@@ -7,33 +7,30 @@
 #include <unordered_map>
 #include <vector>
 
-#include "millrace/streamer/record.hpp"
+#include "record/row_key.hpp"
 #include "sink/kafka/topic_message.hpp"
 
 namespace millrace::sink {
 
-/** @brief The newest version of each row among messages. */
+/**
+ * @brief The newest version of each row among messages, in two readings of them: one finds which it
+ *        is, and the other visits it. What nobody of ours wrote is passed by.
+ */
 class TopicRows {
  public:
-  /** @brief What nobody of ours wrote is passed by. */
-  void add(const TopicMessage& message);
-  /** @throws RecordError for a row that the schema has not; what `visit` throws */
-  void visit(const std::function<void(const RowRecord&)>& visit) const;
+  void find(const TopicMessage& message);
+  /** @brief Behind `find` of all messages. Of those that have become more since, or fewer by
+   *         compaction, the first that is as new is visited. @throws what `visit` throws */
+  void visit(const TopicMessage& message, const std::function<void(const RowRecord&)>& visit);
+  /** @brief Rows that were found and not visited. */
+  [[nodiscard]] std::size_t left() const noexcept { return newest_.size(); }
 
  private:
-  struct Key {
-    std::uint32_t table = 0;
-    std::int64_t row = 0;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const noexcept {
-      return static_cast<std::size_t>(key.row) * 0x9E3779B97F4A7C15U ^ key.table * 0x85EBCA6BU;
-    }
-  };
+  /** Points into `record_`. */
+  [[nodiscard]] std::optional<Record> parse(const TopicMessage& message);
 
   std::optional<StreamSchema> schema_;
-  std::unordered_map<Key, std::vector<std::byte>, KeyHash> records_;
+  std::unordered_map<RowKey, Version, RowKeyHash> newest_;
   std::vector<std::byte> record_;  ///< of the message, aligned
 };
 

@@ -1,5 +1,7 @@
 // Whose a folder is, and what is in it.
+#include "sink/file/folder.hpp"
 #include "test/streamer/sink/file/file_bench.hpp"
+#include "test/support/scratch_folder.hpp"
 
 namespace millrace::test {
 
@@ -73,6 +75,21 @@ TEST_CASE("files that are no segments are passed by", "[file]") {
   CHECK(bench.told() == steps_up_to(2));
   CHECK(sink->state().marks.size() == 1);
   CHECK(versions_in(*sink) == versions_behind(2));
+}
+
+TEST_CASE("a request is made whatever was asked for before", "[file]") {
+  const ScratchFolder folder;
+  const std::filesystem::path wanted = folder / "snapshot-wanted";
+  for (const char* before : {"18446744073709551615", "99999999999999999999", "please", "", "7"}) {
+    CAPTURE(before);
+    std::ofstream{wanted} << before;
+    sink::request_snapshot(folder.path());
+    const std::uint64_t number = sink::snapshot_request_in(folder.path());
+    CHECK(number > 1'700'000'000'000);
+    CHECK(number < ~0ULL);
+    sink::request_snapshot(folder.path());
+    CHECK(sink::snapshot_request_in(folder.path()) != number);
+  }
 }
 
 TEST_CASE("names of segments are read back, whatever their numbers", "[file]") {

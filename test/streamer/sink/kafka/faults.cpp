@@ -252,6 +252,25 @@ TEST_CASE("requests for a snapshot are looked for no more often than was said", 
   CHECK(seldom.snapshot_request() == 0);
 }
 
+TEST_CASE("the newest request counts, whatever numbers there were before", "[kafka]") {
+  KafkaCluster cluster;
+  KafkaSink rows{cluster.spec("rows"), {.requests_every = 0ms}};
+  sink::TopicProducer other{sink::parse_kafka_address(cluster.spec("rows")), "rows.requests", "o"};
+  const auto ask = [&](std::string_view text) {
+    other.send({.part = 0, .key = "snapshot", .record = std::as_bytes(std::span{text})});
+    other.settle();
+  };
+  ask("18446744073709551615");
+  CHECK(rows.snapshot_request() == ~0ULL);
+  ask("7");
+  CHECK(rows.snapshot_request() == 7);
+  for (const char* none : {"please", "", "0", "99999999999999999999"}) ask(none);
+  CHECK(rows.snapshot_request() == 7);
+  KafkaSource{cluster.spec("rows")}.ask_for_snapshot();
+  CHECK(rows.snapshot_request() > 1'700'000'000'000);
+  CHECK(rows.snapshot_request() < ~0ULL);
+}
+
 TEST_CASE("a setting that there is not is wrong", "[kafka]") {
   KafkaSink rows{"kafka://localhost:1/rows?no.such.setting=1"};
   check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "no.such.setting");

@@ -250,6 +250,10 @@ TEST_CASE("who sets the key asks for a snapshot, and the request stays", "[redis
   begun.server.command({"SET", "test:snapshot", "1764000000000"});
   CHECK(begun.rows.snapshot_request() == 1764000000000);
   CHECK(begun.rows.snapshot_request() == 1764000000000);
+  begun.server.command({"SET", "test:snapshot", "18446744073709551615"});
+  CHECK(begun.rows.snapshot_request() == ~0ULL);
+  begun.server.command({"SET", "test:snapshot", "5"});
+  CHECK(begun.rows.snapshot_request() == 5);
   begun.server.command({"SET", "test:snapshot", "please"});
   check_refused(refusal_of([&] { (void)begun.rows.snapshot_request(); }), SinkError::Kind::wrong,
                 "'please'");

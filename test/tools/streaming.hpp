@@ -1,0 +1,79 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "millrace/streamer/sink.hpp"
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+/// Trainers that stream, and what became of it.
+namespace millrace::test {
+
+inline std::vector<std::string> train(std::vector<std::string> more) {
+  std::vector<std::string> arguments{"train",        "--data", "synthetic", "--examples", "1000",
+                                     "--batch-size", "50",     "--epochs",  "100000"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+inline std::string file_in(const ScratchFolder& folder, const std::string& name) {
+  return "file:" + (folder / name).string();
+}
+
+/// What verify says of a sink.
+inline nlohmann::json verified(const std::string& sink, const std::string& checkpoint) {
+  const ProgramRun run = run_program({"stream", "verify", sink, checkpoint, "--json", "-"});
+  INFO(run.err);
+  REQUIRE(run.exit_code >= 0);
+  REQUIRE(run.exit_code <= 1);
+  auto document = nlohmann::json::parse(run.out);
+  CHECK(document["same"] == (run.exit_code == 0));
+  return document;
+}
+
+inline void run_well(const std::vector<std::string>& arguments) {
+  const ProgramRun run = run_program(arguments);
+  INFO(run.out + run.err);
+  REQUIRE(run.exit_code == 0);
+}
+
+/// Looks again and again, for as long as the slowest machine may take.
+inline void wait_for(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes{2};
+  while (!condition()) {
+    REQUIRE(std::chrono::steady_clock::now() < until);
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  }
+}
+
+/// Which file this is: another one behind each save. 0: there is none.
+inline std::uint64_t identity(const std::string& file) {
+  struct stat status {};
+  return ::stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+/// Whether a rank has told a step there.
+inline bool has_marks(const std::string& sink) {
+  try {
+    return !open_sink(sink)->state().marks.empty();
+  } catch (const SinkError&) {
+    return false;
+  }
+}
+
+inline bool built(std::string_view kind) {
+  const auto kinds = sink_kinds();
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+}  // namespace millrace::test
