@@ -6,7 +6,7 @@ bool LeavingOutDevice::leaves_out(const std::string& waiter, const std::string& 
   if (other.empty()) return false;
   const std::string edge = waiter + " waits for " + other;
   ++edges_[edge];
-  return edge == left_out_;
+  return drops_edge_(edge) || edge == left_out_;
 }
 
 std::string LeavingOutDevice::stream_name(StreamHandle stream) const {
@@ -39,6 +39,16 @@ void LeavingOutDevice::do_synchronize(StreamHandle stream) {
 
 void LeavingOutDevice::do_synchronize(EventHandle event) {
   if (!leaves_out("host", events_[event.value])) device_.synchronize(event);
+}
+
+void LeavingOutDevice::do_launch(Operation operation, StreamHandle stream) {
+  if (computes_ && operation.host) {
+    operation.host = [computes = computes_,
+                      host = std::move(operation.host)](const KernelContext& kernel) {
+      if (computes()) host(kernel);
+    };
+  }
+  device_.launch(std::move(operation), stream);
 }
 
 }  // namespace millrace::test

@@ -19,6 +19,12 @@ class LeavingOutDevice : public ForwardingDevice {
   void leave_out(std::string edge) { left_out_ = std::move(edge); }
   /// Waits are left out while this says so.
   void leave_out_waits_if(std::function<bool()> condition) { drops_wait_ = std::move(condition); }
+  /// Of each wait and synchronisation, by its edge: left out if this says so. In place of others.
+  void leave_out_if(std::function<bool(const std::string& edge)> condition) {
+    drops_edge_ = std::move(condition);
+  }
+  /// Kernels compute while this says so: of what is no number any more some would crash.
+  void compute_while(std::function<bool()> condition) { computes_ = std::move(condition); }
   /// Only that wait of a stream, of all that are made; they count from 1.
   void leave_out_wait(std::size_t number) { wait_left_out_ = number; }
   /// Waits of streams so far, as edges, in order.
@@ -35,12 +41,15 @@ class LeavingOutDevice : public ForwardingDevice {
   using ForwardingDevice::do_synchronize;
   void do_synchronize(StreamHandle stream) override;
   void do_synchronize(EventHandle event) override;
+  void do_launch(Operation operation, StreamHandle stream) override;
 
  private:
   [[nodiscard]] bool leaves_out(const std::string& waiter, const std::string& other);
 
   std::string left_out_;
   std::function<bool()> drops_wait_ = [] { return false; };
+  std::function<bool(const std::string&)> drops_edge_ = [](const std::string&) { return false; };
+  std::function<bool()> computes_;
   std::map<void*, std::string> streams_, events_;
   std::map<std::string, std::size_t> edges_;
   std::vector<std::string> waits_;

@@ -5,30 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "test/support/schedules.hpp"
-
 namespace millrace::test {
-namespace {
-
-constexpr std::size_t kMemory = std::size_t{256} << 20;
-
-std::vector<TableConfig> tables_of(std::size_t count) {
-  constexpr std::size_t kRows[] = {40, 150, 1, 70}, kWidths[] = {4, 13, 1, 8};
-  std::vector<TableConfig> tables;
-  for (std::size_t t = 0; t < count; ++t) {
-    const std::size_t rows = count > 8 ? 1 + t % 7 : kRows[t % 4];
-    // A part of a larger table, some of them.
-    tables.push_back({.name = fmt::format("t{}", t),
-                      .rows = rows,
-                      .width = kWidths[t % 4],
-                      .features = {fmt::format("f{}", t)},
-                      .whole_rows = t % 2 == 0 ? rows : 3 * rows,
-                      .first_row = t % 2 == 0 ? 0 : rows});
-  }
-  return tables;
-}
-
-}  // namespace
 
 std::string CaptureCase::name() const {
   return fmt::format(
@@ -39,7 +16,7 @@ std::string CaptureCase::name() const {
       options.patience.count(), to_string(options.content),
       options.gather_on == GatherOn::own_stream ? "its own stream" : "the update's",
       static_cast<int>(optimizer), cached ? ", cached" : "",
-      update_on_main ? "" : ", update on its own stream", refuse_every, schedule, data,
+      on == TrainsOn::main ? "" : fmt::format(", {}", to_string(on)), refuse_every, schedule, data,
       left_out.empty() ? "" : ", without: " + left_out);
 }
 
@@ -61,7 +38,7 @@ CaptureCase draw_case(CaptureWay way, std::uint64_t seed) {
                    .optimizer = one_of(OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
                                        OptimizerKind::adagrad, OptimizerKind::adam),
                    .cached = random() % 2 == 0,
-                   .update_on_main = random() % 2 == 0,
+                   .on = one_of(TrainsOn::main, TrainsOn::update, TrainsOn::off_main),
                    .schedule = seed,
                    .data = seed};
   if (random() % 4 == 0) what.refuse_every = 3;
@@ -94,29 +71,23 @@ bool SinkReceiver::captured(const CapturedRows& told) {
 }
 
 CaptureRig::CaptureRig(const CaptureCase& what)
-    : what_(what),
-      machine(schedule_of(what.schedule, kMemory)),
-      device(machine.add_device({.memory_bytes = kMemory})),
-      main(ordered, {.name = "main"}),
-      update(ordered, {.name = "update"}),
-      prefetch(ordered, {.name = "prefetch"}),
+    : TrainingRig({.optimizer = what.optimizer,
+                   .cached = what.cached,
+                   .on = what.on,
+                   .schedule = what.schedule,
+                   .data = what.data,
+                   .steps = what.steps,
+                   .tables = what.tables}),
+      what_(what),
       receiver(what_, machine.executor(), checking),
-      tables_on_(&main) {
+      first_(contents()) {
   program_device.leave_out(what.left_out);
-  EmbeddingOptions options{.optimizer = {.kind = what.optimizer, .learning_rate = 0.1F}};
-  if (what.cached) options.cache = TableCache{.load_factor = 0.15};
-  bags = std::make_unique<EmbeddingBags>(context, tables_of(what.tables), options);
-  upload_batches();
-  first_ = contents();
-  std::vector<std::uint32_t> numbers;
-  for (std::size_t t = 0; t < what.tables; ++t)
-    numbers.push_back(static_cast<std::uint32_t>(t + 3));
   capture = std::make_unique<Capture>(
-      Capture::Source{*bags, 0, numbers},
+      Capture::Source{*bags, 0, table_numbers()},
       Capture::Setting{context, pinned, machine.executor(), receiver}, what.options);
   StreamSchema schema{.content = what.options.content};
-  schema.tables.resize(3, {.name = "another", .rows = 1, .width = 1});
-  for (std::size_t i = 0; i < 3; ++i) schema.tables[i].name += std::to_string(i);
+  schema.tables.resize(kFirstTable, {.name = "another", .rows = 1, .width = 1});
+  for (std::size_t i = 0; i < kFirstTable; ++i) schema.tables[i].name += std::to_string(i);
   for (const StreamedTable& table : capture->tables()) schema.tables.push_back(table);
   receiver.sink.begin(schema);
 }
@@ -124,98 +95,19 @@ CaptureRig::CaptureRig(const CaptureCase& what)
 CaptureRig::~CaptureRig() {
   try {
     capture.reset();
-    main.wait_stream(update);
-    main.wait_stream(prefetch);
-    batches_.clear();
-    bags.reset();
   } catch (const DeviceError&) {
   }
 }
 
-void CaptureRig::upload_batches() {
-  std::mt19937_64 random{what_.data};
-  std::vector<std::size_t> rows;
-  for (const TableView& table : bags->tables()) rows.push_back(table.rows);
-  for (std::size_t i = 0; i < what_.steps; ++i) {
-    HostBags batch = draw_bags(random, bags->features(), rows, 1 + random() % 8,
-                               random() % 5 == 0 ? 0 : 5, false);
-    if (random() % 3 == 0) batch.bags[0][0].push_back(static_cast<std::int64_t>(rows[0]));
-    if (random() % 3 == 0) batch.bags[1 % rows.size()][0].push_back(-1);
-    std::vector<float> gradient(batch.batch * bags->columns());
-    for (float& g : gradient) g = static_cast<float>(random() % 2001) / 1000.0F - 1;
-    batches_.push_back({uploads_.upload(batch), uploads_.upload(gradient)});
-  }
-}
-
-void CaptureRig::use_tables_on(Stream& stream) {
-  if (tables_on_->id() == stream.id()) return;
-  stream.wait_stream(*tables_on_);
-  tables_on_ = &stream;
-}
-
-void CaptureRig::bring(std::size_t number) {
-  if (!what_.cached || number >= batches_.size()) return;
-  use_tables_on(prefetch);
-  batches_[number].held = bags->prefetch(batches_[number].ids, prefetch);
-}
-
-void CaptureRig::step() {
-  Batch& batch = batches_[next_];
-  if (next_ == 0) bring(0);
-  use_tables_on(main);
-  const Array<float> pooled{memory, batch.gradient.as<float>().size(), main};
-  bags->forward(batch.ids, nullptr, {pooled.data(), bags->columns(), 0}, main);
-  bring(++next_);
-  Stream& on = what_.update_on_main ? main : update;
-  use_tables_on(on);
-  bags->backward(batch.ids, nullptr, {batch.gradient.as<float>().data(), bags->columns(), 0}, on);
-  batch.held.release();
-}
-
-void CaptureRig::train() {
-  while (next_ < batches_.size()) step();
-}
-
 bool CaptureRig::flush(Nanoseconds patience) {
-  use_tables_on(main);
-  return capture->flush(main, patience);
-}
-
-CaptureRig::Contents CaptureRig::contents() {
-  use_tables_on(main);
-  ModelState state;
-  bags->add_state(state, "");
-  main.synchronize();
-  Contents all;
-  const auto read = [&](const float* data, std::size_t size) {
-    std::vector<float> values(size);
-    if (size == 0) return values;
-    device.copy(values.data(), data, size * sizeof(float),
-                bags->cached() ? CopyKind::host_to_host : CopyKind::device_to_host, main.handle());
-    main.synchronize();
-    return values;
-  };
-  for (const TableView& table : bags->tables()) {
-    all.weights.push_back(read(table.weights, table.rows * table.width));
-    const auto m = read(table.m, table.rows * table.m_width);
-    const auto v = read(table.v, table.rows * table.v_width);
-    auto& both = all.state.emplace_back();
-    for (std::size_t row = 0; row < table.rows; ++row) {
-      const auto add = [&](const std::vector<float>& from, std::size_t width) {
-        both.insert(both.end(), from.begin() + static_cast<std::ptrdiff_t>(row * width),
-                    from.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
-      };
-      add(m, table.m_width);
-      add(v, table.v_width);
-    }
-  }
-  return all;
+  if (what_.on != TrainsOn::off_main) use_tables_on(main);
+  return capture->flush(tables_on(), patience);
 }
 
 std::string CaptureRig::compare() {
   capture->stop();
-  const Contents now = contents();
-  Contents copy = first_;
+  const TableContents now = contents();
+  TableContents copy = first_;
   std::map<std::pair<std::uint32_t, std::int64_t>, Version> told;
   const bool ids = what_.options.content == RowContent::ids;
   const bool state = what_.options.content == RowContent::weights_and_state;
@@ -224,7 +116,7 @@ std::string CaptureRig::compare() {
               to.begin() + row * static_cast<std::ptrdiff_t>(from.size()));
   };
   receiver.sink.read([&](const RowRecord& row) {
-    const std::size_t t = row.table - 3;
+    const std::size_t t = row.table - kFirstTable;
     const std::int64_t here = row.row - bags->tables()[t].row_of_whole;
     told[{row.table, here}] = row.version;
     take(row.weights, copy.weights[t], here);
@@ -233,7 +125,7 @@ std::string CaptureRig::compare() {
   for (std::size_t t = 0; t < now.weights.size(); ++t) {
     const TableView& table = bags->tables()[t];
     for (std::size_t row = 0; row < table.rows; ++row) {
-      const auto differs = [&](const Contents& other, bool with_state) {
+      const auto differs = [&](const TableContents& other, bool with_state) {
         const auto part = [&](const std::vector<float>& a, const std::vector<float>& b,
                               std::size_t width) {
           return width != 0 && std::memcmp(a.data() + row * width, b.data() + row * width,
@@ -243,7 +135,7 @@ std::string CaptureRig::compare() {
                (with_state && part(now.state[t], other.state[t], table.m_width + table.v_width));
       };
       const auto version =
-          told.find({static_cast<std::uint32_t>(t + 3), static_cast<std::int64_t>(row)});
+          told.find({kFirstTable + static_cast<std::uint32_t>(t), static_cast<std::int64_t>(row)});
       const bool wrong =
           ids ? differs(first_, true) && version == told.end() : differs(copy, state);
       if (!wrong) continue;
@@ -253,12 +145,6 @@ std::string CaptureRig::compare() {
     }
   }
   return "";
-}
-
-std::vector<std::string> CaptureRig::races() const {
-  std::vector<std::string> messages;
-  for (const RaceChecker::Race& race : checking.races()) messages.push_back(race.message);
-  return messages;
 }
 
 }  // namespace millrace::test

@@ -1,22 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "millrace/device/virtual_machine.hpp"
-#include "millrace/memory/caching_allocator.hpp"
-#include "millrace/observe/checked_allocator.hpp"
 #include "millrace/streamer/capture.hpp"
 #include "millrace/streamer/memory_sink.hpp"
-#include "test/support/leaving_out_device.hpp"
-#include "test/support/model_bench.hpp"
+#include "test/streamer/capture/training_rig.hpp"
 
 namespace millrace::test {
 
@@ -25,7 +18,7 @@ struct CaptureCase {
   CaptureOptions options{};
   OptimizerKind optimizer = OptimizerKind::rowwise_adagrad;
   bool cached = false;
-  bool update_on_main = true;  ///< else on a stream of its own
+  TrainsOn on = TrainsOn::main;
   std::uint64_t schedule = 0;  ///< 0: timed, else the seed of an adversarial one
   std::uint64_t data = 1;      ///< seed of batches and gradients
   std::size_t steps = 8;
@@ -60,67 +53,26 @@ class SinkReceiver final : public CaptureReceiver {
   std::mt19937_64 random_{what_.data};
 };
 
-class CaptureRig {
+class CaptureRig : public TrainingRig {
  public:
   explicit CaptureRig(const CaptureCase& what);
   ~CaptureRig();
 
-  /// Trains all steps, as a loop does that prefetches one batch ahead; waits for nothing.
-  void train();
-  void step();
   /// Tells the rest. Whether that was all.
   [[nodiscard]] bool flush(Nanoseconds patience = Nanoseconds::max());
   /// What the rows that were told, applied to the first snapshot, have in common with the tables:
   /// "" if that is all. Ends the capture.
   [[nodiscard]] std::string compare();
-  [[nodiscard]] std::vector<std::string> races() const;
 
  private:
   const CaptureCase what_;
 
  public:
-  VirtualMachine machine;
-  VirtualDevice& device;
-  CheckingObserver checking;
-
- private:
-  const bool attached_ = (checking.attach(device), checking.attach(machine.executor()), true);
-
- public:
-  LeavingOutDevice program_device{device};
-  OrderedDevice ordered{program_device};
-  DeviceSource source{program_device};
-  PinnedSource pinned_source{program_device};
-  CachingAllocator caching{ordered, source, Policy::millrace()};
-  CachingAllocator caching_pinned{ordered, pinned_source, Policy::pinned()};
-  CheckedAllocator memory{caching, checking, device};
-  CheckedAllocator pinned{caching_pinned, checking, device, CheckedMemory::pinned};
-  Stream main, update, prefetch;
-  ModelContext context{memory, main};
-  std::unique_ptr<EmbeddingBags> bags;
   SinkReceiver receiver;
   std::unique_ptr<Capture> capture;
 
  private:
-  struct Batch {
-    KeyedJaggedTensor ids;
-    BatchTensor gradient;
-    HeldRows held{};
-  };
-  void upload_batches();
-  void bring(std::size_t batch);
-  void use_tables_on(Stream& stream);
-  /// Of each table: weights, and state as it is told.
-  struct Contents {
-    std::vector<std::vector<float>> weights, state;
-  };
-  [[nodiscard]] Contents contents();
-
-  ModelMemory uploads_{memory, main};
-  std::vector<Batch> batches_;
-  std::size_t next_ = 0;
-  Stream* tables_on_;
-  Contents first_;
+  TableContents first_;
 };
 
 }  // namespace millrace::test
