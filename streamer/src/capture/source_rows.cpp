@@ -21,6 +21,7 @@ using model::writes;
 namespace {
 
 constexpr auto kFloat = static_cast<double>(sizeof(float));
+constexpr std::size_t kRoundings = 8 * sizeof(float);  ///< of a table's numbers, at most
 
 /** @brief Parameters of all tables: where they begin, and how many floats there are. */
 struct Home {
@@ -72,11 +73,7 @@ std::vector<StreamedTable> SourceRows::schema() const {
 }
 
 std::size_t SourceRows::least_bytes() const {
-  std::size_t row = 0;
-  for (const SourceTable& table : tables_) {
-    row = std::max(row, sizeof(float) * (shape_.width_of(table) + shape_.state_of(table)));
-  }
-  return header_bytes() + 16 + row + size_of(type_) + 8 * sizeof(float);
+  return header_bytes() + 16 + widest_row() + kRoundings;
 }
 
 std::size_t SourceRows::most_bytes() const {
@@ -87,14 +84,22 @@ std::size_t SourceRows::most_bytes() const {
   return std::max(bytes, least_bytes());
 }
 
-std::size_t SourceRows::sure_rows(std::size_t bytes) const {
+std::size_t SourceRows::widest_row() const {
   std::size_t row = 0;
   for (const SourceTable& table : tables_) {
     row = std::max(row, sizeof(float) * (shape_.width_of(table) + shape_.state_of(table)));
   }
+  return row + size_of(type_);
+}
+
+std::size_t SourceRows::sure_rows(std::size_t bytes) const {
   const std::size_t all = budget(bytes, tables_.size());
-  const std::size_t roundings = 8 * sizeof(float) * tables_.size();
-  return all > roundings ? (all - roundings) / (row + size_of(type_)) : 0;
+  const std::size_t roundings = kRoundings * tables_.size();
+  return all > roundings ? (all - roundings) / widest_row() : 0;
+}
+
+std::size_t SourceRows::sure_bytes(std::size_t rows) const {
+  return header_bytes() + 16 + kRoundings * tables_.size() + rows * widest_row();
 }
 
 std::size_t SourceRows::most_rows(std::size_t bytes) const {

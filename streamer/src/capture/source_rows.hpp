@@ -54,6 +54,8 @@ class SourceRows {
   [[nodiscard]] std::size_t most_rows(std::size_t bytes) const;
   /** @brief So many rows fit, whichever they are. */
   [[nodiscard]] std::size_t sure_rows(std::size_t bytes) const;
+  /** @brief And bytes in which so many do. */
+  [[nodiscard]] std::size_t sure_bytes(std::size_t rows) const;
   [[nodiscard]] std::size_t header_bytes() const { return ids_begin(tables_.size()); }
 
   [[nodiscard]] GatheredRows of(const RowUpdate& update) const;
@@ -77,6 +79,7 @@ class SourceRows {
   [[nodiscard]] std::size_t changed_bytes(const CapturedRows& rows) const;
 
  private:
+  [[nodiscard]] std::size_t widest_row() const;  ///< bytes, with its number
   void upload(Allocator& pinned, StreamRef stream);
 
   ModelContext& context_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -23,7 +24,7 @@ enum class TrainsOn {
   off_main,  ///< all of it is on that stream, which has not waited for main since the tables were
              ///< made; main does other work, and frees that work's memory
 };
-inline constexpr TrainsOn kTrainsOn[] = {TrainsOn::main, TrainsOn::update, TrainsOn::off_main};
+inline constexpr std::array kTrainsOn{TrainsOn::main, TrainsOn::update, TrainsOn::off_main};
 [[nodiscard]] const char* to_string(TrainsOn where) noexcept;
 
 struct TrainingCase {

@@ -16,15 +16,17 @@ namespace millrace {
 
 /** @brief What a tracker does for a consumer whose bitmap finds no room under the cap. */
 enum class OverCap {
-  coarsen,  ///< a bit stands for 2, 4, 8, ... rows next to each other: more rows are told than
-            ///< changed
+  coarsen,  ///< a bit stands for 2, 4, 8, ... rows next to each other, as long as all of them fit
+            ///< into a chunk: more rows are told than changed
   refuse,   ///< there is no such consumer then
 };
 
 struct TrackerOptions {
-  std::size_t memory_cap = 0;  ///< bytes of device memory, of all consumers; 0: no end
+  /** Bytes of device memory for the bitmaps of all consumers; 0: no end. What reads go through,
+   * `chunk_bytes` for each content, is beside that. */
+  std::size_t memory_cap = 0;
   OverCap over_cap = OverCap::coarsen;
-  /** Bytes that are read at once, on the device and in pinned memory each. */
+  /** Bytes that are read at once, at most, on the device and in pinned memory each. */
   std::size_t chunk_bytes = std::size_t{8} << 20;
   std::vector<std::string> skipped_tables;  ///< never told; their rows are counted
 };
@@ -33,7 +35,7 @@ struct TrackerCounts {
   std::uint64_t steps = 0;     ///< that were seen
   std::uint64_t rows = 0;      ///< that were read, by all consumers
   std::uint64_t skipped = 0;   ///< of tables that are skipped, when they would have been read
-  std::uint64_t failures = 0;  ///< of the driver, in updates: all rows count as changed since
+  std::uint64_t failures = 0;  ///< of the driver, to mark rows: all count as changed then
 };
 
 /**
@@ -60,7 +62,7 @@ class ChangeTracker final : public RowUpdateObserver {
   };
 
   /** @brief Observes the bags from now on. @throws std::invalid_argument for a table to skip that
-   *         there is not */
+   *         there is not, or chunks without room for a row */
   ChangeTracker(const Source& source, const Memory& memory, const TrackerOptions& options = {});
   ~ChangeTracker() override;
   ChangeTracker(const ChangeTracker&) = delete;
@@ -79,7 +81,7 @@ class ChangeTracker final : public RowUpdateObserver {
   [[nodiscard]] std::uint64_t cursor(std::string_view consumer) const;
   /** @brief Rows that one of its bits stands for. @throws likewise */
   [[nodiscard]] std::size_t rows_per_bit(std::string_view consumer) const;
-  /** @brief Bytes of device memory of all consumers. */
+  /** @brief Bytes of device memory of all consumers' bitmaps: what the cap is for. */
   [[nodiscard]] std::size_t memory() const noexcept;
   [[nodiscard]] TrackerCounts counts() const noexcept { return counts_; }
 
@@ -96,8 +98,8 @@ class ChangeTracker final : public RowUpdateObserver {
   /**
    * @brief Reads the rows that changed since the consumer last read, in chunks, and waits for each.
    * @param stream  ordered behind all that changed the rows, and before all that will
-   * @throws std::invalid_argument if there is no such consumer, or no room in a chunk for the rows
-   *         of a bit; out_of_memory, DeviceError: what was not visited is read the next time
+   * @throws std::invalid_argument if there is no such consumer; out_of_memory, DeviceError: what
+   *         was not visited is read the next time
    */
   Range read(std::string_view consumer, RowContent content, StreamRef stream, const Visit& visit);
 
@@ -112,13 +114,16 @@ class ChangeTracker final : public RowUpdateObserver {
   [[nodiscard]] Consumer& find(std::string_view name) const;
   [[nodiscard]] std::uint32_t shift_under_cap() const;
   void catch_up(Consumer& consumer, StreamRef stream);
-  [[nodiscard]] Chunk& chunk(RowContent content);
+  void put_back(Consumer& consumer, const std::function<void()>& mark, StreamRef stream);
+  [[nodiscard]] Chunk& chunk(RowContent content, StreamRef stream);
 
   const Source source_;
   const Memory memory_;
   const TrackerOptions options_;
   TrackerCounts counts_;
   std::uint64_t step_;
+  std::size_t rows_ = 0;          ///< of all tables
+  std::uint32_t most_shift_ = 0;  ///< so many rows, 2^, surely fit into a chunk
   std::vector<std::unique_ptr<Consumer>> consumers_;
   std::vector<std::unique_ptr<Chunk>> chunks_;  ///< one a content, when it is first read
 };

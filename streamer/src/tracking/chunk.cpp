@@ -1,0 +1,64 @@
+#include "tracking/chunk.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "millrace/device/stream.hpp"
+
+namespace millrace {
+
+using namespace capture;
+
+std::size_t ChangeTracker::Chunk::bytes(const SourceRows& rows, const TrackerOptions& options) {
+  return std::min(options.chunk_bytes, rows.sure_bytes(rows.rows()));
+}
+
+ChangeTracker::Chunk::Chunk(const ChangeTracker& tracker, RowContent content, StreamRef stream)
+    : content_(content),
+      source_(tracker.source_),
+      memory_(tracker.memory_),
+      rows_(memory_.context, source_.bags, {content, tracker.options_.skipped_tables}) {
+  const std::size_t size = bytes(rows_, tracker.options_);
+  Allocator& allocator = memory_.context.allocator();
+  Stream& main = memory_.context.main();
+  device_ = {allocator, size, main, stream, allocator.tag("tracked rows")};
+  host_ = {memory_.pinned, size, main, stream, memory_.pinned.tag("tracked rows")};
+  used_on_.push_back(stream.id());
+}
+
+// Each read has waited for what it enqueued: another stream may go on at once.
+void ChangeTracker::Chunk::use_on(StreamRef stream) {
+  const StreamId id = stream.id();
+  if (id.valid() && std::ranges::find(used_on_, id) != used_on_.end()) return;
+  device_.record_use(stream);
+  host_.record_use(stream);
+  if (id.valid()) used_on_.push_back(id);
+}
+
+CaptureHeader ChangeTracker::Chunk::bring(const DirtyRows::Collected& collected, DirtyRows& changed,
+                                          StreamRef stream) {
+  use_on(stream);
+  const Array<std::int32_t> slots =
+      source_.bags.locate(collected.rows.data(), collected.most, collected.count.data(), stream);
+  GatheredRows rows = rows_.of(collected.list(), static_cast<double>(collected.most));
+  rows.slots = slots.data();
+  rows_.gather(rows, {static_cast<std::byte*>(device_.data()), device_.size(), false}, changed,
+               memory_.pinned, stream);
+  OrderedDevice& ordered = memory_.context.allocator().device();
+  Device& device = ordered.device();
+  const auto* const from = static_cast<const std::byte*>(device_.data());
+  const std::size_t begin = rows_.header_bytes();
+  device.copy(host(), from, begin, CopyKind::device_to_host, stream.handle());
+  ordered.synchronize(stream);
+  CaptureHeader header;
+  if (memory_.context.cost_only()) return header;
+  std::memcpy(&header, host(), sizeof(header));
+  if (header.bytes > begin) {
+    device.copy(host() + begin, from + begin, header.bytes - begin, CopyKind::device_to_host,
+                stream.handle());
+    ordered.synchronize(stream);
+  }
+  return header;
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+#include "test/streamer/tracking/tracker_rig.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace millrace::test {
+
+TrackerRig::Rows TrackerRig::read(std::string_view consumer, RowContent content, Stream& stream,
+                                  std::size_t most) {
+  Rows rows;
+  sizes.clear();
+  use_tables_on(stream);
+  range = tracker.read(consumer, content, stream, [&](const CapturedRows& told) {
+    if (sizes.size() == most) return false;
+    sizes.push_back(told.size());
+    checking.host_reads(told.short_ids.data(), told.short_ids.size_bytes(), "visit");
+    checking.host_reads(told.long_ids.data(), told.long_ids.size_bytes(), "visit");
+    told.visit(1, [&](const RowRecord& row) {
+      checking.host_reads(row.weights.data(), row.weights.size_bytes(), "visit");
+      checking.host_reads(row.state.data(), row.state.size_bytes(), "visit");
+      const Told values{{row.weights.begin(), row.weights.end()},
+                        {row.state.begin(), row.state.end()}};
+      if (!rows.insert({{row.table, row.row}, values}).second) {
+        throw std::logic_error{fmt::format("row {} of table {} twice", row.row, row.table)};
+      }
+    });
+    return true;
+  });
+  return rows;
+}
+
+std::string TrackerRig::compare(const Rows& rows, RowContent content) {
+  const TableContents now = contents();
+  const auto same = [](const std::vector<float>& told, const std::vector<float>& all,
+                       std::size_t row, std::size_t width, bool is_told) {
+    if (!is_told || width == 0) return told.empty();
+    return told.size() == width &&
+           std::equal(told.begin(), told.end(),
+                      all.begin() + static_cast<std::ptrdiff_t>(row * width));
+  };
+  for (const auto& [name, told] : rows) {
+    const std::size_t t = name.first - kFirstTable;
+    const TableView& table = bags->tables()[t];
+    const auto row = static_cast<std::size_t>(name.second - table.row_of_whole);
+    if (!same(told.weights, now.weights[t], row, table.width, content != RowContent::ids) ||
+        !same(told.state, now.state[t], row, table.m_width + table.v_width,
+              content == RowContent::weights_and_state)) {
+      return fmt::format("row {} of table {} is another", name.second, name.first);
+    }
+  }
+  return "";
+}
+
+std::set<TrainingRig::RowName> names_of(const TrackerRig::Rows& rows) {
+  std::set<TrainingRig::RowName> names;
+  for (const auto& [name, told] : rows) names.insert(name);
+  return names;
+}
+
+}  // namespace millrace::test
