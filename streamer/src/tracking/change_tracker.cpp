@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -27,11 +28,30 @@ std::size_t bitmap_bytes(std::size_t rows, std::uint32_t shift) {
 
 }  // namespace
 
+/** @brief The rows that changed within a range of steps. */
+struct ChangeTracker::Changes {
+  DirtyRows rows;
+  bool all = false;  ///< are to be set: some could not be
+
+  /** @brief Before they are read. */
+  void ready(StreamRef stream) {
+    rows.use_on(stream);
+    if (!all) return;
+    rows.mark(0, rows.shape().rows, stream);
+    all = false;
+  }
+};
+
 struct ChangeTracker::Consumer {
   std::string name;
-  DirtyRows rows;
   std::uint64_t cursor = 0;
-  bool all = false;  ///< are to be set: an update could not be noted
+  std::unique_ptr<Changes> now;     ///< behind the cut, or the cursor
+  std::unique_ptr<Changes> closed;  ///< up to the cut, until they are read; else none
+  std::uint64_t cut = 0;
+  bool reading = false;
+  std::vector<std::uint64_t> put_back;  ///< while reading
+
+  [[nodiscard]] Changes& next() const { return closed ? *closed : *now; }
 };
 
 ChangeTracker::ChangeTracker(const Source& source, const Memory& memory,
@@ -61,28 +81,39 @@ void ChangeTracker::rows_updated(const RowUpdate& update) {
   step_ = update.step;
   if (update.most == 0) return;
   for (const auto& consumer : consumers_) {
-    if (consumer->all) continue;
+    Changes& changes = *consumer->now;
+    if (changes.all) continue;
     const bool marked = succeeds([&] {
-      consumer->rows.use_on(update.stream);
-      consumer->rows.mark({update.rows, update.count, update.most}, update.stream);
+      changes.rows.use_on(update.stream);
+      changes.rows.mark({update.rows, update.count, update.most}, update.stream);
     });
     if (marked) continue;
-    consumer->all = true;
+    changes.all = true;
     ++counts_.failures;
   }
 }
 
+std::size_t ChangeTracker::room_under_cap() const noexcept {
+  const std::size_t taken = memory(), cap = options_.memory_cap;
+  if (cap == 0) return std::numeric_limits<std::size_t>::max();
+  return cap > taken ? cap - taken : 0;
+}
+
 std::uint32_t ChangeTracker::shift_under_cap() const {
-  if (options_.memory_cap == 0) return 0;
-  const std::size_t taken = memory();
-  const std::size_t left = options_.memory_cap > taken ? options_.memory_cap - taken : 0;
+  const std::size_t left = room_under_cap();
   const std::uint32_t most = options_.over_cap == OverCap::coarsen ? most_shift_ : 0;
   for (std::uint32_t shift = 0; shift <= most; ++shift) {
     if (bitmap_bytes(rows_, shift) <= left) return shift;
   }
   throw std::invalid_argument{
-      fmt::format("another consumer takes {} bytes with {} rows a bit, and {} of {} are left",
+      fmt::format("another consumer takes {} bytes with {} rows a bit, and {} of {} are "
+                  "left",
                   bitmap_bytes(rows_, most), 1U << most, left, options_.memory_cap)};
+}
+
+std::unique_ptr<ChangeTracker::Changes> ChangeTracker::no_changes(std::uint32_t shift) const {
+  return std::make_unique<Changes>(
+      Changes{{memory_.context, rows_, source_.bags.row_type(), shift}});
 }
 
 void ChangeTracker::add_consumer(const std::string& name) {
@@ -91,7 +122,23 @@ void ChangeTracker::add_consumer(const std::string& name) {
     throw std::invalid_argument{fmt::format("there is a consumer '{}' already", name)};
   }
   consumers_.push_back(std::make_unique<Consumer>(
-      Consumer{name, {memory_.context, rows_, source_.bags.row_type(), shift_under_cap()}, step_}));
+      Consumer{.name = name, .cursor = step_, .now = no_changes(shift_under_cap())}));
+}
+
+std::uint64_t ChangeTracker::cut(std::string_view name) {
+  Consumer& consumer = find(name);
+  if (consumer.closed) {
+    throw std::invalid_argument{
+        fmt::format("what changed for '{}' up to step {} is not read yet", name, consumer.cut)};
+  }
+  const std::uint32_t shift = consumer.now->rows.shape().shift;
+  if (bitmap_bytes(rows_, shift) > room_under_cap()) {
+    throw std::invalid_argument{fmt::format("a second bitmap takes {} bytes, and {} of {} are left",
+                                            bitmap_bytes(rows_, shift), room_under_cap(),
+                                            options_.memory_cap)};
+  }
+  consumer.closed = std::exchange(consumer.now, no_changes(shift));
+  return consumer.cut = step_;
 }
 
 void ChangeTracker::remove_consumer(std::string_view name) {
@@ -117,12 +164,14 @@ std::uint64_t ChangeTracker::cursor(std::string_view consumer) const {
 }
 
 std::size_t ChangeTracker::rows_per_bit(std::string_view consumer) const {
-  return std::size_t{1} << find(consumer).rows.shape().shift;
+  return std::size_t{1} << find(consumer).now->rows.shape().shift;
 }
 
 std::size_t ChangeTracker::memory() const noexcept {
   std::size_t bytes = 0;
-  for (const auto& consumer : consumers_) bytes += consumer->rows.bytes();
+  for (const auto& consumer : consumers_) {
+    bytes += consumer->now->rows.bytes() + (consumer->closed ? consumer->closed->rows.bytes() : 0);
+  }
   return bytes;
 }
 
@@ -133,69 +182,97 @@ ChangeTracker::Chunk& ChangeTracker::chunk(RowContent content, StreamRef stream)
   return *chunks_.emplace_back(std::make_unique<Chunk>(*this, content, stream));
 }
 
-void ChangeTracker::catch_up(Consumer& consumer, StreamRef stream) {
-  if (!consumer.all) return;
-  consumer.rows.mark(0, rows_, stream);
-  consumer.all = false;
+ChangeTracker::Range ChangeTracker::read(std::string_view name, RowContent content,
+                                         StreamRef stream, const Visit& visit) {
+  Consumer& consumer = find(name);
+  Range range{.after = consumer.cursor, .to = consumer.closed ? consumer.cut : step_};
+  if (rows_ != 0) {  // a rank may have no table
+    Chunk& chunk = this->chunk(content, stream);
+    consumer.next().ready(stream);
+    consumer.reading = true;
+    try {
+      read(consumer, range, chunk, stream, visit);
+    } catch (...) {
+      static_cast<void>(end_read(consumer, stream));
+      throw;
+    }
+    if (!end_read(consumer, stream)) range.complete = false;
+  }
+  if (!range.complete) return range;
+  consumer.cursor = range.to;
+  consumer.closed.reset();
+  return range;
 }
 
-// Waits, so that another stream may read next. Where rows can not be set, all are.
-void ChangeTracker::put_back(Consumer& consumer, const std::function<void()>& mark,
+void ChangeTracker::read(Consumer& consumer, Range& range, Chunk& chunk, StreamRef stream,
+                         const Visit& visit) {
+  Changes& changes = consumer.next();
+  for (bool more = true; more && range.complete;) {
+    const DirtyRows::Collected collected = changes.rows.collect(chunk.room(), stream);
+    const auto mark = [&] { changes.rows.mark(collected.list(), stream); };
+    CaptureHeader header;
+    try {
+      header = chunk.bring(collected, changes.rows, stream);
+      more = header.missing != 0;
+      CapturedRows rows{
+          .step = step_, .after = range.after, .more = more, .missing = header.missing};
+      if (header.rows != 0) chunk.read(rows);
+      range.complete = header.rows == 0 || visit(rows);
+    } catch (...) {
+      put_back(changes, mark, stream);
+      throw;
+    }
+    if (!range.complete) return put_back(changes, mark, stream);
+    range.rows += header.rows;
+    counts_.rows += header.rows;
+    counts_.skipped += header.skipped;
+  }
+}
+
+// false: the visitor has put rows back.
+bool ChangeTracker::end_read(Consumer& consumer, StreamRef stream) {
+  consumer.reading = false;
+  const auto ids = std::exchange(consumer.put_back, {});
+  if (ids.empty()) return true;
+  put_back(consumer.next(), ids, stream);
+  return false;
+}
+
+// Waits, so that another stream may read next. Where rows can not be set, all
+// are.
+void ChangeTracker::put_back(Changes& changes, const std::function<void()>& mark,
                              StreamRef stream) {
   const bool marked = succeeds([&] {
     mark();
     memory_.context.allocator().device().synchronize(stream);
   });
   if (marked) return;
-  consumer.all = true;
+  changes.all = true;
   ++counts_.failures;
 }
 
-ChangeTracker::Range ChangeTracker::read(std::string_view name, RowContent content,
-                                         StreamRef stream, const Visit& visit) {
-  Consumer& consumer = find(name);
-  if (rows_ == 0) {  // a rank without tables
-    return {.after = std::exchange(consumer.cursor, step_), .to = step_};
-  }
-  Chunk& chunk = this->chunk(content, stream);
-  consumer.rows.use_on(stream);
-  catch_up(consumer, stream);
-  Range range{.after = consumer.cursor, .to = step_};
-  for (bool more = true; more && range.complete;) {
-    const DirtyRows::Collected collected = consumer.rows.collect(chunk.room(), stream);
-    const auto mark = [&] { consumer.rows.mark(collected.list(), stream); };
-    CaptureHeader header;
-    try {
-      header = chunk.bring(collected, consumer.rows, stream);
-      more = header.missing != 0;
-      CapturedRows rows{.step = step_, .more = more, .missing = header.missing};
-      if (header.rows != 0) chunk.read(rows);
-      range.complete = header.rows == 0 || visit(rows);
-    } catch (...) {
-      put_back(consumer, mark, stream);
-      throw;
-    }
-    counts_.skipped += header.skipped;
-    if (!range.complete) {
-      put_back(consumer, mark, stream);
-      break;
-    }
-    range.rows += header.rows;
-    counts_.rows += header.rows;
-  }
-  if (range.complete) consumer.cursor = step_;
-  return range;
+void ChangeTracker::put_back(Changes& changes, std::span<const std::uint64_t> ids,
+                             StreamRef stream) {
+  const auto mark = [&] {
+    changes.rows.use_on(stream);
+    changes.rows.mark(ids, memory_.pinned, stream);
+  };
+  put_back(changes, mark, stream);
 }
 
 void ChangeTracker::put_back(std::string_view name, const CapturedRows& rows, StreamRef stream) {
   Consumer& consumer = find(name);
-  std::vector<std::uint64_t> ids(rows.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = rows.id(i);
-  const auto mark = [&] {
-    consumer.rows.use_on(stream);
-    consumer.rows.mark(ids, memory_.pinned, stream);
-  };
-  put_back(consumer, mark, stream);
+  std::vector<std::uint64_t> ids;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows.id(i) < rows_) ids.push_back(rows.id(i));
+  }
+  if (ids.empty()) return;
+  consumer.cursor = std::min(consumer.cursor, rows.after);
+  if (consumer.reading) {
+    consumer.put_back.insert(consumer.put_back.end(), ids.begin(), ids.end());
+  } else {
+    put_back(consumer.next(), ids, stream);
+  }
 }
 
 }  // namespace millrace

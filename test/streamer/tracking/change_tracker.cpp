@@ -149,10 +149,15 @@ TEST_CASE("what could not be delivered is read again, as is what is put back") {
   CHECK(rest == changed);
 
   changed = scene.step();
-  scene.tracker.read("c", RowContent::ids, scene.bench.main, [&](const CapturedRows& rows) {
+  const auto put_back = [&](const CapturedRows& rows) {
     scene.tracker.put_back("c", rows, scene.bench.main);
     return true;
-  });
+  };
+  CHECK_FALSE(scene.tracker.read("c", RowContent::ids, scene.bench.main, put_back).complete);
+  CHECK(scene.tracker.cursor("c") == 2);
+  CHECK(scene.read("c") == changed);
+  CHECK(scene.range.after == 2);
+  CHECK(scene.tracker.cursor("c") == 3);
 }
 
 TEST_CASE("under a memory cap a bit stands for more rows, and more are told") {

@@ -10,7 +10,8 @@ using namespace millrace::test;
 
 namespace {
 
-/// From the n-th call on, of a kind or of any, every one fails; nothing that was enqueued is lost.
+/// From the n-th call on, of a kind or of any, every one fails; nothing that
+/// was enqueued is lost.
 class FailingFrom final : public DeviceObserver {
  public:
   FailingFrom(Device& device, std::optional<Call> kind, std::uint64_t number)

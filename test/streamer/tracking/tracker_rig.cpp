@@ -7,13 +7,16 @@
 namespace millrace::test {
 
 TrackerRig::Rows TrackerRig::read(std::string_view consumer, RowContent content, Stream& stream,
-                                  std::size_t most) {
+                                  const Visits& visits) {
   Rows rows;
-  sizes.clear();
+  chunks.clear();
   use_tables_on(stream);
   range = tracker.read(consumer, content, stream, [&](const CapturedRows& told) {
-    if (sizes.size() == most) return false;
-    sizes.push_back(told.size());
+    const std::size_t number = chunks.size();
+    if (number == visits.refused) return false;
+    Chunk& chunk = chunks.emplace_back(Chunk{.after = told.after});
+    for (std::size_t i = 0; i < told.size(); ++i) chunk.ids.push_back(told.id(i));
+    if (number == visits.put_back) tracker.put_back(consumer, told, stream);
     checking.host_reads(told.short_ids.data(), told.short_ids.size_bytes(), "visit");
     checking.host_reads(told.long_ids.data(), told.long_ids.size_bytes(), "visit");
     told.visit(1, [&](const RowRecord& row) {
@@ -28,6 +31,18 @@ TrackerRig::Rows TrackerRig::read(std::string_view consumer, RowContent content,
     return true;
   });
   return rows;
+}
+
+void TrackerRig::put_back(std::string_view consumer, const Chunk& chunk, Stream& stream) {
+  use_tables_on(stream);
+  const std::vector<std::uint32_t> short_ids(chunk.ids.begin(), chunk.ids.end());
+  CapturedRows rows{.after = chunk.after};
+  if (bags->row_type() == IndexType::int32) {
+    rows.short_ids = short_ids;
+  } else {
+    rows.long_ids = chunk.ids;
+  }
+  tracker.put_back(consumer, rows, stream);
 }
 
 std::string TrackerRig::compare(const Rows& rows, RowContent content) {

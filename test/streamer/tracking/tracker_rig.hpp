@@ -25,15 +25,29 @@ class TrackerRig : public TrainingRig {
   explicit TrackerRig(const TrainingCase& what, const TrackerOptions& options = {})
       : TrainingRig(what), tracker({*bags, table_numbers()}, {context, pinned}, options) {}
 
-  /// What a consumer reads until `most` chunks were told: the next one is refused.
-  Rows read(std::string_view consumer, RowContent content, Stream& stream,
-            std::size_t most = ~std::size_t{0});
-  /// How rows that were read differ from what the tables have now; "" if they do not.
+  /// How a visitor takes chunks, counted from 0.
+  struct Visits {
+    std::size_t refused = ~std::size_t{0};   ///< this one is not taken
+    std::size_t put_back = ~std::size_t{0};  ///< this one is told, and put back
+  };
+  /// What a consumer reads.
+  Rows read(std::string_view consumer, RowContent content, Stream& stream, const Visits& visits);
+  Rows read(std::string_view consumer, RowContent content, Stream& stream) {
+    return read(consumer, content, stream, Visits{});
+  }
+  /// Some of the rows of the last read, later.
+  struct Chunk {
+    std::vector<std::uint64_t> ids;  ///< counted through the tables
+    std::uint64_t after = 0;
+  };
+  void put_back(std::string_view consumer, const Chunk& chunk, Stream& stream);
+  /// How rows that were read differ from what the tables have now; "" if they
+  /// do not.
   [[nodiscard]] std::string compare(const Rows& rows, RowContent content);
 
   ChangeTracker tracker;
-  ChangeTracker::Range range;      ///< of the last read
-  std::vector<std::size_t> sizes;  ///< of its chunks, in rows
+  ChangeTracker::Range range;  ///< of the last read
+  std::vector<Chunk> chunks;   ///< that it was told in
 };
 
 /// Their names.

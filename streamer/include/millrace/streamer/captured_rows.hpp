@@ -29,6 +29,7 @@ struct CapturedRows {
 
   std::size_t source = 0;
   std::uint64_t step = 0;  ///< of the tables' optimizer: the last one whose update had been made
+  std::uint64_t after = 0;  ///< of a ChangeTracker: they have changed since this step; else 0
   /** Another part of this step follows at once: it is not told in full yet. */
   bool more = false;
   /** Rows of the source that have changed, or belong to a snapshot, and were not told by now: never
