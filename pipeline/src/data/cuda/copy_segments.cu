@@ -58,8 +58,11 @@ void launch_some(const DeviceSegment* first, unsigned count, cudaStream_t stream
   for (unsigned i = 0; i < count; ++i) longest = std::max(longest, first[i].bytes);
   const std::size_t blocks = std::clamp<std::size_t>(
       (longest + kBytesOfABlock - 1) / kBytesOfABlock, 1, kBlocksOfALaunch / count);
-  copy_segments_kernel<<<dim3(static_cast<unsigned>(blocks), count), kThreads, 0, stream>>>(table);
-  check_launch(cudaGetLastError(), "copy_segments");
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks), count);
+  config.blockDim = kThreads;
+  config.stream = stream;
+  check_launch(cudaLaunchKernelEx(&config, copy_segments_kernel, table), "copy_segments");
 }
 
 }  // namespace

@@ -119,16 +119,16 @@ __global__ void position_backward_kernel(float* dweights, const float* dfactors,
 
 void binary_cross_entropy(Queue queue, std::span<float> loss, std::span<float> dlogits,
                           std::span<const float> logits, std::span<const float> labels) {
-  loss_kernel<<<1, kLossThreads, 0, native(queue)>>>(loss.data(), dlogits.data(), logits.data(),
-                                                     labels.data(), logits.size());
+  launch({"binary_cross_entropy", 1, kLossThreads}, queue, loss_kernel, loss.data(), dlogits.data(),
+         logits.data(), labels.data(), logits.size());
 }
 
 template <OptimizerKind kind>
 void step(Queue queue, std::span<float> parameters, std::span<float> m, std::span<float> v,
           std::span<const float> gradients, Rule<float> rule) {
   const std::size_t words = parameters.size() / 4;  // the array is padded to whole words
-  step_kernel<kind><<<blocks_for(words), kThreads, 0, native(queue)>>>(
-      parameters.data(), m.data(), v.data(), gradients.data(), words, rule);
+  launch({"step", blocks_for(words), kThreads}, queue, step_kernel<kind>, parameters.data(),
+         m.data(), v.data(), gradients.data(), words, rule);
 }
 template void step<OptimizerKind::sgd>(Queue, std::span<float>, std::span<float>, std::span<float>,
                                        std::span<const float>, Rule<float>);
@@ -138,18 +138,18 @@ template void step<OptimizerKind::adam>(Queue, std::span<float>, std::span<float
                                         std::span<const float>, Rule<float>);
 
 void fill(Queue queue, std::span<float> out, float value) {
-  fill_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(out.data(), out.size(),
-                                                                      value);
+  launch({"fill", blocks_for(out.size()), kThreads}, queue, fill_kernel, out.data(), out.size(),
+         value);
 }
 
 void scale(Queue queue, std::span<float> values, float factor) {
-  scale_kernel<<<blocks_for(values.size()), kThreads, 0, native(queue)>>>(values.data(),
-                                                                          values.size(), factor);
+  launch({"scale", blocks_for(values.size()), kThreads}, queue, scale_kernel, values.data(),
+         values.size(), factor);
 }
 
 void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float bound) {
-  fill_uniform_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(
-      out.data(), out.size(), stream, bound);
+  launch({"fill_uniform", blocks_for(out.size()), kThreads}, queue, fill_uniform_kernel, out.data(),
+         out.size(), stream, bound);
 }
 
 template <typename Offset>
@@ -157,9 +157,9 @@ void position_factors(Queue queue, std::span<float> factors, std::span<const flo
                       std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
                       std::span<const Offset> offsets, std::span<const float> positions,
                       PositionShape shape) {
-  position_kernel<<<blocks_for(shape.features * shape.batch), kThreads, 0, native(queue)>>>(
-      factors.data(), weights.data(), starts.data(), places.data(), offsets.data(),
-      positions.data(), shape);
+  launch({"position_factors", blocks_for(shape.features * shape.batch), kThreads}, queue,
+         position_kernel<Offset>, factors.data(), weights.data(), starts.data(), places.data(),
+         offsets.data(), positions.data(), shape);
 }
 template void position_factors<std::int32_t>(Queue, std::span<float>, std::span<const float>,
                                              std::span<const std::int64_t>,
@@ -180,9 +180,9 @@ void position_factors_backward(Queue queue, std::span<float> dweights,
                                std::span<const Offset> offsets, std::span<const float> positions,
                                PositionShape shape) {
   const auto blocks = static_cast<unsigned>(shape.weights);
-  position_backward_kernel<<<blocks, kThreads, 0, native(queue)>>>(
-      dweights.data(), dfactors.data(), starts.data(), places.data(), offsets.data(),
-      positions.data(), shape);
+  launch({"position_factors_backward", blocks, kThreads}, queue, position_backward_kernel<Offset>,
+         dweights.data(), dfactors.data(), starts.data(), places.data(), offsets.data(),
+         positions.data(), shape);
 }
 template void position_factors_backward<std::int32_t>(Queue, std::span<float>,
                                                       std::span<const float>,

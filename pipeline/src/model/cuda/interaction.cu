@@ -83,14 +83,12 @@ __global__ void dot_backward_kernel(float* ddense, float* dpooled, const float* 
   }
 }
 
-template <typename Kernel4, typename Kernel1, typename... Arguments>
-void launch(Queue queue, const DotShape& shape, Kernel4 four, Kernel1 one, Arguments... arguments) {
+/** A block an example, up to as many as there are; words of four floats, or of one. */
+template <typename Kernel, typename... Arguments>
+void launch_dots(const char* name, const Queue& queue, const DotShape& shape, Kernel four,
+                 Kernel one, Arguments... arguments) {
   const auto blocks = static_cast<unsigned>(std::min(shape.batch, kMostBlocks));
-  if (shape.width % 4 == 0) {
-    four<<<blocks, kThreads, 0, native(queue)>>>(arguments...);
-  } else {
-    one<<<blocks, kThreads, 0, native(queue)>>>(arguments...);
-  }
+  launch({name, blocks, kThreads}, queue, shape.width % 4 == 0 ? four : one, arguments...);
 }
 
 __global__ void concatenate_kernel(float* out, const float* dense, const float* pooled,
@@ -121,27 +119,27 @@ __global__ void concatenate_backward_kernel(float* ddense, float* dpooled, const
 void dot_interaction(Queue queue, std::span<float> out, std::span<const float> dense,
                      std::span<const float> pooled, DotShape shape) {
   const Vectors of{dense.data(), pooled.data(), shape};
-  launch(queue, shape, dot_kernel<4>, dot_kernel<1>, out.data(), of);
+  launch_dots("dot_interaction", queue, shape, dot_kernel<4>, dot_kernel<1>, out.data(), of);
 }
 
 void dot_interaction_backward(Queue queue, std::span<float> ddense, std::span<float> dpooled,
                               std::span<const float> dout, std::span<const float> dense,
                               std::span<const float> pooled, DotShape shape) {
   const Vectors of{dense.data(), pooled.data(), shape};
-  launch(queue, shape, dot_backward_kernel<4>, dot_backward_kernel<1>, ddense.data(),
-         dpooled.data(), dout.data(), of);
+  launch_dots("dot_interaction_backward", queue, shape, dot_backward_kernel<4>,
+              dot_backward_kernel<1>, ddense.data(), dpooled.data(), dout.data(), of);
 }
 
 void concatenate(Queue queue, std::span<float> out, std::span<const float> dense,
                  std::span<const float> pooled, ConcatShape shape) {
-  concatenate_kernel<<<blocks_for(out.size()), kThreads, 0, native(queue)>>>(
-      out.data(), dense.data(), pooled.data(), shape);
+  launch({"concatenate", blocks_for(out.size()), kThreads}, queue, concatenate_kernel, out.data(),
+         dense.data(), pooled.data(), shape);
 }
 
 void concatenate_backward(Queue queue, std::span<float> ddense, std::span<float> dpooled,
                           std::span<const float> dout, ConcatShape shape) {
-  concatenate_backward_kernel<<<blocks_for(dout.size()), kThreads, 0, native(queue)>>>(
-      ddense.data(), dpooled.data(), dout.data(), shape);
+  launch({"concatenate_backward", blocks_for(dout.size()), kThreads}, queue,
+         concatenate_backward_kernel, ddense.data(), dpooled.data(), dout.data(), shape);
 }
 
 }  // namespace millrace::model::cuda

@@ -46,13 +46,14 @@ __global__ void columns_kernel(float* pooled, float* blocks, const std::int32_t*
 }
 
 template <bool join>
-void launch(Queue queue, const float* pooled, const float* blocks,
-            std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
-            std::span<const std::int32_t> mean_of, std::span<const float> means,
-            JoinedShape shape) {
-  columns_kernel<join><<<blocks_for(shape.batch * shape.columns), kThreads, 0, native(queue)>>>(
-      const_cast<float*>(pooled), const_cast<float*>(blocks), first_source.data(), sources.data(),
-      mean_of.data(), means.data(), shape);
+void launch_columns(Queue queue, const float* pooled, const float* blocks,
+                    std::span<const std::int32_t> first_source,
+                    std::span<const ColumnSource> sources, std::span<const std::int32_t> mean_of,
+                    std::span<const float> means, JoinedShape shape) {
+  launch(
+      {join ? "join_columns" : "part_columns", blocks_for(shape.batch * shape.columns), kThreads},
+      queue, columns_kernel<join>, const_cast<float*>(pooled), const_cast<float*>(blocks),
+      first_source.data(), sources.data(), mean_of.data(), means.data(), shape);
 }
 
 }  // namespace
@@ -60,8 +61,8 @@ void launch(Queue queue, const float* pooled, const float* blocks,
 template <typename Offset>
 void bag_means(Queue queue, std::span<float> means, std::span<const Offset> offsets,
                std::size_t first) {
-  means_kernel<<<blocks_for(means.size()), kThreads, 0, native(queue)>>>(means.data(), means.size(),
-                                                                         offsets.data() + first);
+  launch({"bag_means", blocks_for(means.size()), kThreads}, queue, means_kernel<Offset>,
+         means.data(), means.size(), offsets.data() + first);
 }
 template void bag_means<std::int32_t>(Queue, std::span<float>, std::span<const std::int32_t>,
                                       std::size_t);
@@ -72,14 +73,16 @@ void join_columns(Queue queue, std::span<float> pooled, std::span<const float> b
                   std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
                   std::span<const std::int32_t> mean_of, std::span<const float> means,
                   JoinedShape shape) {
-  launch<true>(queue, pooled.data(), blocks.data(), first_source, sources, mean_of, means, shape);
+  launch_columns<true>(queue, pooled.data(), blocks.data(), first_source, sources, mean_of, means,
+                       shape);
 }
 
 void part_columns(Queue queue, std::span<float> blocks, std::span<const float> pooled,
                   std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
                   std::span<const std::int32_t> mean_of, std::span<const float> means,
                   JoinedShape shape) {
-  launch<false>(queue, pooled.data(), blocks.data(), first_source, sources, mean_of, means, shape);
+  launch_columns<false>(queue, pooled.data(), blocks.data(), first_source, sources, mean_of, means,
+                        shape);
 }
 
 }  // namespace millrace::sharding::cuda

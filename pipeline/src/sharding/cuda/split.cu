@@ -87,9 +87,9 @@ template <typename Id, typename Offset>
 void split_lengths(Queue queue, std::span<Offset> lengths, std::span<const Id> ids,
                    std::span<const Offset> offsets, std::span<const SplitFeature> features,
                    SplitShape shape) {
-  split_lengths_kernel<<<blocks_for(lengths.size()), kThreads, 0, native(queue)>>>(
-      lengths.data(), lengths.size(), ids.data(), offsets.data(),
-      Features{features.data(), features.size()}, shape);
+  launch({"split_lengths", blocks_for(lengths.size()), kThreads}, queue,
+         split_lengths_kernel<Id, Offset>, lengths.data(), lengths.size(), ids.data(),
+         offsets.data(), Features{features.data(), features.size()}, shape);
 }
 
 template <typename Id, typename Offset>
@@ -98,23 +98,23 @@ void split_values(Queue queue, std::span<Id> out, std::span<float> out_weights,
                   std::span<const Offset> offsets, std::span<const float> weights,
                   std::span<const SplitFeature> features, SplitShape shape) {
   const std::size_t bags = out_offsets.size() - 1;
-  split_values_kernel<<<blocks_for(bags), kThreads, 0, native(queue)>>>(
-      Split<Id>{ids.data(), weights.data(), out.data(), out_weights.data()}, out_offsets.data(),
-      bags, offsets.data(), Features{features.data(), features.size()}, shape);
+  launch({"split_values", blocks_for(bags), kThreads}, queue, split_values_kernel<Id, Offset>,
+         Split<Id>{ids.data(), weights.data(), out.data(), out_weights.data()}, out_offsets.data(),
+         bags, offsets.data(), Features{features.data(), features.size()}, shape);
 }
 
 template <typename Offset>
 void count_split(Queue queue, std::span<std::int64_t> counts, std::span<const Offset> offsets,
                  std::size_t batch) {
-  count_split_kernel<<<blocks_for(counts.size()), kThreads, 0, native(queue)>>>(
-      counts.data(), counts.size(), offsets.data(), batch);
+  launch({"count_split", blocks_for(counts.size()), kThreads}, queue, count_split_kernel<Offset>,
+         counts.data(), counts.size(), offsets.data(), batch);
 }
 
 template <typename Offset>
 void bag_positions(Queue queue, std::span<float> positions, std::span<const Offset> offsets) {
   const std::size_t bags = offsets.size() - 1;
-  positions_kernel<<<blocks_for(bags), kThreads, 0, native(queue)>>>(positions.data(), bags,
-                                                                     offsets.data());
+  launch({"bag_positions", blocks_for(bags), kThreads}, queue, positions_kernel<Offset>,
+         positions.data(), bags, offsets.data());
 }
 
 #define MILLRACE_SPLIT(Id, Offset)                                                                \
@@ -129,6 +129,7 @@ MILLRACE_SPLIT(std::int32_t, std::int32_t);
 MILLRACE_SPLIT(std::int32_t, std::int64_t);
 MILLRACE_SPLIT(std::int64_t, std::int32_t);
 MILLRACE_SPLIT(std::int64_t, std::int64_t);
+#undef MILLRACE_SPLIT
 template void count_split<std::int32_t>(Queue, std::span<std::int64_t>,
                                         std::span<const std::int32_t>, std::size_t);
 template void count_split<std::int64_t>(Queue, std::span<std::int64_t>,
