@@ -1,26 +1,18 @@
 // Records of the streamer: whatever the bytes, records that lie within them, or a RecordError.
 // Inputs are also read with their checksums mended, so that what is behind those is reached.
+#include "test/fuzz/support/records.hpp"
+
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <iostream>
 #include <vector>
 
 #include "millrace/streamer/record.hpp"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 using namespace millrace;
+using namespace millrace::fuzz;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "broken promise: " << what << '\n';
-  std::abort();
-}
 
 std::uint32_t touched(std::span<const float> numbers) {
   std::uint32_t sum = 0;
@@ -68,21 +60,6 @@ void read_all(std::span<const std::byte> bytes) {
       require(record.bytes <= bytes.size(), "records lie within their bytes");
       check(record);
       bytes = bytes.subspan(record.bytes);
-    }
-  } catch (const RecordError&) {
-  }
-}
-
-/// Gives every record the checksum of its bytes, as far as lengths can be followed.
-void mend(std::vector<std::byte>& bytes) {
-  std::size_t at = 0;
-  try {
-    while (bytes.size() - at >= kRecordHeader) {
-      const std::size_t length = record_length(std::span{bytes}.subspan(at));
-      if (length > bytes.size() - at) return;
-      const std::uint64_t sum = XXH3_64bits(bytes.data() + at, length - sizeof sum);
-      std::memcpy(bytes.data() + at + length - sizeof sum, &sum, sizeof sum);
-      at += length;
     }
   } catch (const RecordError&) {
   }

@@ -5,32 +5,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sink/file/file_sink.hpp"
 #include "sink/file/file_source.hpp"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "test/fuzz/support/records.hpp"
 
 using namespace millrace;
+using namespace millrace::fuzz;
 
 namespace {
 
 constexpr Version kNewest{~0ULL, ~0ULL};  ///< of the batch that is written behind
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "broken promise: " << what << '\n';
-  std::abort();
-}
 
 /// Waits for no disk.
 class FastDisk final : public sink::Disk {
@@ -52,14 +42,13 @@ class Folder {
   }
 
   /// With this as the only segment.
-  const std::filesystem::path& with(const std::vector<std::byte>& bytes) {
+  const std::filesystem::path& with(const std::vector<std::byte>& bytes, bool compacted) {
     for (const auto& [rank, names] : sink::segments_in(path_)) {
       for (const auto& name : names) std::filesystem::remove(path_ / to_string(name));
     }
-    std::ofstream{path_ / to_string(sink::SegmentName{.rank = 0, .number = 1, .epoch = 1}),
-                  std::ios::binary}
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+    const sink::SegmentName name{.rank = 0, .number = 1, .epoch = 1, .compacted = compacted};
+    std::ofstream{path_ / to_string(name), std::ios::binary}.write(
+        reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return path_;
   }
 
@@ -99,38 +88,25 @@ void read(Sink& sink, const StreamSchema& schema) {
   }
 }
 
-void try_segment(Folder& folder, const std::vector<std::byte>& bytes) {
-  const std::filesystem::path& path = folder.with(bytes);
+void try_segment(Folder& folder, const std::vector<std::byte>& bytes, bool compacted = false) {
+  const std::filesystem::path& path = folder.with(bytes, compacted);
   const bool is_followed = follow(path, folder.schema).has_value();
   static FastDisk disk;
-  sink::FileSink sink{{.folder = path, .disk = &disk}};
+  sink::FileSink sink{{.folder = path, .segment_bytes = 1, .disk = &disk}};
   read(sink, folder.schema);
   try {
     (void)sink.state();
-    StepBatch batch;
-    batch.mark.version = kNewest;
-    sink.write(batch);
+    for (std::uint64_t left = 8; left-- > 0;) {  // it is compacted meanwhile
+      StepBatch batch;
+      batch.mark.version = {kNewest.epoch, kNewest.step - left};
+      sink.write(batch);
+    }
   } catch (const SinkError&) {
     return;
   }
   const auto last = follow(path, folder.schema);
   require(!is_followed || last == kNewest, "what can be read can be gone on behind");
   read(sink, folder.schema);
-}
-
-/// Gives every record the checksum of its bytes, as far as lengths can be followed.
-void mend(std::vector<std::byte>& bytes) {
-  std::size_t at = 0;
-  try {
-    while (bytes.size() - at >= kRecordHeader) {
-      const std::size_t length = record_length(std::span{bytes}.subspan(at));
-      if (length > bytes.size() - at) return;
-      const std::uint64_t sum = XXH3_64bits(bytes.data() + at, length - sizeof sum);
-      std::memcpy(bytes.data() + at + length - sizeof sum, &sum, sizeof sum);
-      at += length;
-    }
-  } catch (const RecordError&) {
-  }
 }
 
 }  // namespace
@@ -142,5 +118,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_segment(folder, bytes);
   mend(bytes);
   try_segment(folder, bytes);
+  try_segment(folder, bytes, true);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 
 #include "millrace/streamer/sink.hpp"
@@ -17,6 +18,8 @@ ssize_t Disk::write(int file, const void* from, std::size_t bytes) {
 }
 int Disk::fsync(int file) { return ::fsync(file); }
 int Disk::ftruncate(int file, off_t bytes) { return ::ftruncate(file, bytes); }
+int Disk::rename(const char* from, const char* to) { return ::rename(from, to); }
+int Disk::unlink(const char* path) { return ::unlink(path); }
 
 Disk& Disk::system() {
   static Disk disk;
@@ -70,6 +73,32 @@ std::size_t read_at(const File& file, std::uint64_t offset, std::span<std::byte>
     done += static_cast<std::size_t>(read);
   }
   return done;
+}
+
+bool is_at(const File& file, const std::filesystem::path& path) {
+  struct stat open {
+  }, there{};
+  if (::fstat(file.get(), &open) != 0) throw_system_error(errno, path.string());
+  if (::stat(path.c_str(), &there) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    throw_system_error(errno, path.string());
+  }
+  return open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
+void write_all(Disk& disk, const File& file, std::span<const std::byte> bytes,
+               const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = disk.write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw_system_error(written < 0 ? errno : EIO, path.string());
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void flush_folder(Disk& disk, const std::filesystem::path& folder) {
+  const File opened = open_file(folder, O_RDONLY | O_DIRECTORY);
+  if (disk.fsync(opened.get()) != 0) throw_system_error(errno, folder.string());
 }
 
 std::uint64_t size_of(const File& file, const std::filesystem::path& path) {

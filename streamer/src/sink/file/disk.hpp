@@ -19,6 +19,8 @@ class Disk {
   virtual ssize_t write(int file, const void* from, std::size_t bytes);
   virtual int fsync(int file);
   virtual int ftruncate(int file, off_t bytes);
+  virtual int rename(const char* from, const char* to);
+  virtual int unlink(const char* path);
 
   [[nodiscard]] static Disk& system();
 };
@@ -53,6 +55,13 @@ class File {
 /** @brief Reads up to `into` from an offset; less only at the end. @throws SinkError */
 [[nodiscard]] std::size_t read_at(const File& file, std::uint64_t offset, std::span<std::byte> into,
                                   const std::filesystem::path& path);
+/** @brief Whether this file is what has that name: nobody took it away, or put another there. */
+[[nodiscard]] bool is_at(const File& file, const std::filesystem::path& path);
+/** @throws SinkError */
+void write_all(Disk& disk, const File& file, std::span<const std::byte> bytes,
+               const std::filesystem::path& path);
+/** @brief What a folder's files are called is on the disk. @throws SinkError */
+void flush_folder(Disk& disk, const std::filesystem::path& folder);
 [[nodiscard]] std::uint64_t size_of(const File& file, const std::filesystem::path& path);
 
 }  // namespace millrace::sink

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sink/chain.hpp"
+#include "sink/file/address.hpp"
 #include "sink/file/folder.hpp"
 #include "sink/file/newest.hpp"
 #include "sink/kinds.hpp"
@@ -45,6 +46,8 @@ void FileSink::see_others(SinkState& state, const Segments& segments) {
       go_on(tail, names);
     } catch (const RecordError& error) {
       throw SinkError{SinkError::Kind::wrong, error.what()};
+    } catch (const SegmentGone& error) {  // it was compacted meanwhile
+      throw SinkError{SinkError::Kind::retry, error.what()};
     }
     if (tail.part.mark) state.marks[rank] = *tail.part.mark;
     if (tail.part.position.number > position_.number) position_ = tail.part.position;
@@ -103,7 +106,8 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   const NumberedPosition behind = numbered(position);
   {
     const std::lock_guard of_rank{writing.mutex};
-    if (!writing.writer) writing.writer.emplace(options_, *tables, rank);
+    if (writing.writer && !writing.writer->is_there()) writing.writer.reset();
+    if (!writing.writer) begin_to_write(writing, *tables, rank);
     SinkState mine;
     if (writing.writer->mark()) mine.marks[rank] = *writing.writer->mark();
     if (!continues(mine, batch.mark, name())) return;
@@ -114,6 +118,12 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   if (behind.number > position_.number) position_ = behind;
 }
 
+/** Also where somebody has taken away what was there, the folder even. */
+void FileSink::begin_to_write(Writing& writing, const StreamSchema& tables, std::uint32_t rank) {
+  check_schema(tables, {.schema = create_schema(options_.folder, tables)}, name());
+  writing.writer.emplace(options_, tables, rank);
+}
+
 void FileSink::flush() {
   std::vector<Writing*> all;
   {
@@ -122,7 +132,12 @@ void FileSink::flush() {
   }
   for (Writing* const writing : all) {
     const std::lock_guard of_rank{writing->mutex};
-    if (writing->writer) writing->writer->flush();
+    if (!writing->writer) continue;
+    if (!writing->writer->is_there()) {
+      writing->writer.reset();
+      throw SinkError{SinkError::Kind::retry, name() + ": what was written there was taken away"};
+    }
+    writing->writer->flush();
   }
 }
 
@@ -130,11 +145,16 @@ void FileSink::read(const std::function<void(const RowRecord&)>& visit) {
   std::unique_lock lock{mutex_};
   const StreamSchema* const tables = schema();
   lock.unlock();
-  if (tables != nullptr) read_newest(options_.folder, *tables, visit);
+  if (tables == nullptr) return;
+  try {
+    read_newest(options_.folder, *tables, visit);
+  } catch (const SegmentGone& error) {  // it was compacted meanwhile
+    throw SinkError{SinkError::Kind::retry, error.what()};
+  }
 }
 
 std::unique_ptr<Sink> open_file_sink(std::string_view spec) {
-  return std::make_unique<FileSink>(FileOptions{.folder = folder_of(spec, "file:")});
+  return std::make_unique<FileSink>(parse_file_address(spec));
 }
 
 std::uint64_t FileSink::snapshot_request() { return snapshot_request_in(options_.folder); }

@@ -38,6 +38,7 @@ class FileSink final : public Sink {
 
   [[nodiscard]] const StreamSchema* schema();
   [[nodiscard]] NumberedPosition numbered(std::string_view position);
+  void begin_to_write(Writing& writing, const StreamSchema& tables, std::uint32_t rank);
   void see_others(SinkState& state, const Segments& segments);
   void go_on(Tail& tail, const std::vector<SegmentName>& segments) const;
 

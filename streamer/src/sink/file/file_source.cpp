@@ -7,6 +7,7 @@
 #include <charconv>
 #include <thread>
 
+#include "sink/file/address.hpp"
 #include "sink/file/folder.hpp"
 #include "sink/kinds.hpp"
 
@@ -30,9 +31,11 @@ bool take_number(std::string_view& text, char behind, T& number) {
   return behind != ',' || !text.empty();
 }
 
-const SegmentName* numbered(const std::vector<SegmentName>& segments, std::uint64_t number) {
-  const auto found = std::ranges::find(segments, number, &SegmentName::number);
-  return found == segments.end() ? nullptr : &*found;
+/** Behind this mark, and not behind another that is there no more: which was of the same trainer.
+ */
+void go_behind(Version before, StepMark& mark) {
+  if (mark.after == Version{} || mark.after.epoch != mark.version.epoch) return;
+  mark.after = std::max(mark.after, before);
 }
 
 [[noreturn]] void refuse_at(const SegmentReader& reader, const std::string& what) {
@@ -52,8 +55,10 @@ FileSource::Cursors FileSource::parse(std::string_view position) const {
     std::uint32_t rank = 0;
     Place place;
     if (!take_number(left, ':', rank) || !take_number(left, ':', place.number) ||
-        !take_number(left, ',', place.offset) || place.number == 0) {
-      lose(fmt::format("'{}' is no position; 0:3:4096,1:2:128 would be", position));
+        !take_number(left, ':', place.offset) || !take_number(left, ':', place.log) ||
+        !take_number(left, ':', place.mark.epoch) || !take_number(left, ',', place.mark.step) ||
+        place.number == 0) {
+      lose(fmt::format("'{}' is no position; 0:3:4096:77:1764000000000:9 would be", position));
     }
     cursors[rank].told = cursors[rank].read = place;
   }
@@ -64,7 +69,9 @@ std::string FileSource::position() const {
   std::vector<std::string> places;
   for (const auto& [rank, cursor] : cursors_) {
     if (cursor.told.number == 0) continue;
-    places.push_back(fmt::format("{}:{}:{}", rank, cursor.told.number, cursor.told.offset));
+    const Place& place = cursor.told;
+    places.push_back(fmt::format("{}:{}:{}:{}:{}", rank, place.number, place.offset, place.log,
+                                 to_string(place.mark)));
   }
   return fmt::format("{}", fmt::join(places, ","));
 }
@@ -72,18 +79,31 @@ std::string FileSource::position() const {
 void FileSource::seek(std::string_view position) {
   Cursors cursors = parse(position);
   const Segments segments = segments_in(folder_);
-  for (const auto& [rank, cursor] : cursors) {
+  for (auto& [rank, cursor] : cursors) {
     const auto of_rank = segments.find(rank);
     if (of_rank == segments.end()) lose(fmt::format("nothing of rank {} is there", rank));
-    const SegmentName* const segment = numbered(of_rank->second, cursor.told.number);
-    if (segment == nullptr ||
-        !SegmentReader{folder_ / to_string(*segment)}.mark_ends_at(cursor.told.offset)) {
-      lose(fmt::format("byte {} of segment {} of rank {} is there no more", cursor.told.offset,
-                       cursor.told.number, rank));
-    }
+    cursor.segment.rank = rank;
+    go_to_place(cursor, of_rank->second);
   }
   cursors_ = std::move(cursors);
   segments_ = segments;
+}
+
+/** Where it was read to, or the beginning of what stands for it. */
+void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& segments) const {
+  Place& place = cursor.read;
+  for (const SegmentName& name : segments) {
+    if (name.number != place.number && !(name.compacted && name.number > place.number)) continue;
+    const SegmentReader reader{folder_ / to_string(name)};
+    if (reader.log().value_or(0) != place.log) continue;
+    const bool same = name.number == place.number && reader.mark_before(place.offset) == place.mark;
+    if (!same && !name.compacted) continue;
+    if (!same) place.offset = 0;
+    cursor.segment = name;
+    return;
+  }
+  lose(fmt::format("byte {} of segment {} of rank {} is there no more", place.offset, place.number,
+                   cursor.segment.rank));
 }
 
 std::optional<StreamSchema> FileSource::schema() {
@@ -103,7 +123,11 @@ std::optional<RecordSource::Next> FileSource::next(std::chrono::nanoseconds pati
 
 std::optional<RecordSource::Next> FileSource::take() {
   if (!schema()) return std::nullopt;
-  Cursor* oldest = oldest_ahead();
+  Cursor* oldest = nullptr;
+  try {
+    oldest = oldest_ahead();
+  } catch (const SegmentGone&) {  // it was compacted since they were listed
+  }
   if (oldest == nullptr) {
     segments_ = segments_in(folder_);
     oldest = oldest_ahead();
@@ -133,25 +157,37 @@ FileSource::Cursor* FileSource::oldest_ahead() {
 void FileSource::read_ahead(std::uint32_t rank, Cursor& cursor,
                             const std::vector<SegmentName>& segments) {
   if (cursor.ahead) return;
-  auto segment = cursor.read.number == 0
-                     ? segments.begin()
-                     : std::ranges::find(segments, cursor.read.number, &SegmentName::number);
-  if (segment == segments.end()) {
-    lose(fmt::format("segment {} of rank {} is there no more", cursor.read.number, rank));
-  }
-  for (; segment != segments.end(); ++segment) {
-    if (segment->number != cursor.read.number) {
-      cursor.read = {.number = segment->number};
-      cursor.reader.reset();
-    }
-    if (!cursor.reader) {
-      cursor.reader =
-          std::make_unique<SegmentReader>(folder_ / to_string(*segment), cursor.read.offset);
-      cursor.looked_at = 0;
-    }
-    cursor.ahead = read_batch(rank, cursor, *segment == segments.back());
+  for (std::size_t i = place_among(segments, cursor); i < segments.size(); ++i) {
+    open(cursor, segments[i]);
+    cursor.ahead = read_batch(rank, cursor, i + 1 == segments.size());
     if (cursor.ahead) return;
   }
+}
+
+/** Which of them is gone on with: what stands for one that was compacted is read from its begin. */
+std::size_t FileSource::place_among(const std::vector<SegmentName>& segments,
+                                    const Cursor& cursor) const {
+  if (cursor.read.number == 0) return 0;
+  const auto same = std::ranges::find(segments, cursor.segment);
+  if (same != segments.end()) return static_cast<std::size_t>(same - segments.begin());
+  if (segments.front().compacted && segments.front().number >= cursor.read.number) return 0;
+  lose(fmt::format("{} is there no more", to_string(cursor.segment)));
+}
+
+void FileSource::open(Cursor& cursor, const SegmentName& segment) const {
+  Place& place = cursor.read;
+  if (place.number == 0 || cursor.segment != segment) {
+    cursor.segment = segment;
+    cursor.reader.reset();
+    place.number = segment.number;
+    place.offset = 0;
+  }
+  if (cursor.reader && cursor.reader->is_there()) return;
+  cursor.reader = std::make_unique<SegmentReader>(folder_ / to_string(segment), place.offset);
+  cursor.looked_at = 0;
+  const bool same = place.offset == 0 || (cursor.reader->log().value_or(0) == place.log &&
+                                          cursor.reader->mark_before(place.offset) == place.mark);
+  if (!same) lose(fmt::format("{} is another than was read", cursor.reader->path().string()));
 }
 
 /** The batch that is whole behind the cursor; nothing at the end, also where it is torn. */
@@ -166,8 +202,9 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
     std::string damage;
     reader.go_to(cursor.read.offset);
     try {
-      if (auto batch = parse_batch(rank, reader)) {
+      if (auto batch = parse_batch(rank, cursor)) {
         cursor.read.offset = reader.offset();
+        cursor.read.mark = batch->mark.version;
         return batch;
       }
     } catch (const RecordError& error) {
@@ -195,7 +232,17 @@ void FileSource::check(const RowRecord& row, const SegmentReader& reader) const 
   }
 }
 
-std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, SegmentReader& reader) {
+void FileSource::check_log(Cursor& cursor, std::uint64_t log) const {
+  if (cursor.read.mark != Version{} && cursor.read.log != log) {
+    lose(fmt::format("{} is of another stream", cursor.reader->path().string()));
+  }
+  cursor.read.log = log;
+}
+
+/** Of what is compacted those are passed by that were told before. */
+std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, Cursor& cursor) {
+  SegmentReader& reader = *cursor.reader;
+  const bool compacted = cursor.segment.compacted;
   StepBatch batch;
   while (const std::optional<Record> record = reader.next()) {
     switch (record->kind) {
@@ -207,6 +254,7 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, SegmentRead
         if (const std::string other = difference(*schema_, record->schema); !other.empty()) {
           refuse_at(reader, "a segment of other tables: " + other);
         }
+        if (reader.offset() == record->bytes) check_log(cursor, record->version.step);
         break;
       case RecordKind::position:
         break;
@@ -215,7 +263,13 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, SegmentRead
           refuse_at(reader, fmt::format("a mark of rank {} and {} rows behind {} rows of rank {}",
                                         record->mark.rank, record->mark.rows, batch.size(), rank));
         }
+        if (compacted && record->mark.version <= cursor.read.mark) {
+          cursor.read.offset = reader.offset();
+          batch = {};
+          break;
+        }
         batch.mark = record->mark;
+        if (compacted) go_behind(cursor.read.mark, batch.mark);
         return batch;
     }
   }
@@ -225,7 +279,7 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, SegmentRead
 void FileSource::ask_for_snapshot() { request_snapshot(folder_); }
 
 std::unique_ptr<RecordSource> open_file_source(std::string_view spec) {
-  return std::make_unique<FileSource>(folder_of(spec, "file:"));
+  return std::make_unique<FileSource>(parse_file_address(spec).folder);
 }
 
 }  // namespace millrace::sink

@@ -15,8 +15,9 @@ namespace millrace::sink {
  * @brief Reads the folder of a FileSink while it grows: of each rank in its order, of several ranks
  *        the oldest step that is there.
  *
- * A position is, of each rank, the segment's number and the byte behind the last batch:
- * "0:3:4096,1:2:128".
+ * A position is, of each rank, the segment's number and the byte behind the last batch, what the
+ * log is called, and the version of that batch's mark: "0:3:4096:77:1764000000000:9,1:2:128:...".
+ * If the segment was compacted meanwhile it goes on behind that mark in what stands for it.
  */
 class FileSource final : public RecordSource {
  public:
@@ -32,10 +33,13 @@ class FileSource final : public RecordSource {
   struct Place {
     std::uint64_t number = 0;  ///< of a segment; 0: before the first that is there
     std::uint64_t offset = 0;
+    std::uint64_t log = 0;  ///< what it is called
+    Version mark{};         ///< the last
   };
   struct Cursor {
-    Place told;  ///< behind what `next` gave
-    Place read;  ///< behind what was read ahead
+    Place told;             ///< behind what `next` gave
+    Place read;             ///< behind what was read ahead
+    SegmentName segment{};  ///< of `read`
     std::optional<StepBatch> ahead{};
     std::unique_ptr<SegmentReader> reader{};
     std::uint64_t looked_at = 0;  ///< size of the file when no damage was found in its end
@@ -47,9 +51,14 @@ class FileSource final : public RecordSource {
   [[nodiscard]] std::optional<Next> take();
   [[nodiscard]] Cursor* oldest_ahead();
   void read_ahead(std::uint32_t rank, Cursor& cursor, const std::vector<SegmentName>& segments);
+  [[nodiscard]] std::size_t place_among(const std::vector<SegmentName>& segments,
+                                        const Cursor& cursor) const;
+  void go_to_place(Cursor& cursor, const std::vector<SegmentName>& segments) const;
+  void open(Cursor& cursor, const SegmentName& segment) const;
   [[nodiscard]] std::optional<StepBatch> read_batch(std::uint32_t rank, Cursor& cursor,
                                                     bool is_last);
-  [[nodiscard]] std::optional<StepBatch> parse_batch(std::uint32_t rank, SegmentReader& reader);
+  [[nodiscard]] std::optional<StepBatch> parse_batch(std::uint32_t rank, Cursor& cursor);
+  void check_log(Cursor& cursor, std::uint64_t log) const;
   void check(const RowRecord& row, const SegmentReader& reader) const;
   [[noreturn]] void lose(const std::string& what) const;
 

@@ -20,13 +20,15 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted";
+constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted", kLock = ".lock";
 
 /** What a file system puts there itself, and what is hidden, is nobody's. */
 void check_nobodys(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.') || name == "lost+found" || name == kSchema) continue;
+    if (name == kRequest || (name.starts_with("rank-") && name.ends_with(kLock)))
+      continue;  // left of a stream that was removed
     throw SinkError{SinkError::Kind::wrong,
                     fmt::format("{}: there is '{}' in it, and no {}: this is no folder of a stream",
                                 folder.string(), name, kSchema)};

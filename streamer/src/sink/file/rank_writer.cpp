@@ -4,13 +4,27 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <random>
 #include <system_error>
+#include <utility>
 
 #include "millrace/streamer/sink.hpp"
 
 namespace millrace::sink {
 namespace {
+
+constexpr std::size_t kLeastSegments = 4, kMostSegments = 64;  ///< that are closed
+/** Pieces of a compaction: it is through twice when a quarter as much has come behind. */
+constexpr std::size_t kReadForWritten = 8;
+
+/** What a log is called: not 0. */
+std::uint64_t drawn() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32U | random()) | 1U;
+}
 
 File locked(const std::filesystem::path& path, std::uint32_t rank) {
   File lock = open_file(path, O_RDWR | O_CREAT);
@@ -39,6 +53,8 @@ RankWriter::RankWriter(const FileOptions& options, const StreamSchema& schema, s
 }
 
 void RankWriter::take_over(const std::vector<SegmentName>& segments) {
+  remove_superseded(*options_.disk, options_.folder, segments.back().rank);
+  remove_unfinished(*options_.disk, options_.folder, segments.back().rank);
   name_ = segments.back();
   try {
     for (auto name = segments.rbegin(); name != segments.rend() && !now_.mark; ++name) {
@@ -53,6 +69,11 @@ void RankWriter::take_over(const std::vector<SegmentName>& segments) {
                     fmt::format("{}; nothing can be written behind it: an empty folder would be "
                                 "right",
                                 error.what())};
+  }
+  for (const SegmentName& name : segments) {
+    const SegmentReader reader{path_of(name)};
+    log_ = reader.log().value_or(log_);
+    if (name != name_) closed_.push_back({name, reader.size()});
   }
   file_ = open_file(path_of(name_), O_WRONLY | O_APPEND);
   flushed_ = now_;
@@ -75,21 +96,16 @@ void RankWriter::cut_off() {
 
 void RankWriter::begin_segment(std::uint64_t epoch) {
   flush();
+  if (log_ == 0) log_ = drawn();
   const SegmentName next{.rank = name_.rank, .number = name_.number + 1, .epoch = epoch};
   file_ = open_file(path_of(next), O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
+  if (name_.number > 0) {
+    closed_.push_back({name_, now_.end});
+    compact_ = true;
+  }
   name_ = next;
   now_.end = flushed_.end = 0;
   ended_ = folder_flushed_ = false;
-}
-
-void RankWriter::append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    torn_ = true;
-    const ssize_t written = options_.disk->write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw_system_error(written < 0 ? errno : EIO, path_of(name_).string());
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
 }
 
 void RankWriter::write(const StepBatch& batch, const NumberedPosition& position) {
@@ -100,21 +116,61 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
   }
   const NumberedPosition& newest = position.number > 0 ? position : now_.position;
   std::vector<std::byte> before, behind;
-  if (now_.end == 0) append_record(before, schema_, {epoch, 0});
+  if (now_.end == 0) append_record(before, schema_, {epoch, log_});
   if (newest.number > 0 && (now_.end == 0 || position.number > 0)) {
     append_position(behind, newest.text, {0, newest.number});
   }
   append_record(behind, batch.mark);
+  torn_ = true;
   try {
-    append(before);
-    append(batch.records());
-    append(behind);
+    for (const std::span<const std::byte> bytes :
+         {std::span<const std::byte>{before}, batch.records(),
+          std::span<const std::byte>{behind}}) {
+      write_all(*options_.disk, file_, bytes, path_of(name_));
+    }
   } catch (const SinkError&) {
     if (options_.disk->ftruncate(file_.get(), static_cast<off_t>(now_.end)) == 0) torn_ = false;
     throw;
   }
   torn_ = false;
-  now_ = {now_.end + before.size() + batch.bytes() + behind.size(), batch.mark, newest};
+  const std::size_t bytes = before.size() + batch.bytes() + behind.size();
+  now_ = {now_.end + bytes, batch.mark, newest};
+  compact(bytes);
+}
+
+bool RankWriter::worth_compacting() const {
+  if (options_.keep == Keep::all || !compact_ || closed_.empty()) return false;
+  std::uint64_t compacted = 0, others = 0;
+  for (const Closed& closed : closed_) (closed.name.compacted ? compacted : others) += closed.bytes;
+  return others >= std::max<std::uint64_t>(compacted, kLeastSegments * options_.segment_bytes) ||
+         closed_.size() > kMostSegments;
+}
+
+void RankWriter::begin_compaction() {
+  std::vector<SegmentName> names;
+  for (const Closed& closed : closed_) names.push_back(closed.name);
+  compaction_.emplace(Compaction::Place{options_.folder, *options_.disk, options_.segment_bytes},
+                      std::move(names), schema_, log_);
+}
+
+/** Nothing of it makes a write fail, which has been made. */
+void RankWriter::compact(std::size_t bytes) {
+  if (!compaction_ && !worth_compacting()) return;
+  try {
+    if (!compaction_) begin_compaction();
+    const auto made = compaction_->go_on(kReadForWritten * bytes);
+    if (made) adopt(*made);
+  } catch (const std::exception&) {
+    compaction_.reset();
+    compact_ = false;
+  }
+}
+
+void RankWriter::adopt(const Compaction::Made& made) {
+  compaction_.reset();
+  std::erase_if(closed_,
+                [&](const Closed& closed) { return closed.name.number <= made.name.number; });
+  closed_.insert(closed_.begin(), {made.name, made.bytes});
 }
 
 void RankWriter::flush() {
@@ -123,8 +179,7 @@ void RankWriter::flush() {
   if (options_.disk->fsync(file_.get()) != 0) forget_unflushed(errno);
   flushed_ = now_;
   if (folder_flushed_) return;
-  const File folder = open_file(options_.folder, O_RDONLY | O_DIRECTORY);
-  if (options_.disk->fsync(folder.get()) != 0) throw_system_error(errno, options_.folder.string());
+  flush_folder(*options_.disk, options_.folder);
   folder_flushed_ = true;
 }
 

@@ -7,13 +7,21 @@
 #include <vector>
 
 #include "millrace/streamer/step_batch.hpp"
+#include "sink/file/compaction.hpp"
 #include "sink/file/segment.hpp"
 
 namespace millrace::sink {
 
+/** @brief What of closed segments is kept. */
+enum class Keep {
+  newest,  ///< of each row the newest version: they are compacted when they have twice as much
+  all,
+};
+
 struct FileOptions {
   std::filesystem::path folder;
   std::size_t segment_bytes = std::size_t{64} << 20;  ///< a segment that has as many is followed
+  Keep keep = Keep::newest;
   Disk* disk = &Disk::system();
 };
 
@@ -24,6 +32,9 @@ struct FileOptions {
  * what has been read of a segment stays where it was. A write that fails is cut off again. If a
  * segment can not be brought to the disk, it is cut to what is known to be there, and the newest
  * mark is that of then: what goes on behind a later one is lost, and a snapshot mends it.
+ *
+ * Closed segments are compacted, a piece with each write. If that fails it is tried again when
+ * another is closed.
  */
 class RankWriter {
  public:
@@ -35,6 +46,9 @@ class RankWriter {
 
   /** @brief The newest that it was given. */
   [[nodiscard]] const NumberedPosition& position() const noexcept { return now_.position; }
+
+  /** @brief Whether what it appends to has its name still: somebody may empty the folder. */
+  [[nodiscard]] bool is_there() const { return !file_ || is_at(file_, path_of(name_)); }
 
   /** @throws SinkError (retry): nothing of the batch is there */
   void write(const StepBatch& batch, const NumberedPosition& position);
@@ -48,10 +62,18 @@ class RankWriter {
     NumberedPosition position;
   };
 
+  struct Closed {
+    SegmentName name;
+    std::uint64_t bytes = 0;
+  };
+
   void take_over(const std::vector<SegmentName>& segments);
   void begin_segment(std::uint64_t epoch);
-  void append(std::span<const std::byte> bytes);
   void cut_off();
+  void compact(std::size_t bytes);
+  [[nodiscard]] bool worth_compacting() const;
+  void begin_compaction();
+  void adopt(const Compaction::Made& made);
   void forget_unflushed(int error);
   [[nodiscard]] std::filesystem::path path_of(const SegmentName& name) const;
 
@@ -61,8 +83,12 @@ class RankWriter {
   SegmentName name_;  ///< of the newest segment
   File file_;         ///< open: the newest, and appended to
   State now_, flushed_;
-  bool torn_ = false;   ///< there may be something behind `now_.end`
-  bool ended_ = false;  ///< what is written next begins another segment
+  std::uint64_t log_ = 0;  ///< what it is called; 0: it has no segment yet
+  std::vector<Closed> closed_;
+  std::optional<Compaction> compaction_;  ///< of the first of those
+  bool compact_ = true;                   ///< it has not failed since a segment was closed
+  bool torn_ = false;                     ///< there may be something behind `now_.end`
+  bool ended_ = false;                    ///< what is written next begins another segment
   bool folder_flushed_ = true;
 };
 

@@ -6,14 +6,13 @@
 #include <charconv>
 #include <cstring>
 #include <system_error>
-
-#include "millrace/streamer/sink.hpp"
+#include <utility>
 
 namespace millrace::sink {
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{256} << 10;
-constexpr std::string_view kSuffix = ".segment";
+constexpr std::string_view kSuffix = ".segment", kCompacted = ".compacted";
 
 template <typename T>
 bool take_number(std::string_view& text, std::string_view before, T& number) {
@@ -57,20 +56,24 @@ bool is_mark(std::span<const std::byte> bytes) {
 }  // namespace
 
 std::string to_string(const SegmentName& name) {
-  return fmt::format("rank-{:04}-{:08}-epoch-{:06}{}", name.rank, name.number, name.epoch, kSuffix);
+  return fmt::format("rank-{:04}-{:08}-epoch-{:06}{}", name.rank, name.number, name.epoch,
+                     name.compacted ? kCompacted : kSuffix);
 }
 
 std::optional<SegmentName> parse_segment_name(std::string_view name) {
   SegmentName parsed;
   std::string_view left = name;
   if (!take_number(left, "rank-", parsed.rank) || !take_number(left, "-", parsed.number) ||
-      !take_number(left, "-epoch-", parsed.epoch) || left != kSuffix || to_string(parsed) != name) {
+      !take_number(left, "-epoch-", parsed.epoch)) {
     return std::nullopt;
   }
-  return parsed;
+  parsed.compacted = left == kCompacted;
+  return to_string(parsed) == name ? std::optional{parsed} : std::nullopt;
 }
 
-Segments segments_in(const std::filesystem::path& folder) {
+namespace {
+
+Segments listed(const std::filesystem::path& folder) {
   Segments segments;
   std::error_code error;
   for (std::filesystem::directory_iterator entry{folder, error}, end; !error && entry != end;
@@ -82,14 +85,56 @@ Segments segments_in(const std::filesystem::path& folder) {
   if (error && error != std::errc::no_such_file_or_directory) {
     throw_system_error(error.value(), folder.string());
   }
-  for (auto& [rank, names] : segments) std::ranges::sort(names, {}, &SegmentName::number);
   return segments;
+}
+
+/** Of what stands for others the newest; 0: nothing does. */
+std::uint64_t last_compacted(const std::vector<SegmentName>& names) {
+  std::uint64_t last = 0;
+  for (const SegmentName& name : names) {
+    if (name.compacted) last = std::max(last, name.number);
+  }
+  return last;
+}
+
+bool stands(const SegmentName& name, std::uint64_t compacted) {
+  return name.number > compacted || (name.compacted && name.number == compacted);
+}
+
+/** In the order of their numbers; @return whether none between them is missing. */
+bool put_in_order(std::vector<SegmentName>& names) {
+  const std::uint64_t compacted = last_compacted(names);
+  std::erase_if(names, [&](const SegmentName& name) { return !stands(name, compacted); });
+  std::ranges::sort(names, {}, &SegmentName::number);
+  std::uint64_t before = names.front().compacted ? names.front().number - 1 : 0;
+  return std::ranges::all_of(names, [&](const auto& name) { return name.number == ++before; });
+}
+
+}  // namespace
+
+// Who lists a folder while it is compacted may see neither the old nor the new: then again.
+Segments segments_in(const std::filesystem::path& folder) {
+  for (Segments before;;) {
+    Segments segments = listed(folder);
+    bool whole = true;
+    for (auto& [rank, names] : segments) whole = put_in_order(names) && whole;
+    if (whole || segments == before) return segments;
+    before = std::move(segments);
+  }
+}
+
+std::vector<SegmentName> superseded_in(const std::filesystem::path& folder, std::uint32_t rank) {
+  std::vector<SegmentName> names = listed(folder)[rank];
+  std::erase_if(names, [compacted = last_compacted(names)](const SegmentName& name) {
+    return stands(name, compacted);
+  });
+  return names;
 }
 
 SegmentReader::SegmentReader(std::filesystem::path path, std::uint64_t offset)
     : path_(std::move(path)), file_(open_to_read(path_)), offset_(offset) {
   if (!file_) {
-    throw SinkError{SinkError::Kind::lost, path_.string() + ": this segment is there no more"};
+    throw SegmentGone{path_.string() + ": this segment is there no more"};
   }
 }
 
@@ -149,11 +194,24 @@ bool SegmentReader::mark_behind(std::uint64_t offset) const {
   }
 }
 
-bool SegmentReader::mark_ends_at(std::uint64_t offset) const {
+std::optional<Version> SegmentReader::mark_before(std::uint64_t offset) const {
   std::vector<std::byte> bytes(bytes_of_marks());
-  if (offset < bytes.size() || offset > size()) return false;
+  if (offset < bytes.size() || offset > size()) return std::nullopt;
   bytes.resize(read_at(file_, offset - bytes.size(), bytes, path_));
-  return is_mark(bytes);
+  return is_mark(bytes) ? std::optional{record_version(bytes)} : std::nullopt;
+}
+
+std::optional<std::uint64_t> SegmentReader::log() const {
+  std::vector<std::byte> bytes(kRecordHeader);
+  if (read_at(file_, 0, bytes, path_) < bytes.size()) return std::nullopt;
+  try {
+    bytes.resize(std::min<std::uint64_t>(record_length(bytes), size()));
+    bytes.resize(read_at(file_, 0, bytes, path_));
+    const Record record = parse_record(bytes);
+    if (record.kind == RecordKind::schema) return record.version.step;
+  } catch (const RecordError&) {
+  }
+  return std::nullopt;
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/streamer/record.hpp"
+#include "millrace/streamer/sink.hpp"
 #include "sink/file/disk.hpp"
 
 namespace millrace::sink {
@@ -18,11 +19,16 @@ namespace millrace::sink {
  * @brief A segment is a file to which one rank appended: the schema's record, then batches, each of
  *        rows, a position where there is one, and the mark. What is behind the last mark of a
  *        rank's last segment is torn: a write that did not end, or has not yet.
+ *
+ * The version of the schema's record is the epoch, and what the rank's log is called: a number that
+ * was drawn when its first segment began, and all have. See Compaction for those that are
+ * compacted.
  */
 struct SegmentName {
   std::uint32_t rank = 0;
   std::uint64_t number = 0;  ///< from 1, upwards through all epochs of the rank
-  std::uint64_t epoch = 0;   ///< of the marks in it
+  std::uint64_t epoch = 0;   ///< of the marks in it; of the last of them
+  bool compacted = false;    ///< stands for all of the rank's up to this number
 
   friend bool operator==(const SegmentName&, const SegmentName&) = default;
 };
@@ -31,13 +37,23 @@ struct SegmentName {
 
 /** @brief Of each rank, in the order of their numbers. */
 using Segments = std::map<std::uint32_t, std::vector<SegmentName>>;
-/** @brief A folder that is not there has none. @throws SinkError */
+/** @brief Those that nothing compacted stands for, as they were at one instant, though they be
+ *         compacted meanwhile. A folder that is not there has none. @throws SinkError */
 [[nodiscard]] Segments segments_in(const std::filesystem::path& folder);
+/** @brief Those of a rank that something compacted stands for. @throws SinkError */
+[[nodiscard]] std::vector<SegmentName> superseded_in(const std::filesystem::path& folder,
+                                                     std::uint32_t rank);
+
+/** @brief A segment is there no more: somebody has taken it away, or compacted it. */
+class SegmentGone final : public SinkError {
+ public:
+  explicit SegmentGone(const std::string& what) : SinkError(Kind::lost, what) {}
+};
 
 /** @brief Reads records from a file that may grow meanwhile. */
 class SegmentReader {
  public:
-  /** @throws SinkError (lost) if it is there no more */
+  /** @throws SegmentGone */
   explicit SegmentReader(std::filesystem::path path, std::uint64_t offset = 0);
 
   /**
@@ -53,7 +69,12 @@ class SegmentReader {
 
   /** @brief Whether a whole mark is anywhere behind this offset: what is before it was not torn. */
   [[nodiscard]] bool mark_behind(std::uint64_t offset) const;
-  [[nodiscard]] bool mark_ends_at(std::uint64_t offset) const;
+  /** @brief Of the mark that ends there; nothing: none does. */
+  [[nodiscard]] std::optional<Version> mark_before(std::uint64_t offset) const;
+  /** @brief What the log is called; nothing: it does not say so yet. */
+  [[nodiscard]] std::optional<std::uint64_t> log() const;
+  /** @brief Whether it has its name still. */
+  [[nodiscard]] bool is_there() const { return is_at(file_, path_); }
   [[nodiscard]] std::uint64_t size() const { return size_of(file_, path_); }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 

@@ -22,6 +22,7 @@ class FailingDisk final : public sink::Disk {
   std::size_t room = ~std::size_t{0};
   bool cuts = true;     ///< files can be cut off
   bool reaches = true;  ///< what is written gets to the disk
+  bool renames = true;  ///< files can be renamed
 
   ssize_t write(int file, const void* from, std::size_t bytes) override {
     if (room == 0) {
@@ -35,6 +36,9 @@ class FailingDisk final : public sink::Disk {
   int fsync(int) override { return reaches ? 0 : fail(); }
   int ftruncate(int file, off_t bytes) override {
     return cuts ? Disk::ftruncate(file, bytes) : fail();
+  }
+  int rename(const char* from, const char* to) override {
+    return renames ? Disk::rename(from, to) : fail();
   }
 
  private:
@@ -96,10 +100,11 @@ struct FileBench {
   std::filesystem::path folder = temporary.path() / "stream";
   FailingDisk disk;
   std::size_t segment_bytes = std::size_t{1} << 20;
+  sink::Keep keep = sink::Keep::all;
 
   [[nodiscard]] std::unique_ptr<Sink> open() {
-    auto sink = std::make_unique<sink::FileSink>(
-        sink::FileOptions{.folder = folder, .segment_bytes = segment_bytes, .disk = &disk});
+    auto sink = std::make_unique<sink::FileSink>(sink::FileOptions{
+        .folder = folder, .segment_bytes = segment_bytes, .keep = keep, .disk = &disk});
     sink->begin(file_schema());
     return sink;
   }

@@ -1,4 +1,5 @@
 // Whose a folder is, and what is in it.
+#include "sink/file/address.hpp"
 #include "sink/file/folder.hpp"
 #include "test/streamer/sink/file/file_bench.hpp"
 #include "test/support/scratch_folder.hpp"
@@ -95,7 +96,7 @@ TEST_CASE("a request is made whatever was asked for before", "[file]") {
 TEST_CASE("names of segments are read back, whatever their numbers", "[file]") {
   for (const sink::SegmentName name :
        {sink::SegmentName{0, 1, 1}, sink::SegmentName{12345, 123456789, 1234567},
-        sink::SegmentName{~0U, ~0ULL, ~0ULL}}) {
+        sink::SegmentName{~0U, ~0ULL, ~0ULL}, sink::SegmentName{3, 4, 5, true}}) {
     CHECK(sink::parse_segment_name(to_string(name)) == name);
   }
 }
@@ -118,12 +119,21 @@ TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
   FileBench bench;
   auto sink = bench.written(3);
   const std::size_t size = contents(bench.segments().at(0)).size();
-  std::size_t taken = 0;
-  for (std::size_t offset = 0; offset <= size + 8; ++offset) {
-    sink::FileSource source{bench.folder};
-    if (!kind_of_failure([&] { source.seek("0:1:" + std::to_string(offset)); })) ++taken;
+  sink::FileSource told{bench.folder};
+  while (const auto next = told.next(std::chrono::nanoseconds{0})) {
+    const std::string right = next->position;
+    const std::size_t begin = right.find(':', 2) + 1, end = right.find(':', begin);
+    std::size_t taken = 0;
+    for (std::size_t offset = 0; offset <= size + 8; ++offset) {
+      sink::FileSource source{bench.folder};
+      const std::string position =
+          right.substr(0, begin) + std::to_string(offset) + right.substr(end);
+      if (kind_of_failure([&] { source.seek(position); })) continue;
+      CHECK(position == right);
+      ++taken;
+    }
+    CHECK(taken == 1);  // behind its mark
   }
-  CHECK(taken == 3);  // behind each mark
 }
 
 TEST_CASE("of several ranks a source tells the oldest step first", "[file]") {
@@ -131,6 +141,108 @@ TEST_CASE("of several ranks a source tells the oldest step first", "[file]") {
   auto sink = bench.written(5);
   for (std::uint64_t step = 1; step <= 7; ++step) sink->write(file_step(step, 3));
   CHECK(bench.told() == std::vector<std::uint64_t>{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7});
+}
+
+TEST_CASE("a position is not gone on from in another folder, though all numbers be the same",
+          "[file]") {
+  FileBench one, other;
+  auto sink = one.written(5);
+  (void)other.written(5);
+  sink::FileSource source{one.folder};
+  const auto third = [&] {
+    for (int step = 1; step < 3; ++step) (void)source.next(std::chrono::nanoseconds{0});
+    return source.next(std::chrono::nanoseconds{0});
+  }();
+  REQUIRE(third);
+  sink::FileSource here{one.folder}, there{other.folder};
+  here.seek(third->position);
+  CHECK(here.next(std::chrono::nanoseconds{0})->batch.mark.version == Version{1, 4});
+  CHECK(kind_of_failure([&] { there.seek(third->position); }) == SinkError::Kind::lost);
+}
+
+TEST_CASE("a copy of a folder is gone on from, until it tells something else", "[file]") {
+  FileBench one, other;
+  (void)one.written(3);
+  std::filesystem::copy(one.folder, other.folder);
+  auto here = one.written(6, 4);
+  auto there = other.open();
+  StepBatch restarted = file_step(4, 0, 1);
+  restarted.mark.version = {2, 1};
+  there->write(restarted);
+  const auto after = [&](int steps) {
+    sink::FileSource source{one.folder};
+    for (; steps > 1; --steps) (void)source.next(std::chrono::nanoseconds{0});
+    return source.next(std::chrono::nanoseconds{0})->position;
+  };
+  sink::FileSource source{other.folder};
+  source.seek(after(3));
+  CHECK(source.next(std::chrono::nanoseconds{0})->batch.mark.version == Version{2, 1});
+  CHECK(kind_of_failure([&] { source.seek(after(4)); }) == SinkError::Kind::lost);
+}
+
+TEST_CASE("who reads a folder that is filled anew is told that what it read is lost", "[file]") {
+  FileBench bench;
+  (void)bench.written(3);
+  sink::FileSource source{bench.folder};
+  for (int step = 1; step <= 3; ++step) REQUIRE(source.next(std::chrono::nanoseconds{0}));
+  std::filesystem::remove_all(bench.folder);
+  CHECK(!source.next(std::chrono::nanoseconds{0}));
+  const std::uint64_t last = GENERATE(1, 3, 5);  // less than it read, as much, more
+  (void)bench.written(last);
+  CHECK(kind_of_failure([&] { (void)source.next(std::chrono::nanoseconds{0}); }) ==
+        SinkError::Kind::lost);
+  source.seek("");
+  CHECK(source.next(std::chrono::nanoseconds{0})->batch.mark.version == Version{1, 1});
+}
+
+TEST_CASE("a folder that is emptied while it is written to has lost all, and is filled again",
+          "[file]") {
+  FileBench bench;
+  auto sink = bench.written(3);
+  const auto how = GENERATE(0, 1, 2);
+  CAPTURE(how);
+  if (how == 0) std::filesystem::remove_all(bench.folder);
+  if (how == 1) std::filesystem::rename(bench.folder, bench.temporary.path() / "elsewhere");
+  if (how == 2) {
+    for (const auto& path : bench.segments()) std::filesystem::remove(path);
+    std::filesystem::remove(bench.folder / "schema.json");
+  }
+  CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
+  CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
+  StepBatch snapshot = file_step(4);
+  snapshot.mark.after = {};
+  sink->write(snapshot);
+  sink->write(file_step(5));
+  CHECK(bench.told() == std::vector<std::uint64_t>{4, 5});
+  CHECK(bench.open()->state().marks.at(0).version == Version{1, 5});
+  CHECK(versions_in(*sink).size() == 3);
+}
+
+TEST_CASE("a folder that is emptied behind the last write is found so when it is flushed",
+          "[file]") {
+  FileBench bench;
+  auto sink = bench.written(3);
+  CHECK(sink->state().marks.size() == 1);
+  std::filesystem::remove_all(bench.folder);
+  CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
+  CHECK(sink->state().marks.empty());
+  sink->flush();
+}
+
+TEST_CASE("a file address has a folder and settings", "[file]") {
+  const sink::FileOptions plain = sink::parse_file_address("file:/a/b=c");
+  CHECK(plain.folder == "/a/b=c");
+  CHECK(plain.keep == sink::Keep::newest);
+  const sink::FileOptions set = sink::parse_file_address("file:x?keep=all&segment_bytes=4096");
+  CHECK(set.folder == "x");
+  CHECK(set.keep == sink::Keep::all);
+  CHECK(set.segment_bytes == 4096);
+  for (const char* spec : {"file:", "file:?keep=all", "file:x?", "file:x?keep", "file:x?keep=some",
+                           "file:x?segment_bytes=0", "file:x?segment_bytes=1k", "file:x?keep=all&",
+                           "file:x?segment_bytes=99999999999999999999"}) {
+    CAPTURE(spec);
+    CHECK_THROWS_AS(sink::parse_file_address(spec), std::invalid_argument);
+  }
 }
 
 }  // namespace millrace::test

@@ -1,0 +1,51 @@
+#include "sink/file/address.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <stdexcept>
+
+#include "sink/file/folder.hpp"
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::string_view kPrefix = "file:";
+
+[[noreturn]] void refuse(std::string_view spec, std::string_view setting) {
+  throw std::invalid_argument(fmt::format(
+      "'{}': '{}' is no setting; keep=newest, keep=all and segment_bytes=N are", spec, setting));
+}
+
+void set(FileOptions& options, std::string_view setting, std::string_view spec) {
+  constexpr std::string_view kBytes = "segment_bytes=";
+  if (setting == "keep=all") {
+    options.keep = Keep::all;
+  } else if (setting == "keep=newest") {
+    options.keep = Keep::newest;
+  } else if (setting.starts_with(kBytes)) {
+    const char* const end = setting.data() + setting.size();
+    const auto read = std::from_chars(setting.data() + kBytes.size(), end, options.segment_bytes);
+    if (read.ec != std::errc{} || read.ptr != end || options.segment_bytes == 0) {
+      refuse(spec, setting);
+    }
+  } else {
+    refuse(spec, setting);
+  }
+}
+
+}  // namespace
+
+FileOptions parse_file_address(std::string_view spec) {
+  const std::size_t mark = spec.find('?');
+  FileOptions options{.folder = folder_of(spec.substr(0, mark), kPrefix)};
+  if (mark == std::string_view::npos) return options;
+  for (std::string_view left = spec.substr(mark + 1);;) {
+    const std::size_t end = left.find('&');
+    set(options, left.substr(0, end), spec);
+    if (end == std::string_view::npos) return options;
+    left.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace millrace::sink

@@ -1,0 +1,170 @@
+#include "sink/file/compaction.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::sink {
+namespace {
+
+constexpr std::size_t kBatchBytes = std::size_t{1} << 20;  ///< of batches that are made one
+constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
+
+std::filesystem::path unfinished_in(const std::filesystem::path& folder, std::uint32_t rank) {
+  return folder / fmt::format(".compacting-rank-{:04}", rank);
+}
+
+}  // namespace
+
+void remove_unfinished(Disk& disk, const std::filesystem::path& folder, std::uint32_t rank) {
+  disk.unlink(unfinished_in(folder, rank).c_str());
+}
+
+Compaction::Compaction(const Place& place, std::vector<SegmentName> segments,
+                       const StreamSchema& schema, std::uint64_t log)
+    : place_(place),
+      segments_(std::move(segments)),
+      schema_(schema),
+      log_(log),
+      unfinished_(unfinished_in(place.folder, segments_.front().rank)) {}
+
+Compaction::~Compaction() {
+  if (file_) place_.disk.unlink(unfinished_.c_str());
+}
+
+std::optional<Compaction::Made> Compaction::go_on(std::size_t bytes) {
+  if (!read(bytes)) return std::nullopt;
+  if (file_) return finish();
+  begin_to_write();
+  return std::nullopt;
+}
+
+/** @return whether it has come to the end of all segments */
+bool Compaction::read(std::size_t bytes) {
+  for (std::size_t done = 0; done < bytes;) {
+    if (!reader_) {
+      if (at_ == segments_.size()) return true;
+      reader_.emplace(place_.folder / to_string(segments_[at_]));
+    }
+    if (const std::optional<Record> record = reader_->next()) {
+      take(*record);
+      done += record->bytes;
+      continue;
+    }
+    if (reader_->offset() != reader_->size() || rows_ != 0) {
+      throw RecordError{reader_->path().string() + ": it is cut short, and not the last"};
+    }
+    reader_.reset();
+    ++at_;
+  }
+  return false;
+}
+
+void Compaction::take(const Record& record) {
+  const bool again = static_cast<bool>(file_);
+  switch (record.kind) {
+    case RecordKind::row:
+      ++rows_;
+      return again ? keep(record.row) : look_at(record.row);
+    case RecordKind::mark:
+      if (record.mark.rows != std::exchange(rows_, 0)) {
+        throw RecordError{reader_->path().string() + ": a mark of other rows"};
+      }
+      if (again) end_batch(record.mark);
+      return;
+    case RecordKind::position:
+      position_ = {.number = record.version.step, .text = std::string{record.position}};
+      return;
+    case RecordKind::schema:
+      if (record.schema != schema_) {
+        throw RecordError{reader_->path().string() + ": a segment of other tables"};
+      }
+      return;
+  }
+}
+
+void Compaction::look_at(const RowRecord& row) {
+  const Kept here{.version = row.version, .offset = reader_->offset(), .segment = at_};
+  const auto [kept, is_first] = newest_.try_emplace(key_of(row), here);
+  if (!is_first && kept->second.version < row.version) kept->second = here;
+}
+
+void Compaction::keep(const RowRecord& row) {
+  Kept& kept = newest_.at(key_of(row));
+  const bool was_told = std::exchange(kept.told, true);
+  if (kept.segment == at_ && kept.offset == reader_->offset()) {
+    if (was_told) --to_come_;
+    const auto bytes = reader_->bytes();
+    batch_.insert(batch_.end(), bytes.begin(), bytes.end());
+    ++batch_rows_;
+  } else if (!was_told) {
+    ++to_come_;
+  }
+}
+
+void Compaction::end_batch(const StepMark& mark) {
+  std::optional<StepMark>& open = batches_.mark;
+  const bool begins = mark.after == Version{};
+  const bool goes_on = open && (begins || mark.after == open->version);
+  const bool full = batches_.bytes >= std::min(kBatchBytes, place_.flush_bytes);
+  if (open && (full || !goes_on)) write_mark(false);
+  const Version after = open && !begins ? open->after : mark.after;
+  const std::uint64_t rows = (open ? open->rows : 0) + std::exchange(batch_rows_, 0);
+  open = mark;
+  open->after = after;
+  open->rows = rows;
+  open->missing += to_come_;
+  batches_.bytes += batch_.size();
+  out_.insert(out_.end(), batch_.begin(), batch_.end());
+  batch_.clear();
+  write_out(kWriteBytes);
+}
+
+void Compaction::write_mark(bool is_last) {
+  if (is_last && position_.number > 0) append_position(out_, position_.text, {0, position_.number});
+  if (batches_.mark) append_record(out_, *batches_.mark);
+  batches_ = {};
+}
+
+void Compaction::write_out(std::size_t least) {
+  if (out_.size() < least) return;
+  write_all(place_.disk, file_, out_, unfinished_);
+  written_ += out_.size();
+  out_.clear();
+  if (written_ - flushed_ < place_.flush_bytes) return;
+  if (place_.disk.fsync(file_.get()) != 0) throw_system_error(errno, unfinished_.string());
+  flushed_ = written_;
+}
+
+void Compaction::begin_to_write() {
+  file_ = open_file(unfinished_, O_WRONLY | O_CREAT | O_TRUNC);
+  append_record(out_, schema_, {segments_.back().epoch, log_});
+  position_ = {};
+  at_ = 0;
+}
+
+Compaction::Made Compaction::finish() {
+  write_mark(true);
+  write_out(1);
+  if (place_.disk.fsync(file_.get()) != 0) throw_system_error(errno, unfinished_.string());
+  Made made{.name = segments_.back(), .bytes = written_};
+  made.name.compacted = true;
+  const std::filesystem::path path = place_.folder / to_string(made.name);
+  if (place_.disk.rename(unfinished_.c_str(), path.c_str()) != 0) {
+    throw_system_error(errno, path.string());
+  }
+  file_.close();
+  flush_folder(place_.disk, place_.folder);
+  remove_superseded(place_.disk, place_.folder, made.name.rank);
+  return made;
+}
+
+void remove_superseded(Disk& disk, const std::filesystem::path& folder, std::uint32_t rank) {
+  for (const SegmentName& name : superseded_in(folder, rank)) {
+    disk.unlink((folder / to_string(name)).c_str());
+  }
+}
+
+}  // namespace millrace::sink
