@@ -21,7 +21,7 @@ enum class Keep {
 struct FileOptions {
   std::filesystem::path folder;
   std::size_t segment_bytes = std::size_t{64} << 20;  ///< a segment that has as many is followed
-  Keep keep = Keep::newest;
+  Keep keep = Keep::all;
   Disk* disk = &Disk::system();
 };
 

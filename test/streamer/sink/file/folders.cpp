@@ -232,10 +232,10 @@ TEST_CASE("a folder that is emptied behind the last write is found so when it is
 TEST_CASE("a file address has a folder and settings", "[file]") {
   const sink::FileOptions plain = sink::parse_file_address("file:/a/b=c");
   CHECK(plain.folder == "/a/b=c");
-  CHECK(plain.keep == sink::Keep::newest);
-  const sink::FileOptions set = sink::parse_file_address("file:x?keep=all&segment_bytes=4096");
+  CHECK(plain.keep == sink::Keep::all);
+  const sink::FileOptions set = sink::parse_file_address("file:x?keep=newest&segment_bytes=4096");
   CHECK(set.folder == "x");
-  CHECK(set.keep == sink::Keep::all);
+  CHECK(set.keep == sink::Keep::newest);
   CHECK(set.segment_bytes == 4096);
   for (const char* spec : {"file:", "file:?keep=all", "file:x?", "file:x?keep", "file:x?keep=some",
                            "file:x?segment_bytes=0", "file:x?segment_bytes=1k", "file:x?keep=all&",
