@@ -25,7 +25,8 @@ constexpr std::size_t kMostBlocks = 132 * 16;  // enough to fill an H200; the re
 
 struct Launch {
   const char* name;
-  unsigned blocks, threads;
+  unsigned blocks;
+  dim3 threads;
   std::size_t shared = 0;  ///< bytes of dynamic shared memory
 };
 

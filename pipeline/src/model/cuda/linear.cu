@@ -79,14 +79,13 @@ void linear(Queue queue, std::span<float> y, std::span<const float> x,
             std::span<const float> weight, std::span<const float> bias, LinearShape shape) {
   multiply(queue, y.data(), {x.data(), false}, {weight.data(), true},
            {shape.rows, shape.outputs, shape.inputs}, false);
-  const cudaStream_t stream = native(queue);
   if (shape.outputs % 4 == 0) {
     const std::size_t words = y.size() / 4;
-    add_bias<4><<<blocks_for(words), kThreads, 0, stream>>>(y.data(), bias.data(), words,
-                                                            shape.outputs / 4, shape.relu);
+    launch({"linear: bias", blocks_for(words), kThreads}, queue, add_bias<4>, y.data(), bias.data(),
+           words, shape.outputs / 4, shape.relu);
   } else {
-    add_bias<1><<<blocks_for(y.size()), kThreads, 0, stream>>>(y.data(), bias.data(), y.size(),
-                                                               shape.outputs, shape.relu);
+    launch({"linear: bias", blocks_for(y.size()), kThreads}, queue, add_bias<1>, y.data(),
+           bias.data(), y.size(), shape.outputs, shape.relu);
   }
 }
 
@@ -94,8 +93,8 @@ void linear_backward(Queue queue, std::span<float> dx, std::span<float> dweight,
                      std::span<float> dbias, std::span<float> dy, std::span<const float> x,
                      std::span<const float> weight, std::span<const float> y, LinearShape shape) {
   const auto blocks = static_cast<unsigned>((shape.outputs + kTile - 1) / kTile);
-  mask_and_add_up<<<blocks, dim3(kTile, kTile), 0, native(queue)>>>(dy.data(), y.data(),
-                                                                    dbias.data(), shape);
+  launch({"linear_backward: bias", blocks, {kTile, kTile}}, queue, mask_and_add_up, dy.data(),
+         y.data(), dbias.data(), shape);
   multiply(queue, dweight.data(), {dy.data(), true}, {x.data(), false},
            {shape.outputs, shape.inputs, shape.rows}, true);
   if (dx.empty()) return;

@@ -1,0 +1,169 @@
+#include "model/host/dense.hpp"
+
+#include <cmath>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "millrace/pipeline/model/table_cache.hpp"
+#include "model/blas_handle.hpp"
+#include "model/host/initial.hpp"
+#include "model/host/position_weights.hpp"
+#include "model/lookup.hpp"
+#include "model/row_places.hpp"
+#include "test/kernels/drawn.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+#define cuda on_host
+#include <cuda_runtime.h>
+
+#include "model/cuda/dense.cu"
+#undef cuda
+
+using namespace millrace;
+using namespace millrace::model;
+using namespace millrace::test;
+using namespace millrace::test::kernels;
+
+namespace {
+
+template <OptimizerKind kind>
+void compare_steps(std::mt19937_64& random) {
+  struct Parameters {
+    std::vector<float> values, m, v;
+  };
+  const std::size_t size = 4 * (random() % 1500);
+  const auto state = [&](std::size_t number) {
+    std::vector<float> drawn = draw_numbers(random, state_of_parameter(kind) > number ? size : 0);
+    for (float& value : drawn) value = std::abs(value);
+    return drawn;
+  };
+  Parameters here{draw_numbers(random, size), state(0), state(1)};
+  Parameters there = here;
+  const std::vector<float> gradients = draw_numbers(random, size);
+  const Rule<float> rule =
+      rule_of<float>({.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-4F}, 1 + random() % 5);
+  host::step<kind, float>(here.values, here.m, here.v, gradients, rule);
+  on_host::step<kind>({}, there.values, there.m, there.v, gradients, rule);
+  REQUIRE(worst_difference(there.values, here.values) < 1e-5);
+  REQUIRE(worst_difference(there.m, here.m) < 1e-5);
+  REQUIRE(worst_difference(there.v, here.v) < 1e-5);
+}
+
+/// Keys of which some have weights for the positions of ids, somewhere among others.
+template <typename Offset>
+struct Positions {
+  explicit Positions(std::mt19937_64& random)
+      : tables(draw_tables(random)),
+        bags(draw_bags<std::int64_t, Offset>(random, tables, false)),
+        shape{tables.lookups.size(), bags.batch} {
+    std::int64_t place = 0;
+    starts.push_back(0);
+    for (std::size_t f = 0; f < shape.features; ++f) {
+      const auto count = static_cast<std::int64_t>(f == 0 ? 1 + random() % 5 : random() % 5);
+      place += static_cast<std::int64_t>(random() % 3);
+      places.push_back(place);
+      place += count;
+      starts.push_back(starts.back() + count);
+    }
+    shape.weights = static_cast<std::size_t>(starts.back());
+    weights = draw_numbers(random, static_cast<std::size_t>(place));
+    if (random() % 2 == 0) {
+      positions.resize(bags.ids.size());
+      for (float& position : positions) position = static_cast<float>(random() % 9);
+    }
+  }
+  DrawnTables tables;
+  DrawnBags<std::int64_t, Offset> bags;
+  PositionShape shape;
+  std::vector<std::int64_t> starts, places;
+  std::vector<float> weights, positions;
+};
+
+template <typename Offset>
+std::vector<float> taken(const Positions<Offset>& by, std::vector<float> to,
+                         const std::vector<float>& from, auto&& kernel) {
+  kernel(std::span{to}, std::span<const float>{from}, std::span<const std::int64_t>{by.starts},
+         std::span<const std::int64_t>{by.places}, std::span<const Offset>{by.bags.offsets},
+         std::span<const float>{by.positions}, by.shape);
+  return to;
+}
+
+}  // namespace
+
+TEST_CASE("on 1024 threads the loss of logits is that of one by one") {
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<float> logits = draw_numbers(random, 1 + random() % 5000);
+    std::vector<float> labels(logits.size());
+    for (float& label : labels) label = static_cast<float>(random() % 2);
+    const auto lost = [&](auto&& binary_cross_entropy) {
+      std::vector<float> loss(1), dlogits(logits.size());
+      binary_cross_entropy(std::span{loss}, std::span{dlogits}, std::span<const float>{logits},
+                           std::span<const float>{labels});
+      return std::pair{loss, dlogits};
+    };
+    const auto here = lost([](auto... all) { host::binary_cross_entropy<float>(all...); });
+    const auto there = lost([](auto... all) { on_host::binary_cross_entropy({}, all...); });
+    REQUIRE(worst_difference(there.first, here.first) < 1e-5);
+    REQUIRE(worst_difference(there.second, here.second) < 1e-5);
+  }
+}
+
+TEST_CASE("on 32 lanes parameters take the steps that they take one by one") {
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  for (int round = 0; round < 5; ++round) {
+    compare_steps<OptimizerKind::sgd>(random);
+    compare_steps<OptimizerKind::adagrad>(random);
+    compare_steps<OptimizerKind::adam>(random);
+  }
+}
+
+TEST_CASE("on 32 lanes numbers are filled in, scaled and drawn as one by one") {
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  for (int round = 0; round < 8; ++round) {
+    const std::size_t most = on_host::kMostBlocks * on_host::kThreads;
+    const std::size_t size = round == 0 ? most + random() % 5000 : random() % 5000;
+    const float value = draw_numbers(random, 1)[0];
+    const std::uint64_t stream = random();
+    std::vector<float> here(size), there(size);
+    host::fill_uniform<float>(here, stream, 0.37F);
+    on_host::fill_uniform({}, there, stream, 0.37F);
+    REQUIRE(there == here);
+    if (round == 0) continue;
+    host::scale<float>(here, value);
+    on_host::scale({}, there, value);
+    REQUIRE(there == here);
+    on_host::fill({}, there, value);
+    REQUIRE(there == std::vector<float>(size, value));
+  }
+}
+
+TEMPLATE_TEST_CASE("on 32 lanes positions have the weights, and give the gradients, of one by one",
+                   "", std::int32_t, std::int64_t) {
+  using Offset = TestType;
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  for (int round = 0; round < 12; ++round) {
+    const Positions<Offset> by{random};
+    CAPTURE(round, by.shape.features, by.shape.batch, by.bags.ids.size());
+    const std::vector<float> factors(by.bags.ids.size(), 7.25F);
+    REQUIRE(taken(by, factors, by.weights, [](auto... all) {
+              on_host::position_factors<Offset>({}, all...);
+            }) == taken(by, factors, by.weights, [](auto... all) {
+              host::position_factors<float, Offset>(all...);
+            }));
+    const std::vector<float> dfactors = draw_numbers(random, by.bags.ids.size());
+    const std::vector<float> before = draw_numbers(random, by.weights.size());
+    REQUIRE(taken(by, before, dfactors, [](auto... all) {
+              on_host::position_factors_backward<Offset>({}, all...);
+            }) == taken(by, before, dfactors, [](auto... all) {
+              host::position_factors_backward<float, Offset>(all...);
+            }));
+  }
+}

@@ -1,0 +1,89 @@
+#include <random>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "millrace/pipeline/model/table_cache.hpp"
+#include "model/blas_handle.hpp"
+#include "model/host/dense.hpp"
+#include "model/lookup.hpp"
+#include "model/row_places.hpp"
+#include "test/kernels/drawn.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+#define cuda on_host
+#include <cuda_runtime.h>
+
+#include "model/cuda/interaction.cu"
+#undef cuda
+
+using namespace millrace;
+using namespace millrace::model;
+using namespace millrace::test;
+using namespace millrace::test::kernels;
+
+namespace {
+
+constexpr float kUntouched = 7.25F;
+
+DotShape draw_shape(std::mt19937_64& random, int round) {
+  if (round == 0) return {on_host::kMostBlocks + 2, 1, 1};
+  if (round % 8 == 1) return {1 + random() % 2, 128 + random() % 20, 1 + random() % 9};
+  return {1 + random() % 8, random() % 30,
+          random() % 2 == 0 ? 4 * (1 + random() % 40) : 1 + random() % 300};
+}
+
+void compare_dots(std::mt19937_64& random, const DotShape& shape) {
+  const std::vector<float> dense = draw_numbers(random, shape.batch * shape.width);
+  const std::vector<float> pooled =
+      draw_numbers(random, shape.batch * shape.features * shape.width);
+  const std::vector<float> dout = draw_numbers(random, shape.batch * shape.columns());
+  const std::span<const float> of_dense{dense}, of_pooled{pooled}, of_dout{dout};
+  const auto forward = [&](auto&& dot_interaction) {
+    std::vector<float> out(dout.size(), kUntouched);
+    dot_interaction(std::span{out}, of_dense, of_pooled, shape);
+    return out;
+  };
+  const auto backward = [&](auto&& dot_interaction_backward) {
+    std::vector<float> ddense(dense.size(), kUntouched), dpooled(pooled.size(), kUntouched);
+    dot_interaction_backward(std::span{ddense}, std::span{dpooled}, of_dout, of_dense, of_pooled,
+                             shape);
+    return std::pair{ddense, dpooled};
+  };
+  CAPTURE(shape.batch, shape.features, shape.width);
+  REQUIRE(forward([](auto... all) { on_host::dot_interaction({}, all...); }) ==
+          forward([](auto... all) { host::dot_interaction<float>(all...); }));
+  REQUIRE(backward([](auto... all) { on_host::dot_interaction_backward({}, all...); }) ==
+          backward([](auto... all) { host::dot_interaction_backward<float>(all...); }));
+}
+
+}  // namespace
+
+TEST_CASE("on 32 lanes vectors are multiplied with each other as one by one") {
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  for (int round = 0; round < 20; ++round) compare_dots(random, draw_shape(random, round));
+}
+
+TEST_CASE("on 32 lanes columns are put side by side, and apart again, as one by one") {
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  for (int round = 0; round < 20; ++round) {
+    const ConcatShape shape{1 + random() % 50, 1 + random() % 40, random() % 300};
+    const std::vector<float> dense = draw_numbers(random, shape.batch * shape.dense);
+    const std::vector<float> pooled = draw_numbers(random, shape.batch * shape.pooled);
+    const auto joined = [&](auto&& concatenate) {
+      std::vector<float> out(dense.size() + pooled.size(), kUntouched);
+      concatenate(std::span{out}, std::span<const float>{dense}, std::span<const float>{pooled},
+                  shape);
+      return out;
+    };
+    const auto out = joined([](auto... all) { host::concatenate<float>(all...); });
+    REQUIRE(joined([](auto... all) { on_host::concatenate({}, all...); }) == out);
+    std::vector<float> ddense(dense.size(), kUntouched), dpooled(pooled.size(), kUntouched);
+    on_host::concatenate_backward({}, ddense, dpooled, out, shape);
+    REQUIRE(ddense == dense);
+    REQUIRE(dpooled == pooled);
+  }
+}

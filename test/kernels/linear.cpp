@@ -1,0 +1,89 @@
+#include <random>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "millrace/pipeline/model/table_cache.hpp"
+#include "model/blas_handle.hpp"
+#include "model/host/dense.hpp"
+#include "model/lookup.hpp"
+#include "model/row_places.hpp"
+#include "test/kernels/drawn.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+#define cuda on_host
+#include <cuda_runtime.h>
+
+#include "model/cuda/linear.cu"
+#undef cuda
+
+using namespace millrace;
+using namespace millrace::model;
+using namespace millrace::test;
+using namespace millrace::test::kernels;
+
+namespace {
+
+// Of column-major matrices, as BLAS has it: c = alpha a b + beta c.
+int multiply_columns(void*, int transpose_a, int transpose_b, int m, int n, int k,
+                     const float* alpha, const float* a, int stride_a, const float* b, int stride_b,
+                     const float* beta, float* c, int stride_c) {
+  for (int column = 0; column < n; ++column) {
+    for (int row = 0; row < m; ++row) {
+      float sum = 0;
+      for (int i = 0; i < k; ++i) {
+        sum += (transpose_a != 0 ? a[row * stride_a + i] : a[i * stride_a + row]) *
+               (transpose_b != 0 ? b[i * stride_b + column] : b[column * stride_b + i]);
+      }
+      float& to = c[column * stride_c + row];
+      to = *alpha * sum + (*beta == 0 ? 0 : *beta * to);
+    }
+  }
+  return 0;
+}
+
+LinearShape draw_shape(std::mt19937_64& random) {
+  return {1 + random() % 90, 1 + random() % 20, 1 + random() % 70, random() % 2 == 0};
+}
+
+}  // namespace
+
+namespace millrace::model::on_host {
+const BlasApi& BlasApi::get() {
+  static const BlasApi api{.sgemm = multiply_columns};
+  return api;
+}
+}  // namespace millrace::model::on_host
+
+TEST_CASE("on 32 lanes a layer goes forward and backward as one by one") {
+  std::mt19937_64 random{seed()};
+  draw_schedules(seed());
+  const BlasHandle blas;
+  const Queue queue{nullptr, &blas};
+  for (int round = 0; round < 40; ++round) {
+    const LinearShape shape = draw_shape(random);
+    CAPTURE(round, shape.rows, shape.inputs, shape.outputs, shape.relu);
+    const std::vector<float> x = draw_numbers(random, shape.rows * shape.inputs);
+    const std::vector<float> weight = draw_numbers(random, shape.outputs * shape.inputs);
+    const std::vector<float> bias = draw_numbers(random, shape.outputs);
+    const std::vector<float> gradient = draw_numbers(random, shape.rows * shape.outputs);
+    const std::span<const float> of_x{x}, of_weight{weight}, of_bias{bias};
+
+    std::vector<float> y(gradient.size()), y_there(gradient.size());
+    host::linear<float>(y, of_x, of_weight, of_bias, shape);
+    on_host::linear(queue, y_there, of_x, of_weight, of_bias, shape);
+    REQUIRE(y_there == y);
+
+    const std::size_t asked = random() % 3 == 0 ? 0 : x.size();
+    const std::vector<float> dweight = draw_numbers(random, weight.size());
+    const auto backward = [&](auto&& linear_backward) {
+      std::vector<float> dx(asked), dw = dweight, db = bias, dy = gradient;
+      linear_backward(std::span{dx}, std::span{dw}, std::span{db}, std::span{dy}, of_x, of_weight,
+                      std::span<const float>{y}, shape);
+      return std::tuple{dx, dw, db, dy};
+    };
+    REQUIRE(backward([&](auto... all) { on_host::linear_backward(queue, all...); }) ==
+            backward([](auto... all) { host::linear_backward<float>(all...); }));
+  }
+}
