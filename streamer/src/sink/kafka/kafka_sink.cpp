@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "sink/chain.hpp"
-#include "sink/kafka/keys.hpp"
-#include "sink/kafka/read_rows.hpp"
+#include "sink/kafka/topic/keys.hpp"
+#include "sink/kafka/topic/read_rows.hpp"
 #include "sink/kinds.hpp"
 
 namespace millrace::sink {

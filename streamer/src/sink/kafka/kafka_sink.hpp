@@ -11,7 +11,7 @@
 #include "millrace/streamer/sink.hpp"
 #include "sink/kafka/address.hpp"
 #include "sink/kafka/producer.hpp"
-#include "sink/kafka/topic_marks.hpp"
+#include "sink/kafka/topic/marks.hpp"
 #include "sink/kafka/topic_reading.hpp"
 
 namespace millrace::sink {

@@ -20,17 +20,6 @@ std::uint64_t milliseconds_now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-std::optional<StreamSchema> schema_in(const TopicMessage& message) {
-  try {
-    const std::vector<std::byte> aligned{message.record.begin(), message.record.end()};
-    const Record record = parse_record(aligned);
-    if (record.kind == RecordKind::schema) return record.schema;
-  } catch (const RecordError&) {
-    // Whoever reads the batches is told.
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 KafkaSource::KafkaSource(std::string_view spec)
@@ -74,10 +63,12 @@ void KafkaSource::check_there(const std::vector<Extent>& extents) const {
 std::optional<StreamSchema> KafkaSource::first_schema(const std::vector<Extent>& extents) {
   std::optional<StreamSchema> schema;
   TopicReading front{consumer(), address_.topic, {extents.front().begin}};
+  MessageReader reader;
   Silence silence{consumer()};
   while (!schema && front.offsets().front() < extents.front().end) {
     silence.heard(front.read_some(kGlance, [&](const TopicMessage& message) {
-      if (!schema) schema = schema_in(message);
+      const auto record = reader.read(message);
+      if (!schema && record && record->kind == RecordKind::schema) schema = record->schema;
     }));
   }
   return schema;
@@ -141,8 +132,9 @@ std::optional<StreamSchema> KafkaSource::schema() {
   };
   Silence silence{consumer()};
   while (!assembly_->schema() && some_left()) silence.heard(read_some(kGlance));
-  if (!assembly_->schema() && !assembly_->strange().empty())
-    throw RecordError{assembly_->strange()};
+  if (!assembly_->schema() && !assembly_->strange().empty()) {
+    throw RecordError{fmt::format("{}: {}", name_, assembly_->strange())};
+  }
   if (!assembly_->schema() && !assembly_->whole() && !std::exchange(asked_for_schema_, true)) {
     ask_for_snapshot();
   }

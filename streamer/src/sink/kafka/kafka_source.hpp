@@ -6,8 +6,8 @@
 
 #include "millrace/streamer/sink.hpp"
 #include "sink/kafka/address.hpp"
-#include "sink/kafka/assembly.hpp"
 #include "sink/kafka/producer.hpp"
+#include "sink/kafka/topic/assembly.hpp"
 #include "sink/kafka/topic_reading.hpp"
 
 namespace millrace::sink {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "sink/kafka/topic_message.hpp"
+#include "sink/kafka/topic/message.hpp"
 
 namespace millrace::sink {
 namespace {

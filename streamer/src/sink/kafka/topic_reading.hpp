@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sink/kafka/client.hpp"
-#include "sink/kafka/topic_message.hpp"
+#include "sink/kafka/topic/message.hpp"
 
 namespace millrace::sink {
 

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "sink/kafka/keys.hpp"
+#include "sink/kafka/topic/keys.hpp"
 #include "test/support/catch.hpp"
 
 namespace millrace::test {

@@ -1,6 +1,6 @@
 // Whole batches out of partitions: whatever order they are read in, whatever was written twice or
 // half, whatever compaction took.
-#include "sink/kafka/assembly.hpp"
+#include "sink/kafka/topic/assembly.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
-#include "sink/kafka/topic_marks.hpp"
+#include "sink/kafka/topic/marks.hpp"
+
 #include "test/support/catch.hpp"
 
 namespace millrace::test {

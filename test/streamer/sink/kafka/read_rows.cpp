@@ -1,5 +1,5 @@
 // All rows of a topic in two readings, while others write and brokers compact.
-#include "sink/kafka/read_rows.hpp"
+#include "sink/kafka/topic/read_rows.hpp"
 
 #include <algorithm>
 #include <map>

@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "sink/kafka/keys.hpp"
-#include "sink/kafka/topic_marks.hpp"
+#include "sink/kafka/topic/keys.hpp"
+#include "sink/kafka/topic/marks.hpp"
 #include "test/streamer/sink/told.hpp"
 
 namespace millrace::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
-#include "sink/kafka/topic_message.hpp"
+#include "sink/kafka/topic/message.hpp"
 
 namespace millrace::test {
 

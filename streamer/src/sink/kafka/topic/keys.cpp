@@ -1,4 +1,4 @@
-#include "sink/kafka/keys.hpp"
+#include "sink/kafka/topic/keys.hpp"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
-#include "sink/kafka/position.hpp"
-#include "sink/kafka/topic_message.hpp"
+#include "sink/kafka/topic/message.hpp"
+#include "sink/kafka/topic/position.hpp"
+#include "sink/kafka/topic/segment.hpp"
 
 namespace millrace::sink {
 
@@ -49,25 +50,10 @@ class TopicAssembly {
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   /** @brief Partitions that marks speak of. */
   [[nodiscard]] std::size_t parts() const noexcept { return parts_.size(); }
-  /** @brief What the first message was that nobody of ours wrote; empty: there was none. */
-  [[nodiscard]] const std::string& strange() const noexcept { return strange_; }
+  /** @brief As MessageReader::strange. */
+  [[nodiscard]] const std::string& strange() const noexcept { return reader_.strange(); }
 
  private:
-  /** Rows of one rank in one partition, up to a mark. */
-  struct Segment {
-    StepBatch rows;
-    std::int64_t first = -1;  ///< offset
-    std::optional<StepMark> mark;
-    bool gap = false;      ///< a message may have been compacted away
-    bool cut = false;      ///< it may have begun before what there is to read
-    bool damaged = false;  ///< one of them may have been what was strange
-  };
-  /** What is not there of a batch. */
-  struct Lacking {
-    std::uint64_t holes = 0;  ///< rows that were compacted away
-    std::uint64_t lost = 0;   ///< rows that nothing brings but a snapshot
-    std::string first;        ///< of what is lost, in words
-  };
   struct Part {
     std::int64_t next = 0;                               ///< offset
     bool gap = false;                                    ///< there was one
@@ -75,20 +61,16 @@ class TopicAssembly {
     std::map<std::uint32_t, std::deque<Segment>> ranks;  ///< the last one of each is open
   };
 
-  static void prepend(const Segment& earlier, Segment& later);
   Part& part_of(const TopicMessage& message);
   Segment& open_segment(Part& part, std::uint32_t rank);
-  void add_record(Part& part, const TopicMessage& message);
-  void pass_over(Part& part, const TopicMessage& message, const std::string& what);
-  void add_mark(Part& part, const StepMark& mark, const TopicMessage& message);
+  void pass_over(Part& part, std::int64_t offset);
+  void add_mark(Part& part, const StepMark& mark, std::int64_t offset);
   void drop_ranks(Part& part, const StepMark& mark);
   [[nodiscard]] bool is_whole(const StepMark& mark) const;
   void give_out(const StepMark& mark);
   [[nodiscard]] std::vector<Segment> pop_up_to(Part& part, const StepMark& mark);
-  void look_for_lacking(const std::vector<Segment>& segments, Lacking& lacking) const;
+  [[nodiscard]] Version before_of(const Segment& segment) const;
   [[nodiscard]] Version after_of(const std::vector<std::vector<Segment>>& parts) const;
-  [[nodiscard]] StepBatch merged(const std::vector<std::vector<Segment>>& parts,
-                                 Lacking& lacking) const;
   void count_holes(std::uint64_t holes);
   [[nodiscard]] TopicPosition position();
   [[nodiscard]] std::vector<std::int64_t> resume_offsets() const;
@@ -102,9 +84,8 @@ class TopicAssembly {
   std::uint64_t holes_ = 0;
   std::vector<std::int64_t> filled_;
   std::optional<StreamSchema> schema_;
-  std::string strange_;
   std::deque<RecordSource::Next> ready_;
-  std::vector<std::byte> record_;  ///< of the message, aligned
+  MessageReader reader_;
 };
 
 }  // namespace millrace::sink

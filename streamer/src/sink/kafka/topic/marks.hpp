@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
-#include "sink/kafka/topic_message.hpp"
+#include "sink/kafka/topic/message.hpp"
 
 namespace millrace::sink {
 
@@ -20,9 +20,8 @@ class TopicMarks {
   void set_schema(const StreamSchema& schema) { schema_ = schema; }
 
   [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
-  /** @brief What was wrong with the last message that nobody of ours wrote; empty: there was none.
-   */
-  [[nodiscard]] const std::string& strange() const noexcept { return strange_; }
+  /** @brief As MessageReader::strange. */
+  [[nodiscard]] const std::string& strange() const noexcept { return reader_.strange(); }
   /**
    * @brief Of each rank the newest mark that all of its partitions have, or a newer one in its
    *        place. As it was told: of one part.
@@ -32,12 +31,9 @@ class TopicMarks {
  private:
   std::optional<StreamSchema> schema_;
   std::string position_;
-  std::string strange_;
+  MessageReader reader_;
   std::map<std::uint32_t, std::map<std::uint32_t, StepMark>> newest_;  ///< of each rank and part
 };
-
-/** @throws RecordError for a mark that nobody of ours put there */
-void check_mark(const StepMark& mark, const TopicMessage& message);
 
 /** @brief A mark as it goes to a partition that has so many of the rows. */
 [[nodiscard]] StepMark of_part(const StepMark& mark, std::int32_t part, std::int32_t parts,

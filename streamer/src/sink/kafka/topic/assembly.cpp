@@ -1,28 +1,14 @@
-#include "sink/kafka/assembly.hpp"
+#include "sink/kafka/topic/assembly.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ranges>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
-#include "record/row_key.hpp"
 #include "sink/chain.hpp"
-#include "sink/kafka/topic_marks.hpp"
 
 namespace millrace::sink {
-namespace {
-
-std::uint64_t different_rows(const StepBatch& rows) {
-  std::unordered_set<RowKey, RowKeyHash> keys;
-  for (std::size_t i = 0; i < rows.size(); ++i) keys.insert(key_of(rows.row(i)));
-  return keys.size();
-}
-
-}  // namespace
-
 TopicAssembly::TopicAssembly(const TopicPosition& start, std::string name, Ends ends)
     : name_(std::move(name)),
       ends_(std::move(ends)),
@@ -49,7 +35,7 @@ TopicAssembly::Part& TopicAssembly::part_of(const TopicMessage& message) {
   return part;
 }
 
-TopicAssembly::Segment& TopicAssembly::open_segment(Part& part, std::uint32_t rank) {
+Segment& TopicAssembly::open_segment(Part& part, std::uint32_t rank) {
   auto& segments = part.ranks[rank];
   if (segments.empty()) {
     segments.push_back(
@@ -60,44 +46,29 @@ TopicAssembly::Segment& TopicAssembly::open_segment(Part& part, std::uint32_t ra
 
 void TopicAssembly::add(const TopicMessage& message) {
   Part& part = part_of(message);
-  try {
-    add_record(part, message);
-  } catch (const RecordError& error) {
-    pass_over(part, message, error.what());
-  }
-}
-
-void TopicAssembly::add_record(Part& part, const TopicMessage& message) {
-  record_.assign(message.record.begin(), message.record.end());
-  const Record record = parse_record(record_);
-  if (record.bytes != record_.size()) {
-    throw RecordError{fmt::format("{} bytes with a record of {}", record_.size(), record.bytes)};
-  }
-  switch (record.kind) {
+  const auto record = reader_.read(message);
+  if (!record) return pass_over(part, message.offset);
+  switch (record->kind) {
     case RecordKind::schema:
-      return take_schema(record.schema);
+      return take_schema(record->schema);
     case RecordKind::mark:
-      return add_mark(part, record.mark, message);
+      return add_mark(part, record->mark, message.offset);
     case RecordKind::position:
       return;  // of whoever wrote the topic: nothing to those who read it
     case RecordKind::row:
       Segment& segment = open_segment(part, message.rank);
       if (segment.first < 0) segment.first = message.offset;
-      segment.rows.add_encoded(record_);
+      segment.rows.add_encoded(reader_.bytes());
   }
 }
 
 // It may stand where something of any rank was.
-void TopicAssembly::pass_over(Part& part, const TopicMessage& message, const std::string& what) {
-  if (strange_.empty()) {
-    strange_ =
-        fmt::format("{}: offset {} of partition {}: {}", name_, message.offset, message.part, what);
-  }
+void TopicAssembly::pass_over(Part& part, std::int64_t offset) {
   part.damaged = true;
   for (auto& [rank, segments] : part.ranks) {
     Segment& segment = segments.back();
     segment.damaged = true;
-    if (segment.first < 0) segment.first = message.offset;
+    if (segment.first < 0) segment.first = offset;
   }
 }
 
@@ -108,11 +79,10 @@ void TopicAssembly::take_schema(const StreamSchema& schema) {
   schema_ = schema;
 }
 
-void TopicAssembly::add_mark(Part& part, const StepMark& mark, const TopicMessage& message) {
-  check_mark(mark, message);
+void TopicAssembly::add_mark(Part& part, const StepMark& mark, std::int64_t offset) {
   drop_ranks(part, mark);
   Segment& segment = open_segment(part, mark.rank);
-  if (segment.first < 0) segment.first = message.offset;
+  if (segment.first < 0) segment.first = offset;
   segment.mark = mark;
   part.ranks[mark.rank].emplace_back();
   if (parts_.size() < mark.parts) parts_.resize(mark.parts);  // `part` is no more
@@ -138,22 +108,14 @@ bool TopicAssembly::is_whole(const StepMark& mark) const {
   return std::ranges::all_of(parts_.begin(), parts_.begin() + mark.parts, has_it);
 }
 
-void TopicAssembly::prepend(const Segment& earlier, Segment& later) {
-  for (std::size_t i = 0; i < earlier.rows.size(); ++i) {
-    later.rows.add_encoded(earlier.rows.record(i));
-  }
-  later.first = earlier.first;
-  later.gap = later.gap || earlier.gap;
-  later.cut = later.cut || earlier.cut;
-  later.damaged = true;
-}
-
 // What repeats a batch that was given out is left out. A mark that stands before an older one is
 // none: rows before it are the next one's.
-std::vector<TopicAssembly::Segment> TopicAssembly::pop_up_to(Part& part, const StepMark& mark) {
+std::vector<Segment> TopicAssembly::pop_up_to(Part& part, const StepMark& mark) {
   const auto given = given_.find(mark.rank);
   const Version before = given == given_.end() ? Version{} : given->second;
   auto& segments = part.ranks[mark.rank];
+  while (segments.front().mark && segments.front().mark->version <= before) segments.pop_front();
+  if (mark.version <= before) return {};
   const auto last = std::find_if(segments.rbegin(), segments.rend(), [&](const Segment& segment) {
     return segment.mark && segment.mark->version == mark.version;
   });
@@ -170,37 +132,11 @@ std::vector<TopicAssembly::Segment> TopicAssembly::pop_up_to(Part& part, const S
   return popped;
 }
 
-void TopicAssembly::look_for_lacking(const std::vector<Segment>& segments, Lacking& lacking) const {
-  const std::uint32_t rank = segments.front().mark->rank;
-  const auto given = given_.find(rank);
-  Version before = given != given_.end()            ? given->second
-                   : whole_ && segments.front().gap ? Version{}
-                                                    : segments.front().mark->after;
-  for (const Segment& segment : segments) {
-    const StepMark& mark = *segment.mark;
-    const bool exact = !segment.gap && segment.rows.size() == mark.rows;
-    const std::uint64_t there = exact ? mark.rows : different_rows(segment.rows);
-    std::uint64_t rows = there < mark.rows ? mark.rows - there : 0;
-    std::string what = fmt::format("of {} rows of rank {} with {} {} are there", mark.rows, rank,
-                                   to_string(mark.version), there);
-    if (rows == 0 && mark.after > before) {
-      rows = 1;  // or as many as those marks speak of, which nobody knows
-      what = fmt::format("of rank {} what goes after {} follows {}", rank, to_string(mark.after),
-                         to_string(before));
-    }
-    before = mark.version;
-    if (rows == 0 && segment.damaged && !exact) {
-      rows = 1;  // what seems to be there may be older
-      what = strange_;
-    }
-    if (rows == 0) continue;
-    if (segment.gap && !segment.damaged) {
-      lacking.holes += rows;  // what replaced it is to come
-    } else {
-      lacking.lost += rows;
-      if (lacking.first.empty()) lacking.first = std::move(what);
-    }
-  }
+/** The mark that this one goes behind, as far as was read. */
+Version TopicAssembly::before_of(const Segment& segment) const {
+  const auto given = given_.find(segment.mark->rank);
+  if (given != given_.end()) return given->second;
+  return whole_ && segment.gap ? Version{} : segment.mark->after;
 }
 
 Version TopicAssembly::after_of(const std::vector<std::vector<Segment>>& parts) const {
@@ -216,36 +152,6 @@ Version TopicAssembly::after_of(const std::vector<std::vector<Segment>>& parts) 
   return gap && whole_ ? Version{} : first.after;
 }
 
-// Of a row that the schema has not, what it stands for is lost.
-StepBatch TopicAssembly::merged(const std::vector<std::vector<Segment>>& parts,
-                                Lacking& lacking) const {
-  struct Newest {
-    Version version;
-    std::span<const std::byte> record;
-  };
-  std::unordered_map<RowKey, Newest, RowKeyHash> rows;
-  for (const auto& segments : parts) {
-    for (const Segment& segment : segments) {
-      for (std::size_t i = 0; i < segment.rows.size(); ++i) {
-        const RowRecord row = segment.rows.row(i);
-        try {
-          check_row(row, *schema_);
-        } catch (const RecordError& error) {
-          if (lacking.lost++ == 0) lacking.first = error.what();
-          continue;
-        }
-        Newest& kept = rows[key_of(row)];
-        if (kept.record.empty() || kept.version < row.version) {
-          kept = {row.version, segment.rows.record(i)};
-        }
-      }
-    }
-  }
-  StepBatch batch;
-  for (const auto& [key, row] : rows) batch.add_encoded(row.record);
-  return batch;
-}
-
 void TopicAssembly::give_out(const StepMark& mark) {
   std::vector<std::vector<Segment>> parts;
   for (std::uint32_t i = 0; i < mark.parts; ++i) {
@@ -258,8 +164,10 @@ void TopicAssembly::give_out(const StepMark& mark) {
   });
   if (cut_short || !schema_) return;
   Lacking lacking;
-  for (const auto& segments : parts) look_for_lacking(segments, lacking);
-  StepBatch batch = merged(parts, lacking);
+  for (const auto& segments : parts) {
+    look_for_lacking(segments, before_of(segments.front()), lacking);
+  }
+  StepBatch batch = merged(parts, *schema_, lacking);
   count_holes(lacking.holes);
 
   const std::uint64_t rows = batch.size();

@@ -1,37 +1,36 @@
-#include "sink/kafka/read_rows.hpp"
+#include "sink/kafka/topic/read_rows.hpp"
 
 #include <algorithm>
 
 namespace millrace::sink {
 
-std::optional<Record> TopicRows::parse(const TopicMessage& message) {
-  record_.assign(message.record.begin(), message.record.end());
-  try {
-    Record record = parse_record(record_);
-    if (record.kind == RecordKind::row && schema_) check_row(record.row, *schema_);
-    return record;
-  } catch (const RecordError&) {
-    return std::nullopt;
-  }
-}
-
 void TopicRows::find(const TopicMessage& message) {
-  const auto record = parse(message);
+  const auto record = reader_.read(message);
   if (!record) return;
   if (record->kind == RecordKind::schema) schema_ = record->schema;
-  if (record->kind != RecordKind::row) return;
+  if (record->kind != RecordKind::row || !is_of_schema(record->row)) return;
   Version& newest = newest_[key_of(record->row)];
   newest = std::max(newest, record->version);
 }
 
 void TopicRows::visit(const TopicMessage& message,
                       const std::function<void(const RowRecord&)>& visit) {
-  const auto record = parse(message);
+  const auto record = reader_.read(message);
   if (!record || record->kind != RecordKind::row) return;
   const auto found = newest_.find(key_of(record->row));
   if (found == newest_.end() || record->version < found->second) return;
   newest_.erase(found);
-  visit(record->row);
+  if (is_of_schema(record->row)) visit(record->row);
+}
+
+bool TopicRows::is_of_schema(const RowRecord& row) const {
+  if (!schema_) return true;  // which it is comes behind it
+  try {
+    check_row(row, *schema_);
+    return true;
+  } catch (const RecordError&) {
+    return false;
+  }
 }
 
 }  // namespace millrace::sink

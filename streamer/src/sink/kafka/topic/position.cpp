@@ -1,4 +1,4 @@
-#include "sink/kafka/position.hpp"
+#include "sink/kafka/topic/position.hpp"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>

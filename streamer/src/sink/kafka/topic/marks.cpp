@@ -1,6 +1,4 @@
-#include "sink/kafka/topic_marks.hpp"
-
-#include <fmt/format.h>
+#include "sink/kafka/topic/marks.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,8 +7,6 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::size_t kKindAt = 20;
-constexpr std::uint32_t kMostParts = 100'000;
-constexpr std::uint64_t kMostRows = std::uint64_t{1} << 48;
 
 /** The mark of a rank that all partitions have, if there is one. */
 std::optional<StepMark> common(const std::map<std::uint32_t, StepMark>& parts) {
@@ -37,16 +33,10 @@ void TopicMarks::add(const TopicMessage& message) {
       message.record[kKindAt] == static_cast<std::byte>(RecordKind::row)) {
     return;
   }
-  try {
-    const std::vector<std::byte> aligned{message.record.begin(), message.record.end()};
-    const Record record = parse_record(aligned);
-    if (record.kind == RecordKind::schema) schema_ = record.schema;
-    if (record.kind != RecordKind::mark) return;
-    check_mark(record.mark, message);
-    add(record.mark, message.position);
-  } catch (const RecordError& error) {
-    strange_ = error.what();
-  }
+  const auto record = reader_.read(message);
+  if (!record) return;
+  if (record->kind == RecordKind::schema) schema_ = record->schema;
+  if (record->kind == RecordKind::mark) add(record->mark, message.position);
 }
 
 void TopicMarks::add(const StepMark& of_part, std::string_view position) {
@@ -64,16 +54,6 @@ SinkState TopicMarks::state() const {
     if (const auto mark = common(parts)) state.marks[rank] = *mark;
   }
   return state;
-}
-
-void check_mark(const StepMark& mark, const TopicMessage& message) {
-  if (mark.rank == message.rank && mark.part == static_cast<std::uint32_t>(message.part) &&
-      mark.parts <= kMostParts && mark.rows <= kMostRows && mark.missing <= kMostRows) {
-    return;
-  }
-  throw RecordError{
-      fmt::format("a mark of rank {} and part {} of {}, of {} rows, from rank {} in part {}",
-                  mark.rank, mark.part, mark.parts, mark.rows, message.rank, message.part)};
 }
 
 StepMark of_part(const StepMark& mark, std::int32_t part, std::int32_t parts, std::uint64_t rows) {

@@ -5,10 +5,9 @@
 #include <functional>
 #include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "record/row_key.hpp"
-#include "sink/kafka/topic_message.hpp"
+#include "sink/kafka/topic/message.hpp"
 
 namespace millrace::sink {
 
@@ -26,12 +25,11 @@ class TopicRows {
   [[nodiscard]] std::size_t left() const noexcept { return newest_.size(); }
 
  private:
-  /** Points into `record_`. */
-  [[nodiscard]] std::optional<Record> parse(const TopicMessage& message);
+  [[nodiscard]] bool is_of_schema(const RowRecord& row) const;
 
   std::optional<StreamSchema> schema_;
   std::unordered_map<RowKey, Version, RowKeyHash> newest_;
-  std::vector<std::byte> record_;  ///< of the message, aligned
+  MessageReader reader_;
 };
 
 }  // namespace millrace::sink
