@@ -126,9 +126,14 @@ class Applier::State {
     apply::CopyPosition position = position_;
     position.source = next.position;
     const bool repeat = newest_of(mark.rank) >= mark.version;
-    const std::string lost = repeat ? "" : what_is_lost(next);
+    const bool gone = is_gone(mark);
+    const std::string lost = repeat || gone ? "" : what_is_lost(next);
     if (!repeat && snapshot_began(mark)) position.gaps.erase(mark.rank);
+    if (mark.version.epoch >= copied_.newest_epoch()) {
+      std::erase_if(position.gaps, [&](const auto& gap_of) { return gap_of.first >= mark.ranks; });
+    }
     const bool gap = !lost.empty() && position.gaps.emplace(mark.rank, mark.answers).second;
+    if (gone) mark.after = {};
     if (position.gaps.contains(mark.rank)) {
       mark.after = {};  // so that the copy takes it
       mark.missing = std::max(mark.missing, all_rows_);
@@ -153,6 +158,13 @@ class Applier::State {
   [[nodiscard]] bool snapshot_began(const StepMark& mark) const {
     const auto gap = position_.gaps.find(mark.rank);
     return gap != position_.gaps.end() && (mark.after == Version{} || mark.answers != gap->second);
+  }
+  /** A rank that there is no more: those that came behind it have told all rows. */
+  [[nodiscard]] bool is_gone(const StepMark& mark) const {
+    return std::ranges::any_of(copied_.marks, [&](const auto& of_rank) {
+      const StepMark& newer = of_rank.second;
+      return newer.version.epoch > mark.version.epoch && newer.ranks <= mark.rank;
+    });
   }
   /** What is lacking between what the copy has of the rank and what comes behind this. */
   [[nodiscard]] std::string what_is_lost(const RecordSource::Next& next) const {

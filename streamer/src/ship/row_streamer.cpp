@@ -110,6 +110,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
         bags_(bags),
         lineage_(lineage),
         epoch_(epoch_of(options, lineage)),
+        blocks_(options.shipping.when_full == QueuePolicy::block),
         assembler_({epoch_, place.rank, place.ranks, steps()}, bags.size()) {
     if (sinks.empty()) throw std::invalid_argument{"a stream goes to at least one sink"};
     if (bags_.empty() || bags_.front().dense) {
@@ -192,10 +193,15 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   void stop(Nanoseconds at_most) {
     if (std::exchange(stopped_, true)) return;
     const Nanoseconds until = place_.shipping.now() + at_most;
-    if (at_most > Nanoseconds{0}) flush(at_most);
+    // A sink that does not work takes all the time that there is: the others get a last part of it.
+    if (at_most > Nanoseconds{0}) flush(at_most - at_most / 4);
     const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
-    for (const auto& shipper : shippers_) shipper->close(left());
+    const auto close = [&] {
+      for (const auto& shipper : shippers_) shipper->close(left());
+    };
+    if (blocks_) close();  // or who offers would wait
     for (const auto& capture : captures_) capture->stop();
+    close();
     for (const auto& shipper : shippers_) {
       shipper->stop(left());
     }
@@ -281,6 +287,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   const std::vector<StreamedBags> bags_;
   const Lineage lineage_;
   const std::uint64_t epoch_;
+  const bool blocks_;  ///< whoever offers what a full queue has no room for
   std::uint64_t all_rows_ = 0;
   bool stopped_ = false;
 

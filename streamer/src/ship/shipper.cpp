@@ -297,18 +297,23 @@ class Shipper::Worker {
   /**
    * Whether all that the tables were by the lineage's last step has been told there: in that epoch,
    * or in one that began with the same tables. One that began elsewhere may lack rows of steps that
-   * it does not descend from.
+   * it does not descend from. Ranks that there are no more do not count: who came behind them told
+   * all rows.
    */
   [[nodiscard]] bool goes_on(const SinkState& there) const {
     const Version last = beginning_.lineage.last();
-    if (last == Version{} || there.marks.size() < beginning_.ranks) return false;
-    return std::ranges::all_of(there.marks, [&](const auto& of_rank) {
+    if (last == Version{}) return false;
+    std::uint32_t ranks = 0;
+    const bool all = std::ranges::all_of(there.marks, [&](const auto& of_rank) {
       const StepMark& mark = of_rank.second;
+      if (mark.rank >= beginning_.ranks && mark.version.epoch < there.newest_epoch()) return true;
+      ++ranks;
       const bool ours = mark.version.epoch == beginning_.epoch;  // of a rank that was quicker
       const bool behind = mark.version.epoch == last.epoch && mark.step >= last.step;
       return mark.ranks == beginning_.ranks &&
              (ours || (mark.missing == 0 && (behind || mark.base == last)));
     });
+    return all && ranks == beginning_.ranks;
   }
 
   void snapshot() {
@@ -361,6 +366,7 @@ class Shipper::Worker {
         if (error.kind() != SinkError::Kind::lost) throw;
         failed(error.what());
         snapshot();
+        pause(backoff_.next());  // it may say so again and again
       }
     }
     after_ = mark.version;

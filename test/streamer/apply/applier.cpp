@@ -67,12 +67,12 @@ struct Writer {
   std::map<std::int64_t, float> table;
   std::map<std::uint32_t, Version> newest;
   std::uint32_t ranks = 1;
-  std::uint64_t step = 0, answers = 0;
+  std::uint64_t step = 0, answers = 0, epoch = 1;
 
   StepBatch made(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
     ++step;
     StepBatch batch;
-    batch.mark = {.version = {1, step},
+    batch.mark = {.version = {epoch, step},
                   .after = newest[rank],
                   .step = step,
                   .rank = rank,
@@ -81,9 +81,9 @@ struct Writer {
     for (const std::int64_t row : rows) {
       const float value = static_cast<float>(100 * step) + static_cast<float>(row);
       table[row] = value;
-      batch.add({.version = {1, step}, .row = row, .weights = {&value, 1}});
+      batch.add({.version = {epoch, step}, .row = row, .weights = {&value, 1}});
     }
-    newest[rank] = {1, step};
+    newest[rank] = {epoch, step};
     return batch;
   }
   void write(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
@@ -94,7 +94,7 @@ struct Writer {
     newest[rank] = {};
     StepBatch batch = made(rank, {});
     for (const auto& [row, value] : table) {
-      batch.add({.version = {1, step}, .row = row, .weights = {&value, 1}});
+      batch.add({.version = {epoch, step}, .row = row, .weights = {&value, 1}});
     }
     log.batches.push_back(std::move(batch));
   }
@@ -274,6 +274,62 @@ TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
   writer.write(1, {2});
   static_cast<void>(writer.made(1, {3}));
   writer.write(1, {4});
+  writer.snapshot(0);
+  MemorySink copy;
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  writer.snapshot(1);
+  CHECK(apply_all(writer.log, copy, machine.executor()).whole);
+}
+
+TEST_CASE("a gap of a rank that there is no more is filled by those that came behind it") {
+  VirtualMachine machine;
+  Writer writer{.ranks = 2};
+  writer.write(0, {1});
+  writer.write(1, {2});
+  static_cast<void>(writer.made(1, {3}));
+  writer.write(1, {4});
+  MemorySink copy;
+  CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
+  ++writer.epoch;
+  writer.ranks = 1;
+  writer.snapshot(0);
+  const ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.whole);
+  CHECK(rows_of(copy) == writer.table);
+}
+
+TEST_CASE("what a rank that there is no more told is no gap, though it come late") {
+  VirtualMachine machine;
+  Writer writer{.ranks = 2};
+  writer.write(0, {1});
+  writer.write(1, {2});
+  static_cast<void>(writer.made(1, {3}));
+  const StepBatch late = writer.made(1, {4});
+  ++writer.epoch;
+  writer.ranks = 1;
+  writer.snapshot(0);
+  writer.log.batches.push_back(late);
+  writer.write(0, {5});
+  MemorySink copy;
+  const ApplyReport report = apply_all(writer.log, copy, machine.executor());
+  CHECK(report.whole);
+  CHECK(report.gaps == 0);
+  CHECK(writer.log.snapshots_asked == 0);
+  CHECK(rows_of(copy) == writer.table);
+}
+
+TEST_CASE("a gap of a rank is not filled by what fewer ranks told before") {
+  VirtualMachine machine;
+  Writer writer{.ranks = 1};
+  writer.snapshot(0);
+  writer.write(0, {1});
+  const StepBatch old = writer.made(0, {2});
+  ++writer.epoch;
+  writer.ranks = 2;
+  writer.snapshot(1);
+  static_cast<void>(writer.made(1, {3}));
+  writer.write(1, {4});
+  writer.log.batches.push_back(old);
   writer.snapshot(0);
   MemorySink copy;
   CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);

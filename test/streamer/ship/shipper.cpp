@@ -174,6 +174,53 @@ TEST_CASE("calls that fail are made again after pauses that double, up to the lo
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
+TEST_CASE("a sink that says again and again that it has lost its marks is given time") {
+  std::vector<Nanoseconds> at;
+  Rig* here = nullptr;
+  const ShippingOptions options{.first_retry = 100ms, .longest_retry = 1s};
+  Rig rig{[&](const std::string& call) {
+            if (call != "write" || at.size() == 8) return;
+            at.push_back(here->machine.now());
+            throw SinkError{Kind::lost, "it has nothing"};
+          },
+          options};
+  here = &rig;
+  rig.step({1});
+  REQUIRE(rig.settle());
+  REQUIRE(at.size() == 8);
+  Nanoseconds shortest = 50ms;
+  for (std::size_t i = 1; i < at.size();
+       ++i, shortest = std::min<Nanoseconds>(2 * shortest, 500ms)) {
+    CHECK(at[i] - at[i - 1] >= shortest);
+  }
+  CHECK(rows_of(*rig.memory) == rig.trainer.table());
+}
+
+TEST_CASE("ranks that there are no more make nobody send all rows again") {
+  struct There {
+    std::uint64_t epoch_of_rank_1;
+    std::uint32_t ranks;
+    std::size_t snapshots;
+  };
+  // Rank 1 was there before; it is there with rank 0; rank 0 knows of it.
+  for (const There& what : {There{4, 1, 0}, There{5, 1, 1}, There{4, 2, 1}}) {
+    auto memory = std::make_shared<MemorySink>();
+    memory->begin(beginning().schema);
+    for (const std::uint32_t rank : {0U, 1U}) {
+      StepBatch last = batch({rank == 0 ? 5 : what.epoch_of_rank_1, 10}, {}, rank, 1.0F);
+      last.mark.rank = rank;
+      last.mark.ranks = rank == 0 ? what.ranks : 2;
+      memory->write(last);
+    }
+    Lineage lineage;
+    lineage.extend({4, 10});
+    lineage.extend({5, 10});
+    Rig rig{{}, {}, lineage, memory};
+    REQUIRE(rig.shipper.drain(1h));
+    CHECK(rig.trainer.snapshots() == what.snapshots);
+  }
+}
+
 TEST_CASE("a write that failed after it had worked is repeated, and does no harm") {
   int failures = 3;
   Rig rig{[&](const std::string& call) {
