@@ -53,10 +53,13 @@ CaptureHeader ChangeTracker::Chunk::bring(const DirtyRows::Collected& collected,
   CaptureHeader header;
   if (memory_.context.cost_only()) return header;
   std::memcpy(&header, host(), sizeof(header));
-  if (header.bytes > begin) {
+  if (header.bytes > begin && header.bytes <= device_.size()) {
     device.copy(host() + begin, from + begin, header.bytes - begin, CopyKind::device_to_host,
                 stream.handle());
     ordered.synchronize(stream);
+  }
+  if (!rows_.valid(host(), device_.size())) {
+    throw DeviceError{ErrorCode::unknown, "gather rows", "what came is not what a gather writes"};
   }
   return header;
 }

@@ -115,13 +115,19 @@ std::string CaptureRig::compare() {
     std::copy(from.begin(), from.end(),
               to.begin() + row * static_cast<std::ptrdiff_t>(from.size()));
   };
+  std::string unknown;
   receiver.sink.read([&](const RowRecord& row) {
+    if (!has({row.table, row.row})) {
+      unknown = fmt::format("there is no row {} of table {}", row.row, row.table);
+      return;
+    }
     const std::size_t t = row.table - kFirstTable;
     const std::int64_t here = row.row - bags->tables()[t].row_of_whole;
     told[{row.table, here}] = row.version;
     take(row.weights, copy.weights[t], here);
     take(row.state, copy.state[t], here);
   });
+  if (!unknown.empty()) return unknown;
   for (std::size_t t = 0; t < now.weights.size(); ++t) {
     const TableView& table = bags->tables()[t];
     for (std::size_t row = 0; row < table.rows; ++row) {

@@ -90,6 +90,13 @@ std::set<TrainingRig::RowName> TrainingRig::rows_of(const HostBags& batch) const
   return rows;
 }
 
+bool TrainingRig::has(const RowName& name) const {
+  if (name.first < kFirstTable || name.first - kFirstTable >= bags->tables().size()) return false;
+  const TableView& table = bags->tables()[name.first - kFirstTable];
+  const std::int64_t row = name.second - table.row_of_whole;
+  return row >= 0 && row < static_cast<std::int64_t>(table.rows);
+}
+
 void TrainingRig::use_tables_on(Stream& stream) {
   if (tables_on_->id() == stream.id()) return;
   stream.wait_stream(*tables_on_);
@@ -123,11 +130,13 @@ void TrainingRig::train() {
 }
 
 // Blocks of all sizes: what main is given next has just been written.
-void TrainingRig::churn_main() {
+void TrainingRig::churn_main(std::size_t of_each) {
   std::vector<Buffer> blocks;
   for (std::size_t bytes = 64; bytes <= std::size_t{1} << 17; bytes *= 2) {
-    const Buffer& block = blocks.emplace_back(memory, bytes, main);
-    program_device.fill(block.data(), 1, bytes, main.handle());
+    for (std::size_t i = 0; i < of_each; ++i) {
+      const Buffer& block = blocks.emplace_back(memory, bytes, main);
+      program_device.fill(block.data(), 1, bytes, main.handle());
+    }
   }
 }
 

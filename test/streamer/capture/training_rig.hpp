@@ -62,11 +62,12 @@ class TrainingRig {
   /// Orders a stream behind all use of the tables so far, and later use behind what is on it.
   void use_tables_on(Stream& stream);
   [[nodiscard]] Stream& tables_on() const { return *tables_on_; }
+  [[nodiscard]] bool has(const RowName& name) const;
   /// What is there behind all steps so far.
   [[nodiscard]] TableContents contents();
   [[nodiscard]] std::vector<std::uint32_t> table_numbers() const;
-  /// Main takes memory, writes, and frees it.
-  void churn_main();
+  /// Main takes memory, so many blocks of each size, writes, and frees it.
+  void churn_main(std::size_t of_each = 1);
   /// From the first race on nothing is computed: what is found behind it need be no number.
   void compute_until_a_race();
   [[nodiscard]] std::vector<std::string> races() const;

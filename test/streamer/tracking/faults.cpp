@@ -43,7 +43,7 @@ class Thrown {};
 
 /// Reads while calls fail, and then while none do.
 void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t from, bool& failed) {
-  rig.tracker.add_consumer("c");
+  rig.tracker->add_consumer("c");
   std::set<TrainingRig::RowName> changed, told;
   for (std::size_t step = 1; step <= 4; ++step) {
     rig.step();
@@ -58,12 +58,12 @@ void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t f
     FailingFrom failing{rig.program_device, kind, from};
     unsigned chunks = 0;
     try {
-      rig.tracker.read("c", RowContent::weights, rig.tables_on(), [&](const CapturedRows& rows) {
+      rig.tracker->read("c", RowContent::weights, rig.tables_on(), [&](const CapturedRows& rows) {
         const bool last = ++chunks == 3;
         if (last && ends == Ends::refused) return false;
         if (last && ends == Ends::thrown) throw Thrown{};
         if (last && ends == Ends::put_back) {
-          rig.tracker.put_back("c", rows, rig.tables_on());
+          rig.tracker->put_back("c", rows, rig.tables_on());
         } else {
           told.merge(names(rows));
         }
@@ -79,7 +79,7 @@ void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t f
   for (const auto& row : changed) CHECK(told.contains(row));
   if (!failed) CHECK(told == changed);
   CHECK(rig.range.complete);
-  CHECK(rig.tracker.cursor("c") == 4);
+  CHECK(rig.tracker->cursor("c") == 4);
   CHECK(rig.read("c", RowContent::weights, rig.main).empty());
 }
 

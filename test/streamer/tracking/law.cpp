@@ -67,7 +67,7 @@ class Program {
     }
     for (Consumer& consumer : consumers_) {
       for (int i = 0; i < 2; ++i) read(consumer, RowContent::weights_and_state, {});
-      CHECK(rig_.tracker.cursor(consumer.name) == steps_);
+      CHECK(rig_.tracker->cursor(consumer.name) == steps_);
     }
     CHECK(rig_.races() == std::vector<std::string>{});
   }
@@ -125,13 +125,13 @@ class Program {
   void add_consumer() {
     const std::string name = fmt::format("consumer {}", names_++);
     try {
-      rig_.tracker.add_consumer(name);
+      rig_.tracker->add_consumer(name);
     } catch (const std::invalid_argument&) {
       CHECK(options_.memory_cap != 0);
       return;
     }
     consumers_.push_back({.name = name,
-                          .rows_of_bit = rig_.tracker.rows_per_bit(name),
+                          .rows_of_bit = rig_.tracker->rows_per_bit(name),
                           .now = {},
                           .cursor = steps_});
   }
@@ -140,10 +140,10 @@ class Program {
     const bool room = options_.memory_cap == 0 ||
                       memory() + bitmap_bytes(consumer.rows_of_bit) <= options_.memory_cap;
     if (consumer.closed || !room) {
-      CHECK_THROWS_AS(rig_.tracker.cut(consumer.name), std::invalid_argument);
+      CHECK_THROWS_AS(rig_.tracker->cut(consumer.name), std::invalid_argument);
       return;
     }
-    CHECK(rig_.tracker.cut(consumer.name) == steps_);
+    CHECK(rig_.tracker->cut(consumer.name) == steps_);
     consumer.closed = std::exchange(consumer.now, {});
     consumer.cut = steps_;
   }
@@ -201,9 +201,9 @@ class Program {
 
   void check() {
     for (const Consumer& consumer : consumers_) {
-      CHECK(rig_.tracker.cursor(consumer.name) == consumer.cursor);
+      CHECK(rig_.tracker->cursor(consumer.name) == consumer.cursor);
     }
-    CHECK(rig_.tracker.memory() == memory());
+    CHECK(rig_.tracker->memory() == memory());
     CHECK((options_.memory_cap == 0 || memory() <= options_.memory_cap));
   }
 
@@ -233,10 +233,10 @@ TEST_CASE(
     "rows that change behind a cut are read with the range behind it, "
     "and again if before") {
   TrackerRig rig{TrainingCase{}};
-  rig.tracker.add_consumer("c");
+  rig.tracker->add_consumer("c");
   rig.step();
   rig.step();
-  CHECK(rig.tracker.cut("c") == 2);
+  CHECK(rig.tracker->cut("c") == 2);
   rig.step();
   std::set<RowName> changed = rig.changed(1);
   changed.insert(rig.changed(2).begin(), rig.changed(2).end());

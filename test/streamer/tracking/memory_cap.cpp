@@ -17,15 +17,15 @@ TEST_CASE("a consumer that there is can read, whatever the cap and the chunks") 
     TrackerRig rig{TrainingCase{.optimizer = OptimizerKind::adam, .data = seed(), .tables = tables},
                    {.memory_cap = cap, .chunk_bytes = bytes}};
     try {
-      rig.tracker.add_consumer("c");
+      rig.tracker->add_consumer("c");
       ++consumers;
     } catch (const std::invalid_argument&) {
       ++refused;
       continue;
     }
-    CHECK((cap == 0 || rig.tracker.memory() <= cap));
+    CHECK((cap == 0 || rig.tracker->memory() <= cap));
     std::size_t step = 0;
-    const std::size_t of_bit = rig.tracker.rows_per_bit("c");
+    const std::size_t of_bit = rig.tracker->rows_per_bit("c");
     for (const RowContent content :
          {RowContent::weights_and_state, RowContent::weights, RowContent::ids}) {
       rig.step();
@@ -52,7 +52,7 @@ TEST_CASE("chunks without room for a row are refused, and what would do is said"
 
 TEST_CASE("what reads go through is beside the cap, and no more than all rows need") {
   TrackerRig rig{TrainingCase{}, {.memory_cap = 100}};
-  rig.tracker.add_consumer("c");
+  rig.tracker->add_consumer("c");
   rig.step();
   rig.read("c", RowContent::weights, rig.main);
   const auto bytes_of = [](Allocator& allocator, std::string_view name) {
@@ -62,7 +62,7 @@ TEST_CASE("what reads go through is beside the cap, and no more than all rows ne
     }
     return std::size_t{0};
   };
-  CHECK(rig.tracker.memory() <= 100);
+  CHECK(rig.tracker->memory() <= 100);
   CHECK(bytes_of(rig.memory, "tracked rows") > 261 * sizeof(float));
   CHECK(bytes_of(rig.memory, "tracked rows") < 20'000);
   CHECK(bytes_of(rig.pinned, "tracked rows") >= bytes_of(rig.memory, "tracked rows"));

@@ -9,7 +9,7 @@ TEST_CASE("a read on any stream leaves alone what main still uses") {
   const auto on = GENERATE(from_range(kTrainsOn));
   const bool cached = GENERATE(false, true);
   TrackerRig rig{TrainingCase{.cached = cached, .on = on, .schedule = seed()}};
-  rig.tracker.add_consumer("c");
+  rig.tracker->add_consumer("c");
   Stream reader{rig.ordered, {.name = "reader"}};
   std::set<TrainingRig::RowName> changed;
   for (std::size_t step = 1; step <= 6; ++step) {

@@ -10,13 +10,13 @@ TrackerRig::Rows TrackerRig::read(std::string_view consumer, RowContent content,
                                   const Visits& visits) {
   Rows rows;
   chunks.clear();
-  use_tables_on(stream);
-  range = tracker.read(consumer, content, stream, [&](const CapturedRows& told) {
+  if (visits.ordered) use_tables_on(stream);
+  range = tracker->read(consumer, content, stream, [&](const CapturedRows& told) {
     const std::size_t number = chunks.size();
     if (number == visits.refused) return false;
     Chunk& chunk = chunks.emplace_back(Chunk{.after = told.after});
     for (std::size_t i = 0; i < told.size(); ++i) chunk.ids.push_back(told.id(i));
-    if (number == visits.put_back) tracker.put_back(consumer, told, stream);
+    if (number == visits.put_back) tracker->put_back(consumer, told, stream);
     checking.host_reads(told.short_ids.data(), told.short_ids.size_bytes(), "visit");
     checking.host_reads(told.long_ids.data(), told.long_ids.size_bytes(), "visit");
     told.visit(1, [&](const RowRecord& row) {
@@ -42,7 +42,7 @@ void TrackerRig::put_back(std::string_view consumer, const Chunk& chunk, Stream&
   } else {
     rows.long_ids = chunk.ids;
   }
-  tracker.put_back(consumer, rows, stream);
+  tracker->put_back(consumer, rows, stream);
 }
 
 std::string TrackerRig::compare(const Rows& rows, RowContent content) {
@@ -55,6 +55,7 @@ std::string TrackerRig::compare(const Rows& rows, RowContent content) {
                       all.begin() + static_cast<std::ptrdiff_t>(row * width));
   };
   for (const auto& [name, told] : rows) {
+    if (!has(name)) return fmt::format("there is no row {} of table {}", name.second, name.first);
     const std::size_t t = name.first - kFirstTable;
     const TableView& table = bags->tables()[t];
     const auto row = static_cast<std::size_t>(name.second - table.row_of_whole);

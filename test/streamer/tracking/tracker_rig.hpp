@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,12 +24,15 @@ class TrackerRig : public TrainingRig {
   using Rows = std::map<RowName, Told>;
 
   explicit TrackerRig(const TrainingCase& what, const TrackerOptions& options = {})
-      : TrainingRig(what), tracker({*bags, table_numbers()}, {context, pinned}, options) {}
+      : TrainingRig(what),
+        tracker(std::in_place, ChangeTracker::Source{*bags, table_numbers()},
+                ChangeTracker::Memory{context, pinned}, options) {}
 
   /// How a visitor takes chunks, counted from 0.
   struct Visits {
     std::size_t refused = ~std::size_t{0};   ///< this one is not taken
     std::size_t put_back = ~std::size_t{0};  ///< this one is told, and put back
+    bool ordered = true;  ///< the stream is behind what was read and put back before
   };
   /// What a consumer reads.
   Rows read(std::string_view consumer, RowContent content, Stream& stream, const Visits& visits);
@@ -45,7 +49,7 @@ class TrackerRig : public TrainingRig {
   /// do not.
   [[nodiscard]] std::string compare(const Rows& rows, RowContent content);
 
-  ChangeTracker tracker;
+  std::optional<ChangeTracker> tracker;
   ChangeTracker::Range range;  ///< of the last read
   std::vector<Chunk> chunks;   ///< that it was told in
 };
