@@ -148,16 +148,17 @@ TEST_CASE("what could not be delivered is read again, as is what is put back") {
   rest.merge(delivered);
   CHECK(rest == changed);
 
+  const std::uint64_t read = scene.tracker.cursor("c");
   changed = scene.step();
   const auto put_back = [&](const CapturedRows& rows) {
     scene.tracker.put_back("c", rows, scene.bench.main);
     return true;
   };
   CHECK_FALSE(scene.tracker.read("c", RowContent::ids, scene.bench.main, put_back).complete);
-  CHECK(scene.tracker.cursor("c") == 2);
+  CHECK(scene.tracker.cursor("c") == read);
   CHECK(scene.read("c") == changed);
-  CHECK(scene.range.after == 2);
-  CHECK(scene.tracker.cursor("c") == 3);
+  CHECK(scene.range.after == read);
+  CHECK(scene.tracker.cursor("c") == read + 1);
 }
 
 TEST_CASE("under a memory cap a bit stands for more rows, and more are told") {
