@@ -28,7 +28,7 @@ struct CapturedRows {
   };
 
   std::size_t source = 0;
-  std::uint64_t step = 0;  ///< of the tables' optimizer: the last one whose update had been made
+  std::uint64_t step = 0;   ///< of the tables' optimizer: the last one whose update had been made
   std::uint64_t after = 0;  ///< of a ChangeTracker: they have changed since this step; else 0
   /** Another part of this step follows at once: it is not told in full yet. */
   bool more = false;
