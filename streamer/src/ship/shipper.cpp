@@ -256,7 +256,7 @@ class Shipper::Worker {
     if (there.newest_epoch() > beginning_.epoch) {
       throw SinkError{SinkError::Kind::wrong,
                       fmt::format("it has epoch {}, and this trainer is of epoch {}: a later one "
-                                  "writes to it",
+                                  "writes to it, or this host's clock is behind the last one's",
                                   there.newest_epoch(), beginning_.epoch)};
     }
     insist([&] { sink_->begin(beginning_.schema); });

@@ -31,6 +31,8 @@ struct ShippingOptions {
   Nanoseconds first_retry = std::chrono::milliseconds{50};  ///< doubled from one to the next
   Nanoseconds longest_retry = std::chrono::seconds{10};
   std::uint64_t seed = 1;  ///< of the jitter: each pause is drawn from its half to all of it
+  /** Looked at behind each step that is delivered: what came last is flushed with a later one, or
+   * when it is asked for. */
   Nanoseconds flush_every = std::chrono::seconds{1};
 };
 
