@@ -126,6 +126,9 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
     // A copy to pageable memory has waited when it returns.
     return way == CaptureWay::sync_pageable && edge == "host waits for update";
   };
+  // Where main only flushes, for whose first two gathers the host has waited for all copies: a
+  // third needs it, if there is one. Where main trains it is needed always.
+  if (way == CaptureWay::ring_kernel && !on_main) edges.erase("main waits for capture");
   if (way == CaptureWay::ring) CHECK(edges.contains("host waits for capture"));
   if (gather_on == GatherOn::own_stream) {
     CHECK(edges.contains("gather waits for " + update));
