@@ -22,17 +22,17 @@ namespace {
 
 constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted", kLock = ".lock";
 
-/** What a file system puts there itself, and what is hidden, is nobody's. */
-void check_nobodys(const std::filesystem::path& folder) {
+/** What a file system puts there itself, and what is hidden, is nobody's. @return "": nothing else
+ * is there */
+std::string somebodys(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.') || name == "lost+found" || name == kSchema) continue;
     if (name == kRequest || (name.starts_with("rank-") && name.ends_with(kLock)))
       continue;  // left of a stream that was removed
-    throw SinkError{SinkError::Kind::wrong,
-                    fmt::format("{}: there is '{}' in it, and no {}: this is no folder of a stream",
-                                folder.string(), name, kSchema)};
+    return name;
   }
+  return {};
 }
 
 /** A file that is to get its name when it is whole; without one it is gone with the object. */
@@ -98,11 +98,18 @@ std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {
 StreamSchema create_schema(const std::filesystem::path& folder, const StreamSchema& schema) {
   if (const auto there = read_schema(folder)) return *there;
   const std::filesystem::path path = folder / kSchema;
+  std::string other;
   try {
     std::filesystem::create_directories(folder);
-    check_nobodys(folder);
+    other = somebodys(folder);
   } catch (const std::filesystem::filesystem_error& error) {
     throw_system_error(error.code().value(), folder.string());
+  }
+  if (!other.empty()) {  // of another rank, which was quicker, and had its schema there before
+    if (const auto there = read_schema(folder)) return *there;
+    throw SinkError{SinkError::Kind::wrong,
+                    fmt::format("{}: there is '{}' in it, and no {}: this is no folder of a stream",
+                                folder.string(), other, kSchema)};
   }
   const Unfinished unfinished{folder, to_json(schema) + "\n"};
   const bool is_first = ::link(unfinished.path(), path.c_str()) == 0;

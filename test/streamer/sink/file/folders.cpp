@@ -1,4 +1,8 @@
 // Whose a folder is, and what is in it.
+#include <barrier>
+#include <fstream>
+#include <thread>
+
 #include "sink/file/address.hpp"
 #include "sink/file/folder.hpp"
 #include "test/streamer/sink/file/file_bench.hpp"
@@ -46,6 +50,31 @@ TEST_CASE("a folder in which others keep things is left alone", "[file]") {
   CHECK(kind_of_failure([&] { (void)bench.open(); }) == SinkError::Kind::wrong);
   CHECK_THROWS_WITH(bench.open(), ContainsSubstring("diary.txt"));
   CHECK(std::distance(std::filesystem::directory_iterator{bench.folder}, {}) == 1);
+}
+
+TEST_CASE("ranks that begin a folder at the same instant get along", "[file]") {
+  const ScratchFolder scratch;
+  const StreamSchema schema{.content = RowContent::weights,
+                            .tables = {{.name = "t", .rows = 1, .width = 1}}};
+  for (int round = 0; round < 100; ++round) {
+    const std::filesystem::path folder = scratch / std::to_string(round);
+    std::vector<std::string> problems(6);
+    std::barrier begin{static_cast<std::ptrdiff_t>(problems.size())};
+    std::vector<std::thread> ranks;
+    for (std::size_t rank = 0; rank < problems.size(); ++rank) {
+      ranks.emplace_back([&, rank] {
+        begin.arrive_and_wait();
+        try {
+          if (sink::create_schema(folder, schema) != schema) problems[rank] = "another schema";
+          std::ofstream{folder / ("rank-" + std::to_string(rank) + ".segment")} << "rows";
+        } catch (const SinkError& error) {
+          problems[rank] = error.what();
+        }
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    CHECK(problems == std::vector<std::string>(problems.size()));
+  }
 }
 
 TEST_CASE("a file where the folder would be is wrong", "[file]") {
