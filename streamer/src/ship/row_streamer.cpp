@@ -258,6 +258,8 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     const std::lock_guard lock{ticketing_};
     Ticket ticket{++newest_ticket_, {}};
     for (const auto& capture : captures_) ticket.marks.push_back(mark(*capture));
+    // None of these rows are here: another rank has them, and nothing is to be waited for.
+    if (std::ranges::count(ticket.marks, 0U) == std::ssize(ticket.marks)) return 0;
     tickets_.push_back(std::move(ticket));
     return newest_ticket_;
   }

@@ -1,6 +1,7 @@
 #include "train/session.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -133,6 +134,11 @@ class Session {
     if (!stream_) return;
     result_.stream = stream_->stop(options_.stream.deadline);
     result_.stream_complete = all_ranks(result_.stream->complete());
+    if (group_ == nullptr || group_->rank() == 0) return;  // the first says all
+    for (const ShippingReport& sink : result_.stream->sinks) {
+      const std::string lacks = what_it_lacks(sink);
+      if (!lacks.empty()) spdlog::warn("rank {}: {}: {}", group_->rank(), sink.sink, lacks);
+    }
   }
 
   [[nodiscard]] bool all_ranks(bool here) const {

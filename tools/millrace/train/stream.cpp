@@ -134,6 +134,19 @@ std::string TrainStream::for_checkpoint() const {
       .dump();
 }
 
+std::string what_it_lacks(const ShippingReport& sink) {
+  std::string lacks;
+  if (!sink.given_up.empty()) lacks = fmt::format("given up: {}", sink.given_up);
+  if (sink.undelivered_steps > 0) {
+    lacks += fmt::format("{}{} steps with {} rows were not delivered", lacks.empty() ? "" : "; ",
+                         sink.undelivered_steps, sink.undelivered_rows);
+    if (!sink.last_error.empty()) lacks += fmt::format(" ({})", sink.last_error);
+  } else if (sink.missing > 0) {
+    lacks += fmt::format("{}{} rows are missing", lacks.empty() ? "" : "; ", sink.missing);
+  }
+  return lacks;
+}
+
 Lineage lineage_in(const std::string& stream) {
   return stream.empty() ? Lineage{} : parse_stream(stream).lineage;
 }

@@ -50,6 +50,9 @@ class TrainStream {
   std::unique_ptr<RowStreamer> streamer_;
 };
 
+/** @brief In words; "" if the sink lacks nothing. */
+[[nodiscard]] std::string what_it_lacks(const ShippingReport& sink);
+
 /** @brief The lineage in the header of a checkpoint; empty if nothing was streamed.
  *  @throws UsageError if it is none */
 [[nodiscard]] Lineage lineage_in(const std::string& stream);

@@ -8,6 +8,7 @@
 #include "cli/wording.hpp"
 #include "footprint/options.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
+#include "train/stream.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -144,15 +145,7 @@ std::string render_sink(const ShippingReport& sink, const Painter& paint) {
   if (sink.snapshots > 0) text += fmt::format(", {} snapshots", grouped(sink.snapshots));
   if (sink.retries > 0) text += fmt::format(", {} retries", grouped(sink.retries));
   text += '\n';
-  std::string lacks;
-  if (!sink.given_up.empty()) lacks = fmt::format("given up: {}", sink.given_up);
-  if (sink.undelivered_steps > 0) {
-    lacks += fmt::format("{}{} steps with {} rows were not delivered", lacks.empty() ? "" : "; ",
-                         grouped(sink.undelivered_steps), grouped(sink.undelivered_rows));
-    if (!sink.last_error.empty()) lacks += fmt::format(" ({})", sink.last_error);
-  } else if (sink.missing > 0) {
-    lacks += fmt::format("{}{} rows are missing", lacks.empty() ? "" : "; ", grouped(sink.missing));
-  }
+  const std::string lacks = what_it_lacks(sink);
   if (lacks.empty()) return text;
   return text +
          paint(wrap(fmt::format("stream  {}: {}", sink.sink, lacks), kPageWidth, 8), Look::bad) +

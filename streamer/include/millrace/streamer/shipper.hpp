@@ -43,7 +43,8 @@ class Recapture {
   virtual ~Recapture() = default;
   /**
    * @brief Those of a batch that are this rank's.
-   * @return a ticket: shipments that have one as great have been captured behind this
+   * @return a ticket: shipments that have one as great have been captured behind this; 0 if none
+   *         are
    */
   [[nodiscard]] virtual std::uint64_t again(const StepBatch& rows) = 0;
   /** @brief All rows of all tables: a snapshot. */
