@@ -6,6 +6,7 @@
 #include "model/cuda/blas_api.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/cuda/launch.cuh"
+#include "model/cuda/linear_bias.hpp"
 #include "model/cuda/words.cuh"
 
 namespace millrace::model::cuda {
@@ -52,7 +53,7 @@ constexpr unsigned kTile = 32;
 
 // A block has 32 columns: its rows of threads each add up every 32nd row, then a tree does the
 // rest.
-__global__ void mask_and_add_up(float* dy, const float* y, float* dbias, LinearShape shape) {
+__global__ void mask_and_add_up_kernel(float* dy, const float* y, float* dbias, LinearShape shape) {
   __shared__ float parts[kTile][kTile + 1];
   const std::size_t column = blockIdx.x * static_cast<std::size_t>(kTile) + threadIdx.x;
   float sum = 0;
@@ -89,12 +90,17 @@ void linear(Queue queue, std::span<float> y, std::span<const float> x,
   }
 }
 
+void mask_and_add_up(Queue queue, std::span<float> dbias, std::span<float> dy,
+                     std::span<const float> y, LinearShape shape) {
+  const auto blocks = static_cast<unsigned>((shape.outputs + kTile - 1) / kTile);
+  launch({"linear_backward: bias", blocks, {kTile, kTile}}, queue, mask_and_add_up_kernel,
+         dy.data(), y.data(), dbias.data(), shape);
+}
+
 void linear_backward(Queue queue, std::span<float> dx, std::span<float> dweight,
                      std::span<float> dbias, std::span<float> dy, std::span<const float> x,
                      std::span<const float> weight, std::span<const float> y, LinearShape shape) {
-  const auto blocks = static_cast<unsigned>((shape.outputs + kTile - 1) / kTile);
-  launch({"linear_backward: bias", blocks, {kTile, kTile}}, queue, mask_and_add_up, dy.data(),
-         y.data(), dbias.data(), shape);
+  mask_and_add_up(queue, dbias, dy, y, shape);
   multiply(queue, dweight.data(), {dy.data(), true}, {x.data(), false},
            {shape.outputs, shape.inputs, shape.rows}, true);
   if (dx.empty()) return;

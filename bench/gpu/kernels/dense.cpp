@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "gpu/kernels/measure.hpp"
+#include "model/cuda/kernels.hpp"
+#include "model/cuda/linear_bias.hpp"
+
+/// The dense kernels of a batch of 8,192 examples, each over four inputs in turn. Bytes: every
+/// input read once and every output written once.
+
+namespace millrace::bench {
+namespace {
+
+namespace kernels = model::cuda;
+using model::DotShape;
+using model::LinearShape;
+
+constexpr std::size_t kBatch = 8192, kFeatures = 26;
+constexpr std::size_t kInputs = 4;
+
+/// As many arrays as there are inputs.
+class Arrays {
+ public:
+  explicit Arrays(std::size_t size) : size_(size), all_(size * kInputs) { fill_with_numbers(all_); }
+
+  [[nodiscard]] std::span<float> of(std::size_t launch) const {
+    return all_.all().subspan(launch % kInputs * size_, size_);
+  }
+  [[nodiscard]] double bytes() const { return 4.0 * static_cast<double>(size_); }
+
+ private:
+  std::size_t size_;
+  DeviceArray<float> all_;
+};
+
+void dot_interaction(benchmark::State& state, std::size_t width, bool backward) {
+  const DotShape shape{kBatch, kFeatures, width};
+  const Arrays out{kBatch * shape.columns()}, dense{kBatch * width},
+      pooled{kBatch * kFeatures * width};
+  const double forward_bytes = out.bytes() + dense.bytes() + pooled.bytes();
+  if (!backward) {
+    return measure(state, {forward_bytes, [&](Queue queue, std::size_t i) {
+                             kernels::dot_interaction(queue, out.of(i), dense.of(i), pooled.of(i),
+                                                      shape);
+                           }});
+  }
+  const Arrays ddense{kBatch * width}, dpooled{kBatch * kFeatures * width};
+  measure(state,
+          {forward_bytes + ddense.bytes() + dpooled.bytes(), [&](Queue queue, std::size_t i) {
+             kernels::dot_interaction_backward(queue, ddense.of(i), dpooled.of(i), out.of(i),
+                                               dense.of(i), pooled.of(i), shape);
+           }});
+}
+
+// Half of y is positive; the other half of dy is written.
+void mask_and_add_up(benchmark::State& state, std::size_t outputs) {
+  const LinearShape shape{.rows = kBatch, .outputs = outputs, .relu = true};
+  const Arrays dy{kBatch * outputs}, y{kBatch * outputs}, dbias{outputs};
+  measure(state, {2.5 * dy.bytes() + 2 * dbias.bytes(), [&](Queue queue, std::size_t i) {
+                    kernels::mask_and_add_up(queue, dbias.of(i), dy.of(i), y.of(i), shape);
+                  }});
+}
+
+}  // namespace
+
+void register_dense() {
+  for (const std::size_t width : {64U, 128U}) {
+    for (const bool backward : {false, true}) {
+      register_kernel(fmt::format("dot_interaction{}/features:{}/width:{}",
+                                  backward ? "_backward" : "", kFeatures, width),
+                      [=](benchmark::State& state) { dot_interaction(state, width, backward); });
+    }
+  }
+  for (const std::size_t outputs : {64U, 512U, 1024U}) {
+    register_kernel(fmt::format("linear_mask_and_add_up/outputs:{}", outputs),
+                    [=](benchmark::State& state) { mask_and_add_up(state, outputs); });
+  }
+}
+
+}  // namespace millrace::bench

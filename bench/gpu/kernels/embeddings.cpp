@@ -1,0 +1,206 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <random>
+
+#include "gpu/kernels/measure.hpp"
+#include "model/cuda/kernels.hpp"
+
+/// Tables of one width, a feature each; ids are uniform over the rows.
+///
+/// Bytes of a look-up: for each id the id and its row, for each bag an offset and its pooled row.
+/// Of an update: for each lookup its gradient row and 8 bytes of where it is, for each row that is
+/// updated its weights and its state, read and written. A gradient row of a bag of 20 counts 20
+/// times: much of it is found in L2, so that shares above 1 are possible.
+
+namespace millrace::bench {
+namespace {
+
+namespace kernels = model::cuda;
+using model::Lookup;
+using Key = std::uint32_t;
+
+constexpr std::size_t kBatch = 8192;
+constexpr std::size_t kMostTables = 26;
+
+struct Case {
+  std::size_t rows, width, pooling;
+};
+
+/// Tables of a case on the device, and a batch of lookups.
+class Bags {
+ public:
+  explicit Bags(const Case& of)
+      : of_(of),
+        tables_(tables_that_fit(of)),
+        weights_(tables_ * of.rows * of.width),
+        lookups_(make_lookups()),
+        ids_(make_ids()),
+        offsets_(make_offsets()),
+        bad_(std::vector<model::BadId>(1)) {
+    fill_with_numbers(weights_);
+  }
+
+  [[nodiscard]] std::size_t tables() const { return tables_; }
+  [[nodiscard]] std::size_t lookups() const { return ids_.size(); }
+  [[nodiscard]] std::size_t rows() const { return tables_ * of_.rows; }
+  [[nodiscard]] std::size_t columns() const { return tables_ * of_.width; }
+  [[nodiscard]] std::size_t bags() const { return tables_ * kBatch; }
+  [[nodiscard]] model::PooledShape shape() const { return {kBatch, columns(), 0}; }
+  [[nodiscard]] std::span<float> weights() const { return weights_.all(); }
+  [[nodiscard]] std::span<const Lookup> features() const { return lookups_.read(); }
+  [[nodiscard]] std::span<const std::int64_t> ids() const { return ids_.read(); }
+  [[nodiscard]] std::span<const std::int32_t> offsets() const { return offsets_.read(); }
+  [[nodiscard]] std::span<model::BadId> bad() const { return bad_.all(); }
+
+ private:
+  /// Up to 26, of half of what the device has free.
+  static std::size_t tables_that_fit(const Case& of) {
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    const std::size_t table = of.rows * of.width * sizeof(float);
+    return std::clamp<std::size_t>(free / 2 / table, 1, kMostTables);
+  }
+  [[nodiscard]] std::vector<Lookup> make_lookups() const {
+    std::vector<Lookup> lookups;
+    for (std::size_t t = 0; t < tables_; ++t) {
+      lookups.push_back({.weights = static_cast<std::int64_t>(t * of_.rows * of_.width),
+                         .first_row = static_cast<std::int64_t>(t * of_.rows),
+                         .rows = static_cast<std::int64_t>(of_.rows),
+                         .width = static_cast<std::int32_t>(of_.width),
+                         .column = static_cast<std::int32_t>(t * of_.width),
+                         .table = static_cast<std::int32_t>(t)});
+    }
+    return lookups;
+  }
+  [[nodiscard]] std::vector<std::int64_t> make_ids() const {
+    std::mt19937_64 random{1};
+    std::vector<std::int64_t> ids(bags() * of_.pooling);
+    for (auto& id : ids) id = static_cast<std::int64_t>(random() % of_.rows);
+    return ids;
+  }
+  [[nodiscard]] std::vector<std::int32_t> make_offsets() const {
+    std::vector<std::int32_t> offsets(bags() + 1);
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      offsets[i] = static_cast<std::int32_t>(i * of_.pooling);
+    }
+    return offsets;
+  }
+
+  Case of_;
+  std::size_t tables_;
+  DeviceArray<float> weights_;
+  DeviceArray<Lookup> lookups_;
+  DeviceArray<std::int64_t> ids_;
+  DeviceArray<std::int32_t> offsets_;
+  DeviceArray<model::BadId> bad_;
+};
+
+void look_up(benchmark::State& state, const Case& of) {
+  const Bags bags{of};
+  const DeviceArray<float> pooled{kBatch * bags.columns()};
+  const double row = 4.0 * static_cast<double>(of.width);
+  state.counters["tables"] = static_cast<double>(bags.tables());
+  measure(state, {static_cast<double>(bags.lookups()) * (8 + row) +
+                      static_cast<double>(bags.bags()) * (4 + row),
+                  [&](Queue queue, std::size_t) {
+                    kernels::look_up<std::int64_t, std::int32_t>(
+                        queue, pooled.all(), bags.bad(), bags.weights(), {}, {}, bags.features(),
+                        bags.ids(), bags.offsets(), {}, bags.shape(), 0);
+                  }});
+}
+
+/// The rows of a batch sorted, as the update needs them.
+class SortedRows {
+ public:
+  explicit SortedRows(const Bags& bags)
+      : bags_(bags),
+        count_(bags.lookups()),
+        none_(static_cast<Key>(bags.rows())),
+        bits_(static_cast<unsigned>(std::bit_width(none_))),
+        scratch_(kernels::sort_scratch<Key>(count_, bits_)) {
+    const Queue queue{cudaStreamLegacy, nullptr};
+    kernels::linearise<Key, std::int64_t, std::int32_t>(queue, keys_.all(), unsorted_.all(),
+                                                        bag_of_.all(), bags.features(), bags.ids(),
+                                                        bags.offsets(), kBatch, none_);
+    sort(queue);
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::uint32_t unique = 0;
+    check(cudaMemcpy(&unique, found_.data(), sizeof unique, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    unique_count_ = unique;
+  }
+
+  void sort(Queue queue) const {
+    kernels::sort_pairs<Key>(queue, sorted_.all(), positions_.all(), scratch_.all(), keys_.read(),
+                             unsorted_.read(), bits_);
+    kernels::find_runs<Key>(queue, unique_.all(), starts_.all(), found_.all(), scratch_.all(),
+                            sorted_.read(), none_);
+  }
+  void update(Queue queue, std::span<float> state, std::span<const float> gradient) const {
+    kernels::update_rows<OptimizerKind::rowwise_adagrad, Key, std::int32_t>(
+        queue, bags_.weights(), state, {}, {}, {}, {}, {}, {}, gradient, bags_.features(),
+        bags_.offsets(), {}, positions_.read(), bag_of_.read(), unique_.read(), starts_.read(),
+        found_.read(), bags_.shape(), {.learning_rate = 1e-3F, .epsilon = 1e-8F}, 0);
+  }
+  [[nodiscard]] double unique() const { return static_cast<double>(unique_count_); }
+  /// Digits of 8 bits that the sort goes through.
+  [[nodiscard]] unsigned passes() const { return (bits_ + 7) / 8; }
+
+ private:
+  const Bags& bags_;
+  std::size_t count_;
+  Key none_;
+  unsigned bits_;
+  DeviceArray<std::byte> scratch_;
+  DeviceArray<Key> keys_{count_}, sorted_{count_}, unique_{count_};
+  DeviceArray<std::uint32_t> unsorted_{count_}, positions_{count_}, bag_of_{count_},
+      starts_{count_ + 1}, found_{1};
+  std::size_t unique_count_ = 0;
+};
+
+void sort(benchmark::State& state, const Case& of) {
+  const Bags bags{of};
+  const SortedRows rows{bags};
+  // Each pass reads and writes a number and a position; finding the runs reads the numbers twice.
+  const double bytes = static_cast<double>(bags.lookups()) * (rows.passes() * 16.0 + 8);
+  measure(state, {bytes, [&](Queue queue, std::size_t) { rows.sort(queue); }});
+}
+
+void update_rows(benchmark::State& state, const Case& of) {
+  const Bags bags{of};
+  const SortedRows rows{bags};
+  const DeviceArray<float> gradient{kBatch * bags.columns()}, moments{bags.rows()};
+  fill_with_numbers(gradient, 1e-3F);
+  check(cudaMemset(moments.data(), 0, moments.bytes()), "cudaMemset");
+  const double row = 4.0 * static_cast<double>(of.width);
+  state.counters["tables"] = static_cast<double>(bags.tables());
+  state.counters["rows_updated"] = rows.unique();
+  measure(state,
+          {static_cast<double>(bags.lookups()) * (8 + row) + rows.unique() * 2 * (row + 4),
+           [&](Queue queue, std::size_t) { rows.update(queue, moments.all(), gradient.read()); }});
+}
+
+}  // namespace
+
+void register_embeddings() {
+  using Body = void (*)(benchmark::State&, const Case&);
+  const auto add = [](const char* name, Body body, const Case& of) {
+    register_kernel(
+        fmt::format("{}/rows:{}/width:{}/pooling:{}", name, of.rows, of.width, of.pooling),
+        [body, of](benchmark::State& state) { body(state, of); });
+  };
+  constexpr std::size_t kRows = 1'000'000, kHotRows = 100;
+  for (const std::size_t width : {64U, 128U}) {
+    for (const std::size_t pooling : {1U, 20U}) {
+      add("look_up", look_up, {kRows, width, pooling});
+      add("update_rows", update_rows, {kRows, width, pooling});
+    }
+  }
+  add("update_rows", update_rows, {kHotRows, 128, 1});  // every run is a long one
+  add("sort_and_find_runs", sort, {kRows, 64, 1});
+  add("sort_and_find_runs", sort, {kRows, 64, 20});
+}
+
+}  // namespace millrace::bench

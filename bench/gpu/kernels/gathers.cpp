@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "capture/cuda/kernels.hpp"
+#include "gpu/kernels/measure.hpp"
+
+/// Rows that are drawn from eight tables of 10^6, gathered into a slot in device memory. Bytes: of
+/// each row its weights and its number, read and written.
+
+namespace millrace::bench {
+namespace {
+
+using capture::BitShape;
+using capture::DirtyCounts;
+using capture::GatherShape;
+using capture::SourceTable;
+using Key = std::uint32_t;
+
+constexpr std::size_t kTables = 8, kRowsOfTable = 1'000'000;
+constexpr std::size_t kLists = 4;  ///< and slots: more bytes than an L2 cache has
+
+std::vector<SourceTable> make_tables(std::size_t width) {
+  std::vector<SourceTable> tables;
+  for (std::size_t t = 0; t < kTables; ++t) {
+    tables.push_back({.first_row = static_cast<std::int64_t>(t * kRowsOfTable),
+                      .rows = static_cast<std::int64_t>(kRowsOfTable),
+                      .weights = static_cast<std::int64_t>(t * kRowsOfTable * width),
+                      .width = static_cast<std::int32_t>(width)});
+  }
+  return tables;
+}
+
+/// Different rows of all tables, ascending: every so many rows one, at a place that is drawn.
+std::vector<Key> drawn_rows(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  const std::size_t stride = kTables * kRowsOfTable / count;
+  std::vector<Key> rows(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    rows[i] = static_cast<Key>(i * stride + random() % stride);
+  }
+  return rows;
+}
+
+struct Case {
+  std::size_t rows, width;
+};
+
+void gather(benchmark::State& state, const Case& of) {
+  const std::size_t bytes = capture::numbers_begin(kTables, of.rows, sizeof(Key)) + 16 * kTables +
+                            of.rows * of.width * sizeof(float) + (std::size_t{1} << 10);
+  const DeviceArray<float> weights{kTables * kRowsOfTable * of.width};
+  const DeviceArray<SourceTable> tables{make_tables(of.width)};
+  const BitShape bit_shape{.rows = kTables * kRowsOfTable};
+  const DeviceArray<std::uint32_t> bits{bit_shape.words()};
+  const DeviceArray<DirtyCounts> counts{std::vector<DirtyCounts>(1)};
+  const DeviceArray<std::uint32_t> count{
+      std::vector<std::uint32_t>{static_cast<std::uint32_t>(of.rows)}};
+  fill_with_numbers(weights);
+  std::vector<DeviceArray<Key>> lists;
+  std::vector<DeviceArray<std::byte>> slots;
+  for (std::size_t i = 0; i < kLists; ++i) {
+    lists.emplace_back(drawn_rows(of.rows, i));
+    slots.emplace_back(bytes);
+  }
+  const GatherShape shape{.capacity = bytes, .weights = 1};
+  const double row = 4.0 * static_cast<double>(of.width) + sizeof(Key);
+  measure(state, {2 * row * static_cast<double>(of.rows), [&](Queue queue, std::size_t launch) {
+                    const std::size_t i = launch % kLists;
+                    capture::cuda::gather_rows<Key>(
+                        queue, slots[i].all(), bits.all(), counts.all(), weights.read(), {}, {}, {},
+                        {}, {}, {}, tables.read(), lists[i].read(), count.read(), shape, bit_shape);
+                  }});
+}
+
+}  // namespace
+
+void register_gathers() {
+  for (const std::size_t rows : {100'000U, 1'000'000U}) {
+    for (const std::size_t width : {16U, 64U, 128U}) {
+      register_kernel(fmt::format("gather_rows/rows:{}/width:{}", rows, width),
+                      [of = Case{rows, width}](benchmark::State& state) { gather(state, of); });
+    }
+  }
+}
+
+}  // namespace millrace::bench

@@ -1,0 +1,71 @@
+/// main() of the benchmarks that need a GPU: exits with 4 where there is none, as cuda_facts does.
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "gpu/gpu.hpp"
+#include "millrace/device/cuda_device.hpp"
+
+namespace millrace::bench {
+namespace {
+
+constexpr int kSkipped = 4;
+
+std::string written_version(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void describe_gpu(int ordinal) {
+  const CudaDeviceInfo info = cuda_device_info(ordinal);
+  const CudaVersions versions = cuda_versions();
+  benchmark::AddCustomContext("gpu", info.title);
+  benchmark::AddCustomContext("cuda_driver", written_version(versions.driver));
+  benchmark::AddCustomContext("cuda_runtime", written_version(versions.runtime));
+}
+
+int run(const std::string& program, bool list_only) {
+  register_benchmarks();
+  if (!list_only) {
+    if (const CudaDeviceCount devices = cuda_device_count(); devices.count == 0) {
+      fmt::print(stderr, "{}: nothing to run on: {}\n", program, devices.reason);
+      return kSkipped;
+    }
+    describe_gpu(chosen_gpu());
+    check(cudaSetDevice(chosen_gpu()), "cudaSetDevice", chosen_gpu());
+  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+
+int chosen_gpu() {
+  const char* const given = std::getenv("MILLRACE_GPU");
+  return given == nullptr ? 0 : std::stoi(given);
+}
+
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  const std::string path = argv[0];
+  const std::string program = path.substr(path.find_last_of('/') + 1);
+  bool list_only = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    list_only |= argument == "--benchmark_list_tests" || argument == "--benchmark_list_tests=true";
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  try {
+    return millrace::bench::run(program, list_only);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", program, error.what());
+    return 1;
+  }
+}
