@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "gpu/gpu.hpp"
 #include "millrace/device/cuda_device.hpp"
@@ -43,6 +44,33 @@ int run(const std::string& program, bool list_only) {
   return 0;
 }
 
+/// The arguments as Google Benchmark takes them.
+struct Arguments {
+  std::vector<std::string> texts;
+  std::vector<char*> values;
+  int count = 0;
+  bool list_only = false;
+};
+
+/// `--json FILE` is short for two options of Google Benchmark.
+Arguments read(int argc, char** argv) {
+  Arguments read;
+  for (int i = 0; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--json" && i + 1 < argc) {
+      read.texts.push_back(fmt::format("--benchmark_out={}", argv[++i]));
+      read.texts.emplace_back("--benchmark_out_format=json");
+      continue;
+    }
+    read.list_only |= argument.rfind("--benchmark_list_tests", 0) == 0;
+    read.texts.push_back(argument);
+  }
+  for (std::string& text : read.texts) read.values.push_back(text.data());
+  read.count = static_cast<int>(read.values.size());
+  read.values.push_back(nullptr);
+  return read;
+}
+
 }  // namespace
 
 int chosen_gpu() {
@@ -50,22 +78,20 @@ int chosen_gpu() {
   return given == nullptr ? 0 : std::stoi(given);
 }
 
-}  // namespace millrace::bench
-
-int main(int argc, char** argv) {
+int run_main(int argc, char** argv) {
   const std::string path = argv[0];
   const std::string program = path.substr(path.find_last_of('/') + 1);
-  bool list_only = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    list_only |= argument == "--benchmark_list_tests" || argument == "--benchmark_list_tests=true";
-  }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  Arguments arguments = read(argc, argv);
+  benchmark::Initialize(&arguments.count, arguments.values.data());
+  if (benchmark::ReportUnrecognizedArguments(arguments.count, arguments.values.data())) return 2;
   try {
-    return millrace::bench::run(program, list_only);
+    return run(program, arguments.list_only);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}: {}\n", program, error.what());
     return 1;
   }
 }
+
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) { return millrace::bench::run_main(argc, argv); }

@@ -34,14 +34,15 @@ struct GpuBench {
 
 /// What operations on a bitmap and on tables leave, on either device.
 template <typename Bench>
-std::vector<std::uint64_t> marked_and_collected(IndexType type, std::uint32_t shift) {
+std::vector<std::uint64_t> marked_and_collected(IndexType type, std::uint32_t shift,
+                                                int rounds = 12) {
   Bench bench;
   CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
   std::mt19937_64 random{seed()};
   const std::size_t rows = 300'000 + random() % 1000;
   DirtyRows dirty{bench.context, rows, type, shift};
   std::vector<std::uint64_t> out;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     std::vector<std::uint64_t> marked(random() % 5000);
     for (auto& row : marked) row = random() % rows;
     dirty.mark(marked, pinned, bench.main);
@@ -74,7 +75,8 @@ std::vector<TableConfig> tables(std::size_t count) {
 
 /// What gathers of lists of rows leave in a slot: the bytes that headers speak of, headers too.
 template <typename Bench>
-std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std::size_t bytes) {
+std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std::size_t bytes,
+                                int rounds = 6) {
   Bench bench;
   CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
   EmbeddingBags bags{
@@ -85,7 +87,7 @@ std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std
   const Array<std::byte> slot{bench.allocator, bytes, bench.main};
   std::mt19937_64 random{seed()};
   std::vector<std::byte> out;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     std::vector<std::uint64_t> rows(random() % source.rows());
     for (auto& row : rows) row = random() % source.rows();
     dirty.mark(rows, pinned, bench.main);
@@ -131,6 +133,53 @@ class ToSink final : public CaptureReceiver {
   std::uint64_t number_ = 0;
 };
 
+/// What trains, and how it is captured.
+struct CaptureCase {
+  CaptureWay way;
+  GatherOn gather_on;
+  bool cached;
+  std::size_t rows = 5000, examples = 200;
+  int steps = 40;
+};
+
+void check_captured(const CaptureCase& of) {
+  GpuBench bench;
+  CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
+  ThreadExecutor executor;
+  EmbeddingOptions options;
+  if (of.cached) options.cache = TableCache{0.2};
+  const std::vector<TableConfig> configs{{"t", of.rows, 64, Pooling::sum, {"f"}}};
+  EmbeddingBags bags{bench.context, configs, options};
+  ToSink receiver;
+  Capture capture{{bags, 0, {0}},
+                  {bench.context, pinned, executor, receiver},
+                  {.way = of.way, .slot_bytes = 200'000, .gather_on = of.gather_on}};
+  receiver.sink.begin({.tables = capture.tables()});
+  std::mt19937_64 random{seed()};
+  capture.mark_all();
+  for (int step = 0; step < of.steps; ++step) {
+    const HostBags batch = draw_bags(random, bags.features(), {of.rows}, of.examples, 6, false);
+    const BatchTensor gradient = bench.memory.upload(
+        std::vector<float>(of.examples * 64, 1.0F / static_cast<float>(step + 1)));
+    const KeyedJaggedTensor ids = bench.memory.upload(batch);
+    const HeldRows held = bags.prefetch(ids, bench.main);
+    bags.backward(ids, nullptr, {gradient.as<float>().data(), 64, 0}, bench.main);
+  }
+  REQUIRE(capture.flush(bench.main, std::chrono::seconds{20}));
+  capture.stop();
+  ModelState state;
+  bags.add_state(state, "");
+  bench.main.synchronize();
+  std::vector<float> weights = bench.memory.download(state);
+  weights.resize(of.rows * 64);
+  std::vector<float> told(weights.size());
+  receiver.sink.read([&](const RowRecord& row) {
+    std::copy(row.weights.begin(), row.weights.end(), told.begin() + row.row * 64);
+  });
+  INFO(to_string(of.way) << (of.cached ? ", cached" : ""));
+  CHECK(told == weights);
+}
+
 }  // namespace
 
 TEST_CASE("on a GPU rows are marked and collected as on a host", "[gpu][streamer]") {
@@ -157,43 +206,25 @@ TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", 
 TEST_CASE("on a GPU what was captured is the tables, in every way", "[gpu][streamer]") {
   for (const CaptureWay way : kCaptureWays) {
     for (const GatherOn gather_on : {GatherOn::update_stream, GatherOn::own_stream}) {
-      for (const bool cached : {false, true}) {
-        GpuBench bench;
-        CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
-        ThreadExecutor executor;
-        EmbeddingOptions options;
-        if (cached) options.cache = TableCache{0.2};
-        const std::vector<TableConfig> configs{{"t", 5000, 64, Pooling::sum, {"f"}}};
-        EmbeddingBags bags{bench.context, configs, options};
-        ToSink receiver;
-        Capture capture{{bags, 0, {0}},
-                        {bench.context, pinned, executor, receiver},
-                        {.way = way, .slot_bytes = 200'000, .gather_on = gather_on}};
-        receiver.sink.begin({.tables = capture.tables()});
-        std::mt19937_64 random{seed()};
-        capture.mark_all();
-        for (int step = 0; step < 40; ++step) {
-          const HostBags batch = draw_bags(random, bags.features(), {5000}, 200, 6, false);
-          const BatchTensor gradient = bench.memory.upload(
-              std::vector<float>(200 * 64, 1.0F / static_cast<float>(step + 1)));
-          const KeyedJaggedTensor ids = bench.memory.upload(batch);
-          const HeldRows held = bags.prefetch(ids, bench.main);
-          bags.backward(ids, nullptr, {gradient.as<float>().data(), 64, 0}, bench.main);
-        }
-        REQUIRE(capture.flush(bench.main, std::chrono::seconds{20}));
-        capture.stop();
-        ModelState state;
-        bags.add_state(state, "");
-        bench.main.synchronize();
-        std::vector<float> weights = bench.memory.download(state);
-        weights.resize(std::size_t{5000} * 64);
-        std::vector<float> told(weights.size());
-        receiver.sink.read([&](const RowRecord& row) {
-          std::copy(row.weights.begin(), row.weights.end(), told.begin() + row.row * 64);
-        });
-        INFO(to_string(way) << (cached ? ", cached" : ""));
-        CHECK(told == weights);
-      }
+      for (const bool cached : {false, true}) check_captured({way, gather_on, cached});
     }
+  }
+}
+
+// For compute-sanitizer: each kernel of the capture at least once, in few launches.
+
+TEST_CASE("in small, on a GPU rows are marked, collected and gathered as on a host",
+          "[gpu][streamer][kernels]") {
+  const auto marked = marked_and_collected<GpuBench>(IndexType::int32, 3, 2);
+  CHECK(marked == marked_and_collected<ModelBench>(IndexType::int32, 3, 2));
+  for (const std::size_t count : {3U, 400U}) {
+    const auto on_gpu = gathered<GpuBench>(count, RowContent::weights_and_state, 100'000, 2);
+    CHECK(on_gpu == gathered<ModelBench>(count, RowContent::weights_and_state, 100'000, 2));
+  }
+}
+
+TEST_CASE("in small, on a GPU what was captured is the tables", "[gpu][streamer][kernels]") {
+  for (const CaptureWay way : kCaptureWays) {
+    check_captured({way, GatherOn::update_stream, way == CaptureWay::mapped, 500, 40, 3});
   }
 }

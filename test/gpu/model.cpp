@@ -66,11 +66,11 @@ class BagSteps final : RowUpdateObserver {
       : bench_(bench),
         bags(bench.context, tables(), {.optimizer = optimizer, .observer = this, .cache = cache}) {}
 
-  void run(bool weighted, int steps) {
+  void run(bool weighted, int steps, std::size_t examples = kBatch) {
     std::mt19937_64 random{seed()};
     for (int i = 0; i < steps; ++i) {
-      const HostBags batch = draw_bags(random, bags.features(), kRows, kBatch, 6, weighted);
-      std::vector<float> gradient(kBatch * bags.columns());
+      const HostBags batch = draw_bags(random, bags.features(), kRows, examples, 6, weighted);
+      std::vector<float> gradient(examples * bags.columns());
       for (float& g : gradient) g = static_cast<float>(random() % 2001) / 1000.0F - 1;
       step(batch, gradient);
     }
@@ -259,5 +259,40 @@ TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows
         }
       }
     }
+  }
+}
+
+// For compute-sanitizer: each kernel of the model at least once, in few launches.
+
+TEST_CASE("in small, embedding bags and their cache on a GPU do what they do on the host",
+          "[gpu][model][kernels]") {
+  constexpr std::size_t kExamples = 80;  // the table of one row is looked up 240 times: a long run
+  for (const bool cached : {false, true}) {
+    const OptimizerKind kind = cached ? OptimizerKind::adam : OptimizerKind::rowwise_adagrad;
+    INFO(to_string(kind) << (cached ? ", cached" : ""));
+    const Optimizer optimizer{.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-4F};
+    const auto cache = cached ? std::optional{TableCache{0.1}} : std::nullopt;
+    GpuBench gpu;
+    ModelBench host;
+    BagSteps<GpuBench> there{gpu, optimizer, cache};
+    BagSteps<ModelBench> here{host, optimizer, cache};
+    there.run(cached, 2, kExamples);
+    here.run(cached, 2, kExamples);
+    CHECK(worst_difference(there.pooled, here.pooled) < 1e-4);
+    CHECK(worst_difference(there.factor_gradients, here.factor_gradients) < 1e-3);
+    CHECK(worst_difference(there.weights, here.weights) < 1e-4);
+    CHECK(there.rows == here.rows);
+    CHECK(there.cached == here.cached);
+  }
+}
+
+TEST_CASE("in small, a model's weights on a GPU are the host's", "[gpu][model][kernels]") {
+  GpuBench gpu;
+  gpu.require_blas();
+  for (const Interaction interaction : {Interaction::dot, Interaction::concatenate}) {
+    SparseNNConfig config = small_model();
+    config.interaction = interaction;
+    ModelBench host;
+    CHECK(worst_difference(weights_after(gpu, config, 1), weights_after(host, config, 1)) < 1e-4);
   }
 }
