@@ -83,7 +83,8 @@ std::span<const float> floats(const std::byte* at, std::size_t count) {
   return {reinterpret_cast<const float*>(at), count};
 }
 
-StepMark mark_from(std::span<const std::byte> payload, Version version) {
+StepMark mark_from(std::span<const std::byte> payload, Version version,
+                   std::uint64_t wall_time_ms) {
   if (payload.size() != kMarkBytes) {
     refuse(fmt::format("a mark of {} bytes where one has {}", payload.size(), kMarkBytes));
   }
@@ -98,7 +99,8 @@ StepMark mark_from(std::span<const std::byte> payload, Version version) {
                       .base = {get<std::uint64_t>(at + 64), get<std::uint64_t>(at + 72)},
                       .answers = get<std::uint64_t>(at + 56),
                       .part = get<std::uint32_t>(at + 40),
-                      .parts = get<std::uint32_t>(at + 44)};
+                      .parts = get<std::uint32_t>(at + 44),
+                      .wall_time_ms = wall_time_ms};
   if (mark.rank >= mark.ranks) {
     refuse(fmt::format("a mark of rank {} of {}", mark.rank, mark.ranks));
   }
@@ -132,7 +134,11 @@ void append_record(std::vector<std::byte>& to, const RowRecord& row) {
 }
 
 void append_record(std::vector<std::byte>& to, const StepMark& mark) {
-  append(to, {.version = mark.version, .kind = RecordKind::mark}, kMarkBytes, [&](std::byte* at) {
+  // The time is in the header's unused field: readers of earlier versions read such marks, too.
+  const Header header{.version = mark.version,
+                      .kind = RecordKind::mark,
+                      .row = static_cast<std::int64_t>(mark.wall_time_ms)};
+  append(to, header, kMarkBytes, [&](std::byte* at) {
     put(at, mark.after.epoch);
     put(at + 8, mark.after.step);
     put(at + 16, mark.rank);
@@ -203,7 +209,7 @@ Record parse_record(std::span<const std::byte> bytes) {
                     .state = floats(payload.data() + width * sizeof(float), state)};
       return record;
     case RecordKind::mark:
-      record.mark = mark_from(payload, record.version);
+      record.mark = mark_from(payload, record.version, get<std::uint64_t>(at + 40));
       return record;
     case RecordKind::schema:
       record.schema = parse_stream_schema(text_from(payload, width));

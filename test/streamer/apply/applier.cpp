@@ -54,6 +54,8 @@ class LogSource final : public RecordSource {
     const bool lost = log_.lost.contains(batch.mark.version.step);
     return Next{batch, std::to_string(at_), lost ? "a row fell out" : ""};
   }
+  void take_schema(const StreamSchema& schema) override { log_.schema = schema; }
+  [[nodiscard]] Left left() override { return {log_.batches.size() - at_, "batches"}; }
   void ask_for_snapshot() override { ++log_.snapshots_asked; }
 
  private:

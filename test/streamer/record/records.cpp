@@ -41,6 +41,7 @@ StepMark any_mark() {
   mark.part = *rc::gen::inRange<std::uint32_t>(0, mark.parts);
   mark.rows = *rc::gen::arbitrary<std::uint64_t>();
   mark.missing = *rc::gen::arbitrary<std::uint64_t>();
+  mark.wall_time_ms = *rc::gen::arbitrary<std::uint64_t>();
   return mark;
 }
 
@@ -128,6 +129,35 @@ TEST_CASE("a mark's record says what the mark was", "[record]") {
     RC_ASSERT(read.version == mark.version);
     RC_ASSERT(read.bytes == bytes.size());
   }));
+}
+
+TEST_CASE("a mark that was written before marks had a time is read, and its time is unknown",
+          "[record]") {
+  constexpr std::string_view kBefore =
+      "00000000000000030000000000000009880000000201000000000000000000000000000000000000000000000000"
+      "00000300000000000000080000000000000001000000020000000500000000000000060000000000000001000000"
+      "0300000007000000000000000b000000000000000200000000000000040000000000000019244d5747b2a3b7";
+  Bytes bytes;
+  for (std::size_t i = 0; i < kBefore.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(std::stoul(std::string{kBefore.substr(i, 2)}, {}, 16)));
+  }
+  StepMark mark{.version = {3, 9},
+                .after = {3, 8},
+                .step = 7,
+                .rank = 1,
+                .ranks = 2,
+                .rows = 5,
+                .missing = 6,
+                .base = {2, 4},
+                .answers = 11,
+                .part = 1,
+                .parts = 3};
+  CHECK(parse_record(bytes).mark == mark);
+  mark.wall_time_ms = 1'764'000'000'123;
+  Bytes timed;
+  append_record(timed, mark);
+  CHECK(timed.size() == bytes.size());  // who read marks before reads these
+  CHECK(parse_record(timed).mark == mark);
 }
 
 TEST_CASE("a schema's record says what the schema was", "[record]") {

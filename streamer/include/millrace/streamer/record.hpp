@@ -20,8 +20,9 @@
 ///     16  bytes of the record, 4: a multiple of 8
 ///     20  kind, 1; type of the numbers, 1 (1: IEEE single precision); 0, 2
 ///     24  table, width, state, 0: 4 bytes each
-///     40  row, 8: of the whole table
-///     48  the weights, then the optimizer's state; of a mark, a schema or a position what it says;
+///     40  row, 8: of the whole table; of a mark its wall-clock time, in milliseconds since 1970,
+///     or 0 48  the weights, then the optimizer's state; of a mark, a schema or a position what it
+///     says;
 ///         0 up to a multiple of 8
 ///     ..  XXH3-64 of all before, 8
 ///
@@ -74,6 +75,9 @@ struct StepMark {
   /** Where a topic has parts: which one this is in, and of how many; `rows` are those of the part.
    */
   std::uint32_t part = 0, parts = 1;
+  /** Milliseconds since 1970 (UTC) on the writer's clock: rows that changed before were told before
+   *  this mark, or are counted as missing. 0: unknown, as in marks of earlier versions. */
+  std::uint64_t wall_time_ms = 0;
 
   friend bool operator==(const StepMark&, const StepMark&) = default;
 };

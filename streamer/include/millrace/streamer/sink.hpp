@@ -111,6 +111,12 @@ class RecordSource {
     std::string lost{};
   };
 
+  /** What of a log `next` has not given yet. */
+  struct Left {
+    std::uint64_t count = 0;   ///< 0: every whole batch was given
+    std::string_view of = "";  ///< what is counted: "bytes", "messages"
+  };
+
   virtual ~RecordSource() = default;
   RecordSource(const RecordSource&) = delete;
   RecordSource& operator=(const RecordSource&) = delete;
@@ -119,11 +125,17 @@ class RecordSource {
   /** @brief Goes behind what was read up to `position`; empty: to the beginning of what is there.
    *  @throws SinkError (lost) if it is there no more: go to the beginning */
   virtual void seek(std::string_view position) = 0;
-  /** @brief Of what is read next; nothing: nothing was written yet. */
+  /** @brief Of what is read next; nothing: nothing was written yet, or the schema is gone. */
   [[nodiscard]] virtual std::optional<StreamSchema> schema() = 0;
+  /** @brief Gives the schema of a copy of this log, for a log that has lost its own.
+   *  @throws SinkError (wrong) if the log has another one */
+  virtual void take_schema(const StreamSchema& schema) = 0;
   /** @brief The next whole batch; nothing if there is none within `patience`.
    *  @throws SinkError; RecordError for what no writer of ours wrote */
   [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
+  /** @brief What is left to give of the log as it is now, at the time of the call. A batch that is
+   *         cut short at the end is not counted. @throws as `next` */
+  [[nodiscard]] virtual Left left() = 0;
   /** @brief Asks all ranks that write for all rows anew: there was a gap. The request has another
    *         number than the one before: the time in milliseconds, say. See Sink::snapshot_request
    */

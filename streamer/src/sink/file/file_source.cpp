@@ -7,6 +7,7 @@
 #include <charconv>
 #include <thread>
 
+#include "sink/chain.hpp"
 #include "sink/file/address.hpp"
 #include "sink/file/folder.hpp"
 #include "sink/kinds.hpp"
@@ -111,6 +112,12 @@ std::optional<StreamSchema> FileSource::schema() {
   return schema_;
 }
 
+void FileSource::take_schema(const StreamSchema& given) {
+  const std::optional<StreamSchema> there = schema();
+  check_schema(given, {.schema = there}, name());
+  schema_ = given;
+}
+
 std::optional<RecordSource::Next> FileSource::next(std::chrono::nanoseconds patience) {
   const auto start = Clock::now();
   for (std::chrono::nanoseconds pause = 1ms;; pause = std::min(2 * pause, kLongestPause)) {
@@ -123,20 +130,46 @@ std::optional<RecordSource::Next> FileSource::next(std::chrono::nanoseconds pati
 
 std::optional<RecordSource::Next> FileSource::take() {
   if (!schema()) return std::nullopt;
-  Cursor* oldest = nullptr;
-  try {
-    oldest = oldest_ahead();
-  } catch (const SegmentGone&) {  // it was compacted since they were listed
-  }
-  if (oldest == nullptr) {
-    segments_ = segments_in(folder_);
-    oldest = oldest_ahead();
-  }
+  Cursor* const oldest = look();
   if (oldest == nullptr) return std::nullopt;
   oldest->told = oldest->read;
   Next next{.batch = std::move(*oldest->ahead), .position = position()};
   oldest->ahead.reset();
   return next;
+}
+
+/** The rank whose batch is the next; nothing: none is there now. */
+FileSource::Cursor* FileSource::look() {
+  try {
+    if (Cursor* const oldest = oldest_ahead()) return oldest;
+  } catch (const SegmentGone&) {  // it was compacted since they were listed
+  }
+  segments_ = segments_in(folder_);
+  return oldest_ahead();
+}
+
+RecordSource::Left FileSource::left() {
+  Left left{.of = "bytes"};
+  if (schema() && look() == nullptr) return left;
+  for (const auto& [rank, segments] : segments_in(folder_)) {
+    const auto cursor = cursors_.find(rank);
+    left.count += bytes_left(cursor == cursors_.end() ? Place{} : cursor->second.told, segments);
+  }
+  return left;
+}
+
+/** Behind what was given, in segments that may be compacted meanwhile. */
+std::uint64_t FileSource::bytes_left(const Place& told,
+                                     const std::vector<SegmentName>& segments) const {
+  std::uint64_t bytes = 0;
+  for (const SegmentName& name : segments) {
+    if (name.number < told.number) continue;
+    std::error_code gone;
+    const std::uint64_t size = std::filesystem::file_size(folder_ / to_string(name), gone);
+    if (gone) continue;
+    bytes += size - (name.number == told.number ? std::min(told.offset, size) : 0);
+  }
+  return bytes;
 }
 
 /** Reads each rank's next batch, and gives the rank whose step is the oldest. */

@@ -26,7 +26,9 @@ class FileSource final : public RecordSource {
   [[nodiscard]] std::string name() const override { return "file:" + folder_.string(); }
   void seek(std::string_view position) override;
   [[nodiscard]] std::optional<StreamSchema> schema() override;
+  void take_schema(const StreamSchema& schema) override;
   [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds patience) override;
+  [[nodiscard]] Left left() override;
   void ask_for_snapshot() override;
 
  private:
@@ -49,7 +51,10 @@ class FileSource final : public RecordSource {
   [[nodiscard]] Cursors parse(std::string_view position) const;
   [[nodiscard]] std::string position() const;
   [[nodiscard]] std::optional<Next> take();
+  [[nodiscard]] Cursor* look();
   [[nodiscard]] Cursor* oldest_ahead();
+  [[nodiscard]] std::uint64_t bytes_left(const Place& told,
+                                         const std::vector<SegmentName>& segments) const;
   void read_ahead(std::uint32_t rank, Cursor& cursor, const std::vector<SegmentName>& segments);
   [[nodiscard]] std::size_t place_among(const std::vector<SegmentName>& segments,
                                         const Cursor& cursor) const;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "sink/chain.hpp"
 #include "sink/kinds.hpp"
 
 namespace millrace::sink {
@@ -20,6 +21,16 @@ std::uint64_t milliseconds_now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+/** Messages before these ends; what compaction took of them is counted until it is passed by. */
+std::uint64_t unread(const std::vector<std::int64_t>& offsets, const std::vector<Extent>& ends) {
+  std::uint64_t messages = 0;
+  for (std::size_t i = 0; i < std::min(offsets.size(), ends.size()); ++i) {
+    const std::int64_t from = std::max(offsets[i], ends[i].begin);
+    if (from < ends[i].end) messages += static_cast<std::uint64_t>(ends[i].end - from);
+  }
+  return messages;
+}
+
 }  // namespace
 
 KafkaSource::KafkaSource(std::string_view spec)
@@ -30,9 +41,17 @@ const KafkaClient& KafkaSource::consumer() {
   return *consumer_;
 }
 
+/** What was read so far is forgotten, but for the schema: a topic has one for good. */
 void KafkaSource::stop() {
   reading_.reset();
+  if (assembly_ && assembly_->schema()) schema_ = assembly_->schema();
   assembly_.reset();
+}
+
+void KafkaSource::take_schema(const StreamSchema& schema) {
+  check_schema(schema, {.schema = assembly_ ? assembly_->schema() : schema_}, name_);
+  schema_ = schema;
+  if (assembly_) assembly_->take_schema(schema);
 }
 
 void KafkaSource::seek(std::string_view position) {
@@ -74,6 +93,27 @@ std::optional<StreamSchema> KafkaSource::first_schema(const std::vector<Extent>&
   return schema;
 }
 
+TopicPosition KafkaSource::begin_of(const std::vector<Extent>& extents) const {
+  TopicPosition begin;
+  if (position_) {
+    check_there(extents);
+    begin = *position_;
+    begin.offsets.resize(extents.size());
+    return begin;
+  }
+  for (const Extent& extent : extents) {
+    begin.offsets.push_back(extent.begin);
+    begin.whole = begin.whole && extent.begin == 0;
+  }
+  return begin;
+}
+
+/** Of the partitions that are read. */
+std::vector<Extent> KafkaSource::extents() {
+  const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
+  return extents_of(consumer(), address_.topic, parts);
+}
+
 bool KafkaSource::start() {
   if (reading_ != nullptr) return true;
   const std::int32_t partitions = consumer().partitions(address_.topic);
@@ -81,29 +121,17 @@ bool KafkaSource::start() {
     if (position_) check_there({});
     return false;
   }
-  const std::vector<Extent> extents = extents_of(consumer(), address_.topic, partitions);
-  TopicPosition start;
-  if (position_) {
-    check_there(extents);
-    start = *position_;
-    start.offsets.resize(extents.size());
-  } else {
-    for (const Extent& extent : extents) {
-      start.offsets.push_back(extent.begin);
-      start.whole = start.whole && extent.begin == 0;
-    }
-  }
+  const std::vector<Extent> there = extents_of(consumer(), address_.topic, partitions);
+  const TopicPosition start = begin_of(there);
   assembly_.emplace(start, name_, [this] {
     std::vector<std::int64_t> ends;
-    const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
-    for (const Extent& extent : extents_of(consumer(), address_.topic, parts)) {
-      ends.push_back(extent.end);
-    }
+    for (const Extent& extent : extents()) ends.push_back(extent.end);
     return ends;
   });
   if (position_) {
-    if (const auto schema = first_schema(extents)) assembly_->take_schema(*schema);
+    if (const auto schema = first_schema(there)) assembly_->take_schema(*schema);
   }
+  if (schema_) assembly_->take_schema(*schema_);
   reading_ = std::make_unique<TopicReading>(consumer(), address_.topic, start.offsets);
   return true;
 }
@@ -122,21 +150,18 @@ bool KafkaSource::read_some(std::chrono::milliseconds patience) {
 
 std::optional<StreamSchema> KafkaSource::schema() {
   if (!start()) return std::nullopt;
-  const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
-  const std::vector<Extent> extents = extents_of(consumer(), address_.topic, parts);
-  const auto some_left = [&] {
-    for (std::size_t i = 0; i < extents.size(); ++i) {
-      if (reading_->offsets()[i] < extents[i].end) return true;
-    }
-    return false;
-  };
+  if (assembly_->schema()) return assembly_->schema();
+  const std::vector<Extent> ends = extents();
   Silence silence{consumer()};
-  while (!assembly_->schema() && some_left()) silence.heard(read_some(kGlance));
+  while (!assembly_->schema() && unread(reading_->offsets(), ends) > 0) {
+    silence.heard(read_some(kGlance));
+  }
   if (!assembly_->schema() && !assembly_->strange().empty()) {
     throw RecordError{fmt::format("{}: {}", name_, assembly_->strange())};
   }
-  if (!assembly_->schema() && !assembly_->whole() && !std::exchange(asked_for_schema_, true)) {
+  if (!assembly_->schema() && !assembly_->whole() && !asked_for_schema_) {
     ask_for_snapshot();
+    asked_for_schema_ = true;
   }
   return assembly_->schema();
 }
@@ -157,6 +182,14 @@ std::optional<RecordSource::Next> KafkaSource::next(std::chrono::nanoseconds pat
     }
     if (left <= std::chrono::milliseconds{0}) return std::nullopt;
   }
+}
+
+RecordSource::Left KafkaSource::left() {
+  Left left{.of = "messages"};
+  if (!start()) return left;
+  left.count = unread(reading_->offsets(), extents());
+  if (left.count == 0 && assembly_->has_next()) left.count = 1;  // its mark, at least
+  return left;
 }
 
 void KafkaSource::ask_for_snapshot() {

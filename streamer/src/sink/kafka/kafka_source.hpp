@@ -17,8 +17,9 @@ namespace millrace::sink {
  *
  * One consumer reads all partitions, without a group; the position has their offsets, and is kept
  * by whoever applies. A compacted topic is read like any other: TopicAssembly says how. What
- * retention took before it was read is lost; if it took the schema, `schema` asks for a snapshot,
- * with which it comes again.
+ * retention took before it was read is lost. If retention took the schema, the one that was read
+ * or given before holds; a reader that has none asks for a snapshot, with which the schema comes
+ * again.
  */
 class KafkaSource final : public RecordSource {
  public:
@@ -28,13 +29,17 @@ class KafkaSource final : public RecordSource {
   [[nodiscard]] std::string name() const override { return name_; }
   void seek(std::string_view position) override;
   [[nodiscard]] std::optional<StreamSchema> schema() override;
+  void take_schema(const StreamSchema& schema) override;
   [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds patience) override;
+  [[nodiscard]] Left left() override;
   void ask_for_snapshot() override;
 
  private:
   const KafkaClient& consumer();
   void stop();
   bool start();
+  [[nodiscard]] TopicPosition begin_of(const std::vector<Extent>& extents) const;
+  [[nodiscard]] std::vector<Extent> extents();
   void check_there(const std::vector<Extent>& extents) const;
   [[nodiscard]] std::optional<StreamSchema> first_schema(const std::vector<Extent>& extents);
   bool read_some(std::chrono::milliseconds patience);
@@ -43,6 +48,7 @@ class KafkaSource final : public RecordSource {
   const KafkaAddress address_;
   std::optional<KafkaClient> consumer_;
   std::optional<TopicPosition> position_;  ///< none: the beginning
+  std::optional<StreamSchema> schema_;     ///< that was read or given before this reading
   std::optional<TopicAssembly> assembly_;
   std::unique_ptr<TopicReading> reading_;
   std::unique_ptr<TopicProducer> requests_;

@@ -47,6 +47,14 @@ class ModelSource final : public RecordSource {
       read(left[random_() % left.size()]);
     }
   }
+  void take_schema(const StreamSchema& schema) override { assembly_->take_schema(schema); }
+  [[nodiscard]] Left left() override {
+    Left left{.of = "messages"};
+    for (std::uint32_t part = 0; part < topic_.parts(); ++part) {
+      left.count += static_cast<std::uint64_t>(topic_.ends()[part] - offsets_[part]);
+    }
+    return left;
+  }
   void ask_for_snapshot() override { ++asked; }
 
   /// Of this partition, from where reading goes on.

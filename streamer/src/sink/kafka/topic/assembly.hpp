@@ -44,6 +44,7 @@ class TopicAssembly {
   void take_schema(const StreamSchema& schema);
   /** @brief The next whole batch, if there is one. */
   [[nodiscard]] std::optional<RecordSource::Next> take();
+  [[nodiscard]] bool has_next() const noexcept { return !ready_.empty(); }
 
   [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
   /** @brief Whether the topic was there from its beginning on. */
