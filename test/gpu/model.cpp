@@ -175,7 +175,9 @@ TEST_CASE("embedding bags on a GPU do what they do on the host", "[gpu][model]")
       INFO(to_string(kind) << (weighted ? ", weighted" : ""));
       GpuBench gpu;
       ModelBench host;
-      const Optimizer optimizer{.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-4F};
+      // Far above the rounding of a gradient: an adaptive step divides by it where a gradient
+      // cancels to nearly 0, and would turn two roundings of one sum into different weights.
+      const Optimizer optimizer{.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-2F};
       BagSteps<GpuBench> there{gpu, optimizer};
       BagSteps<ModelBench> here{host, optimizer};
       there.run(weighted, 3);
