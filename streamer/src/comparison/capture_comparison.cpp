@@ -13,6 +13,7 @@
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
 #include "millrace/streamer/step_batch.hpp"
+#include "record/append_rows.hpp"
 #include "schedule/footprint/cell_device.hpp"
 #include "schedule/footprint/cell_memory.hpp"
 #include "ship/lag.hpp"
@@ -73,7 +74,7 @@ class Arrivals final : public CaptureReceiver {
 
   [[nodiscard]] bool captured(const CapturedRows& rows) override {
     StepBatch batch;  // as those who ship do
-    rows.visit(1, [&](const RowRecord& row) { batch.add(row); });
+    append_rows(batch, rows, 1);
     const std::lock_guard lock{mutex_};
     if (rows.more) return true;
     if (at_.size() <= rows.step) at_.resize(rows.step + 1);

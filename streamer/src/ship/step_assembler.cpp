@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "record/append_rows.hpp"
+
 namespace millrace::ship {
 
 void StepAssembler::add(const CapturedRows& rows) {
@@ -12,7 +14,7 @@ void StepAssembler::add(const CapturedRows& rows) {
   if (!rows.empty()) {
     Pending& step = pending_[rows.step];
     step.repeats = step.repeats || source.more;
-    rows.visit(rank_.epoch, [&](const RowRecord& row) { step.rows.add(row); });
+    append_rows(step.rows, rows, rank_.epoch);
   }
   source.more = rows.more;
   if (!rows.more) source.told.push_back({rows.step, rows.missing, rows.marks, rows.size()});
