@@ -1,54 +1,84 @@
 #!/usr/bin/env bash
 # Tries Millrace on a GPU and keeps what was found:
 #
-#   tools/gpu-check.sh [build | run [FOLDER] | all [FOLDER]]
+#   tools/gpu-check.sh build             makes build/gpu-check.tar.xz: stripped programs, their libraries, scripts
+#   tools/gpu-check.sh run [FOLDER]      runs the kit on GPU MILLRACE_GPU (0); results go to FOLDER
+#   tools/gpu-check.sh dry-run [FOLDER]  runs the kit on a machine without a GPU, as far as that goes
+#   tools/gpu-check.sh all [FOLDER]      build, then run (the default)
 #
-# build: a stripped release with the libraries that it needs beside it, in build/gpu-check, which can
-#        be taken to a machine with a GPU and nothing else. Needs a CUDA toolkit and what
-#        tools/install-deps.sh installs. GPU_ARCH is the compute capability to build for (90).
-# run:   the suites, compute-sanitizer, cuda_facts, training, streaming, the benchmarks and the footprint experiment,
-#        on GPU MILLRACE_GPU (0). Writes NAME.log and NAME.json for each, with date, device, driver,
-#        commit and command, and summary.json, to FOLDER (build/gpu-check/results).
-# all:   both (the usual); without a toolkit, what was built before is run.
+# build needs a CUDA toolkit and what tools/install-deps.sh installs; GPU_ARCH is the compute capability (90).
+# The archive is under 40 MiB and needs nothing else on the machine with the GPU, except cuBLAS and NCCL:
+# run finds them on the library path or among the packages of PyTorch. FOLDER (build/gpu-check/results) gets
+# NAME.log and NAME.json of each step, summary.json after every step, REPORT.md and results.tar.gz with all of it.
 #
-# What could not be run is said, in the summary too. Fails if anything failed, or if nothing passed.
+# A step stops after STEP_SECONDS (90); no step starts after CHECK_SECONDS (520). ONLY=PATTERN (a shell
+# pattern of step names) runs a part. A step that cannot run says why, also in the summary. The exit code is 0 if
+# no step failed and at least one passed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 kit=build/gpu-check
 arch=${GPU_ARCH:-90}
 gpu=${MILLRACE_GPU:-0}
-seconds_of_a_step=${STEP_SECONDS:-240}
+step_seconds=${STEP_SECONDS:-90}
+check_seconds=${CHECK_SECONDS:-520}
+most_kit_bytes=$((40 << 20))
 
 # ---- building
 
-# Everything that a program loads, but what belongs to the system's C library.
+# Everything that a program loads, except what belongs to the system's C library.
 libraries_of() {
   ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so'
 }
 
+# The compiler's own libraries lie apart: those of the other machine are used where it has them, since PyTorch there
+# may need newer ones.
+copy_library() { # FILE
+  local folder=lib
+  case $1 in */libstdc++.so.* | */libgcc_s.so.* | */libgomp.so.*) folder=lib/compiler ;; esac
+  cp -L "$1" "$kit/$folder/" && strip --strip-unneeded "$kit/$folder/$(basename "$1")"
+}
+
+library_path() {
+  local path=$PWD/$kit/lib
+  ldconfig -p 2>/dev/null | grep -q 'libstdc++\.so\.6 ' || path+=:$PWD/$kit/lib/compiler
+  echo "$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+}
+
 build() {
-  local tree=build/gpu program library
+  local tree=build/gpu program library bytes
   command -v cmake >/dev/null || {
-    echo "gpu-check: no cmake, so nothing was built"
+    echo "gpu-check: there is no cmake, so nothing was built"
     return 1
   }
-  cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMILLRACE_CUDA=ON \
+  # What one clone compiled serves the next, as in tools/build.sh.
+  export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
+  cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMILLRACE_WERROR=ON -DMILLRACE_CUDA=ON \
     -DCMAKE_CUDA_ARCHITECTURES="$arch" -DMILLRACE_TESTS=ON -DMILLRACE_TOOLS=ON -DMILLRACE_BENCH=ON \
     --log-level=NOTICE >/dev/null || return 1
   mapfile -t targets < <(cmake --build "$tree" --target help |
-    sed -nE 's/^(millrace|stress|cuda_facts|test_gpu|test_conformance|bench_[a-z_]+): phony$/\1/p')
+    sed -nE 's/^(millrace|stress|kafka_mock|cuda_facts|test_gpu|test_conformance|test_property|experiment_torch_footprint|bench_[a-z_]+): phony$/\1/p')
   cmake --build "$tree" --parallel "$(nproc)" --target "${targets[@]}" || return 1
 
-  rm -rf "${kit:?}/bin" "${kit:?}/lib"
-  mkdir -p "$kit/bin" "$kit/lib"
+  rm -rf "${kit:?}" && mkdir -p "$kit/bin" "$kit/lib/compiler" || return 1
   for program in "${targets[@]}"; do
     cp "$tree/bin/$program" "$kit/bin/" && strip "$kit/bin/$program" || return 1
   done
-  for library in $(libraries_of "$kit"/bin/*); do cp -L "$library" "$kit/lib/"; done
+  for library in $(libraries_of "$kit"/bin/*); do
+    copy_library "$library" || return 1
+  done
+  cp -r bench/torch "$kit/torch" && cp tools/gpu-report.py "$kit/" && cp -r allocator/profiles "$kit/profiles" &&
+    cp bench/large-model.json "$kit/" || return 1
   commit >"$kit/commit"
-  echo "gpu-check: built for sm_$arch: $(du -sh "$kit" | cut -f 1) in $kit"
+  echo "$arch" >"$kit/arch"
+  tar -C "$kit" -c . | xz -T0 -6 >"$kit.tar.xz" || return 1
+  bytes=$(stat -c %s "$kit.tar.xz")
+  echo "gpu-check: $kit.tar.xz, built for sm_$arch: $((bytes >> 20)) MiB"
+  [ "$bytes" -le "$most_kit_bytes" ] || {
+    echo "gpu-check: the kit is larger than $((most_kit_bytes >> 20)) MiB" >&2
+    return 1
+  }
 }
 
 commit() {
@@ -59,6 +89,40 @@ commit() {
   }
   [ -z "$(git status --porcelain --untracked-files=no)" ] || name+="+changes"
   echo "$name"
+}
+
+# ---- finding what the kit does not carry
+
+# The first file of these names on the library path, or among the packages of PyTorch.
+find_library() { # NAME...
+  local name folder
+  for name in "$@"; do
+    ldconfig -p 2>/dev/null | awk -v name="$name" '$1 == name {print $NF; exit}' | grep . && return
+  done
+  for folder in $(python_packages); do
+    for name in "$@"; do
+      find "$folder/nvidia" -name "$name" 2>/dev/null | head -n 1 | grep . && return
+    done
+  done
+  return 1
+}
+
+python_packages() {
+  python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"]); print(sysconfig.get_paths()["platlib"])' \
+    2>/dev/null | sort -u
+}
+
+find_libraries() {
+  if [ -z "${MILLRACE_CUBLAS-}" ]; then
+    export MILLRACE_CUBLAS
+    MILLRACE_CUBLAS=$(find_library libcublas.so.13 libcublas.so.12) || unset MILLRACE_CUBLAS
+  fi
+  if [ -z "${MILLRACE_NCCL-}" ]; then
+    export MILLRACE_NCCL
+    MILLRACE_NCCL=$(find_library libnccl.so.2) || unset MILLRACE_NCCL
+  fi
+  echo "cuBLAS: ${MILLRACE_CUBLAS-not found}"
+  echo "NCCL: ${MILLRACE_NCCL-not found}"
 }
 
 # ---- running
@@ -75,29 +139,41 @@ json_head() {
 passed=0 failed=0 skipped=0
 summary=()
 
+# Takes down how a step ended, and writes the summary anew: a check that is stopped leaves what it has.
 note() { # NAME STATUS DETAIL
   case $2 in passed) ((++passed)) ;; failed) ((++failed)) ;; *) ((++skipped)) ;; esac
   summary+=("{\"name\": \"$1\", \"status\": \"$2\", \"detail\": \"$(json_text "$3")\"}")
   echo "$2: $1${3:+ ($3)}"
+  printf '{"schema": "millrace.gpu-check/1", %s, "seconds": %d, "steps": [%s]}\n' \
+    "$(json_head "tools/gpu-check.sh run")" "$SECONDS" "$(
+      IFS=,
+      echo "${summary[*]}"
+    )" >"$out/summary.json"
 }
 
 # step NAME PROGRAM ARGUMENT...: runs it, keeps its output. {json} in an argument is a file that it
-# writes, which becomes the "result" of NAME.json.
+# writes, which becomes the "result" of NAME.json. Exit code 4 is a step that had nothing to run on.
 step() {
   local name=$1 program=$2 result=$out/$1.result written began code took
   shift 2
-  written="$program $*"
+  # shellcheck disable=SC2254  # a pattern is meant
+  case $name in ${ONLY-*}) ;; *) return ;; esac
+  written="$(basename "$program") $*"
   if ! [ -x "$program" ] && ! command -v "$program" >/dev/null; then
     note "$name" skipped "$(basename "$program") is not there"
     return
   fi
+  if [ "$SECONDS" -ge "$check_seconds" ]; then
+    note "$name" skipped "no time left after $SECONDS s"
+    return
+  fi
   set -- "$program" "${@//\{json\}/$result}"
   echo "== $name: $written"
-  began=$(date +%s)
-  timeout "$seconds_of_a_step" "$@" >"$out/$name.log" 2>&1
+  began=$SECONDS
+  timeout -k 5 "$step_seconds" "$@" >"$out/$name.log" 2>&1
   code=$?
-  took=$(($(date +%s) - began))
-  tail -n 5 "$out/$name.log"
+  took=$((SECONDS - began))
+  tail -n 4 "$out/$name.log" | cut -c 1-300
   {
     printf '{%s, "exit": %d, "seconds": %d' "$(json_head "$written")" "$code" "$took"
     if [ -s "$result" ]; then
@@ -110,20 +186,83 @@ step() {
   rm -f "$result"
   case $code in
     0) note "$name" passed "$took s" ;;
-    4) note "$name" skipped "$(tail -n 1 "$out/$name.log")" ;;
-    124) note "$name" failed "stopped after $seconds_of_a_step s" ;;
+    4) note "$name" skipped "$(tail -n 1 "$out/$name.log" | cut -c 1-300)" ;;
+    124 | 137) note "$name" failed "stopped after $step_seconds s" ;;
     *) note "$name" failed "exit $code, see $name.log" ;;
   esac
 }
 
+# Kernels and memory of every part under each tool of compute-sanitizer, in small sizes.
+sanitize() {
+  local sanitizer tool cases
+  sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+  for tool in memcheck racecheck synccheck initcheck; do
+    cases="[kernels]"
+    [ "$tool" != memcheck ] || cases="[touch],[kernels]"
+    # Errors that the suite provokes on purpose are not reports.
+    step "sanitizer_$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 --report-api-errors no \
+      --target-processes application-only "$kit/bin/test_gpu" "$cases"
+  done
+}
+
+# The footprint table on the GPU, and the same on its model.
+footprints() {
+  local one=(--workload sparse_data_dist_base --strategy "side-stream,in-place,precise" --seeds 1 --iterations 12)
+  step footprint "$kit/bin/millrace" footprint --device "$cuda" "${one[@]}" --format json -o "{json}"
+  step footprint_model "$kit/bin/millrace" footprint --device virtual:h100 "${one[@]}" --format json -o "{json}"
+}
+
+# A file in Criteo's format: LINES examples with ids that repeat as a power law has it.
+draw_criteo() { # LINES
+  awk -v lines="$1" 'BEGIN {
+    srand(1)
+    for (line = 0; line < lines; ++line) {
+      text = (int(rand() * 4) == 0)
+      for (i = 0; i < 13; ++i) text = text "\t" int(rand() * 100)
+      for (i = 0; i < 26; ++i) text = text sprintf("\t%08x", int(4294967295 * rand() ^ 4))
+      print text
+    }
+  }'
+}
+
+# A model of 10 GB of tables on ids of a power law: what the kernels are made for.
+train_large() {
+  local data=$out/criteo.tsv
+  draw_criteo 100000 >"$data"
+  step train_large "$kit/bin/millrace" train --data "$data" --format criteo --model "$kit/large-model.json" \
+    --batch-size 8192 --epochs 3 --pipeline sparse-dist --device "$cuda" --json "{json}"
+  rm -f "$data"
+}
+
+trainings() {
+  step train "$kit/bin/millrace" train --data synthetic --device "$cuda" --json "{json}"
+  step train_model "$kit/bin/millrace" train --data synthetic --device virtual:h100 --json "{json}"
+  train_large
+  rm -rf "$out/streamed" "$out/streamed.ckpt"
+  step train_stream "$kit/bin/millrace" train --data synthetic --device "$cuda" \
+    --stream "file:$out/streamed" --save "$out/streamed.ckpt" --json "{json}"
+  step stream_verify "$kit/bin/millrace" stream verify "file:$out/streamed" "$out/streamed.ckpt" --json "{json}"
+  rm -rf "$out/streamed" "$out/streamed.ckpt"
+  if [ -n "${MILLRACE_NCCL-}" ]; then
+    step train_nccl env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
+      "$kit/bin/millrace" train --data synthetic --group nccl --device "$cuda" --json "{json}"
+  else
+    note train_nccl skipped "there is no libnccl.so.2"
+  fi
+}
+
 run() {
-  local out=${1:-$kit/results} no_gpu device driver built_from bench sanitizer tool
+  local out=${1:-$kit/results} mode=${2:-gpu} no_gpu device driver built_from cuda=cuda:$gpu
   [ -d "$kit/bin" ] || {
-    echo "gpu-check: nothing to run in $kit; build it first, where there is a CUDA toolkit" >&2
+    [ -s "$kit.tar.xz" ] && mkdir -p "$kit" && tar -xJf "$kit.tar.xz" -C "$kit"
+  } || {
+    echo "gpu-check: there is no kit to run; build it first, on a machine with a CUDA toolkit" >&2
     return 1
   }
-  export MILLRACE_GPU=$gpu LD_LIBRARY_PATH=$PWD/$kit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-  if no_gpu=$("$kit/bin/cuda_facts" --only globaltimer-resolution 2>&1); [ $? -eq 4 ]; then
+  SECONDS=0
+  LD_LIBRARY_PATH=$(library_path)
+  export MILLRACE_GPU=$gpu LD_LIBRARY_PATH
+  if no_gpu=$("$kit/bin/cuda_facts" --only globaltimer-resolution 2>&1); [ $? -eq 4 ] && [ "$mode" = gpu ]; then
     echo "gpu-check: nothing was run: ${no_gpu#cuda_facts: nothing can be asked: }" >&2
     return 1
   fi
@@ -131,39 +270,25 @@ run() {
   driver=$(nvidia-smi --id="$gpu" --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || driver=unknown
   built_from=$(cat "$kit/commit")
   mkdir -p "$out"
+  find_libraries
 
+  step doctor "$kit/bin/millrace" doctor
   step gpu_suite "$kit/bin/test_gpu"
   step conformance "$kit/bin/test_conformance"
-  sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-  for tool in memcheck racecheck; do
-    # Errors that the suite provokes on purpose are not reports.
-    step "sanitizer_$tool" "$sanitizer" --tool "$tool" --error-exitcode 9 --report-api-errors no \
-      --target-processes application-only "$kit/bin/test_gpu" "[touch]"
-  done
   step cuda_facts "$kit/bin/cuda_facts" --device "$gpu" --json "{json}"
-  step doctor "$kit/bin/millrace" doctor
-  step footprint "$kit/bin/millrace" footprint --device "cuda:$gpu" --format json -o "{json}"
-  step train "$kit/bin/millrace" train --data synthetic --device "cuda:$gpu" --json "{json}"
-  step stream_bench "$kit/bin/millrace" stream bench --device "cuda:$gpu" --json "{json}"
-  rm -rf "$out/streamed"
-  step train_stream "$kit/bin/millrace" train --data synthetic --device "cuda:$gpu" \
-    --stream "file:$out/streamed" --save "$out/streamed.ckpt" --json "{json}"
-  step stream_verify "$kit/bin/millrace" stream verify "file:$out/streamed" "$out/streamed.ckpt" --json "{json}"
-  rm -rf "$out/streamed" "$out/streamed.ckpt"
-  if [ -n "${MILLRACE_NCCL-}" ] || ldconfig -p | grep -q 'libnccl\.so\.2'; then
-    step train_nccl env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 \
-      "$kit/bin/millrace" train --data synthetic --group nccl --device "cuda:$gpu" --json "{json}"
-  else
-    note train_nccl skipped "there is no libnccl.so.2"
-  fi
-  for bench in "$kit"/bin/bench_*; do
-    [ -x "$bench" ] || continue
-    step "$(basename "$bench")" "$bench" --benchmark_out="{json}" --benchmark_out_format=json
-  done
+  trainings
+  step bench_allocator_gpu "$kit/bin/bench_allocator_gpu" --json "{json}"
+  step torch_peer python3 "$kit/torch/peer.py" --kit "$kit" --device "$cuda" --json "{json}"
+  footprints
+  step stream_bench "$kit/bin/millrace" stream bench --device "$cuda" --json "{json}"
+  step bench_kernels_gpu "$kit/bin/bench_kernels_gpu" --json "{json}"
+  step stress "$kit/bin/stress" --device "$cuda" 4 20 1
+  step property "$kit/bin/test_property" "[gpu]"
+  sanitize
 
-  printf '{"schema": "millrace.gpu-check/1", %s, "steps": [%s]}\n' "$(json_head "tools/gpu-check.sh run")" \
-    "$(IFS=,; echo "${summary[*]}")" >"$out/summary.json"
-  echo "== kept in $out"
+  python3 "$kit/gpu-report.py" "$out" "$kit/profiles" >"$out/REPORT.md" || echo "gpu-check: no report was made"
+  tar -C "$out" -czf "$kit/results.tar.gz" . && mv "$kit/results.tar.gz" "$out/"
+  echo "== kept in $out after $SECONDS s"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
@@ -171,12 +296,13 @@ run() {
 case "${1-all}" in
   build) build ;;
   run) run "${2-}" ;;
+  dry-run) run "${2-}" dry ;;
   all)
-    build || echo "gpu-check: not built here; running what was built before"
+    build || echo "gpu-check: not built here; running the kit that was built before"
     run "${2-}"
     ;;
   *)
-    echo "usage: tools/gpu-check.sh [build | run [FOLDER] | all [FOLDER]]" >&2
+    echo "usage: tools/gpu-check.sh [build | run [FOLDER] | dry-run [FOLDER] | all [FOLDER]]" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,148 @@
+// The training loop of `millrace footprint` on a GPU, on PyTorch's own caching allocator and on
+// Millrace's, in one process: the same program, sizes and streams on each.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "millrace/device/cuda_device.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/pipeline/schedule/footprint.hpp"
+#include "torch/torch_allocator.hpp"
+
+namespace {
+
+using namespace millrace;
+
+constexpr int kSkipped = 4;  // as a test that was skipped
+constexpr double kGiB = 1 << 30;
+
+struct Arguments {
+  int device = 0;
+  std::string shim, workload = "sparse_data_dist_base", batch_bytes = "1GiB", json;
+  std::size_t iterations = 12;
+  std::uint64_t seed = 1;
+  std::vector<std::string> strategies{"side-stream", "in-place"};
+};
+
+struct Row {
+  std::string allocator, strategy;
+  LoopReport loop;
+};
+
+/** The loop on PyTorch's allocator; pinned memory comes from ours. */
+Row run_on_torch(const Arguments& arguments, const Workload& workload, CopyMethod method,
+                 const std::vector<InputShape>& batches) {
+  const auto gpu = CudaDevice::create(arguments.device);
+  OrderedDevice ordered{*gpu};
+  PinnedSource pinned_source{*gpu};
+  CachingAllocator pinned{ordered, pinned_source, Policy::pinned()};
+  TorchAllocator torch{ordered, arguments.device, arguments.shim};
+  EventClock clock{*gpu};
+  LoopOptions options;
+  options.method = method;
+  return {"PyTorch " + torch.version(), std::string{to_string(method)},
+          run_training_loop(workload, batches,
+                            {.device = ordered,
+                             .allocator = torch,
+                             .batches = torch,
+                             .pinned = pinned,
+                             .clock = clock,
+                             .most_launches_ahead = workload.run_ahead},
+                            options)};
+}
+
+Row run_on_ours(const Arguments& arguments, const Workload& workload, std::string_view allocator,
+                CopyMethod method, const std::vector<InputShape>& batches) {
+  FootprintCell cell;
+  cell.device = fmt::format("cuda:{}", arguments.device);
+  cell.allocator = allocator;
+  cell.loop.method = method;
+  return {std::string{allocator}, std::string{to_string(method)},
+          run_footprint(cell, workload, batches).loop};
+}
+
+std::vector<Row> run(const Arguments& arguments) {
+  const Workload workload =
+      Workload::named(arguments.workload).scaled_to(parse_bytes(arguments.batch_bytes));
+  const auto batches = draw_batches(workload, arguments.iterations, arguments.seed);
+  std::vector<Row> rows;
+  for (const std::string& strategy : arguments.strategies) {
+    const CopyMethod method = parse_copy_method(strategy);
+    if (!arguments.shim.empty()) rows.push_back(run_on_torch(arguments, workload, method, batches));
+    for (const std::string_view allocator : kAllocatorNames) {
+      rows.push_back(run_on_ours(arguments, workload, allocator, method, batches));
+    }
+  }
+  return rows;
+}
+
+nlohmann::json to_json(const Row& row) {
+  const MemoryGauges& bytes = row.loop.whole;
+  return {{"allocator", row.allocator},
+          {"strategy", row.strategy},
+          {"peak_reserved_bytes", bytes.reserved.peak},
+          {"peak_active_bytes", bytes.active.peak},
+          {"peak_allocated_bytes", bytes.allocated.peak},
+          {"peak_requested_bytes", bytes.requested.peak},
+          {"mean_step_ms", static_cast<double>(row.loop.mean_step.count()) / 1e6},
+          {"h2d_hidden", row.loop.h2d_hidden}};
+}
+
+void print(const Row& row) {
+  fmt::print("{:<18} {:<12} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.1f}%\n", row.allocator,
+             row.strategy, static_cast<double>(row.loop.whole.reserved.peak) / kGiB,
+             static_cast<double>(row.loop.whole.active.peak) / kGiB,
+             static_cast<double>(row.loop.whole.allocated.peak) / kGiB,
+             static_cast<double>(row.loop.mean_step.count()) / 1e6, 100 * row.loop.h2d_hidden);
+}
+
+void write(const std::vector<Row>& rows, const Arguments& arguments) {
+  nlohmann::json document{{"schema", "millrace.torch-footprint/1"},
+                          {"workload", arguments.workload},
+                          {"batch_bytes", arguments.batch_bytes},
+                          {"iterations", arguments.iterations},
+                          {"seed", arguments.seed},
+                          {"rows", nlohmann::json::array()}};
+  for (const Row& row : rows) document["rows"].push_back(to_json(row));
+  std::ofstream file{arguments.json};
+  file << document.dump(2) << '\n';
+  if (!file.flush()) throw std::runtime_error{arguments.json + " cannot be written"};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"The loop of `millrace footprint` on PyTorch's own allocator and on Millrace's"};
+  app.add_option("--device", arguments.device, "ordinal of the GPU");
+  app.add_option("--shim", arguments.shim,
+                 "PyTorch's allocator, as bench/torch/peer.py compiles it; default: without it");
+  app.add_option("--workload", arguments.workload, "a workload that ships");
+  app.add_option("--batch-bytes", arguments.batch_bytes, "mean size of a batch");
+  app.add_option("--iterations", arguments.iterations, "steps of a run, the first 4 warm-up");
+  app.add_option("--seed", arguments.seed, "seed of the batches' sizes");
+  app.add_option("--strategy", arguments.strategies, "copy strategies")->delimiter(',');
+  app.add_option("--json", arguments.json, "file for the results");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (const CudaDeviceCount gpus = cuda_device_count(); gpus.count == 0) {
+      fmt::print(stderr, "torch_footprint: nothing to run on: {}\n", gpus.reason);
+      return kSkipped;
+    }
+    fmt::print(
+        "allocator          strategy      reserved    active     alloc   step ms   hidden\n");
+    const std::vector<Row> rows = run(arguments);
+    for (const Row& row : rows) print(row);
+    if (!arguments.json.empty()) write(rows, arguments);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "torch_footprint: {}\n", error.what());
+    return 1;
+  }
+}
