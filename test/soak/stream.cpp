@@ -3,6 +3,8 @@
 /// step (100000 of 64), streamed by `ring` to a sink that is slower than the training. Ends with 1
 /// if resident memory grows by more than 5% after the first fifth of the time; within less than two
 /// minutes, by half.
+///
+/// soak_stream --kill SECONDS [SEED [SINK]]: see soak/kill.hpp.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/streamer/row_streamer.hpp"
+#include "soak/kill.hpp"
 #include "test/support/model_bench.hpp"
 
 using namespace millrace;
@@ -83,7 +86,7 @@ test::HostBags batch_of(std::mt19937_64& random, const Options& options, std::si
   return bags;
 }
 
-int soak(const Options& options) {
+int soak_memory(const Options& options) {
   const std::size_t table_rows = options.rows;
   test::ModelBench bench;
   CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
@@ -152,10 +155,21 @@ int soak(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
-  if (options.seconds == 0 || options.rows < kTables || options.width == 0) {
-    fmt::print(stderr, "usage: {} SECONDS [ROWS WIDTH]\n", argv[0]);
-    return 2;
+  const std::vector<std::string> words{argv + 1, argv + argc};
+  try {
+    if (!words.empty() && words[0] == "--kill" && words.size() >= 2 && words.size() <= 4) {
+      soak::KillOptions kills{.program = MILLRACE_PROGRAM, .seconds = std::stod(words[1])};
+      if (words.size() > 2) kills.seed = std::stoull(words[2]);
+      if (words.size() > 3) kills.sink = words[3];
+      return soak::kill_soak(kills) == 0 ? 0 : 1;
+    }
+    const Options options = parse(argc, argv);
+    if (options.seconds > 0 && options.rows >= kTables && options.width > 0)
+      return soak_memory(options);
+  } catch (const std::invalid_argument& error) {
+    fmt::print(stderr, "soak_stream: {}\n", error.what());
   }
-  return soak(options);
+  fmt::print(stderr, "usage: {0} SECONDS [ROWS WIDTH]\n       {0} --kill SECONDS [SEED [SINK]]\n",
+             argv[0]);
+  return 2;
 }

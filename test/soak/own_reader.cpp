@@ -1,0 +1,201 @@
+#include "soak/own_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#ifdef MILLRACE_SOAK_ROCKSDB
+#include <rocksdb/db.h>
+#endif
+
+namespace millrace::soak {
+namespace {
+
+constexpr std::size_t kHeader = 48, kChecksum = 8;
+
+template <typename T>
+T little(const std::string& bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+std::uint64_t big(const std::string& bytes, std::size_t at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
+  }
+  return value;
+}
+
+std::string contents_of(const std::filesystem::path& file) {
+  std::ifstream in{file, std::ios::binary};
+  if (!in) throw std::runtime_error{"cannot read " + file.string()};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+std::vector<std::string> add_schema(OwnCopy& copy, const std::string& json) {
+  std::vector<std::string> names;
+  const auto schema = nlohmann::json::parse(json);
+  for (const auto& table : schema.at("tables")) {
+    names.push_back(table.at("name").get<std::string>());
+    copy.expected[names.back()] = table.at("rows").get<std::int64_t>();
+  }
+  return names;
+}
+
+/// The record that begins at `at` of `bytes`.
+OwnRow row_at(const std::string& bytes, std::size_t at) {
+  OwnRow row{.epoch = big(bytes, at), .step = big(bytes, at + 8), .numbers = {}};
+  row.numbers.resize(little<std::uint32_t>(bytes, at + 28));
+  std::memcpy(row.numbers.data(), bytes.data() + at + kHeader, row.numbers.size() * sizeof(float));
+  return row;
+}
+
+void keep_newest(OwnCopy& copy, const std::string& table, std::int64_t number, OwnRow row) {
+  OwnRow& kept = copy.rows[table][number];
+  const bool newer = row.epoch != kept.epoch ? row.epoch > kept.epoch : row.step >= kept.step;
+  if (newer) kept = std::move(row);
+}
+
+/// Rows count once the mark behind them is whole.
+void read_segment(OwnCopy& copy, const std::vector<std::string>& tables, const std::string& bytes) {
+  struct Waiting {
+    std::string table;
+    std::int64_t number;
+    OwnRow row;
+  };
+  std::vector<Waiting> waiting;
+  for (std::size_t at = 0; at + kHeader + kChecksum <= bytes.size();) {
+    const std::size_t length = little<std::uint32_t>(bytes, at + 16);
+    if (length < kHeader + kChecksum || length > bytes.size() - at) return;  // a torn end
+    const auto kind = static_cast<unsigned char>(bytes[at + 20]);
+    if (kind == 1) {
+      waiting.push_back({tables.at(little<std::uint32_t>(bytes, at + 24)),
+                         little<std::int64_t>(bytes, at + 40), row_at(bytes, at)});
+    } else if (kind == 2) {
+      for (Waiting& row : waiting) keep_newest(copy, row.table, row.number, std::move(row.row));
+      waiting.clear();
+    }
+    at += length;
+  }
+}
+
+/// One bulk string or nil of a reply, from `at` on; `at` is moved behind it.
+bool next_bulk(const std::string& reply, std::size_t& at, std::string& text) {
+  const std::size_t end = reply.find("\r\n", at);
+  if (end == std::string::npos || reply[at] != '$') throw std::runtime_error{"no bulk string"};
+  const long length = std::stol(reply.substr(at + 1, end - at - 1));
+  at = end + 2;
+  if (length < 0) return false;
+  text = reply.substr(at, static_cast<std::size_t>(length));
+  at += static_cast<std::size_t>(length) + 2;
+  return true;
+}
+
+}  // namespace
+
+OwnCopy read_folder(const std::filesystem::path& folder) {
+  OwnCopy copy;
+  if (!std::filesystem::exists(folder / "schema.json")) return copy;
+  const std::vector<std::string> tables = add_schema(copy, contents_of(folder / "schema.json"));
+  for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".segment" && extension != ".compacted") continue;
+    read_segment(copy, tables, contents_of(entry.path()));
+  }
+  return copy;
+}
+
+OwnCopy read_rocksdb([[maybe_unused]] const std::filesystem::path& folder) {
+  OwnCopy copy;
+#ifdef MILLRACE_SOAK_ROCKSDB
+  if (!std::filesystem::exists(folder / "CURRENT")) return copy;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(
+      {}, folder.string(), {{rocksdb::kDefaultColumnFamilyName, {}}, {"stream", {}}}, &handles,
+      &opened);
+  if (!status.ok()) throw std::runtime_error{status.ToString()};
+  const std::unique_ptr<rocksdb::DB> db{opened};
+  std::string schema;
+  if (db->Get({}, handles[1], "schema", &schema).ok()) {
+    static_cast<void>(add_schema(copy, schema));
+    const std::unique_ptr<rocksdb::Iterator> rows{db->NewIterator({}, handles[0])};
+    for (rows->SeekToFirst(); rows->Valid(); rows->Next()) {
+      const std::string key = rows->key().ToString(), record = rows->value().ToString();
+      const std::size_t name = key.size() - 9;  // a zero byte and eight of the row follow it
+      keep_newest(copy, key.substr(0, name), static_cast<std::int64_t>(big(key, name + 1)),
+                  row_at(record, 0));
+    }
+  }
+  for (auto* const handle : handles) static_cast<void>(db->DestroyColumnFamilyHandle(handle));
+#endif
+  return copy;
+}
+
+OwnCopy read_redis(const std::function<std::string(const std::vector<std::string>&)>& ask,
+                   const std::string& prefix) {
+  constexpr std::int64_t kAtOnce = 500;
+  OwnCopy copy;
+  std::size_t at = 0;
+  std::string schema;
+  if (!next_bulk(ask({"HGET", prefix + ":stream", "schema"}), at, schema)) return copy;
+  static_cast<void>(
+      add_schema(copy, schema.substr(kHeader, schema.find_last_of('}') + 1 - kHeader)));
+  for (const auto& [table, rows] : copy.expected) {
+    for (std::int64_t first = 0; first < rows; first += kAtOnce) {
+      const std::int64_t end = std::min(rows, first + kAtOnce);
+      std::vector<std::string> words{"MGET"};
+      for (std::int64_t row = first; row < end; ++row) {
+        words.push_back(prefix + ':' + table + ':' + std::to_string(row));
+      }
+      const std::string reply = ask(words);
+      at = reply.find("\r\n") + 2;
+      std::string record;
+      for (std::int64_t row = first; row < end; ++row) {
+        if (next_bulk(reply, at, record)) keep_newest(copy, table, row, row_at(record, 0));
+      }
+    }
+  }
+  return copy;
+}
+
+OwnComparison compare(const OwnCopy& copy, const std::filesystem::path& checkpoint) {
+  const std::string bytes = contents_of(checkpoint);
+  const auto header_bytes = little<std::uint64_t>(bytes, 16);
+  const auto document = nlohmann::json::parse(bytes.substr(40, header_bytes));
+  std::size_t at = 40 + header_bytes;
+  OwnComparison result;
+  for (const auto& tensor : document.at("tensors")) {
+    const auto name = tensor.at("name").get<std::string>();
+    const auto floats = tensor.at("size").get<std::size_t>();
+    const std::string table = name.substr(0, name.rfind('.'));
+    if (name.ends_with(".weights") && copy.expected.contains(table)) {
+      const std::int64_t rows = copy.expected.at(table);
+      const std::size_t width = floats / static_cast<std::size_t>(rows);
+      const auto known = copy.rows.find(table);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        ++result.rows;
+        const char* const expected =
+            bytes.data() + at + static_cast<std::size_t>(row) * width * sizeof(float);
+        if (known == copy.rows.end() || !known->second.contains(row)) {
+          ++result.absent;
+          continue;
+        }
+        const std::vector<float>& numbers = known->second.at(row).numbers;
+        const bool same = numbers.size() == width &&
+                          std::memcmp(numbers.data(), expected, width * sizeof(float)) == 0;
+        ++(same ? result.equal : result.unequal);
+      }
+    }
+    at += floats * sizeof(float) + 8;  // its hash
+  }
+  return result;
+}
+
+}  // namespace millrace::soak
