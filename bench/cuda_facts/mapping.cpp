@@ -92,9 +92,33 @@ Answer access_by_page(int ordinal) {
           {{"pages", kPages}, {"median_us", middle}}};
 }
 
+/// A GiB in handles of 2 MiB to 1 GiB.
+Answer costs_by_page_size(int ordinal) {
+  constexpr std::size_t kAll = std::size_t{1} << 30;
+  Answer answer{{}, nlohmann::json::array()};
+  for (std::size_t page = std::size_t{2} << 20; page <= kAll; page *= 8) {
+    const cuda::VirtualMemory memory{ordinal, page};
+    Costs costs;
+    for (int i = 0; i < kRounds; ++i) measure(memory, kAll / page, costs);
+    const double mapped = median(costs.create) + median(costs.map) + median(costs.allow);
+    const double unmapped = median(costs.unmap_all) + median(costs.release);
+    answer.data.push_back({{"page_bytes", page},
+                           {"create_us", median(costs.create)},
+                           {"map_us", median(costs.map)},
+                           {"set_access_us", median(costs.allow)},
+                           {"unmap_in_one_call_us", median(costs.unmap_all)},
+                           {"release_us", median(costs.release)}});
+    answer.text += fmt::format("{}pages of {} MiB: {:.0f} us to map, {:.0f} to unmap",
+                               answer.text.empty() ? "" : "; ", page >> 20, mapped, unmapped);
+  }
+  return answer;
+}
+
 constexpr Fact kFacts[] = {
     {"mapping-costs", "What do create, map, access and unmap of 1 to 512 pages of 2 MiB cost?",
      mapping_costs},
+    {"mapping-by-page-size", "What does a GiB cost in pages of 2 MiB to 1 GiB?",
+     costs_by_page_size},
     {"access-by-page", "What does access cost when it is given page by page?", access_by_page},
 };
 
