@@ -48,7 +48,8 @@ TEST_CASE("without arguments the table says what there is, what to change, saves
   CHECK(run.err.empty());
   for (const char* const word : {"sparse-dist", "loop shape base", "side-stream", "in-place",
                                  "precise", "ring", "driver-async", "measured", "modelled",
-                                 "79.7 GB", "−5.7 GB", "Another allocator", "costs", "why"}) {
+                                 "79.7 GB", "−5.7 GB", "Another allocator", "costs", "why",
+                                 "coarse: for all that a stream has queued", "range"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
   CHECK(longest_line(run.out) <= 120);
@@ -158,10 +159,7 @@ TEST_CASE("a row that runs out of memory says why, and the others go on") {
     CHECK_THAT(run.at("error").get<std::string>(), ContainsSubstring("out of memory"));
     CHECK_FALSE(run.contains("peak_reserved_bytes"));
   }
-  const Json none = document({"--device", "virtual:a100", "--activations", "90GiB"});
-  for (const Json& run : none.at("runs")) CHECK(run.contains("error"));
   const ProgramRun table = small({"--device", "virtual:a100", "--activations", "90GiB"});
-  CHECK(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("out of memory"));
   CHECK(longest_line(table.out) <= 120);
 }

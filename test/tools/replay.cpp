@@ -142,9 +142,95 @@ TEST_CASE("replay says that a device is too small") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("trace.csv", kLifetimes).string();
   const ProgramRun run = run_program({"replay", file, "--device-bytes", "4MiB"});
-  CHECK(run.exit_code == 2);
-  CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
-  CHECK_THAT(run.err, ContainsSubstring("--device-bytes 4MiB"));
+  CHECK(run.exit_code == 3);  // no row has figures
+  CHECK_THAT(run.out, ContainsSubstring("out of memory") && ContainsSubstring("--device-bytes"));
+  const ProgramRun json =
+      run_program({"replay", file, "--device-bytes", "4MiB", "--format", "json"});
+  CHECK(json.exit_code == 3);
+  for (const auto& row : json::parse(json.out).at("files").at(0).at("replays")) {
+    CHECK_THAT(row.at("error").get<std::string>(), ContainsSubstring("out of memory"));
+    CHECK(row.at("device_memory").at("bytes") == 4 * MiB);
+  }
+}
+
+TEST_CASE("a row that does not fit says so, and the others have their figures") {
+  // PyTorch's segments are 20 MiB for each of these requests, and Millrace's as large as needed.
+  const ScratchFolder scratch;
+  const std::string file =
+      scratch
+          .write("trace.csv", "id,lower,upper,size\n0,0,9,9000000\n1,1,9,9000000\n2,2,9,9000000\n")
+          .string();
+  const ProgramRun run =
+      run_program({"replay", file, "--device-bytes", "32MiB", "--format", "json"});
+  CHECK(run.exit_code == 0);
+  const json rows = json::parse(run.out).at("files").at(0).at("replays");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows.at(0).contains("error"));
+  CHECK(rows.at(1).at("statistics").at("bytes").at("reserved").at("peak") <= 32 * MiB);
+}
+
+TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called PyTorch's") {
+  const ScratchFolder scratch;
+  const std::string lifetimes = scratch.write("trace.csv", kLifetimes).string();
+  const std::string rmm = scratch
+                              .write("rmm.csv",
+                                     "Thread,Time,Action,Pointer,Size,Stream\n"
+                                     "1,00:00:00:000001,allocate,0x7f00,4096,0x10\n"
+                                     "1,00:00:00:000002,allocate failure,0x0,99999999,0x10\n"
+                                     "1,00:00:00:000003,free,0x7f00,4096,0x10\n")
+                              .string();
+  for (const std::string& file : {lifetimes, rmm}) {
+    const ProgramRun run = run_program({"replay", file});
+    INFO(run.out << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(run.out.find("PyTorch") == std::string::npos);
+    CHECK(run.out.find("over the trace's events") == std::string::npos);
+    for (const json& row : document_of({file}).at("files").at(0).at("replays")) {
+      CHECK_FALSE(row.contains("reserved_curve"));
+    }
+  }
+  CHECK_THAT(run_program({"replay", rmm}).out,
+             ContainsSubstring("the recorded allocator failed 1 time (line 3"));
+}
+
+TEST_CASE("allocators are compared from one start: a cache from before is PyTorch's row alone") {
+  // PyTorch held an empty segment of 200 MiB when the trace began, and 4 MiB of another.
+  json held = snapshot();
+  json& trace = held["device_traces"][0];
+  trace = json::array({event("alloc", kBase + 4 * MiB, 2 * MiB, 5)});
+  held["segments"][0]["blocks"] = {
+      {{"address", kBase},
+       {"size", 4 * MiB},
+       {"requested_size", 4 * MiB},
+       {"state", "active_allocated"}},
+      {{"address", kBase + 4 * MiB},
+       {"size", 2 * MiB},
+       {"requested_size", 2 * MiB},
+       {"state", "active_allocated"}},
+      {{"address", kBase + 6 * MiB}, {"size", 14 * MiB}, {"state", "inactive"}}};
+  json cached = held["segments"][0];
+  cached["address"] = kBase + 1024 * MiB;
+  cached["total_size"] = 200 * MiB;
+  cached["blocks"] = {
+      {{"address", kBase + 1024 * MiB}, {"size", 200 * MiB}, {"state", "inactive"}}};
+  held["segments"].push_back(cached);
+  const ScratchFolder scratch;
+  const std::string file = scratch.write("s.pickle", to_pickle(held)).string();
+  const json rows = document_of({file}).at("files").at(0).at("replays");
+  const auto peak = [&](std::size_t row) {
+    return rows.at(row).at("statistics").at("bytes").at("reserved").at("peak");
+  };
+  CHECK(rows.at(0).at("start_reserved_bytes") == 220 * MiB);
+  CHECK(peak(0) == 220 * MiB);
+  CHECK(rows.at(1).at("allocator") == "torch");
+  CHECK(rows.at(1).at("start_reserved_bytes") == 20 * MiB);
+  CHECK(peak(1) == 20 * MiB);
+  const ProgramRun run = run_program({"replay", file});
+  CHECK_THAT(run.out, ContainsSubstring("torch, empty start") &&
+                          ContainsSubstring("from the same start millrace reserves") &&
+                          ContainsSubstring("torch 20.00 MiB") &&
+                          ContainsSubstring("220.00 MiB with its cache") &&
+                          ContainsSubstring("a device without end"));
 }
 
 TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lower bounds") {
@@ -156,7 +242,7 @@ TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lowe
   CHECK(entry.at("file") == file);
   CHECK(entry.at("format") == "PyTorch snapshot");
   CHECK(entry.at("warnings").empty());
-  REQUIRE(entry.at("replays").size() == 2);
+  REQUIRE(entry.at("replays").size() == 3);
   const json& torch = entry.at("replays").at(0);
   CHECK(torch.at("allocator") == "torch");
   CHECK(torch.at("decisions").at("same") == 2);
@@ -168,7 +254,11 @@ TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lowe
   CHECK(torch.at("reserved_curve").at(0).at("recorded_bytes") == 0);
   CHECK(torch.at("reserved_curve").back().at("recorded_bytes") == 20 * MiB);
   CHECK(torch.at("reserved_curve").back().at("replayed_bytes") == 20 * MiB);
-  CHECK_FALSE(entry.at("replays").at(1).contains("decisions"));
+  CHECK(torch.at("start") == "recorded");
+  for (const std::size_t row : {1, 2}) {
+    CHECK_FALSE(entry.at("replays").at(row).contains("decisions"));
+    CHECK(entry.at("replays").at(row).at("start") == "live blocks");
+  }
 
   const ProgramRun run = run_program({"replay", file});
   CHECK(run.exit_code == 0);
@@ -196,7 +286,7 @@ TEST_CASE("each device of a snapshot has its own table") {
   const std::string file = scratch.write("s.pickle", to_pickle(both)).string();
   CHECK_THAT(run_program({"replay", file}).out,
              ContainsSubstring("device 0") && ContainsSubstring("device 1"));
-  CHECK(document_of({file}).at("files").at(0).at("replays").size() == 4);
+  CHECK(document_of({file}).at("files").at(0).at("replays").size() == 6);
 }
 
 TEST_CASE("a replay's result goes to a file, whole or not at all") {

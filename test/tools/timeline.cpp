@@ -84,6 +84,24 @@ TEST_CASE("every allocator and strategy has a timeline, whose reserved peak is t
   }
 }
 
+TEST_CASE("a timeline shows the stranded peak that the document has") {
+  const std::string allocator = GENERATE("torch", "millrace");
+  const std::string strategy = GENERATE("side-stream", "in-place", "precise", "ring");
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.json").string();
+  const ProgramRun run = run_program(
+      one_row(allocator, strategy, {"--seeds", "1", "--format", "json", "--timeline", file}));
+  REQUIRE(run.exit_code == 0);
+  std::size_t peak = 0;
+  for (const Json& event : Json::parse(read_file(file)).at("traceEvents")) {
+    if (event.at("ph") != "C" || event.at("name") != "stranded") continue;
+    peak = std::max(peak, event.at("args").at("bytes").get<std::size_t>());
+  }
+  INFO(allocator << ' ' << strategy);
+  const Json json = Json::parse(run.out);
+  CHECK(peak >= json.at("runs").at(0).at("stranded_peak_bytes").get<std::size_t>());
+}
+
 TEST_CASE("the same seed gives the same timeline, another seed another") {
   const ScratchFolder folder;
   const auto timeline = [&](const std::string& seed) {

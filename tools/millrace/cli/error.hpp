@@ -8,6 +8,10 @@ namespace millrace::cli {
 /** @brief The exit code of every failure. */
 inline constexpr int kFailed = 2;
 
+/** @brief The exit code of a comparison in which every run ran out of memory: what it printed has
+ * no figures. */
+inline constexpr int kOutOfMemory = 3;
+
 /**
  * @brief The user is told, in at most three lines, and the program ends with `kFailed`:
  *

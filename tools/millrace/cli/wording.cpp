@@ -15,6 +15,16 @@ std::string gib(std::size_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / kGiB);
 }
 
+std::string gib_plain(double bytes) {
+  const double value = std::round(bytes / kGiB * 100) / 100;
+  return fmt::format("{}{:.2f}", value < 0 ? "−" : "", std::abs(value));
+}
+
+std::string gib_short(double bytes) {
+  const double value = std::round(bytes / kGiB * 10) / 10;
+  return fmt::format("{}{:.1f}", value < 0 ? "−" : "", std::abs(value));
+}
+
 std::string gib_change(double bytes) {
   const double value = std::round(bytes / kGiB * 100) / 100;
   return fmt::format("{}{:.2f}", value < 0 ? "−" : "+", std::abs(value));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/published.hpp"
 #include "cli/wording.hpp"
 
 namespace millrace::cli {
@@ -60,16 +61,6 @@ std::string_view how_to(CopyMethod method) {
       return "allocate batches from the driver's pool, on the copy stream";
   }
   return "";
-}
-
-const FootprintRow* usual(const FootprintTable& table) {
-  if (const FootprintRow* row = table.find("torch", CopyMethod::side_stream)) return row;
-  const FootprintRow* most = nullptr;
-  for (const FootprintRow& row : table.rows) {
-    if (!row.ok()) continue;
-    if (most == nullptr || row.figures.reserved > most->figures.reserved) most = &row;
-  }
-  return most;
 }
 
 template <typename Accept>
@@ -133,15 +124,26 @@ std::string explain_usual(const FootprintRow& row) {
   return text;
 }
 
+/** ", 0.55 to 2.76 over the seeds"; nothing for one seed. */
+std::string range_of(const Spread& saving, std::size_t seeds) {
+  if (seeds == 1) return "";
+  return fmt::format(", {} to {} over the seeds", gib_plain(saving.least), gib_plain(saving.most));
+}
+
 std::string saving(const FootprintRow& from, const FootprintRow& to) {
-  const double change = bytes(to.figures.reserved) - bytes(from.figures.reserved);
-  const double share = std::abs(change) / bytes(from.figures.reserved);
-  return fmt::format("{} GiB ({}{}), {} instead of {}", gib_change(change), change < 0 ? "−" : "+",
-                     percent(share), gib(to.figures.reserved), gib(from.figures.reserved));
+  const Spread saving = to.saving(from);
+  const double share = std::abs(saving.median) / bytes(from.figures.reserved);
+  return fmt::format("{} {} GiB {} {} ({}{})", saving.median < 0 ? "takes" : "saves",
+                     gib_plain(std::abs(saving.median)), saving.median < 0 ? "more than" : "of",
+                     gib(from.figures.reserved), percent(share),
+                     range_of(saving, to.by_seed.size()));
 }
 
 /** Who kept how much free memory, before and after. */
 std::string idle_change(const FootprintRow& from, const FootprintRow& to) {
+  if (!from.knows_usable() || !to.knows_usable()) {
+    return "; who kept how much free memory is not known, since the driver's pool does not say";
+  }
   std::map<std::string, std::array<std::size_t, 2>> idle;
   for (const auto& [stream, size] : idle_by_stream(from)) idle[stream][0] = size;
   for (const auto& [stream, size] : idle_by_stream(to)) idle[stream][1] = size;
@@ -173,18 +175,21 @@ std::string reason(const FootprintRow& from, const FootprintRow& to) {
   return fmt::format("{} GiB{}.", fmt::join(parts, ", "), idle_change(from, to));
 }
 
+/** "0.2% longer", by the table's medians. */
+std::string longer(double from, double to) {
+  const double percent = std::round((to / from - 1) * 1000) / 10;
+  if (percent == 0) return "as long";
+  return fmt::format("{:.1f}% {}", std::abs(percent), percent > 0 ? "longer" : "shorter");
+}
+
 std::string price(const FootprintRow& from, const FootprintRow& to) {
   const FootprintFigures& a = from.figures;
   const FootprintFigures& b = to.figures;
-  const double longer = b.step_mean / a.step_mean - 1;
-  const std::string calls =
-      fmt::format("{:.0f} driver calls a step instead of {:.0f}", b.all_calls(), a.all_calls());
-  const std::string step =
-      fmt::format("{} ms a step instead of {} ({}{:.1f}%)", milliseconds(b.step_mean),
-                  milliseconds(a.step_mean), longer < -0.0005 ? "−" : "+", std::abs(longer) * 100);
-  const std::string hidden =
-      fmt::format("{} of the copying hidden instead of {}", percent(b.hidden), percent(a.hidden));
-  return fmt::format("{}{}, {}; {}.", costs_no_time(a, b) ? "no time: " : "", step, hidden, calls);
+  return fmt::format(
+      "step P50 {} ms instead of {}: {}; {} of the copying hidden instead of {}; {:.0f} driver "
+      "calls a step instead of {:.0f}.",
+      milliseconds(b.step_p50), milliseconds(a.step_p50), longer(a.step_p50, b.step_p50),
+      percent(b.hidden), percent(a.hidden), b.all_calls(), a.all_calls());
 }
 
 class Advice {
@@ -195,7 +200,7 @@ class Advice {
     if (to == nullptr || to == &from_) return;
     if (std::find(told_.begin(), told_.end(), to) != told_.end()) return;
     told_.push_back(to);
-    const bool less = to->figures.reserved < from_.figures.reserved;
+    const bool less = to->saving(from_).median > 0;
     text_ +=
         fmt::format("\n{} {}\n", paint_(fmt::format("{}: {}.", title, name_of(*to)), Look::strong),
                     paint_(saving(from_, *to), less ? Look::good : Look::bad));
@@ -237,25 +242,35 @@ std::string published(const FootprintTable& table) {
       "Published, measured on GPUs with 1 GB of input: 79.7 GB reserved with side-stream, 74.0 GB "
       "with in-place: −5.7 GB (TorchRec, pull request 3510).";
   if (side == nullptr || in_place == nullptr) return text;
-  const double change = (bytes(in_place->figures.reserved) - bytes(side->figures.reserved)) / 1e9;
+  const Spread saving = in_place->saving(*side);
+  const double change = -saving.median / 1e9;
+  const std::string spread = side->by_seed.size() == 1
+                                 ? ""
+                                 : fmt::format(" ({:.1f} to {:.1f} GB less over the seeds)",
+                                               saving.least / 1e9, saving.most / 1e9);
   text +=
-      fmt::format(" Here torch has {}{:.1f} GB with {:.1f} GB of input.", change < 0 ? "−" : "+",
-                  std::abs(change), bytes(table.workload.mean_batch_bytes()) / 1e9);
+      fmt::format(" Here torch has {}{:.1f} GB with {:.1f} GB of input{}.", change < 0 ? "−" : "+",
+                  std::abs(change), bytes(table.workload.mean_batch_bytes()) / 1e9, spread);
   return text;
 }
 
 }  // namespace
 
+bool has_published_figures(const Workload& workload) {
+  constexpr std::size_t bytes = std::size_t{1} << 30;  // "1 GB"
+  return is_published(workload, Workload::named("sparse_data_dist_base").scaled_to(bytes));
+}
+
 bool costs_no_time(const FootprintFigures& from, const FootprintFigures& to) {
-  return to.step_mean <= (1 + kSameStep) * from.step_mean && to.hidden >= from.hidden - kSameHidden;
+  return to.step_p50 <= (1 + kSameStep) * from.step_p50 && to.hidden >= from.hidden - kSameHidden;
 }
 
 std::string render_advice(const FootprintTable& table, const Painter& paint) {
   std::string out;
-  if (table.workload.shape == PipelineKind::sparse_dist) {
+  if (has_published_figures(table.workload)) {
     out += wrap(published(table), kPageWidth, 0) + "\n\n";
   }
-  const FootprintRow* const from = usual(table);
+  const FootprintRow* const from = table.usual();
   if (from == nullptr) return out;
   out += wrap(explain_usual(*from), kPageWidth, 0) + '\n';
 
@@ -269,7 +284,8 @@ std::string render_advice(const FootprintTable& table, const Painter& paint) {
                          }),
                    "Other copies");
   advice.change_to(table.find("millrace", from->method), "Another allocator");
-  advice.change_to(least(table, free_of_cost), "Least memory that costs no time");
+  advice.change_to(least(table, free_of_cost),
+                   fmt::format("Least memory within {} of the step", percent(kSameStep)));
   advice.change_to(least(table, [](const FootprintRow&) { return true; }), "Least memory");
   return out + advice.text();
 }

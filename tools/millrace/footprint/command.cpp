@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,6 +49,11 @@ void note_options(Timeline& timeline, const FootprintOptions& options) {
   timeline.note("steps", std::to_string(workload.num_batches));
 }
 
+bool none_fits(const std::vector<FootprintTable>& tables) {
+  return std::ranges::all_of(tables,
+                             [](const FootprintTable& table) { return table.usual() == nullptr; });
+}
+
 void run_footprint_command(const FootprintArguments& arguments) {
   const FootprintOptions options = read_options(arguments);
   const Output output{arguments.output};
@@ -65,6 +71,7 @@ void run_footprint_command(const FootprintArguments& arguments) {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(render_tables(tables, options, paint));
   }
+  if (none_fits(tables)) throw Ended{kOutOfMemory};
 }
 
 }  // namespace
@@ -95,8 +102,10 @@ void add_footprint(CLI::App& program) {
   add("--iterations", given->iterations, "N", "Steps of a run, the first 4 of them warm-up");
   add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
   add("--seeds", given->seeds, "N",
-      "Draws, with the seeds S, S+1, ...; figures are their medians; default 5, on a GPU 1");
+      "Draws, with the seeds S, S+1, ...; figures are their medians; default 16, on a GPU 1");
   add("--format", given->format, "KIND", "table (default), json");
+  add("--columns", given->columns, "SET",
+      "Of the table: short (default), or all, with where every byte went");
   add("--timeline", given->timeline, "FILE",
       "A timeline of the only row's run with the first seed, for Perfetto and chrome://tracing");
   add("-o,--output", given->output, "FILE",

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "footprint/advice.hpp"
 #include "millrace/observe/report.hpp"
 
 namespace millrace::cli {
@@ -54,6 +55,7 @@ Json explained(const FootprintRow& row) {
   for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
     shares[key] = all.at(key);
   }
+  if (!row.knows_usable()) shares["idle_at_peak"] = nullptr;
   return shares;
 }
 
@@ -66,7 +68,18 @@ Json basis_of(const FootprintRow& row) {
           {"h2d_hidden", times},  {"device_calls", "measured"}};
 }
 
-Json run_of(const FootprintRow& row, const FootprintOptions& options) {
+/** What the seeds make of a run, and of what it saves on the same sizes. */
+Json spread_of(const FootprintRow& row, const FootprintRow& usual) {
+  Json spread{{"peak_reserved_bytes", to_json(row.reserved())}};
+  if (&row == &usual) return spread;
+  spread["beside"] = {{"allocator", usual.allocator},
+                      {"strategy", millrace::to_string(usual.method)}};
+  spread["saving_bytes"] = to_json(row.saving(usual));
+  spread["longer_step_us"] = to_json(row.longer_step(usual), 1e-3);
+  return spread;
+}
+
+Json run_of(const FootprintRow& row, const FootprintTable& table, const FootprintOptions& options) {
   Json run{{"allocator", row.allocator}, {"strategy", millrace::to_string(row.method)}};
   if (!row.ok()) {
     run["error"] = row.failure;
@@ -90,21 +103,31 @@ Json run_of(const FootprintRow& row, const FootprintOptions& options) {
   run["races"] = row.races ? Json(row.races->size()) : Json();
   if (row.races && !row.races->empty()) run["race_messages"] = *row.races;
   run["batches"] = {{"at_rest", loop.batches_at_rest}, {"at_peak", loop.batches_at_peak}};
+  run["spread"] = spread_of(row, *table.usual());
   run["seeds"] = seeds_of(row, options.seed);
   return run;
 }
 
 Json runs_of(const FootprintTable& table, const FootprintOptions& options) {
   Json runs = Json::array();
-  for (const FootprintRow& row : table.rows) runs.push_back(run_of(row, options));
+  for (const FootprintRow& row : table.rows) runs.push_back(run_of(row, table, options));
   return runs;
 }
 
 Json workload_of(const Workload& workload) {
   Json json = Json::parse(workload.to_json());
   json["name"] = workload.name;
+  json["exchange_gb_per_s"] = workload.exchange_gb_per_s.value_or(kExchangeGbPerS);
   json["mean_batch_bytes"] = workload.mean_batch_bytes();
   return json;
+}
+
+Json published_for(const Workload& workload) {
+  if (!has_published_figures(workload)) return nullptr;
+  return {{"source", "https://github.com/meta-pytorch/torchrec/pull/3510"},
+          {"side_stream_reserved_bytes", 79'700'000'000},
+          {"in_place_reserved_bytes", 74'000'000'000},
+          {"input_bytes", 1'000'000'000}};
 }
 
 }  // namespace
@@ -122,11 +145,7 @@ nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                   {"seed", options.seed},
                   {"seeds", options.seeds},
                   {"warm_up_steps", LoopOptions{}.warm_up}}},
-                {"published",
-                 {{"source", "https://github.com/meta-pytorch/torchrec/pull/3510"},
-                  {"side_stream_reserved_bytes", 79'700'000'000},
-                  {"in_place_reserved_bytes", 74'000'000'000},
-                  {"input_bytes", 1'000'000'000}}},
+                {"published", published_for(tables.front().workload)},
                 {"workload", workload_of(tables.front().workload)},
                 {"runs", runs_of(tables.front(), options)}};
   for (std::size_t i = 1; i < tables.size(); ++i) {

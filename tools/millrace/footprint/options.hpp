@@ -18,6 +18,7 @@ struct FootprintArguments {
   std::string waits = "coarse";
   std::string seed = "1";
   std::string format = "table";
+  std::string columns = "short";
   std::optional<std::string> workload;
   std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, iterations;
   std::optional<std::string> seeds;
@@ -35,6 +36,7 @@ struct FootprintOptions {
   std::uint64_t seed = 1;  ///< of the first draw
   std::size_t seeds = 1;   ///< draws of the batches' sizes
   bool json = false;
+  bool all_columns = false;  ///< of the table
 };
 
 /** @throws UsageError */

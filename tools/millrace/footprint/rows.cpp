@@ -92,13 +92,27 @@ void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<Inp
   }
 }
 
+/** Does `work` for each index below `count`: on virtual devices two at a time, on a GPU one. */
+template <typename Work>
+void for_each_index(std::size_t count, const FootprintOptions& options, const Work& work) {
+  std::atomic<std::size_t> next{0};
+  const auto work_on = [&] {
+    for (std::size_t i = next++; i < count; i = next++) work(i);
+  };
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const unsigned threads = options.device.modelled ? std::min(2U, cores) : 1;
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work_on);
+  work_on();
+}
+
 using Draws = std::vector<std::vector<InputShape>>;  // by seed
 
 Draws draw(const Workload& workload, const FootprintOptions& options) {
-  Draws draws;
-  for (std::size_t i = 0; i < options.seeds; ++i) {
-    draws.push_back(draw_batches(workload, workload.num_batches, options.seed + i));
-  }
+  Draws draws(options.seeds);
+  for_each_index(draws.size(), options, [&](std::size_t i) {
+    draws[i] = draw_batches(workload, workload.num_batches, options.seed + i);
+  });
   return draws;
 }
 
@@ -133,28 +147,19 @@ std::vector<Cell> cells_of(std::vector<FootprintTable>& tables, std::size_t seed
 void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
                const std::vector<Draws>& draws, const FootprintTable* first, Timeline* timeline) {
   Progress progress{"footprint", cells.size()};
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < cells.size(); i = next++) {
-      Cell& cell = cells[i];
-      const auto table = static_cast<std::size_t>(cell.table - first);
-      try {
-        run_cell(cell, options, draws[table][cell.seed], timeline);
-      } catch (...) {
-        cell.error = std::current_exception();
-      }
-      const std::string name =
-          fmt::format("{} {}", cell.row->allocator, millrace::to_string(cell.row->method));
-      spdlog::debug("{} {} seed {} done", cell.table->workload.name, name,
-                    options.seed + cell.seed);
-      progress.advance(name);
+  for_each_index(cells.size(), options, [&](std::size_t i) {
+    Cell& cell = cells[i];
+    const auto table = static_cast<std::size_t>(cell.table - first);
+    try {
+      run_cell(cell, options, draws[table][cell.seed], timeline);
+    } catch (...) {
+      cell.error = std::current_exception();
     }
-  };
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  const unsigned threads = options.device.modelled ? std::min(2U, cores) : 1;
-  std::vector<std::jthread> others;
-  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
+    const std::string name =
+        fmt::format("{} {}", cell.row->allocator, millrace::to_string(cell.row->method));
+    spdlog::debug("{} {} seed {} done", cell.table->workload.name, name, options.seed + cell.seed);
+    progress.advance(name);
+  });
 }
 
 void take_over(FootprintRow& row, std::span<Cell> cells, std::uint64_t first_seed) {
@@ -188,6 +193,39 @@ double FootprintFigures::all_calls() const {
 std::string FootprintRow::stream_name(StreamId stream) const {
   const auto known = example.loop.streams.find(stream);
   return known == example.loop.streams.end() ? "another stream" : known->second;
+}
+
+Spread FootprintRow::reserved() const {
+  std::vector<double> values;
+  for (const FootprintFigures& f : by_seed) values.push_back(static_cast<double>(f.reserved));
+  return spread_of(values);
+}
+
+Spread FootprintRow::saving(const FootprintRow& from) const {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < by_seed.size(); ++i) {
+    values.push_back(static_cast<double>(from.by_seed[i].reserved) -
+                     static_cast<double>(by_seed[i].reserved));
+  }
+  return spread_of(values);
+}
+
+Spread FootprintRow::longer_step(const FootprintRow& from) const {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < by_seed.size(); ++i) {
+    values.push_back(by_seed[i].step_p50 - from.by_seed[i].step_p50);
+  }
+  return spread_of(values);
+}
+
+const FootprintRow* FootprintTable::usual() const {
+  if (const FootprintRow* const row = find("torch", CopyMethod::side_stream)) return row;
+  const FootprintRow* most = nullptr;
+  for (const FootprintRow& row : rows) {
+    if (!row.ok()) continue;
+    if (most == nullptr || row.figures.reserved > most->figures.reserved) most = &row;
+  }
+  return most;
 }
 
 const FootprintRow* FootprintTable::find(std::string_view allocator, CopyMethod method) const {

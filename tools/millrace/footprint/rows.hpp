@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/spread.hpp"
 #include "footprint/options.hpp"
 
 namespace millrace::cli {
@@ -45,14 +46,24 @@ struct FootprintRow {
   std::optional<std::vector<std::string>> races;  ///< of all seeds; see FootprintRun
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
-  /** @brief The driver's pool does not say who could have its free bytes. */
-  [[nodiscard]] bool knows_usable() const noexcept { return allocator != "driver"; }
+  /** @brief The driver's pool does not say who could have its free bytes, nor who had them last. */
+  [[nodiscard]] bool knows_usable() const noexcept {
+    return allocator != "driver" && method != CopyMethod::driver_async;
+  }
   /** @brief Sizes follow from a model of the driver's pool, not from an allocator's decisions. */
   [[nodiscard]] bool modelled_sizes() const noexcept {
     return example.modelled && (allocator == "driver" || method == CopyMethod::driver_async);
   }
   /** @brief Of the loop; "another stream" if it is none of its own. */
   [[nodiscard]] std::string stream_name(StreamId stream) const;
+
+  [[nodiscard]] Spread reserved() const;  ///< peak bytes, over the seeds
+  /** @brief Peak reserved bytes that `from` has more than this row, seed by seed: on the same
+   * sizes. Both are ok. */
+  [[nodiscard]] Spread saving(const FootprintRow& from) const;
+  /** @brief How much longer a step (P50) takes than that of `from`, seed by seed, in nanoseconds.
+   */
+  [[nodiscard]] Spread longer_step(const FootprintRow& from) const;
 };
 
 /** @brief All rows of one workload. */
@@ -62,6 +73,9 @@ struct FootprintTable {
 
   /** @brief nullptr if it is not there, or failed. */
   [[nodiscard]] const FootprintRow* find(std::string_view allocator, CopyMethod method) const;
+  /** @brief What the others are compared with: torch, side-stream, or else the row that reserves
+   * most; nullptr if every row failed. */
+  [[nodiscard]] const FootprintRow* usual() const;
 };
 
 /**

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -78,6 +79,7 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(render_table(rows, options, paint));
   }
+  if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{kOutOfMemory};
 }
 
 }  // namespace
@@ -111,6 +113,9 @@ void add_pipelines(CLI::App& program) {
   add("--batch-size", given->batch_size, "N", "Examples of a rank, in place of the workload's");
   add("--run-ahead", given->run_ahead, "N",
       "Operations that the host is ahead at most; 0: it waits for each step");
+  add("--link-gb-per-s", given->link_gb_per_s, "X",
+      "What a rank sends, and receives, in 10^9 bytes/s; default the workload's exchange_gb_per_s, "
+      "else the device's");
   add("--cache-load-factor", given->cache_load_factor, "F",
       "Tables in host memory, and this share of their rows in a cache on the device");
   add("--cache-policy", given->cache_policy, "NAME", "Of that cache: lru (default), lfu");

@@ -9,7 +9,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /** Whose bytes they were, and what the free ones waited for. */
-Json shares_of(const PipelineRun& run) {
+Json shares_of(const PipelineRow& row) {
+  const PipelineRun& run = row.example;
   const nlohmann::json all = explain(run.ladder, [&](StreamId stream) {
     const auto known = run.streams.find(stream);
     return known == run.streams.end() ? std::string{"another stream"} : known->second;
@@ -18,6 +19,7 @@ Json shares_of(const PipelineRun& run) {
   for (const char* const key : {"live_at_peak", "heaviest_conflict", "idle_at_peak"}) {
     shares[key] = all.at(key);
   }
+  if (!row.knows_usable()) shares["idle_at_peak"] = nullptr;
   return shares;
 }
 
@@ -57,8 +59,8 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
   json["peak_active_bytes"] = run.memory.active.peak;
   json["peak_reserved_bytes"] = run.memory.reserved.peak;
   json["ladder"] = nlohmann::json(run.ladder);
-  json["shares"] = shares_of(run);
-  json["stranded_peak_bytes"] = row.cell.allocator == "driver" ? Json() : Json(run.stranded_peak);
+  json["shares"] = shares_of(row);
+  json["stranded_peak_bytes"] = row.knows_usable() ? Json(run.stranded_peak) : Json();
   json["utilisation"] = utilisation_of(run);
   json["exposed_copy_ms"] = milliseconds(run.engines.exposed_copies);
   json["exposed_exchange_ms"] = milliseconds(run.engines.exposed_exchanges);
@@ -78,6 +80,7 @@ nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
                                    const PipelinesOptions& options) {
   Json workload = Json::parse(options.workload.to_json());
   workload["name"] = options.workload.name;
+  workload["exchange_gb_per_s"] = options.link_gb_per_s;
   Json document{
       {"schema", "millrace.pipelines/1"},
       {"device",

@@ -57,6 +57,9 @@ Workload adapted(Workload workload, const PipelinesArguments& given) {
     workload.batch_size = read_whole("--batch-size", *given.batch_size, 1, std::size_t{1} << 27);
   }
   if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
+  if (given.link_gb_per_s) {
+    workload.exchange_gb_per_s = read_number("--link-gb-per-s", *given.link_gb_per_s, 0.001, 1e6);
+  }
   return workload;
 }
 
@@ -99,6 +102,13 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
   return lookups;
 }
 
+/** The workload's own, else the device's. */
+double link_of(const Workload& workload, const FootprintDevice& device) {
+  if (workload.exchange_gb_per_s) return *workload.exchange_gb_per_s;
+  const std::string profile = device.name.substr(device.name.find(':') + 1);
+  return DeviceProfile::named(profile).peer_to_peer / 1e9;
+}
+
 }  // namespace
 
 std::string title_of(const PipelineCell& cell) {
@@ -121,6 +131,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   PipelinesOptions options;
   options.workload = adapted(read_workload(arguments.workload), arguments);
   options.device = read_virtual_device(arguments.device);
+  options.link_gb_per_s = link_of(options.workload, options.device);
   options.cache = read_cache({arguments.cache_load_factor, arguments.cache_policy}, false);
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint32_t>::max());
   options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);

@@ -26,7 +26,7 @@ struct PipelinesArguments {
   std::string seed = "1";
   std::string seeds = "3";
   std::string format = "table";
-  std::optional<std::string> ranks, batches, batch_size, run_ahead;
+  std::optional<std::string> ranks, batches, batch_size, run_ahead, link_gb_per_s;
   std::optional<std::string> output, picture, timeline, steps;
   std::optional<std::string> cache_load_factor, cache_policy;
 };
@@ -39,6 +39,7 @@ struct PipelinesOptions {
   std::optional<TableCache> cache;  ///< of all pipelines' tables
   std::uint64_t seed = 1;           ///< of the first draw
   std::size_t seeds = 1;
+  double link_gb_per_s = 0;  ///< what the link of each rank carries, each way, in 10^9 bytes/s
   bool json = false;
 };
 

@@ -18,6 +18,10 @@ struct PipelineRow {
   PipelineRun example;                      ///< the run with the median of reserved
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
+  /** @brief The driver's pool does not say who could have its free bytes, nor who had them last. */
+  [[nodiscard]] bool knows_usable() const noexcept {
+    return cell.allocator != "driver" && cell.options.copy != CopyMethod::driver_async;
+  }
 };
 
 /**

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "cli/published.hpp"
 #include "cli/wording.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 
@@ -46,7 +47,7 @@ std::vector<Cell> cells_of(const PipelineRow& row, std::size_t least, double fas
       {gib(reserved), reserved == least ? Look::good : Look::strong},
       {gib(run.memory.active.peak)},
       {gib(run.memory.allocated.peak)},
-      {row.cell.allocator == "driver" ? "–" : gib(run.stranded_peak)},
+      {row.knows_usable() ? gib(run.stranded_peak) : "–"},
       {milliseconds(row.runtime_p50), row.runtime_p50 == fastest ? Look::good : Look::strong},
       {milliseconds(row.runtime_p90)},
       {milliseconds(row.bound)},
@@ -69,8 +70,9 @@ std::string title(const PipelinesOptions& options, const Painter& paint) {
                         options.device.title),
             Look::faint),
       paint(wrap(fmt::format(
-                     "{} batches of {} examples ({}) on each rank, {}, {}{}", workload.num_batches,
-                     workload.batch_size, format_bytes(workload.mean_batch_bytes()), ahead,
+                     "{} batches of {} examples ({}) on each rank, {}, a link of {:g} GB/s, {}{}",
+                     workload.num_batches, workload.batch_size,
+                     format_bytes(workload.mean_batch_bytes()), ahead, options.link_gb_per_s,
                      options.seeds == 1 ? fmt::format("seed {}", options.seed)
                                         : fmt::format("over the seeds {} to {}", options.seed,
                                                       options.seed + options.seeds - 1),
@@ -176,7 +178,9 @@ std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOp
   }
   std::string out = title(options, paint) + '\n' + table.render(paint) + '\n' +
                     paint(legend(), Look::faint) + '\n';
-  if (options.workload.name == kPublishedWorkload) out += render_published(rows, paint);
+  if (is_published(options.workload, Workload::named(kPublishedWorkload))) {
+    out += render_published(rows, paint);
+  }
   return out;
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "cli/add_option.hpp"
 #include "cli/error.hpp"
@@ -14,12 +13,11 @@
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "commands.hpp"
-#include "millrace/memory/out_of_memory.hpp"
-#include "millrace/observe/replay.hpp"
-#include "millrace/observe/report.hpp"
 #include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
+#include "replay/json.hpp"
 #include "replay/report.hpp"
+#include "replay/rows.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -44,14 +42,16 @@ trace::AllocationLog read(const std::string& file) {
   }
 }
 
-Policy policy_of(const std::string& name) {
-  return name == "torch" ? Policy::torch() : Policy::millrace();
-}
-
-std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
-  std::set<std::uint32_t> devices;
-  for (const trace::LogEvent& event : log.events) devices.insert(event.device);
-  return devices;
+/** Something was to be replayed, and every row ran out of memory. */
+bool none_fits(const std::vector<ReplayedFile>& files) {
+  bool any = false;
+  for (const ReplayedFile& file : files) {
+    for (const ReplayedDevice& device : file.devices) {
+      if (device.any() != nullptr) return false;
+      any = true;
+    }
+  }
+  return any;
 }
 
 void run_replay_command(const ReplayArguments& arguments) {
@@ -64,28 +64,12 @@ void run_replay_command(const ReplayArguments& arguments) {
           : read_bytes("--device-bytes", arguments.device_bytes, kMostDeviceBytes);
   const Output output{arguments.output};
 
-  Progress progress{"replay", arguments.files.size() * names.size()};
+  Progress progress{"replay", arguments.files.size()};
   std::vector<ReplayedFile> replayed;
   for (const std::string& file : arguments.files) {
     const trace::AllocationLog log = read(file);
-    ReplayedFile& result = replayed.emplace_back();
-    result.file = file;
-    result.format = trace::to_string(log.format);
-    result.warnings = log.warnings;
-    for (const std::string& name : names) {
-      for (const std::uint32_t device : devices_of(log)) {
-        try {
-          result.reports.push_back(
-              replay(log, device, {.policy = policy_of(name), .device_bytes = device_bytes}));
-        } catch (const out_of_memory& error) {
-          const std::string what = fmt::format("{} on {}: {}", name, file, error.what());
-          if (device_bytes == 0) throw UsageError{what, file, "sizes that a device could hold"};
-          throw UsageError{what, "--device-bytes " + arguments.device_bytes,
-                           "a larger size, or none: then memory has no end"};
-        }
-      }
-      progress.advance(file);
-    }
+    replayed.push_back({file, log.format, log.warnings, replay_devices(log, names, device_bytes)});
+    progress.advance(file);
   }
   if (json) {
     output.write(to_document(replayed).dump(2) + '\n');
@@ -93,6 +77,7 @@ void run_replay_command(const ReplayArguments& arguments) {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(render(replayed, paint));
   }
+  if (none_fits(replayed)) throw Ended{kOutOfMemory};
 }
 
 }  // namespace
@@ -110,7 +95,8 @@ void add_replay(CLI::App& program) {
       ->required();
   const auto add = options_of(*command);
   add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
-  add("--device-bytes", given->device_bytes, "SIZE", "Memory of the device; default without end");
+  add("--device-bytes", given->device_bytes, "SIZE",
+      "Memory of the device, for every row; default what the trace tells, else without end");
   add("--format", given->format, "KIND", "table (default), json");
   add("-o,--output", given->output, "FILE",
       "Written whole, or not at all; default standard output");

@@ -1,11 +1,10 @@
 #include "replay/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-
-#include "millrace/observe/report.hpp"
+#include <cmath>
 
 namespace millrace::cli {
 namespace {
@@ -14,6 +13,8 @@ constexpr double kMiB = 1024.0 * 1024.0;
 constexpr std::size_t kWarningsShown = 3;
 constexpr std::size_t kCurveWidth = 64;
 constexpr std::size_t kColumns = 9;
+constexpr std::size_t kNameWidth = 18;
+constexpr const char* kRecorded = "PyTorch, recorded";
 
 std::string mib(std::size_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / kMiB);
@@ -22,34 +23,6 @@ std::string mib(std::size_t bytes) {
 std::string ratio(std::size_t bytes, std::size_t least) {
   if (least == 0) return "–";
   return fmt::format("{:.3f}", static_cast<double>(bytes) / static_cast<double>(least));
-}
-
-nlohmann::json decisions_json(const ReplayDecisions& decisions) {
-  return {{"same", decisions.same},
-          {"total", decisions.total},
-          {"segments_same", decisions.segments_same},
-          {"segments_total", decisions.segments_total},
-          {"first_difference", decisions.first_difference}};
-}
-
-nlohmann::json report_json(const ReplayReport& report) {
-  nlohmann::json out{{"allocator", report.allocator},     {"device", report.device},
-                     {"allocations", report.allocations}, {"frees", report.frees},
-                     {"load_bytes", report.load},         {"packed_bytes", report.packed},
-                     {"statistics", report.statistics},   {"ladder", report.ladder},
-                     {"warnings", report.warnings}};
-  if (report.decisions) out["decisions"] = decisions_json(*report.decisions);
-  if (report.recorded_peak) {
-    out["recorded_peak_reserved_bytes"] = *report.recorded_peak;
-    auto& curve = out["reserved_curve"] = nlohmann::json::array();
-    for (const ReservedPoint& point : report.curve) {
-      curve.push_back({{"event", point.event},
-                       {"time_us", point.time_us},
-                       {"recorded_bytes", point.recorded},
-                       {"replayed_bytes", point.replayed}});
-    }
-  }
-  return out;
 }
 
 // The most that a curve reaches in each of `width` equal stretches of the trace's events.
@@ -78,26 +51,28 @@ std::string sparkline(const std::vector<std::size_t>& values, std::size_t highes
   return line;
 }
 
-using Reports = std::vector<const ReplayReport*>;
-
-std::string curves(const Reports& reports) {
+/** Only where the trace tells what its own allocator held. */
+std::string curves(const ReplayedDevice& device) {
   std::size_t highest = 0;
-  for (const ReplayReport* report : reports) {
-    if (report->curve.empty()) return "";
-    for (const ReservedPoint& point : report->curve) {
+  const ReplayReport* recorded = nullptr;
+  for (const ReplayRow& row : device.rows) {
+    if (!row.ok() || row.report->curve.empty()) continue;
+    recorded = &*row.report;
+    for (const ReservedPoint& point : row.report->curve) {
       highest = std::max({highest, point.recorded, point.replayed});
     }
   }
+  if (recorded == nullptr) return "";
   std::string text =
       fmt::format("  reserved over the trace's events, up to {} MiB\n", mib(highest));
   const auto line = [&](const std::string& name, const ReplayReport& report,
                         std::size_t ReservedPoint::*side) {
-    text += fmt::format("    {:<18}{}\n", name,
+    text += fmt::format("    {:<{}}  {}\n", name, kNameWidth,
                         sparkline(sampled(report.curve, side, kCurveWidth), highest));
   };
-  line("PyTorch, recorded", *reports.front(), &ReservedPoint::recorded);
-  for (const ReplayReport* report : reports) {
-    line(report->allocator, *report, &ReservedPoint::replayed);
+  line(kRecorded, *recorded, &ReservedPoint::recorded);
+  for (const ReplayRow& row : device.rows) {
+    if (row.ok()) line(row.name, *row.report, &ReservedPoint::replayed);
   }
   return text;
 }
@@ -139,52 +114,121 @@ void add_bound(TextTable& table, std::string name, std::size_t bytes, std::size_
   table.add_row(std::move(cells));
 }
 
-void add_replay(TextTable& table, const ReplayReport& report) {
+void add_replay(TextTable& table, const ReplayRow& row) {
+  if (!row.ok()) {
+    table.add_line(cell(row.name), cell("out of memory: " + row.failure, Look::bad));
+    return;
+  }
+  const ReplayReport& report = *row.report;
   const Ladder& ladder = report.ladder;
   const std::size_t reserved = report.statistics.bytes.reserved.peak;
-  table.add_row({cell(report.allocator), cell(mib(reserved), Look::strong),
+  table.add_row({cell(row.name), cell(mib(reserved), Look::strong),
                  cell(ratio(reserved, report.load)), cell(mib(ladder.requested)),
                  cell(mib(ladder.rounding()), Look::step), cell(mib(ladder.streams()), Look::step),
                  cell(mib(ladder.packing()), Look::step), cell(mib(ladder.policy()), Look::step),
                  cell(fmt::format("{:.0f}%", 100 * report.statistics.utilisation()))});
 }
 
-/** One device of a file. */
-std::string render_device(const Reports& reports, const Painter& paint) {
-  const ReplayReport& first = *reports.front();
-  TextTable table{{{"", {{"", 18}}},
+std::string table_of(const ReplayedDevice& device, const Painter& paint) {
+  TextTable table{{{"", {{"", kNameWidth}}},
                    {"peak reserved", {{"MiB", 10}, {"/ live", 7}}},
                    {"where it went, MiB",
                     {{"live", 9}, {"round", 7}, {"streams", 8}, {"packing", 8}, {"policy", 8}}},
                    {"", {{"util", 5}}}}};
-  if (first.recorded_peak) {
-    add_bound(table, "PyTorch, recorded", *first.recorded_peak, first.load);
+  const ReplayReport* const first = device.any();
+  if (first != nullptr && first->recorded_peak) {
+    add_bound(table, kRecorded, *first->recorded_peak, first->load);
   }
-  for (const ReplayReport* report : reports) add_replay(table, *report);
-  add_bound(table, "packed offline", first.packed, first.load);
-  add_bound(table, "most live at once", first.load, first.load);
-
-  std::string text = fmt::format("  {} allocations, {} frees\n\n", first.allocations, first.frees) +
-                     table.render(paint) + '\n';
-  for (const ReplayReport* report : reports) {
-    if (report->decisions) text += decisions_line(*report->decisions);
+  for (const ReplayRow& row : device.rows) add_replay(table, row);
+  if (first != nullptr) {
+    add_bound(table, "packed offline", first->packed, first->load);
+    add_bound(table, "most live at once", first->load, first->load);
   }
-  text += curves(reports);
-  for (const ReplayReport* report : reports) text += warnings_text(report->warnings);
-  return text;
+  return table.render(paint);
 }
 
-std::map<std::uint32_t, Reports> by_device(const ReplayedFile& file) {
-  std::map<std::uint32_t, Reports> devices;
-  for (const ReplayReport& report : file.reports) devices[report.device].push_back(&report);
-  return devices;
+std::string memory_text(const ReplayMemory& memory, bool snapshot) {
+  const std::string size = fmt::format("a device of {} MiB", mib(memory.bytes));
+  switch (memory.from) {
+    case ReplayMemory::From::option:
+      return size + " (--device-bytes)";
+    case ReplayMemory::From::out_of_memory:
+      return size + ", as PyTorch found it when it ran out of memory";
+    case ReplayMemory::From::full:
+      return size + ", the most that PyTorch held: it gave segments back to serve a request";
+    case ReplayMemory::From::nothing:
+      break;
+  }
+  const bool never = snapshot && memory.note.empty();
+  return never ? "a device without end: the trace does not show PyTorch short of memory"
+               : "a device without end";
+}
+
+/** What each row starts with. */
+std::string starts(const ReplayedDevice& device, bool snapshot) {
+  std::string text;
+  std::vector<std::string> names, sizes;
+  for (const ReplayRow& row : device.rows) {
+    if (row.start == ReplayStart::recorded) {
+      if (!row.ok()) continue;
+      text += fmt::format(
+          "  {} starts with what PyTorch held, {} MiB with its cache, and gives segments back when "
+          "PyTorch did\n",
+          row.name, mib(row.report->start_reserved));
+      continue;
+    }
+    names.push_back(row.name);
+    if (row.ok()) sizes.push_back(mib(row.report->start_reserved));
+  }
+  const std::string who = fmt::format("{}", fmt::join(names, " and "));
+  const char* const s = names.size() == 1 ? "s" : "";
+  if (snapshot) {
+    text += fmt::format(
+        "  {} start{} with the blocks that are live then ({} MiB reserved), and no cache\n", who, s,
+        fmt::join(sizes, " and "));
+  }
+  return text + fmt::format("  {} run{} on {}\n", who, s, memory_text(device.memory, snapshot));
+}
+
+/** Like with like: the two policies from one start, on one device. */
+std::string same_start(const ReplayedDevice& device) {
+  const ReplayReport* const torch = device.find("torch", ReplayStart::live_blocks);
+  const ReplayReport* const millrace = device.find("millrace", ReplayStart::live_blocks);
+  if (torch == nullptr || millrace == nullptr) return "";
+  const std::size_t ours = millrace->statistics.bytes.reserved.peak;
+  const std::size_t theirs = torch->statistics.bytes.reserved.peak;
+  const std::string text = fmt::format(
+      "  from the same start millrace reserves {} MiB, torch {} MiB", mib(ours), mib(theirs));
+  if (ours == theirs || theirs == 0) return text + '\n';
+  const double change = static_cast<double>(ours) / static_cast<double>(theirs) - 1;
+  return text + fmt::format(": {:.1f}% {}\n", 100 * std::abs(change), change < 0 ? "less" : "more");
+}
+
+/** One device of a file. */
+std::string render_device(const ReplayedDevice& device, bool snapshot, const Painter& paint) {
+  const ReplayReport* const first = device.any();
+  std::string text;
+  if (first != nullptr) {
+    text += fmt::format("  {} allocations, {} frees\n\n", first->allocations, first->frees);
+  }
+  text += table_of(device, paint) + '\n';
+  text += starts(device, snapshot) + same_start(device);
+  std::vector<std::string> warnings;
+  if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
+  for (const ReplayRow& row : device.rows) {
+    if (!row.ok()) continue;
+    if (row.report->decisions) text += decisions_line(*row.report->decisions);
+    for (const std::string& warning : row.report->warnings) {
+      if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
+    }
+  }
+  return text + curves(device) + warnings_text(warnings);
 }
 
 constexpr const char* kExplanation =
     "most live at once: the requests alone, when most of them lived. Nothing can hold them in "
     "less.\n"
-    "packed offline: the same requests laid out by somebody who knows the future and has one "
-    "stream.\n"
+    "packed offline: the same requests, laid out with knowledge of the future and on one stream.\n"
     "  Without regard to streams, the least that is possible lies between these two.\n"
     "live + round + streams + packing + policy = peak reserved: what rounding of sizes adds, what\n"
     "  can not be handed from stream to stream, gaps between blocks, and memory kept beyond "
@@ -192,33 +236,21 @@ constexpr const char* kExplanation =
 
 }  // namespace
 
-nlohmann::json to_document(const std::vector<ReplayedFile>& files) {
-  nlohmann::json out{{"schema", "millrace.replay/1"}, {"files", nlohmann::json::array()}};
-  for (const ReplayedFile& file : files) {
-    nlohmann::json reports = nlohmann::json::array();
-    for (const ReplayReport& report : file.reports) reports.push_back(report_json(report));
-    out["files"].push_back({{"file", file.file},
-                            {"format", file.format},
-                            {"warnings", file.warnings},
-                            {"replays", std::move(reports)}});
-  }
-  return out;
-}
-
 std::string render(const std::vector<ReplayedFile>& files, const Painter& paint) {
   std::string text;
   bool any = false;
   for (const ReplayedFile& file : files) {
-    text += paint(file.file, Look::strong) + fmt::format("  ({})\n", file.format);
+    text += paint(file.file, Look::strong) + fmt::format("  ({})\n", trace::to_string(file.format));
     text += warnings_text(file.warnings);
-    const std::map<std::uint32_t, Reports> devices = by_device(file);
-    for (const auto& [device, reports] : devices) {
-      if (devices.size() > 1)
-        text += paint(fmt::format("  device {}", device), Look::strong) + '\n';
-      text += render_device(reports, paint) + '\n';
+    const bool snapshot = file.format == trace::TraceFormat::torch_snapshot;
+    for (const ReplayedDevice& device : file.devices) {
+      if (file.devices.size() > 1) {
+        text += paint(fmt::format("  device {}", device.device), Look::strong) + '\n';
+      }
+      text += render_device(device, snapshot, paint) + '\n';
     }
-    any = any || !devices.empty();
-    if (devices.empty()) text += "  no events\n\n";
+    any = any || !file.devices.empty();
+    if (file.devices.empty()) text += "  no events\n\n";
   }
   return any ? text + paint(kExplanation, Look::faint) : text;
 }

@@ -73,6 +73,10 @@ class Timeline {
    */
   void watch(Allocator& allocator, std::string_view name, std::optional<StreamRef> stream = {});
 
+  /** @brief Samples all allocators now as well: where a figure is taken that the counters are to
+   * show. From a host actor of the machine; of any other thread it is ignored. */
+  void sample();
+
   /**
    * @brief Takes the last samples and lets go of machine, devices and allocators: while they live,
    * and nothing is queued. What was recorded stays; recording may begin again.

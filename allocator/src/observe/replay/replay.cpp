@@ -9,6 +9,7 @@
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/observe/packing.hpp"
+#include "observe/replay/recorded_releases.hpp"
 #include "observe/replay/trace_device.hpp"
 
 namespace millrace {
@@ -60,16 +61,19 @@ class Replayer {
   Replayer(const trace::AllocationLog& log, std::uint32_t device, const ReplayOptions& options)
       : log_(log),
         number_(device),
-        compares_(log.snapshot.has_value() && options.policy.sharing == Sharing::own_stream),
+        as_torch_(log.snapshot.has_value() && options.policy.sharing == Sharing::own_stream),
+        compares_(as_torch_ && options.start == ReplayStart::recorded),
         device_(options.device_bytes),
         ordered_(device_),
         source_(device_),
         allocator_(
             ordered_, source_,
-            compares_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
+            as_torch_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
         observer_(trace_) {
     report_.allocator = options.policy.name;
     report_.device = device;
+    report_.device_bytes = options.device_bytes;
+    report_.start = compares_ ? ReplayStart::recorded : ReplayStart::live_blocks;
     if (compares_) report_.decisions.emplace();
     warn_of_what_is_not_modelled();
   }
@@ -99,7 +103,8 @@ class Replayer {
       if (block.device != number_ || !block.live_at_start || live_.contains(i)) continue;
       live_[i] = allocator_.allocate(block.bytes, stream_of(block, block.stream));
     }
-    note_reserved(0, 0);
+    report_.start_reserved = allocator_.statistics().bytes.reserved.current;
+    if (report_.recorded_peak) note_reserved(0, 0);
   }
 
   void warn_of_what_is_not_modelled() {
@@ -112,17 +117,17 @@ class Replayer {
       if (!block.placed) ++nowhere;
       if (block.pool != trace::TorchPool{}) ++in_pools;
     }
-    if (compares_ && expandable > 0) {
+    if (as_torch_ && expandable > 0) {
       report_.warnings.push_back(std::to_string(expandable) +
-                                 " blocks of expandable segments are replayed in ordinary ones, "
-                                 "and not compared");
+                                 " blocks of expandable segments are replayed in ordinary ones" +
+                                 (compares_ ? ", and not compared" : ""));
     }
     if (compares_ && nowhere > 0) {
       report_.warnings.push_back(std::to_string(nowhere) +
                                  " blocks that are in no known segment are replayed apart, and not "
                                  "compared");
     }
-    if (!compares_ && in_pools > 0) {
+    if (!as_torch_ && in_pools > 0) {
       report_.warnings.push_back(std::to_string(in_pools) +
                                  " blocks of private pools (CUDA graphs, MemPool) are replayed as "
                                  "if they were of the default one");
@@ -179,12 +184,16 @@ class Replayer {
       case EventKind::segment_free:
       case EventKind::segment_unmap:
         recorded_ -= std::min<std::size_t>(recorded_, event.bytes);
-        if (compares_) allocator_.release_segment(reinterpret_cast<void*>(event.address));
+        if (compares_) {
+          allocator_.release_segment(reinterpret_cast<void*>(event.address));
+        } else if (program_emptied_cache(log_, event)) {
+          allocator_.trim();
+        }
         break;
       case EventKind::out_of_memory:
         if (++refused_ == 1) {
-          first_refused_ = "event " + std::to_string(event.position) + ", " +
-                           std::to_string(event.bytes) + " bytes";
+          first_refused_ = (log_.snapshot ? "event " : "line ") + std::to_string(event.position) +
+                           ", " + std::to_string(event.bytes) + " bytes";
         }
         break;
     }
@@ -281,9 +290,11 @@ class Replayer {
 
   void finish() {
     if (refused_ > 0) {
-      report_.warnings.push_back("PyTorch ran out of memory " + std::to_string(refused_) +
-                                 (refused_ == 1 ? " time (" : " times (first: ") + first_refused_ +
-                                 "); here memory is enough");
+      const std::string times = std::to_string(refused_) + (refused_ == 1 ? " time" : " times");
+      report_.warnings.push_back(
+          (log_.snapshot ? "PyTorch ran out of memory " : "the recorded allocator failed ") +
+          times + (refused_ == 1 ? " (" : " (first: ") + first_refused_ +
+          "): what failed is not replayed");
     }
     report_.statistics = allocator_.statistics();
     report_.ladder = attribute(trace_);
@@ -311,7 +322,7 @@ class Replayer {
     const trace::LoggedStream& logged = log_.streams.at(index);
     const std::uint64_t handle =
         logged.thread == 0 ? logged.handle : logged.thread << 16 | logged.handle;
-    if (!compares_) return lane({handle, {}, false});
+    if (!as_torch_) return lane({handle, {}, false});
     return lane({handle, block.pool, apart(block)});
   }
 
@@ -327,7 +338,8 @@ class Replayer {
 
   const trace::AllocationLog& log_;
   const std::uint32_t number_;
-  const bool compares_;
+  const bool as_torch_;  ///< PyTorch's settings and pools
+  const bool compares_;  ///< and its layout at the start
 
   TraceDevice device_;
   OrderedDevice ordered_;

@@ -174,6 +174,11 @@ void Timeline::watch(Allocator& allocator, std::string_view name, std::optional<
   state_->watches.push_back({&allocator, allocator.open_scope(), stream, memory});
 }
 
+void Timeline::sample() {
+  const std::lock_guard lock{state_->mutex};
+  if (const auto here = state_->here()) state_->sample(here->now);
+}
+
 void Timeline::stop() noexcept {
   State& state = *state_;
   try {

@@ -40,7 +40,8 @@ std::vector<VirtualDevice*> add_devices(VirtualMachine& machine, const DevicePro
 
 LinkModel link_of(const DeviceProfile& profile, const Workload& workload) {
   return {.latency = Nanoseconds{static_cast<Nanoseconds::rep>(workload.exchange_latency_us * 1e3)},
-          .bytes_per_second = profile.peer_to_peer};
+          .bytes_per_second = workload.exchange_gb_per_s ? *workload.exchange_gb_per_s * 1e9
+                                                         : profile.peer_to_peer};
 }
 
 /** A timeline of a run: it lets go before the machine goes, also when the run fails. */

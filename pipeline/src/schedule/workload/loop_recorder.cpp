@@ -22,6 +22,7 @@ void LoopRecorder::step_ended(std::size_t held) {
     calls_at_start_ = calls_at_end_;
     work_.meter().open_window();
   }
+  if (Timeline* const timeline = work_.setting().timeline) timeline->sample();
   if (main_work_.size() > warm_up_) {
     usable_.push_back(work_.setting().allocator.usable(work_.streams.main));
   }

@@ -122,8 +122,8 @@ class ModelledExchange::Flight final : public FeatureExchange {
   [[nodiscard]] Cost link(std::size_t bytes) const {
     const double others =
         static_cast<double>(workload_.world_size - 1) / static_cast<double>(workload_.world_size);
-    const double microseconds =
-        static_cast<double>(bytes) * others / (workload_.exchange_gb_per_s * 1e3);
+    const double microseconds = static_cast<double>(bytes) * others /
+                                (workload_.exchange_gb_per_s.value_or(kExchangeGbPerS) * 1e3);
     Cost cost;
     cost.fixed = Nanoseconds{
         static_cast<Nanoseconds::rep>((workload_.exchange_latency_us + microseconds) * 1e3)};

@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kSchema = "millrace.workload/1";
 constexpr std::size_t kMostSamples = std::size_t{1} << 27;
 constexpr std::size_t kMostFeatures = 100'000;
+constexpr std::size_t kMostFloats = 100'000'000;  // an image of 224 x 224 x 3 has 150,528
 constexpr std::size_t kMostRows = 100'000'000'000;
 
 ExtraTable read_table(const Json& json, const JsonPlace& place) {
@@ -42,7 +43,7 @@ void read_shape(JsonObject& reader, Workload& workload) {
 }
 
 void read_features(JsonObject& reader, Workload& workload) {
-  reader.integer("num_float_features", workload.num_float_features, 0, kMostFeatures);
+  reader.integer("num_float_features", workload.num_float_features, 0, kMostFloats);
   reader.integer("num_unweighted_features", workload.num_unweighted_features, 0, kMostFeatures);
   reader.integer("num_weighted_features", workload.num_weighted_features, 0, kMostFeatures);
   reader.number("feature_pooling_avg", workload.feature_pooling_avg, 1, 100'000);
@@ -66,7 +67,9 @@ void read_compute(JsonObject& reader, Workload& workload) {
   std::size_t run_ahead = workload.run_ahead;
   reader.integer("run_ahead", run_ahead, 0, 1'000'000);
   workload.run_ahead = static_cast<unsigned>(run_ahead);
-  reader.number("exchange_gb_per_s", workload.exchange_gb_per_s, 0.001, 1e6);
+  if (reader.find("exchange_gb_per_s", false) != nullptr) {
+    reader.number("exchange_gb_per_s", workload.exchange_gb_per_s.emplace(), 0.001, 1e6);
+  }
   reader.number("exchange_latency_us", workload.exchange_latency_us, 0, 1e6);
 }
 
@@ -152,8 +155,8 @@ std::string Workload::to_json() const {
                                   {"layers", layers},
                                   {"compute_to_copy", compute_to_copy},
                                   {"run_ahead", run_ahead},
-                                  {"exchange_gb_per_s", exchange_gb_per_s},
                                   {"exchange_latency_us", exchange_latency_us}};
+  if (exchange_gb_per_s) document["exchange_gb_per_s"] = *exchange_gb_per_s;
   if (model) write_layers_and_optimizers(*model, document["model"]);
   return document.dump(2);
 }

@@ -14,6 +14,9 @@
 
 namespace millrace {
 
+/** @brief The link of a footprint's workload that names none: that of an H100 or H200, each way. */
+inline constexpr double kExchangeGbPerS = 450;
+
 /** @brief An embedding table beside those that all look alike; one unweighted feature looks it up.
  */
 struct ExtraTable {
@@ -54,7 +57,9 @@ struct Workload {
   double compute_to_copy = 1;   ///< compute time of a step over the time of its batch's copy
   unsigned run_ahead = 0;       ///< device operations queued at most; 0: a host sync each step
 
-  double exchange_gb_per_s = 450;  ///< that this rank sends, and receives, in 10^9 bytes/s
+  /** What this rank sends, and receives, in 10^9 bytes/s. Where it is not given, `millrace
+   * footprint` takes kExchangeGbPerS and `millrace pipelines` the device's link. */
+  std::optional<double> exchange_gb_per_s{};
   double exchange_latency_us = 0;  ///< of each all-to-all, in microseconds
 
   /** Layers, interaction and optimizers, where the workload is that of a model and not only its

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <string>
+
+#include "millrace/memory/out_of_memory.hpp"
+#include "millrace/observe/replay.hpp"
+#include "millrace/observe/trace/read_trace.hpp"
+#include "test/observe/torch_program.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/pickle_writer.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using nlohmann::json;
+using test::TorchProgram;
+
+namespace {
+
+constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+constexpr std::uint64_t kOther = kBase + 1024 * MiB;
+constexpr std::uint64_t kThird = kBase + 2048 * MiB;
+
+trace::AllocationLog log_of(const json& snapshot) {
+  return trace::parse_trace(test::to_pickle(snapshot), "snapshot.pickle");
+}
+
+json event(const char* action, std::uint64_t address, std::uint64_t bytes) {
+  return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", 1}};
+}
+
+/// A block of its own segment, allocated and freed.
+json used(std::uint64_t address, std::uint64_t bytes) {
+  return json::array({event("segment_alloc", address, bytes), event("alloc", address, bytes),
+                      event("free_requested", address, bytes),
+                      event("free_completed", address, bytes)});
+}
+
+/// A program that starts with nothing, with these events; at its end PyTorch holds `held` in one
+/// segment that is in use.
+json program(const std::vector<json>& parts, std::uint64_t address, std::uint64_t held) {
+  json events = json::array();
+  for (const json& part : parts) {
+    for (const json& each : part) events.push_back(each);
+  }
+  json snapshot{{"segments", json::array()}, {"device_traces", json::array({events})}};
+  if (held > 0) {
+    snapshot["segments"].push_back({{"device", 0},
+                                    {"address", address},
+                                    {"total_size", held},
+                                    {"stream", 0},
+                                    {"segment_type", "large"},
+                                    {"segment_pool_id", {0, 0}},
+                                    {"is_expandable", false},
+                                    {"blocks",
+                                     {{{"address", address},
+                                       {"size", held},
+                                       {"requested_size", held},
+                                       {"state", "active_allocated"}}}}});
+  }
+  return snapshot;
+}
+
+json gives_back(std::uint64_t address, std::uint64_t bytes) {
+  return json::array({event("segment_free", address, bytes)});
+}
+
+json takes(std::uint64_t address, std::uint64_t bytes) {
+  return json::array({event("segment_alloc", address, bytes), event("alloc", address, bytes)});
+}
+
+ReplayReport cold(const trace::AllocationLog& log, const Policy& policy, std::size_t bytes = 0) {
+  return replay(log, 0,
+                {.policy = policy, .device_bytes = bytes, .start = ReplayStart::live_blocks});
+}
+
+}  // namespace
+
+TEST_CASE("from the live blocks alone no policy holds a cache from before the trace") {
+  for (int i = 0; i < 10; ++i) {
+    const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(i);
+    INFO("program of seed " << seed);
+    TorchProgram program{seed, {.settings = {}, .largest = MiB}};
+    program.run(150);
+    program.forget();
+    program.run(20);
+    const trace::AllocationLog log = log_of(program.snapshot(true));
+    const ReplayReport recorded = replay(log, 0, {});
+    CHECK(recorded.start == ReplayStart::recorded);
+    CHECK(recorded.start_reserved == recorded.curve.front().recorded);
+    for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
+      const ReplayReport report = cold(log, policy);
+      CHECK(report.start == ReplayStart::live_blocks);
+      CHECK_FALSE(report.decisions.has_value());
+      CHECK(report.load == recorded.load);
+      CHECK(report.recorded_peak == recorded.recorded_peak);
+      // Every segment that is held then has a live block.
+      CHECK((report.start_reserved == 0 || report.load > 0));
+      CHECK(report.statistics.bytes.reserved.peak >= report.load);
+    }
+  }
+}
+
+TEST_CASE("a program that starts with nothing is the same from either start") {
+  TorchProgram program{test::seed(), {}};
+  program.run(300);
+  json snapshot = program.snapshot(true);
+  const trace::AllocationLog log = log_of(snapshot);
+  const bool gave_back = std::ranges::any_of(log.events, [](const trace::LogEvent& event) {
+    return event.kind == trace::EventKind::segment_free;
+  });
+  if (!gave_back) {
+    CHECK(cold(log, Policy::torch()).statistics.bytes.reserved.peak ==
+          replay(log, 0, {}).statistics.bytes.reserved.peak);
+  }
+  CHECK(cold(log, Policy::torch()).start_reserved == 0);
+}
+
+TEST_CASE("a cache that the program empties is emptied in every replay") {
+  const json first = takes(kBase, 40 * MiB), second = takes(kOther, 60 * MiB);
+  const json freed = json::array(
+      {event("free_requested", kBase, 40 * MiB), event("free_completed", kBase, 40 * MiB)});
+  const json other_freed = json::array(
+      {event("free_requested", kOther, 60 * MiB), event("free_completed", kOther, 60 * MiB)});
+  const json back = gives_back(kBase, 40 * MiB), third = takes(kThird, 100 * MiB);
+  const auto peak = [](const std::vector<json>& parts, const Policy& policy) {
+    json snapshot = program(parts, kThird, 100 * MiB);
+    json kept = snapshot["segments"][0];  // the freed one is cached at the end
+    kept["address"] = kOther;
+    kept["total_size"] = 60 * MiB;
+    kept["blocks"] = {{{"address", kOther}, {"size", 60 * MiB}, {"state", "inactive"}}};
+    snapshot["segments"].push_back(kept);
+    return cold(log_of(snapshot), policy).statistics.bytes.reserved.peak;
+  };
+  // The program goes on with a free: it was the program that emptied the cache.
+  const std::vector<json> emptied{first, second, freed, back, other_freed, third};
+  CHECK(peak(emptied, Policy::torch()) == 160 * MiB);
+  CHECK(peak(emptied, Policy::millrace()) <= 160 * MiB);
+  // A request follows for which PyTorch takes a segment: its own retry, of which others know
+  // nothing.
+  const std::vector<json> retried{first, second, freed, other_freed, back, third};
+  CHECK(peak(retried, Policy::torch()) == 200 * MiB);
+}
+
+TEST_CASE("the size of the device is what PyTorch found when it ran out of memory") {
+  json ran_out = program({takes(kBase, 40 * MiB)}, kBase, 40 * MiB);
+  ran_out["device_traces"][0].push_back({{"action", "oom"},
+                                         {"device_free", 7 * MiB},
+                                         {"size", 30 * MiB},
+                                         {"stream", 0},
+                                         {"time_us", 2}});
+  const RecordedDevice device = recorded_device(log_of(ran_out), 0);
+  CHECK(device.source == RecordedDevice::Source::out_of_memory);
+  CHECK(device.bytes == 47 * MiB);
+}
+
+TEST_CASE("a device is full where PyTorch gives segments back for a request, and only there") {
+  const json retried =
+      program({used(kBase, 40 * MiB), gives_back(kBase, 40 * MiB), takes(kOther, 60 * MiB)}, kOther,
+              60 * MiB);
+  const RecordedDevice full = recorded_device(log_of(retried), 0);
+  CHECK(full.source == RecordedDevice::Source::full);
+  CHECK(full.bytes == 60 * MiB);
+
+  const json growing = program({used(kBase, 40 * MiB), takes(kOther, 60 * MiB)}, kOther, 60 * MiB);
+  CHECK(recorded_device(log_of(growing), 0).source == RecordedDevice::Source::unknown);
+  CHECK(recorded_device(log_of(growing), 0).bytes == 0);
+
+  const json emptied = program({used(kBase, 40 * MiB), gives_back(kBase, 40 * MiB)}, kBase, 0);
+  CHECK(recorded_device(log_of(emptied), 0).source == RecordedDevice::Source::unknown);
+
+  const auto csv = trace::parse_trace("id,lower,upper,size\n0,0,4,30000000\n", "test.csv");
+  CHECK(recorded_device(csv, 0).source == RecordedDevice::Source::unknown);
+}

@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "footprint/advice.hpp"
+#include "footprint/json.hpp"
+#include "footprint/table.hpp"
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kGiB = std::size_t{1} << 30;
+
+ProgramRun small(std::vector<std::string> more) {
+  const std::vector<std::string> first{
+      "footprint",    "--workload", "sparse_data_dist_base", "--seeds", "3",
+      "--iterations", "8",          "--batch-bytes",         "64MiB"};
+  more.insert(more.begin(), first.begin(), first.end());
+  return run_program(more);
+}
+
+Json document(std::vector<std::string> more) {
+  more.insert(more.end(), {"--format", "json"});
+  const ProgramRun run = small(more);
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return Json::parse(run.out);
+}
+
+/// A row with these peaks of reserved, one for each seed, and steps of this length.
+cli::FootprintRow row_of(const std::string& allocator, CopyMethod method,
+                         const std::vector<std::size_t>& reserved, double step) {
+  cli::FootprintRow row;
+  row.allocator = allocator;
+  row.method = method;
+  for (const std::size_t bytes : reserved) {
+    cli::FootprintFigures figures;
+    figures.reserved = figures.packed = figures.ordered = figures.rounded = bytes;
+    figures.requested = figures.active = figures.allocated = bytes;
+    figures.step_p50 = figures.step_p90 = step;
+    figures.step_mean = 2 * step;  // what the table does not show must not decide
+    figures.hidden = 1;
+    row.by_seed.push_back(figures);
+  }
+  row.figures = row.by_seed[(reserved.size() - 1) / 2];
+  return row;
+}
+
+/// The text down to the first row.
+std::string headings(const std::string& out) { return out.substr(0, out.find("\n  side-stream")); }
+
+std::string advice_of(std::vector<cli::FootprintRow> rows) {
+  cli::FootprintTable table;
+  table.workload = Workload::named("train_pipeline_base");
+  table.rows = std::move(rows);
+  return cli::render_advice(table, cli::Painter{false});
+}
+
+}  // namespace
+
+TEST_CASE("a saving is the median of the savings on the same sizes, with its range") {
+  const Json json = document({"--allocator", "torch,millrace", "--strategy", "all"});
+  const Json& usual = json.at("runs").at(0);
+  REQUIRE(usual.at("strategy") == "side-stream");
+  CHECK_FALSE(usual.at("spread").contains("saving_bytes"));
+  for (const Json& run : json.at("runs")) {
+    INFO(run.at("allocator") << ' ' << run.at("strategy"));
+    const Json& spread = run.at("spread");
+    const Json& reserved = spread.at("peak_reserved_bytes");
+    CHECK(reserved.at("median") == run.at("peak_reserved_bytes"));
+    CHECK(reserved.at("least") <= reserved.at("p25"));
+    CHECK(reserved.at("p25") <= reserved.at("median"));
+    CHECK(reserved.at("median") <= reserved.at("p75"));
+    CHECK(reserved.at("p75") <= reserved.at("most"));
+    if (&run == &usual) continue;
+    CHECK(spread.at("beside") == Json{{"allocator", "torch"}, {"strategy", "side-stream"}});
+    std::vector<double> savings;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const auto bytes = [&](const Json& of) {
+        return of.at("seeds").at(i).at("peak_reserved_bytes").get<double>();
+      };
+      savings.push_back(bytes(usual) - bytes(run));
+    }
+    std::ranges::sort(savings);
+    CHECK(spread.at("saving_bytes").at("least") == savings[0]);
+    CHECK(spread.at("saving_bytes").at("median") == savings[1]);
+    CHECK(spread.at("saving_bytes").at("most") == savings[2]);
+  }
+}
+
+TEST_CASE("the table shows the median and the range of the draws, and one draw has no range") {
+  const ProgramRun three = small({"--allocator", "torch"});
+  CHECK_THAT(three.out, ContainsSubstring("range") && ContainsSubstring("saves") &&
+                            ContainsSubstring("3 draws"));
+  const ProgramRun one = small({"--allocator", "torch", "--seeds", "1"});
+  CHECK_THAT(one.out, ContainsSubstring("saves") && ContainsSubstring("seed 1"));
+  CHECK(one.out.find("range") == std::string::npos);
+  CHECK(one.out.find("over the seeds") == std::string::npos);
+}
+
+TEST_CASE("the default table has few columns, and --columns all has the ladder") {
+  const ProgramRun few = small({"--allocator", "torch"});
+  const ProgramRun all = small({"--allocator", "torch", "--columns", "all"});
+  for (const char* const column : {"packing", "policy", "strand", "frag", "util"}) {
+    CHECK(headings(few.out).find(column) == std::string::npos);
+    CHECK_THAT(headings(all.out), ContainsSubstring(column));
+  }
+  CHECK(small({"--columns", "some"}).exit_code == 2);
+}
+
+TEST_CASE("advice and table have one statistic of the step, and words that match the sign") {
+  const auto text = [](double step) {
+    return advice_of({row_of("torch", CopyMethod::side_stream, {10 * kGiB}, 40e6),
+                      row_of("millrace", CopyMethod::side_stream, {8 * kGiB}, step)});
+  };
+  CHECK_THAT(text(40.08e6), ContainsSubstring("step P50 40.08 ms instead of 40.00: 0.2% longer"));
+  CHECK_THAT(text(39.2e6), ContainsSubstring("39.20 ms instead of 40.00: 2.0% shorter"));
+  CHECK_THAT(text(40.001e6), ContainsSubstring("40.00 ms instead of 40.00: as long"));
+  for (const double step : {39.2e6, 40.08e6, 44e6}) {
+    CHECK(text(step).find("no time") == std::string::npos);
+  }
+  CHECK_THAT(text(40.08e6), ContainsSubstring("saves 2.00 GiB of 10.00 (20%)"));
+}
+
+TEST_CASE("whether a change costs time is decided by the step that the table shows") {
+  auto from = row_of("torch", CopyMethod::side_stream, {10 * kGiB}, 40e6);
+  auto to = row_of("millrace", CopyMethod::side_stream, {8 * kGiB}, 40e6);
+  to.figures.step_mean = 100 * from.figures.step_mean;
+  CHECK(cli::costs_no_time(from.figures, to.figures));
+  to.figures.step_p50 = 1.02 * from.figures.step_p50;
+  CHECK_FALSE(cli::costs_no_time(from.figures, to.figures));
+}
+
+TEST_CASE("advice takes savings draw by draw, and the usual draw decides") {
+  // One draw has 2 GiB less, two have 1 GiB more.
+  const auto text = advice_of(
+      {row_of("torch", CopyMethod::side_stream, {10 * kGiB, 11 * kGiB, 12 * kGiB}, 40e6),
+       row_of("millrace", CopyMethod::side_stream, {8 * kGiB, 12 * kGiB, 13 * kGiB}, 40e6)});
+  CHECK_THAT(text, ContainsSubstring("takes 1.00 GiB more") &&
+                       ContainsSubstring("−1.00 to 2.00 over the seeds"));
+}
+
+TEST_CASE("what the driver's pool does not say is said to be unknown, and is never 0") {
+  const std::vector<std::string> rows{
+      "--allocator", "torch,driver", "--strategy", "side-stream,driver-async", "--columns", "all"};
+  const ProgramRun table = small(rows);
+  REQUIRE(table.exit_code == 0);
+  CHECK(table.out.find("→ 0.00") == std::string::npos);
+  CHECK_THAT(table.out, ContainsSubstring("is not known"));
+  for (const Json& run : document(rows).at("runs")) {
+    INFO(run.at("allocator") << ' ' << run.at("strategy"));
+    const bool pool = run.at("allocator") == "driver" || run.at("strategy") == "driver-async";
+    CHECK(run.at("stranded_peak_bytes").is_null() == pool);
+    CHECK(run.at("external_fragmentation").is_null() == pool);
+    CHECK(run.at("shares").at("idle_at_peak").is_null() == pool);
+  }
+}
+
+TEST_CASE("what was published stands only beside the workload that it is about") {
+  const ScratchFolder folder;
+  const auto says = [](const ProgramRun& run) {
+    REQUIRE(run.exit_code == 0);
+    return run.out.find("3510") != std::string::npos;
+  };
+  const std::vector<std::string> quick{
+      "--seeds",     "1",     "--iterations", "5",
+      "--allocator", "torch", "--strategy",   "side-stream,in-place"};
+  const auto run = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), "footprint");
+    more.insert(more.end(), quick.begin(), quick.end());
+    return run_program(more);
+  };
+  CHECK(says(run({"--workload", "sparse_data_dist_base"})));
+  CHECK(says(run({"--workload", "sparse_data_dist_base", "--run-ahead", "512"})));
+  CHECK_FALSE(says(run({"--workload", "sparse_data_dist_base", "--batch-bytes", "64MiB"})));
+  CHECK_FALSE(says(run({"--workload", "heavy_dense"})));
+  // A user's own, also where its name is that of the one which ships.
+  const auto file = folder.write("sparse_data_dist_base.json", R"({"schema": "millrace.workload/1",
+      "batch_size": 1000, "num_unweighted_features": 4, "feature_pooling_avg": 20,
+      "activations": "64MiB", "num_batches": 6})");
+  CHECK_FALSE(says(run({"--workload", file.string()})));
+  const ProgramRun json = run({"--workload", file.string(), "--format", "json"});
+  CHECK(Json::parse(json.out).at("published").is_null());
+}
+
+TEST_CASE(
+    "a footprint in which every run is out of memory ends with 3, and one with figures with 0") {
+  const std::vector<std::string> none{"--device", "virtual:a100", "--activations", "90GiB"};
+  const ProgramRun table = small(none);
+  CHECK(table.exit_code == 3);
+  CHECK_THAT(table.out, ContainsSubstring("out of memory"));
+  std::vector<std::string> as_json = none;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const ProgramRun json = small(as_json);
+  CHECK(json.exit_code == 3);
+  for (const Json& run : Json::parse(json.out).at("runs")) CHECK(run.contains("error"));
+}
+
+TEST_CASE("the dense features of a sample may be those of an image") {
+  const Workload images = Workload::parse(
+      R"({"schema": "millrace.workload/1", "batch_size": 256, "num_float_features": 150528,
+          "activations": "1GiB"})",
+      "images.json");
+  CHECK(images.mean_batch_bytes() == 256 * (150528 + 1) * sizeof(float));
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "millrace/pipeline/schedule/workload.hpp"
+
+namespace millrace::cli {
+
+/**
+ * @brief Whether a workload is the one that a published figure is about, whatever it is called: the
+ *        same batches, model and compute. Steps, run-ahead and the link between ranks may differ.
+ */
+[[nodiscard]] bool is_published(Workload workload, const Workload& published);
+
+}  // namespace millrace::cli

@@ -1,0 +1,99 @@
+#include "replay/json.hpp"
+
+#include "millrace/observe/report.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+Json decisions_of(const ReplayDecisions& decisions) {
+  return {{"same", decisions.same},
+          {"total", decisions.total},
+          {"segments_same", decisions.segments_same},
+          {"segments_total", decisions.segments_total},
+          {"first_difference", decisions.first_difference}};
+}
+
+Json curve_of(const ReplayReport& report) {
+  Json curve = Json::array();
+  for (const ReservedPoint& point : report.curve) {
+    curve.push_back({{"event", point.event},
+                     {"time_us", point.time_us},
+                     {"recorded_bytes", point.recorded},
+                     {"replayed_bytes", point.replayed}});
+  }
+  return curve;
+}
+
+const char* told_by(ReplayMemory::From from) {
+  switch (from) {
+    case ReplayMemory::From::option:
+      return "option";
+    case ReplayMemory::From::out_of_memory:
+      return "out of memory";
+    case ReplayMemory::From::full:
+      return "full";
+    case ReplayMemory::From::nothing:
+      break;
+  }
+  return nullptr;
+}
+
+/** The recorded start has no limit of its own but for the option: it makes PyTorch's decisions. */
+Json memory_of(const ReplayRow& row, const ReplayMemory& memory) {
+  const bool limited = memory.bytes > 0 && (row.start != ReplayStart::recorded ||
+                                            memory.from == ReplayMemory::From::option);
+  if (!limited) return {{"bytes", nullptr}, {"from", nullptr}};
+  return {{"bytes", memory.bytes}, {"from", told_by(memory.from)}};
+}
+
+void add_figures(Json& out, const ReplayReport& report) {
+  out["start_reserved_bytes"] = report.start_reserved;
+  out["allocations"] = report.allocations;
+  out["frees"] = report.frees;
+  out["load_bytes"] = report.load;
+  out["packed_bytes"] = report.packed;
+  out["statistics"] = report.statistics;
+  out["ladder"] = report.ladder;
+  out["warnings"] = report.warnings;
+  if (report.decisions) out["decisions"] = decisions_of(*report.decisions);
+  if (report.recorded_peak) {
+    out["recorded_peak_reserved_bytes"] = *report.recorded_peak;
+    out["reserved_curve"] = curve_of(report);
+  }
+}
+
+Json row_of(const ReplayRow& row, const ReplayedDevice& device) {
+  Json out{{"allocator", row.allocator},
+           {"device", device.device},
+           {"start", to_string(row.start)},
+           {"device_memory", memory_of(row, device.memory)}};
+  if (row.ok()) {
+    add_figures(out, *row.report);
+  } else {
+    out["error"] = "out of memory: " + row.failure;
+  }
+  return out;
+}
+
+}  // namespace
+
+nlohmann::json to_document(const std::vector<ReplayedFile>& files) {
+  Json out{{"schema", "millrace.replay/1"}, {"files", Json::array()}};
+  for (const ReplayedFile& file : files) {
+    Json rows = Json::array();
+    std::vector<std::string> warnings = file.warnings;
+    for (const ReplayedDevice& device : file.devices) {
+      for (const ReplayRow& row : device.rows) rows.push_back(row_of(row, device));
+      if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
+    }
+    out["files"].push_back({{"file", file.file},
+                            {"format", trace::to_string(file.format)},
+                            {"warnings", warnings},
+                            {"replays", std::move(rows)}});
+  }
+  return out;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,115 @@
+#include "replay/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cli/figures.hpp"
+#include "millrace/memory/out_of_memory.hpp"
+
+namespace millrace::cli {
+namespace {
+
+std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
+  std::set<std::uint32_t> devices;
+  for (const trace::LogEvent& event : log.events) devices.insert(event.device);
+  return devices;
+}
+
+void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
+         std::size_t device_bytes) {
+  const Policy policy = row.allocator == "torch" ? Policy::torch() : Policy::millrace();
+  try {
+    row.report =
+        replay(log, device, {.policy = policy, .device_bytes = device_bytes, .start = row.start});
+  } catch (const out_of_memory& error) {
+    row.failure = describe(error);
+  }
+}
+
+ReplayMemory memory_of(const trace::AllocationLog& log, std::uint32_t device, std::size_t given) {
+  if (given > 0) return {given, ReplayMemory::From::option, ""};
+  const RecordedDevice recorded = recorded_device(log, device);
+  switch (recorded.source) {
+    case RecordedDevice::Source::out_of_memory:
+      return {recorded.bytes, ReplayMemory::From::out_of_memory, ""};
+    case RecordedDevice::Source::full:
+      return {recorded.bytes, ReplayMemory::From::full, ""};
+    case RecordedDevice::Source::unknown:
+      break;
+  }
+  return {};
+}
+
+/** The same for all of them: where one does not fit into what the log tells, none has a limit. */
+void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log) {
+  const auto run_all = [&] {
+    for (ReplayRow& row : device.rows) {
+      if (row.start == ReplayStart::recorded) continue;
+      row.failure.clear();
+      run(row, log, device.device, device.memory.bytes);
+    }
+  };
+  run_all();
+  const auto failed =
+      std::ranges::find_if(device.rows, [](const ReplayRow& row) { return !row.failure.empty(); });
+  const bool told = device.memory.bytes > 0 && device.memory.from != ReplayMemory::From::option;
+  if (failed == device.rows.end() || !told) return;
+  device.memory = {0, ReplayMemory::From::nothing,
+                   fmt::format("{} does not fit into {} MiB, the device's memory as the trace "
+                               "tells it ({}); these rows have no limit",
+                               failed->name, device.memory.bytes >> 20, failed->failure)};
+  run_all();
+}
+
+ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t number,
+                             const std::vector<std::string>& allocators, std::size_t device_bytes) {
+  ReplayedDevice device{
+      .device = number, .memory = memory_of(log, number, device_bytes), .rows = {}};
+  for (const std::string& name : allocators) {
+    const bool recorded = name == "torch" && log.snapshot.has_value();
+    if (recorded) {
+      ReplayRow row{.name = name,
+                    .allocator = name,
+                    .start = ReplayStart::recorded,
+                    .report = {},
+                    .failure = {}};
+      run(row, log, number, device_bytes);
+      device.rows.push_back(std::move(row));
+    }
+    device.rows.push_back({.name = recorded ? name + ", empty start" : name,
+                           .allocator = name,
+                           .start = ReplayStart::live_blocks,
+                           .report = {},
+                           .failure = {}});
+  }
+  run_empty_starts(device, log);
+  return device;
+}
+
+}  // namespace
+
+const ReplayReport* ReplayedDevice::any() const {
+  const auto row = std::ranges::find_if(rows, &ReplayRow::ok);
+  return row == rows.end() ? nullptr : &*row->report;
+}
+
+const ReplayReport* ReplayedDevice::find(std::string_view allocator, ReplayStart start) const {
+  const auto row = std::ranges::find_if(rows, [&](const ReplayRow& each) {
+    return each.ok() && each.allocator == allocator && each.start == start;
+  });
+  return row == rows.end() ? nullptr : &*row->report;
+}
+
+std::vector<ReplayedDevice> replay_devices(const trace::AllocationLog& log,
+                                           const std::vector<std::string>& allocators,
+                                           std::size_t device_bytes) {
+  std::vector<ReplayedDevice> devices;
+  for (const std::uint32_t device : devices_of(log)) {
+    devices.push_back(replay_device(log, device, allocators, device_bytes));
+  }
+  return devices;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/observe/replay.hpp"
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace::cli {
+
+/** @brief A row of the table: one replay, or why it has no figures. */
+struct ReplayRow {
+  std::string name;  ///< "torch", "torch, empty start", "millrace"
+  std::string allocator;
+  ReplayStart start = ReplayStart::live_blocks;
+  std::optional<ReplayReport> report;
+  std::string failure;  ///< it ran out of memory: how; "" if there are figures
+
+  [[nodiscard]] bool ok() const noexcept { return report.has_value(); }
+};
+
+/** @brief The device that rows from an empty start are replayed on, the same for all of them. */
+struct ReplayMemory {
+  enum class From { option, out_of_memory, full, nothing };
+  std::size_t bytes = 0;  ///< 0: without end
+  From from = From::nothing;
+  std::string note;  ///< a size that the log tells was given up, since a row does not fit; why
+};
+
+/** @brief One device of a file. */
+struct ReplayedDevice {
+  std::uint32_t device = 0;
+  ReplayMemory memory;
+  std::vector<ReplayRow> rows;
+
+  /** @brief The first row with figures; nullptr if there is none. */
+  [[nodiscard]] const ReplayReport* any() const;
+  /** @brief nullptr if it is not there, or ran out of memory. */
+  [[nodiscard]] const ReplayReport* find(std::string_view allocator, ReplayStart start) const;
+};
+
+struct ReplayedFile {
+  std::string file;
+  trace::TraceFormat format = trace::TraceFormat::lifetimes;
+  std::vector<std::string> warnings;
+  std::vector<ReplayedDevice> devices;
+};
+
+/**
+ * @brief Replays every device of a log.
+ *
+ * Of a PyTorch snapshot `torch` has two rows: one that starts with what PyTorch held, whose
+ * decisions are compared, and one that starts as the other allocators do.
+ * @param device_bytes  0: as large as the log tells, and without end where it does not
+ */
+[[nodiscard]] std::vector<ReplayedDevice> replay_devices(const trace::AllocationLog& log,
+                                                         const std::vector<std::string>& allocators,
+                                                         std::size_t device_bytes);
+
+}  // namespace millrace::cli
