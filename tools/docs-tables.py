@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
-"""Writes the tables of figures in docs/ from what the program prints, or checks them:
+"""Writes the figures in docs/ from what the program prints, or checks them:
 
     tools/docs-tables.py [--check] [--program build/release/bin/millrace] [NAME...]
 
 A table stands between `<!-- table NAME -->` and `<!-- end -->`. Without names, all of them are made,
-which takes a few minutes. With --check nothing is written; it ends with 1 if a table is stale.
+which takes a few minutes, and so is what follows `$ millrace ...` in blocks of ```text (test_tools
+checks those). Traces are those of MILLRACE_DATA, else of shared/data beside the project; what needs
+one that is not there stays as it is. With --check nothing is written; it ends with 1 if a figure is
+stale.
 """
 import argparse
 import functools
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+DATA = pathlib.Path(os.environ.get("MILLRACE_DATA", DOCS.parent.parent / "shared/data"))
 GIB = 2**30
 
 
@@ -26,6 +31,22 @@ class Program:
     def run(self, *arguments):
         command = [self.path, *arguments, "--format", "json"]
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
+    def shows(self, line):
+        """What a command of a page prints, or None where a trace of it is not here."""
+        words, names = line.split(), {}
+        for i, word in enumerate(words):
+            if not word.endswith((".pickle", ".csv")):
+                continue
+            found = next(DATA.glob(f"traces/*/{word}"), None)
+            if found is None:
+                return None
+            words[i], names[str(found)] = str(found), word
+        text = subprocess.run([self.path, *words], capture_output=True, text=True).stdout
+        for path, name in names.items():
+            text = text.replace(path, name)
+        return "\n".join(part.rstrip() for part in text.rstrip().split("\n"))
 
 
 def row(*cells):
@@ -227,7 +248,13 @@ def main():
             lines = "\n".join(TABLES[name](program))
             return f"<!-- table {name} -->\n{lines}\n<!-- end -->"
 
+        def shown(match):
+            printed = None if "\n...\n" in match[2] else program.shows(match[1])
+            return match[0] if printed is None else f"```text\n$ millrace {match[1]}\n{printed}\n```"
+
         new = re.sub(r"<!-- table (\S+) -->\n.*?<!-- end -->", made, text, flags=re.S)
+        if not given.names:
+            new = re.sub(r"```text\n\$ millrace (.*)\n((?:.*\n)*?)```", shown, new)
         if new != text:
             stale.append(page.name)
             if not given.check:

@@ -152,5 +152,5 @@ TEST_CASE("what the pages show of the program is what it prints") {
     ++checked;
   }
   CHECK(checked > 0);
-  if (!absent.empty()) SKIP("the sample traces are not here (MILLRACE_DATA), for: " << absent);
+  if (!absent.empty()) SKIP("the sample traces are not here (MILLRACE_DATA), for: " + absent);
 }

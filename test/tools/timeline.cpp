@@ -93,7 +93,8 @@ TEST_CASE("a timeline shows the stranded peak that the document has") {
       one_row(allocator, strategy, {"--seeds", "1", "--format", "json", "--timeline", file}));
   REQUIRE(run.exit_code == 0);
   std::size_t peak = 0;
-  for (const Json& event : Json::parse(read_file(file)).at("traceEvents")) {
+  const Json timeline = Json::parse(read_file(file));
+  for (const Json& event : timeline.at("traceEvents")) {
     if (event.at("ph") != "C" || event.at("name") != "stranded") continue;
     peak = std::max(peak, event.at("args").at("bytes").get<std::size_t>());
   }

@@ -124,16 +124,16 @@ std::string explain_usual(const FootprintRow& row) {
   return text;
 }
 
-/** ", 0.55 to 2.76 over the seeds"; nothing for one seed. */
+/** "; 0.55 to 2.76 over the seeds"; nothing for one seed. */
 std::string range_of(const Spread& saving, std::size_t seeds) {
   if (seeds == 1) return "";
-  return fmt::format(", {} to {} over the seeds", gib_plain(saving.least), gib_plain(saving.most));
+  return fmt::format("; {} to {} over the seeds", gib_plain(saving.least), gib_plain(saving.most));
 }
 
 std::string saving(const FootprintRow& from, const FootprintRow& to) {
   const Spread saving = to.saving(from);
   const double share = std::abs(saving.median) / bytes(from.figures.reserved);
-  return fmt::format("{} {} GiB {} {} ({}{})", saving.median < 0 ? "takes" : "saves",
+  return fmt::format("{} {} GiB {} {} ({}{}).", saving.median < 0 ? "Takes" : "Saves",
                      gib_plain(std::abs(saving.median)), saving.median < 0 ? "more than" : "of",
                      gib(from.figures.reserved), percent(share),
                      range_of(saving, to.by_seed.size()));

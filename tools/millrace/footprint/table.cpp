@@ -42,7 +42,7 @@ std::vector<TextTable::Group> short_groups(const FootprintOptions& options) {
       {"", {{"", 14}}},
       {"reserved, GiB", spread_columns(options)},
       {"saves, GiB", spread_columns(options)},
-      {fmt::format("step, ms: {}", basis_of(options)), {{"P50", 6}, {"hidden", 7}}},
+      {"step, ms", {{"P50", 6}, {"hidden", 7}}},
       {"driver", {{"calls", 6}}},
   };
 }

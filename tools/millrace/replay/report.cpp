@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/wording.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -164,6 +166,12 @@ std::string memory_text(const ReplayMemory& memory, bool snapshot) {
                : "a device without end";
 }
 
+/** A sentence below the table. */
+std::string sentence(const std::string& text) {
+  constexpr std::size_t indent = 2;
+  return std::string(indent, ' ') + wrap(text, kPageWidth - indent, 2 * indent) + '\n';
+}
+
 /** What each row starts with. */
 std::string starts(const ReplayedDevice& device, bool snapshot) {
   std::string text;
@@ -171,23 +179,25 @@ std::string starts(const ReplayedDevice& device, bool snapshot) {
   for (const ReplayRow& row : device.rows) {
     if (row.start == ReplayStart::recorded) {
       if (!row.ok()) continue;
-      text += fmt::format(
-          "  {} starts with what PyTorch held, {} MiB with its cache, and gives segments back when "
-          "PyTorch did\n",
-          row.name, mib(row.report->start_reserved));
+      text += sentence(
+          fmt::format("{} starts with what PyTorch held, {} MiB with its cache, and gives segments "
+                      "back when PyTorch did",
+                      row.name, mib(row.report->start_reserved)));
       continue;
     }
-    names.push_back(row.name);
+    const bool plain = row.name.find(',') == std::string::npos;
+    names.push_back(plain ? row.name : fmt::format("\"{}\"", row.name));
     if (row.ok()) sizes.push_back(mib(row.report->start_reserved));
   }
   const std::string who = fmt::format("{}", fmt::join(names, " and "));
   const char* const s = names.size() == 1 ? "s" : "";
   if (snapshot) {
-    text += fmt::format(
-        "  {} start{} with the blocks that are live then ({} MiB reserved), and no cache\n", who, s,
-        fmt::join(sizes, " and "));
+    text += sentence(
+        fmt::format("{} start{} with the blocks that are live then ({} MiB reserved), and no cache",
+                    who, s, fmt::join(sizes, " and ")));
   }
-  return text + fmt::format("  {} run{} on {}\n", who, s, memory_text(device.memory, snapshot));
+  return text +
+         sentence(fmt::format("{} run{} on {}", who, s, memory_text(device.memory, snapshot)));
 }
 
 /** Like with like: the two policies from one start, on one device. */
@@ -197,11 +207,12 @@ std::string same_start(const ReplayedDevice& device) {
   if (torch == nullptr || millrace == nullptr) return "";
   const std::size_t ours = millrace->statistics.bytes.reserved.peak;
   const std::size_t theirs = torch->statistics.bytes.reserved.peak;
-  const std::string text = fmt::format(
-      "  from the same start millrace reserves {} MiB, torch {} MiB", mib(ours), mib(theirs));
-  if (ours == theirs || theirs == 0) return text + '\n';
+  const std::string text = fmt::format("from the same start millrace reserves {} MiB, torch {} MiB",
+                                       mib(ours), mib(theirs));
+  if (ours == theirs || theirs == 0) return sentence(text);
   const double change = static_cast<double>(ours) / static_cast<double>(theirs) - 1;
-  return text + fmt::format(": {:.1f}% {}\n", 100 * std::abs(change), change < 0 ? "less" : "more");
+  return sentence(
+      fmt::format("{}: {:.1f}% {}", text, 100 * std::abs(change), change < 0 ? "less" : "more"));
 }
 
 /** One device of a file. */
