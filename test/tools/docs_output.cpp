@@ -56,7 +56,7 @@ std::vector<Shown> shown_in_docs() {
 
 /// The pickle of os.system, as pickle.dumps(..., protocol=4) begins it.
 const std::string kEvil{
-    "\x80\x04\x95\x1d\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.", 31};
+    "\x80\x04\x95\x14\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.", 31};
 
 /// Where a file lies that a page names without its folder.
 std::optional<std::filesystem::path> file_of(const std::string& name,
