@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "apply/copy_position.hpp"
+#include "apply/copy_progress.hpp"
 #include "ship/backoff.hpp"
 
 namespace millrace {
@@ -25,14 +25,20 @@ std::uint64_t rows_of(const StreamSchema& schema) {
 class Applier::State {
  public:
   State(RecordSource& source, Sink& copy, Executor& executor, const ShippingOptions& retries)
-      : source_(source), copy_(copy), executor_(executor), retries_(retries), backoff_(retries_) {}
+      : source_(source),
+        copy_(copy),
+        executor_(executor),
+        retries_(retries),
+        backoff_(retries_),
+        progress_(source.name()) {}
 
   bool apply_next(Nanoseconds patience, const GoOn& go_on) {
     go_on_ = &go_on;
     if (!begun_ && !begin(patience)) return false;
-    std::optional<RecordSource::Next> next;
-    if (!insist([&] { next = read(patience); }) || !next) return false;
-    return apply(std::move(*next));
+    if (!prepared_ && !insist([&] { read(patience); })) return false;
+    if (prepared_) return apply();
+    if (!progress_.not_found().empty()) static_cast<void>(left_of_source());
+    return false;
   }
 
   void flush(const GoOn& go_on) {
@@ -40,9 +46,20 @@ class Applier::State {
     insist([&] { copy_.flush(); });
   }
 
+  std::optional<RecordSource::Left> left(const GoOn& go_on) {
+    go_on_ = &go_on;
+    if (begun_ && !insist([&] { look_at_copy(); })) return std::nullopt;
+    if (!begun_) static_cast<void>(begin(Nanoseconds{0}));
+    if (!sought_) return std::nullopt;
+    auto left = left_of_source();
+    if (left && prepared_) left->count = std::max<std::uint64_t>(left->count, 1);
+    return left;
+  }
+
   [[nodiscard]] ApplyReport report() const {
     ApplyReport report = report_;
-    report.whole = position_.gaps.empty() && copied_.counts() && copied_.missing() == 0;
+    report.begun = begun_;
+    report.whole = progress_.whole();
     return report;
   }
 
@@ -62,19 +79,24 @@ class Applier::State {
         ++report_.retries;
         report_.last_error = error.what();
       }
-      const Nanoseconds end = executor_.now() + backoff_.next();
-      while (executor_.now() < end && (*go_on_)()) {
-        executor_.spend(std::min<Nanoseconds>(end - executor_.now(), kGlance));
-      }
+      pause(backoff_.next());
     }
     return false;
+  }
+
+  void pause(Nanoseconds length) {
+    const Nanoseconds end = executor_.now() + length;
+    while (executor_.now() < end && (*go_on_)()) {
+      executor_.spend(std::min<Nanoseconds>(end - executor_.now(), kGlance));
+    }
   }
 
   /** @return false: nothing was written yet, as far as can be seen */
   bool begin(Nanoseconds patience) {
     if (!sought_) {
-      if (!insist([&] { copied_ = copy_.state(); })) return false;
-      position_ = position_of(copied_);
+      SinkState there;
+      if (!insist([&] { there = copy_.state(); })) return false;
+      take_state(std::move(there));
       if (!insist([&] { seek(); })) return false;
       sought_ = true;
     }
@@ -85,99 +107,113 @@ class Applier::State {
       return false;
     }
     if (!insist([&] { copy_.begin(*schema); })) return false;
-    all_rows_ = rows_of(*schema);
+    progress_.set_rows(rows_of(*schema));
     return begun_ = true;
   }
 
-  [[nodiscard]] apply::CopyPosition position_of(const SinkState& there) const {
+  void take_state(SinkState there) {
     try {
-      return apply::parse_position(there.position);
+      progress_.begin(std::move(there));
     } catch (const std::invalid_argument& error) {
       throw SinkError{SinkError::Kind::wrong, copy_.name() + ": " + error.what() +
                                                   "; a copy that this program made would be right"};
     }
   }
 
-  /** What is left is read from its beginning: its marks tell whether anything is lacking. */
+  /** A log that lost its schema (a topic, to retention) is of the copy's tables. */
   void seek() {
     try {
-      source_.seek(position_.source);
+      source_.seek(progress_.place());
     } catch (const SinkError& error) {
       if (error.kind() != SinkError::Kind::lost) throw;
-      report_.last_error = error.what();
-      source_.seek("");
+      lose_place(error);
     }
+    if (progress_.copy().schema) source_.take_schema(*progress_.copy().schema);
   }
 
-  std::optional<RecordSource::Next> read(Nanoseconds patience) {
+  void read(Nanoseconds patience) {
     try {
-      return source_.next(patience);
+      if (auto next = source_.next(patience)) prepared_ = progress_.prepare(std::move(*next));
     } catch (const SinkError& error) {
       if (error.kind() != SinkError::Kind::lost) throw;
-      report_.last_error = error.what();
-      executor_.spend(backoff_.next());  // it may say so again and again
-      source_.seek("");
-      return std::nullopt;
+      pause(backoff_.next());  // it may say so again and again
+      lose_place(error);
     }
   }
 
-  bool apply(RecordSource::Next next) {
-    StepMark& mark = next.batch.mark;
-    apply::CopyPosition position = position_;
-    position.source = next.position;
-    const bool repeat = newest_of(mark.rank) >= mark.version;
-    const bool gone = is_gone(mark);
-    const std::string lost = repeat || gone ? "" : what_is_lost(next);
-    if (!repeat && snapshot_began(mark)) position.gaps.erase(mark.rank);
-    if (mark.version.epoch >= copied_.newest_epoch()) {
-      std::erase_if(position.gaps, [&](const auto& gap_of) { return gap_of.first >= mark.ranks; });
+  /** What is left is read from its beginning: its marks tell whether anything is lacking. */
+  void lose_place(const SinkError& error) {
+    report_.last_error = error.what();
+    progress_.lose_place();
+    source_.seek("");
+  }
+
+  bool apply() {
+    const bool gap = !prepared_->lost.empty();
+    if (gap && !prepared_->asked) {
+      if (!insist([&] { source_.ask_for_snapshot(); })) return false;
+      prepared_->asked = true;
     }
-    const bool gap = !lost.empty() && position.gaps.emplace(mark.rank, mark.answers).second;
-    if (gone) mark.after = {};
-    if (position.gaps.contains(mark.rank)) {
-      mark.after = {};  // so that the copy takes it
-      mark.missing = std::max(mark.missing, all_rows_);
+    const StepBatch& batch = prepared_->next.batch;
+    try {
+      if (!insist([&] { copy_.write(batch, apply::to_text(prepared_->position)); })) return false;
+    } catch (const SinkError& error) {
+      if (error.kind() != SinkError::Kind::lost) throw;
+      start_over(error.what());
+      return false;
     }
-    if (gap && !insist([&] { source_.ask_for_snapshot(); })) return false;
-    if (!insist([&] { copy_.write(next.batch, apply::to_text(position)); })) return false;
-    if (gap) {
-      ++report_.gaps;
-      ++report_.snapshots;
-      report_.last_gap = lost;
-    }
+    if (gap) count_gap(prepared_->lost);
     ++report_.batches;
-    report_.rows += next.batch.size();
-    report_.bytes += next.batch.bytes();
-    StepMark& newest = copied_.marks[mark.rank];
-    if (newest.version < mark.version) newest = mark;
-    position_ = std::move(position);
+    report_.rows += batch.size();
+    report_.bytes += batch.bytes();
+    progress_.applied(std::move(*prepared_));
+    prepared_.reset();
     return true;
   }
 
-  /** Whether one has since the gap: the mark that began it may be gone, compacted away. */
-  [[nodiscard]] bool snapshot_began(const StepMark& mark) const {
-    const auto gap = position_.gaps.find(mark.rank);
-    return gap != position_.gaps.end() && (mark.after == Version{} || mark.answers != gap->second);
+  void count_gap(const std::string& lost) {
+    ++report_.gaps;
+    ++report_.snapshots;
+    report_.last_gap = lost;
   }
-  /** A rank that there is no more: those that came behind it have told all rows. */
-  [[nodiscard]] bool is_gone(const StepMark& mark) const {
-    return std::ranges::any_of(copied_.marks, [&](const auto& of_rank) {
-      const StepMark& newer = of_rank.second;
-      return newer.version.epoch > mark.version.epoch && newer.ranks <= mark.rank;
-    });
+
+  /** The copy no longer has what it had: it goes on from what it has, or from the beginning. */
+  void start_over(const std::string& why) {
+    ++report_.restarts;
+    report_.last_error = why;
+    prepared_.reset();
+    begun_ = sought_ = asked_not_found_ = false;
+    pause(backoff_.next());
   }
-  /** What is lacking between what the copy has of the rank and what comes behind this. */
-  [[nodiscard]] std::string what_is_lost(const RecordSource::Next& next) const {
-    const StepMark& mark = next.batch.mark;
-    const Version newest = newest_of(mark.rank);
-    if (!next.lost.empty() || mark.after == Version{} || mark.after == newest) return next.lost;
-    return source_.name() + ": of rank " + std::to_string(mark.rank) + " what goes after " +
-           to_string(mark.after) + " follows " +
-           (newest == Version{} ? "nothing" : to_string(newest));
+
+  void look_at_copy() {
+    if (progress_.is_kept_by(copy_.state())) return;
+    start_over(copy_.name() + ": it no longer has marks that were written to it");
   }
-  [[nodiscard]] Version newest_of(std::uint32_t rank) const {
-    const auto found = copied_.marks.find(rank);
-    return found == copied_.marks.end() ? Version{} : found->second.version;
+
+  /** At the end of a log that has lost the place, marks that were not found are gone with rows. */
+  std::optional<RecordSource::Left> left_of_source() {
+    std::optional<RecordSource::Left> left;
+    if (!insist([&] { left = look_at_source(); })) return std::nullopt;
+    const auto& ranks = progress_.not_found();
+    if (left->count > 0 || prepared_ || ranks.empty() || asked_not_found_) return left;
+    if (!insist([&] { source_.ask_for_snapshot(); })) return std::nullopt;
+    asked_not_found_ = true;
+    const std::uint32_t rank = *ranks.begin();
+    count_gap(source_.name() + ": the newest mark that the copy has of rank " +
+              std::to_string(rank) + ", " + to_string(progress_.copy().marks.at(rank).version) +
+              ", is not in what is left of the log");
+    return left;
+  }
+
+  RecordSource::Left look_at_source() {
+    try {
+      return source_.left();
+    } catch (const SinkError& error) {
+      if (error.kind() != SinkError::Kind::lost) throw;
+      lose_place(error);
+      return source_.left();
+    }
   }
 
   RecordSource& source_;
@@ -188,9 +224,9 @@ class Applier::State {
   const GoOn* go_on_ = nullptr;
 
   bool sought_ = false, begun_ = false;
-  SinkState copied_;  ///< of the copy
-  apply::CopyPosition position_;
-  std::uint64_t all_rows_ = 0;
+  apply::CopyProgress progress_;
+  std::optional<apply::Prepared> prepared_;  ///< that the copy does not have yet
+  bool asked_not_found_ = false;             ///< for a snapshot, for marks that were not found
   ApplyReport report_;
 };
 
@@ -204,6 +240,7 @@ bool Applier::apply_next(Nanoseconds patience, const GoOn& go_on) {
   return state_->apply_next(patience, go_on);
 }
 void Applier::flush(const GoOn& go_on) { state_->flush(go_on); }
+std::optional<RecordSource::Left> Applier::left(const GoOn& go_on) { return state_->left(go_on); }
 ApplyReport Applier::report() const { return state_->report(); }
 
 }  // namespace millrace

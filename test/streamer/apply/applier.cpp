@@ -1,114 +1,21 @@
 #include "millrace/streamer/applier.hpp"
 
-#include <algorithm>
-#include <charconv>
-#include <map>
 #include <memory>
-#include <optional>
 #include <random>
-#include <set>
-#include <string>
-#include <vector>
+#include <stdexcept>
 
 #include "apply/copy_position.hpp"
 #include "millrace/device/virtual_machine.hpp"
+#include "test/streamer/apply/log_rig.hpp"
 #include "test/streamer/ship/faulty_sink.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
+using namespace millrace::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr std::uint64_t kRows = 20;
-const StreamSchema kSchema{RowContent::weights, {{"table.a", kRows, 1, 0}}};
-
-/// Batches in memory; those before `removed` are there no more.
-struct Log {
-  std::vector<StepBatch> batches;
-  std::size_t removed = 0;
-  int snapshots_asked = 0;
-  std::set<std::uint64_t> lost;  ///< marks whose batches lack something
-  std::optional<StreamSchema> schema = kSchema;
-};
-
-class LogSource final : public RecordSource {
- public:
-  explicit LogSource(Log& log) : log_(log) {}
-
-  [[nodiscard]] std::string name() const override { return "log"; }
-  void seek(std::string_view position) override {
-    std::size_t at = log_.removed;
-    if (!position.empty()) {
-      std::from_chars(position.data(), position.data() + position.size(), at);
-      if (at < log_.removed) throw SinkError{SinkError::Kind::lost, "it was removed"};
-    }
-    at_ = at;
-  }
-  [[nodiscard]] std::optional<StreamSchema> schema() override { return log_.schema; }
-  [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds) override {
-    if (at_ < log_.removed) throw SinkError{SinkError::Kind::lost, "it was removed"};
-    if (at_ >= log_.batches.size()) return std::nullopt;
-    const StepBatch& batch = log_.batches[at_++];
-    const bool lost = log_.lost.contains(batch.mark.version.step);
-    return Next{batch, std::to_string(at_), lost ? "a row fell out" : ""};
-  }
-  void take_schema(const StreamSchema& schema) override { log_.schema = schema; }
-  [[nodiscard]] Left left() override { return {log_.batches.size() - at_, "batches"}; }
-  void ask_for_snapshot() override { ++log_.snapshots_asked; }
-
- private:
-  Log& log_;
-  std::size_t at_ = 0;
-};
-
-/// Writes what trainers would: a chain for each of some ranks, and what the table is.
-struct Writer {
-  Log log;
-  std::map<std::int64_t, float> table;
-  std::map<std::uint32_t, Version> newest;
-  std::uint32_t ranks = 1;
-  std::uint64_t step = 0, answers = 0, epoch = 1;
-
-  StepBatch made(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
-    ++step;
-    StepBatch batch;
-    batch.mark = {.version = {epoch, step},
-                  .after = newest[rank],
-                  .step = step,
-                  .rank = rank,
-                  .ranks = ranks,
-                  .answers = answers};
-    for (const std::int64_t row : rows) {
-      const float value = static_cast<float>(100 * step) + static_cast<float>(row);
-      table[row] = value;
-      batch.add({.version = {epoch, step}, .row = row, .weights = {&value, 1}});
-    }
-    newest[rank] = {epoch, step};
-    return batch;
-  }
-  void write(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
-    log.batches.push_back(made(rank, rows));
-  }
-  /// All rows anew, as who is asked for them does.
-  void snapshot(std::uint32_t rank = 0) {
-    newest[rank] = {};
-    StepBatch batch = made(rank, {});
-    for (const auto& [row, value] : table) {
-      batch.add({.version = {epoch, step}, .row = row, .weights = {&value, 1}});
-    }
-    log.batches.push_back(std::move(batch));
-  }
-};
-
-std::map<std::int64_t, float> rows_of(Sink& sink) {
-  std::map<std::int64_t, float> rows;
-  sink.read([&](const RowRecord& row) { rows[row.row] = row.weights[0]; });
-  return rows;
-}
-
-bool always() { return true; }
 
 ApplyReport apply_all(Log& log, Sink& copy, Executor& executor, std::size_t most = 1000) {
   LogSource source{log};
@@ -122,7 +29,7 @@ ApplyReport apply_all(Log& log, Sink& copy, Executor& executor, std::size_t most
 
 TEST_CASE("a copy has what was told, in whatever pieces it was applied") {
   VirtualMachine machine;
-  std::mt19937_64 random{test::seed()};
+  std::mt19937_64 random{seed()};
   Writer writer{.ranks = 3};
   MemorySink copy;
   for (std::uint32_t rank = 0; rank < 3; ++rank) writer.write(rank, {rank});
@@ -344,13 +251,13 @@ TEST_CASE("calls that fail are made again, until somebody says it is enough") {
   Writer writer;
   for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
   auto memory = std::make_shared<MemorySink>();
-  std::mt19937_64 random{test::seed()};
+  std::mt19937_64 random{seed()};
   bool down = false;
-  test::FaultySink copy{memory, [&](const std::string&) {
-                          if (down || random() % 2 == 0) {
-                            throw SinkError{SinkError::Kind::retry, "the seed says so"};
-                          }
-                        }};
+  FaultySink copy{memory, [&](const std::string&) {
+                    if (down || random() % 2 == 0) {
+                      throw SinkError{SinkError::Kind::retry, "the seed says so"};
+                    }
+                  }};
   const ApplyReport report = apply_all(writer.log, copy, machine.executor());
   CHECK(report.retries > 0);
   CHECK(rows_of(*memory) == writer.table);

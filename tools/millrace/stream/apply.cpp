@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kNotWhole = 3;
+constexpr int kNotWhole = 3;  // the copy lags behind the log, or lacks rows
 
 struct ApplyArguments {
   std::string from, to;
@@ -38,15 +39,16 @@ auto opened(Open&& open, const std::string& spec, const char* option, const char
   }
 }
 
-std::string describe(const SinkState& copy, const ApplyReport& report) {
-  const auto counts = copy.counts();
+std::string describe(const ApplyReport& report, const std::string& marks) {
   std::string text = fmt::format("{} batches, {} rows, {}", report.batches, report.rows,
                                  format_bytes(report.bytes));
-  text += counts ? fmt::format("; all ranks told step {} of epoch {}", counts->step, counts->epoch)
-                 : std::string{"; not all ranks have told a step yet"};
+  text += marks;
   if (report.gaps > 0) {
     text +=
         fmt::format("; {} gaps, all rows asked for anew {} times", report.gaps, report.snapshots);
+  }
+  if (report.restarts > 0) {
+    text += fmt::format("; begun anew {} times, since the copy had been emptied", report.restarts);
   }
   if (report.retries > 0) {
     text +=
@@ -67,21 +69,21 @@ class Application {
     }
   }
 
-  /** @return whether the copy lacks nothing */
+  /** @return whether the copy has all of the log */
   bool run() {
     StatusLine status;
-    const auto go_on = [&] { return !interrupt_.asked() && !idle(); };
-    while (go_on()) {
-      if (applier_.apply_next(200ms, go_on)) last_ = executor_.now();
+    const auto go_on = [&] { return !interrupt_.asked() && !failed_for_long(); };
+    for (bool more = true; go_on() && (more || !ended(go_on));) {
+      more = applier_.apply_next(200ms, go_on);
+      if (more) applied();
       say_gaps();
       if (status.due()) status.show(fmt::format("{} rows applied", applier_.report().rows));
     }
-    applier_.flush([&, until = executor_.now() + 10s] { return executor_.now() < until; });
-    const ApplyReport report = applier_.report();
-    fmt::print("{}: {}\n", copy_->name(), describe(copy_->state(), report));
-    if (!report.whole) fmt::print("it lacks rows that were told of, or will be\n");
-    if (report.failing) fmt::print("it may lack more: the last call failed\n");
-    return report.whole && !report.failing;
+    const auto in_time = [&, until = executor_.now() + 10s] { return executor_.now() < until; };
+    applier_.flush(in_time);
+    const std::string lacks = what_it_lacks(applier_.left(in_time));
+    fmt::print("{}: {}\n{}", copy_->name(), describe(applier_.report(), marks()), lacks);
+    return lacks.empty();
   }
 
  private:
@@ -96,7 +98,67 @@ class Application {
     said_ = report.gaps;
     spdlog::warn("{}; all rows are asked for anew", report.last_gap);
   }
-  [[nodiscard]] bool idle() { return until_idle_ && executor_.now() - last_ > *until_idle_; }
+
+  [[nodiscard]] std::string marks() const {
+    try {
+      const auto counts = copy_->state().counts();
+      return counts
+                 ? fmt::format("; all ranks told step {} of epoch {}", counts->step, counts->epoch)
+                 : std::string{"; not all ranks have told a step yet"};
+    } catch (const SinkError& error) {
+      return fmt::format("; which step it has is not known: {}", error.what());
+    }
+  }
+
+  void applied() {
+    last_ = executor_.now();
+    at_end_.reset();
+  }
+
+  [[nodiscard]] bool waited(Nanoseconds since) {
+    return until_idle_ && executor_.now() - since > *until_idle_;
+  }
+  /** The source or the copy can not be reached. */
+  [[nodiscard]] bool failed_for_long() { return applier_.report().failing && waited(last_); }
+
+  /** Idle is a copy that has all of the log, when for so long nothing was added to the log. */
+  [[nodiscard]] bool ended(const Applier::GoOn& go_on) {
+    if (!until_idle_) return false;
+    if (at_end_ && !waited(*at_end_)) return false;
+    const auto left = applier_.left(go_on);
+    if (left && left->count > 0) at_end_.reset();
+    if (!left || left->count > 0) return can_not_go_on();
+    if (at_end_) return true;
+    at_end_ = last_ = executor_.now();
+    return false;
+  }
+  /** What is left can not be read without a schema, or for long nothing comes of it. */
+  [[nodiscard]] bool can_not_go_on() {
+    const Nanoseconds longest =
+        applier_.report().begun ? std::max<Nanoseconds>(*until_idle_, 60s) : *until_idle_;
+    return executor_.now() - last_ > longest;
+  }
+
+  /** One line for each reason for which the copy may not be what the log says; empty: none. */
+  [[nodiscard]] std::string what_it_lacks(const std::optional<RecordSource::Left>& left) const {
+    const ApplyReport report = applier_.report();
+    std::string text;
+    if (!left || report.failing) {
+      text += fmt::format("how far it lags is not known, since the last call failed: {}\n",
+                          report.last_error);
+    } else if (left->count > 0) {
+      text += fmt::format("it lags: {} {} of {} are not applied\n", left->count, left->of,
+                          source_->name());
+    }
+    if (!report.begun) {
+      text += left && left->count > 0 ? "the log has lost its schema, without which its rows can "
+                                        "not be read: a trainer that runs sends both again\n"
+                                      : "nothing was told there yet\n";
+    } else if (!report.whole) {
+      text += "it lacks rows that were told of, or will be\n";
+    }
+    return text;
+  }
 
   const std::optional<Nanoseconds> until_idle_;
   const Interrupt interrupt_;
@@ -105,7 +167,8 @@ class Application {
   const std::unique_ptr<Sink> copy_;
   Applier applier_;
   std::uint64_t said_ = 0;              ///< gaps
-  Nanoseconds last_ = executor_.now();  ///< when something was applied
+  Nanoseconds last_ = executor_.now();  ///< when something was applied, or all had been
+  std::optional<Nanoseconds> at_end_;   ///< since when the copy has all of the log
 };
 
 }  // namespace
@@ -114,7 +177,8 @@ void add_stream_apply(CLI::App& stream) {
   CLI::App* const command = stream.add_subcommand(
       "apply",
       "Keeps a copy up to date with what was told to a file or a topic: the newest version of each "
-      "row; goes on where it stopped");
+      "row; goes on where it stopped. Ends with 0 if the copy has all of the log, and with 3 if "
+      "it lags or lacks rows");
   const auto given = std::make_shared<ApplyArguments>();
   command->add_option("--from", given->from, "file:DIR, kafka://BROKERS/TOPIC")
       ->type_name("SOURCE")
@@ -124,7 +188,8 @@ void add_stream_apply(CLI::App& stream) {
       ->required();
   command
       ->add_option("--until-idle", given->until_idle,
-                   "End when nothing was told for so long; default: go on until Ctrl-C")
+                   "End when the end of the log is reached and nothing was added for so long; "
+                   "default: go on until Ctrl-C")
       ->type_name("SECONDS")
       ->take_last();
   command->callback([given] {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "millrace/device/executor.hpp"
@@ -16,10 +17,12 @@ struct ApplyReport {
   std::uint64_t gaps = 0;       ///< found: something was lost before the copy had it
   std::uint64_t snapshots = 0;  ///< asked for
   std::uint64_t retries = 0;
-  bool failing = false;    ///< the last call was one that failed: what is there is not known
-  std::string last_gap;    ///< what it was, in words
-  std::string last_error;  ///< of a call that was made again; empty: there was none
-  bool whole = false;      ///< the copy lacks nothing that its marks speak of
+  std::uint64_t restarts = 0;  ///< the copy had lost what it had, and the log was read again
+  bool begun = false;          ///< the schema is known: the log's, or the copy's
+  bool failing = false;        ///< the last call was one that failed: what is there is not known
+  std::string last_gap;        ///< what it was, in words
+  std::string last_error;      ///< of a call that was made again; empty: there was none
+  bool whole = false;          ///< the copy lacks nothing of what was read of the log so far
 };
 
 /**
@@ -30,7 +33,7 @@ struct ApplyReport {
  * of a row stays. Where something is lacking (the source has no more what comes next, a mark goes
  * behind one that is not here, rows that it speaks of are not there) all rows are asked for anew,
  * and until they have come the marks of the copy call rows missing; rows that come meanwhile are
- * written.
+ * written. A copy that was emptied gets the log again, from where the copy is now.
  */
 class Applier {
  public:
@@ -52,6 +55,14 @@ class Applier {
   bool apply_next(Nanoseconds patience, const GoOn& go_on);
   /** @brief The copy survives a power failure, as far as it promises to. @throws as apply_next */
   void flush(const GoOn& go_on);
+
+  /**
+   * @brief What the copy does not have yet of the log as it is now. A copy that was emptied
+   *        meanwhile begins again.
+   * @return count 0: the end of the log is reached; nothing: `go_on` said so before it was known
+   * @throws as apply_next
+   */
+  [[nodiscard]] std::optional<RecordSource::Left> left(const GoOn& go_on);
 
   [[nodiscard]] ApplyReport report() const;
 

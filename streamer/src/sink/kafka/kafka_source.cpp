@@ -187,7 +187,15 @@ std::optional<RecordSource::Next> KafkaSource::next(std::chrono::nanoseconds pat
 RecordSource::Left KafkaSource::left() {
   Left left{.of = "messages"};
   if (!start()) return left;
-  left.count = unread(reading_->offsets(), extents());
+  const std::vector<Extent> there = extents();
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (reading_->offsets()[i] <= there[i].end) continue;
+    throw SinkError{
+        SinkError::Kind::lost,
+        fmt::format("{}: partition {} ends before what was read of it: it was made anew", name_,
+                    i)};
+  }
+  left.count = unread(reading_->offsets(), there);
   if (left.count == 0 && assembly_->has_next()) left.count = 1;  // its mark, at least
   return left;
 }
