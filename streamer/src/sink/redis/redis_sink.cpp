@@ -50,7 +50,7 @@ std::string RedisSink::key(std::string_view rest) const {
 void RedisSink::ensure_connected() {
   if (connection_) return;
   connection_.emplace(address_, limits_, name_);
-  script_ = connection_->load_script(kWriteScript);
+  script_.clear();
 }
 
 // A connection that was idle may have been closed long ago: then the next one serves.
@@ -112,6 +112,7 @@ void RedisSink::write(const StepBatch& batch, std::string_view position) {
     }
   }
   talk([&](RedisConnection& connection) {
+    if (script_.empty()) script_ = connection.load_script(kWriteScript);
     const RedisTarget target{connection, script_, address_.prefix, name_, limits_};
     RedisUpload{target, *schema_, batch, position}.run();
   });

@@ -52,7 +52,7 @@ class RedisSink final : public Sink {
   const RedisLimits limits_;
   std::mutex mutex_;
   std::optional<RedisConnection> connection_;
-  std::string script_;                  ///< what the server calls it
+  std::string script_;                  ///< what the server calls it; empty: it was not loaded yet
   std::optional<StreamSchema> schema_;  ///< as this one began
 };
 

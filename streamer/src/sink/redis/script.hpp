@@ -10,10 +10,15 @@ namespace millrace::sink {
  *
  * KEYS: the stream's key; a key for each row. ARGV: rank; the version that the mark goes after, and
  * its own, 16 bytes each; its record, or nothing if there is more to come; the position, or
- * nothing; the schema's record where a chain begins, or nothing; a record for each row.
+ * nothing; the schema's record where a chain begins, or nothing; "first" or "later" for parts of
+ * several that begin a chain; a record for each row.
+ *
+ * A mark that begins a chain goes after nothing, so that a server that loses all rows between two
+ * parts would not be noticed: the first part leaves the version in the field `writing:RANK`, the
+ * others look for it, and the last one takes it away.
  *
  * 1: done. 0: a mark as new is there, nothing was done. Text: the rank's newest version, which the
- * mark does not go after; nothing was done.
+ * mark does not go after, or the first part of the batch is gone; nothing was done.
  */
 inline constexpr std::string_view kWriteScript = R"lua(
 local none = string.rep('\0', 16)
@@ -26,15 +31,21 @@ local function newer(a, b)  -- < and > of strings would go by the server's local
 end
 local stream, field = KEYS[1], 'mark:' .. ARGV[1]
 local after, version, mark, position, schema = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local part, writing = ARGV[7], 'writing:' .. ARGV[1]
 
 local there = redis.call('HGET', stream, field) or none
 if #there < 16 then return redis.error_reply('WRONGTYPE ' .. stream .. ' holds no mark') end
 there = string.sub(there, 1, 16)
 if not newer(version, there) then return 0 end
 if after ~= none and after ~= there then return there end
+if part == 'first' then
+  redis.call('HSET', stream, writing, version)
+elseif part == 'later' and redis.call('HGET', stream, writing) ~= version then
+  return there
+end
 
 for i = 2, #KEYS do
-  local record = ARGV[i + 5]
+  local record = ARGV[i + 6]
   local old = redis.call('GETRANGE', KEYS[i], 0, 15)
   if #old == 0 or #old == 16 and newer(record, old) then
     redis.call('SET', KEYS[i], record)
@@ -44,6 +55,7 @@ for i = 2, #KEYS do
 end
 if mark ~= '' then
   redis.call('HSET', stream, field, mark)
+  if part == 'later' then redis.call('HDEL', stream, writing) end
   if position ~= '' then redis.call('HSET', stream, 'position', position) end
   if schema ~= '' then redis.call('HSETNX', stream, 'schema', schema) end
 end

@@ -57,6 +57,13 @@ void RedisUpload::run() {
   }
   if (newest_.empty()) return;
   const Version newest = record_version(std::as_bytes(std::span{newest_}));
+  if (batch_.mark.after == Version{}) {
+    throw SinkError{
+        SinkError::Kind::lost,
+        fmt::format("{}: of rank {} the first rows of a batch were gone before the last "
+                    "ones came",
+                    target_.name, rank_)};
+  }
   throw SinkError{
       SinkError::Kind::lost,
       fmt::format("{}: of rank {} it has {}, and what comes goes after {}", target_.name, rank_,
@@ -85,6 +92,13 @@ std::string RedisUpload::key_of(std::size_t row) const {
   return fmt::format("{}:{}:{}", target_.prefix, schema_.tables[record.table].name, record.row);
 }
 
+/** Whether the script is to leave word of it, or look for that. */
+std::string_view RedisUpload::role_of(const Part& part) const {
+  const bool alone = part.begin == 0 && part.last;
+  if (alone || batch_.mark.after != Version{}) return {};
+  return part.begin == 0 ? "first" : "later";
+}
+
 void RedisUpload::send(const Part& part) {
   const std::string stream = target_.prefix + ":stream";
   const std::string keys = std::to_string(part.end - part.begin + 1);
@@ -99,6 +113,7 @@ void RedisUpload::send(const Part& part) {
   } else {
     words.insert(words.end(), 3, std::string_view{});
   }
+  words.push_back(role_of(part));
   for (std::size_t i = part.begin; i < part.end; ++i) words.push_back(text_of(batch_.record(i)));
   target_.connection.send(words);
   ++in_flight_;

@@ -36,6 +36,7 @@ class RedisUpload {
 
   [[nodiscard]] Part part_from(std::size_t begin) const;
   [[nodiscard]] std::string key_of(std::size_t row) const;
+  [[nodiscard]] std::string_view role_of(const Part& part) const;
   void send(const Part& part);
   void settle();
 
