@@ -5,8 +5,10 @@
 #include <rocksdb/table.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdarg>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
@@ -17,6 +19,8 @@ namespace {
 
 constexpr const char* kStream = "stream";
 constexpr const char* kCurrent = "CURRENT";
+constexpr int kLooks = 5;
+constexpr std::chrono::milliseconds kBetweenLooks{20};
 
 /** A file of messages would share the fate of the disk: with assertions on, as Debian builds it,
  *  RocksDB ends the process when it writes to one that failed before. */
@@ -70,12 +74,15 @@ void make_folder(const std::filesystem::path& folder) {
   }
 }
 
-/** A database without our family is somebody else's, unless it has nothing in it yet. */
-void check_ours(const std::filesystem::path& folder, const rocksdb::Options& options) {
+/**
+ * A database without our family is somebody else's, unless it has nothing in it yet.
+ * @return whether it has our family
+ */
+bool is_ours(const std::filesystem::path& folder, const rocksdb::Options& options) {
   std::vector<std::string> families;
   check(rocksdb::DB::ListColumnFamilies(options, folder.string(), &families),
         "rocksdb:" + folder.string());
-  if (std::ranges::find(families, kStream) != families.end()) return;
+  if (std::ranges::find(families, kStream) != families.end()) return true;
   if (families.size() > 1) refuse(folder, "a database of somebody else's");
   rocksdb::Options to_read = options;
   to_read.create_if_missing = false;
@@ -86,6 +93,11 @@ void check_ours(const std::filesystem::path& folder, const rocksdb::Options& opt
   const std::unique_ptr<rocksdb::Iterator> rows{db->NewIterator({})};
   rows->SeekToFirst();
   if (rows->Valid()) refuse(folder, "a database of somebody else's");
+  return false;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> families_with(const rocksdb::Options& options) {
+  return {{rocksdb::kDefaultColumnFamilyName, options}, {kStream, options}};
 }
 
 }  // namespace
@@ -93,6 +105,13 @@ void check_ours(const std::filesystem::path& folder, const rocksdb::Options& opt
 void check(const rocksdb::Status& status, const std::string& name) {
   if (status.ok()) return;
   const std::string what = fmt::format("{}: {}", name, status.ToString());
+  if (what.find("Permission denied") != std::string::npos ||
+      what.find("Read-only file system") != std::string::npos) {
+    throw SinkError{SinkError::Kind::wrong,
+                    what +
+                        "; a folder whose files this user may read, and to stream there write, "
+                        "would be right"};
+  }
   if (status.IsCorruption() || status.IsPathNotFound()) {
     throw SinkError{SinkError::Kind::wrong,
                     what + "; it is damaged: put it aside, and an empty folder is filled anew"};
@@ -116,19 +135,44 @@ Database::Database(const RocksdbOptions& given) {
   const std::filesystem::path& folder = given.folder;
   const rocksdb::Options options = options_with(given);
   if (is_there(folder)) {
-    check_ours(folder, options);
+    (void)is_ours(folder, options);
   } else {
     make_folder(folder);
   }
-  const std::vector<rocksdb::ColumnFamilyDescriptor> families{
-      {rocksdb::kDefaultColumnFamilyName, options}, {kStream, options}};
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  Handles handles;
   rocksdb::DB* opened = nullptr;
-  check(rocksdb::DB::Open(options, folder.string(), families, &handles, &opened),
+  check(rocksdb::DB::Open(options, folder.string(), families_with(options), &handles, &opened),
         "rocksdb:" + folder.string());
   db_.reset(opened);
   rows_ = handles[0];
   stream_ = handles[1];
+}
+
+// A process that writes takes files away that the other was about to open: then what is there is
+// another set of files, and a new look finds that.
+std::unique_ptr<Database> Database::look(const RocksdbOptions& given) {
+  for (int looks = 1;; ++looks) {
+    try {
+      return look_once(given);
+    } catch (const SinkError&) {
+      if (looks == kLooks) throw;
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+std::unique_ptr<Database> Database::look_once(const RocksdbOptions& given) {
+  const std::string folder = given.folder.string();
+  rocksdb::Options options = options_with(given);
+  options.create_if_missing = options.create_missing_column_families = false;
+  options.max_open_files = -1;  // all are open from the beginning, and stay when they are removed
+  if (!is_there(given.folder) || !is_ours(given.folder, options)) return nullptr;
+  Handles handles;
+  rocksdb::DB* opened = nullptr;
+  check(rocksdb::DB::OpenAsSecondary(options, folder, folder, families_with(options), &handles,
+                                     &opened),
+        "rocksdb:" + folder);
+  return std::unique_ptr<Database>{new Database{opened, handles}};
 }
 
 Database::~Database() {

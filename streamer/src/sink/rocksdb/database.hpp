@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace millrace::sink {
 
@@ -24,6 +25,13 @@ class Database {
  public:
   /** @brief Opens it, and makes it where there is none. @throws SinkError */
   explicit Database(const RocksdbOptions& options);
+  /**
+   * @brief Opens what is there now to be read, also while another process writes to it: takes no
+   *        lock, and writes nothing.
+   * @return null: nothing of ours is there
+   * @throws SinkError
+   */
+  [[nodiscard]] static std::unique_ptr<Database> look(const RocksdbOptions& options);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -37,6 +45,11 @@ class Database {
   [[nodiscard]] static bool is_there(const std::filesystem::path& folder);
 
  private:
+  using Handles = std::vector<rocksdb::ColumnFamilyHandle*>;
+  Database(rocksdb::DB* db, const Handles& handles)
+      : db_(db), rows_(handles[0]), stream_(handles[1]) {}
+  [[nodiscard]] static std::unique_ptr<Database> look_once(const RocksdbOptions& options);
+
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;
   rocksdb::ColumnFamilyHandle* stream_ = nullptr;

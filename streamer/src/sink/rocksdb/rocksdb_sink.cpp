@@ -75,7 +75,7 @@ void RocksdbSink::open() {
     shared_->database = std::make_shared<Database>(options_);
   }
   if (!shared_->is_failed) return;
-  shared_->state = stored_state();
+  shared_->state = stored_state(*shared_->database);
   shared_->is_failed = false;
 }
 
@@ -85,8 +85,7 @@ void RocksdbSink::put(const rocksdb::Status& status) {
   check(status, name());
 }
 
-SinkState RocksdbSink::stored_state() const {
-  const Database& database = *shared_->database;
+SinkState RocksdbSink::stored_state(const Database& database) const {
   SinkState state;
   const std::unique_ptr<rocksdb::Iterator> entry{
       database->NewIterator(rocksdb::ReadOptions{}, database.stream())};
@@ -106,11 +105,18 @@ SinkState RocksdbSink::stored_state() const {
   return state;
 }
 
+/** What this process has open, or else what is there now; null: nothing. */
+std::shared_ptr<Database> RocksdbSink::to_read() {
+  if (!shared_->database) return Database::look(options_);
+  open();
+  return shared_->database;
+}
+
 SinkState RocksdbSink::state() {
   const std::lock_guard lock{shared_->mutex};
-  if (!shared_->database && !Database::is_there(options_.folder)) return {};
-  open();
-  return shared_->state;
+  const std::shared_ptr<Database> database = to_read();
+  if (!database) return {};
+  return database == shared_->database ? shared_->state : stored_state(*database);
 }
 
 void RocksdbSink::begin(const StreamSchema& schema) {
@@ -189,10 +195,10 @@ void RocksdbSink::flush() {
 
 void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
   std::unique_lock lock{shared_->mutex};
-  if (!shared_->database && !Database::is_there(options_.folder)) return;
-  open();
-  const std::shared_ptr<Database> database = shared_->database;  // stays open while it is read
-  const std::optional<StreamSchema> schema = shared_->state.schema;
+  const std::shared_ptr<Database> database = to_read();  // stays open while it is read
+  if (!database) return;
+  const std::optional<StreamSchema> schema =
+      database == shared_->database ? shared_->state.schema : stored_state(*database).schema;
   lock.unlock();
   if (!schema) return;
   rocksdb::ReadOptions all;

@@ -13,7 +13,8 @@ namespace millrace::sink {
  *
  * A batch, its mark and position are one write: all of it is there, or nothing. What was written
  * survives the end of the process, what was flushed that of the machine. Sinks of one folder and
- * process share the database, which no other process can open meanwhile.
+ * process share the database, which no other process can open to write to meanwhile. `state` and
+ * `read` of a sink that nothing was begun in need no right to write, and disturb nobody who writes.
  */
 class RocksdbSink final : public Sink {
  public:
@@ -37,8 +38,9 @@ class RocksdbSink final : public Sink {
   [[nodiscard]] static std::shared_ptr<Shared> shared(const RocksdbOptions& options);
 
   void open();
+  [[nodiscard]] std::shared_ptr<Database> to_read();
   void put(const rocksdb::Status& status);
-  [[nodiscard]] SinkState stored_state() const;
+  [[nodiscard]] SinkState stored_state(const Database& database) const;
   void add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch, std::size_t from,
                  std::size_t to) const;
 

@@ -1,0 +1,76 @@
+// Who looks at a RocksDB that another process writes to, or that it may not write to.
+#include <rocksdb/env.h>
+
+#include "sink/rocksdb/rocksdb_sink.hpp"
+#include "test/streamer/sink/told.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/scratch_folder.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+
+/// Another environment: for us what another process is.
+class Elsewhere final : public rocksdb::EnvWrapper {
+ public:
+  Elsewhere() : EnvWrapper(rocksdb::Env::Default()) {}
+};
+
+/// A trainer that has the database open, and somebody who looks at it from elsewhere.
+struct Looked {
+  ScratchFolder scratch;
+  std::filesystem::path folder = scratch / "rows";
+  sink::RocksdbSink writer{{.folder = folder, .write_buffer_bytes = 64 << 10}};
+  Elsewhere elsewhere;
+  sink::RocksdbSink reader{{.folder = folder, .env = &elsewhere}};
+};
+
+}  // namespace
+
+TEST_CASE("a database that is written to can be looked at, and what was written last is seen",
+          "[rocksdb]") {
+  Looked looked;
+  CHECK(!looked.reader.state().schema);
+  looked.writer.begin(told_schema());
+  for (std::uint64_t step = 1; step < 30; ++step) {  // files are made and taken away meanwhile
+    looked.writer.write(
+        told({1, step}, {step > 1 ? 1ULL : 0, step - 1}, 0, 500, static_cast<float>(step)));
+    const SinkState seen = looked.reader.state();
+    REQUIRE(seen.schema == told_schema());
+    REQUIRE(seen.marks.at(0).version == Version{1, step});
+    if (step % 10 != 0) continue;
+    const auto values = values_in(looked.reader);
+    REQUIRE(values.size() == 500);
+    for (const auto& [row, value] : values) REQUIRE(value == static_cast<float>(step));
+  }
+  looked.writer.flush();
+}
+
+TEST_CASE("to look at a database leaves its folder as it was", "[rocksdb]") {
+  Looked looked;
+  looked.writer.begin(told_schema());
+  looked.writer.write(told({1, 1}, {}, 0, 10, 1));
+  const auto files = [&] {
+    std::map<std::string, std::filesystem::file_time_type> files;
+    for (const auto& entry : std::filesystem::directory_iterator{looked.folder}) {
+      files[entry.path().filename()] = entry.last_write_time();
+    }
+    return files;
+  };
+  const auto before = files();
+  CHECK(values_in(looked.reader).size() == 10);
+  CHECK(files() == before);
+}
+
+TEST_CASE("a folder that may not be written to is wrong, and nobody else is blamed", "[rocksdb]") {
+  const rocksdb::Status status =
+      rocksdb::Status::IOError("While open a file for lock: rows/LOCK", "Permission denied");
+  const auto refusal = refusal_of([&] { sink::check(status, "rocksdb:rows"); });
+  REQUIRE(refusal);
+  CHECK(refusal->kind == SinkError::Kind::wrong);
+  CHECK_THAT(refusal->what, !ContainsSubstring("somebody else"));
+  CHECK_THAT(refusal->what, ContainsSubstring("this user may"));
+}
+
+}  // namespace millrace::test
