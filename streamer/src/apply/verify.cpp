@@ -6,6 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "sink/chain.hpp"
+
 namespace millrace {
 namespace {
 
@@ -73,6 +75,7 @@ class Comparison {
 
 VerifyReport verify_copy(Sink& copy, const ReferenceTables& tables) {
   VerifyReport report{.copy = copy.state()};
+  sink::check_has_schema(report.copy, copy.name());
   if (!report.copy.schema) {
     throw std::invalid_argument(
         fmt::format("{} is empty: nothing was streamed there", copy.name()));

@@ -23,4 +23,14 @@ void check_schema(const StreamSchema& given, const SinkState& state, std::string
                   difference(given, *state.schema))};
 }
 
+void check_has_schema(const SinkState& state, std::string_view name) {
+  if (state.schema || state.marks.empty()) return;
+  throw SinkError{
+      SinkError::Kind::wrong,
+      fmt::format(
+          "{} has the marks of {} ranks, but not the schema of their tables, which somebody "
+          "has deleted (of a folder: schema.json; of a topic: its schema messages)",
+          name, state.marks.size())};
+}
+
 }  // namespace millrace::sink

@@ -14,4 +14,7 @@ namespace millrace::sink {
 /** @throws SinkError (wrong) if it is another schema than that of the sink, which has one */
 void check_schema(const StreamSchema& given, const SinkState& state, std::string_view name);
 
+/** @throws SinkError (wrong) for a sink that has marks, and no schema any more */
+void check_has_schema(const SinkState& state, std::string_view name);
+
 }  // namespace millrace::sink

@@ -3,6 +3,7 @@
 #include "commands.hpp"
 #include "stream/apply.hpp"
 #include "stream/bench.hpp"
+#include "stream/status.hpp"
 #include "stream/verify.hpp"
 
 namespace millrace::cli {
@@ -13,6 +14,7 @@ void add_stream(CLI::App& program) {
   stream->require_subcommand(1);
   add_stream_apply(*stream);
   add_stream_verify(*stream);
+  add_stream_status(*stream);
   add_stream_bench(*stream);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/output.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "millrace/streamer/verify.hpp"
+#include "stream/look.hpp"
 #include "train/stream.hpp"
 
 namespace millrace::cli {
@@ -115,19 +116,17 @@ VerifyReport verify(const VerifyArguments& given, Sink& sink) {
                         .lineage = lineage_in(checkpoint.header().stream)});
   } catch (const CheckpointError& error) {
     throw UsageError{error.what(), error.where(), error.right()};
+  } catch (const SinkError& error) {
+    throw UsageError{error.what(), given.sink, what_sink_would_be_right(error)};
+  } catch (const RecordError& error) {
+    throw UsageError{error.what(), given.sink, "a sink whose rows are as they were written"};
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "", "a sink that `millrace train --stream` wrote to"};
+    throw UsageError{error.what(), given.sink, "a sink that `millrace train --stream` wrote to"};
   }
 }
 
 void run(const VerifyArguments& given) {
-  std::unique_ptr<Sink> sink;
-  try {
-    sink = open_sink(given.sink);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "SINK",
-                     "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC"};
-  }
+  const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
   std::optional<Output> document;
   if (given.json) document.emplace(given.json, "--json");
   const VerifyReport report = verify(given, *sink);
@@ -141,7 +140,8 @@ void run(const VerifyArguments& given) {
 void add_stream_verify(CLI::App& stream) {
   CLI::App* const command = stream.add_subcommand(
       "verify",
-      "Compares every row of a copy with a checkpoint, bit by bit; ends with 1 if any differs");
+      "Compares every row of a copy with a checkpoint, bit by bit; ends with 0 if all are equal, "
+      "with 1 if any is not, with 2 if they can not be compared");
   const auto given = std::make_shared<VerifyArguments>();
   command
       ->add_option("SINK", given->sink,

@@ -47,7 +47,8 @@ struct VerifyReport {
 
 /**
  * @brief Compares every row of a copy with the tables that it should be: bit by bit.
- * @throws SinkError; std::invalid_argument if the copy is empty, or has only ids
+ * @throws SinkError: wrong, too, for a copy that has marks and no schema; std::invalid_argument if
+ *         the copy is empty, or has only ids
  */
 [[nodiscard]] VerifyReport verify_copy(Sink& copy, const ReferenceTables& tables);
 

@@ -1,0 +1,151 @@
+// An applier that comes too late: the topic has dropped messages that the copy does not have.
+#include <chrono>
+
+#include "millrace/device/thread_executor.hpp"
+#include "millrace/streamer/applier.hpp"
+#include "millrace/streamer/memory_sink.hpp"
+#include "millrace/streamer/stream_status.hpp"
+#include "millrace/streamer/verify.hpp"
+#include "sink/kafka/kafka_sink.hpp"
+#include "sink/kafka/kafka_source.hpp"
+#include "test/streamer/sink/told.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/kafka_cluster.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using sink::KafkaSink;
+using sink::KafkaSource;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+/// What is read ahead is not dropped: about one fetch at a time.
+constexpr const char* kReadsLittle = "&queued.min.messages=1&queued.max.messages.kbytes=1";
+constexpr std::int64_t kAll = 10'000;
+
+/// A topic of one partition, and a trainer that writes to it.
+struct Topic {
+  Topic() {
+    cluster.order("topic rows 1");
+    cluster.order("topic rows.requests 1");
+    rows.begin(told_schema());
+    rows.write(told({1, 1}, {}, 0, 10, 1));
+  }
+
+  /// More than the mock cluster keeps, so that the schema and the first mark are gone.
+  void outgrow() {
+    for (std::uint64_t step = 2; step < 11; ++step) {
+      rows.write(told({1, step}, {1, step - 1}, 0, kAll, static_cast<float>(step)));
+    }
+  }
+  void answer() {
+    StepBatch all = told({1, 20}, {}, 0, kAll, 20);
+    all.mark.answers = KafkaSink{spec()}.snapshot_request();
+    CHECK(all.mark.answers > 0);
+    rows.write(all);
+  }
+  [[nodiscard]] std::string spec(const std::string& settings = "") const {
+    return cluster.spec("rows", settings);
+  }
+
+  KafkaCluster cluster;
+  KafkaSink rows{cluster.spec("rows")};
+};
+
+struct Applying {
+  Applying(const std::string& spec, Sink& copy) : source(spec), applier(source, copy, executor) {}
+
+  void apply_all() {
+    do {
+      while (applier.apply_next(50ms, always)) {
+      }
+    } while (applier.report().begun && applier.left(always)->count > 0);
+  }
+  static bool always() { return true; }
+
+  ThreadExecutor executor;
+  KafkaSource source;
+  Applier applier;
+};
+
+void check_lacks(Applying& applying, const Topic& topic, Sink& copy) {
+  CHECK(applying.applier.report().gaps == 1);
+  CHECK(applying.applier.report().snapshots == 1);
+  CHECK_FALSE(applying.applier.report().whole);
+  CHECK(copy.state().missing() > 0);
+  CHECK(KafkaSink{topic.spec()}.snapshot_request() > 0);
+}
+
+void check_has_all(Applying& applying, Sink& copy) {
+  CHECK(applying.applier.report().whole);
+  CHECK(applying.applier.left(Applying::always)->count == 0);
+  CHECK(applying.applier.report().snapshots <= 1);
+  const auto values = values_in(copy);
+  CHECK(values.size() == static_cast<std::size_t>(kAll));
+  CHECK(std::ranges::all_of(values, [](const auto& row) { return row.second == 20; }));
+}
+
+}  // namespace
+
+TEST_CASE("an applier that the topic did not wait for asks for all rows, and has them then",
+          "[kafka]") {
+  const bool runs = GENERATE(true, false);  // meanwhile, or is started again
+  CAPTURE(runs);
+  Topic topic;
+  MemorySink copy;
+  auto applying = std::make_unique<Applying>(topic.spec(runs ? kReadsLittle : ""), copy);
+  REQUIRE(applying->applier.apply_next(10s, Applying::always));
+  if (!runs) applying.reset();
+  topic.outgrow();
+  if (!runs) applying = std::make_unique<Applying>(topic.spec(), copy);
+  applying->apply_all();
+  check_lacks(*applying, topic, copy);
+  topic.answer();
+  applying->apply_all();
+  check_has_all(*applying, copy);
+}
+
+TEST_CASE("a new copy of a topic whose schema is gone waits for the snapshot that it asked for",
+          "[kafka]") {
+  Topic topic;
+  topic.outgrow();
+  MemorySink copy;
+  Applying applying{topic.spec(), copy};
+  applying.apply_all();
+  CHECK_FALSE(applying.applier.report().begun);
+  CHECK_FALSE(applying.applier.report().whole);
+  topic.answer();
+  applying.apply_all();
+  check_has_all(applying, copy);
+}
+
+TEST_CASE("a topic whose schema is gone is not called empty", "[kafka]") {
+  Topic topic;
+  topic.outgrow();
+  KafkaSink rows{topic.spec()};
+  CHECK_THROWS_WITH(verify_copy(rows, {}), ContainsSubstring("not the schema"));
+  CHECK_THROWS_WITH(status_of(rows, 0), ContainsSubstring("not the schema"));
+  KafkaSink none{topic.cluster.spec("none")};
+  CHECK_THROWS_WITH(verify_copy(none, {}), ContainsSubstring("nothing was streamed there"));
+  CHECK(status_of(none, 0).empty);
+}
+
+TEST_CASE("what is left of a topic is counted, and the end of it is no end before it is read",
+          "[kafka]") {
+  KafkaCluster cluster;
+  KafkaSink rows{cluster.spec("rows")};
+  KafkaSource source{cluster.spec("rows")};
+  CHECK(source.left().count == 0);
+  rows.begin(told_schema());
+  rows.write(told({1, 1}, {}, 0, 40, 1));
+  CHECK(source.left().count == 52);  // of four partitions the schema, twice, and the mark, too
+  REQUIRE(source.schema());
+  REQUIRE(source.next(10s));
+  CHECK(source.left().count == 0);
+  rows.write(told({1, 2}, {1, 1}, 0, 10, 2));
+  CHECK(source.left().count == 14);
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,26 @@
+#include "stream/look.hpp"
+
+#include <stdexcept>
+
+#include "cli/error.hpp"
+
+namespace millrace::cli {
+
+std::unique_ptr<Sink> open_to_look_at(const std::string& spec) {
+  try {
+    return open_sink(spec);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "SINK",
+                     "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC"};
+  }
+}
+
+std::string what_sink_would_be_right(const SinkError& error) {
+  return error.kind() == SinkError::Kind::retry
+             ? "a sink that can be reached and answers now; the same command may succeed later"
+             : "a sink that `millrace train --stream` or `millrace stream apply` wrote to, and "
+               "that "
+               "this user may read";
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,214 @@
+#include "stream/status.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "cli/error.hpp"
+#include "cli/output.hpp"
+#include "cli/text.hpp"
+#include "millrace/streamer/stream_status.hpp"
+#include "stream/look.hpp"
+
+namespace millrace::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kIncomplete = 3;  // the sink lacks something, or is behind its log
+
+struct StatusArguments {
+  std::string sink;
+  std::optional<std::string> from, json;
+};
+
+/** What was found out. */
+struct Found {
+  StreamStatus status;
+  std::optional<CopyLag> lag;
+  std::uint64_t now_ms = 0;
+
+  [[nodiscard]] bool complete() const {
+    return status.complete() && (!lag || (lag->lost.empty() && lag->left.count == 0));
+  }
+};
+
+std::uint64_t milliseconds_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+std::optional<std::uint64_t> age_of(const StepMark& mark, std::uint64_t now_ms) {
+  if (mark.wall_time_ms == 0) return std::nullopt;
+  return now_ms - std::min(now_ms, mark.wall_time_ms);
+}
+
+std::string seconds(const std::optional<std::uint64_t>& ms) {
+  return ms ? fmt::format("{:.1f} s", static_cast<double>(*ms) / 1e3) : "unknown";
+}
+
+std::string describe_marks(const Found& found, const Painter& paint) {
+  const StreamStatus& status = found.status;
+  TextTable table{
+      {{"", {{""}}}, {"newest mark", {{"epoch"}, {"step"}, {"age"}}}, {"rows", {{"missing"}}}}};
+  const std::uint64_t newest = status.sink.newest_epoch();
+  for (const auto& [rank, mark] : status.sink.marks) {
+    if (mark.version.epoch != newest) continue;
+    table.add_row({{fmt::format("rank {}", rank)},
+                   {std::to_string(mark.version.epoch)},
+                   {std::to_string(mark.step)},
+                   {seconds(age_of(mark, found.now_ms))},
+                   {std::to_string(mark.missing)}});
+  }
+  return table.render(paint);
+}
+
+std::string describe_age(const StreamStatus& status) {
+  if (!status.age_ms)
+    return "the age of the oldest undelivered row is unknown: marks have no time\n";
+  return fmt::format("the oldest undelivered row, if any, is at {} {} old\n",
+                     status.missing == 0 ? "most" : "least", seconds(status.age_ms));
+}
+
+std::string describe_lag(const CopyLag& lag, const std::string& from) {
+  if (!lag.lost.empty())
+    return fmt::format("{} no longer has the copy's place: {}\n", from, lag.lost);
+  if (lag.left.count == 0) return fmt::format("all of {} is applied\n", from);
+  return fmt::format("{} {} of {} are not applied, the oldest batch of them {} old\n",
+                     lag.left.count, lag.left.of, from, seconds(lag.oldest_ms));
+}
+
+std::string describe(const StatusArguments& given, const Found& found, const Painter& paint) {
+  const StreamStatus& status = found.status;
+  if (status.empty) return fmt::format("{} is empty: nothing was streamed there\n", given.sink);
+  std::string text = describe_marks(found, paint);
+  const auto counts = status.sink.counts();
+  text += counts ? fmt::format("all ranks told step {} of epoch {}; {} rows are missing\n",
+                               counts->step, counts->epoch, status.missing)
+                 : fmt::format("{} of {} ranks have told a step; {} rows are missing\n",
+                               status.told, status.ranks, status.missing);
+  if (status.told > 0) text += describe_age(status);
+  if (!status.waits_for.empty()) {
+    text += fmt::format("a snapshot of rank {} was asked for, and has not come yet\n",
+                        fmt::join(status.waits_for, ", "));
+  }
+  if (found.lag) text += describe_lag(*found.lag, *given.from);
+  return text;
+}
+
+Json or_null(const std::optional<std::uint64_t>& number) { return number ? Json(*number) : Json(); }
+
+Json document_of_age(const StreamStatus& status) {
+  if (!status.age_ms) return {};
+  return {{"age_ms", *status.age_ms}, {"bound", status.missing == 0 ? "at_most" : "at_least"}};
+}
+
+Json document_of_marks(const Found& found) {
+  Json marks = Json::array();
+  for (const auto& [rank, mark] : found.status.sink.marks) {
+    marks.push_back({{"rank", rank},
+                     {"ranks", mark.ranks},
+                     {"epoch", mark.version.epoch},
+                     {"step", mark.step},
+                     {"missing_rows", mark.missing},
+                     {"age_ms", or_null(age_of(mark, found.now_ms))}});
+  }
+  return marks;
+}
+
+Json to_document(const StatusArguments& given, const Found& found) {
+  const StreamStatus& status = found.status;
+  const auto counts = status.sink.counts();
+  Json document{{"schema", "millrace.stream.status/1"},
+                {"sink", given.sink},
+                {"complete", found.complete()},
+                {"empty", status.empty},
+                {"epoch", status.sink.newest_epoch()},
+                {"step", counts ? Json(counts->step) : Json()},
+                {"ranks", status.ranks},
+                {"ranks_told", status.told},
+                {"missing_rows", status.missing},
+                {"newest_mark_age_ms", or_null(status.age_ms)},
+                {"oldest_undelivered", document_of_age(status)},
+                {"marks", document_of_marks(found)},
+                {"applied_copy", status.applied},
+                {"waits_for_snapshot_of_ranks", status.waits_for}};
+  if (!found.lag) return document;
+  document["source"] = {{"source", *given.from},
+                        {"lost", found.lag->lost.empty() ? Json() : Json(found.lag->lost)},
+                        {"left", found.lag->left.count},
+                        {"of", found.lag->left.of},
+                        {"oldest_left_age_ms", or_null(found.lag->oldest_ms)}};
+  return document;
+}
+
+std::unique_ptr<RecordSource> source_of(const StatusArguments& given) {
+  if (!given.from) return nullptr;
+  try {
+    return open_source(*given.from);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), "--from", "file:DIR, kafka://BROKERS/TOPIC"};
+  }
+}
+
+Found look(const StatusArguments& given, Sink& sink, RecordSource* source) {
+  Found found{.now_ms = milliseconds_now()};
+  try {
+    found.status = status_of(sink, found.now_ms);
+  } catch (const SinkError& error) {
+    throw UsageError{error.what(), given.sink, what_sink_would_be_right(error)};
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), given.sink, "a copy that `millrace stream apply` made"};
+  }
+  if (source == nullptr) return found;
+  try {
+    found.lag = lag_of(found.status, *source, found.now_ms);
+  } catch (const SinkError& error) {
+    throw UsageError{error.what(), "--from", "the log that the copy is made from"};
+  }
+  return found;
+}
+
+void run(const StatusArguments& given) {
+  const std::unique_ptr<Sink> sink = open_to_look_at(given.sink);
+  const std::unique_ptr<RecordSource> source = source_of(given);
+  std::optional<Output> document;
+  if (given.json) document.emplace(given.json, "--json");
+  const Found found = look(given, *sink, source.get());
+  if (given.json != "-") fmt::print("{}", describe(given, found, Painter{colours_on_stdout()}));
+  if (document) document->write(to_document(given, found).dump(2) + '\n');
+  if (!found.complete()) throw Ended{kIncomplete};
+}
+
+}  // namespace
+
+void add_stream_status(CLI::App& stream) {
+  CLI::App* const command = stream.add_subcommand(
+      "status",
+      "Says which step a sink has, of which age, and how many rows it lacks, without writing to "
+      "it; "
+      "ends with 0 if it lacks nothing, with 3 if it does, with 2 if it can not be read");
+  const auto given = std::make_shared<StatusArguments>();
+  command
+      ->add_option("SINK", given->sink,
+                   "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC")
+      ->required();
+  command
+      ->add_option("--from", given->from,
+                   "The log that `stream apply` keeps this copy from: says how far it is behind")
+      ->type_name("SOURCE")
+      ->take_last();
+  command->add_option("--json", given->json, "The results; - for standard output")
+      ->type_name("FILE")
+      ->take_last();
+  command->callback([given] { run(*given); });
+}
+
+}  // namespace millrace::cli
