@@ -185,7 +185,7 @@ TEST_CASE("train --stream: a sink of another model is told of at once, and train
            std::string::npos;
   });
   trainer.signal(SIGINT);
-  CHECK(trainer.wait() == 130);
+  CHECK(trainer.wait() == 3);  // it was interrupted, and a sink lacks rows: the latter counts
   CHECK_THAT(read_file(folder / "out"), ContainsSubstring("given up"));
 }
 

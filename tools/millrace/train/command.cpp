@@ -22,8 +22,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr int kInterrupted = 130;  // as a shell has it for a program that Ctrl-C ended
-constexpr int kUndelivered = 3;    // trained to the end, and a sink lacks something
+constexpr int kUndelivered = 3;  // a sink lacks something, also of a run that was interrupted
 
 /** Where results go, apart from standard output: nothing may be written over another. */
 struct Places {
@@ -93,8 +92,8 @@ void run_train_command(const TrainArguments& given) {
     }
     if (places.document) places.document->write(to_document(options, result).dump(2) + '\n');
   }
-  if (result.interrupted) throw Ended{kInterrupted};
   if (!result.stream_complete) throw Ended{kUndelivered};
+  if (result.interrupted) throw Ended{interrupt.exit_code()};
 }
 
 /** The stream of changed rows. */

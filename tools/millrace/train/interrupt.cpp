@@ -5,7 +5,7 @@ namespace {
 
 volatile std::sig_atomic_t asked_to_stop = 0;
 
-extern "C" void ask_to_stop(int) { asked_to_stop = 1; }
+extern "C" void ask_to_stop(int signal) { asked_to_stop = signal; }
 
 }  // namespace
 
@@ -25,5 +25,7 @@ Interrupt::~Interrupt() {
 }
 
 bool Interrupt::asked() const noexcept { return asked_to_stop != 0; }
+
+int Interrupt::exit_code() const noexcept { return 128 + (asked() ? asked_to_stop : SIGINT); }
 
 }  // namespace millrace::cli

@@ -13,6 +13,9 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   [[nodiscard]] bool asked() const noexcept;
+  /** @brief Of a program that this ended, as a shell has it: 128 and the signal, 130 if another
+   *         process was asked. */
+  [[nodiscard]] int exit_code() const noexcept;
 
  private:
   struct sigaction before_int_, before_term_;
