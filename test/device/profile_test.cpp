@@ -56,7 +56,7 @@ TEST_CASE("a profile is read from a file, and a missing file is named") {
   CHECK(DeviceProfile::load(file).title == DeviceProfile::named("h100").title);
   std::filesystem::remove(file);
   CHECK_THROWS_WITH(DeviceProfile::load(file),
-                    ContainsSubstring("millrace-profile-test.json: can not be read"));
+                    ContainsSubstring("millrace-profile-test.json: cannot be opened"));
 }
 
 TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
@@ -112,9 +112,10 @@ TEST_CASE("a profile with a wrong figure is refused with the path of its key") {
 }
 
 TEST_CASE("a profile that is not JSON, or has a key twice, is refused") {
-  CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": ", "x"), "x: byte 10: not JSON");
+  CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": ", "x"),
+                    "x:1:10: this is not JSON: found the end of the text where a value must stand");
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"name\": \"a\", \"name\": \"b\"}", "x"),
-                    "x: name: the key is there twice");
+                    "x:1:15: the key 'name' is there twice");
   CHECK_THROWS_WITH(DeviceProfile::parse("{\"version\": 1e999}", "x"),
-                    "x: a number: greater than any that a double can hold");
+                    "x:1:13: a number is greater than any that a double can hold");
 }

@@ -117,11 +117,11 @@ TEST_CASE("a workload that can not be used is refused with the file and the key"
              ContainsSubstring("mine.json") && ContainsSubstring("num_batches is -3"));
   CHECK_THAT(said(workload(R"(, "batches": 3)")), ContainsSubstring("batches is not a key"));
   CHECK_THAT(said(workload(R"(, "num_batches": 3)")), ContainsSubstring("--iterations"));
-  CHECK_THAT(said("{"), ContainsSubstring("mine.json:1: this is not JSON"));
+  CHECK_THAT(said("{"), ContainsSubstring("mine.json:1:2: this is not JSON"));
   CHECK_THAT(said(""), ContainsSubstring("this is not JSON"));
   CHECK_THAT(refusal({"--workload", (folder / "none.json").string()}),
-             ContainsSubstring("none.json: can not be read"));
-  CHECK_THAT(refusal({"--workload", (folder / "").string()}), ContainsSubstring("can not be read"));
+             ContainsSubstring("none.json: cannot be opened"));
+  CHECK_THAT(refusal({"--workload", (folder / "").string()}), ContainsSubstring("is a folder"));
 }
 
 TEST_CASE("a file that can not be written is refused before anything runs") {

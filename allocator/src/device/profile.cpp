@@ -3,48 +3,37 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "device/profile_fields.hpp"
 #include "millrace/embedded/profiles.hpp"
+#include "text/json_document.hpp"
+#include "text/nearest.hpp"
+#include "text/read_file.hpp"
 
 namespace millrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 using profile::Dimension;
 using profile::Field;
 
 constexpr std::string_view kSchema = "millrace.profile/1";
 constexpr double kLargest = 9.0e18;  // what fits into 63 bits
 
-[[noreturn]] void refuse(std::string_view origin, std::string_view path, std::string_view problem) {
-  throw std::invalid_argument(fmt::format("{}: {}: {}", origin, path, problem));
+/** The beginning of a value, for messages. */
+std::string shown(const Json& value) {
+  constexpr std::size_t most = 60;
+  std::string text = value.dump();
+  if (text.size() > most) text = text.substr(0, most - 3) + "...";
+  return text;
 }
 
-/** Parses, and refuses a key that an object has twice. */
-Json parse_json(std::string_view text, std::string_view origin) {
-  std::vector<std::set<std::string>> open;
-  const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !open.back().insert(parsed.get<std::string>()).second) {
-      refuse(origin, parsed.get<std::string>(), "the key is there twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, check);
-  } catch (const Json::parse_error& error) {
-    refuse(origin, fmt::format("byte {}", error.byte), "not JSON");
-  } catch (const Json::out_of_range&) {
-    refuse(origin, "a number", "greater than any that a double can hold");
-  }
+[[noreturn]] void refuse(std::string_view origin, std::string_view path, std::string_view problem) {
+  throw std::invalid_argument(fmt::format("{}: {}: {}", origin, path, problem));
 }
 
 std::string read_text(const Json& object, const char* key, std::string_view origin,
@@ -52,7 +41,7 @@ std::string read_text(const Json& object, const char* key, std::string_view orig
   const auto found = object.find(key);
   if (found == object.end()) refuse(origin, path, "missing; expected a string");
   if (!found->is_string()) {
-    refuse(origin, path, fmt::format("expected a string, found {}", found->dump()));
+    refuse(origin, path, fmt::format("expected a string, found {}", shown(*found)));
   }
   return found->get<std::string>();
 }
@@ -61,16 +50,16 @@ double read_value(const Json& value, const Field& field, std::string_view origin
   const std::string path = field.path + ".value";
   if (field.dimension == Dimension::flag) {
     if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
-    refuse(origin, path, fmt::format("expected true or false, found {}", value.dump()));
+    refuse(origin, path, fmt::format("expected true or false, found {}", shown(value)));
   }
   if (!value.is_number()) {
-    refuse(origin, path, fmt::format("expected a number, found {}", value.dump()));
+    refuse(origin, path, fmt::format("expected a number, found {}", shown(value)));
   }
   const double number = value.get<double>();
   if (!std::isfinite(number) || number < 0 || (number == 0 && !field.may_be_zero)) {
     refuse(origin, path,
            fmt::format("expected a {} number, found {}",
-                       field.may_be_zero ? "non-negative" : "positive", value.dump()));
+                       field.may_be_zero ? "non-negative" : "positive", shown(value)));
   }
   return number;
 }
@@ -78,11 +67,13 @@ double read_value(const Json& value, const Field& field, std::string_view origin
 void check_keys(const Json& object, const std::set<std::string>& known, std::string_view origin,
                 const std::string& prefix) {
   if (!object.is_object()) {
-    refuse(origin, prefix, fmt::format("expected an object, found {}", object.dump()));
+    refuse(origin, prefix, fmt::format("expected an object, found {}", shown(object)));
   }
   for (const auto& [key, unused] : object.items()) {
     if (known.contains(key)) continue;
-    refuse(origin, prefix.empty() ? key : prefix + "." + key, "unknown key");
+    const std::string meant = text::nearest(key, {known.begin(), known.end()});
+    refuse(origin, prefix.empty() ? key : prefix + "." + key,
+           meant.empty() ? "unknown key" : fmt::format("unknown key; did you mean {}?", meant));
   }
 }
 
@@ -134,8 +125,8 @@ void check_all_keys(const Json& json, std::string_view origin) {
   }
 }
 
-Json figure_json(const Field& field, const DeviceProfile& profile) {
-  Json figure;
+OrderedJson figure_json(const Field& field, const DeviceProfile& profile) {
+  OrderedJson figure;
   const double value = field.get(profile);
   switch (field.dimension) {
     case Dimension::flag:
@@ -161,7 +152,7 @@ Json figure_json(const Field& field, const DeviceProfile& profile) {
 }  // namespace
 
 DeviceProfile DeviceProfile::parse(std::string_view json, std::string_view origin) {
-  const Json root = parse_json(json, origin);
+  const Json root = text::parse_document(json, origin);
   check_all_keys(root, origin);
   const std::string schema = read_text(root, "schema", origin, "schema");
   if (schema != kSchema) {
@@ -179,10 +170,11 @@ DeviceProfile DeviceProfile::parse(std::string_view json, std::string_view origi
 }
 
 DeviceProfile DeviceProfile::load(const std::filesystem::path& file) {
-  std::ifstream stream{file, std::ios::binary};
-  const std::string text{std::istreambuf_iterator<char>{stream}, {}};
-  if (!stream) throw std::invalid_argument(file.string() + ": can not be read");
-  return parse(text, file.string());
+  try {
+    return parse(text::read_file(file, text::kLongestDocument), file.string());
+  } catch (const text::FileProblem& problem) {
+    throw std::invalid_argument(fmt::format("{}: {}", file.string(), problem.what()));
+  }
 }
 
 DeviceProfile DeviceProfile::named(std::string_view name) {
@@ -200,7 +192,7 @@ std::vector<std::string> DeviceProfile::names() {
 }
 
 std::string DeviceProfile::to_json() const {
-  Json root;
+  OrderedJson root;
   root["schema"] = kSchema;
   root["name"] = name;
   root["title"] = title;

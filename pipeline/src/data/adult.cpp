@@ -93,15 +93,19 @@ std::string parse(std::string_view line, Row& row) {
   return {};
 }
 
-File read_rows(const ByteSource& source, const MalformedLimit& limit) {
+File read_rows(const ByteSource& source, const AdultSettings& settings) {
   LineReader lines{source};
-  MalformedCounter malformed{source.name, limit};
+  MalformedCounter malformed{source.name, settings.malformed};
   File file;
   while (const auto line = lines.next()) {
     if (trimmed(*line).empty() || (lines.number() == 1 && line->starts_with('|'))) continue;
     Row row;
     std::string problem = lines.too_long() ? "it is too long" : parse(*line, row);
     if (problem.empty()) {
+      if (file.rows.size() == settings.max_examples) {
+        throw DataError{fmt::format("{} has more than the {} examples that are read of this format",
+                                    source.name, settings.max_examples)};
+      }
       file.rows.push_back(std::move(row));
     } else {
       malformed.add(lines.number(), std::move(problem), *line);
@@ -210,8 +214,8 @@ AdultData read_adult(const ByteSource& train, const ByteSource& test,
                      const AdultSettings& settings) {
   if (settings.buckets == 0)
     throw std::invalid_argument{"a numeric column has at least one bucket"};
-  File train_file = read_rows(train, settings.malformed);
-  File test_file = read_rows(test, settings.malformed);
+  File train_file = read_rows(train, settings);
+  File test_file = read_rows(test, settings);
   std::vector<Encoding> encodings;
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
     encodings.emplace_back(i, train_file.rows, settings.buckets);

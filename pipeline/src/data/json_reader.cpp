@@ -1,21 +1,38 @@
 #include "data/json_reader.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
-#include <set>
 #include <stdexcept>
 
 #include "millrace/pipeline/data/byte_size.hpp"
+#include "text/json_document.hpp"
+#include "text/nearest.hpp"
+#include "text/read_file.hpp"
+#include "text/utf8.hpp"
 
 namespace millrace {
 
 using Json = nlohmann::json;
+
+namespace {
+
+/** For messages: not cut within a character. */
+std::string shortened(const std::string& text) {
+  constexpr std::size_t most = 40;
+  if (text.size() <= most) return text;
+  std::size_t end = 0;
+  while (true) {
+    const std::size_t next =
+        end + std::max<std::size_t>(1, text::utf8_length(std::string_view{text}.substr(end)));
+    if (next > most - 3) return text.substr(0, end) + "...";
+    end = next;
+  }
+}
+
+}  // namespace
 
 JsonPlace JsonPlace::at(std::string_view key) const {
   return {origin, path.empty() ? std::string{key} : fmt::format("{}.{}", path, key)};
@@ -26,8 +43,7 @@ JsonPlace JsonPlace::at(std::size_t index) const {
 }
 
 std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= 40 ? text : text.substr(0, 37) + "...";
+  return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void refuse(const JsonPlace& place, std::string_view found, std::string_view expected) {
@@ -37,37 +53,15 @@ void refuse(const JsonPlace& place, std::string_view found, std::string_view exp
 }
 
 Json parse_json(std::string_view text, std::string_view origin) {
-  std::vector<std::set<std::string>> open;
-  const auto refuse_twice = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-      throw std::invalid_argument{
-          fmt::format("{}: {} is there twice", origin, value.get<std::string>())};
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, refuse_twice);
-  } catch (const Json::parse_error& error) {
-    const std::string_view before = text.substr(0, std::min<std::size_t>(error.byte, text.size()));
-    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    throw std::invalid_argument{fmt::format("{}:{}: this is not JSON", origin, line)};
-  } catch (const Json::out_of_range&) {  // what a number does that no double holds
-    throw std::invalid_argument{
-        fmt::format("{}: a number is greater than any that a double can hold", origin)};
-  }
+  return text::parse_document(text, origin);
 }
 
 std::string read_text(const std::filesystem::path& file) {
-  std::ifstream stream{file, std::ios::binary};
-  std::string text;
-  const bool readable = stream.is_open() && !std::filesystem::is_directory(file);
-  if (readable) text.assign(std::istreambuf_iterator<char>{stream}, {});
-  if (!readable || stream.bad()) {
-    throw std::invalid_argument{fmt::format("{}: can not be read", file.string())};
+  try {
+    return text::read_file(file, text::kLongestDocument);
+  } catch (const text::FileProblem& problem) {
+    throw std::invalid_argument{fmt::format("{}: {}", file.string(), problem.what())};
   }
-  return text;
 }
 
 JsonObject::JsonObject(const Json& object, JsonPlace place)
@@ -135,9 +129,10 @@ void JsonObject::text(std::string_view key, std::string& value, bool required) {
 void JsonObject::finish(std::string_view of) const {
   for (const auto& [key, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    throw std::invalid_argument{fmt::format("{}: {} is not a key of {}; there are {}",
-                                            place_.origin, place_.at(key).path, of,
-                                            fmt::join(known_, ", "))};
+    const std::string meant = text::nearest(key, known_);
+    throw std::invalid_argument{
+        fmt::format("{}: {} is not a key of {}{}", place_.origin, place_.at(shortened(key)).path,
+                    of, meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant))};
   }
 }
 

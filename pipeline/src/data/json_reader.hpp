@@ -26,8 +26,9 @@ struct JsonPlace {
 
 [[noreturn]] void refuse(const JsonPlace& place, std::string_view found, std::string_view expected);
 
-/** @brief Keys that are there twice are refused. */
+/** @brief A document of at most 4 MiB, 64 deep, without keys that are there twice. */
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view origin);
+/** @brief A file of at most 4 MiB, or a pipe. */
 [[nodiscard]] std::string read_text(const std::filesystem::path& file);
 
 /** @brief Reads the keys of one object, each once, and refuses what nobody read. */

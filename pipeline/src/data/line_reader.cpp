@@ -32,7 +32,13 @@ std::optional<std::string_view> LineReader::next() {
   line_.clear();
   too_long_ = false;
   bool begun = false;
-  while (true) {
+  for (std::size_t length = 0;; length += unread_.size(), unread_ = {}) {
+    if (length > kEndless) {
+      throw DataError{
+          fmt::format("{}: line {} goes on for more than {} bytes: this is not a text "
+                      "of lines",
+                      name_, number_ + 1, kEndless)};
+    }
     if (unread_.empty()) {
       const std::size_t count = stream_->read(buffer_);
       if (count == 0) break;
@@ -45,7 +51,6 @@ std::optional<std::string_view> LineReader::next() {
       unread_.remove_prefix(end + 1);
       break;
     }
-    unread_ = {};
   }
   if (!begun) return std::nullopt;
   if (line_.ends_with('\r')) line_.pop_back();

@@ -15,10 +15,14 @@ namespace millrace {
 class LineReader {
  public:
   static constexpr std::size_t kLongest = std::size_t{1} << 16;  ///< longer ones are cut there
+  /// Beyond this a file has no lines: it may have no end either, as /dev/zero.
+  static constexpr std::size_t kEndless = std::size_t{1} << 26;
 
-  explicit LineReader(const ByteSource& source) : stream_(source.open()), buffer_(kBuffer, '\0') {}
+  explicit LineReader(const ByteSource& source)
+      : name_(source.name), stream_(source.open()), buffer_(kBuffer, '\0') {}
 
-  /** @brief The next line, valid until the next call; nothing at the end. */
+  /** @brief The next line, valid until the next call; nothing at the end.
+   *  @throws DataError if it goes on for more than 64 MiB */
   [[nodiscard]] std::optional<std::string_view> next();
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }  ///< of the last line
   [[nodiscard]] bool too_long() const noexcept { return too_long_; }       ///< the last line
@@ -30,6 +34,7 @@ class LineReader {
 
   void append(std::string_view piece);
 
+  std::string name_;
   std::unique_ptr<ByteStream> stream_;
   std::string buffer_;
   std::string_view unread_;

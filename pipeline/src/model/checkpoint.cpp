@@ -6,10 +6,12 @@
 #include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "model/checkpoint_file.hpp"
+#include "model/checkpoint_header.hpp"
 #include "model/hash.hpp"
 #include "model/state_transfer.hpp"
 
@@ -26,7 +28,6 @@ static_assert(std::endian::native == std::endian::little, "tensors are written a
 constexpr std::uint64_t kMagic = 0x454341524C4C494DULL;  // "MILLRACE"
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kPreamble = 40;  // four numbers, and the hash of them and the header
-constexpr std::uint64_t kMostHeader = std::uint64_t{1} << 30;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span<const char>{text});
@@ -69,12 +70,6 @@ std::uint64_t payload_of(const WholeState& state) {
   return bytes;
 }
 
-struct Named {
-  std::string name;
-  std::uint64_t number = 0;  ///< of floats, or the counter
-  std::uint64_t begin = 0;   ///< in the file
-};
-
 /** "table.user." of "table.user.weights"; "" of what is no table's weights. */
 std::string_view table_of(std::string_view name) {
   constexpr std::string_view last = "weights";
@@ -91,20 +86,18 @@ bool optimizer_keeps(const ModelState& state, std::string_view name) {
   });
 }
 
-std::vector<Named> named(const Json& list, const char* number) {
-  std::vector<Named> all;
-  for (const Json& item : list) {
-    all.push_back({item.at("name").get<std::string>(), item.at(number).get<std::uint64_t>()});
-  }
-  return all;
-}
-
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
                      WholeState& state) {
   const std::string text = to_document(header, state).dump();
   const std::uint64_t payload = payload_of(state);
+  if (text.size() > kMostHeader) {
+    throw CheckpointError{
+        fmt::format("the checkpoint can not be written: its header would have {} bytes",
+                    text.size()),
+        file.string(), fmt::format("at most {} bytes: fewer or shorter names", kMostHeader)};
+  }
   UnfinishedFile out{file};
   for (const std::uint64_t number : {kMagic, kVersion, std::uint64_t{text.size()}, payload}) {
     out.write(number);
@@ -184,16 +177,16 @@ void Checkpoint::Contents::read() {
            fmt::format("bytes 0 to {}", kPreamble + header_bytes),
            "the file as --save has written it");
   }
-  const Json document = Json::parse(text);
-  header = {.model = document.at("model"),
-            .data = document.at("data"),
-            .seed = document.at("seed"),
-            .steps = document.at("steps"),
-            .batch_size = document.at("batch_size"),
-            .position = {document.at("position").at("epoch"), document.at("position").at("batch")},
-            .stream = document.value("stream", "")};
-  tensors = named(document.at("tensors"), "size");
-  counters = named(document.at("counters"), "value");
+  try {
+    ParsedHeader parsed = parse_checkpoint_header(text, payload);
+    header = std::move(parsed.header);
+    tensors = std::move(parsed.tensors);
+    counters = std::move(parsed.counters);
+  } catch (const std::invalid_argument& problem) {
+    refuse(fmt::format("the checkpoint is damaged: {}", problem.what()),
+           fmt::format("bytes {} to {}", kPreamble, kPreamble + header_bytes),
+           "the file as --save has written it");
+  }
   payload_begin = kPreamble + header_bytes;
   check_payload(in);
 }

@@ -213,6 +213,11 @@ ShardingPlan parse_sharding_plan(std::string_view json, std::string_view origin,
   return others;
 }
 
+ShardingPlan load_sharding_plan(const std::filesystem::path& file, const SparseNNConfig& config,
+                                ShardingPlan others) {
+  return parse_sharding_plan(read_text(file), file.string(), config, std::move(others));
+}
+
 std::string to_json(const ShardingPlan& plan, const SparseNNConfig& config) {
   ShardingPlan copy = plan;
   nlohmann::ordered_json document = nlohmann::ordered_json::object();

@@ -117,6 +117,12 @@ TEST_CASE("files without examples are refused by name") {
   CHECK_THROWS_AS(read(kTrain, kTrain, {.buckets = 0}), std::invalid_argument);
 }
 
+TEST_CASE("more examples than are held in memory are refused") {
+  CHECK(read(kTrain, kTrain, {.max_examples = 4}).train->size() == 4);
+  CHECK_THROWS_WITH(read(kTrain, kTrain, {.max_examples = 3}),
+                    "train has more than the 3 examples that are read of this format");
+}
+
 TEST_CASE("UCI Adult is read whole, with tables sized by its data") {
   const auto folder = data_folder();
   if (!folder || !std::filesystem::exists(*folder / "adult")) SKIP("no data/adult");

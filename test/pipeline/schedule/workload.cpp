@@ -124,7 +124,7 @@ TEST_CASE("a batch without features, and one beyond all memory, are refused") {
   CHECK_THAT(refusal(json), ContainsSubstring("at most 1 TiB"));
 }
 
-TEST_CASE("text that is not JSON is refused with its line") {
+TEST_CASE("text that is not JSON is refused with line and column") {
   const auto message = [](const char* text) {
     try {
       (void)Workload::parse(text, "mine.json");
@@ -133,12 +133,49 @@ TEST_CASE("text that is not JSON is refused with its line") {
     }
     return std::string{"accepted"};
   };
-  CHECK(message("{\n\"batch_size\": ,\n}") == "mine.json:2: this is not JSON");
+  CHECK(message("{\n\"batch_size\": ,\n}") ==
+        "mine.json:2:15: this is not JSON: found ',' where a value must stand");
   CHECK_THAT(message(""), ContainsSubstring("this is not JSON"));
   CHECK_THAT(message("[]"), ContainsSubstring("the document is []"));
-  CHECK_THAT(message("{\"a\":1,\"a\":2}"), ContainsSubstring("a is there twice"));
+  CHECK_THAT(message("{\"a\":1,\"a\":2}"),
+             ContainsSubstring("mine.json:1:8: the key 'a' is there twice"));
   CHECK(message("{\"batch_size\": 1e999}") ==
-        "mine.json: a number is greater than any that a double can hold");
+        "mine.json:1:16: a number is greater than any that a double can hold");
+}
+
+TEST_CASE("a key that is nearly one of a workload's is refused with the one that was meant") {
+  CHECK(refusal_with("batch_sise", 5) ==
+        "mine.json: batch_sise is not a key of a workload (did you mean batch_size?)");
+  CHECK(refusal_with("xyz", 5) == "mine.json: xyz is not a key of a workload");
+  CHECK(refusal_with(std::string(100'000, 'k').c_str(), 5).size() < 100);
+}
+
+TEST_CASE("a document is as deep as 64 levels and as long as 4 MiB, and no more") {
+  const auto nested = [](std::size_t depth) {
+    const std::string text(depth, '[');
+    return text + std::string(depth, ']');
+  };
+  const auto message = [](const std::string& text) {
+    try {
+      (void)Workload::parse(text, "mine.json");
+    } catch (const std::invalid_argument& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"accepted"};
+  };
+  CHECK_THAT(message(nested(64)), ContainsSubstring("the document is [[["));
+  CHECK(message(nested(65)) == "mine.json:1:65: nested more than 64 deep");
+  CHECK(message(std::string(1'000'000, '[')) == "mine.json:1:65: nested more than 64 deep");
+
+  constexpr std::size_t most = std::size_t{4} << 20;
+  std::string text = valid().dump();
+  text += std::string(most - text.size(), ' ');
+  CHECK(message(text) == "accepted");
+  CHECK(message(text + " ") == "mine.json: has 4194305 bytes, more than the 4194304 that are read");
+}
+
+TEST_CASE("a device is no workload") {
+  CHECK_THROWS_WITH(Workload::load("/dev/zero"), "/dev/zero: is a device, not a file or a pipe");
 }
 
 TEST_CASE("another schema is refused") {
@@ -148,5 +185,5 @@ TEST_CASE("another schema is refused") {
 
 TEST_CASE("a file that is not there is refused with its name") {
   CHECK_THROWS_WITH(Workload::load("no/such/file.json"),
-                    ContainsSubstring("no/such/file.json: can not be read"));
+                    ContainsSubstring("no/such/file.json: cannot be opened: No such file"));
 }

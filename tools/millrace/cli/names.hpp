@@ -6,9 +6,6 @@
 
 namespace millrace::cli {
 
-/** @brief The known name that `name` was probably meant to be; "" if none is near. */
-[[nodiscard]] std::string nearest(std::string_view name, const std::vector<std::string>& known);
-
 /** @brief `right`, with a guess if one of the known names is near. */
 [[nodiscard]] std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
                                        const std::string& right);

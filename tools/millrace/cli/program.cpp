@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -131,7 +132,12 @@ int run_program(int argc, const char* const* argv) {
   } catch (const UsageError& error) {
     tell(full_name(program), error);
   } catch (const std::exception& error) {
-    tell(full_name(program), UsageError{error.what()});
+    // A plain bad_alloc says nothing; out_of_memory, which is one, says all.
+    const bool plain = std::string_view{error.what()} == std::bad_alloc{}.what();
+    tell(full_name(program),
+         plain ? UsageError{"the machine does not give the memory that this takes", "",
+                            "a smaller input, or a machine with more memory"}
+               : UsageError{error.what()});
   }
   return kFailed;
 }

@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "cli/error.hpp"
 #include "cli/names.hpp"
@@ -67,13 +65,6 @@ bool one_optimizer(const SparseNNConfig& config) {
          tables.learning_rate == dense.learning_rate && tables.epsilon == dense.epsilon;
 }
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream stream{file, std::ios::binary};
-  std::string text{std::istreambuf_iterator<char>{stream}, {}};
-  if (stream.good() || stream.eof()) return text;
-  throw UsageError{fmt::format("'{}' can not be read", file.string()), "--sharding", "a JSON file"};
-}
-
 ShardingPlan planned(const RankOptions& options, const SparseNNConfig& config, unsigned ranks) {
   if (options.sharding != "auto") {
     return plan_alike(config, ranks, parse_sharding(options.sharding));
@@ -121,7 +112,7 @@ ShardingPlan sharding_of(const RankOptions& options, const SparseNNConfig& confi
   try {
     ShardingPlan plan = planned(options, config, ranks);
     if (options.plan) {
-      plan = parse_sharding_plan(text_of(*options.plan), options.plan->string(), config, plan);
+      plan = load_sharding_plan(*options.plan, config, plan);
     }
     plan.check(config);
     return plan;

@@ -14,6 +14,8 @@ struct AdultSettings {
   std::size_t buckets = 64;  ///< of a numeric column, at most
   IndexType value_type = IndexType::int64;
   MalformedLimit malformed;  ///< of each file
+  /// In each of the two files: they are held in memory, about a kilobyte for each example.
+  std::size_t max_examples = 2'000'000;
 };
 
 struct AdultData {

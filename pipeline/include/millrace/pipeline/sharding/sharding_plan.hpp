@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,9 @@ struct PlannerOptions {
  */
 [[nodiscard]] ShardingPlan parse_sharding_plan(std::string_view json, std::string_view origin,
                                                const SparseNNConfig& config, ShardingPlan others);
+/** @brief `parse_sharding_plan` of a file of at most 4 MiB. */
+[[nodiscard]] ShardingPlan load_sharding_plan(const std::filesystem::path& file,
+                                              const SparseNNConfig& config, ShardingPlan others);
 /** @brief What `parse_sharding_plan` reads; every table is named. */
 [[nodiscard]] std::string to_json(const ShardingPlan& plan, const SparseNNConfig& config);
 

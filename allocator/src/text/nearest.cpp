@@ -1,0 +1,42 @@
+#include "text/nearest.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace millrace::text {
+namespace {
+
+/** Insertions, deletions and replacements from one to the other (Levenshtein's distance). */
+std::size_t distance(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest(std::string_view name, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : known) {
+    // At least the difference in length: a name of a megabyte costs nothing.
+    if (name.size() > candidate.size() + least) continue;
+    const std::size_t edits = distance(name, candidate);
+    if (edits < least && edits < candidate.size()) {
+      least = edits;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace millrace::text
