@@ -11,6 +11,9 @@ json to_json(const trace::Value& value) {
   switch (value.kind()) {
     case ValueKind::none:
       return nullptr;
+    case ValueKind::big_integer:
+    case ValueKind::other:
+      return to_string(value.kind());
     case ValueKind::boolean:
       return value.boolean();
     case ValueKind::integer:

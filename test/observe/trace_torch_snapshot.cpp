@@ -84,7 +84,7 @@ TEST_CASE("a snapshot's segments, blocks, events and settings are read") {
   CHECK(snapshot.traces[0] ==
         std::vector<TorchEvent>{{TorchAction::alloc, 2 * kMiB, 1000, 7, 5},
                                 {TorchAction::out_of_memory, 4096, 9000, 7, 6},
-                                {TorchAction::snapshot, 0, 0, 0, 7}});
+                                {TorchAction::snapshot}});
 
   CHECK(snapshot.settings.max_split_size == 64 * kMiB);
   CHECK(snapshot.settings.large_segment_size == 40 * kMiB);
@@ -154,12 +154,121 @@ TEST_CASE("sizes and addresses that no machine has are refused") {
   CHECK(refused_with("/segments/0/blocks/0/size", 0) ==
         "file: segments[0].blocks[0].size: is 0, should be a size");
   CHECK_THAT(refused_with("/segments/0/address", INT64_MAX),
-             ContainsSubstring("beyond an address space of 48 bits"));
+             ContainsSubstring("beyond an address space of 57 bits"));
   CHECK_THAT(refused_with("/device_traces/0/0/size", INT64_MAX),
              ContainsSubstring("device_traces[0][0].size"));
   CHECK_THAT(refused_with("/segments/0/device", 1 << 20), ContainsSubstring("beyond reason"));
   CHECK(refused_with("/segments/0/blocks/0/requested_size", 2000) ==
         "file: segments[0].blocks[0].requested_size: 2000 bytes in a block of 1024");
+}
+
+TEST_CASE("what no field uses is not judged") {
+  // Values of Python, as opcodes.
+  using namespace std::string_literals;
+  const std::vector<std::string> odd = {
+      "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00"s,     // 2 ** 64 - 1
+      "\x8b\xff\x00\x00\x00"s + std::string(255, '\x7f'),  // about 2 ** 2039
+      "G\x7f\xf8\x00\x00\x00\x00\x00\x00"s,                // NaN
+      "G\xff\xf0\x00\x00\x00\x00\x00\x00"s,                // -infinity
+      "X\x02\x00\x00\x00\xff\xfe"s,                        // no UTF-8
+      "(K\x01\x91"s,                                       // frozenset({1})
+      "\x96\x01\x00\x00\x00\x00\x00\x00\x00x"s,            // bytearray(b"x")
+      "}(K\x01K\x02NN)]u"s,                                // {1: 2, None: None, (): []}
+      "](NK\x01\x65"s,                                     // [None, 1]
+  };
+  // A key that stands nowhere else marks the place in the pickle where the odd value goes.
+  const std::string mark = millrace::test::to_pickle_body("the odd value");
+  const std::vector<const char*> unused = {"/a key of tomorrow",
+                                           "/external_annotations",
+                                           "/external_annotations/0/time_us",
+                                           "/segments/0/frames",
+                                           "/segments/0/allocated_size",
+                                           "/segments/0/blocks/0/frames",
+                                           "/segments/0/blocks/2/requested_size",
+                                           "/device_traces/0/0/frames",
+                                           "/device_traces/0/0/user_metadata",
+                                           "/device_traces/0/0/line",
+                                           "/device_traces/0/2/addr",
+                                           "/device_traces/0/2/size",
+                                           "/device_traces/0/2/stream",
+                                           "/device_traces/0/2/time_us",
+                                           "/allocator_settings/a setting of tomorrow"};
+  const Result plain = read(small_snapshot());
+  for (const char* const place : unused) {
+    for (std::size_t i = 0; i < odd.size(); ++i) {
+      INFO(place << ", odd value " << i);
+      json data = small_snapshot();
+      data[json::json_pointer{place}] = "the odd value";
+      std::string pickle = to_pickle(data);
+      const std::size_t at = pickle.find(mark);
+      REQUIRE(at != std::string::npos);
+      pickle.replace(at, mark.size(), odd[i]);
+      const ValueTree tree = read_pickle(pickle, "file");
+      Warnings warnings;
+      const TorchSnapshot snapshot = read_torch_snapshot(tree, "file", warnings);
+      CHECK(snapshot.segments == plain.snapshot.segments);
+      CHECK(snapshot.traces == plain.snapshot.traces);
+      CHECK(snapshot.settings == plain.snapshot.settings);
+      CHECK(warnings.empty());
+    }
+  }
+}
+
+TEST_CASE("what a field does use is judged, odd values too") {
+  const auto read_json_text = [](const std::string& text) {
+    return refusal([&] {
+      const ValueTree tree = read_json(text, "file");
+      Warnings warnings;
+      return read_torch_snapshot(tree, "file", warnings);
+    });
+  };
+  CHECK(read_json_text(R"({"segments": 18446744073709551615})") ==
+        "file: segments: is an integer beyond 64 bits, should be a list");
+  CHECK(
+      read_json_text(
+          R"({"segments": [], "allocator_settings": {"garbage_collection_threshold": 1e1111}})") ==
+      "file: allocator_settings.garbage_collection_threshold: is not a finite number");
+}
+
+TEST_CASE("a request that no machine could serve is an event, and no limit of splits is none") {
+  json data = small_snapshot();
+  data["device_traces"][0][1]["size"] = std::int64_t{1} << 62;
+  data["allocator_settings"]["max_split_size"] = -1;
+  const auto snapshot = read(data).snapshot;
+  CHECK(snapshot.traces[0][1].bytes == std::uint64_t{1} << 62);
+  CHECK(snapshot.settings.max_split_size == TorchSettings::kUnlimited);
+  const ValueTree tree = read_json(
+      R"({"segments": [], "allocator_settings": {"max_split_size": 18446744073709551615}})",
+      "file");
+  Warnings warnings;
+  CHECK(read_torch_snapshot(tree, "file", warnings).settings.max_split_size ==
+        TorchSettings::kUnlimited);
+}
+
+TEST_CASE("addresses of 57 bits are read less a base that keeps their alignment") {
+  constexpr std::uint64_t far = std::uint64_t{1} << 56;
+  const auto moved = [](std::uint64_t by) {
+    json data = small_snapshot();
+    json& segment = data["segments"][0];
+    segment["address"] = segment["address"].get<std::uint64_t>() + by;
+    for (json& block : segment["blocks"]) {
+      block["address"] = block["address"].get<std::uint64_t>() + by;
+    }
+    json& event = data["device_traces"][0][0];
+    event["addr"] = event["addr"].get<std::uint64_t>() + by;
+    return data;
+  };
+  const auto [snapshot, warnings] = read(moved(far));
+  CHECK(snapshot.base % (std::uint64_t{1} << 40) == 0);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0] == "addresses beyond 48 bits are shown less a base (0xffff0000000000)");
+  CHECK(snapshot.segments == read(moved(far - snapshot.base)).snapshot.segments);
+  CHECK(snapshot.traces == read(moved(far - snapshot.base)).snapshot.traces);
+  CHECK(read(moved(0)).snapshot.base == 0);
+
+  json apart = moved(far);
+  apart["device_traces"][0][0]["addr"] = 4096;
+  CHECK_THAT(refused(apart), ContainsSubstring("lie further apart than the 47 bits"));
 }
 
 TEST_CASE("blocks that do not fill their segment are noted") {
@@ -206,7 +315,7 @@ TEST_CASE("records that a pickle shares over and over are refused, not unfolded"
     Warnings warnings;
     return read_torch_snapshot(tree, "file", warnings);
   });
-  CHECK_THAT(problem, ContainsSubstring("repeats its objects more often than it has bytes"));
+  CHECK_THAT(problem, ContainsSubstring("repeats its records more often than an honest file does"));
 }
 
 TEST_CASE("PyTorch rounds to 512 bytes, or to steps between powers of two") {

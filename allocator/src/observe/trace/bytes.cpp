@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "millrace/observe/trace/parse_error.hpp"
+#include "observe/trace/formats.hpp"
+#include "text/read_file.hpp"
 
 namespace millrace::trace {
 
@@ -83,25 +82,12 @@ class Inflater {
 
 std::string read_bytes(const std::filesystem::path& file, const TraceLimits& limits) {
   const std::string source = file.string();
-  std::error_code problem;
-  if (std::filesystem::is_directory(file, problem))
-    throw ParseError{source, "", "is a folder, not a file"};
-  errno = 0;
-  std::ifstream stream{file, std::ios::binary};
-  if (!stream)
-    throw ParseError{source, "", fmt::format("cannot be opened: {}", std::strerror(errno))};
-  std::string bytes;
-  std::array<char, 1 << 16> chunk{};
-  while (stream.read(chunk.data(), chunk.size()) || stream.gcount() > 0) {
-    bytes.append(chunk.data(), static_cast<std::size_t>(stream.gcount()));
-    if (bytes.size() > limits.max_file_bytes) {
-      throw ParseError{
-          source, "",
-          fmt::format("is larger than the {} bytes that are allowed", limits.max_file_bytes)};
-    }
+  try {
+    return text::read_file(file, limits.max_file_bytes,
+                           [&](std::string_view beginning) { check_beginning(beginning, source); });
+  } catch (const text::FileProblem& problem) {
+    throw ParseError{source, "", problem.what()};
   }
-  if (stream.bad()) throw ParseError{source, "", "cannot be read to its end"};
-  return bytes;
 }
 
 std::string gunzip(std::string bytes, const std::string& source, const TraceLimits& limits) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "millrace/observe/trace/parse_error.hpp"
@@ -10,6 +11,7 @@
 #include "observe/trace/bytes.hpp"
 #include "observe/trace/csv/csv.hpp"
 #include "observe/trace/formats.hpp"
+#include "observe/trace/memory_budget.hpp"
 #include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
@@ -28,40 +30,72 @@ bool looks_like_text(std::string_view line) {
   return true;
 }
 
-AllocationLog read_csv(std::string_view text, const std::string& source) {
-  const std::string_view first_line = text.substr(0, std::min<std::size_t>(text.find('\n'), 4096));
-  if (!looks_like_text(first_line)) {
-    const bool zip = text.starts_with("PK\x03\x04");
-    throw ParseError{source, "",
-                     fmt::format("is {}, and not {}",
-                                 zip ? "a zip archive (torch.save writes those; use pickle.dump)"
-                                     : "some other binary file",
-                                 kFormats)};
-  }
+constexpr char kPickleBegins = '\x80';
+constexpr std::string_view kGzipBegins = "\x1f\x8b";
+
+bool is_json(std::string_view bytes) {
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);  // a byte order mark
+  const auto first = bytes.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (bytes[first] == '{' || bytes[first] == '[');
+}
+
+AllocationLog read_csv(std::string_view text, const std::string& source,
+                       const MemoryBudget& memory) {
   Csv csv{text, source};
-  if (is_rmm_log(csv)) return read_rmm_log(csv, source);
-  if (is_lifetimes(csv)) return read_lifetimes(csv, source);
+  if (is_rmm_log(csv)) return read_rmm_log(csv, source, memory.most());
+  if (is_lifetimes(csv)) return read_lifetimes(csv, source, memory.most());
+  const std::string_view first_line = text.substr(0, std::min<std::size_t>(text.find('\n'), 4096));
   throw ParseError{source, "line 1",
                    fmt::format("{} begins neither {}", quoted(first_line), kFormats)};
 }
 
-}  // namespace
-
-AllocationLog parse_trace(std::string bytes, const std::string& source, const TraceLimits& limits) {
-  constexpr char pickle_begins = '\x80';
-  bytes = gunzip(std::move(bytes), source, limits);
-  if (bytes.starts_with(pickle_begins)) {
+AllocationLog parse_inflated(std::string bytes, const std::string& source,
+                             const TraceLimits& limits) {
+  check_beginning(std::string_view{bytes}.substr(0, 1 << 16), source);
+  if (bytes.starts_with(kPickleBegins)) {
     return read_torch_log(read_pickle(std::move(bytes), source, limits), source);
   }
-  const auto first = bytes.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && (bytes[first] == '{' || bytes[first] == '[')) {
-    return read_torch_log(read_json(bytes, source, limits), source);
+  if (is_json(bytes)) return read_torch_log(read_json(std::move(bytes), source, limits), source);
+  return read_csv(bytes, source, MemoryBudget{bytes.size(), limits});
+}
+
+template <typename Read>
+AllocationLog within_memory(const std::string& source, const Read& read) {
+  try {
+    return read();
+  } catch (const std::bad_alloc&) {
+    throw ParseError{source, "",
+                     "the machine does not give the memory that reading this trace takes; free "
+                     "some, or record fewer events"};
   }
-  return read_csv(bytes, source);
+}
+
+}  // namespace
+
+void check_beginning(std::string_view bytes, const std::string& source) {
+  if (bytes.starts_with(kGzipBegins) || bytes.starts_with(kPickleBegins) || is_json(bytes)) return;
+  const std::string_view first_line =
+      bytes.substr(0, std::min<std::size_t>(bytes.find('\n'), 4096));
+  if (looks_like_text(first_line)) return;
+  const bool zip = bytes.starts_with("PK\x03\x04");
+  throw ParseError{source, "",
+                   fmt::format("is {}, and not {}",
+                               zip ? "a zip archive (torch.save writes those; use pickle.dump)"
+                                   : "some other binary file",
+                               kFormats)};
+}
+
+AllocationLog parse_trace(std::string bytes, const std::string& source, const TraceLimits& limits) {
+  return within_memory(source, [&] {
+    if (!bytes.starts_with(kGzipBegins)) return parse_inflated(std::move(bytes), source, limits);
+    const TraceLimits of_gzip = MemoryBudget::for_gzip(limits, bytes.size());
+    return parse_inflated(gunzip(std::move(bytes), source, limits), source, of_gzip);
+  });
 }
 
 AllocationLog read_trace(const std::filesystem::path& file, const TraceLimits& limits) {
-  return parse_trace(read_bytes(file, limits), file.string(), limits);
+  return within_memory(
+      file.string(), [&] { return parse_trace(read_bytes(file, limits), file.string(), limits); });
 }
 
 }  // namespace millrace::trace

@@ -44,8 +44,9 @@ struct LoggedStream {
 
 /** @brief One lifetime: an address that is allocated again is another block. */
 struct LoggedBlock {
-  std::uint64_t address = 0;  ///< as recorded; 0 if the log has no addresses
-  std::uint64_t bytes = 0;    ///< requested
+  /// As recorded, less TorchSnapshot::base; 0 if the log has no addresses.
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  ///< requested
   std::uint32_t device = 0;
   std::uint32_t stream = 0;    ///< that it was allocated on, an index into AllocationLog::streams
   bool live_at_start = false;  ///< was there before the first event; `stream` is then its segment's

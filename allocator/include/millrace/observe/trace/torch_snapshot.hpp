@@ -98,6 +98,9 @@ struct TorchSnapshot {
   std::vector<TorchSegment> segments;           ///< at the end of the trace
   std::vector<std::vector<TorchEvent>> traces;  ///< by device, each in order of time
   TorchSettings settings;
+  /// What was subtracted from every address: 0, unless one is beyond the 48 bits that allocators
+  /// here take.
+  std::uint64_t base = 0;
 };
 
 /**
@@ -106,7 +109,8 @@ struct TorchSnapshot {
  * @param source    the file's name, for messages
  * @param warnings  gets what does not add up but can be lived with
  * @throws ParseError with the path of keys, if something has the wrong type, a needed key is
- * missing, or a size is negative or beyond the address space
+ * missing, or a size is negative or beyond the address space of 57 bits, or addresses beyond 48
+ * bits lie further apart than 47
  */
 [[nodiscard]] TorchSnapshot read_torch_snapshot(const ValueTree& tree, const std::string& source,
                                                 Warnings& warnings);

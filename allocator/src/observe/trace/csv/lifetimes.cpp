@@ -8,6 +8,7 @@
 #include "millrace/observe/trace/parse_error.hpp"
 #include "observe/trace/csv/csv.hpp"
 #include "observe/trace/formats.hpp"
+#include "observe/trace/memory_budget.hpp"
 #include "observe/trace/value/field.hpp"
 
 // The instances of MiniMalloc: id, lower, upper and size, with half-open lifetimes. Its older files
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 constexpr std::int64_t kLatest = std::int64_t{1} << 62;
+constexpr std::uint64_t kBytesOfRow = 400;  // what is kept of one, at most
 
 struct Column {
   std::string_view name;
@@ -43,8 +45,9 @@ std::string_view name_of(const Csv& csv, const Column& column) {
 
 class LifetimesReader {
  public:
-  LifetimesReader(Csv& csv, const std::string& source)
+  LifetimesReader(Csv& csv, const std::string& source, std::uint64_t most_memory)
       : csv_{csv},
+        rows_left_{most_memory / kBytesOfRow},
         id_{csv.column(name_of(csv, kId))},
         lower_{csv.column(name_of(csv, kLower))},
         upper_{csv.column(name_of(csv, kUpper))},
@@ -57,7 +60,10 @@ class LifetimesReader {
   }
 
   AllocationLog run() {
-    while (csv_.next()) read_row();
+    for (; csv_.next(); --rows_left_) {
+      if (rows_left_ == 0) csv_.fail(MemoryBudget::problem());
+      read_row();
+    }
     std::ranges::stable_sort(log_.events, {}, [](const LogEvent& event) {
       return std::tuple{event.time_us, event.kind == EventKind::allocate};
     });
@@ -109,6 +115,7 @@ class LifetimesReader {
   }
 
   Csv& csv_;
+  std::uint64_t rows_left_;
   std::size_t id_;
   std::size_t lower_;
   std::size_t upper_;
@@ -126,8 +133,8 @@ bool is_lifetimes(const Csv& csv) {
   return has(csv, name_of(csv, kLower)) && has(csv, name_of(csv, kUpper)) && has(csv, kSize.name);
 }
 
-AllocationLog read_lifetimes(Csv& csv, const std::string& source) {
-  return LifetimesReader{csv, source}.run();
+AllocationLog read_lifetimes(Csv& csv, const std::string& source, std::uint64_t most_memory) {
+  return LifetimesReader{csv, source, most_memory}.run();
 }
 
 }  // namespace millrace::trace

@@ -8,6 +8,7 @@
 #include "observe/trace/csv/csv.hpp"
 #include "observe/trace/formats.hpp"
 #include "observe/trace/log_builder.hpp"
+#include "observe/trace/memory_budget.hpp"
 #include "observe/trace/value/field.hpp"
 
 // What RMM's logging_resource_adaptor writes (seen in versions from 0.x to 26.08): a header, then
@@ -22,11 +23,13 @@ namespace {
 
 constexpr std::uint64_t kLegacyStream = 1;
 constexpr std::uint64_t kPerThreadStream = 2;
+constexpr std::uint64_t kBytesOfRow = 400;  // what is kept of one, at most
 
 class RmmReader {
  public:
-  RmmReader(Csv& csv, const std::string& source)
+  RmmReader(Csv& csv, const std::string& source, std::uint64_t most_memory)
       : csv_{csv},
+        rows_left_{most_memory / kBytesOfRow},
         thread_{csv.column("Thread")},
         time_{csv.column("Time")},
         action_{csv.column("Action")},
@@ -38,7 +41,10 @@ class RmmReader {
   }
 
   AllocationLog run() {
-    while (csv_.next()) read_row();
+    for (; csv_.next(); --rows_left_) {
+      if (rows_left_ == 0) csv_.fail(MemoryBudget::problem());
+      read_row();
+    }
     log_.warnings = warnings_.lines();
     return std::move(log_);
   }
@@ -47,20 +53,16 @@ class RmmReader {
   void read_row() {
     LogEvent event;
     event.position = csv_.line();
-    event.address = csv_.hexadecimal(pointer_);
     event.bytes = csv_.natural(size_);
     event.stream = read_stream();
     event.time_us = read_time();
-    if (event.bytes > UINT64_MAX - event.address) {
-      csv_.fail(fmt::format("{} bytes at {:#x} reach beyond 64 bits", event.bytes, event.address));
-    }
     const std::string_view action = csv_[action_];
+    if (action == "allocate failure") return fail_to_allocate(event);
+    event.address = csv_.hexadecimal(pointer_);
     if (action == "allocate")
       allocate(event);
     else if (action == "free" || action == "deallocate")
       free(event);
-    else if (action == "allocate failure")
-      fail_to_allocate(event);
     else {
       csv_.fail(fmt::format("Action is {}, should be 'allocate', 'free' or 'allocate failure'",
                             quoted(action)));
@@ -77,6 +79,9 @@ class RmmReader {
   void allocate(LogEvent event) {
     if (is_nothing(event)) return;
     if (event.address == 0) csv_.fail("allocates at address 0");
+    if (event.bytes > UINT64_MAX - event.address) {
+      csv_.fail(fmt::format("{} bytes at {:#x} reach beyond 64 bits", event.bytes, event.address));
+    }
     if (const auto other = builder_.find_overlap(0, event.address, event.bytes)) {
       const LoggedBlock& block = log_.blocks[*other];
       csv_.fail(fmt::format(
@@ -116,9 +121,9 @@ class RmmReader {
     builder_.forget(*block);
   }
 
+  // Which pointer the row names does not matter: versions differ.
   void fail_to_allocate(LogEvent event) {
     event.kind = EventKind::out_of_memory;
-    event.address = 0;
     builder_.add(event);
   }
 
@@ -152,6 +157,7 @@ class RmmReader {
   }
 
   Csv& csv_;
+  std::uint64_t rows_left_;
   std::size_t thread_;
   std::size_t time_;
   std::size_t action_;
@@ -175,8 +181,8 @@ bool is_rmm_log(const Csv& csv) {
          std::ranges::find(header, "Pointer") != header.end();
 }
 
-AllocationLog read_rmm_log(Csv& csv, const std::string& source) {
-  return RmmReader{csv, source}.run();
+AllocationLog read_rmm_log(Csv& csv, const std::string& source, std::uint64_t most_memory) {
+  return RmmReader{csv, source, most_memory}.run();
 }
 
 }  // namespace millrace::trace

@@ -130,8 +130,9 @@ class Rewind {
     } else if (held.bytes != 0 && held.bytes != heap_.block_bytes(segment, rounded, room)) {
       note("a block has another size than the rules give it", event.address);
     }
-    heap_.blocks().erase(block);
-    if (watched_.empty() || !heap_.may_keep_rest(segment) || rounded >= settings_.max_split_size)
+    forget(block);
+    if (watched_here_.empty() || !heap_.may_keep_rest(segment) ||
+        rounded >= settings_.max_split_size)
       return;
     const bool new_segment = after_segment_alloc_ && event.address == segment.address;
     find_clues(segment, {.gap_end = 0,
@@ -149,16 +150,16 @@ class Rewind {
   }
 
   void find_clues(const TorchSegment& chosen, RestClues::Choice choice) {
-    for (const std::uint64_t address : watched_) {
+    for (const std::uint64_t address : watched_here_) {
+      if (looks_left_ == 0 || clues_left_ == 0) return;
+      --looks_left_;
       const auto block = heap_.blocks().find(address);
-      if (block == heap_.blocks().end() || clues_left_ == 0) continue;
-      --clues_left_;
       const TorchSegment& segment = heap_.segment_of(address)->second;
       const bool same_pool =
           segment.large && segment.stream == chosen.stream && segment.pool == chosen.pool;
       if (!same_pool) continue;
       choice.gap_end = heap_.room_end(segment, std::next(block));
-      block->second.clues.add(heap_.least_end(*block), choice);
+      if (block->second.clues.add(heap_.least_end(*block), choice)) --clues_left_;
     }
   }
 
@@ -188,6 +189,12 @@ class Rewind {
     clear(event.address, event.address + torch_rounded(event.bytes, settings_),
           "two blocks in use overlap; the one that was freed or held later is left out");
     heap_.insert(segment, event.address, held);
+    if (watched_.contains(event.address)) watched_here_.insert(event.address);
+  }
+
+  TorchHeap::Blocks::iterator forget(TorchHeap::Blocks::iterator block) {
+    watched_here_.erase(block->first);
+    return heap_.blocks().erase(block);
   }
 
   // Forgets the blocks in a range that, by an earlier event, held something else.
@@ -195,7 +202,7 @@ class Rewind {
     auto block = heap_.first_touching(from);
     while (block != heap_.blocks().end() && block->first < to) {
       note(finding, block->first);
-      block = heap_.blocks().erase(block);
+      block = forget(block);
     }
   }
 
@@ -245,8 +252,10 @@ class Rewind {
   std::size_t position_ = 0;
   bool after_segment_alloc_ = false;
   std::set<std::uint64_t> watched_;
-  std::uint64_t clues_left_ =
-      100'000'000;  // a hostile trace would ask for the square of its length
+  std::set<std::uint64_t> watched_here_;  // those that were put back
+  // A hostile trace would ask for the square of its length, in time and in memory.
+  std::uint64_t looks_left_ = 100'000'000;
+  std::uint64_t clues_left_ = 1'000'000;
 };
 
 }  // namespace

@@ -265,12 +265,15 @@ void replay(const TorchSnapshot& snapshot, std::vector<DeviceReplay>& devices) {
 
 }  // namespace
 
-AllocationLog read_torch_log(const ValueTree& tree, const std::string& source) {
+AllocationLog read_torch_log(ValueTree tree, const std::string& source) {
   AllocationLog log;
   log.source = source;
   log.format = TraceFormat::torch_snapshot;
   Warnings warnings;
-  log.snapshot = read_torch_snapshot(tree, source, warnings);
+  {
+    const ValueTree whole = std::move(tree);  // which is not needed beyond the snapshot
+    log.snapshot = read_torch_snapshot(whole, source, warnings);
+  }
   LogBuilder builder{log};
   std::vector<DeviceReplay> devices;
   for (std::uint32_t device = 0; device < device_count(*log.snapshot); ++device) {

@@ -17,12 +17,12 @@ bool would_be_chosen(std::uint64_t address, std::uint64_t bytes, const RestClues
 
 }  // namespace
 
-void RestClues::add(std::uint64_t gap_begin, const Choice& choice) {
+bool RestClues::add(std::uint64_t gap_begin, const Choice& choice) {
   constexpr std::uint64_t largest_rest = std::uint64_t{1} << 20;
   const std::uint64_t gap = choice.gap_end - gap_begin;
   const bool never_fits = gap < choice.asked;
   const bool always_worse = gap - std::min(gap, largest_rest) > choice.chosen_bytes;
-  if (!never_fits && !always_worse) choices_.push_back(choice);
+  return !never_fits && !always_worse && choices_.insert(choice).second;
 }
 
 std::uint64_t RestClues::least(std::uint64_t gap_begin, std::uint64_t most) const {

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <vector>
+#include <set>
 
 namespace millrace::trace {
 
@@ -20,16 +21,19 @@ class RestClues {
     std::uint64_t asked = 0;         ///< rounded
     std::uint64_t chosen_bytes = 0;  ///< of the free block taken; UINT64_MAX if a new segment was
     std::uint64_t chosen_address = 0;
+
+    friend auto operator<=>(const Choice&, const Choice&) = default;
   };
 
-  /** @param gap_begin  the end of the block without a rest */
-  void add(std::uint64_t gap_begin, const Choice& choice);
+  /** @param gap_begin  the end of the block without a rest
+   *  @return whether it is kept: it tells something that no other has told */
+  bool add(std::uint64_t gap_begin, const Choice& choice);
 
   /** @brief The least rest that explains every choice; 0 if none does. */
   [[nodiscard]] std::uint64_t least(std::uint64_t gap_begin, std::uint64_t most) const;
 
  private:
-  std::vector<Choice> choices_;  // those that some rest would contradict
+  std::set<Choice> choices_;  // those that some rest would contradict; a loop repeats its choices
 };
 
 }  // namespace millrace::trace

@@ -5,13 +5,17 @@
 #include <charconv>
 
 #include "millrace/observe/trace/torch_snapshot.hpp"
+#include "observe/trace/memory_budget.hpp"
+#include "observe/trace/torch/rebase.hpp"
 #include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
 
 namespace {
 
-constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 48;
+constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 57;  // with 5-level paging
+// What a record takes at most, in a snapshot and in the AllocationLog that is made of it.
+constexpr std::uint64_t kBytesOfRecord = 512;
 constexpr std::uint32_t kMostDevices = 1024;
 
 struct ActionName {
@@ -33,8 +37,10 @@ constexpr auto kActions = std::to_array<ActionName>({
 
 class SnapshotReader {
  public:
-  SnapshotReader(Warnings& warnings, std::size_t most_records)
-      : warnings_{warnings}, records_left_{most_records} {}
+  SnapshotReader(Warnings& warnings, const ValueTree& tree)
+      : warnings_{warnings},
+        records_left_{tree.record_bound()},
+        records_with_memory_{tree.memory_left() / kBytesOfRecord} {}
 
   TorchSnapshot read(const Field& root) {
     TorchSnapshot snapshot;
@@ -54,14 +60,17 @@ class SnapshotReader {
  private:
   // A pickle may share one record many times over; an honest one has a few bytes for every record.
   void count_record(const Field& field) {
-    if (records_left_ == 0) field.fail("the file repeats its objects more often than it has bytes");
+    if (records_left_ == 0)
+      field.fail("the file repeats its records more often than an honest file does");
     --records_left_;
+    if (records_with_memory_ == 0) field.fail(MemoryBudget::problem());
+    --records_with_memory_;
   }
 
   static std::uint64_t read_bytes(const Field& field) {
     const std::uint64_t bytes = field.natural();
     if (bytes > kAddressSpace)
-      field.fail(fmt::format("is {}, beyond an address space of 48 bits", bytes));
+      field.fail(fmt::format("is {}, beyond an address space of 57 bits", bytes));
     return bytes;
   }
 
@@ -185,6 +194,7 @@ class SnapshotReader {
     for (std::size_t device = 0; device < list.size(); ++device) {
       const Field trace = list[device];
       auto& events = snapshot.traces.emplace_back();
+      events.reserve(std::min(trace.size(), records_left_));
       for (std::size_t i = 0; i < trace.size(); ++i) events.push_back(read_event(trace[i]));
     }
   }
@@ -193,15 +203,17 @@ class SnapshotReader {
     count_record(record);
     TorchEvent event;
     event.action = read_action(record["action"]);
+    // Nothing else of these two is used, so nothing else is judged.
+    if (event.action == TorchAction::snapshot || event.action == TorchAction::other) return event;
     event.stream = read_integer_or_0(record, "stream");
     event.time_us = read_time(record);
     if (event.action == TorchAction::out_of_memory) {
-      if (const auto free = record.find("device_free")) event.address = read_bytes(*free);
-    } else if (event.action == TorchAction::snapshot || event.action == TorchAction::other) {
+      // The request may be larger than any address space: that is how such a program is wrong.
+      event.bytes = record["size"].natural();
+      if (const auto free = record.find("device_free")) event.address = free->natural();
       return event;
-    } else {
-      event.address = read_bytes(record["addr"]);
     }
+    event.address = read_bytes(record["addr"]);
     event.bytes = read_bytes(record["size"]);
     if (const auto pool = record.find("pool_id")) event.pool = read_pool(*pool);
     return event;
@@ -245,7 +257,9 @@ class SnapshotReader {
 
   static TorchSettings read_settings(const Field& record) {
     TorchSettings settings;
-    if (const auto size = record.find("max_split_size"); size && size->integer() >= 0) {
+    // Without a limit it is -1, or the largest size_t.
+    const auto size = record.find("max_split_size");
+    if (size && !size->is(ValueKind::big_integer) && size->integer() >= 0) {
       settings.max_split_size = size->natural();
     }
     if (const auto threshold = record.find("garbage_collection_threshold")) {
@@ -303,6 +317,7 @@ class SnapshotReader {
 
   Warnings& warnings_;
   std::size_t records_left_;
+  std::uint64_t records_with_memory_;
 };
 
 }  // namespace
@@ -329,7 +344,9 @@ std::uint64_t torch_rounded(std::uint64_t requested, const TorchSettings& settin
 TorchSnapshot read_torch_snapshot(const ValueTree& tree, const std::string& source,
                                   Warnings& warnings) {
   const Field root{tree.root(), source};
-  return SnapshotReader{warnings, tree.record_bound()}.read(root);
+  TorchSnapshot snapshot = SnapshotReader{warnings, tree}.read(root);
+  rebase(snapshot, source, warnings);
+  return snapshot;
 }
 
 }  // namespace millrace::trace

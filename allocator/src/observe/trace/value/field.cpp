@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "millrace/observe/trace/parse_error.hpp"
 
 namespace millrace::trace {
@@ -9,7 +11,7 @@ namespace millrace::trace {
 namespace {
 
 // Records have about ten keys; a dict of many, shared by many records, would cost their product.
-constexpr std::size_t kMostKeys = 1000;
+constexpr std::size_t kMostKeys = 128;
 
 }  // namespace
 
@@ -53,6 +55,7 @@ std::uint64_t Field::natural() const {
 double Field::number() const {
   if (value_.is(ValueKind::integer)) return static_cast<double>(value_.integer());
   require(ValueKind::real);
+  if (!std::isfinite(value_.real())) fail("is not a finite number");
   return value_.real();
 }
 

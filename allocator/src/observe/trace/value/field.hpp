@@ -22,7 +22,7 @@ class Field {
 
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] std::uint64_t natural() const;  ///< an integer from 0
-  [[nodiscard]] double number() const;
+  [[nodiscard]] double number() const;          ///< finite
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string_view text() const;
 

@@ -1,116 +1,86 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/value_tree.hpp"
+#include "observe/trace/value/tree_builder.hpp"
+#include "text/json_number.hpp"
+#include "text/json_parser.hpp"
 
 namespace millrace::trace {
 
 namespace {
 
-using nlohmann::json;
-
-/** Receives what the JSON parser finds and keeps it as a ValueTree does. Never recurses. */
-class TreeBuilder : public json::json_sax_t {
+/** Receives what the JSON parser finds and keeps it as a ValueTree does. */
+class JsonTree : public text::JsonHandler {
  public:
-  TreeBuilder(const std::string& source, const TraceLimits& limits)
-      : source_{source}, limits_{limits} {}
+  JsonTree(const std::string& text, const TraceLimits& limits)
+      : text_{text}, builder_{text.size(), limits} {}
 
-  [[nodiscard]] ValueTree take() {
-    try {
-      return {std::move(text_), std::move(containers_), root_, limits_.max_depth};
-    } catch (const std::invalid_argument& problem) {
-      throw ParseError{source_, "", fmt::format("JSON refused: {}", problem.what())};
-    }
-  }
+  [[nodiscard]] TreeBuilder& builder() { return builder_; }
 
-  bool null() override { return add({}); }
-  bool boolean(bool value) override { return add(ValueNode::boolean(value)); }
-  bool number_integer(number_integer_t value) override { return add(ValueNode::integer(value)); }
-  bool number_unsigned(number_unsigned_t value) override {
-    if (value <= static_cast<number_unsigned_t>(INT64_MAX)) {
-      return add(ValueNode::integer(static_cast<std::int64_t>(value)));
-    }
-    throw ParseError{source_, "",
-                     fmt::format("the number {} does not fit in 64 signed bits", value)};
+  void null() override { push(ValueNode::of(Tag::none)); }
+  void boolean(bool value) override { push(ValueNode::of(Tag::boolean, value ? 1 : 0)); }
+  void number(std::string_view digits, bool whole) override {
+    if (!whole) return push(builder_.real(text::parse_real(digits)));
+    const auto value = text::parse_whole<std::int64_t>(digits);
+    push(value ? builder_.integer(*value) : ValueNode::of(Tag::big_integer));
   }
-  bool number_float(number_float_t value, const string_t& /*text*/) override {
-    return add(ValueNode::real(value));
-  }
-  bool string(string_t& value) override { return add_text(value); }
-  bool key(string_t& value) override { return add_text(value); }
-  bool binary(binary_t& /*value*/) override { return false; }
-  bool start_object(std::size_t /*size*/) override { return open(ValueKind::dict); }
-  bool start_array(std::size_t /*size*/) override { return open(ValueKind::list); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-
-  bool parse_error(std::size_t at, const std::string& /*token*/,
-                   const json::exception& problem) override {
-    throw ParseError{source_, fmt::format("byte {}", at),
-                     fmt::format("not valid JSON: {}", strip_prefix(problem.what()))};
+  void string(std::string_view value) override { push(stretch(value)); }
+  void key(std::string_view value) override { push(stretch(value)); }
+  void begin_object() override { open_.push_back({builder_.height(), Tag::dict}); }
+  void begin_list() override { open_.push_back({builder_.height(), Tag::list}); }
+  void end() override {
+    const auto [from, kind] = open_.back();
+    open_.pop_back();
+    guarded([&] { builder_.close(kind, from); });
   }
 
  private:
-  // nlohmann's messages begin with "[json.exception.parse_error.101] ".
-  static std::string_view strip_prefix(std::string_view message) {
-    const auto bracket = message.find("] ");
-    return bracket == std::string_view::npos ? message : message.substr(bracket + 2);
-  }
+  using Tag = ValueNode::Tag;
+  struct Open {
+    std::size_t from;
+    Tag kind;
+  };
 
-  bool add(ValueNode node) {
-    if (++values_ > limits_.max_values) {
-      throw ParseError{source_, "", fmt::format("more than {} values", limits_.max_values)};
+  template <typename Function>
+  static void guarded(const Function& function) {
+    try {
+      function();
+    } catch (const TreeBuilder::TooMuch& problem) {
+      throw text::JsonProblem{problem.what()};
     }
-    if (open_.empty())
-      root_ = node;
-    else
-      containers_[open_.back()].push_back(node);
-    return true;
   }
 
-  bool add_text(const std::string& value) {
-    if (value.size() > UINT32_MAX) {
-      throw ParseError{source_, "", "a string of 4 GiB or more is not read"};
-    }
-    add(ValueNode::text(ValueKind::string, text_.size(), value.size()));
-    text_ += value;
-    return true;
+  void push(ValueNode node) {
+    guarded([&] { builder_.push(node); });
   }
 
-  bool open(ValueKind kind) {
-    if (open_.size() == limits_.max_depth) {
-      throw ParseError{source_, "", fmt::format("nested more than {} deep", limits_.max_depth)};
-    }
-    const std::uint64_t container = containers_.size();
-    add(ValueNode::container(kind, container));
-    containers_.emplace_back();
-    open_.push_back(container);
-    return true;
+  [[nodiscard]] ValueNode stretch(std::string_view value) {
+    return builder_.stretch(Tag::string, static_cast<std::uint64_t>(value.data() - text_.data()),
+                            value.size());
   }
 
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  const std::string& source_;
-  const TraceLimits& limits_;
-  std::string text_;
-  ValueTree::Containers containers_;
-  std::vector<std::uint64_t> open_;
-  std::uint64_t values_ = 0;
-  ValueNode root_;
+  const std::string& text_;
+  TreeBuilder builder_;
+  std::vector<Open> open_;
 };
 
 }  // namespace
 
-ValueTree read_json(std::string_view text, const std::string& source, const TraceLimits& limits) {
-  TreeBuilder builder{source, limits};
-  json::sax_parse(text, &builder);
-  return builder.take();
+ValueTree read_json(std::string text, const std::string& source, const TraceLimits& limits) {
+  JsonTree tree{text, limits};
+  try {
+    text::parse_json(text, tree, {.max_depth = limits.max_depth, .judge_strings = false});
+  } catch (const text::JsonError& error) {
+    throw ParseError{source, fmt::format("line {}, column {}", error.line(), error.column()),
+                     error.what()};
+  }
+  const ValueNode root = tree.builder().top();
+  return tree.builder().finish(std::move(text), root, limits.max_depth);
 }
 
 }  // namespace millrace::trace

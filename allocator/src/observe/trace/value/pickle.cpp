@@ -3,17 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <utility>
 
 #include "millrace/observe/trace/parse_error.hpp"
 #include "observe/trace/value/pickle_opcodes.hpp"
+#include "observe/trace/value/tree_builder.hpp"
 
 // A pickle is a program for a small stack machine. The stack holds values; MARK remembers a height
 // of it, and the opcodes that gather (TUPLE, APPENDS, SETITEMS) take everything above the last
 // mark. Lists and dicts are filled after they were made, perhaps through the memo, so they live in
 // a table and the stack holds their index there. Every opcode consumes at least a byte and pushes
 // at most one value, so memory is bounded by the length of the pickle.
+//
+// What a snapshot does not use is not judged: integers of any length, sets and bytearrays are
+// passed over, and whoever asks for such a value is told what it is.
 
 namespace millrace::trace {
 
@@ -41,10 +46,8 @@ std::string why_refused(std::uint8_t code) {
       return fmt::format("would run code, which is refused; {}", kPlainData);
     case Verdict::persists:
       return fmt::format("refers to something outside the file; {}", kPlainData);
-    case Verdict::sets:
-      return fmt::format("makes a set; {}", kPlainData);
     case Verdict::buffers:
-      return fmt::format("makes a buffer; {}", kPlainData);
+      return fmt::format("refers to a buffer outside the file; {}", kPlainData);
     case Verdict::text:
       return "belongs to protocols 0 and 1; save it with protocol 2, 3, 4 or 5";
     case Verdict::taken:
@@ -56,29 +59,40 @@ std::string why_refused(std::uint8_t code) {
 class Machine {
  public:
   Machine(std::string bytes, const std::string& source, const TraceLimits& limits)
-      : bytes_{std::move(bytes)}, source_{source}, limits_{limits} {}
+      : bytes_{std::move(bytes)},
+        source_{source},
+        limits_{limits},
+        builder_{bytes_.size(), limits} {}
 
   ValueTree run() {
-    read_protocol();
-    for (begin_opcode(); code_ != static_cast<std::uint8_t>(Opcode::stop); begin_opcode()) {
-      const auto opcode = static_cast<Opcode>(code_);
-      if (!read_scalar(opcode) && !read_text(opcode) && !read_collection(opcode) &&
-          !read_memo(opcode) && !read_stack(opcode)) {
-        fail(fmt::format("{} {}", describe(code_), why_refused(code_)));
+    try {
+      read_protocol();
+      for (begin_opcode(); code_ != static_cast<std::uint8_t>(Opcode::stop); begin_opcode()) {
+        execute();
       }
+    } catch (const TreeBuilder::TooMuch& problem) {
+      fail(problem.what());
     }
     const ValueNode root = pop();
-    if (!stack_.empty() || !marks_.empty())
+    if (builder_.height() != 0 || !marks_.empty())
       fail("STOP comes while a collection is still being built");
     try {
-      return {std::move(bytes_), std::move(containers_), root, limits_.max_depth};
+      return builder_.finish(std::move(bytes_), root, limits_.max_depth);
     } catch (const std::invalid_argument& problem) {
       throw ParseError{source_, "", fmt::format("pickle refused: {}", problem.what())};
     }
   }
 
  private:
-  static constexpr auto kAbsent = static_cast<ValueKind>(0xff);
+  using Tag = ValueNode::Tag;
+
+  void execute() {
+    const auto opcode = static_cast<Opcode>(code_);
+    if (!read_scalar(opcode) && !read_text(opcode) && !read_collection(opcode) &&
+        !read_set(opcode) && !read_memo(opcode) && !read_stack(opcode)) {
+      fail(fmt::format("{} {}", describe(code_), why_refused(code_)));
+    }
+  }
 
   [[noreturn]] void fail(const std::string& problem) const {
     throw ParseError{source_, fmt::format("byte {}", opcode_at_), problem};
@@ -126,23 +140,18 @@ class Machine {
 
   // --- stack ---
 
-  void push(ValueNode node) {
-    if (++values_ > limits_.max_values) {
-      fail(fmt::format("more than {} values", limits_.max_values));
-    }
-    stack_.push_back(node);
-  }
-
   [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
   ValueNode& top() {
-    if (stack_.size() <= floor()) fail(fmt::format("{} finds the stack empty", describe(code_)));
-    return stack_.back();
+    if (builder_.height() <= floor()) {
+      fail(fmt::format("{} finds the stack empty", describe(code_)));
+    }
+    return builder_.top();
   }
 
   ValueNode pop() {
     const ValueNode node = top();
-    stack_.pop_back();
+    builder_.pop();
     return node;
   }
 
@@ -153,51 +162,46 @@ class Machine {
     return mark;
   }
 
-  std::vector<ValueNode>& top_container(ValueKind kind) {
-    const ValueNode& node = top();
-    if (node.kind != kind) {
-      fail(fmt::format("{} wants {}, but finds {}", describe(code_), to_string(kind),
-                       to_string(node.kind)));
-    }
-    return containers_[node.bits];
+  void require_items(std::size_t items) const {
+    if (builder_.height() >= floor() + items) return;
+    fail(fmt::format("{} finds too little on the stack", describe(code_)));
   }
 
-  void push_container(ValueKind kind, std::size_t items) {
-    const auto first = stack_.end() - static_cast<std::ptrdiff_t>(items);
-    containers_.emplace_back(first, stack_.end());
-    stack_.erase(first, stack_.end());
-    push(ValueNode::container(kind, containers_.size() - 1));
+  void push_container(Tag kind, std::size_t items) {
+    require_items(items);
+    builder_.close(kind, builder_.height() - items);
+  }
+
+  /** The value below a height of the stack must be of this kind. */
+  void require_below(std::size_t height, Tag kind, std::string_view wanted) const {
+    if (height <= floor()) fail(fmt::format("{} finds the stack empty", describe(code_)));
+    const ValueNode& node = builder_.at(height - 1);
+    if (node.tag() == kind) return;
+    fail(fmt::format("{} wants {}, but finds {}", describe(code_), wanted, kind_of(node)));
+  }
+
+  static std::string_view kind_of(ValueNode node) {
+    static const ValueStore none;
+    return to_string(Value{none, node.bits}.kind());
   }
 
   // Moves everything above a height of the stack into the container just below it.
-  void gather(ValueKind kind, std::size_t from) {
-    const std::vector<ValueNode> items{stack_.begin() + static_cast<std::ptrdiff_t>(from),
-                                       stack_.end()};
-    if (kind == ValueKind::dict && items.size() % 2 != 0) {
+  void gather(Tag kind, std::size_t from) {
+    if (kind == Tag::dict && (builder_.height() - from) % 2 != 0) {
       fail(fmt::format("{} has a key without a value", describe(code_)));
     }
-    stack_.resize(from);
-    auto& container = top_container(kind);
-    container.insert(container.end(), items.begin(), items.end());
+    require_below(from, kind, kind == Tag::dict ? "a dict" : "a list");
+    builder_.append(from);
   }
 
-  void gather_last(ValueKind kind, std::size_t items) {
-    if (stack_.size() < floor() + items + 1) {
-      fail(fmt::format("{} finds too little on the stack", describe(code_)));
-    }
-    gather(kind, stack_.size() - items);
-  }
-
-  void push_tuple(std::size_t items) {
-    if (stack_.size() < floor() + items) {
-      fail(fmt::format("{} finds too little on the stack", describe(code_)));
-    }
-    push_container(ValueKind::tuple, items);
+  void gather_last(Tag kind, std::size_t items) {
+    require_items(items + 1);
+    gather(kind, builder_.height() - items);
   }
 
   // --- opcodes ---
 
-  // Little-endian two's complement of any length, as long as the value fits in 64 bits.
+  // Little-endian two's complement of any length.
   void push_long(std::uint64_t length) {
     require(length);
     const std::string_view digits = std::string_view{bytes_}.substr(at_, length);
@@ -211,30 +215,34 @@ class Machine {
     const bool fits = digits.size() <= 8 ||
                       (std::ranges::all_of(digits.substr(8), [&](char c) { return c == sign; }) &&
                        (static_cast<std::int64_t>(value) < 0) == negative);
-    if (!fits) fail(fmt::format("an integer of {} bytes does not fit in 64 bits", length));
     at_ += length;
-    push(ValueNode::integer(static_cast<std::int64_t>(value)));
+    builder_.push(fits ? builder_.integer(static_cast<std::int64_t>(value))
+                       : ValueNode::of(Tag::big_integer));
+  }
+
+  void push_integer(std::uint64_t value) {
+    builder_.push(builder_.integer(static_cast<std::int64_t>(value)));
   }
 
   bool read_scalar(Opcode opcode) {
     switch (opcode) {
       case Opcode::none:
-        push({});
+        builder_.push(ValueNode::of(Tag::none));
         return true;
       case Opcode::newtrue:
-        push(ValueNode::boolean(true));
+        builder_.push(ValueNode::of(Tag::boolean, 1));
         return true;
       case Opcode::newfalse:
-        push(ValueNode::boolean(false));
+        builder_.push(ValueNode::of(Tag::boolean, 0));
         return true;
       case Opcode::binint1:
-        push(ValueNode::integer(static_cast<std::int64_t>(read_little(1))));
+        push_integer(read_little(1));
         return true;
       case Opcode::binint2:
-        push(ValueNode::integer(static_cast<std::int64_t>(read_little(2))));
+        push_integer(read_little(2));
         return true;
       case Opcode::binint:
-        push(ValueNode::integer(static_cast<std::int32_t>(read_little(4))));
+        builder_.push(builder_.integer(static_cast<std::int32_t>(read_little(4))));
         return true;
       case Opcode::long1:
         push_long(read_little(1));
@@ -243,46 +251,45 @@ class Machine {
         push_long(read_little(4));
         return true;
       case Opcode::binfloat:
-        push({ValueKind::real, 0, __builtin_bswap64(read_little(8))});
+        builder_.push(builder_.real(std::bit_cast<double>(__builtin_bswap64(read_little(8)))));
         return true;
       default:
         return false;
     }
   }
 
-  void push_text(ValueKind kind, std::uint64_t length) {
+  void push_text(Tag kind, std::uint64_t length) {
     require(length);
-    if (length > UINT32_MAX) fail("a string of 4 GiB or more is not read");
-    push(ValueNode::text(kind, at_, length));
+    builder_.push(builder_.stretch(kind, at_, length));
     at_ += length;
   }
 
   bool read_text(Opcode opcode) {
     switch (opcode) {
       case Opcode::short_binunicode:
-        push_text(ValueKind::string, read_little(1));
+        push_text(Tag::string, read_little(1));
         return true;
       case Opcode::binunicode:
-        push_text(ValueKind::string, read_little(4));
+        push_text(Tag::string, read_little(4));
         return true;
       case Opcode::binunicode8:
-        push_text(ValueKind::string, read_little(8));
+        push_text(Tag::string, read_little(8));
         return true;
       // str of Python 2
       case Opcode::short_binstring:
-        push_text(ValueKind::string, read_little(1));
+        push_text(Tag::string, read_little(1));
         return true;
       case Opcode::binstring:
-        push_text(ValueKind::string, read_little(4));
+        push_text(Tag::string, read_little(4));
         return true;
       case Opcode::short_binbytes:
-        push_text(ValueKind::bytes, read_little(1));
+        push_text(Tag::bytes, read_little(1));
         return true;
       case Opcode::binbytes:
-        push_text(ValueKind::bytes, read_little(4));
+        push_text(Tag::bytes, read_little(4));
         return true;
       case Opcode::binbytes8:
-        push_text(ValueKind::bytes, read_little(8));
+        push_text(Tag::bytes, read_little(8));
         return true;
       default:
         return false;
@@ -292,38 +299,65 @@ class Machine {
   bool read_collection(Opcode opcode) {
     switch (opcode) {
       case Opcode::empty_list:
-        push_container(ValueKind::list, 0);
+        push_container(Tag::list, 0);
         return true;
       case Opcode::empty_dict:
-        push_container(ValueKind::dict, 0);
+        push_container(Tag::dict, 0);
         return true;
       case Opcode::empty_tuple:
-        push_container(ValueKind::tuple, 0);
+        push_container(Tag::tuple, 0);
         return true;
       case Opcode::tuple1:
-        push_tuple(1);
+        push_container(Tag::tuple, 1);
         return true;
       case Opcode::tuple2:
-        push_tuple(2);
+        push_container(Tag::tuple, 2);
         return true;
       case Opcode::tuple3:
-        push_tuple(3);
+        push_container(Tag::tuple, 3);
         return true;
       case Opcode::tuple:
-        push_container(ValueKind::tuple, stack_.size() - pop_mark());
+        builder_.close(Tag::tuple, pop_mark());
         return true;
       case Opcode::append:
-        gather_last(ValueKind::list, 1);
+        gather_last(Tag::list, 1);
         return true;
       case Opcode::setitem:
-        gather_last(ValueKind::dict, 2);
+        gather_last(Tag::dict, 2);
         return true;
       case Opcode::appends:
-        gather(ValueKind::list, pop_mark());
+        gather(Tag::list, pop_mark());
         return true;
       case Opcode::setitems:
-        gather(ValueKind::dict, pop_mark());
+        gather(Tag::dict, pop_mark());
         return true;
+      default:
+        return false;
+    }
+  }
+
+  bool read_set(Opcode opcode) {
+    switch (opcode) {
+      case Opcode::empty_set:
+        builder_.push(ValueNode::of(Tag::other));
+        return true;
+      case Opcode::additems: {
+        const std::size_t mark = pop_mark();
+        require_below(mark, Tag::other, "a set");
+        builder_.drop_to(mark);
+        return true;
+      }
+      case Opcode::frozenset:
+        builder_.drop_to(pop_mark());
+        builder_.push(ValueNode::of(Tag::other));
+        return true;
+      case Opcode::bytearray8: {
+        const std::uint64_t length = read_little(8);
+        require(length);
+        at_ += length;
+        builder_.push(ValueNode::of(Tag::other));
+        return true;
+      }
       default:
         return false;
     }
@@ -332,21 +366,29 @@ class Machine {
   void put(std::uint64_t index) {
     const ValueNode node = top();
     // Writers number their objects as they go, so an index is never beyond the values made so far.
-    if (index > values_) {
+    const std::uint64_t made = builder_.pushed();
+    if (index > made) {
       fail(fmt::format("{} puts object {} into the memo, but there are only {} yet",
-                       describe(code_), index, values_));
+                       describe(code_), index, made));
     }
-    if (index >= memo_.size()) memo_.resize(index + 1, ValueNode{kAbsent});
-    if (memo_[index].kind == kAbsent) ++memoized_;
+    if (index >= memo_.size()) grow_memo(index);
+    if (memo_[index].tag() == Tag::absent) ++memoized_;
     memo_[index] = node;
   }
 
+  void grow_memo(std::uint64_t index) {
+    std::size_t size = memo_.size();
+    memo_.resize(index + 1);
+    for (; size < memo_.size(); ++size) memo_[size] = ValueNode::of(Tag::absent);
+    builder_.count_also(memo_.bytes());
+  }
+
   void get(std::uint64_t index) {
-    if (index >= memo_.size() || memo_[index].kind == kAbsent) {
+    if (index >= memo_.size() || memo_[index].tag() == Tag::absent) {
       fail(fmt::format("{} asks for object {}, which the memo does not hold", describe(code_),
                        index));
     }
-    push(memo_[index]);
+    builder_.push(memo_[index]);
   }
 
   bool read_memo(Opcode opcode) {
@@ -377,20 +419,20 @@ class Machine {
         if (marks_.size() == limits_.max_depth) {
           fail(fmt::format("nested more than {} deep", limits_.max_depth));
         }
-        marks_.push_back(stack_.size());
+        marks_.push_back(builder_.height());
         return true;
       case Opcode::pop:
         // Python pops the mark itself when nothing lies above it.
-        if (!marks_.empty() && stack_.size() == floor())
+        if (!marks_.empty() && builder_.height() == floor())
           marks_.pop_back();
         else
           pop();
         return true;
       case Opcode::pop_mark:
-        stack_.resize(pop_mark());
+        builder_.drop_to(pop_mark());
         return true;
       case Opcode::dup:
-        push(top());
+        builder_.push(top());
         return true;
       case Opcode::frame:
         require(read_little(8));
@@ -406,12 +448,10 @@ class Machine {
   std::size_t at_ = 0;
   std::size_t opcode_at_ = 0;
   std::uint8_t code_ = 0;
-  std::uint64_t values_ = 0;
   std::uint64_t memoized_ = 0;
-  std::vector<ValueNode> stack_;
   std::vector<std::size_t> marks_;
-  std::vector<ValueNode> memo_;
-  ValueTree::Containers containers_;
+  TreeBuilder builder_;
+  GrowingArray<ValueNode> memo_;
 };
 
 }  // namespace

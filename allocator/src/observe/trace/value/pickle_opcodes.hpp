@@ -45,8 +45,12 @@ enum class Opcode : std::uint8_t {
   short_binunicode = 0x8c,
   binunicode8 = 0x8d,
   binbytes8 = 0x8e,
+  empty_set = 0x8f,
+  additems = 0x90,
+  frozenset = 0x91,
   memoize = 0x94,
   frame = 0x95,
+  bytearray8 = 0x96,
 };
 
 /** @brief What becomes of an opcode that the reader meets. */
@@ -54,9 +58,8 @@ enum class Verdict : std::uint8_t {
   taken,
   imports,   ///< would import, call or build something
   persists,  ///< refers to something outside the file
-  sets,
-  buffers,
-  text,  ///< belongs to protocols 0 and 1
+  buffers,   ///< refers to memory beside the file
+  text,      ///< belongs to protocols 0 and 1
 };
 
 struct OpcodeEntry {
@@ -125,14 +128,14 @@ inline constexpr auto kOpcodes = std::to_array<OpcodeEntry>({
     {0x8c, Verdict::taken, "SHORT_BINUNICODE"},
     {0x8d, Verdict::taken, "BINUNICODE8"},
     {0x8e, Verdict::taken, "BINBYTES8"},
-    {0x8f, Verdict::sets, "EMPTY_SET"},
-    {0x90, Verdict::sets, "ADDITEMS"},
-    {0x91, Verdict::sets, "FROZENSET"},
+    {0x8f, Verdict::taken, "EMPTY_SET"},
+    {0x90, Verdict::taken, "ADDITEMS"},
+    {0x91, Verdict::taken, "FROZENSET"},
     {0x92, Verdict::imports, "NEWOBJ_EX"},
     {0x93, Verdict::imports, "STACK_GLOBAL"},
     {0x94, Verdict::taken, "MEMOIZE"},
     {0x95, Verdict::taken, "FRAME"},
-    {0x96, Verdict::buffers, "BYTEARRAY8"},
+    {0x96, Verdict::taken, "BYTEARRAY8"},
     {0x97, Verdict::buffers, "NEXT_BUFFER"},
     {0x98, Verdict::buffers, "READONLY_BUFFER"},
 });

@@ -1,72 +1,19 @@
 #include "millrace/observe/trace/value_tree.hpp"
 
-#include <algorithm>
-#include <stdexcept>
-#include <string>
+#include <bit>
+
+#include "observe/trace/value/value_store.hpp"
 
 namespace millrace::trace {
 
 namespace {
 
-bool is_container(ValueKind kind) {
-  return kind == ValueKind::list || kind == ValueKind::tuple || kind == ValueKind::dict;
-}
+using Tag = ValueNode::Tag;
 
-/** Heights of all containers below a root, without recursion. */
-class NestingCheck {
- public:
-  NestingCheck(const ValueTree::Containers& containers, std::size_t max_depth)
-      : containers_{containers}, max_depth_{max_depth}, heights_(containers.size(), kUnseen) {}
+constexpr std::uint64_t kLeastBytesOfRecord = 16;
 
-  void run(ValueNode root) {
-    if (!is_container(root.kind)) return;
-    enter(root.bits);
-    while (!path_.empty()) advance();
-  }
-
- private:
-  static constexpr std::uint32_t kUnseen = 0;
-  static constexpr std::uint32_t kOnPath = UINT32_MAX;
-  struct Step {
-    std::uint64_t container;
-    std::size_t next;
-    std::uint32_t height;
-  };
-
-  void enter(std::uint64_t container) {
-    heights_[container] = kOnPath;
-    path_.push_back({container, 0, 1});
-    require_depth(path_.size());
-  }
-
-  void advance() {
-    Step& step = path_.back();
-    const auto& items = containers_[step.container];
-    while (step.next < items.size() && !is_container(items[step.next].kind)) ++step.next;
-    if (step.next == items.size()) return leave();
-    const std::uint64_t child = items[step.next].bits;
-    if (heights_[child] == kOnPath) throw std::invalid_argument{"an object contains itself"};
-    if (heights_[child] == kUnseen) return enter(child);
-    step.height = std::max(step.height, heights_[child] + 1);
-    require_depth(step.height);
-    ++step.next;
-  }
-
-  void leave() {
-    heights_[path_.back().container] = path_.back().height;
-    path_.pop_back();
-  }
-
-  void require_depth(std::size_t depth) const {
-    if (depth <= max_depth_) return;
-    throw std::invalid_argument{"nested more than " + std::to_string(max_depth_) + " deep"};
-  }
-
-  const ValueTree::Containers& containers_;
-  std::size_t max_depth_;
-  std::vector<std::uint32_t> heights_;
-  std::vector<Step> path_;
-};
+Tag tag_of(std::uint64_t node) { return ValueNode{node}.tag(); }
+std::uint64_t payload_of(std::uint64_t node) { return ValueNode{node}.payload(); }
 
 }  // namespace
 
@@ -78,6 +25,8 @@ const char* to_string(ValueKind kind) noexcept {
       return "a boolean";
     case ValueKind::integer:
       return "an integer";
+    case ValueKind::big_integer:
+      return "an integer beyond 64 bits";
     case ValueKind::real:
       return "a float";
     case ValueKind::string:
@@ -90,31 +39,77 @@ const char* to_string(ValueKind kind) noexcept {
       return "a tuple";
     case ValueKind::dict:
       return "a dict";
+    case ValueKind::other:
+      return "a set or a bytearray";
   }
   return "?";
 }
 
-ValueTree::ValueTree(std::string text, Containers containers, ValueNode root, std::size_t max_depth)
-    : text_{std::move(text)}, containers_{std::move(containers)}, root_{root} {
-  NestingCheck{containers_, max_depth}.run(root_);
+ValueKind Value::kind() const noexcept {
+  switch (tag_of(node_)) {
+    case Tag::none:
+    case Tag::absent:
+      return ValueKind::none;
+    case Tag::boolean:
+      return ValueKind::boolean;
+    case Tag::integer:
+    case Tag::wide_integer:
+      return ValueKind::integer;
+    case Tag::big_integer:
+      return ValueKind::big_integer;
+    case Tag::real:
+      return ValueKind::real;
+    case Tag::string:
+    case Tag::long_string:
+      return ValueKind::string;
+    case Tag::bytes:
+    case Tag::long_bytes:
+      return ValueKind::bytes;
+    case Tag::list:
+      return ValueKind::list;
+    case Tag::tuple:
+      return ValueKind::tuple;
+    case Tag::dict:
+      return ValueKind::dict;
+    case Tag::other:
+      return ValueKind::other;
+  }
+  return ValueKind::none;
 }
 
-std::size_t ValueTree::record_bound() const noexcept {
-  return std::max(text_.size(), containers_.size());
+bool Value::boolean() const noexcept { return payload_of(node_) != 0; }
+
+std::int64_t Value::integer() const noexcept {
+  if (tag_of(node_) == Tag::wide_integer) {
+    return std::bit_cast<std::int64_t>(store_->wide[payload_of(node_)]);
+  }
+  return std::bit_cast<std::int64_t>(node_) >> ValueNode::kTagBits;
 }
 
-const std::vector<ValueNode>& Value::items() const { return tree_->containers_[node_.bits]; }
+double Value::real() const noexcept {
+  return std::bit_cast<double>(store_->wide[payload_of(node_)]);
+}
 
 std::string_view Value::text() const {
-  return std::string_view{tree_->text_}.substr(node_.bits, node_.length);
+  const std::string_view all{store_->text};
+  const std::uint64_t payload = payload_of(node_);
+  if (tag_of(node_) == Tag::long_string || tag_of(node_) == Tag::long_bytes) {
+    return all.substr(store_->wide[payload], store_->wide[payload + 1]);
+  }
+  return all.substr(payload >> 20, payload & 0xfffff);
 }
 
-std::size_t Value::size() const { return items().size() / (is(ValueKind::dict) ? 2 : 1); }
+std::size_t Value::size() const {
+  const std::size_t items = store_->containers[payload_of(node_)].size;
+  return is(ValueKind::dict) ? items / 2 : items;
+}
 
-Value Value::item(std::size_t index) const { return {*tree_, items()[index]}; }
+Value Value::item(std::size_t index) const {
+  return {*store_, store_->items[store_->containers[payload_of(node_)].first + index].bits};
+}
 
 std::pair<Value, Value> Value::entry(std::size_t index) const {
-  return {Value{*tree_, items()[2 * index]}, Value{*tree_, items()[2 * index + 1]}};
+  return {item(2 * index), item(2 * index + 1)};
 }
 
 std::optional<Value> Value::find(std::string_view key) const {
@@ -124,5 +119,18 @@ std::optional<Value> Value::find(std::string_view key) const {
   }
   return std::nullopt;
 }
+
+ValueTree::ValueTree(std::unique_ptr<const ValueStore> store) : store_{std::move(store)} {}
+ValueTree::ValueTree(ValueTree&&) noexcept = default;
+ValueTree& ValueTree::operator=(ValueTree&&) noexcept = default;
+ValueTree::~ValueTree() = default;
+
+Value ValueTree::root() const noexcept { return {*store_, store_->root.bits}; }
+
+std::size_t ValueTree::record_bound() const noexcept {
+  return store_->containers.size() + store_->text.size() / kLeastBytesOfRecord;
+}
+
+std::uint64_t ValueTree::memory_left() const noexcept { return store_->memory_left; }
 
 }  // namespace millrace::trace
