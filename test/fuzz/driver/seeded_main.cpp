@@ -1,15 +1,16 @@
 // Drives LLVMFuzzerTestOneInput without libFuzzer: samples and what a seeded generator makes of
 // them.
 //
-//   fuzz_NAME [--runs N] [--seed S] [--only I] [FILE|FOLDER...]
+//   fuzz_NAME [--runs N | --seconds N] [--seed S] [--only I] [FILE|FOLDER...]
 //
-// First every sample as it is, then N inputs. Input I depends on the seed, I and the samples alone,
-// so that a run which dies can be repeated: it names the seed and I. The seed is MILLRACE_SEED,
-// or 1.
+// First every sample as it is, then N inputs, or as many as N seconds allow. Input I depends on the
+// seed, I and the samples alone, so that a run which dies can be repeated: it names the seed and I.
+// The seed is MILLRACE_SEED, or 1.
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -150,6 +151,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::uint64_t first = 0;
   std::uint64_t runs = 3000;
+  std::uint64_t seconds = 0;  ///< 0: as many as `runs` says
   std::vector<std::filesystem::path> samples;
 };
 
@@ -175,6 +177,9 @@ Options parse(const std::vector<std::string>& arguments) {
     const std::uint64_t value = number_after(arguments, i++);
     if (flag == "--runs") {
       options.runs = value;
+    } else if (flag == "--seconds") {
+      options.seconds = value;
+      options.runs = UINT64_MAX;
     } else if (flag == "--seed") {
       options.seed = value;
     } else if (flag == "--only") {
@@ -224,12 +229,19 @@ void drive(const Options& options, const std::vector<Sample>& samples) {
     run(sample.name, sample.bytes);
     bytes.push_back(sample.bytes);
   }
-  for (std::uint64_t i = options.first; i < options.first + options.runs; ++i) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto is_over = [&] {
+    return options.seconds != 0 &&
+           std::chrono::steady_clock::now() - begin >= std::chrono::seconds{options.seconds};
+  };
+  std::uint64_t made = 0;
+  for (; made < options.runs && !is_over(); ++made) {
+    const std::uint64_t i = options.first + made;
     run("--seed " + std::to_string(options.seed) + " --only " + std::to_string(i),
         Generator{options.seed, i}.make(bytes));
   }
-  std::cout << samples.size() << " samples and " << options.runs << " inputs of seed "
-            << options.seed << '\n';
+  std::cout << samples.size() << " samples and " << made << " inputs of seed " << options.seed
+            << '\n';
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace millrace::fuzz {
+
+struct ChildLimits {
+  /// RLIMIT_DATA: private memory that may be written. Virtual devices reserve addresses without
+  /// end.
+  std::uint64_t memory = std::uint64_t{2} << 30;
+  unsigned cpu_seconds = 20;
+  unsigned seconds = 300;  ///< by the clock, for a process that waits for ever
+};
+
+struct ChildRun {
+  int exit_code = -1;
+  int signal = 0;  ///< that ended it; 0: it ended by itself
+  std::string errors;
+};
+
+/// Runs the program in a folder, its input and output nowhere.
+[[nodiscard]] ChildRun run_child(const std::string& program,
+                                 const std::vector<std::string>& arguments,
+                                 const std::filesystem::path& folder, const ChildLimits& limits);
+
+}  // namespace millrace::fuzz
