@@ -205,6 +205,31 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint3
   }
 }
 
+TEST_CASE("a gather of few tables takes no shared memory from one of many that is to be launched") {
+  using Key = std::uint32_t;
+  std::mt19937_64 random{seed()};
+  const auto gather = [&](std::size_t count) {
+    Tables tables{random, count};
+    const BitShape bit_shape{std::max<std::uint64_t>(tables.rows(), 1), 0};
+    const std::vector<Key> list = draw_list<Key>(random, std::min<std::size_t>(tables.rows(), 20));
+    const std::vector<std::uint32_t> size{static_cast<std::uint32_t>(list.size())};
+    const std::vector<std::int32_t> slots = tables.draw_slots(random, list.size());
+    tables.shape.capacity = numbers_begin(count, 0, sizeof(Key)) + 100'000;
+    std::vector<std::byte> slot(tables.shape.capacity);
+    Bitmap dirty{std::vector<std::uint32_t>(bit_shape.words()), std::vector<DirtyCounts>(1)};
+    on_host::gather_rows<Key>({}, slot, dirty.bits, dirty.counts, tables.weights, tables.m,
+                              tables.v, tables.cached_weights, tables.cached_m, tables.cached_v,
+                              slots, tables.tables, list, size, tables.shape, bit_shape);
+  };
+  bool met = false;
+  kernels::after_asking() = [&] {
+    met = true;
+    gather(2500);
+  };
+  CHECK_NOTHROW(gather(4000));
+  CHECK(met);
+}
+
 TEST_CASE("a slot is drained as far as its header says, and no further than there is room") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 40; ++round) {

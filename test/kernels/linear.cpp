@@ -54,6 +54,7 @@ const BlasApi& BlasApi::get() {
   static const BlasApi api{.sgemm = multiply_columns};
   return api;
 }
+void check_blas(int status, const char*) { REQUIRE(status == 0); }
 }  // namespace millrace::model::on_host
 
 TEST_CASE("on 32 lanes a layer goes forward and backward as one by one") {

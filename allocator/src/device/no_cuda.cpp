@@ -1,4 +1,5 @@
 #include "millrace/config.hpp"
+#include "millrace/device/cuda_calls.hpp"
 #include "millrace/device/cuda_device.hpp"
 
 #if !MILLRACE_HAS_CUDA
@@ -35,6 +36,17 @@ std::unique_ptr<CudaDevice> CudaDevice::create(int ordinal) { return create(ordi
 
 std::unique_ptr<CudaDevice> CudaDevice::create(int ordinal, const Options&) {
   throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal), kReason};
+}
+
+CurrentGpu::CurrentGpu(int ordinal) {
+  throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal), kReason};
+}
+
+CurrentGpu::~CurrentGpu() = default;
+
+void throw_cuda_error(int error, const char* call) {
+  throw DeviceError{ErrorCode::not_supported, call,
+                    "CUDA error " + std::to_string(error) + "; " + kReason};
 }
 
 }  // namespace millrace

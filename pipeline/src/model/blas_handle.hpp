@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "millrace/pipeline/model/model_context.hpp"
@@ -8,6 +9,8 @@ namespace millrace::model {
 
 struct BlasHandle {
   void* handle = nullptr;  ///< a cublasHandle_t
+  int gpu = 0;
+  std::uint64_t stream_id = 0;  ///< of the driver
   Buffer workspace;
 
   BlasHandle() = default;

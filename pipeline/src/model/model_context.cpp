@@ -3,17 +3,25 @@
 #include <optional>
 
 #include "millrace/config.hpp"
+#include "millrace/device/cuda_calls.hpp"
 #include "millrace/device/cuda_device.hpp"
 #include "model/blas_handle.hpp"
 #include "model/cuda/blas.hpp"
-#include "model/cuda/current_device.hpp"
 
 namespace millrace {
 
 namespace model {
 
 #if MILLRACE_HAS_CUDA
-BlasHandle::~BlasHandle() { cuda::destroy_blas(handle); }
+// cuBLAS wants the device current that the handle is of. A handle of a lost device is left.
+BlasHandle::~BlasHandle() {
+  if (handle == nullptr) return;
+  try {
+    const CurrentGpu current{gpu};
+    cuda::destroy_blas(handle);
+  } catch (const DeviceError&) {
+  }
+}
 #else
 BlasHandle::~BlasHandle() = default;
 #endif
@@ -43,9 +51,12 @@ const model::BlasHandle* ModelContext::blas([[maybe_unused]] StreamRef stream) {
 #if MILLRACE_HAS_CUDA
   if (gpu_) {
     auto& blas = blas_[stream.handle().value];
-    if (!blas) {
-      const model::cuda::CurrentDevice current{*gpu_};
+    const std::uint64_t id = device().stream_id(stream.handle());
+    if (!blas || blas->stream_id != id) {  // or its handle has become another stream's
+      const CurrentGpu current{*gpu_};
       auto made = std::make_unique<model::BlasHandle>();
+      made->gpu = *gpu_;
+      made->stream_id = id;
       made->workspace = {allocator_, model::cuda::kBlasWorkspace, stream, tags_.scratch};
       made->handle = model::cuda::create_blas(stream.handle().value, made->workspace.data());
       blas = std::move(made);

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "millrace/device/cuda_calls.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
-#include "model/cuda/current_device.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/enqueue.hpp"
 #include "model/host/embedding.hpp"
@@ -28,7 +28,7 @@ template <typename Key>
                                           unsigned bits) {
 #if MILLRACE_HAS_CUDA
   if (context.gpu()) {
-    const cuda::CurrentDevice current{*context.gpu()};
+    const CurrentGpu current{*context.gpu()};
     return cuda::sort_scratch<Key>(count, bits);
   }
 #endif

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <type_traits>
+#include <utility>
 
 #include "cuda_runtime_api.h"
 #include "test/kernels/machine.hpp"
@@ -175,6 +177,11 @@ inline std::map<const void*, std::size_t>& shared_limits() {
   static std::map<const void*, std::size_t> limits;
   return limits;
 }
+/** @brief Runs once, when a kernel has asked: what another thread may do before the launch. */
+inline std::function<void()>& after_asking() {
+  static std::function<void()> next;
+  return next;
+}
 /** @brief Whether a GPU of compute capability 9.0 takes it. */
 inline bool can_launch(const dim3& grid, const dim3& block, std::size_t shared,
                        const void* kernel) {
@@ -213,6 +220,17 @@ cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute attribute, int
   const auto bytes = static_cast<std::size_t>(value);
   if (value < 0 || bytes > ::millrace::test::kernels::kShared) return cudaErrorInvalidValue;
   ::millrace::test::kernels::shared_limits()[reinterpret_cast<const void*>(kernel)] = bytes;
+  if (const auto next = std::exchange(::millrace::test::kernels::after_asking(), nullptr)) next();
+  return cudaSuccess;
+}
+
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = static_cast<int>(::millrace::test::kernels::kShared);
   return cudaSuccess;
 }
 

@@ -65,7 +65,10 @@ struct CudaDeviceState {
  */
 [[nodiscard]] CudaDeviceState cuda_device_state(int ordinal);
 
-/** @brief Whether kernels on `from` can use memory of `to`. @throws DeviceError as above */
+/**
+ * @brief Whether kernels on `from` could use memory of `to`; CudaDevice::allow_peer lets them.
+ * @throws DeviceError as above
+ */
 [[nodiscard]] bool cuda_peer_access(int from, int to);
 
 /**
@@ -83,6 +86,9 @@ struct CudaDeviceState {
  * of `info()`. Such kernels share the machine by taking turns; those with only a fixed cost run
  * beside others. What they write is unspecified.
  *
+ * Waiting for a stream or an event spins for 50 microseconds, and then sleeps: but for the legacy
+ * stream and the whole device, of which it spins, as CUDA's own waits do.
+ *
  * The function of `callback` runs on a thread of the driver. One that throws loses the device. The
  * destructor waits for callbacks that are still to run.
  */
@@ -99,6 +105,15 @@ class CudaDevice : public Device {
   [[nodiscard]] bool modelled() const final { return false; }
   [[nodiscard]] virtual int ordinal() const noexcept = 0;
   [[nodiscard]] virtual const CudaDeviceInfo& info() const noexcept = 0;
+
+  /**
+   * @brief Lets work of another GPU use this one's memory, until the process ends: all of this
+   *        device's, what is there already and what comes.
+   *
+   * Starts a context on that GPU. Before, such work fails there, and loses that GPU.
+   * @throws DeviceError (not_supported) unless `cuda_peer_access(ordinal, this)`
+   */
+  virtual void allow_peer(int ordinal) = 0;
 
  protected:
   CudaDevice() = default;

@@ -12,7 +12,9 @@
 #include "device/cuda/handles.hpp"
 #include "device/cuda/occupy.hpp"
 #include "device/cuda/vmm.hpp"
+#include "device/cuda/waits.hpp"
 #include "device/range_page.hpp"
+#include "millrace/device/cuda_calls.hpp"
 #include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
@@ -23,6 +25,7 @@ using cuda::check_released;
 using cuda::CurrentContext;
 using cuda::OutsideCapture;
 using cuda::quietly;
+using cuda::ready;
 
 // Null means the legacy stream here, however the runtime was compiled.
 cudaStream_t native(StreamHandle stream) {
@@ -43,15 +46,6 @@ cudaMemcpyKind native(CopyKind kind) {
       return cudaMemcpyHostToHost;
   }
   return cudaMemcpyDefault;
-}
-
-bool ready(cudaError_t result, const char* call, const void* handle) {
-  if (result == cudaErrorNotReady) {
-    quietly(result);
-    return false;
-  }
-  check(result, call, handle);
-  return true;
 }
 
 bool capturing_native(cudaStream_t stream) {
@@ -106,6 +100,14 @@ cuda::UniquePool make_pool(int ordinal, const DriverPoolPolicy& policy) {
   return pool;
 }
 
+void allow_pool_to(cudaMemPool_t pool, int ordinal) {
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = ordinal;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  check(cudaMemPoolSetAccess(pool, &access, 1), "cudaMemPoolSetAccess", ordinal);
+}
+
 class Runtime final : public CudaDevice {
  public:
   Runtime(int ordinal, const Options& options)
@@ -136,6 +138,7 @@ class Runtime final : public CudaDevice {
   bool has_driver_pool() const override { return pool_ != nullptr; }
   int ordinal() const noexcept override { return ordinal_; }
   const CudaDeviceInfo& info() const noexcept override { return info_; }
+  void allow_peer(int ordinal) override;
   StreamHandle per_thread_stream() override { return {cudaStreamPerThread}; }
   DriverPoolInfo pool_info() override;
   std::size_t page_bytes() const override {
@@ -157,7 +160,7 @@ class Runtime final : public CudaDevice {
     return CurrentContext{context_};
   }
   cudaMemPool_t pool() const;
-  const cuda::VirtualMemory& virtual_memory() const;
+  cuda::VirtualMemory& virtual_memory();
   /**
    * Asking a stream that is being captured anything else would fail, and break the capture for
    * whoever began it. What is enqueued there would run at each replay, and not now.
@@ -249,7 +252,7 @@ MemoryInfo Runtime::do_memory_info() {
   return info;
 }
 
-const cuda::VirtualMemory& Runtime::virtual_memory() const {
+cuda::VirtualMemory& Runtime::virtual_memory() {
   if (virtual_memory_) return *virtual_memory_;
   throw DeviceError{ErrorCode::not_supported, name(),
                     "this GPU or its driver can not map memory (cuMemMap)"};
@@ -277,6 +280,24 @@ void Runtime::do_unmap(void* address, std::size_t bytes) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
   virtual_memory().unmap(static_cast<std::byte*>(address), bytes);
+}
+
+void Runtime::allow_peer(int ordinal) {
+  if (ordinal == ordinal_) return;
+  if (!cuda_peer_access(ordinal, ordinal_)) {
+    throw DeviceError{ErrorCode::not_supported, name(),
+                      "cuda:" + std::to_string(ordinal) + " can not use its memory"};
+  }
+  {
+    const CurrentContext current = enter();
+    const OutsideCapture outside;
+    if (pool_ != nullptr) allow_pool_to(pool_.get(), ordinal);
+    if (virtual_memory_) virtual_memory_->allow_peer(ordinal);
+  }
+  const CurrentGpu peer{ordinal};  // of whose context it is a property
+  const cudaError_t result = cudaDeviceEnablePeerAccess(ordinal_, 0);
+  if (result == cudaErrorPeerAccessAlreadyEnabled) return quietly(result);
+  check(result, "cudaDeviceEnablePeerAccess", ordinal_, 0);
 }
 
 cudaMemPool_t Runtime::pool() const {
@@ -352,6 +373,8 @@ std::uint64_t Runtime::do_stream_id(StreamHandle stream) {
 
 bool Runtime::do_blocking(StreamHandle stream) {
   const CurrentContext current = enter();
+  // Documented of the default streams; what cudaStreamGetFlags says of them is not.
+  if (native(stream) == cudaStreamLegacy || native(stream) == cudaStreamPerThread) return true;
   unsigned flags = 0;
   check(cudaStreamGetFlags(native(stream), &flags), "cudaStreamGetFlags", stream.value);
   return (flags & cudaStreamNonBlocking) == 0;
@@ -373,7 +396,7 @@ void Runtime::do_synchronize(StreamHandle stream) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
   refuse_captured(stream, "cudaStreamSynchronize");
-  check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize", stream.value);
+  cuda::wait_for(native(stream));
 }
 
 void Runtime::do_synchronize() {
@@ -387,7 +410,7 @@ void Runtime::do_synchronize() {
 EventHandle Runtime::do_create_event(bool timed) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
-  const unsigned flags = timed ? cudaEventDefault : cudaEventDisableTiming;
+  const unsigned flags = cudaEventBlockingSync | (timed ? 0U : cudaEventDisableTiming);
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags", flags);
   if (timed) timing_.store(true, std::memory_order_relaxed);
@@ -424,7 +447,7 @@ bool Runtime::do_query(EventHandle event) {
 void Runtime::do_synchronize(EventHandle event) {
   const CurrentContext current = enter();
   const OutsideCapture outside;
-  check(cudaEventSynchronize(native(event)), "cudaEventSynchronize", event.value);
+  cuda::wait_for(native(event));
 }
 
 Nanoseconds Runtime::do_event_time(EventHandle event) {

@@ -49,6 +49,19 @@ void check_released(cudaError_t result, const char* call, const Arguments&... ar
   if (result != cudaErrorCudartUnloading) check(result, call, arguments...);
 }
 
+/**
+ * @brief What a query says: false while the device is not through.
+ * @throws DeviceError as `check` for any other error
+ */
+[[nodiscard]] inline bool ready(cudaError_t result, const char* call, const void* handle) {
+  if (result == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  check(result, call, handle);
+  return true;
+}
+
 /** @brief For destructors: whatever was said is forgotten, and not left for the next caller. */
 inline void quietly(cudaError_t result) noexcept {
   if (result != cudaSuccess) static_cast<void>(cudaGetLastError());

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::int64_t kBaseInterval = std::chrono::nanoseconds{std::chrono::seconds{1}}.count();
 
-std::int64_t host_now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
 Nanoseconds elapsed(cudaEvent_t from, cudaEvent_t to) {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime", from, to);
@@ -22,7 +20,11 @@ Nanoseconds elapsed(cudaEvent_t from, cudaEvent_t to) {
 
 }  // namespace
 
-EventClock::EventClock() {
+std::int64_t EventClock::steady_now() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+EventClock::EventClock(HostNow now) : now_(now) {
   add_base();
   const cudaEvent_t first = bases_.front().event.get();
   check(cudaEventSynchronize(first), "cudaEventSynchronize", first);
@@ -30,16 +32,37 @@ EventClock::EventClock() {
 }
 
 void EventClock::add_base() {
-  next_base_.store(host_now() + kBaseInterval, std::memory_order_relaxed);
+  next_base_.store(now_() + kBaseInterval, std::memory_order_relaxed);
   UniqueEvent event = make_event(cudaEventDefault);
   check(cudaEventRecord(event.get(), stream_.get()), "cudaEventRecord", event.get(), stream_.get());
   bases_.push_back({std::move(event)});
+  if (bases_.size() < kMostBases) return;
+  place_completed_bases();
+  thin_out();
+}
+
+// The newest stay as they are, the older ones get further apart. Those that are not placed yet stay
+// too: more than a few are there only if the device has come to nothing for many minutes.
+void EventClock::thin_out() {
+  const std::size_t older = std::min(placed_, bases_.size() - kMostBases / 4);
+  std::size_t kept = older;
+  while (kept > kMostBases / 2) {
+    const std::size_t left = std::exchange(kept, 1);
+    for (std::size_t i = 1; i < left; ++i) {
+      if (bases_[i].time - bases_[kept - 1].time >= spacing_) std::swap(bases_[kept++], bases_[i]);
+    }
+    if (kept > kMostBases / 2) spacing_ *= 2;
+  }
+  const auto begin = bases_.begin();
+  bases_.erase(begin + static_cast<std::ptrdiff_t>(kept),
+               begin + static_cast<std::ptrdiff_t>(older));
+  placed_ -= older - kept;
 }
 
 void EventClock::tick() {
-  if (host_now() < next_base_.load(std::memory_order_relaxed)) return;
+  if (now_() < next_base_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock{mutex_};
-  if (host_now() >= next_base_.load(std::memory_order_relaxed)) add_base();
+  if (now_() >= next_base_.load(std::memory_order_relaxed)) add_base();
 }
 
 void EventClock::place_completed_bases() {

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -17,11 +18,17 @@ namespace millrace::cuda {
  *
  * CUDA gives the distance of two events as a float of milliseconds, which after an hour is good to
  * a quarter of one. So a base event is recorded every second, on a stream of its own, and an event
- * is measured from the base nearest to it. Used in the device's context.
+ * is measured from the base nearest to it. Of old bases more and more are given up, so that their
+ * number is bounded: an event that is asked for hours after it was recorded is told to some
+ * microseconds. Used in the device's context.
  */
 class EventClock {
  public:
-  EventClock();
+  using HostNow = std::int64_t (*)();  ///< nanoseconds, never going back
+
+  static constexpr std::size_t kMostBases = 1024;
+
+  explicit EventClock(HostNow now = steady_now);
 
   /** @brief To be called as timed events are recorded: makes the next base when one is due. */
   void tick();
@@ -35,14 +42,18 @@ class EventClock {
     Nanoseconds time{0};
   };
 
+  [[nodiscard]] static std::int64_t steady_now();
   void add_base();
+  void thin_out();
   void place_completed_bases();
   [[nodiscard]] const Base& nearest(Nanoseconds time) const;
 
+  HostNow now_;
   UniqueStream stream_ = make_stream();
   std::mutex mutex_;
   std::vector<Base> bases_;
-  std::size_t placed_ = 0;  ///< how many of them have a time
+  std::size_t placed_ = 0;                               ///< how many of them have a time
+  Nanoseconds spacing_{std::chrono::seconds{1}};  ///< of the older ones, at least
   std::atomic<std::int64_t> next_base_{0};
 };
 

@@ -11,6 +11,14 @@ CUdeviceptr device_pointer(const std::byte* address) {
   return reinterpret_cast<CUdeviceptr>(address);
 }
 
+CUmemAccessDesc access_of(int ordinal) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = ordinal;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
 CUmemAllocationProp properties_of(int ordinal) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -35,8 +43,7 @@ VirtualMemory::VirtualMemory(int ordinal, std::size_t page) : properties_(proper
     throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal),
                       "this GPU or its driver can not map memory (cuMemMap)"};
   }
-  access_.location = properties_.location;
-  access_.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  access_.push_back(access_of(ordinal));
   page_bytes_ = page != 0 ? page : cuda::page_bytes(ordinal);
 }
 
@@ -67,12 +74,34 @@ void VirtualMemory::map(std::byte* address, PhysicalPage page) const {
         static_cast<void*>(address), page_bytes_, page.handle);
 }
 
-void VirtualMemory::allow(std::byte* address, std::size_t bytes) const {
-  check(driver().cuMemSetAccess(device_pointer(address), bytes, &access_, 1), "cuMemSetAccess",
-        static_cast<void*>(address), bytes);
+void VirtualMemory::set_access(std::byte* address, std::size_t bytes, const CUmemAccessDesc* to,
+                               std::size_t count) const {
+  check(driver().cuMemSetAccess(device_pointer(address), bytes, to, count), "cuMemSetAccess",
+        static_cast<void*>(address), bytes, count);
 }
 
-void VirtualMemory::fill(std::byte* address, std::size_t bytes) const {
+void VirtualMemory::allow(std::byte* address, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  set_access(address, bytes, access_.data(), access_.size());
+  for (std::size_t at = 0; at < bytes; at += page_bytes_) allowed_.insert(address + at);
+}
+
+void VirtualMemory::allow_peer(int ordinal) {
+  const CUmemAccessDesc access = access_of(ordinal);
+  const std::lock_guard lock{mutex_};
+  for (const CUmemAccessDesc& known : access_) {
+    if (known.location.id == ordinal) return;
+  }
+  for (auto page = allowed_.begin(); page != allowed_.end();) {
+    std::byte* const first = *page;
+    std::size_t bytes = 0;
+    for (; page != allowed_.end() && *page == first + bytes; ++page) bytes += page_bytes_;
+    set_access(first, bytes, &access, 1);
+  }
+  access_.push_back(access);
+}
+
+void VirtualMemory::fill(std::byte* address, std::size_t bytes) {
   std::size_t mapped = 0;
   try {
     while (mapped < bytes) {
@@ -93,9 +122,11 @@ void VirtualMemory::fill(std::byte* address, std::size_t bytes) const {
   }
 }
 
-void VirtualMemory::unmap(std::byte* address, std::size_t bytes) const {
+void VirtualMemory::unmap(std::byte* address, std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
   check(driver().cuMemUnmap(device_pointer(address), bytes), "cuMemUnmap",
         static_cast<void*>(address), bytes);
+  allowed_.erase(allowed_.lower_bound(address), allowed_.lower_bound(address + bytes));
 }
 
 }  // namespace millrace::cuda

@@ -3,6 +3,9 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <mutex>
+#include <set>
+#include <vector>
 
 namespace millrace::cuda {
 
@@ -20,7 +23,8 @@ struct PhysicalPage {
  * Works in pages, each with a handle of its own: unmapping takes whole mappings, so that with one
  * handle for many pages none of them could go back alone. Addresses and sizes are multiples of
  * `page_bytes()`. Acts at host time: unmap what the device is known to have finished with, and
- * nothing else. Stateless beyond the ordinal; thread-safe. Every call may throw DeviceError.
+ * nothing else. Knows only which GPUs have access, and to what; thread-safe. Every call may throw
+ * DeviceError.
  */
 class VirtualMemory {
  public:
@@ -44,20 +48,30 @@ class VirtualMemory {
 
   /** @brief Not to be touched before `allow` has been called for it. */
   void map(std::byte* address, PhysicalPage page) const;
-  /** @brief Lets the device itself read and write a range, all of it mapped. One call for many. */
-  void allow(std::byte* address, std::size_t bytes) const;
+  /**
+   * @brief Lets the device itself, and its peers, read and write a range, all of it mapped. One
+   *        call for many.
+   */
+  void allow(std::byte* address, std::size_t bytes);
+  /** @brief Lets another GPU read and write all that is allowed now, and what will be. */
+  void allow_peer(int ordinal);
   /**
    * @brief New pages, mapped and allowed, that go back to the driver when they are unmapped.
    * @throws DeviceError (out_of_memory when the GPU has too few); nothing is mapped then
    */
-  void fill(std::byte* address, std::size_t bytes) const;
+  void fill(std::byte* address, std::size_t bytes);
   /** @brief Of a range, all of it mapped. Access has to be allowed anew for what is mapped next. */
-  void unmap(std::byte* address, std::size_t bytes) const;
+  void unmap(std::byte* address, std::size_t bytes);
 
  private:
+  void set_access(std::byte* address, std::size_t bytes, const CUmemAccessDesc* to,
+                  std::size_t count) const;
+
   CUmemAllocationProp properties_{};
-  CUmemAccessDesc access_{};
   std::size_t page_bytes_ = 0;
+  std::mutex mutex_;
+  std::vector<CUmemAccessDesc> access_;  ///< the device itself, and its peers
+  std::set<std::byte*> allowed_;         ///< pages
 };
 
 }  // namespace millrace::cuda

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 #include "millrace/pipeline/collective/nccl_group.hpp"
 
@@ -21,6 +22,15 @@ void find_in(void* library, const char* name, Function& function, std::string* m
   void* const symbol = dlsym(library, name);
   if (symbol == nullptr && missing != nullptr) *missing = fmt::format("it lacks {}", name);
   function = reinterpret_cast<Function>(symbol);
+}
+
+// NCCL reads it when its first communicator is made.
+bool order_launches(int version) {
+  constexpr int kFirst = 22600;
+  if (version < kFirst) return false;
+  constexpr const char* name = "NCCL_LAUNCH_ORDER_IMPLICIT";
+  setenv(name, "1", 0);
+  return std::string_view{std::getenv(name)} == "1";
 }
 
 Found load() {
@@ -52,6 +62,9 @@ Found load() {
   find_in(library, "ncclBroadcast", api.broadcast, &found.problem);
   find_in(library, "ncclCommRegister", api.comm_register, nullptr);
   find_in(library, "ncclCommDeregister", api.comm_deregister, nullptr);
+  if (found.problem.empty() && api.get_version(&api.version) == NcclApi::kSuccess) {
+    api.ordered_launches = order_launches(api.version);
+  }
   if (!found.problem.empty()) {
     found.problem = fmt::format("{} is no NCCL of 2.7 or later: {}", name, found.problem);
   }
@@ -79,7 +92,7 @@ NcclSupport nccl_support() {
   NcclSupport support;
   const collective::NcclApi* const api = collective::NcclApi::find(&support.problem);
   support.loaded = api != nullptr;
-  if (support.loaded) api->check(api->get_version(&support.version), "ncclGetVersion");
+  if (support.loaded) support.version = api->version;
   return support;
 }
 

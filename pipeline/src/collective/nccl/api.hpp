@@ -40,6 +40,14 @@ struct NcclApi {
   int (*comm_register)(Comm comm, void* data, std::size_t bytes, void** handle);
   int (*comm_deregister)(Comm comm, void* handle);
 
+  int version = 0;  ///< 22304 is 2.23.4
+  /**
+   * @brief Whether operations of different communicators run in the order of their launches, so
+   *        that ranks which launch in the same order can not wait for each other crosswise. From
+   *        2.26 on, unless the environment forbids it (NCCL_LAUNCH_ORDER_IMPLICIT=0).
+   */
+  bool ordered_launches = false;
+
   /** @brief Null if it is not there; `problem` says why then. */
   [[nodiscard]] static const NcclApi* find(std::string* problem = nullptr);
 

@@ -2,57 +2,100 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <span>
 #include <utility>
+
+#include "millrace/device/cuda_calls.hpp"
 
 namespace millrace::collective {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kLookAgain = std::chrono::milliseconds{20};
+constexpr auto kHangs = std::chrono::seconds{1};  // a call that takes longer waits for a peer
+
+/**
+ * NCCL makes its own device current and sets back what was before: on a thread that had none that
+ * is GPU 0, which gets a context.
+ */
+struct OnGpu {
+  explicit OnGpu(int gpu) noexcept {
+    try {
+      current.emplace(gpu);
+    } catch (const DeviceError&) {  // it is lost, and NCCL will say so
+    }
+  }
+  std::optional<CurrentGpu> current;
+};
 
 }  // namespace
 
-NcclCommunicators::NcclCommunicators(const NcclApi& api, Device& device, Rendezvous& rendezvous,
-                                     std::chrono::milliseconds time_out)
+NcclCommunicators::NcclCommunicators(const NcclApi& api, Device& device, int gpu,
+                                     Rendezvous& rendezvous, std::chrono::milliseconds time_out)
     : api_(api),
       device_(device),
+      gpu_(gpu),
       rendezvous_(rendezvous),
       time_out_(time_out),
       looks_after_([this] { look_after(); }) {}
 
-// Aborted communicators are gone already; to destroy one waits for what it was given.
+// Aborted communicators are gone already; to destroy one waits for what it was given, and for the
+// other ranks: each destroys them in the order in which all have made them.
 NcclCommunicators::~NcclCommunicators() {
   {
     const std::lock_guard lock{mutex_};
     ending_ = true;
   }
   looks_after_.join();
-  for (const auto& [comm, handle] : handles_) {
-    if (!failure_) api_.comm_deregister(comm, handle);
-  }
-  for (const auto& [stream, comm] : communicators_) {
-    if (!failure_) api_.comm_destroy(comm);
-  }
-  for (auto& [stream, operations] : under_way_) {
-    for (const UnderWay& operation : operations) {
-      try {
-        device_.destroy_event(operation.end);
-      } catch (const DeviceError&) {  // the device is lost
-      }
+  try {
+    const CurrentGpu current{gpu_};
+    for (const auto& each : communicators_) {
+      if (each->aborted) continue;
+      for (void* const handle : each->handles) api_.comm_deregister(each->comm, handle);
     }
+    for (const auto& each : communicators_) {
+      if (!each->aborted) api_.comm_destroy(each->comm);
+    }
+    for (const auto& each : communicators_) {
+      for (const UnderWay& operation : each->under_way) device_.destroy_event(operation.end);
+    }
+  } catch (const DeviceError&) {  // the device is lost
   }
 }
 
-// NCCL wants the device to be current: it is while an operation is launched.
-NcclApi::Comm NcclCommunicators::communicator(StreamHandle stream) {
+NcclCommunicators::Use::Use(NcclCommunicators& of_rank, StreamHandle stream)
+    : all(of_rank), of(of_rank.enter(stream)) {}
+
+NcclCommunicators::Use::~Use() { all.leave(of); }
+
+NcclCommunicators::Communicator& NcclCommunicators::enter(StreamHandle stream) {
+  const std::uint64_t id = device_.stream_id(stream);
+  const auto use = [&](Communicator& communicator) -> Communicator& {
+    order_after_last(communicator, stream);
+    communicator.in_use = true;
+    return communicator;
+  };
   {
     const std::lock_guard lock{mutex_};
     throw_failure();
-    if (const auto known = communicators_.find(stream.value); known != communicators_.end()) {
-      return known->second;
+    for (const auto& each : communicators_) {
+      if (each->stream_id == id) return use(*each);
     }
   }
+  const NcclApi::Comm made = make(stream);
+  const std::lock_guard lock{mutex_};
+  Communicator& communicator = *communicators_.emplace_back(std::make_unique<Communicator>());
+  communicator.comm = made;
+  communicator.stream_id = id;
+  if (failure_) abort(communicator);
+  throw_failure();
+  for (const Registered& memory : registered_) register_with(communicator, memory);
+  return use(communicator);
+}
+
+// NCCL wants the device to be current: it is while an operation is launched.
+NcclApi::Comm NcclCommunicators::make(StreamHandle stream) {
   NcclApi::UniqueId id{};
   if (rendezvous_.rank() == 0) api_.check(api_.get_unique_id(&id), "ncclGetUniqueId");
   rendezvous_.share(std::as_writable_bytes(std::span{id.bytes}));
@@ -65,34 +108,48 @@ NcclApi::Comm NcclCommunicators::communicator(StreamHandle stream) {
                "ncclCommInitRank");
   };
   device_.launch(std::move(make), stream);
-  const std::lock_guard lock{mutex_};
-  communicators_[stream.value] = made;
-  for (const Registered& memory : registered_) register_with(made, memory);
   return made;
+}
+
+void NcclCommunicators::leave(Communicator& communicator) {
+  const std::lock_guard lock{mutex_};
+  communicator.in_use = false;
+  if (failure_) abort(communicator);
+}
+
+// With the lock. Where NCCL does not see to it: the stream waits for what was launched before.
+void NcclCommunicators::order_after_last(Communicator& communicator, StreamHandle stream) {
+  Communicator* const last = std::exchange(last_, &communicator);
+  if (api_.ordered_launches || last == nullptr || last == &communicator) return;
+  if (!last->under_way.empty()) device_.wait(stream, last->under_way.back().end);
 }
 
 void NcclCommunicators::register_memory(void* data, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
   throw_failure();
   registered_.push_back({data, bytes});
-  for (const auto& [stream, comm] : communicators_) register_with(comm, registered_.back());
+  for (const auto& each : communicators_) register_with(*each, registered_.back());
 }
 
-void NcclCommunicators::register_with(NcclApi::Comm comm, const Registered& memory) {
+void NcclCommunicators::register_with(Communicator& communicator, const Registered& memory) {
   if (api_.comm_register == nullptr || api_.comm_deregister == nullptr) return;
   void* handle = nullptr;
-  api_.check(api_.comm_register(comm, memory.data, memory.bytes, &handle), "ncclCommRegister");
-  if (handle != nullptr) handles_.emplace_back(comm, handle);
+  api_.check(api_.comm_register(communicator.comm, memory.data, memory.bytes, &handle),
+             "ncclCommRegister");
+  if (handle != nullptr) communicator.handles.push_back(handle);
 }
 
-void NcclCommunicators::watch(const std::string& name, StreamHandle stream) {
+void NcclCommunicators::watch(Communicator& communicator, const std::string& name,
+                              StreamHandle stream) {
   const EventHandle end = device_.create_event();
   device_.record(end, stream);
   const std::lock_guard lock{mutex_};
-  under_way_[stream.value].push_back({name, end, Clock::now()});
+  communicator.under_way.push_back({name, end, Clock::now()});
+  throw_failure();
 }
 
 void NcclCommunicators::look_after() {
+  const OnGpu current{gpu_};
   for (;;) {
     {
       const std::lock_guard lock{mutex_};
@@ -110,14 +167,14 @@ void NcclCommunicators::look_after() {
 
 // With the lock.
 void NcclCommunicators::look() {
-  if (failure_) return;
+  if (failure_) return abort_those_that_hang();
   if (auto heard = rendezvous_.failure()) return abort_all(std::move(*heard));
-  for (const auto& [stream, comm] : communicators_) {
+  for (const auto& each : communicators_) {
     int error = NcclApi::kSuccess;
-    api_.check(api_.comm_get_async_error(comm, &error), "ncclCommGetAsyncError");
+    api_.check(api_.comm_get_async_error(each->comm, &error), "ncclCommGetAsyncError");
     api_.check(error, "NCCL, on the device");
   }
-  for (auto& [stream, operations] : under_way_) look_at_operations(operations);
+  for (const auto& each : communicators_) look_at_operations(each->under_way);
 }
 
 void NcclCommunicators::look_at_operations(std::deque<UnderWay>& operations) {
@@ -132,12 +189,32 @@ void NcclCommunicators::look_at_operations(std::deque<UnderWay>& operations) {
                          operations.front().name, rendezvous_.rank(), time_out_.count())});
 }
 
-// With the lock. What was enqueued ends without a result.
+// With the lock.
+void NcclCommunicators::abort(Communicator& communicator) {
+  if (std::exchange(communicator.aborted, true)) return;
+  const OnGpu current{gpu_};
+  api_.comm_abort(communicator.comm);
+}
+
+// With the lock. What was enqueued ends without a result. Aborting frees a communicator: one that a
+// thread is about to call NCCL with is aborted by that thread.
 void NcclCommunicators::abort_all(Rendezvous::Failure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
+  failed_at_ = Clock::now();
   rendezvous_.tell_failure(*failure_);
-  for (const auto& [stream, comm] : communicators_) api_.comm_abort(comm);
+  for (const auto& each : communicators_) {
+    if (!each->in_use) abort(*each);
+  }
+}
+
+// With the lock. A thread that is still in NCCL then waits there for a rank that does not come, and
+// only this ends its call.
+void NcclCommunicators::abort_those_that_hang() {
+  if (Clock::now() - failed_at_ < kHangs) return;
+  for (const auto& each : communicators_) {
+    if (each->in_use) abort(*each);
+  }
 }
 
 void NcclCommunicators::fail(const std::string& why) noexcept {

@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,10 +20,15 @@ namespace millrace::collective {
 /**
  * @brief The communicators of one rank, one for each stream, and a thread that looks after what is
  *        under way on them. The first thing that goes wrong aborts all.
+ *
+ * Operations of all communicators run in the order of their launches, which is the same on all
+ * ranks: if two ranks began two operations in different orders, each could hold the device while it
+ * waits for the other.
  */
 class NcclCommunicators {
  public:
-  NcclCommunicators(const NcclApi& api, Device& device, Rendezvous& rendezvous,
+  /** @param gpu  that `device` is */
+  NcclCommunicators(const NcclApi& api, Device& device, int gpu, Rendezvous& rendezvous,
                     std::chrono::milliseconds time_out);
   ~NcclCommunicators();
   NcclCommunicators(const NcclCommunicators&) = delete;
@@ -31,16 +37,16 @@ class NcclCommunicators {
   /** @brief Enqueues `operation`, whose `cuda` is `enqueue`, with the communicator of `stream`. */
   template <typename Enqueue>
   void launch(Operation operation, StreamHandle stream, Enqueue enqueue) {
-    const NcclApi::Comm comm = communicator(stream);
+    const Use use{*this, stream};
     const std::string name = operation.name;
-    operation.cuda = [this, comm, enqueue, &name](void* native) {
+    operation.cuda = [this, &use, enqueue, &name](void* native) {
       // Not with the lock: setting up a connection may block, and must be there to be aborted.
       api_.check(api_.group_start(), "ncclGroupStart");
-      enqueue(api_, comm, native);
+      enqueue(api_, use.of.comm, native);
       api_.check(api_.group_end(), name.c_str());
     };
     device_.launch(std::move(operation), stream);
-    watch(name, stream);
+    watch(use.of, name, stream);
   }
 
   void register_memory(void* data, std::size_t bytes);
@@ -57,26 +63,50 @@ class NcclCommunicators {
     EventHandle end;
     std::chrono::steady_clock::time_point since;
   };
+  struct Communicator {
+    NcclApi::Comm comm = nullptr;
+    std::uint64_t stream_id = 0;  ///< of the driver: a handle may be another stream's later
+    std::deque<UnderWay> under_way;
+    std::vector<void*> handles;  ///< of what is registered with it
+    bool in_use = false;         ///< by the thread that launches
+    bool aborted = false;
+  };
+  /** @brief While one lives, its communicator is aborted only if a call of NCCL's hangs. */
+  struct Use {
+    Use(NcclCommunicators& all, StreamHandle stream);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    NcclCommunicators& all;
+    Communicator& of;
+  };
 
-  [[nodiscard]] NcclApi::Comm communicator(StreamHandle stream);
-  void register_with(NcclApi::Comm comm, const Registered& memory);
-  void watch(const std::string& name, StreamHandle stream);
+  /** @brief That of the stream, made if need be, and in use. @throws CollectiveError */
+  [[nodiscard]] Communicator& enter(StreamHandle stream);
+  [[nodiscard]] NcclApi::Comm make(StreamHandle stream);
+  void leave(Communicator& communicator);
+  void order_after_last(Communicator& communicator, StreamHandle stream);
+  void register_with(Communicator& communicator, const Registered& memory);
+  void watch(Communicator& communicator, const std::string& name, StreamHandle stream);
   void look_after();
   void look();
   void look_at_operations(std::deque<UnderWay>& operations);
+  void abort(Communicator& communicator);
   void abort_all(Rendezvous::Failure failure);
+  void abort_those_that_hang();
   void throw_failure() const;
 
   const NcclApi& api_;
   Device& device_;
+  const int gpu_;
   Rendezvous& rendezvous_;
   const std::chrono::milliseconds time_out_;
   std::mutex mutex_;
-  std::map<void*, NcclApi::Comm> communicators_;     ///< by stream
-  std::map<void*, std::deque<UnderWay>> under_way_;  ///< by stream
+  std::vector<std::unique_ptr<Communicator>> communicators_;  ///< in the order of their making
+  Communicator* last_ = nullptr;                              ///< that something was launched on
   std::vector<Registered> registered_;
-  std::vector<std::pair<NcclApi::Comm, void*>> handles_;  ///< of what is registered with whom
   std::optional<Rendezvous::Failure> failure_;
+  std::chrono::steady_clock::time_point failed_at_;
   bool ending_ = false;
   std::thread looks_after_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
@@ -36,12 +37,13 @@ Operation declare(const char* name, std::vector<View> views) {
 
 class Group final : public NcclGroup {
  public:
-  Group(const NcclApi& api, OrderedDevice& device, Rendezvous& rendezvous, const Options& options)
+  Group(const NcclApi& api, OrderedDevice& device, int gpu, Rendezvous& rendezvous,
+        const Options& options)
       : NcclGroup(rendezvous.rank(), rendezvous.size()),
         exceptions_(std::uncaught_exceptions()),
         device_(device.device()),
         stream_(device, {.name = "sizes"}, true),
-        communicators_(api, device.device(), rendezvous, options.time_out) {}
+        communicators_(api, device.device(), gpu, rendezvous, options.time_out) {}
 
   ~Group() override;
 
@@ -224,16 +226,19 @@ void Group::do_broadcast(void* data, std::size_t bytes, unsigned root, StreamRef
 
 }  // namespace
 
+void NcclGroup::prepare_process() { setenv("CUDA_MODULE_LOADING", "EAGER", 0); }
+
 std::unique_ptr<NcclGroup> NcclGroup::make(OrderedDevice& device, Rendezvous& rendezvous,
                                            const Options& options) {
   std::string problem;
   const NcclApi* const api = NcclApi::find(&problem);
   if (api == nullptr) throw std::runtime_error{problem};
-  if (dynamic_cast<CudaDevice*>(&device.device()) == nullptr) {
+  const auto* const gpu = dynamic_cast<const CudaDevice*>(&device.device());
+  if (gpu == nullptr) {
     throw std::invalid_argument{
         fmt::format("NCCL takes a GPU, and {} is none", device.device().name())};
   }
-  return std::make_unique<Group>(*api, device, rendezvous, options);
+  return std::make_unique<Group>(*api, device, gpu->ordinal(), rendezvous, options);
 }
 
 }  // namespace millrace

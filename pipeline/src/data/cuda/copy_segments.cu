@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "data/cuda/check.hpp"
 #include "data/cuda/kernels.hpp"
+#include "millrace/device/cuda_calls.hpp"
 
 namespace millrace::cuda {
 namespace {
@@ -62,7 +62,7 @@ void launch_some(const DeviceSegment* first, unsigned count, cudaStream_t stream
   config.gridDim = dim3(static_cast<unsigned>(blocks), count);
   config.blockDim = kThreads;
   config.stream = stream;
-  check_launch(cudaLaunchKernelEx(&config, copy_segments_kernel, table), "copy_segments");
+  check_cuda(cudaLaunchKernelEx(&config, copy_segments_kernel, table), "copy_segments");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include <cstdint>
 #include <cub/device/device_scan.cuh>
 
-#include "data/cuda/check.hpp"
 #include "data/cuda/kernels.hpp"
+#include "millrace/device/cuda_calls.hpp"
 
 namespace millrace::cuda {
 namespace {
@@ -11,12 +11,12 @@ template <typename Index>
 void launch(const PrefixSum& sum, cudaStream_t stream) {
   const auto* const lengths = static_cast<const Index*>(sum.lengths);
   auto* const offsets = static_cast<Index*>(sum.offsets);
-  check_launch(cudaMemsetAsync(offsets, 0, sizeof(Index), stream), "prefix_sum: first offset");
+  check_cuda(cudaMemsetAsync(offsets, 0, sizeof(Index), stream), "prefix_sum: first offset");
   if (sum.count == 0) return;
   std::size_t scratch_bytes = prefix_sum_scratch(sum.count);
-  check_launch(cub::DeviceScan::InclusiveSum(sum.scratch, scratch_bytes, lengths, offsets + 1,
-                                             static_cast<std::int64_t>(sum.count), stream),
-               "prefix_sum");
+  check_cuda(cub::DeviceScan::InclusiveSum(sum.scratch, scratch_bytes, lengths, offsets + 1,
+                                           static_cast<std::int64_t>(sum.count), stream),
+             "prefix_sum");
 }
 
 }  // namespace

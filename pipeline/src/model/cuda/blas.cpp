@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "millrace/device/cuda_calls.hpp"
 #include "model/cuda/blas_api.hpp"
 
 namespace millrace::model::cuda {
@@ -51,12 +52,14 @@ BlasApi load() {
   return api;
 }
 
-void require_success(int status, const char* call) {
-  if (status != 0)
-    throw std::runtime_error(fmt::format("{} failed: cuBLAS status {}", call, status));
-}
-
 }  // namespace
+
+void check_blas(int status, const char* call) {
+  if (status == 0) [[likely]]
+    return;
+  check_cuda(cudaGetLastError(), call);
+  throw std::runtime_error(fmt::format("{} failed: cuBLAS status {}", call, status));
+}
 
 const BlasApi& BlasApi::get() {
   static const BlasApi api = load();
@@ -66,12 +69,12 @@ const BlasApi& BlasApi::get() {
 void* create_blas(void* stream, void* workspace) {
   const BlasApi& api = BlasApi::get();
   void* handle = nullptr;
-  require_success(api.create(&handle), "cublasCreate");
+  check_blas(api.create(&handle), "cublasCreate");
   try {
-    require_success(api.set_stream(handle, stream), "cublasSetStream");
-    require_success(api.set_workspace(handle, workspace, kBlasWorkspace), "cublasSetWorkspace");
-    require_success(api.set_math_mode(handle, kDefaultMath), "cublasSetMathMode");
-    require_success(api.set_atomics_mode(handle, kNoAtomics), "cublasSetAtomicsMode");
+    check_blas(api.set_stream(handle, stream), "cublasSetStream");
+    check_blas(api.set_workspace(handle, workspace, kBlasWorkspace), "cublasSetWorkspace");
+    check_blas(api.set_math_mode(handle, kDefaultMath), "cublasSetMathMode");
+    check_blas(api.set_atomics_mode(handle, kNoAtomics), "cublasSetAtomicsMode");
   } catch (...) {
     destroy_blas(handle);
     throw;
@@ -79,8 +82,6 @@ void* create_blas(void* stream, void* workspace) {
   return handle;
 }
 
-void destroy_blas(void* handle) noexcept {
-  if (handle != nullptr) BlasApi::get().destroy(handle);
-}
+void destroy_blas(void* handle) noexcept { BlasApi::get().destroy(handle); }
 
 }  // namespace millrace::model::cuda

@@ -26,4 +26,10 @@ struct BlasApi {
   [[nodiscard]] static const BlasApi& get();
 };
 
+/**
+ * @throws DeviceError if CUDA knows why the call failed (a lost device, say);
+ *         std::runtime_error with the number otherwise
+ */
+void check_blas(int status, const char* call);
+
 }  // namespace millrace::model::cuda

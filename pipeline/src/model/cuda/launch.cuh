@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "millrace/device/cuda_calls.hpp"
 #include "model/blas_handle.hpp"
-#include "model/cuda/require.hpp"
 
 namespace millrace::model::cuda {
 
@@ -40,7 +40,7 @@ void launch(const Launch& shape, const Queue& queue, void (*kernel)(Parameters..
   config.blockDim = shape.threads;
   config.dynamicSmemBytes = shape.shared;
   config.stream = native(queue);
-  require(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), shape.name);
+  check_cuda(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), shape.name);
 }
 
 #ifdef __CUDACC__

@@ -1,8 +1,5 @@
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
-
 #include "model/cuda/blas_api.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/cuda/launch.cuh"
@@ -25,13 +22,12 @@ void multiply(const Queue& queue, float* c, Factor a, Factor b, Product shape, b
   const float one = 1, start = add ? 1 : 0;
   const auto operation = [](const Factor& factor) { return factor.transposed ? 1 : 0; };
   const auto size = [](std::size_t n) { return static_cast<int>(n); };
-  const int status = BlasApi::get().sgemm(
-      queue.blas->handle, operation(b), operation(a), size(shape.columns), size(shape.rows),
-      size(shape.inner), &one, b.data, size(b.transposed ? shape.inner : shape.columns), a.data,
-      size(a.transposed ? shape.rows : shape.inner), &start, c, size(shape.columns));
-  if (status != 0) {
-    throw std::runtime_error("cublasSgemm failed: cuBLAS status " + std::to_string(status));
-  }
+  check_blas(BlasApi::get().sgemm(queue.blas->handle, operation(b), operation(a),
+                                  size(shape.columns), size(shape.rows), size(shape.inner), &one,
+                                  b.data, size(b.transposed ? shape.inner : shape.columns), a.data,
+                                  size(a.transposed ? shape.rows : shape.inner), &start, c,
+                                  size(shape.columns)),
+             "cublasSgemm");
 }
 
 template <int size>

@@ -6,7 +6,6 @@
 
 #include "model/cuda/kernels.hpp"
 #include "model/cuda/launch.cuh"
-#include "model/cuda/require.hpp"
 #include "model/cuda/words.cuh"
 
 namespace millrace::model::cuda {
@@ -55,10 +54,10 @@ __global__ void complete_runs(Key* unique, std::uint32_t* starts, const std::uin
 template <typename Key>
 std::size_t sort_scratch(std::size_t count, unsigned bits) {
   std::size_t sorting = 0, selecting = 0;
-  require(sort<Key>(nullptr, sorting, nullptr, nullptr, nullptr, nullptr, count, bits, nullptr),
-          "cub::DeviceRadixSort::SortPairs");
-  require(select_starts<Key>(nullptr, selecting, nullptr, nullptr, count, {}, nullptr),
-          "cub::DeviceSelect::If");
+  check_cuda(sort<Key>(nullptr, sorting, nullptr, nullptr, nullptr, nullptr, count, bits, nullptr),
+             "cub::DeviceRadixSort::SortPairs");
+  check_cuda(select_starts<Key>(nullptr, selecting, nullptr, nullptr, count, {}, nullptr),
+             "cub::DeviceSelect::If");
   return std::max(sorting, selecting);
 }
 
@@ -67,9 +66,9 @@ void sort_pairs(Queue queue, std::span<Key> keys_out, std::span<std::uint32_t> v
                 std::span<std::byte> scratch, std::span<const Key> keys,
                 std::span<const std::uint32_t> values, unsigned bits) {
   std::size_t bytes = scratch.size();
-  require(sort(scratch.data(), bytes, keys.data(), keys_out.data(), values.data(),
-               values_out.data(), keys.size(), bits, native(queue)),
-          "cub::DeviceRadixSort::SortPairs");
+  check_cuda(sort(scratch.data(), bytes, keys.data(), keys_out.data(), values.data(),
+                  values_out.data(), keys.size(), bits, native(queue)),
+             "cub::DeviceRadixSort::SortPairs");
 }
 
 template <typename Key>
@@ -77,9 +76,9 @@ void find_runs(Queue queue, std::span<Key> unique, std::span<std::uint32_t> star
                std::span<std::uint32_t> count, std::span<std::byte> scratch,
                std::span<const Key> sorted, Key none) {
   std::size_t bytes = scratch.size();
-  require(select_starts<Key>(scratch.data(), bytes, starts.data(), count.data(), sorted.size(),
-                             {sorted.data(), none}, native(queue)),
-          "cub::DeviceSelect::If");
+  check_cuda(select_starts<Key>(scratch.data(), bytes, starts.data(), count.data(), sorted.size(),
+                                {sorted.data(), none}, native(queue)),
+             "cub::DeviceSelect::If");
   launch({"find_runs", blocks_for(sorted.size() + 1), kThreads}, queue, complete_runs<Key>,
          unique.data(), starts.data(), count.data(), sorted.data(), sorted.size(), none);
 }

@@ -15,7 +15,6 @@ using model::cuda::kAllLanes;
 using model::cuda::kThreads;
 using model::cuda::kWarp;
 using model::cuda::launch;
-using model::cuda::require;
 using model::cuda::shared_memory;
 using model::cuda::this_warp;
 using model::cuda::warp_count;
@@ -258,6 +257,18 @@ __global__ void gather_rows_kernel(Gather gather, const Key* list) {
   *header = of_all;
 }
 
+// As much as the device has, whoever asks: another gather that asks for less would lower what this
+// one launches with.
+template <typename... Parameters>
+void allow_all_shared_memory(void (*kernel)(Parameters...)) {
+  int device = 0, bytes = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "cudaDeviceGetAttribute");
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "cudaFuncSetAttribute");
+}
+
 }  // namespace
 
 template <typename Key>
@@ -272,12 +283,7 @@ void gather_rows(Queue queue, std::span<std::byte> slot, std::span<std::uint32_t
                       v.data(),      cached.data(), cached_m.data(), cached_v.data(), slots.data(),
                       tables.data(), tables.size(), count.data(),    shape,           bit_shape};
   const std::size_t shared = (tables.size() + 1) * sizeof(Place);
-  if (shared > std::size_t{48} << 10) {
-    require(
-        cudaFuncSetAttribute(gather_rows_kernel<Key>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared)),
-        "cudaFuncSetAttribute");
-  }
+  if (shared > std::size_t{48} << 10) allow_all_shared_memory(gather_rows_kernel<Key>);
   const unsigned blocks = blocks_for((rows.size() + kRowsOfWarp - 1) / kRowsOfWarp * kWarp);
   launch({"gather rows", blocks, kThreads, shared}, queue, gather_rows_kernel<Key>, gather,
          rows.data());

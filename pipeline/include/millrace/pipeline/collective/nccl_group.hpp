@@ -25,7 +25,10 @@ struct NcclSupport {
  *
  * Operations on device memory are enqueued and block nobody. Each stream has a communicator of its
  * own, made when a stream is first used: that is collective, and waits for all ranks. Exchanges of
- * sizes and barriers go over the devices too, on a stream of the group's.
+ * sizes and barriers go over the devices too, on a stream of the group's. On the device operations
+ * begin in the order in which they were called, whatever their streams: by NCCL's own order of
+ * launches from 2.26 on (NCCL_LAUNCH_ORDER_IMPLICIT, which is set unless the environment has it),
+ * by events before.
  *
  * A thread of the group looks after what is under way: an error of NCCL's, a rank that failed or is
  * gone by the rendezvous, or an operation that has not ended in time aborts every communicator. All
@@ -38,6 +41,15 @@ class NcclGroup : public ProcessGroup {
   struct Options {
     std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< of one operation
   };
+
+  /**
+   * @brief To be called before a process makes its first CUDA call: sets CUDA_MODULE_LOADING to
+   *        EAGER, unless it is set.
+   *
+   * Otherwise CUDA loads a kernel when it is first launched, and that may wait for the device: for
+   * a collective, say, which waits for a peer, which waits for what this rank was about to launch.
+   */
+  static void prepare_process();
 
   /**
    * @param device      a CudaDevice; another GPU on each rank; outlives the group

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace millrace::cuda {
+
+/**
+ * @file
+ * How a host thread waits for the device. The runtime's own waits spin until the end, a core for
+ * each thread that waits: a copier waits most of its life, and the cores are the data loader's.
+ * These spin for as long as a sleeping thread takes to be woken, so that a short wait is as quick
+ * as the runtime's, and then sleep.
+ */
+
+/** @param event  made with cudaEventBlockingSync, or its wait spins */
+void wait_for(cudaEvent_t event);
+
+/** @brief Waits for what is enqueued on the stream by now. Of the legacy stream it spins. */
+void wait_for(cudaStream_t stream);
+
+}  // namespace millrace::cuda

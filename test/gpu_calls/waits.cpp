@@ -1,0 +1,73 @@
+#include <cuda_runtime_api.h>
+
+#include "test/gpu_calls/bench.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// @param waits_before  events that were waited for before
+void check_that_it_slept(std::size_t waits_before) {
+  CHECK(fake::calls("cudaStreamSynchronize").empty());
+  const auto waits = fake::calls("cudaEventSynchronize");
+  REQUIRE(waits.size() == waits_before + 1);
+  CHECK((waits.back().value & cudaEventBlockingSync) != 0);
+}
+
+}  // namespace
+
+TEST_CASE("a long wait sleeps, for a stream and for an event, timed or not") {
+  const auto gpu = stand_in();
+  const StreamHandle stream = gpu->create_stream();
+  const std::size_t before = fake::calls("cudaEventSynchronize").size();
+  SECTION("a stream") {
+    fake::set_busy(true);
+    gpu->synchronize(stream);
+    check_that_it_slept(before);
+    const auto records = fake::calls("cudaEventRecord");
+    CHECK(records.back().object == reinterpret_cast<std::uintptr_t>(stream.value));
+  }
+  for (const bool timed : {false, true}) {
+    DYNAMIC_SECTION("an event, " << (timed ? "timed" : "not timed")) {
+      const EventHandle event = gpu->create_event(timed);
+      gpu->record(event, stream);
+      fake::set_busy(true);
+      gpu->synchronize(event);
+      check_that_it_slept(before);
+      CHECK(fake::calls("cudaEventSynchronize").back().object ==
+            reinterpret_cast<std::uintptr_t>(event.value));
+      gpu->destroy_event(event);
+    }
+  }
+  gpu->destroy_stream(stream);
+}
+
+TEST_CASE("a wait for what is complete only asks, and leaves no event behind") {
+  const auto gpu = stand_in();
+  const StreamHandle stream = gpu->create_stream();
+  const std::size_t events = fake::live_events();
+  const std::size_t waits = fake::calls("cudaEventSynchronize").size();
+  gpu->synchronize(stream);
+  CHECK(fake::calls("cudaEventSynchronize").size() == waits);
+  CHECK(fake::calls("cudaStreamSynchronize").empty());
+  CHECK(fake::live_events() == events);
+  gpu->destroy_stream(stream);
+}
+
+TEST_CASE(
+    "waiting for the legacy stream records nothing on it, which other streams would wait for") {
+  const auto gpu = stand_in();
+  const std::size_t records = fake::calls("cudaEventRecord").size();
+  fake::set_busy(true);
+  gpu->synchronize(gpu->legacy_stream());
+  CHECK(fake::calls("cudaEventRecord").size() == records);
+  CHECK(fake::calls("cudaStreamSynchronize").size() == 1);
+}
+
+TEST_CASE("the default streams synchronise with the legacy stream, whatever their flags say") {
+  const auto gpu = stand_in();
+  CHECK(gpu->blocking(gpu->per_thread_stream()));
+  CHECK(gpu->blocking(gpu->legacy_stream()));
+}
