@@ -36,6 +36,7 @@ MachineFacts machine_of(std::vector<GpuFacts> gpus) {
   facts.driver.library = {"libcuda.so.1", "/usr/lib/libcuda.so.580.65.06", "580.65.06", ""};
   facts.driver.cuda = 13000;
   facts.driver.module = "580.65.06";
+  facts.cublas = {"libcublas.so.13", "/usr/lib/libcublas.so.13.0.2.14", "13.0.2.14", ""};
   facts.nccl = {"libnccl.so.2", "/usr/lib/libnccl.so.2.27.3", "2.27.3", ""};
   facts.peers.assign(gpus.size(), std::vector<bool>(gpus.size(), true));
   facts.gpus = std::move(gpus);
@@ -167,6 +168,32 @@ TEST_CASE("a GPU newer than the build is served by the driver's compiler, and th
   CHECK(choice(facts, "cuda:0").works);
   CHECK_THAT(told(facts), ContainsSubstring("the driver compiles this build's kernels") &&
                               ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=100"));
+}
+
+TEST_CASE("a GPU without cuBLAS works, and training on it does not: that is said, with the remedy") {
+  MachineFacts facts = machine_of({h200("a")});
+  CHECK(choice(facts, "cuda:0").trains);
+  CHECK(cli::to_document(facts)["devices"].back()["trains"] == true);
+  facts.cublas = {"libcublas.so.13", "", "", "libcublas.so.13: no such file"};
+  const cli::DeviceChoice gpu = choice(facts, "cuda:0");
+  CHECK(gpu.works);
+  CHECK_FALSE(gpu.trains);
+  CHECK_THAT(gpu.lacking, ContainsSubstring("no such file"));
+  CHECK_THAT(gpu.training_remedy, ContainsSubstring("MILLRACE_CUBLAS"));
+  CHECK_THAT(told(facts), ContainsSubstring("but train does not work: cuBLAS can not be loaded"));
+  CHECK(choice(facts, "virtual:h200").trains);
+  const auto document = cli::to_document(facts);
+  CHECK(document["cublas"]["problem"] == "libcublas.so.13: no such file");
+  CHECK(document["devices"].back()["works"] == true);
+  CHECK(document["devices"].back()["trains"] == false);
+}
+
+TEST_CASE("of NCCL it is said what needs it, whether it is there or not") {
+  MachineFacts facts = machine_of({h200("a")});
+  CHECK_THAT(told(facts), ContainsSubstring("which train --group nccl uses"));
+  facts.nccl = {"libnccl.so.2", "", "", "libnccl.so.2: no such file"};
+  CHECK_THAT(told(facts), ContainsSubstring("train --group nccl needs it") &&
+                              ContainsSubstring("MILLRACE_NCCL"));
 }
 
 TEST_CASE("a GPU that somebody holds does not work, and is told of as far as it is known") {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "device/shared_library.hpp"
@@ -50,10 +51,26 @@ std::string nccl_version(int code) {
   return fmt::format("{}.{}.{}", code / major, code % major / 100, code % 100);
 }
 
+/** What the environment names, as those do who load it. */
+std::string named_by(const char* variable, const std::string& otherwise) {
+  const char* const given = std::getenv(variable);
+  return given != nullptr ? given : otherwise;
+}
+
+LibraryFacts look_for_cublas(int toolkit) {
+  if (toolkit == 0) return {.name = "libcublas"};
+  const std::string name =
+      named_by("MILLRACE_CUBLAS", fmt::format("libcublas.so.{}", toolkit / 1000));
+  const SharedLibrary library{name.c_str()};
+  LibraryFacts facts = facts_of(library, name.c_str());
+  facts.version = version_in(facts.path);
+  return facts;
+}
+
 LibraryFacts look_for_nccl() {
-  constexpr const char* name = "libnccl.so.2";
-  const SharedLibrary library{name};
-  LibraryFacts facts = facts_of(library, name);
+  const std::string name = named_by("MILLRACE_NCCL", "libnccl.so.2");
+  const SharedLibrary library{name.c_str()};
+  LibraryFacts facts = facts_of(library, name.c_str());
   facts.version = nccl_version(ask(library, "ncclGetVersion"));
   return facts;
 }
@@ -85,6 +102,7 @@ MachineFacts machine_facts() {
   facts.cuda = cuda_versions();
   facts.architectures = cuda_architectures();
   facts.driver = look_for_driver();
+  facts.cublas = look_for_cublas(facts.cuda.toolkit);
   facts.nccl = look_for_nccl();
   const CudaDeviceCount devices = cuda_device_count();
   facts.no_gpu = devices.reason;

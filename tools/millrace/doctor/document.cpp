@@ -37,7 +37,10 @@ Json choice(const DeviceChoice& device) {
           {"works", device.works},
           {"modelled", device.modelled},
           {"problem", known(device.problem)},
-          {"remedy", known(device.remedy)}};
+          {"remedy", known(device.remedy)},
+          {"trains", device.trains},
+          {"lacking", known(device.lacking)},
+          {"training_remedy", known(device.training_remedy)}};
 }
 
 }  // namespace
@@ -55,6 +58,8 @@ nlohmann::ordered_json to_document(const MachineFacts& facts) {
   for (const GpuFacts& each : facts.gpus) document["gpus"].push_back(gpu(each));
   document["no_gpu"] = known(facts.no_gpu);
   document["peer_access"] = facts.peers;
+  document["cublas"] = library(facts.cublas);
+  document["cublas"]["remedy"] = known(cublas_remedy(facts));
   document["nccl"] = library(facts.nccl);
   document["nccl"]["remedy"] = known(nccl_remedy(facts));
   document["sinks"] = Json::array();

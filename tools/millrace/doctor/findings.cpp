@@ -53,8 +53,18 @@ std::string version_text(int cuda) {
 
 std::string nccl_remedy(const MachineFacts& facts) {
   if (facts.nccl.problem.empty()) return "";
-  return "install libnccl2 from NVIDIA's CUDA repository, or put the folder of a libnccl.so.2 on "
-         "LD_LIBRARY_PATH";
+  return "install libnccl2 from NVIDIA's CUDA repository, or nvidia-nccl from PyPI; put the folder "
+         "of "
+         "libnccl.so.2 on LD_LIBRARY_PATH, or name the file in MILLRACE_NCCL";
+}
+
+std::string cublas_remedy(const MachineFacts& facts) {
+  if (facts.cublas.problem.empty()) return "";
+  const int version = facts.cuda.toolkit / 1000;
+  return fmt::format(
+      "install libcublas-{0}-x from NVIDIA's CUDA repository, or nvidia-cublas from PyPI; put the "
+      "folder of libcublas.so.{0} on LD_LIBRARY_PATH, or name the file in MILLRACE_CUBLAS",
+      version);
 }
 
 std::vector<SinkChoice> sink_choices() {
@@ -89,13 +99,20 @@ std::vector<DeviceChoice> device_choices(const MachineFacts& facts) {
     choice.title = gpu.info.title;
     choice.works = gpu.problem.empty();
     choice.problem = gpu.problem;
-    if (!choice.works) choice.remedy = gpu_remedy(gpu);
+    choice.trains = choice.works && facts.cublas.problem.empty();
+    if (!choice.works) {
+      choice.remedy = gpu_remedy(gpu);
+    } else if (!choice.trains) {
+      choice.lacking = fmt::format("cuBLAS can not be loaded ({})", facts.cublas.problem);
+      choice.training_remedy = cublas_remedy(facts);
+    }
   }
   if (facts.gpus.empty()) {
     choices.push_back({.name = "cuda:0",
                        .works = false,
                        .problem = facts.no_gpu,
-                       .remedy = no_gpu_remedy(facts)});
+                       .remedy = no_gpu_remedy(facts),
+                       .trains = false});
   }
   return choices;
 }

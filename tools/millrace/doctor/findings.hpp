@@ -16,6 +16,9 @@ struct DeviceChoice {
   bool modelled = false;
   std::string problem;  ///< why it does not work
   std::string remedy;   ///< what to do then
+  bool trains = true;   ///< `millrace train` works as well; if only that does not, see `lacking`
+  std::string lacking;  ///< "cuBLAS can not be loaded (...)"
+  std::string training_remedy;
 };
 
 /** @brief Every device that there could be: "cuda:0" too where there is no GPU. */
@@ -31,6 +34,8 @@ struct SinkChoice {
 /** @brief 12040 -> "12.4"; "" for 0. */
 [[nodiscard]] std::string version_text(int cuda);
 
+/** @brief What to do to have cuBLAS; "" if it is there. */
+[[nodiscard]] std::string cublas_remedy(const MachineFacts& facts);
 /** @brief What to do to have NCCL; "" if it is there. */
 [[nodiscard]] std::string nccl_remedy(const MachineFacts& facts);
 

@@ -136,12 +136,23 @@ std::string peer_access(const MachineFacts& facts) {
 
 std::string nccl(const MachineFacts& facts) {
   if (facts.nccl.problem.empty()) {
-    return fmt::format("{} ({}); nothing of this version uses it yet",
+    return fmt::format("{} ({}), which train --group nccl uses",
                        facts.nccl.version.empty() ? "of unknown version" : facts.nccl.version,
                        facts.nccl.path);
   }
-  return fmt::format("none ({}); nothing of this version needs it. To have it: {}",
+  return fmt::format("none ({}); train --group nccl needs it, and nothing else. To have it: {}",
                      facts.nccl.problem, nccl_remedy(facts));
+}
+
+std::string cublas(const MachineFacts& facts) {
+  if (facts.cuda.toolkit == 0) return "not looked for: this program has no GPU support";
+  if (facts.cublas.problem.empty()) {
+    return fmt::format("{} ({}), which train uses on a GPU",
+                       facts.cublas.version.empty() ? "of unknown version" : facts.cublas.version,
+                       facts.cublas.path);
+  }
+  return fmt::format("none ({}); train needs it on a GPU. To have it: {}", facts.cublas.problem,
+                     cublas_remedy(facts));
 }
 
 std::string sinks() {
@@ -164,7 +175,14 @@ std::string verdict(const DeviceChoice& device) {
     return fmt::format("works: a model of {}; the allocators run as on a GPU, times are modelled",
                        device.title);
   }
-  if (device.works) return fmt::format("works: {}, everything is measured", device.title);
+  if (device.works && device.trains) {
+    return fmt::format("works: {}, everything is measured", device.title);
+  }
+  if (device.works) {
+    return fmt::format(
+        "works: {}, everything is measured; but train does not work: {}. To have it: {}",
+        device.title, device.lacking, device.training_remedy);
+  }
   return fmt::format("does not work: {}. To have it: {}", device.problem, device.remedy);
 }
 
@@ -177,6 +195,7 @@ std::string to_text(const MachineFacts& facts) {
   if (facts.gpus.empty()) text += line("GPUs", fmt::format("none: {}", facts.no_gpu));
   for (std::size_t i = 0; i < facts.gpus.size(); ++i) text += gpu_lines(i, facts.gpus[i], facts);
   text += line("peer access", peer_access(facts));
+  text += line("cuBLAS", cublas(facts));
   text += line("NCCL", nccl(facts));
   text += line("sinks", sinks());
   text += "\nWhat --device can be here:\n";

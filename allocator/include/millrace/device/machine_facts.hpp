@@ -37,7 +37,8 @@ struct MachineFacts {
   std::string no_gpu;  ///< why `gpus` is empty
   std::vector<GpuFacts> gpus;
   std::vector<std::vector<bool>> peers;  ///< [from][to]: kernels there can use memory here
-  LibraryFacts nccl;
+  LibraryFacts cublas;  ///< that training on a GPU loads; with a name only in a build without CUDA
+  LibraryFacts nccl;    ///< that a process group of GPUs loads
 };
 
 /**
