@@ -23,6 +23,7 @@ struct Fact {
 [[nodiscard]] std::span<const Fact> capture_facts();
 [[nodiscard]] std::span<const Fact> callback_facts();
 [[nodiscard]] std::span<const Fact> blocking_facts();
+[[nodiscard]] std::span<const Fact> waiting_facts();
 [[nodiscard]] std::span<const Fact> mapping_facts();
 [[nodiscard]] std::span<const Fact> memory_facts();
 [[nodiscard]] std::span<const Fact> cost_facts();

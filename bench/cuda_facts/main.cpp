@@ -29,8 +29,9 @@ struct Arguments {
 
 std::vector<Fact> all_facts() {
   std::vector<Fact> all;
-  for (const auto part : {handle_facts(), order_facts(), capture_facts(), callback_facts(),
-                          blocking_facts(), mapping_facts(), memory_facts(), cost_facts()}) {
+  for (const auto part :
+       {handle_facts(), order_facts(), capture_facts(), callback_facts(), blocking_facts(),
+        waiting_facts(), mapping_facts(), memory_facts(), cost_facts()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

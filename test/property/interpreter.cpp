@@ -8,13 +8,15 @@ namespace millrace::test {
 
 namespace {
 
+std::size_t stride_of(std::size_t words) { return std::max<std::size_t>(64, words / 24); }
+
 /** Calls `visit(word)` for some words all over the buffer, the first and the last among them. */
 template <typename Visit>
 void for_each_sample(std::byte* data, std::size_t bytes, Visit visit) {
   const std::size_t words = bytes / sizeof(std::uint64_t);
   if (words == 0) return;
-  const std::size_t stride = std::max<std::size_t>(64, words / 24);
-  for (std::size_t at = 0; at < words; at += stride) visit(data + at * sizeof(std::uint64_t));
+  for (std::size_t at = 0; at < words; at += stride_of(words))
+    visit(data + at * sizeof(std::uint64_t));
   visit(data + (words - 1) * sizeof(std::uint64_t));
 }
 
@@ -148,7 +150,9 @@ void Interpreter::allocate(Lane& owner, Lane& user, const Step& step) {
   buffer.given_out = now(user);
   if (world_.host_memory()) {
     buffer.version = 1;
-    world_.checker.host_writes(buffer.address, buffer.bytes, "fill");
+    if (world_.kernels == nullptr) {
+      world_.checker.host_writes(buffer.address, buffer.bytes, "fill");
+    }
     fill(static_cast<std::byte*>(buffer.address), buffer.bytes, content(buffer.serial, 1));
   } else if (step.choice % 4 != 0) {
     launch(buffer, user, true);
@@ -187,10 +191,28 @@ void Interpreter::launch(Buffer& buffer, Lane& lane, bool writes) {
       errors.push_back(name + " found what another had written");
     }
   };
+  if (world_.kernels != nullptr) operation.cuda = on_gpu(operation, value);
   world_.device.launch(std::move(operation), lane.handle);
   const Moment moment = now(lane);
   buffer.uses.push_back(moment);
   if (writes) buffer.writes = {moment};
+}
+
+/** What an operation's host kernel does, as a kernel of a GPU. */
+std::function<void(void*)> Interpreter::on_gpu(const Operation& operation, std::uint64_t value) {
+  const View& view = operation.views[0];
+  const std::size_t words = view.bytes / sizeof(std::uint64_t);
+  const SampledWords sampled{static_cast<std::byte*>(view.address), words, stride_of(words),
+                             words > 0};
+  const auto time = static_cast<std::uint64_t>(operation.cost.fixed.count());
+  return [sampled, value, time, writes = view.access == Access::write,
+          &kernels = *world_.kernels](void* stream) {
+    if (writes) {
+      kernels.fill(stream, sampled, value, time);
+    } else {
+      kernels.check(stream, sampled, value, time);
+    }
+  };
 }
 
 void Interpreter::order(Moment moment, Lane& lane, std::uint8_t choice) {
@@ -280,6 +302,7 @@ void Interpreter::free_in_callback(Buffer buffer, Lane& lane, Lane& callback) {
     world.takes_back(address);
     world.allocator->deallocate(address);
   });
+  if (world_.kernels != nullptr) world_.device.synchronize();  // or two threads are in the world
 }
 
 void Interpreter::synchronize(Lane& lane) {

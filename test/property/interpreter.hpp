@@ -49,6 +49,7 @@ class Interpreter {
   void allocate(Lane& owner, Lane& user, const Step& step);
   void use(Buffer& buffer, Lane& lane, bool writes, std::uint8_t choice);
   void launch(Buffer& buffer, Lane& lane, bool writes);
+  [[nodiscard]] std::function<void(void*)> on_gpu(const Operation& operation, std::uint64_t value);
   void transfer(Buffer& buffer, Lane& lane);
   void free(Buffer buffer, Lane& lane, bool on_owner);
   void free_behind(Buffer buffer, Lane& lane);

@@ -8,12 +8,12 @@ namespace millrace::test {
 Recorded record(const Setup& setup, const Program& program, Flaw flaw) {
   World world{setup, flaw};
   run(world, program);
-  Recorded result{{}, {}, world.device.calls(), world.machine.now()};
+  Recorded result{{}, {}, world.modelled.calls(), world.machine.now()};
   const std::uintptr_t first = world.trace.segments().empty() ? 0 : world.trace.segments()[0].base;
   for (const TracedBlock& block : world.trace.blocks()) {
     result.offsets.push_back(world.host_memory()
                                  ? block.address - first
-                                 : world.device.offset_of(reinterpret_cast<void*>(block.address)));
+                                 : world.offset_of(reinterpret_cast<void*>(block.address)));
     result.lifetimes.emplace_back(block.allocated, block.freed);
   }
   return result;

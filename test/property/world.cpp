@@ -57,14 +57,27 @@ void IndependenceWatch::waited(StreamHandle stream, EventHandle event) {
   if (InAllocator::now() && (independent(stream) || for_independent)) ++violations;
 }
 
-World::World(const Setup& given, Flaw flaw)
+World::World(const Setup& given, Flaw flaw) : World(given, flaw, nullptr, nullptr) {}
+
+World::World(const Setup& given, Device& gpu, ContentKernels& of_gpu)
+    : World(given, Flaw::none, &gpu, &of_gpu) {}
+
+World::World(const Setup& given, Flaw flaw, Device* gpu, ContentKernels* of_gpu)
     : setup(given),
       machine({.schedule = setup.schedule, .seed = setup.seed, .host_memory = setup.memory_bytes}),
-      device(machine.add_device(device_options(setup))),
-      door(device),
-      ordered(door) {
-  checker.attach(device);
-  checker.attach(machine.executor());
+      modelled(machine.add_device(device_options(setup))),
+      device(gpu == nullptr ? modelled : *gpu),
+      kernels(of_gpu),
+      door(modelled),
+      way(gpu == nullptr ? door : *gpu),
+      ordered(way) {
+  if (kernels == nullptr) {
+    checker.attach(device);
+    checker.attach(machine.executor());
+  } else {
+    corrupted_before_ = kernels->findings().corrupted;
+    if (setup.limit_bytes == 0) setup.limit_bytes = setup.memory_bytes;  // a GPU has more
+  }
   device.add_observer(knowledge);
   device.add_observer(faults);
   device.add_observer(independence);
@@ -86,9 +99,9 @@ void World::make_allocator(Flaw flaw) {
     tested = std::make_unique<DriverAllocator>(ordered);
   } else {
     if (host_memory()) {
-      driver_source = std::make_unique<PinnedSource>(door);
+      driver_source = std::make_unique<PinnedSource>(way);
     } else {
-      driver_source = std::make_unique<DeviceSource>(door);
+      driver_source = std::make_unique<DeviceSource>(way);
     }
     source = std::make_unique<WatchedSource>(*driver_source, flaw != Flaw::none);
     auto made = std::make_unique<CachingAllocator>(ordered, *source, small_policy(setup.preset),
@@ -106,9 +119,19 @@ World::~World() {
   } catch (const DeviceError&) {  // a kernel used memory that was gone, which the test has seen
   }
   tested.reset();
+  if (kernels != nullptr) close_raw_streams();
   device.remove_observer(knowledge);
   device.remove_observer(faults);
   device.remove_observer(independence);
+}
+
+// Those of a virtual device go with its machine.
+void World::close_raw_streams() {
+  for (const auto& lane : lanes) {
+    if (lane->kind != LaneKind::raw || !lane->alive) continue;
+    if (lane->attached) detach_quietly(ordered, lane->ref);
+    device.destroy_stream(lane->handle);
+  }
 }
 
 void World::drain() {
@@ -188,7 +211,7 @@ Lane& World::succeed(std::size_t place) {
 }
 
 std::size_t World::offset_of(const void* address) const {
-  return host_memory() ? reinterpret_cast<std::uintptr_t>(address) : device.offset_of(address);
+  return host_memory() ? reinterpret_cast<std::uintptr_t>(address) : modelled.offset_of(address);
 }
 
 void World::gave_out(void* address, std::size_t requested, const Lane& user) {
@@ -208,6 +231,7 @@ void World::gave_out(void* address, std::size_t requested, const Lane& user) {
     if (static_cast<char*>(before) + block.bytes > address) fail("a block overlaps the one before");
   }
   live.emplace(address, LiveBlock{requested, bytes});
+  if (kernels != nullptr) return;
   knowledge.learn();
   if (caching == nullptr) return;  // the device tells of its pool
   if (host_memory()) {
@@ -219,7 +243,7 @@ void World::gave_out(void* address, std::size_t requested, const Lane& user) {
 
 void World::takes_back(void* address) {
   live.erase(address);
-  if (caching != nullptr) checker.freed(address);
+  if (caching != nullptr && kernels == nullptr) checker.freed(address);
 }
 
 void World::check_sums() {
@@ -252,6 +276,9 @@ void World::check_sums() {
 
 void World::check_order() const {
   if (!errors.empty()) throw std::logic_error{"law 2: " + errors.front()};
+  if (kernels != nullptr && kernels->findings().corrupted > corrupted_before_) {
+    throw std::logic_error{"law 2: a kernel found what another had written"};
+  }
   if (independence.violations > 0) throw std::logic_error{"a wait with an independent stream"};
   const std::vector<RaceChecker::Race> races = checker.races();
   if (!races.empty()) throw std::logic_error{"law 2: " + races.front().message};

@@ -15,6 +15,7 @@
 #include "test/property/faults.hpp"
 #include "test/property/flaws.hpp"
 #include "test/property/program.hpp"
+#include "test/support/cuda/content_kernels.hpp"
 #include "test/support/tampered_device.hpp"
 
 namespace millrace::test {
@@ -91,6 +92,11 @@ struct LiveBlock {
 class World {
  public:
   explicit World(const Setup& setup, Flaw flaw = Flaw::none);
+  /**
+   * @brief The same on a GPU, which has schedules of its own: kernels check what they read there,
+   *        and the trace what was given out. Nothing watches the order of accesses.
+   */
+  World(const Setup& setup, Device& gpu, ContentKernels& kernels);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -120,10 +126,13 @@ class World {
 
   Setup setup;
   VirtualMachine machine;
-  VirtualDevice& device;
+  VirtualDevice& modelled;
+  Device& device;           ///< that one, or a GPU
+  ContentKernels* kernels;  ///< of a GPU; else nullptr
   CheckingObserver checker;
   SharedKnowledge knowledge{checker};
-  TamperedDevice door;  ///< the library's way to the device
+  TamperedDevice door;  ///< the library's way to a virtual device
+  Device& way;          ///< the library's way to the device
   OrderedDevice ordered;
   LibraryFault faults;
   IndependenceWatch independence;
@@ -139,12 +148,16 @@ class World {
   std::vector<std::string> errors;  ///< found by kernels, which can not fail a test themselves
 
  private:
+  World(const Setup& setup, Flaw flaw, Device* gpu, ContentKernels* kernels);
+
   void open(Lane& lane);
+  void close_raw_streams();
   void make_allocator(Flaw flaw);
   void leave(Lane& lane);
   Lane& succeed(std::size_t place);
 
-  std::vector<std::size_t> places_;  ///< index of the lane that is alive there
+  std::uint64_t corrupted_before_ = 0;  ///< what kernels of other worlds have found
+  std::vector<std::size_t> places_;     ///< index of the lane that is alive there
 };
 
 [[nodiscard]] Policy small_policy(Preset preset);

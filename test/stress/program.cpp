@@ -1,11 +1,17 @@
-// stress [THREADS [SECONDS [SEED]]]: see test/stress/soak.hpp.
+// stress [--device cuda:N] [THREADS [SECONDS [SEED]]]: see test/stress/soak.hpp. Ends with 4 where
+// there is no GPU to run on.
 
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
+#include "millrace/device/cuda_device.hpp"
 #include "test/stress/soak.hpp"
 
 namespace {
@@ -22,17 +28,33 @@ int run(test::Soak options, const char* preset) {
   return result.corrupted == 0 && result.left_bytes == 0 && result.failure.empty() ? 0 : 1;
 }
 
-unsigned long argument(int argc, char** argv, int place, unsigned long otherwise) {
-  return place < argc ? std::stoul(argv[place]) : otherwise;
+unsigned long argument(const std::vector<std::string>& given, std::size_t place,
+                       unsigned long otherwise) {
+  return place < given.size() ? std::stoul(given[place]) : otherwise;
+}
+
+/// Takes the device out of what was given.
+std::optional<int> read_gpu(std::vector<std::string>& given) {
+  if (given.size() < 2 || given[0] != "--device") return std::nullopt;
+  const std::string name = given[1];
+  if (name.rfind("cuda:", 0) != 0) throw std::invalid_argument{name + ": right: cuda:0"};
+  given.erase(given.begin(), given.begin() + 2);
+  return std::stoi(name.substr(5));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
+  std::vector<std::string> given{argv + 1, argv + argc};
   test::Soak options;
-  options.threads = static_cast<unsigned>(argument(argc, argv, 1, 4));
-  options.time = std::chrono::milliseconds{500 * argument(argc, argv, 2, 2)};
-  options.seed = argument(argc, argv, 3, 1);
+  options.gpu = read_gpu(given);
+  options.threads = static_cast<unsigned>(argument(given, 0, 4));
+  options.time = std::chrono::milliseconds{500 * argument(given, 1, 2)};
+  options.seed = argument(given, 2, 1);
+  if (const CudaDeviceCount gpus = cuda_device_count(); options.gpu && gpus.count == 0) {
+    fmt::print(stderr, "stress: nothing to run on: {}\n", gpus.reason);
+    return 4;
+  }
   fmt::print("{} threads, seed {}\n", options.threads, options.seed);
   options.policy = Policy::torch();
   const int torch = run(options, "torch:");
@@ -41,6 +63,6 @@ int main(int argc, char** argv) try {
   options.policy.large_segment_most = std::size_t{16} << 20;
   return run(options, "millrace:") + torch == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 } catch (const std::exception& error) {
-  fmt::print("stress THREADS SECONDS SEED: {}\n", error.what());
+  fmt::print(stderr, "stress [--device cuda:N] THREADS SECONDS SEED: {}\n", error.what());
   return 2;
 }

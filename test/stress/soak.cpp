@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/config.hpp"
+#include "millrace/device/cuda_device.hpp"
 #include "millrace/device/stream.hpp"
 #include "millrace/device/thread_executor.hpp"
+#include "test/support/cuda/content_kernels.hpp"
 #include "test/support/threaded_device.hpp"
 
 namespace millrace::test {
@@ -22,20 +25,41 @@ constexpr std::size_t kSharedStreams = 3;
 constexpr std::size_t kStride = 1024;  // bytes between the words that are written
 constexpr std::size_t kMostHeld = 24;  // blocks of one thread
 
+std::unique_ptr<Device> make_device(const Soak& soak) {
+  if (!soak.gpu) return std::make_unique<ThreadedDevice>(soak.memory_bytes);
+  return CudaDevice::create(*soak.gpu);
+}
+
+std::unique_ptr<ContentKernels> make_kernels([[maybe_unused]] const Soak& soak) {
+#if MILLRACE_HAS_CUDA
+  if (soak.gpu) return make_content_kernels(*soak.gpu);
+#endif
+  return nullptr;
+}
+
 /// A device, its allocator and the streams that all threads use.
 struct Card {
   Card(const Soak& soak, std::size_t place)
       : index(place),
-        device(soak.memory_bytes),
+        made(make_device(soak)),
+        kernels(make_kernels(soak)),
         source(device),
-        tested(ordered, source, soak.policy),
+        tested(ordered, source, soak.policy, {.limit = soak.gpu ? soak.memory_bytes : 0}),
         wrapped(soak.wrap ? soak.wrap(tested) : nullptr),
         allocator(wrapped ? *wrapped : tested) {
     for (std::size_t i = 0; i < kSharedStreams; ++i) streams.emplace_back(ordered);
   }
 
+  /// What the device has given out and not got back, where it counts that.
+  [[nodiscard]] std::size_t left() const {
+    const auto* const threaded = dynamic_cast<const ThreadedDevice*>(made.get());
+    return threaded == nullptr ? 0 : threaded->allocated();
+  }
+
   const std::size_t index;
-  ThreadedDevice device;
+  const std::unique_ptr<Device> made;
+  const std::unique_ptr<ContentKernels> kernels;  ///< of a GPU
+  Device& device{*made};
   OrderedDevice ordered{device};
   DeviceSource source;
   std::vector<Stream> streams;
@@ -176,8 +200,23 @@ class Generation {
     Operation operation;
     operation.views = {{block.address, block.bytes, access}};
     operation.host = [kernel](const KernelContext& memory) { kernel(memory.bytes(0)); };
+    if (block.card->kernels) operation.cuda = cuda_kernel(block, access);
     block.card->device.launch(std::move(operation), stream.handle());
     block.card->ordered.record(block.uses.emplace_back(), stream);
+  }
+
+  /// The same on a GPU.
+  std::function<void(void*)> cuda_kernel(const Block& block, Access access) {
+    const SampledWords words{static_cast<std::byte*>(block.address),
+                             block.bytes / sizeof(std::uint64_t), kStride / sizeof(std::uint64_t)};
+    return [words, access, cookie = block.cookie, nanoseconds = below(20'000),
+            &kernels = *block.card->kernels](void* stream) {
+      if (access == Access::write) {
+        kernels.fill(stream, words, cookie, nanoseconds);
+      } else {
+        kernels.check(stream, words, cookie, nanoseconds);
+      }
+    };
   }
 
   void free() {
@@ -283,8 +322,12 @@ void clear(Shared& shared, SoakResult& result) {
     card->ordered.synchronize();
     card->allocator.trim();
     card->tested.check_invariants();
-    result.left_bytes +=
-        card->allocator.statistics().bytes.reserved.current + card->device.allocated();
+    result.left_bytes += card->allocator.statistics().bytes.reserved.current + card->left();
+    if (card->kernels) {
+      const ContentKernels::Findings found = card->kernels->findings();
+      shared.checked += found.checked;
+      shared.corrupted += found.corrupted;
+    }
   }
 }
 

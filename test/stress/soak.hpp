@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "millrace/memory/caching_allocator.hpp"
@@ -19,6 +20,7 @@ struct Soak {
   std::uint64_t seed = 1;
   unsigned devices = 2;
   std::size_t memory_bytes = std::size_t{64} << 20;  ///< of each
+  std::optional<int> gpu{};                          ///< devices are this GPU; else threads
   Policy policy = Policy::millrace();
   /// Puts an allocator of the test's own before each.
   std::function<std::unique_ptr<Allocator>(Allocator&)> wrap{};
