@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -36,10 +37,13 @@ unsigned long argument(const std::vector<std::string>& given, std::size_t place,
 /// Takes the device out of what was given.
 std::optional<int> read_gpu(std::vector<std::string>& given) {
   if (given.size() < 2 || given[0] != "--device") return std::nullopt;
-  const std::string name = given[1];
-  if (name.rfind("cuda:", 0) != 0) throw std::invalid_argument{name + ": right: cuda:0"};
+  const std::string name = given[1], number = name.substr(std::min<std::size_t>(5, name.size()));
+  if (name.rfind("cuda:", 0) != 0 || number.empty() || number.size() > 3 ||
+      number.find_first_not_of("0123456789") != std::string::npos) {
+    throw std::invalid_argument{"--device " + name + " is no GPU; right: cuda:0"};
+  }
   given.erase(given.begin(), given.begin() + 2);
-  return std::stoi(name.substr(5));
+  return std::stoi(number);
 }
 
 }  // namespace
