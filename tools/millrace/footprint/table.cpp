@@ -30,18 +30,16 @@ const char* basis_of(const FootprintOptions& options) {
 }
 
 /** A median with the least and the most, where there are several seeds. */
-std::vector<TextTable::Column> spread_columns(const FootprintOptions& options) {
-  std::vector<TextTable::Column> columns{{"median", 6}};
-  if (options.seeds == 1) return {{"GiB", 6}};
-  columns.push_back({"range", 12});
-  return columns;
+TextTable::Group spread_group(const std::string& heading, const FootprintOptions& options) {
+  if (options.seeds == 1) return {heading, {{"GiB", heading.size()}}};
+  return {heading, {{"median", 6}, {"range", 12}}};
 }
 
 std::vector<TextTable::Group> short_groups(const FootprintOptions& options) {
   return {
       {"", {{"", 14}}},
-      {"reserved, GiB", spread_columns(options)},
-      {"saves, GiB", spread_columns(options)},
+      spread_group("reserved, GiB", options),
+      spread_group("saves, GiB", options),
       {"step, ms", {{"P50", 6}, {"hidden", 7}}},
       {"driver", {{"calls", 6}}},
   };
