@@ -11,7 +11,7 @@
 set -euo pipefail
 
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libopenblas-dev libxxhash-dev librocksdb-dev libhiredis-dev librdkafka-dev)
+  libopenblas-dev libxxhash-dev librocksdb-dev libhiredis-dev libssl-dev librdkafka-dev)
 test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin redis-tools)
 
 # A tool that is there counts, wherever it came from.

@@ -158,9 +158,13 @@ class Applier::State {
     try {
       if (!insist([&] { copy_.write(batch, apply::to_text(prepared_->position)); })) return false;
     } catch (const SinkError& error) {
-      if (error.kind() != SinkError::Kind::lost) throw;
-      start_over(error.what());
-      return false;
+      // A mark of a later epoch is in the copy: what the log says of earlier ones is nothing to it.
+      const bool passed = error.kind() == SinkError::Kind::overtaken;
+      if (!passed && error.kind() != SinkError::Kind::lost) throw;
+      if (!passed) {
+        start_over(error.what());
+        return false;
+      }
     }
     if (gap) count_gap(prepared_->lost);
     ++report_.batches;

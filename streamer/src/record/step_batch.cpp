@@ -1,6 +1,7 @@
 #include "millrace/streamer/step_batch.hpp"
 
 #include <cstring>
+#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -35,20 +36,12 @@ void StepBatch::add_encoded(std::span<const std::byte> record) {
   mark.rows = ends_.size();
 }
 
-void StepBatch::keep(const std::vector<bool>& kept) {
-  std::size_t rows = 0, end = 0, begin = 0;
-  for (std::size_t i = 0; i < ends_.size(); ++i) {
-    const std::size_t length = ends_[i] - begin;
-    if (kept[i]) {
-      if (end != begin) std::memmove(records_.data() + end, records_.data() + begin, length);
-      end += length;
-    }
-    begin = ends_[i];
-    if (kept[i]) ends_[rows++] = end;
+void StepBatch::replace(std::size_t i, std::span<const std::byte> newer) {
+  const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+  if (ends_[i] - begin != newer.size()) {
+    throw std::invalid_argument{"a row is replaced by a record of another length"};
   }
-  ends_.resize(rows);
-  records_.resize(end);
-  mark.rows = rows;
+  std::memcpy(records_.data() + begin, newer.data(), newer.size());
 }
 
 std::span<const std::byte> StepBatch::record(std::size_t i) const noexcept {

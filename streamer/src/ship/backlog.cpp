@@ -1,40 +1,52 @@
 #include "ship/backlog.hpp"
 
+#include <limits>
+#include <utility>
+
 namespace millrace::ship {
 
+void Backlog::begin(StepBatch first) {
+  mark_ = first.mark;
+  rows_ = std::move(first);
+  steps_ = 1;
+}
+
+/** Only when a second step comes: most queues of a sink that keeps up never have two. */
+void Backlog::index_first() {
+  for (std::size_t i = index_.size(); i < rows_.size(); ++i) {
+    static_cast<void>(index_.find_or_add(key_of(rows_.row(i)), rows_));
+  }
+}
+
 std::uint64_t Backlog::add(const StepBatch& next) {
+  StepBatch none;
+  return add(next, std::numeric_limits<std::size_t>::max(), none);
+}
+
+std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& no_room) {
+  index_first();
   const Version after = empty() ? next.mark.after : mark_.after;
   mark_ = next.mark;
   mark_.after = after;
   ++steps_;
   std::uint64_t superfluous = 0;
   for (std::size_t i = 0; i < next.size(); ++i) {
-    const std::size_t at = rows_.size();
-    rows_.add_encoded(next.record(i));
-    live_ += rows_.record(at).size();
-    const auto [older, fresh] = newest_.try_emplace(key_of(next.row(i)), at);
-    if (fresh) continue;
-    ++superfluous;
-    live_ -= rows_.record(older->second).size();
-    older->second = at;
+    const RowKey key = key_of(next.row(i));
+    const std::size_t older = index_.find_or_add(key, rows_);
+    if (older != RowIndex::kNone) {
+      rows_.replace(older, next.record(i));
+      ++superfluous;
+    } else if (next.record(i).size() > room || rows_.bytes() > room - next.record(i).size()) {
+      index_.forget_last(key);
+      no_room.add_encoded(next.record(i));
+    } else {
+      rows_.add_encoded(next.record(i));
+    }
   }
-  if (rows_.bytes() > 2 * live_) squeeze();
   return superfluous;
 }
 
-void Backlog::squeeze() {
-  std::vector<bool> kept(rows_.size());
-  std::size_t rows = 0;
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    std::size_t& newest = newest_.find(key_of(rows_.row(i)))->second;
-    kept[i] = newest == i;
-    if (kept[i]) newest = rows++;
-  }
-  rows_.keep(kept);
-}
-
 StepBatch Backlog::take() {
-  if (rows_.size() != newest_.size()) squeeze();
   StepBatch all = std::move(rows_);
   const std::uint64_t rows = all.size();
   all.mark = mark_;

@@ -2,38 +2,39 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
-#include <vector>
 
 #include "millrace/streamer/step_batch.hpp"
-#include "record/row_key.hpp"
+#include "ship/row_index.hpp"
 
 namespace millrace::ship {
 
-/** @brief Steps that wait as one: of each row the newest. */
+/** @brief Steps that wait as one: of each row the newest, in the place of the older one. */
 class Backlog {
  public:
-  /** @brief Room for so many bytes of rows, old ones among them: address space, until it is used.
-   */
-  void reserve(std::size_t bytes) { rows_.reserve(0, bytes); }
+  /** @brief Begins with a step that has each of its rows once: nothing is copied. */
+  void begin(StepBatch first);
   /** @brief The next step of the rank. @return rows that it made superfluous */
   std::uint64_t add(const StepBatch& next);
+  /**
+   * @brief The same, within so many bytes of rows. A row that replaces an older one needs no room.
+   * @param no_room  is given the rows that have none
+   */
+  std::uint64_t add(const StepBatch& next, std::size_t room, StepBatch& no_room);
   /** @brief All of them; it is empty then. */
   [[nodiscard]] StepBatch take();
 
   [[nodiscard]] bool empty() const noexcept { return steps_ == 0; }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  [[nodiscard]] std::size_t rows() const noexcept { return newest_.size(); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return live_; }
+  [[nodiscard]] std::size_t rows() const noexcept { return rows_.size(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return rows_.bytes(); }
 
  private:
-  void squeeze();
+  void index_first();
 
   StepMark mark_;
   std::uint64_t steps_ = 0;
-  StepBatch rows_;                                              ///< older ones of a row as well
-  std::unordered_map<RowKey, std::size_t, RowKeyHash> newest_;  ///< which of them
-  std::size_t live_ = 0;                                        ///< bytes of those
+  StepBatch rows_;
+  RowIndex index_;  ///< of those rows; empty while there is one step
 };
 
 }  // namespace millrace::ship

@@ -13,6 +13,7 @@
 
 #include "millrace/device/mutex.hpp"
 #include "ship/step_assembler.hpp"
+#include "ship/step_times.hpp"
 
 namespace millrace {
 namespace {
@@ -111,7 +112,8 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
         lineage_(lineage),
         epoch_(epoch_of(options, lineage)),
         blocks_(options.shipping.when_full == QueuePolicy::block),
-        assembler_({epoch_, place.rank, place.ranks, steps()}, bags.size()) {
+        assembler_({epoch_, place.rank, place.ranks, steps()}, bags.size()),
+        step_times_(steps()) {
     if (sinks.empty()) throw std::invalid_argument{"a stream goes to at least one sink"};
     if (bags_.empty() || bags_.front().dense) {
       throw std::invalid_argument{"the first tables of a stream are not dense: they count steps"};
@@ -166,12 +168,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   [[nodiscard]] std::uint64_t all_rows() const override { return all_rows_; }
 
   void step_done() {
+    step_times_.done(steps());
     for (std::size_t i = 0; i < bags_.size(); ++i) {
       if (bags_[i].dense) tell_dense(*captures_[i]);
     }
   }
 
-  bool flush(Nanoseconds at_most) {
+  /** @param ends  rows that a sink has lost are looked for as well */
+  bool flush(Nanoseconds at_most, bool ends = false) {
     const Nanoseconds until = place_.shipping.now() + at_most;
     const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
     bool all = true;
@@ -180,21 +184,21 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       all = flush(*captures_[i], until) && all;
     }
     for (const auto& shipper : shippers_) {
-      const bool drained = shipper->drain(left());
-      all = all && (drained || !shipper->report().given_up.empty());
+      const bool drained = shipper->drain(left(), ends);
+      all = all && (drained || !shipper->health().given_up.empty());
     }
     // A sink that was found to lack rows meanwhile has had them marked.
     const bool dirty =
         std::ranges::any_of(captures_, [](const auto& capture) { return capture->dirty(); });
     if (!all || !dirty || left() == Nanoseconds{0}) return all && !dirty;
-    return flush(left());
+    return flush(left(), ends);
   }
 
   void stop(Nanoseconds at_most) {
     if (std::exchange(stopped_, true)) return;
     const Nanoseconds until = place_.shipping.now() + at_most;
     // A sink that does not work takes all the time that there is: the others get a last part of it.
-    if (at_most > Nanoseconds{0}) flush(at_most - at_most / 4);
+    if (at_most > Nanoseconds{0}) flush(at_most - at_most / 4, true);
     const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
     const auto close = [&] {
       for (const auto& shipper : shippers_) shipper->close(left());
@@ -213,10 +217,10 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     lineage.extend({epoch_, steps()});
     return lineage;
   }
-  [[nodiscard]] std::vector<std::string> given_up() const {
-    std::vector<std::string> reasons;
-    for (const auto& shipper : shippers_) reasons.push_back(shipper->given_up());
-    return reasons;
+  [[nodiscard]] std::vector<ShippingHealth> health() const {
+    std::vector<ShippingHealth> all;
+    for (const auto& shipper : shippers_) all.push_back(shipper->health());
+    return all;
   }
   [[nodiscard]] StreamingReport report() const {
     StreamingReport report{.epoch = epoch_};
@@ -276,6 +280,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
   void ship(ship::StepAssembler::Step& step) {
+    step.batch.mark.wall_time_ms = step_times_.of(step.batch.mark.step);
     Shipment shipment{.batch = std::move(step.batch),
                       .recaptures = behind(step.marks),
                       .captured = place_.shipping.now()};
@@ -295,6 +300,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
   Mutex assembly_;  ///< held while shippers are offered to, in the order of the steps
   ship::StepAssembler assembler_;
+  ship::StepTimes step_times_;
   std::vector<std::unique_ptr<Shipper>> shippers_;
 
   std::mutex ticketing_;
@@ -317,6 +323,6 @@ bool RowStreamer::flush(Nanoseconds at_most) { return state_->flush(at_most); }
 void RowStreamer::stop(Nanoseconds at_most) { state_->stop(at_most); }
 Lineage RowStreamer::lineage() const { return state_->lineage(); }
 StreamingReport RowStreamer::report() const { return state_->report(); }
-std::vector<std::string> RowStreamer::given_up() const { return state_->given_up(); }
+std::vector<ShippingHealth> RowStreamer::health() const { return state_->health(); }
 
 }  // namespace millrace

@@ -2,55 +2,59 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 
 #include "millrace/streamer/shipper.hpp"
 #include "ship/backlog.hpp"
+#include "ship/capture_times.hpp"
 
 namespace millrace::ship {
 
-/** @brief Steps that wait to be delivered, no more bytes of them than there is room for: but for
- *         one. Not thread-safe. */
+/** @brief What a sink is given next: all steps that waited, as one. */
+struct MergedSteps {
+  Shipment shipment;
+  CaptureTimes captured;  ///< of each of them
+};
+
+/**
+ * @brief Steps that wait for a sink, merged as they come: of each row the newest, behind the mark
+ *        of the newest step. So a sink that is slow is sent no stale values, and what it lags
+ *        behind is its own time for the rows that have changed meanwhile. Not thread-safe.
+ */
 class ShipQueue {
  public:
+  /** @param room  bytes of rows; the first step that waits may have more */
   explicit ShipQueue(std::size_t room) : room_(room) {}
 
+  /** @brief Whether all rows of a step have room, also if none of them is there yet. */
   [[nodiscard]] bool fits(const StepBatch& batch) const noexcept {
-    return empty() || bytes() + bytes_of(batch) <= room_;
+    return empty() || rows_.bytes() + batch.bytes() <= room_;
   }
-  void push(Shipment shipment);
-  /** @brief Makes those that wait one, and adds it. @return whether there is room for it now; if
-   *         not it was not added */
-  bool coalesce(const Shipment& shipment);
+  /** @brief Adds a step. @return its rows for which there is no room: they are not in it */
+  [[nodiscard]] StepBatch push(Shipment shipment);
+  /** @brief Adds a step, whatever room it needs. */
+  void push_all(Shipment shipment);
 
   void clear();
 
-  /** @brief The oldest, or all of those that were made one. */
-  [[nodiscard]] std::optional<Shipment> pop();
+  [[nodiscard]] std::optional<MergedSteps> pop();
 
-  [[nodiscard]] bool empty() const noexcept { return waiting_.empty() && backlog_.empty(); }
-  [[nodiscard]] std::size_t bytes() const noexcept { return waiting_bytes_ + backlog_.bytes(); }
-  [[nodiscard]] std::uint64_t steps() const noexcept { return waiting_.size() + backlog_.steps(); }
-  [[nodiscard]] std::uint64_t rows() const noexcept;
+  [[nodiscard]] bool empty() const noexcept { return rows_.empty(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return rows_.bytes(); }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return rows_.steps(); }
+  [[nodiscard]] std::uint64_t rows() const noexcept { return rows_.rows(); }
   [[nodiscard]] std::uint64_t coalesced_rows() const noexcept { return coalesced_; }
-  /** @brief How many steps the last one popped was made of. */
-  [[nodiscard]] std::uint64_t popped_steps() const noexcept { return popped_; }
+  /** @brief When the first step that waits was captured; there is one. */
+  [[nodiscard]] Nanoseconds oldest() const noexcept { return captured_.oldest(); }
 
  private:
-  /** Marks have to be kept as well. */
-  static std::size_t bytes_of(const StepBatch& batch) noexcept {
-    return batch.bytes() + sizeof(Shipment);
-  }
-  void into_backlog(const Shipment& shipment);
+  void add(Shipment shipment, std::size_t room, StepBatch& no_room);
 
   const std::size_t room_;
-  std::deque<Shipment> waiting_;
-  std::size_t waiting_bytes_ = 0;
-  Backlog backlog_;               ///< behind those; empty unless they are
-  std::uint64_t recaptures_ = 0;  ///< of the newest in it
-  Nanoseconds captured_{0};       ///< the oldest in it
-  std::uint64_t coalesced_ = 0, popped_ = 0;
+  Backlog rows_;
+  CaptureTimes captured_;
+  std::uint64_t recaptures_ = 0;  ///< of the newest step
+  std::uint64_t coalesced_ = 0;
 };
 
 }  // namespace millrace::ship

@@ -4,9 +4,18 @@
 
 namespace millrace::sink {
 
+void refuse_overtaken(std::uint64_t there, std::uint64_t epoch, std::string_view name) {
+  throw SinkError{
+      SinkError::Kind::overtaken,
+      fmt::format("{}: a later trainer, of epoch {}, writes there: nothing that this one, "
+                  "of epoch {}, told counts any more; right: a sink of its own",
+                  name, there, epoch)};
+}
+
 bool continues(const SinkState& state, const StepMark& mark, std::string_view name) {
   const auto found = state.marks.find(mark.rank);
   const Version newest = found == state.marks.end() ? Version{} : found->second.version;
+  if (newest.epoch > mark.version.epoch) refuse_overtaken(newest.epoch, mark.version.epoch, name);
   if (newest >= mark.version) return false;
   if (mark.after == Version{} || mark.after == newest) return true;
   throw SinkError{

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -11,8 +12,8 @@ namespace millrace::sink {
 /** @brief A kind of sink that users can name. Functions throw as millrace::open_sink does. */
 struct SinkKind {
   std::string_view name;
-  std::string_view prefix;   ///< that what users write begins with
-  std::string_view package;  ///< of Debian, that a build with it takes
+  std::array<std::string_view, 3> prefixes;  ///< that what users write begins with one of
+  std::string_view package;                  ///< of Debian, that a build with it takes
   std::unique_ptr<Sink> (*open_sink)(std::string_view spec) = nullptr;  ///< null: not in this build
   std::unique_ptr<RecordSource> (*open_source)(std::string_view spec) = nullptr;  ///< null: none
 };

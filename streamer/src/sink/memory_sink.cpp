@@ -34,4 +34,15 @@ void MemorySink::read(const std::function<void(const RowRecord&)>& visit) {
   for (const auto& [key, record] : rows_) visit(parse_record(record).row);
 }
 
+bool MemorySink::list_rows(const std::function<void(std::uint32_t, std::int64_t)>& visit) {
+  const std::lock_guard lock{mutex_};
+  for (const auto& [key, record] : rows_) visit(key.first, key.second);
+  return true;
+}
+
+void MemorySink::forget(std::uint32_t table, std::int64_t row) {
+  const std::lock_guard lock{mutex_};
+  rows_.erase({table, row});
+}
+
 }  // namespace millrace

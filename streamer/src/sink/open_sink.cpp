@@ -15,21 +15,24 @@ namespace {
 [[noreturn]] void refuse(std::string_view spec, const char* of) {
   throw std::invalid_argument(fmt::format(
       "'{}' is no {}; file:DIR, rocksdb:DIR, redis://HOST:PORT or kafka://BROKERS/TOPIC would be",
-      spec, of));
+      redacted(spec), of));
 }
 
 const sink::SinkKind* kind_of(std::string_view spec) {
   const auto& kinds = sink::kinds();
-  const auto found = std::ranges::find_if(
-      kinds, [&](const sink::SinkKind& kind) { return spec.starts_with(kind.prefix); });
+  const auto found = std::ranges::find_if(kinds, [&](const sink::SinkKind& kind) {
+    return std::ranges::any_of(kind.prefixes, [&](std::string_view prefix) {
+      return !prefix.empty() && spec.starts_with(prefix);
+    });
+  });
   return found == kinds.end() ? nullptr : &*found;
 }
 
 void check_built(const sink::SinkKind& kind, std::string_view spec) {
   if (kind.open_sink != nullptr) return;
   throw std::invalid_argument(
-      fmt::format("{}: this build is without {}; install {} and configure it anew", spec, kind.name,
-                  kind.package));
+      fmt::format("{}: this build is without {}; install {} and configure it anew", redacted(spec),
+                  kind.name, kind.package));
 }
 
 }  // namespace
@@ -57,7 +60,7 @@ std::unique_ptr<RecordSource> open_source(std::string_view spec) {
   if (kind->open_source == nullptr) {
     throw std::invalid_argument(
         fmt::format("{}: {} keeps no order to read from; file:DIR or kafka://BROKERS/TOPIC do",
-                    spec, kind->name));
+                    redacted(spec), kind->name));
   }
   return kind->open_source(spec);
 }

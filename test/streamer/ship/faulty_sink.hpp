@@ -29,6 +29,7 @@ class FaultySink final : public Sink {
     sink_->begin(schema);
   }
   void write(const StepBatch& batch, std::string_view position) override {
+    if (rows_ != nullptr) *rows_ = batch.size();
     before_("write");
     sink_->write(batch, position);
     before_("written");
@@ -45,6 +46,17 @@ class FaultySink final : public Sink {
     before_("snapshot_request");
     return requested_;
   }
+  void audit(std::uint32_t rank, std::uint64_t epoch) override {
+    before_("audit");
+    sink_->audit(rank, epoch);
+  }
+  [[nodiscard]] bool list_rows(
+      const std::function<void(std::uint32_t table, std::int64_t row)>& visit) override {
+    before_("list_rows");
+    return sink_->list_rows(visit);
+  }
+  /// Sets it to the rows of each batch, before that is written.
+  void watch_rows(std::size_t* rows) { rows_ = rows; }
   void request_snapshot() { ++requested_; }
   void request_snapshot(std::uint64_t number) { requested_ = number; }
 
@@ -52,6 +64,7 @@ class FaultySink final : public Sink {
   const std::shared_ptr<Sink> sink_;
   const Before before_;
   std::atomic<std::uint64_t> requested_ = 0;
+  std::size_t* rows_ = nullptr;
 };
 
 }  // namespace millrace::test

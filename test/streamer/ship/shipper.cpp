@@ -12,7 +12,7 @@
 
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/device/virtual_machine.hpp"
-#include "test/streamer/ship/faulty_sink.hpp"
+#include "test/streamer/ship/ship_rig.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
@@ -23,117 +23,15 @@ using Kind = SinkError::Kind;
 
 namespace {
 
-constexpr std::uint64_t kRows = 64;
-constexpr std::uint64_t kEpoch = 7;
+constexpr std::uint64_t kRows = test::kShipRows;
+constexpr std::uint64_t kEpoch = test::kShipEpoch;
 
-/// A table of one number a row, and what is to be told of it again.
-class Trainer final : public Recapture {
- public:
-  [[nodiscard]] std::uint64_t again(const StepBatch& rows) override {
-    const std::lock_guard lock{mutex_};
-    for (std::size_t i = 0; i < rows.size(); ++i) dirty_.insert(rows.row(i).row);
-    return ++ticket_;
-  }
-  [[nodiscard]] std::uint64_t everything() override {
-    const std::lock_guard lock{mutex_};
-    for (std::uint64_t row = 0; row < kRows; ++row) dirty_.insert(static_cast<std::int64_t>(row));
-    ++snapshots_;
-    return ++ticket_;
-  }
-  [[nodiscard]] std::uint64_t all_rows() const override { return kRows; }
+using Rig = test::ShipRig;
+using Trainer = test::ShippedTable;
+using test::ship_batch;
 
-  /// A step that changes some rows, and tells at most so many.
-  Shipment step(const std::set<std::int64_t>& changed, Nanoseconds now, std::size_t most = kRows) {
-    const std::lock_guard lock{mutex_};
-    ++step_;
-    for (const std::int64_t row : changed) {
-      table_[row] = static_cast<float>(step_ * 1000) + static_cast<float>(row);
-      dirty_.insert(row);
-    }
-    Shipment shipment{.recaptures = ticket_, .captured = now};
-    shipment.batch.mark = {.version = {kEpoch, step_}, .step = step_};
-    while (!dirty_.empty() && shipment.batch.size() < most) {
-      const std::int64_t row = *dirty_.begin();
-      shipment.batch.add({.version = {kEpoch, step_}, .row = row, .weights = {&table_[row], 1}});
-      dirty_.erase(dirty_.begin());
-    }
-    shipment.batch.mark.missing = dirty_.size();
-    return shipment;
-  }
-  [[nodiscard]] std::map<std::int64_t, float> table() const {
-    const std::lock_guard lock{mutex_};
-    return table_;
-  }
-  [[nodiscard]] std::size_t snapshots() const {
-    const std::lock_guard lock{mutex_};
-    return snapshots_;
-  }
-  [[nodiscard]] std::set<std::int64_t> dirty() const {
-    const std::lock_guard lock{mutex_};
-    return dirty_;
-  }
-  void resume_at(std::uint64_t step) { step_ = step; }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<std::int64_t, float> table_ = [] {
-    std::map<std::int64_t, float> rows;
-    for (std::uint64_t row = 0; row < kRows; ++row) rows[static_cast<std::int64_t>(row)] = 0;
-    return rows;
-  }();
-  std::set<std::int64_t> dirty_;
-  std::uint64_t ticket_ = 0, step_ = 0;
-  std::size_t snapshots_ = 0;
-};
-
-std::map<std::int64_t, float> rows_of(Sink& sink) {
-  std::map<std::int64_t, float> rows;
-  sink.read([&](const RowRecord& row) { rows[row.row] = row.weights[0]; });
-  return rows;
-}
-
-StreamBeginning beginning(Lineage lineage = {}) {
-  return {.schema = {RowContent::weights, {{"table.a", kRows, 1, 0}}},
-          .epoch = kEpoch,
-          .lineage = std::move(lineage)};
-}
-
-StepBatch batch(Version version, Version after, std::int64_t row, float value) {
-  StepBatch made;
-  made.mark = {.version = version, .after = after, .step = version.step};
-  made.add({.version = version, .row = row, .weights = {&value, 1}});
-  return made;
-}
-
-/// A machine with a clock of its own, a sink in memory behind faults, and a shipper to it.
-struct Rig {
-  explicit Rig(test::FaultySink::Before before = {}, ShippingOptions options = {},
-               Lineage lineage = {},
-               std::shared_ptr<MemorySink> kept = std::make_shared<MemorySink>())
-      : memory(std::move(kept)),
-        sink(std::make_shared<test::FaultySink>(
-            memory, before ? before : [](const std::string&) {})),
-        shipper(sink, machine.executor(), trainer, beginning(std::move(lineage)), options) {}
-
-  void step(const std::set<std::int64_t>& changed) {
-    shipper.offer(trainer.step(changed, machine.now()), machine.executor());
-  }
-  /// Goes on training without changes until nothing is missing.
-  bool settle() {
-    for (int i = 0; i < 8; ++i) {
-      if (!shipper.drain(1h)) return false;
-      if (shipper.report().missing == 0 && trainer.dirty().empty()) return true;
-      step({});
-    }
-    return false;
-  }
-
-  VirtualMachine machine;
-  Trainer trainer;
-  std::shared_ptr<MemorySink> memory;
-  std::shared_ptr<test::FaultySink> sink;
-  Shipper shipper;
-};
+std::map<std::int64_t, float> rows_of(Sink& sink) { return test::ship_rows_of(sink); }
+StreamBeginning beginning(Lineage lineage = {}) { return test::ship_beginning(std::move(lineage)); }
 
 }  // namespace
 
@@ -207,7 +105,7 @@ TEST_CASE("ranks that there are no more make nobody send all rows again") {
     auto memory = std::make_shared<MemorySink>();
     memory->begin(beginning().schema);
     for (const std::uint32_t rank : {0U, 1U}) {
-      StepBatch last = batch({rank == 0 ? 5 : what.epoch_of_rank_1, 10}, {}, rank, 1.0F);
+      StepBatch last = ship_batch({rank == 0 ? 5 : what.epoch_of_rank_1, 10}, {}, rank, 1.0F);
       last.mark.rank = rank;
       last.mark.ranks = rank == 0 ? what.ranks : 2;
       memory->write(last);
@@ -305,7 +203,7 @@ TEST_CASE("who sends all rows anyway has answered what was asked for before") {
 TEST_CASE("what was asked for while nobody trained is answered by who trains next") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
-  StepBatch last = batch({3, 10}, {}, 1, 1.0F);
+  StepBatch last = ship_batch({3, 10}, {}, 1, 1.0F);
   last.mark.answers = 4;
   memory->write(last);
   Lineage lineage;
@@ -394,10 +292,13 @@ TEST_CASE("whoever stops waits no longer than it says, and what is left is told"
 TEST_CASE("a sink that works, but slowly, has no longer than that either") {
   Rig* here = nullptr;
   Rig rig{[&](const std::string& call) {
-    if (call == "write") here->machine.executor().spend(2s);
+    if (call == "write") here->machine.executor().spend(6s);
   }};
   here = &rig;
-  for (int i = 0; i < 20; ++i) rig.step({i});
+  for (int i = 0; i < 20; ++i) {
+    rig.step({i});
+    rig.machine.executor().spend(1ms);  // the first is under way, the others wait as one
+  }
   const Nanoseconds before = rig.machine.now();
   rig.shipper.stop(5s);
   CHECK(rig.machine.now() - before <= 8s);  // the one under way is not interrupted
@@ -493,10 +394,15 @@ TEST_CASE("with block whoever offers waits for room") {
 TEST_CASE("a sink that has all of a checkpoint gets the rows beyond it, and no snapshot") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
-  memory->write(batch({3, 9}, {}, 1, 1.0F));
-  memory->write(batch({3, 10}, {3, 9}, 2, 2.0F));  // the checkpoint's last step
-  memory->write(batch({3, 11}, {3, 10}, 3, 3.0F));
-  memory->write(batch({3, 12}, {3, 11}, 4, 4.0F));
+  StepBatch all = ship_batch({3, 9}, {}, 1, 1.0F);
+  for (std::int64_t row = 0; row < static_cast<std::int64_t>(kRows); ++row) {
+    const float zero = 0;
+    if (row != 1) all.add({.version = {3, 9}, .row = row, .weights = {&zero, 1}});
+  }
+  memory->write(all);
+  memory->write(ship_batch({3, 10}, {3, 9}, 2, 2.0F));  // the checkpoint's last step
+  memory->write(ship_batch({3, 11}, {3, 10}, 3, 3.0F));
+  memory->write(ship_batch({3, 12}, {3, 11}, 4, 4.0F));
   Lineage lineage;
   lineage.extend({3, 10});
   Rig rig{{}, {}, lineage, memory};
@@ -516,7 +422,7 @@ TEST_CASE("a sink that is behind the checkpoint, or lacks rows, gets a snapshot"
   const auto missing = GENERATE(0U, 5U);
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
-  StepBatch last = batch({3, missing == 0 ? 9U : 10U}, {}, 1, 1.0F);
+  StepBatch last = ship_batch({3, missing == 0 ? 9U : 10U}, {}, 1, 1.0F);
   last.mark.missing = missing;
   memory->write(last);
   Lineage lineage;
@@ -533,7 +439,7 @@ TEST_CASE(
   const bool same = GENERATE(false, true);
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
-  StepBatch last = batch({5, 30}, {}, 1, 1.0F);
+  StepBatch last = ship_batch({5, 30}, {}, 1, 1.0F);
   last.mark.base = same ? Version{4, 20} : Version{3, 10};
   memory->write(last);
   Lineage lineage;
@@ -549,7 +455,7 @@ TEST_CASE(
 TEST_CASE("a sink that a later trainer writes to is given up") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
-  memory->write(batch({kEpoch + 1, 1}, {}, 1, 1.0F));
+  memory->write(ship_batch({kEpoch + 1, 1}, {}, 1, 1.0F));
   Rig rig{{}, {}, {}, memory};
   rig.step({1});
   CHECK_FALSE(rig.shipper.drain(1h));

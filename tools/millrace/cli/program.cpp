@@ -16,6 +16,7 @@
 #include "cli/names.hpp"
 #include "commands.hpp"
 #include "millrace/config.hpp"
+#include "millrace/streamer/sink.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -34,11 +35,28 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+/** Every address in it is shown as it may be: whatever option was given one may repeat it. */
+std::string without_secrets(std::string_view text) {
+  constexpr std::string_view kEnds = " '\"\n";
+  std::string shown;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find_first_of(kEnds));
+    shown += word.find("://") == std::string_view::npos ? std::string{word} : redacted(word);
+    text.remove_prefix(word.size());
+    if (text.empty()) break;
+    shown += text.front();
+    text.remove_prefix(1);
+  }
+  return shown;
+}
+
 // In one piece: other processes may write to the same terminal.
 void tell(std::string_view command, const UsageError& error) {
-  std::string text = fmt::format("{}: {}\n", command, one_line(error.what()));
-  if (!error.where().empty()) text += fmt::format("  where: {}\n", one_line(error.where()));
-  if (!error.right().empty()) text += fmt::format("  right: {}\n", one_line(error.right()));
+  std::string text = fmt::format("{}: {}\n", command, one_line(without_secrets(error.what())));
+  if (!error.where().empty())
+    text += fmt::format("  where: {}\n", one_line(without_secrets(error.where())));
+  if (!error.right().empty())
+    text += fmt::format("  right: {}\n", one_line(without_secrets(error.right())));
   fmt::print(stderr, "{}", text);
 }
 

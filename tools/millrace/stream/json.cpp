@@ -46,11 +46,16 @@ Json to_document(const ShippingReport& sink) {
           {"recaptured_rows", sink.recaptured_rows},
           {"retries", sink.retries},
           {"snapshots", sink.snapshots},
+          {"absent_rows", sink.absent_rows},
+          {"unchecked", sink.unchecked.empty() ? Json() : Json(sink.unchecked)},
           {"undelivered_steps", sink.undelivered_steps},
           {"undelivered_rows", sink.undelivered_rows},
           {"missing_rows", sink.missing},
           {"most_queue_bytes", sink.most_queue_bytes},
-          {"lag_ms", {{"p50", milliseconds(sink.lag_p50)}, {"p99", milliseconds(sink.lag_p99)}}}};
+          {"lag_ms",
+           {{"p50", milliseconds(sink.lag_p50)},
+            {"p99", milliseconds(sink.lag_p99)},
+            {"longest", milliseconds(sink.lag_most)}}}};
 }
 
 Json to_document(const StreamingReport& report) {

@@ -87,7 +87,8 @@ std::string describe_lag(const CopyLag& lag, const std::string& from) {
 
 std::string describe(const StatusArguments& given, const Found& found, const Painter& paint) {
   const StreamStatus& status = found.status;
-  if (status.empty) return fmt::format("{} is empty: nothing was streamed there\n", given.sink);
+  if (status.empty)
+    return fmt::format("{} is empty: nothing was streamed there\n", redacted(given.sink));
   std::string text = describe_marks(found, paint);
   const auto counts = status.sink.counts();
   text += counts ? fmt::format("all ranks told step {} of epoch {}; {} rows are missing\n",
@@ -99,7 +100,7 @@ std::string describe(const StatusArguments& given, const Found& found, const Pai
     text += fmt::format("a snapshot of rank {} was asked for, and has not come yet\n",
                         fmt::join(status.waits_for, ", "));
   }
-  if (found.lag) text += describe_lag(*found.lag, *given.from);
+  if (found.lag) text += describe_lag(*found.lag, redacted(*given.from));
   return text;
 }
 
@@ -127,7 +128,7 @@ Json to_document(const StatusArguments& given, const Found& found) {
   const StreamStatus& status = found.status;
   const auto counts = status.sink.counts();
   Json document{{"schema", "millrace.stream.status/1"},
-                {"sink", given.sink},
+                {"sink", redacted(given.sink)},
                 {"complete", found.complete()},
                 {"empty", status.empty},
                 {"epoch", status.sink.newest_epoch()},
@@ -141,7 +142,7 @@ Json to_document(const StatusArguments& given, const Found& found) {
                 {"applied_copy", status.applied},
                 {"waits_for_snapshot_of_ranks", status.waits_for}};
   if (!found.lag) return document;
-  document["source"] = {{"source", *given.from},
+  document["source"] = {{"source", redacted(*given.from)},
                         {"lost", found.lag->lost.empty() ? Json() : Json(found.lag->lost)},
                         {"left", found.lag->left.count},
                         {"of", found.lag->left.of},
@@ -163,9 +164,10 @@ Found look(const StatusArguments& given, Sink& sink, RecordSource* source) {
   try {
     found.status = status_of(sink, found.now_ms);
   } catch (const SinkError& error) {
-    throw UsageError{error.what(), given.sink, what_sink_would_be_right(error)};
+    throw UsageError{error.what(), redacted(given.sink), what_sink_would_be_right(error)};
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), given.sink, "a copy that `millrace stream apply` made"};
+    throw UsageError{error.what(), redacted(given.sink),
+                     "a copy that `millrace stream apply` made"};
   }
   if (source == nullptr) return found;
   try {

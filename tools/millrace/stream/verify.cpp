@@ -89,7 +89,7 @@ Json to_document(const VerifyArguments& given, const VerifyReport& report) {
                      {"expected", row.expected}});
   }
   return {{"schema", "millrace.stream.verify/1"},
-          {"sink", given.sink},
+          {"sink", redacted(given.sink)},
           {"checkpoint", given.checkpoint},
           {"same", report.same()},
           {"rows", report.rows},
@@ -117,11 +117,13 @@ VerifyReport verify(const VerifyArguments& given, Sink& sink) {
   } catch (const CheckpointError& error) {
     throw UsageError{error.what(), error.where(), error.right()};
   } catch (const SinkError& error) {
-    throw UsageError{error.what(), given.sink, what_sink_would_be_right(error)};
+    throw UsageError{error.what(), redacted(given.sink), what_sink_would_be_right(error)};
   } catch (const RecordError& error) {
-    throw UsageError{error.what(), given.sink, "a sink whose rows are as they were written"};
+    throw UsageError{error.what(), redacted(given.sink),
+                     "a sink whose rows are as they were written"};
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), given.sink, "a sink that `millrace train --stream` wrote to"};
+    throw UsageError{error.what(), redacted(given.sink),
+                     "a sink that `millrace train --stream` wrote to"};
   }
 }
 

@@ -130,6 +130,12 @@ class Session {
     return std::move(result_);
   }
 
+  /** Sinks that are down, behind the progress; "": none. */
+  [[nodiscard]] std::string stream_status() const {
+    const std::string status = stream_ ? stream_->status() : "";
+    return status.empty() ? status : "   " + status;
+  }
+
   void end_stream() {
     if (!stream_) return;
     result_.stream = stream_->stop(options_.stream.deadline);
@@ -288,7 +294,8 @@ class Session {
       if (ended) break;
       position_.batch += 1;
       if (first() && status.due()) {
-        status.show(render_progress(progress(trainer_->steps() - before, status.seconds())));
+        status.show(render_progress(progress(trainer_->steps() - before, status.seconds())) +
+                    stream_status());
       }
       if (options_.save_every && trainer_->steps() % *options_.save_every == 0) save();
     }

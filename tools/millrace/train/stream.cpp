@@ -3,19 +3,33 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "cli/error.hpp"
+#include "cli/status_line.hpp"
 
 namespace millrace::cli {
 namespace {
 
-constexpr std::uint64_t kLook = 16;  ///< steps from one look at the sinks to the next
+constexpr auto kLook = std::chrono::milliseconds{100};  ///< from one look at the sinks to the next
+
+unsigned rank_of(const ProcessGroup* group) { return group == nullptr ? 0 : group->rank(); }
+
+std::vector<std::string> names_of(const std::vector<std::shared_ptr<Sink>>& sinks, unsigned rank) {
+  std::vector<std::string> names;
+  for (const auto& sink : sinks) {
+    names.push_back((rank == 0 ? "" : fmt::format("rank {}: ", rank)) + sink->name());
+  }
+  return names;
+}
 
 /** Which rank has which rows, and tells them: where that changes, nobody knows any more what was
  * told by whom. */
@@ -94,8 +108,8 @@ std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
 TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
                          const StreamedTrainer& trainer, const std::string& from)
     : placement_(placement_of(trainer.plan, options.capture.skipped_tables)),
-      sinks_(std::move(sinks)),
-      told_(sinks_.size()) {
+      speaks_(rank_of(trainer.group) == 0),
+      watch_(names_of(sinks, rank_of(trainer.group)), speaks_ && ::isatty(STDERR_FILENO) == 0) {
   const Lineage lineage = lineage_of(from, placement_);
   StreamingOptions of_run = options;
   of_run.epoch = epoch_of_all(trainer.group, lineage);
@@ -107,7 +121,7 @@ TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::share
                        trainer.device.executor(), threads_, rank, ranks},
         stream_schema(trainer.config, options.capture.content,
                       dense_tables(trainer.config, trainer.plan)),
-        bags_of(trainer.trainer.model(), rank == 0), sinks_, lineage, of_run);
+        bags_of(trainer.trainer.model(), rank == 0), std::move(sinks), lineage, of_run);
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--stream", "as docs/streamer.md says"};
   }
@@ -115,17 +129,37 @@ TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::share
 
 void TrainStream::step_done() {
   streamer_->step_done();
-  if (++steps_ % kLook != 0) return;
-  const std::vector<std::string> reasons = streamer_->given_up();
-  for (std::size_t i = 0; i < reasons.size(); ++i) {
-    if (reasons[i].empty() || told_[i]) continue;
-    told_[i] = true;
-    spdlog::warn("nothing more is streamed to {}: {}", sinks_[i]->name(), reasons[i]);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < kLook) return;
+  looked_ = now;
+  look();
+}
+
+void TrainStream::look() {
+  for (const std::string& line : watch_.news(streamer_->health())) {
+    spdlog::warn("{}", line);
   }
 }
 
+std::string TrainStream::status() const { return watch_.status(streamer_->health()); }
+
 StreamingReport TrainStream::stop(Nanoseconds at_most) {
+  std::atomic<bool> stopped = false;
+  std::thread watcher{[&] {
+    StatusLine line;
+    while (!stopped) {
+      look();
+      if (speaks_ && line.due()) {
+        line.show(fmt::format("delivering what is left, for {:.0f} s of {:.0f} at most   {}",
+                              line.seconds(), std::chrono::duration<double>(at_most).count(),
+                              status()));
+      }
+      std::this_thread::sleep_for(kLook / 10);
+    }
+  }};
   streamer_->stop(at_most);
+  stopped = true;
+  watcher.join();
   return streamer_->report();
 }
 

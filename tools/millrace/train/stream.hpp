@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "millrace/pipeline/schedule/trainer.hpp"
 #include "millrace/streamer/row_streamer.hpp"
 #include "train/plan.hpp"
+#include "train/stream_watch.hpp"
 
 namespace millrace::cli {
 
@@ -32,9 +34,11 @@ class TrainStream {
   TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
               const StreamedTrainer& trainer, const std::string& from);
 
-  /** @brief A sink that was given up is told on stderr, once, while there is time to mend it. */
+  /** @brief Says on stderr what has become of sinks, once, while there is time to mend them. */
   void step_done();
-  /** @brief Delivers what is left, for so long at most, and ends. */
+  /** @brief For the status line: sinks that are down or far behind, and for how long; "": none. */
+  [[nodiscard]] std::string status() const;
+  /** @brief Delivers what is left, for so long at most, and ends. Meanwhile says how sinks are. */
   StreamingReport stop(Nanoseconds at_most);
 
   [[nodiscard]] std::uint64_t epoch() const noexcept { return streamer_->epoch(); }
@@ -42,10 +46,12 @@ class TrainStream {
   [[nodiscard]] std::string for_checkpoint() const;
 
  private:
+  void look();
+
   const std::string placement_;
-  std::vector<std::shared_ptr<Sink>> sinks_;
-  std::vector<bool> told_;  ///< of each sink, that it was given up
-  std::uint64_t steps_ = 0;
+  const bool speaks_;  ///< the first rank does
+  StreamWatch watch_;
+  std::chrono::steady_clock::time_point looked_;
   ThreadExecutor threads_;  ///< sinks live by the clock of the world, whatever the device's is
   std::unique_ptr<RowStreamer> streamer_;
 };

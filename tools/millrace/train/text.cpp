@@ -136,14 +136,19 @@ std::string render_cache(const CacheCounts& counts) {
 
 std::string render_sink(const ShippingReport& sink, const Painter& paint) {
   const auto ms = [](Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
-  std::string text = fmt::format("stream  {}: {} rows of {} steps, {}; lag {:.1f} ms (P99 {:.1f})",
-                                 sink.sink, grouped(sink.rows), grouped(sink.steps),
-                                 format_bytes(sink.bytes), ms(sink.lag_p50), ms(sink.lag_p99));
+  std::string text =
+      fmt::format("stream  {}: {} rows of {} steps, {}; lag {:.1f} ms (P99 {:.1f}, longest {:.1f})",
+                  sink.sink, grouped(sink.rows), grouped(sink.steps), format_bytes(sink.bytes),
+                  ms(sink.lag_p50), ms(sink.lag_p99), ms(sink.lag_most));
   if (sink.coalesced_rows > 0) {
     text += fmt::format(", {} rows merged with newer ones", grouped(sink.coalesced_rows));
   }
   if (sink.snapshots > 0) text += fmt::format(", {} snapshots", grouped(sink.snapshots));
   if (sink.retries > 0) text += fmt::format(", {} retries", grouped(sink.retries));
+  if (sink.absent_rows > 0) {
+    text += fmt::format(", {} rows that had gone from it told again", grouped(sink.absent_rows));
+  }
+  if (!sink.unchecked.empty()) text += "; " + sink.unchecked;
   text += '\n';
   const std::string lacks = what_it_lacks(sink);
   if (lacks.empty()) return text;
@@ -199,9 +204,11 @@ std::string render_plan(const TrainOptions& options, const TrainPlan& plan, cons
                          options.cache->load_factor, millrace::to_string(options.cache->policy)));
   }
   if (plan.stream_epoch > 0) {
+    std::vector<std::string> shown;
+    for (const std::string& sink : options.stream.sinks) shown.push_back(redacted(sink));
     text += line("stream", fmt::format("{} of changed rows to {}, epoch {}",
                                        to_string(options.stream.streaming.capture.content),
-                                       fmt::join(options.stream.sinks, ", "), plan.stream_epoch));
+                                       fmt::join(shown, ", "), plan.stream_epoch));
   }
   if (plan.steps > 0) {
     text += line("from", fmt::format("{}: step {}, epoch {}, batch {}", options.load->string(),

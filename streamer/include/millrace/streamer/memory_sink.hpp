@@ -18,6 +18,10 @@ class MemorySink final : public Sink {
   void write(const StepBatch& batch, std::string_view position = {}) override;
   void flush() override {}
   void read(const std::function<void(const RowRecord&)>& visit) override;
+  [[nodiscard]] bool list_rows(
+      const std::function<void(std::uint32_t table, std::int64_t row)>& visit) override;
+  /** @brief Forgets a row, as a server that evicts does. */
+  void forget(std::uint32_t table, std::int64_t row);
 
  private:
   using Key = std::pair<std::uint32_t, std::int64_t>;  ///< table, row

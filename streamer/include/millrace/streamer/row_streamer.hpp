@@ -91,14 +91,15 @@ class RowStreamer {
    */
   bool flush(Nanoseconds at_most);
 
-  /** @brief Flushes, and ends: nothing is observed any more. What is left is in the report. */
+  /** @brief Flushes, tells rows again that a sink does not have any more (of sinks that can list
+   *         theirs), and ends: nothing is observed any more. What is left is in the report. */
   void stop(Nanoseconds at_most);
 
   /** @brief Of the tables as they are: for a checkpoint. */
   [[nodiscard]] Lineage lineage() const;
   [[nodiscard]] StreamingReport report() const;
-  /** @brief Of each sink, why it was given up, or nothing: to be asked while training goes on. */
-  [[nodiscard]] std::vector<std::string> given_up() const;
+  /** @brief Of each sink, how it is now: for little, while training goes on. */
+  [[nodiscard]] std::vector<ShippingHealth> health() const;
 
  private:
   class State;

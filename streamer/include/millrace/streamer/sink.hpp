@@ -19,9 +19,10 @@ namespace millrace {
 class SinkError : public std::runtime_error {
  public:
   enum class Kind {
-    retry,  ///< it is down, slow, full: the same call may succeed later
-    lost,   ///< it does not have the mark before: it wants a snapshot
-    wrong,  ///< it will never work: another schema, a folder that is none of ours
+    retry,      ///< it is down, slow, full: the same call may succeed later
+    lost,       ///< it does not have the mark before: it wants a snapshot
+    wrong,      ///< it will never work: another schema, a folder that is none of ours
+    overtaken,  ///< a later trainer writes there: nothing that this one writes counts any more
   };
   SinkError(Kind kind, const std::string& what) : std::runtime_error(what), kind_(kind) {}
 
@@ -72,10 +73,12 @@ class Sink {
   /**
    * @brief Writes rows, those that it has in a newer version left as they are, and then the mark.
    *
-   * A mark that is there already, or a newer one of its rank, makes this nothing: a repeat.
+   * A mark that is there already, or a newer one of its rank and epoch, makes this nothing: a
+   * repeat. Behind a mark of a later epoch nothing is written either, and that is an error.
    * @param position  of whoever applies, kept together with the mark; empty: none
    * @throws SinkError (lost) if the mark has another before it than the rank's newest here (one
-   *         after {} goes behind any): nothing was written then; retry: any part may have been
+   *         after {} goes behind any): nothing was written then; overtaken if the rank's newest
+   *         mark is of a later epoch; retry: any part may have been written
    */
   virtual void write(const StepBatch& batch, std::string_view position = {}) = 0;
 
@@ -92,6 +95,40 @@ class Sink {
    * Each is another number, and need not be a greater one: clocks differ, and people err.
    */
   [[nodiscard]] virtual std::uint64_t snapshot_request() { return 0; }
+
+  /**
+   * @brief Looks whether what was written is kept, as far as that can be told for little: with each
+   *        flush, and before a trainer goes on with what is there.
+   * @param rank   that asks: what the sink can tell by rank is told of this one
+   * @param epoch  of its trainer
+   * @throws SinkError: lost if rows may have gone that were written: all are to be told anew;
+   *         wrong if rows go there, or will go, which nothing mends; overtaken if a mark is there
+   *         of a later epoch; retry if it can not be told now
+   */
+  virtual void audit(std::uint32_t rank, std::uint64_t epoch) {
+    static_cast<void>(rank);
+    static_cast<void>(epoch);
+  }
+
+  /**
+   * @brief Visits which rows are there, without their values; a row may be visited more than once.
+   * @return false: this kind of sink can not tell without reading all values, and visited none
+   * @throws SinkError; what `visit` throws
+   */
+  [[nodiscard]] virtual bool list_rows(
+      const std::function<void(std::uint32_t table, std::int64_t row)>& visit) {
+    static_cast<void>(visit);
+    return false;
+  }
+
+  /**
+   * @brief Calls end by then, with SinkError (retry) if they are not done: the one under way too.
+   *        For what a network peer can hold up; thread-safe. `time_point::max()`: as if never
+   * asked.
+   */
+  virtual void finish_by(std::chrono::steady_clock::time_point end) noexcept {
+    static_cast<void>(end);
+  }
 
  protected:
   Sink() = default;
@@ -147,6 +184,13 @@ class RecordSource {
 
 /** @brief "memory", "file", "rocksdb", "redis", "kafka": those that were built. */
 [[nodiscard]] std::vector<std::string_view> sink_kinds();
+
+/**
+ * @brief What a user wrote as a sink or a source, as it may be shown: without a user, a password,
+ * or the value of a setting that is a secret, though it be no address at all. Everything that
+ *        prints, logs or throws what a user wrote shows this.
+ */
+[[nodiscard]] std::string redacted(std::string_view spec);
 
 /**
  * @brief Makes a sink from what a user writes: `file:DIR`, `rocksdb:DIR`, `redis://HOST:PORT`,

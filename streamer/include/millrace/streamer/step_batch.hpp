@@ -20,8 +20,9 @@ class StepBatch {
   void add(const RowRecord& row);
   /** @brief Adds a row's record that was parsed. */
   void add_encoded(std::span<const std::byte> record);
-  /** @brief Leaves out the rows that are not to be kept, in place. @param kept  [size] */
-  void keep(const std::vector<bool>& kept);
+  /** @brief Puts a row's record in the place of an older one of that row.
+   *  @throws std::invalid_argument if their lengths differ: rows of a table have one length */
+  void replace(std::size_t i, std::span<const std::byte> record);
 
   [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }  ///< rows
   [[nodiscard]] bool empty() const noexcept { return ends_.empty(); }

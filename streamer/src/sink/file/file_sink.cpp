@@ -141,6 +141,35 @@ void FileSink::flush() {
   }
 }
 
+/** Of what was there before: what is written since is looked after by who writes it. */
+void FileSink::look_for_gap(std::uint32_t rank) {
+  const std::lock_guard lock{mutex_};
+  if (!gaps_looked_for_.insert(rank).second) return;
+  const Segments segments = segments_in(options_.folder);
+  const auto mine = segments.find(rank);
+  if (mine == segments.end()) return;
+  try {
+    const std::string gap = find_gap(options_.folder, mine->second);
+    if (!gap.empty()) throw SinkError{SinkError::Kind::lost, fmt::format("{}: {}", name(), gap)};
+  } catch (const RecordError& error) {
+    throw SinkError{SinkError::Kind::wrong, error.what()};
+  }
+}
+
+// A rank's segments are locked: no other trainer writes for it.
+void FileSink::audit(std::uint32_t rank, std::uint64_t) {
+  look_for_gap(rank);
+  std::unique_lock lock{mutex_};
+  const auto mine = ranks_.find(rank);
+  if (mine == ranks_.end()) return;
+  Writing& writing = mine->second;
+  lock.unlock();
+  const std::lock_guard of_rank{writing.mutex};
+  const std::string gone = writing.writer ? writing.writer->take_gone() : "";
+  if (gone.empty()) return;
+  throw SinkError{SinkError::Kind::lost, fmt::format("{}: {} was taken away", name(), gone)};
+}
+
 void FileSink::read(const std::function<void(const RowRecord&)>& visit) {
   std::unique_lock lock{mutex_};
   const StreamSchema* const tables = schema();

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "millrace/streamer/sink.hpp"
 #include "sink/file/rank_writer.hpp"
@@ -25,6 +26,7 @@ class FileSink final : public Sink {
   void flush() override;
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
+  void audit(std::uint32_t rank, std::uint64_t epoch) override;
 
  private:
   struct Writing {
@@ -41,12 +43,14 @@ class FileSink final : public Sink {
   void begin_to_write(Writing& writing, const StreamSchema& tables, std::uint32_t rank);
   void see_others(SinkState& state, const Segments& segments);
   void go_on(Tail& tail, const std::vector<SegmentName>& segments) const;
+  void look_for_gap(std::uint32_t rank);
 
   FileOptions options_;
   std::mutex mutex_;  ///< of all that follows; may be held when that of a rank is locked
   std::optional<StreamSchema> schema_;
   std::map<std::uint32_t, Writing> ranks_;
-  std::map<std::uint32_t, Tail> tails_;  ///< of ranks that others write
+  std::map<std::uint32_t, Tail> tails_;      ///< of ranks that others write
+  std::set<std::uint32_t> gaps_looked_for_;  ///< ranks
   NumberedPosition position_;
   std::optional<std::uint64_t> positions_;  ///< their numbers so far; none: not read yet
 };

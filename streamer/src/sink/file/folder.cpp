@@ -77,7 +77,22 @@ std::filesystem::path folder_of(std::string_view spec, std::string_view prefix) 
   if (folder.empty()) {
     throw std::invalid_argument(fmt::format("'{}' names no folder; {}DIR would", spec, prefix));
   }
+  const std::filesystem::path parent = std::filesystem::path{folder} / "..";
+  std::error_code error;
+  const std::filesystem::path above = parent.lexically_normal();
+  if (!std::filesystem::is_directory(above.empty() ? "." : above, error)) {
+    throw std::invalid_argument(
+        fmt::format("'{}': the folder above it, {}, is not there; right: a new folder in one that "
+                    "is",
+                    spec, above.string()));
+  }
   return folder;
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directory(folder, error);
+  if (error) throw_system_error(error.value(), folder.string());
 }
 
 std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {
@@ -99,8 +114,8 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   if (const auto there = read_schema(folder)) return *there;
   const std::filesystem::path path = folder / kSchema;
   std::string other;
+  make_folder(folder);
   try {
-    std::filesystem::create_directories(folder);
     other = somebodys(folder);
   } catch (const std::filesystem::filesystem_error& error) {
     throw_system_error(error.code().value(), folder.string());

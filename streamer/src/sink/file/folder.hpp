@@ -10,8 +10,12 @@
 
 namespace millrace::sink {
 
-/** @brief The folder of "file:DIR". @throws std::invalid_argument if there is none in it */
+/** @brief The folder of "file:DIR". @throws std::invalid_argument if it names none, or one in a
+ * folder that is not there: paths are not made, since a wrong one is a mistake */
 [[nodiscard]] std::filesystem::path folder_of(std::string_view spec, std::string_view prefix);
+
+/** @brief Makes the folder, but not those above it. @throws SinkError */
+void make_folder(const std::filesystem::path& folder);
 
 /** @brief What the folder's tables are; nothing: it is empty, or not there.
  *  @throws SinkError (wrong) if it is no schema that is there */

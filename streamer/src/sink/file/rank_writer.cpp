@@ -135,7 +135,19 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
   torn_ = false;
   const std::size_t bytes = before.size() + batch.bytes() + behind.size();
   now_ = {now_.end + bytes, batch.mark, newest};
+  if (batch.mark.after == Version{}) chain_ = name_.number;
+  if (batch.mark.missing == 0 && chain_ != 0) needed_from_ = chain_;
   compact(bytes);
+}
+
+std::string RankWriter::take_gone() {
+  for (auto closed = closed_.begin(); closed != closed_.end(); ++closed) {
+    if (closed->name.number < needed_from_ || open_to_read(path_of(closed->name))) continue;
+    const std::string name = to_string(closed->name);
+    closed_.erase(closed);
+    return name;
+  }
+  return {};
 }
 
 bool RankWriter::worth_compacting() const {

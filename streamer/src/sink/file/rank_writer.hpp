@@ -50,6 +50,10 @@ class RankWriter {
   /** @brief Whether what it appends to has its name still: somebody may empty the folder. */
   [[nodiscard]] bool is_there() const { return !file_ || is_at(file_, path_of(name_)); }
 
+  /** @brief Names a segment that was taken away, though rows are told since it only in part; it is
+   *         named once. Empty: all are there that have to be. */
+  [[nodiscard]] std::string take_gone();
+
   /** @throws SinkError (retry): nothing of the batch is there */
   void write(const StepBatch& batch, const NumberedPosition& position);
   /** @throws SinkError (retry) */
@@ -85,6 +89,8 @@ class RankWriter {
   State now_, flushed_;
   std::uint64_t log_ = 0;  ///< what it is called; 0: it has no segment yet
   std::vector<Closed> closed_;
+  std::uint64_t chain_ = 0;               ///< in which segment the newest chain begins; 0: unknown
+  std::uint64_t needed_from_ = 0;         ///< what is in those before was told again since
   std::optional<Compaction> compaction_;  ///< of the first of those
   bool compact_ = true;                   ///< it has not failed since a segment was closed
   bool torn_ = false;                     ///< there may be something behind `now_.end`

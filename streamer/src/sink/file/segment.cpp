@@ -253,4 +253,30 @@ void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart&
   }
 }
 
+namespace {
+
+bool chain_begins_in(const std::filesystem::path& path) {
+  SegmentReader reader{path};
+  while (const std::optional<Record> record = reader.next()) {
+    if (record->kind == RecordKind::mark && record->mark.after == Version{}) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string find_gap(const std::filesystem::path& folder,
+                     const std::vector<SegmentName>& segments) {
+  std::size_t behind = 0;  // the last gap
+  for (std::size_t i = 1; i < segments.size(); ++i) {
+    if (segments[i].number != segments[i - 1].number + 1) behind = i;
+  }
+  if (behind == 0) return {};
+  for (std::size_t i = behind; i < segments.size(); ++i) {
+    if (chain_begins_in(folder / to_string(segments[i]))) return {};
+  }
+  return fmt::format("of rank {} no segment is there between {} and {}", segments[behind].rank,
+                     segments[behind - 1].number, segments[behind].number);
+}
+
 }  // namespace millrace::sink

@@ -40,6 +40,15 @@ using Segments = std::map<std::uint32_t, std::vector<SegmentName>>;
 /** @brief Those that nothing compacted stands for, as they were at one instant, though they be
  *         compacted meanwhile. A folder that is not there has none. @throws SinkError */
 [[nodiscard]] Segments segments_in(const std::filesystem::path& folder);
+/**
+ * @brief Whether segments of a rank are missing in the middle, behind which no chain of marks
+ *        begins: rows may be there in versions that are not their newest then.
+ * @param segments  of the rank, in order
+ * @return in words which; empty: none is
+ * @throws SinkError, RecordError
+ */
+[[nodiscard]] std::string find_gap(const std::filesystem::path& folder,
+                                   const std::vector<SegmentName>& segments);
 /** @brief Those of a rank that something compacted stands for. @throws SinkError */
 [[nodiscard]] std::vector<SegmentName> superseded_in(const std::filesystem::path& folder,
                                                      std::uint32_t rank);

@@ -6,6 +6,9 @@
 #include <array>
 #include <stdexcept>
 
+#include "millrace/streamer/sink.hpp"
+#include "sink/secret.hpp"
+
 namespace millrace::sink {
 namespace {
 
@@ -16,12 +19,33 @@ constexpr std::array<std::string_view, 7> kOurs{
 
 [[noreturn]] void refuse(std::string_view spec, const std::string& why) {
   throw std::invalid_argument(fmt::format(
-      "'{}': {}; kafka://HOST:PORT,.../TOPIC or with ?SETTING=VALUE&... behind it", spec, why));
+      "'{}': {}; right: kafka://HOST:PORT,.../TOPIC or with ?SETTING=VALUE&... behind it",
+      redacted(spec), why));
 }
 
 bool of_topic(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '_' || c == '-';
+}
+
+/** Of a secret the address says where it is: NAME-env or NAME-file. */
+void add_setting(std::string_view spec, std::string_view name, const std::string& value,
+                 KafkaAddress& address) {
+  const auto add_secret = [&](std::string_view suffix, const Secret& secret) {
+    try {
+      address.settings.emplace_back(name.substr(0, name.size() - suffix.size()), secret.read());
+    } catch (const std::runtime_error& error) {
+      refuse(spec, error.what());
+    }
+  };
+  if (name.ends_with("-env")) return add_secret("-env", Secret::in_variable(value));
+  if (name.ends_with("-file")) return add_secret("-file", Secret::in_file(value));
+  if (is_secret(name)) {
+    refuse(spec, fmt::format("{0} is a secret, which others would see: {0}-env=VARIABLE or "
+                             "{0}-file=FILE says where it is",
+                             name));
+  }
+  address.settings.emplace_back(name, value);
 }
 
 void read_settings(std::string_view spec, std::string_view text, KafkaAddress& address) {
@@ -30,19 +54,24 @@ void read_settings(std::string_view spec, std::string_view text, KafkaAddress& a
     text.remove_prefix(std::min(setting.size() + 1, text.size()));
     const std::size_t equals = setting.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      refuse(spec, fmt::format("'{}' is no SETTING=VALUE", setting));
+      refuse(spec, "what follows the ?, or an &, is no SETTING=VALUE");
     }
     const std::string_view name = setting.substr(0, equals);
     if (std::ranges::find(kOurs, name) != kOurs.end()) {
       refuse(spec, fmt::format("{} is not for users to set", name));
     }
-    address.settings.emplace_back(name, setting.substr(equals + 1));
+    add_setting(spec, name, std::string{setting.substr(equals + 1)}, address);
   }
 }
 
 }  // namespace
 
 KafkaAddress parse_kafka_address(std::string_view spec) {
+  if (spec.substr(0, spec.find('?')).find('@') != std::string_view::npos) {
+    refuse(spec,
+           "users and passwords are settings: sasl.username=USER, and "
+           "sasl.password-env=VARIABLE or sasl.password-file=FILE");
+  }
   if (!spec.starts_with(kScheme)) refuse(spec, "it does not begin with kafka://");
   std::string_view rest = spec.substr(kScheme.size());
   KafkaAddress address;

@@ -1,30 +1,21 @@
 #include "sink/redis/connection.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <new>
-#include <system_error>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 namespace millrace::sink {
 namespace {
 
-timeval to_timeval(std::chrono::milliseconds time) {
-  return {.tv_sec = time.count() / 1000, .tv_usec = time.count() % 1000 * 1000};
-}
-
 constexpr std::size_t kDigest = 40;  ///< characters of what scripts are called
 /** Behind a reply that takes more bytes in one piece than a record may have nobody waits. */
 constexpr std::size_t kMostUnread = kLargestRecord + (std::size_t{1} << 20);
-
-std::string error_text(int error) { return std::system_category().message(error); }
 
 /** The value of "key:value" in what INFO tells. */
 std::string_view told(std::string_view info, std::string_view key) {
@@ -55,29 +46,53 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-RedisConnection::RedisConnection(const RedisAddress& address, const RedisLimits& limits,
+RedisConnection::RedisConnection(const RedisAddress& address, const RedisManners& manners,
                                  std::string name)
-    : address_(address), limits_(limits), name_(std::move(name)) {
-  connect();
-  authenticate();
+    : manners_(manners),
+      name_(std::move(name)),
+      channel_(connect_channel(address, name_, {manners.limits.connect, manners.finish_by})),
+      reader_(redisReaderCreate()) {
+  if (reader_ == nullptr) throw std::bad_alloc{};
+  limit_elements(*reader_, too_many_);
+  authenticate(address);
+  choose_database(address.database);
   refuse_eviction();
 }
 
-void RedisConnection::connect() {
-  context_.reset(
-      redisConnectWithTimeout(address_.host.c_str(), address_.port, to_timeval(limits_.connect)));
-  if (context_ == nullptr) throw std::bad_alloc{};
-  if (context_->err != 0) {
-    throw SinkError{SinkError::Kind::retry,
-                    fmt::format("{}: no connection: {}", name_, context_->errstr)};
+/** REDISCLI_AUTH is for whatever server asks for a password: one that has none is none the worse.
+ */
+void RedisConnection::authenticate(const RedisAddress& address) {
+  std::string password;
+  const char* const usual = std::getenv("REDISCLI_AUTH");
+  if (address.password.empty() && usual == nullptr) return;
+  try {
+    password = address.password.empty() ? usual : address.password.read();
+  } catch (const std::runtime_error& error) {
+    throw SinkError{SinkError::Kind::retry, fmt::format("{}: {}", name_, error.what())};
   }
-  redisEnableKeepAlive(context_.get());
-  limit_elements(*context_->reader, too_many_);
+  std::vector<std::string_view> words{"AUTH"};
+  if (!address.user.empty()) words.emplace_back(address.user);
+  words.emplace_back(password);
+  try {
+    (void)command(words);
+  } catch (const SinkError& error) {
+    const std::string_view what = error.what();
+    const bool has_none = what.find("any password configured") != std::string_view::npos ||
+                          what.find("no password is set") != std::string_view::npos;
+    if (!has_none || !address.password.empty()) throw;
+  }
 }
 
-void RedisConnection::authenticate() {
-  const char* const password = std::getenv("REDISCLI_AUTH");
-  if (password != nullptr) (void)command(std::array<std::string_view, 2>{"AUTH", password});
+void RedisConnection::choose_database(unsigned database) {
+  if (database == 0) return;
+  const std::string number = std::to_string(database);
+  try {
+    (void)command(std::array<std::string_view, 2>{"SELECT", number});
+  } catch (const SinkError& error) {
+    if (std::string_view{error.what()}.find("DB index") == std::string_view::npos) throw;
+    throw SinkError{SinkError::Kind::wrong,
+                    fmt::format("{}: the server has no database {}", name_, database)};
+  }
 }
 
 void RedisConnection::refuse_eviction() {
@@ -101,24 +116,6 @@ void RedisConnection::broke(std::string_view why) const {
   throw ConnectionBroke{fmt::format("{}: the connection broke: {}", name_, why)};
 }
 
-void RedisConnection::await(short events) {
-  pollfd descriptor{.fd = context_->fd, .events = events, .revents = 0};
-  const auto deadline = std::chrono::steady_clock::now() + limits_.reply;
-  for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    const int ready =
-        ::poll(&descriptor, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-    if (ready > 0) return;
-    if (ready == 0) {
-      throw SinkError{SinkError::Kind::retry,
-                      fmt::format("{}: no answer in {} ms", name_, limits_.reply.count())};
-    }
-    if (errno != EINTR) broke(error_text(errno));
-  }
-}
-
-// hiredis would write itself, but with a signal where the server has gone.
 void RedisConnection::send(std::span<const std::string_view> words) {
   std::vector<const char*> parts;
   std::vector<std::size_t> lengths;
@@ -131,23 +128,12 @@ void RedisConnection::send(std::span<const std::string_view> words) {
                                             parts.data(), lengths.data());
   if (length < 0) throw std::bad_alloc{};
   const std::unique_ptr<char, void (*)(char*)> owner{formatted, redisFreeCommand};
-  std::string_view left{formatted, static_cast<std::size_t>(length)};
-  while (!left.empty()) {
-    const ssize_t sent =
-        ::send(context_->fd, left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0) {
-      left.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      await(POLLOUT);
-    } else if (errno != EINTR) {
-      broke(error_text(errno));
-    }
-  }
+  channel_->send({formatted, static_cast<std::size_t>(length)}, reply_deadline());
 }
 
 /** What it reads may be no reply, or one that never ends. */
 void RedisConnection::check_reader() const {
-  const redisReader& reader = *context_->reader;
+  const redisReader& reader = *reader_;
   const auto refuse = [&](SinkError::Kind kind, std::string_view what) {
     throw SinkError{kind, fmt::format("{}: no Redis that is known answers so: {}", name_, what)};
   };
@@ -159,12 +145,14 @@ void RedisConnection::check_reader() const {
 
 Reply RedisConnection::receive() {
   void* reply = nullptr;
+  std::array<char, 1 << 16> some;
+  const Deadline by = reply_deadline();
   for (;;) {
-    (void)redisReaderGetReply(context_->reader, &reply);
+    (void)redisReaderGetReply(reader_.get(), &reply);
     check_reader();
     if (reply != nullptr) break;
-    await(POLLIN);
-    if (redisBufferRead(context_.get()) != REDIS_OK) broke(context_->errstr);
+    const std::size_t got = channel_->receive(some, by);
+    (void)redisReaderFeed(reader_.get(), some.data(), got);
   }
   Reply::Owner owner{static_cast<redisReply*>(reply)};
   if (owner->type == REDIS_REPLY_ERROR) {

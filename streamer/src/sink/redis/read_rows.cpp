@@ -40,6 +40,19 @@ class Reading {
   }
 
   void run(const std::function<void(const RowRecord&)>& visit) {
+    scan([&](const ReplyView& keys) { visit_all(rows_among(keys), visit); });
+  }
+  void list(const std::function<void(std::uint32_t, std::int64_t)>& visit) {
+    scan([&](const ReplyView& keys) {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (const auto found = row_of(keys[i].text())) visit(found->table, found->row);
+      }
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void scan(Visit&& visit) {
     const std::string pattern = prefix_ + '*';
     std::string cursor = "0";
     do {
@@ -47,11 +60,10 @@ class Reading {
           connection_.command(Words{"SCAN", cursor, "MATCH", pattern, "COUNT", kKeysAtATime});
       reply->check_size(2);
       cursor = (*reply)[0].text();
-      visit_all(rows_among((*reply)[1]), visit);
+      visit((*reply)[1]);
     } while (cursor != "0");
   }
 
- private:
   /** A server may tell of a key more than once. */
   std::vector<Found> rows_among(const ReplyView& keys) {
     std::vector<Found> rows;
@@ -121,6 +133,12 @@ void read_redis_rows(RedisConnection& connection, const std::string& prefix,
                      const StreamSchema& schema,
                      const std::function<void(const RowRecord&)>& visit) {
   Reading{connection, prefix, schema}.run(visit);
+}
+
+void list_redis_rows(RedisConnection& connection, const std::string& prefix,
+                     const StreamSchema& schema,
+                     const std::function<void(std::uint32_t, std::int64_t)>& visit) {
+  Reading{connection, prefix, schema}.list(visit);
 }
 
 }  // namespace millrace::sink

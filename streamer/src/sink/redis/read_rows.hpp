@@ -16,4 +16,10 @@ void read_redis_rows(RedisConnection& connection, const std::string& prefix,
                      const StreamSchema& schema,
                      const std::function<void(const RowRecord&)>& visit);
 
+/** @brief Visits which rows of the schema a server has, without their values; some more than once.
+ *  @throws SinkError; what `visit` throws */
+void list_redis_rows(RedisConnection& connection, const std::string& prefix,
+                     const StreamSchema& schema,
+                     const std::function<void(std::uint32_t table, std::int64_t row)>& visit);
+
 }  // namespace millrace::sink

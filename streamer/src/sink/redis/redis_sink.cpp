@@ -41,7 +41,7 @@ void add_field(SinkState& state, std::string_view field, const ReplyView& value)
 }  // namespace
 
 RedisSink::RedisSink(std::string_view spec, const RedisLimits& limits)
-    : name_(spec), address_(parse_redis_address(spec)), limits_(limits) {}
+    : name_(redacted(spec)), address_(parse_redis_address(spec)), limits_(limits) {}
 
 std::string RedisSink::key(std::string_view rest) const {
   return fmt::format("{}:{}", address_.prefix, rest);
@@ -49,7 +49,7 @@ std::string RedisSink::key(std::string_view rest) const {
 
 void RedisSink::ensure_connected() {
   if (connection_) return;
-  connection_.emplace(address_, limits_, name_);
+  connection_.emplace(address_, RedisManners{limits_, finish_by_}, name_);
   script_.clear();
 }
 
@@ -128,6 +128,24 @@ void RedisSink::read(const std::function<void(const RowRecord&)>& visit) {
     connection_.reset();
     throw;
   }
+}
+
+void RedisSink::audit(std::uint32_t, std::uint64_t epoch) {
+  const std::lock_guard lock{mutex_};
+  talk([&](RedisConnection& connection) {
+    connection.refuse_eviction();  // it may have been set since the connection was made
+    const std::uint64_t there = fetch_state().newest_epoch();
+    if (there > epoch) refuse_overtaken(there, epoch, name_);
+  });
+}
+
+bool RedisSink::list_rows(const std::function<void(std::uint32_t, std::int64_t)>& visit) {
+  const std::lock_guard lock{mutex_};
+  talk([&](RedisConnection& connection) {
+    const SinkState state = fetch_state();
+    if (state.schema) list_redis_rows(connection, key(""), *state.schema, visit);
+  });
+  return true;
 }
 
 std::uint64_t RedisSink::snapshot_request() {

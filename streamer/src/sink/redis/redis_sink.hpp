@@ -12,7 +12,7 @@
 namespace millrace::sink {
 
 /**
- * @brief Rows in a Redis server: `redis://HOST:PORT[/PREFIX]`.
+ * @brief Rows in a Redis server: `redis://HOST:PORT[/PREFIX]`, or as RedisAddress says.
  *
  * A row is the string `PREFIX:TABLE:ROW`, which holds its record. What is known of the stream is
  * the hash `PREFIX:stream`: fields `schema`, `mark:RANK` (records) and `position`. Versions and
@@ -24,7 +24,8 @@ namespace millrace::sink {
  * `flush` has nothing to do: what was written is in the server, and survives what the server's own
  * persistence promises. A server that comes back with less has older marks, or none: `lost`.
  *
- * Not for a Redis Cluster. Where REDISCLI_AUTH is set, it is the password, as for redis-cli.
+ * Not for a Redis Cluster. Where REDISCLI_AUTH is set, it is the password, as for redis-cli, unless
+ * the address says where another one is.
  */
 class RedisSink final : public Sink {
  public:
@@ -39,6 +40,12 @@ class RedisSink final : public Sink {
   /** Takes memory for the numbers of all rows. Rows that come meanwhile may be visited or not. */
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
+  void audit(std::uint32_t rank, std::uint64_t epoch) override;
+  [[nodiscard]] bool list_rows(
+      const std::function<void(std::uint32_t table, std::int64_t row)>& visit) override;
+  void finish_by(std::chrono::steady_clock::time_point end) noexcept override {
+    finish_by_ = end.time_since_epoch().count();
+  }
 
  private:
   template <typename Body>
@@ -50,6 +57,7 @@ class RedisSink final : public Sink {
   const std::string name_;
   const RedisAddress address_;
   const RedisLimits limits_;
+  Deadline::Shared finish_by_ = Deadline::kNone;
   std::mutex mutex_;
   std::optional<RedisConnection> connection_;
   std::string script_;                  ///< what the server calls it; empty: it was not loaded yet

@@ -17,8 +17,13 @@ namespace millrace::sink {
  * parts would not be noticed: the first part leaves the version in the field `writing:RANK`, the
  * others look for it, and the last one takes it away.
  *
- * 1: done. 0: a mark as new is there, nothing was done. Text: the rank's newest version, which the
- * mark does not go after, or the first part of the batch is gone; nothing was done.
+ * A value is left as it is if it is the record of that row (its header says so from byte 16 on) in
+ * a version as new, of an epoch that can be; anything else that is long enough for a version is
+ * replaced.
+ *
+ * 1: done. 0: that mark is there, or a newer one of its epoch; nothing was done. Text: the rank's
+ * newest version, which the mark does not go after, or which is of a later epoch, or the first part
+ * of the batch is gone; nothing was done.
  */
 inline constexpr std::string_view kWriteScript = R"lua(
 local none = string.rep('\0', 16)
@@ -36,7 +41,9 @@ local part, writing = ARGV[7], 'writing:' .. ARGV[1]
 local there = redis.call('HGET', stream, field) or none
 if #there < 16 then return redis.error_reply('WRONGTYPE ' .. stream .. ' holds no mark') end
 there = string.sub(there, 1, 16)
-if not newer(version, there) then return 0 end
+if not newer(version, there) then
+  return string.sub(there, 1, 8) == string.sub(version, 1, 8) and 0 or there
+end
 if after ~= none and after ~= there then return there end
 if part == 'first' then
   redis.call('HSET', stream, writing, version)
@@ -46,11 +53,13 @@ end
 
 for i = 2, #KEYS do
   local record = ARGV[i + 6]
-  local old = redis.call('GETRANGE', KEYS[i], 0, 15)
-  if #old == 0 or #old == 16 and newer(record, old) then
-    redis.call('SET', KEYS[i], record)
-  elseif #old < 16 then
+  local old = redis.call('GETRANGE', KEYS[i], 0, 47)
+  local row = #old == 48 and string.byte(old) < 128 and
+              string.sub(old, 17) == string.sub(record, 17, 48)
+  if #old > 0 and #old < 16 then
     return redis.error_reply('WRONGTYPE ' .. KEYS[i] .. ' holds no row')
+  elseif not row or newer(record, old) then
+    redis.call('SET', KEYS[i], record)
   end
 end
 if mark ~= '' then

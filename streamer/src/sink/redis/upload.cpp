@@ -4,6 +4,8 @@
 
 #include <type_traits>
 
+#include "sink/chain.hpp"
+
 namespace millrace::sink {
 namespace {
 
@@ -57,6 +59,8 @@ void RedisUpload::run() {
   }
   if (newest_.empty()) return;
   const Version newest = record_version(std::as_bytes(std::span{newest_}));
+  const std::uint64_t epoch = batch_.mark.version.epoch;
+  if (newest.epoch > epoch) refuse_overtaken(newest.epoch, epoch, target_.name);
   if (batch_.mark.after == Version{}) {
     throw SinkError{
         SinkError::Kind::lost,

@@ -13,12 +13,13 @@
 
 #include "millrace/streamer/sink.hpp"
 #include "sink/file/disk.hpp"
+#include "sink/file/folder.hpp"
 
 namespace millrace::sink {
 namespace {
 
 constexpr const char* kStream = "stream";
-constexpr const char* kCurrent = "CURRENT";
+constexpr const char *kCurrent = "CURRENT", *kLock = "LOCK";
 constexpr int kLooks = 5;
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
@@ -60,9 +61,9 @@ bool is_of_rocksdb(const std::string& name) {
          std::ranges::any_of(kEnds, [&](auto text) { return name.ends_with(text); });
 }
 
-void make_folder(const std::filesystem::path& folder) {
+void make_empty_folder(const std::filesystem::path& folder) {
+  make_folder(folder);
   try {
-    std::filesystem::create_directories(folder);
     for (const auto& entry : std::filesystem::directory_iterator{folder}) {
       const std::string name = entry.path().filename().string();
       if (!is_of_rocksdb(name)) {
@@ -137,7 +138,7 @@ Database::Database(const RocksdbOptions& given) {
   if (is_there(folder)) {
     (void)is_ours(folder, options);
   } else {
-    make_folder(folder);
+    make_empty_folder(folder);
   }
   Handles handles;
   rocksdb::DB* opened = nullptr;
@@ -146,6 +147,26 @@ Database::Database(const RocksdbOptions& given) {
   db_.reset(opened);
   rows_ = handles[0];
   stream_ = handles[1];
+  folder_ = folder;
+  lock_ = open_to_read(folder / kLock);
+}
+
+bool Database::is_still_there() const { return !lock_ || is_at(lock_, folder_ / kLock); }
+
+std::string Database::file_that_is_gone() const {
+  const auto first_gone = [&](const std::string& only) -> std::string {
+    std::vector<rocksdb::LiveFileMetaData> files;
+    db_->GetLiveFilesMetaData(&files);
+    for (const rocksdb::LiveFileMetaData& file : files) {
+      if (!only.empty() && file.name != only) continue;
+      if (!open_to_read(folder_ / std::filesystem::path{file.name}.relative_path())) {
+        return file.name;
+      }
+    }
+    return {};
+  };
+  const std::string gone = first_gone("");
+  return gone.empty() ? gone : first_gone(gone);  // or it was compacted meanwhile
 }
 
 // A process that writes takes files away that the other was about to open: then what is there is

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "sink/file/disk.hpp"
+
 namespace millrace::sink {
 
 /** @throws SinkError with what such a status means to who writes; nothing if it is ok */
@@ -43,6 +45,10 @@ class Database {
 
   /** @brief Whether there is one in the folder. */
   [[nodiscard]] static bool is_there(const std::filesystem::path& folder);
+  /** @brief Whether this one is what is in the folder: nobody took it away. @throws SinkError */
+  [[nodiscard]] bool is_still_there() const;
+  /** @brief A file of rows that somebody took away; empty: none. @throws SinkError */
+  [[nodiscard]] std::string file_that_is_gone() const;
 
  private:
   using Handles = std::vector<rocksdb::ColumnFamilyHandle*>;
@@ -53,6 +59,8 @@ class Database {
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;
   rocksdb::ColumnFamilyHandle* stream_ = nullptr;
+  std::filesystem::path folder_;
+  File lock_;  ///< the file that RocksDB locks, for its identity
 };
 
 }  // namespace millrace::sink

@@ -48,6 +48,22 @@ class Aligned {
   std::vector<std::byte> bytes_;
 };
 
+/** Whether a value is the row that this record has, in a version as new, and not anything else. */
+bool is_as_new(const rocksdb::Slice& value, std::span<const std::byte> record) {
+  const auto there = bytes_of(value);
+  if (there.size() < kRecordOverhead || record_version(there) < record_version(record)) {
+    return false;
+  }
+  try {
+    const Aligned kept{value}, told{slice(record)};
+    const Record old = kept.parsed(), row = told.parsed();
+    return old.kind == RecordKind::row && old.row.table == row.row.table &&
+           old.row.row == row.row.row;
+  } catch (const RecordError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 RocksdbSink::RocksdbSink(RocksdbOptions options)
@@ -65,8 +81,17 @@ std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& o
   return one;
 }
 
+/** What somebody took away can be written to still, and is nowhere. */
+bool RocksdbSink::close_if_gone() {
+  if (!shared_->database || shared_->database->is_still_there()) return false;
+  shared_->database.reset();
+  shared_->state = {};
+  return true;
+}
+
 /** Opens what is not, and after a failure makes sure of what is there. */
 void RocksdbSink::open() {
+  static_cast<void>(close_if_gone());
   if (shared_->is_failed && shared_->database) {
     if (!(*shared_->database)->Resume().ok()) shared_->database.reset();
   }
@@ -77,6 +102,15 @@ void RocksdbSink::open() {
   if (!shared_->is_failed) return;
   shared_->state = stored_state(*shared_->database);
   shared_->is_failed = false;
+  if (!shared_->state.schema && shared_->begun) write_schema(*shared_->begun);
+}
+
+void RocksdbSink::write_schema(const StreamSchema& schema) {
+  rocksdb::WriteOptions synchronously;
+  synchronously.sync = true;
+  put((*shared_->database)
+          ->Put(synchronously, shared_->database->stream(), slice(kSchema), to_json(schema)));
+  shared_->state.schema = schema;
 }
 
 /** Checks what a write came to. */
@@ -107,7 +141,7 @@ SinkState RocksdbSink::stored_state(const Database& database) const {
 
 /** What this process has open, or else what is there now; null: nothing. */
 std::shared_ptr<Database> RocksdbSink::to_read() {
-  if (!shared_->database) return Database::look(options_);
+  if (close_if_gone() || !shared_->database) return Database::look(options_);
   open();
   return shared_->database;
 }
@@ -123,12 +157,8 @@ void RocksdbSink::begin(const StreamSchema& schema) {
   const std::lock_guard lock{shared_->mutex};
   open();
   check_schema(schema, shared_->state, name());
-  if (shared_->state.schema) return;
-  rocksdb::WriteOptions synchronously;
-  synchronously.sync = true;
-  put((*shared_->database)
-          ->Put(synchronously, shared_->database->stream(), slice(kSchema), to_json(schema)));
-  shared_->state.schema = schema;
+  if (!shared_->state.schema) write_schema(schema);
+  shared_->begun = schema;
 }
 
 /** Adds those of some rows that are newer than what is there. */
@@ -150,10 +180,7 @@ void RocksdbSink::add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch
     const std::span<const std::byte> record = batch.record(from + i);
     if (!statuses[i].IsNotFound()) {
       check(statuses[i], name());
-      const auto there = bytes_of(found[i]);
-      if (there.size() >= kRecordOverhead && record_version(there) >= record_version(record)) {
-        continue;
-      }
+      if (is_as_new(found[i], record)) continue;
     }
     check(updates.Put(database.rows(), slices[i], slice(record)), name());
   }
@@ -189,8 +216,24 @@ void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
 
 void RocksdbSink::flush() {
   const std::lock_guard lock{shared_->mutex};
+  if (close_if_gone()) {
+    throw SinkError{SinkError::Kind::retry, name() + ": what was written there was taken away"};
+  }
   if (shared_->is_failed) open();
   if (shared_->database) put((*shared_->database)->FlushWAL(true));
+}
+
+// One process at a time can have it open: no other trainer writes there.
+void RocksdbSink::audit(std::uint32_t, std::uint64_t) {
+  const std::lock_guard lock{shared_->mutex};
+  static_cast<void>(close_if_gone());
+  if (!shared_->database) return;
+  const std::string gone = shared_->database->file_that_is_gone();
+  if (gone.empty()) return;
+  throw SinkError{SinkError::Kind::wrong,
+                  fmt::format("{}: {} was taken away: rows are gone; put the folder aside, and an "
+                              "empty one is filled anew",
+                              name(), gone)};
 }
 
 void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {

@@ -15,6 +15,7 @@ namespace millrace::sink {
  * survives the end of the process, what was flushed that of the machine. Sinks of one folder and
  * process share the database, which no other process can open to write to meanwhile. `state` and
  * `read` of a sink that nothing was begun in need no right to write, and disturb nobody who writes.
+ * If the folder is taken away it is made anew with the next write, and has lost its marks.
  */
 class RocksdbSink final : public Sink {
  public:
@@ -26,6 +27,7 @@ class RocksdbSink final : public Sink {
   void write(const StepBatch& batch, std::string_view position = {}) override;
   void flush() override;
   void read(const std::function<void(const RowRecord&)>& visit) override;
+  void audit(std::uint32_t rank, std::uint64_t epoch) override;
 
  private:
   /** What sinks of one folder share. */
@@ -33,12 +35,15 @@ class RocksdbSink final : public Sink {
     std::mutex mutex;
     std::shared_ptr<Database> database;  ///< null: not open
     SinkState state;                     ///< of what is open
+    std::optional<StreamSchema> begun;   ///< that one which is made anew is given
     bool is_failed = false;              ///< a write was: nothing can be taken for granted
   };
   [[nodiscard]] static std::shared_ptr<Shared> shared(const RocksdbOptions& options);
 
   void open();
   [[nodiscard]] std::shared_ptr<Database> to_read();
+  [[nodiscard]] bool close_if_gone();
+  void write_schema(const StreamSchema& schema);
   void put(const rocksdb::Status& status);
   [[nodiscard]] SinkState stored_state(const Database& database) const;
   void add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch, std::size_t from,

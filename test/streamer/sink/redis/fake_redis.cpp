@@ -58,7 +58,8 @@ std::string array_reply(const std::vector<std::string>& elements) {
   return reply;
 }
 
-FakeRedis::FakeRedis(Answers answers) : answers_(std::move(answers)) {
+FakeRedis::FakeRedis(Answers answers, std::chrono::milliseconds a_byte)
+    : answers_(std::move(answers)), a_byte_(a_byte) {
   answers_.try_emplace("INFO", text_reply("maxmemory:0\r\n"));
   answers_.try_emplace("SCRIPT", text_reply(std::string(40, 'a')));
   listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -108,6 +109,17 @@ void FakeRedis::serve() const {
   }
 }
 
+/// Short ones, as all connections begin with, come at once.
+bool FakeRedis::send(int connection, const std::string& reply) const {
+  constexpr std::size_t kShort = 100;
+  const std::size_t piece = a_byte_.count() == 0 || reply.size() < kShort ? reply.size() : 1;
+  for (std::size_t at = 0; at < reply.size(); at += piece) {
+    if (at > 0) std::this_thread::sleep_for(a_byte_);
+    if (::send(connection, reply.data() + at, piece, MSG_NOSIGNAL) < 0) return false;
+  }
+  return true;
+}
+
 /// Until the other side has gone.
 void FakeRedis::answer(int connection) const {
   std::string came;
@@ -119,7 +131,7 @@ void FakeRedis::answer(int connection) const {
     while (const auto command = take_command(came)) {
       const auto found = answers_.find(*command);
       const std::string reply = found == answers_.end() ? ":1\r\n" : found->second;
-      if (::send(connection, reply.data(), reply.size(), MSG_NOSIGNAL) < 0) return;
+      if (!send(connection, reply)) return;
     }
   }
 }

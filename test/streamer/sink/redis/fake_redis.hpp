@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <thread>
@@ -15,7 +16,8 @@ class FakeRedis {
   /// answers of their own.
   using Answers = std::map<std::string, std::string>;
 
-  explicit FakeRedis(Answers answers);
+  /// @param a_byte  what it waits before each byte of a reply but the first; 0: they come at once
+  explicit FakeRedis(Answers answers, std::chrono::milliseconds a_byte = {});
   ~FakeRedis();
   FakeRedis(const FakeRedis&) = delete;
   FakeRedis& operator=(const FakeRedis&) = delete;
@@ -26,7 +28,10 @@ class FakeRedis {
   void serve() const;
   void answer(int connection) const;
 
+  [[nodiscard]] bool send(int connection, const std::string& reply) const;
+
   Answers answers_;
+  std::chrono::milliseconds a_byte_;
   int listening_ = -1;
   int ended_[2] = {-1, -1};  ///< a pipe that is closed at the end
   int port_ = 0;

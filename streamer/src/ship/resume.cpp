@@ -1,0 +1,61 @@
+#include "ship/resume.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::ship {
+namespace {
+
+constexpr std::size_t kRowsAtOnce = 4096;
+
+}  // namespace
+
+bool goes_on(const SinkState& there, const StreamBeginning& beginning) {
+  const Version last = beginning.lineage.last();
+  if (last == Version{}) return false;
+  std::uint32_t ranks = 0;
+  const bool all = std::ranges::all_of(there.marks, [&](const auto& of_rank) {
+    const StepMark& mark = of_rank.second;
+    if (mark.rank >= beginning.ranks && mark.version.epoch < there.newest_epoch()) return true;
+    ++ranks;
+    const bool ours = mark.version.epoch == beginning.epoch;  // of a rank that was quicker
+    const bool after = mark.version.epoch == last.epoch && mark.step >= last.step;
+    return mark.ranks == beginning.ranks &&
+           (ours || (mark.missing == 0 && (after || mark.base == last)));
+  });
+  return all && ranks == beginning.ranks;
+}
+
+PresentRows::PresentRows(const StreamSchema& schema) {
+  for (const StreamedTable& table : schema.tables) {
+    tables_.emplace_back(static_cast<std::size_t>(table.rows));
+  }
+}
+
+void PresentRows::add(std::uint32_t table, std::int64_t row) {
+  if (table >= tables_.size() || row < 0) return;
+  const auto at = static_cast<std::size_t>(row);
+  if (at < tables_[table].size()) tables_[table][at] = true;
+}
+
+void PresentRows::visit_absent(const std::function<void(const StepBatch&)>& visit) const {
+  RowBatches batches{visit};
+  for (std::size_t table = 0; table < tables_.size(); ++table) {
+    for (std::size_t row = 0; row < tables_[table].size(); ++row) {
+      if (tables_[table][row]) continue;
+      batches.add(static_cast<std::uint32_t>(table), static_cast<std::int64_t>(row));
+    }
+  }
+  batches.finish();
+}
+
+void RowBatches::add(std::uint32_t table, std::int64_t row, Version version) {
+  some_.add({.version = version, .table = table, .row = row});
+  if (some_.size() == kRowsAtOnce) finish();
+}
+
+void RowBatches::finish() {
+  if (!some_.empty()) visit_(std::exchange(some_, {}));
+}
+
+}  // namespace millrace::ship

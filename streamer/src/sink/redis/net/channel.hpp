@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "millrace/streamer/sink.hpp"
+#include "sink/redis/address.hpp"
+#include "sink/redis/net/deadline.hpp"
+
+namespace millrace::sink {
+
+/** @brief The server closed the connection, or it broke: a new one may work at once. */
+class ConnectionBroke final : public SinkError {
+ public:
+  explicit ConnectionBroke(const std::string& what) : SinkError(Kind::retry, what) {}
+};
+
+/** @brief Bytes to a server and from it. What throws leaves it in a state in which only its end is
+ *         sensible. */
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /** @brief Sends all. @throws SinkError (retry) if it is not sent by then; ConnectionBroke */
+  virtual void send(std::string_view bytes, const Deadline& by) = 0;
+  /** @brief Waits for some bytes. @throws as `send` */
+  [[nodiscard]] virtual std::size_t receive(std::span<char> into, const Deadline& by) = 0;
+
+ protected:
+  Channel() = default;
+};
+
+/** @brief A connection to the address's server, its TLS handshake done.
+ *  @param name  that messages begin with. @throws SinkError */
+[[nodiscard]] std::unique_ptr<Channel> connect_channel(const RedisAddress& address,
+                                                       const std::string& name, const Deadline& by);
+
+/** @brief Puts TLS over a connection. @throws SinkError: wrong if the server can not be trusted */
+[[nodiscard]] std::unique_ptr<Channel> make_tls(std::unique_ptr<Channel> under,
+                                                const RedisAddress& address,
+                                                const std::string& name, const Deadline& by);
+
+}  // namespace millrace::sink

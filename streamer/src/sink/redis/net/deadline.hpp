@@ -1,0 +1,46 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+namespace millrace::sink {
+
+/** @brief When an operation on a network has to be done: at its own end, or at one that is set for
+ *         all meanwhile, by another thread. */
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Shared = std::atomic<Clock::rep>;
+  static constexpr Clock::rep kNone = Clock::time_point::max().time_since_epoch().count();
+
+  /** @param shared  outlives it */
+  Deadline(Clock::duration time, const Shared& shared)
+      : time_(std::chrono::ceil<std::chrono::milliseconds>(time)),
+        end_(Clock::now() + time),
+        shared_(shared) {}
+
+  [[nodiscard]] bool passed() const { return left() <= Clock::duration::zero(); }
+  /** @brief Whether it is not the operation's own end that has come. */
+  [[nodiscard]] bool was_cut_short() const { return Clock::now() < end_; }
+  /** @brief To wait before looking again. */
+  [[nodiscard]] std::chrono::milliseconds slice() const {
+    constexpr std::chrono::milliseconds kLongest{20};
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(left());
+    return std::clamp(rest, std::chrono::milliseconds{0}, kLongest);
+  }
+  /** @brief That there was from the beginning. */
+  [[nodiscard]] std::chrono::milliseconds whole() const { return time_; }
+
+ private:
+  [[nodiscard]] Clock::duration left() const {
+    const Clock::time_point shared{Clock::duration{shared_.load()}};
+    return std::min(end_, shared) - Clock::now();
+  }
+
+  std::chrono::milliseconds time_;
+  Clock::time_point end_;
+  const Shared& shared_;
+};
+
+}  // namespace millrace::sink

@@ -1,0 +1,121 @@
+// A RocksDB whose folder, or a file of it, somebody takes away while it is written to.
+#include <filesystem>
+#include <fstream>
+
+#include "sink/rocksdb/rocksdb_sink.hpp"
+#include "test/streamer/sink/told.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/temporary_folder.hpp"
+
+namespace millrace::test {
+namespace {
+
+using sink::RocksdbSink;
+
+struct Begun {
+  Begun() {
+    rows.begin(told_schema());
+    rows.write(told({1, 1}, {}, 0, 10, 1));
+    rows.flush();
+  }
+
+  TemporaryFolder temporary;
+  std::filesystem::path folder = temporary.path() / "rows";
+  RocksdbSink rows{{.folder = folder}};
+};
+
+}  // namespace
+
+TEST_CASE("a RocksDB whose folder is taken away has lost all, and is filled again", "[rocksdb]") {
+  Begun begun;
+  const auto how = GENERATE(0, 1, 2);
+  CAPTURE(how);
+  if (how == 0) std::filesystem::remove_all(begun.folder);
+  if (how == 1) std::filesystem::rename(begun.folder, begun.temporary.path() / "elsewhere");
+  if (how == 2) {
+    std::filesystem::remove_all(begun.folder);
+    RocksdbSink other{{.folder = begun.folder}};  // it shares the database of this process
+    CHECK(!other.state().schema);
+  }
+  const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+  REQUIRE(refusal);
+  CHECK(refusal->kind == SinkError::Kind::lost);
+  begun.rows.write(told({1, 2}, {}, 0, 20, 2));
+  begun.rows.write(told({1, 3}, {1, 2}, 5, 6, 3));
+  begun.rows.flush();
+  begun.rows.audit(0, 1);
+  CHECK(values_in(begun.rows).size() == 20);
+  CHECK(begun.rows.state().schema == told_schema());
+  CHECK(std::filesystem::exists(begun.folder / "CURRENT"));
+}
+
+TEST_CASE("a RocksDB that is taken away behind the last write is found so by a flush",
+          "[rocksdb]") {
+  Begun begun;
+  std::filesystem::remove_all(begun.folder);
+  const auto refusal = refusal_of([&] { begun.rows.flush(); });
+  REQUIRE(refusal);
+  CHECK(refusal->kind == SinkError::Kind::retry);
+  CHECK(begun.rows.state().marks.empty());
+  begun.rows.flush();
+}
+
+TEST_CASE("a RocksDB with a file of rows taken away is damaged, and says so with the next look",
+          "[rocksdb]") {
+  TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path() / "rows";
+  RocksdbSink rows{{.folder = folder, .write_buffer_bytes = 64 << 10}};
+  rows.begin(told_schema());
+  std::filesystem::path table;
+  for (std::uint64_t step = 1; table.empty(); ++step) {
+    REQUIRE(step < 1000);
+    rows.write(told({1, step}, step == 1 ? Version{} : Version{1, step - 1}, 0, 1000, 1));
+    for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+      if (entry.path().extension() == ".sst") table = entry.path();
+    }
+  }
+  rows.flush();
+  rows.audit(0, 1);
+  for (const auto& entry : std::filesystem::directory_iterator{folder}) {
+    if (entry.path().extension() == ".sst") std::filesystem::remove(entry.path());
+  }
+  const auto refusal = refusal_of([&] { rows.audit(0, 1); });
+  REQUIRE(refusal);
+  CHECK(refusal->kind == SinkError::Kind::wrong);
+}
+
+TEST_CASE("a value that is no row, whatever bytes it has, is replaced in a RocksDB", "[rocksdb]") {
+  TemporaryFolder temporary;
+  const sink::RocksdbOptions options{.folder = temporary.path() / "rows"};
+  std::string key;
+  {
+    RocksdbSink rows{options};
+    rows.begin(told_schema());
+    rows.write(told({1, 1}, {}, 0, 10, 1));
+  }
+  {
+    const sink::Database database{options};
+    const std::unique_ptr<rocksdb::Iterator> row{database->NewIterator({}, database.rows())};
+    row->SeekToFirst();
+    REQUIRE(row->Valid());
+    REQUIRE(database->Put({}, database.rows(), row->key(), std::string(72, '\xff')).ok());
+  }
+  RocksdbSink rows{options};
+  rows.write(told({1, 2}, {1, 1}, 0, 10, 2));
+  CHECK(values_in(rows).at(0) == 2);
+}
+
+TEST_CASE("a RocksDB in a folder that is not there is refused, and no path is made", "[rocksdb]") {
+  const TemporaryFolder temporary;
+  for (const char* const kind : {"rocksdb:", "file:"}) {
+    const std::filesystem::path folder = temporary.path() / "none" / "rows";
+    CHECK_THROWS_WITH(open_sink(kind + folder.string()),
+                      Catch::Matchers::ContainsSubstring("is not there"));
+    CHECK_NOTHROW(open_sink(kind + (temporary.path() / "rows").string()));
+    CHECK_NOTHROW(open_sink(kind + (temporary.path() / "rows/").string()));
+    CHECK_NOTHROW(open_sink(std::string{kind} + "rows"));
+  }
+  CHECK(!std::filesystem::exists(temporary.path() / "none"));
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,236 @@
+// What a trainer does when rows go from its sink, when it is overtaken, and what it shows.
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/redis_server.hpp"
+#include "test/tools/streaming.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+void need_redis() {
+  if (!built("redis")) SKIP("this build is without redis");
+  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
+}
+
+nlohmann::json sink_of(const ProgramRun& run) {
+  INFO(run.out + run.err);
+  return nlohmann::json::parse(run.out)["stream"]["sinks"][0];
+}
+
+/// Takes some keys of rows away, and gives how many.
+std::size_t forget_rows(const RedisServer& server, const char* pattern) {
+  const std::string script = fmt::format(
+      "local n = 0 for _, k in ipairs(redis.call('KEYS', '{}')) do n = n + redis.call('DEL', k) "
+      "end "
+      "return n",
+      pattern);
+  return std::stoul(server.command({"EVAL", script, "0"}).substr(1));
+}
+
+}  // namespace
+
+TEST_CASE("train --load: rows that went from a Redis meanwhile are told again") {
+  need_redis();
+  const ScratchFolder folder;
+  const RedisServer server;
+  const std::string save = folder / "a.ckpt";
+  run_well(train({"--steps", "10", "--stream", server.spec(), "--save", save}));
+  REQUIRE(forget_rows(server, "test:*:*7") > 100);
+  CHECK(verified(server.spec(), save)["absent"] > 100);
+  const ProgramRun run = run_program(train(
+      {"--load", save, "--steps", "11", "--stream", server.spec(), "--save", save, "--json", "-"}));
+  CHECK(run.exit_code == 0);
+  CHECK(sink_of(run)["snapshots"] == 0);
+  CHECK(verified(server.spec(), save)["same"] == true);
+}
+
+TEST_CASE("train --load: a folder without a middle segment is told all rows again") {
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt";
+  const std::string sink = file_in(folder, "f") + "?segment_bytes=100000";
+  run_well(train({"--steps", "30", "--stream", sink, "--save", save}));
+  std::vector<std::filesystem::path> segments;
+  for (const auto& entry : std::filesystem::directory_iterator{folder / "f"}) {
+    if (entry.path().extension() == ".segment") segments.push_back(entry.path());
+  }
+  REQUIRE(segments.size() > 4);
+  std::sort(segments.begin(), segments.end());
+  std::filesystem::remove(segments[segments.size() / 2]);
+  CHECK(verified(sink, save)["same"] == false);
+  const ProgramRun run = run_program(
+      train({"--load", save, "--steps", "31", "--stream", sink, "--save", save, "--json", "-"}));
+  CHECK(run.exit_code == 0);
+  CHECK(sink_of(run)["snapshots"] == 1);
+  CHECK(verified(sink, save)["same"] == true);
+}
+
+TEST_CASE("train --stream: rows that go from a Redis in the middle are there in the end") {
+  need_redis();
+  const ScratchFolder folder;
+  const RedisServer server;
+  const std::string save = folder / "a.ckpt";
+  StartedProgram trainer{train({"--stream", server.spec(), "--save", save}), folder / "out",
+                         folder / "err"};
+  wait_for([&] { return has_marks(server.spec()); });
+  std::this_thread::sleep_for(300ms);
+  CHECK(forget_rows(server, "test:*:*7") > 0);
+  trainer.signal(SIGINT);
+  CHECK(trainer.wait() == 130);
+  INFO(read_file(folder / "out") + read_file(folder / "err"));
+  CHECK(verified(server.spec(), save)["same"] == true);
+}
+
+TEST_CASE("train --stream: a Redis that begins to evict ends with 3, and says why") {
+  need_redis();
+  const ScratchFolder folder;
+  const RedisServer server;
+  StartedProgram trainer{train({"--stream", server.spec(), "--save", folder / "a.ckpt"}),
+                         folder / "out", folder / "err"};
+  wait_for([&] { return has_marks(server.spec()); });
+  server.command({"CONFIG", "SET", "maxmemory", "2mb"});
+  server.command({"CONFIG", "SET", "maxmemory-policy", "allkeys-random"});
+  wait_for([&] {
+    return read_file(folder / "err").find("nothing more is streamed") != std::string::npos;
+  });
+  trainer.signal(SIGINT);
+  CHECK(trainer.wait() != 0);
+  CHECK_THAT(read_file(folder / "err"), ContainsSubstring("noeviction"));
+}
+
+TEST_CASE("train --stream: the first of two trainers on a Redis is told so, and ends with 3") {
+  need_redis();
+  const ScratchFolder folder;
+  const RedisServer server;
+  StartedProgram first{
+      train({"--steps", "100000", "--stream", server.spec(), "--json", folder / "json"}),
+      folder / "out", folder / "err"};
+  wait_for([&] { return has_marks(server.spec()); });
+  const std::string save = folder / "a.ckpt";
+  run_well(train({"--steps", "20", "--seed", "2", "--stream", server.spec(), "--save", save}));
+  wait_for([&] { return read_file(folder / "err").find("a later trainer") != std::string::npos; });
+  first.signal(SIGINT);
+  CHECK(first.wait() == 3);
+  const auto sink = nlohmann::json::parse(read_file(folder / "json"))["stream"]["sinks"][0];
+  CHECK(sink["rows"] == 0);
+  CHECK(sink["steps"] == 0);
+  CHECK_THAT(sink["given_up"].get<std::string>(), ContainsSubstring("a later trainer"));
+  CHECK(verified(server.spec(), save)["same"] == true);
+}
+
+TEST_CASE("train --stream: a RocksDB whose folder is deleted in the middle has all in the end") {
+  if (!built("rocksdb")) SKIP("this build is without rocksdb");
+  const ScratchFolder folder;
+  const std::string save = folder / "a.ckpt", copy = (folder / "copy").string();
+  StartedProgram trainer{train({"--stream", "rocksdb:" + copy, "--save", save}), folder / "out",
+                         folder / "err"};
+  wait_for([&] { return std::filesystem::exists(folder / "copy" / "CURRENT"); });
+  std::this_thread::sleep_for(300ms);
+  std::error_code busy;  // it may make files meanwhile
+  wait_for([&] {
+    std::filesystem::remove_all(copy, busy);
+    return !busy;
+  });
+  wait_for([&] { return std::filesystem::exists(folder / "copy" / "CURRENT"); });
+  trainer.signal(SIGINT);
+  CHECK(trainer.wait() == 130);
+  INFO(read_file(folder / "out") + read_file(folder / "err"));
+  CHECK(verified("rocksdb:" + copy, save)["same"] == true);
+}
+
+TEST_CASE("train --stream: a server that accepts and is silent holds nobody beyond the deadline") {
+  need_redis();
+  const ScratchFolder folder;
+  const RedisServer server;
+  server.signal(SIGSTOP);
+  const auto begin = std::chrono::steady_clock::now();
+  const ProgramRun run =
+      run_program(train({"--steps", "5", "--stream", server.spec(), "--stream-deadline", "1"}));
+  server.signal(SIGCONT);
+  INFO(run.out + run.err);
+  CHECK(run.exit_code == 3);
+  // A reply has 10 s: it is not waited for. Training itself takes some of the time.
+  CHECK(std::chrono::steady_clock::now() - begin < 9s);
+}
+
+TEST_CASE("train --stream: a sink that goes down and comes back is told of in a line each") {
+  need_redis();
+  const ScratchFolder folder;
+  RedisServer server;
+  StartedProgram trainer{train({"--stream", server.spec(), "--save", folder / "a.ckpt"}),
+                         folder / "out", folder / "err"};
+  wait_for([&] { return has_marks(server.spec()); });
+  const auto said = [&](const char* words) {
+    return read_file(folder / "err").find(words) != std::string::npos;
+  };
+  server.kill();
+  wait_for([&] { return said("is down: "); });
+  server.start();
+  wait_for([&] { return said("works again, after "); });
+  trainer.signal(SIGINT);
+  CHECK(trainer.wait() == 130);
+  const std::string err = read_file(folder / "err");
+  CHECK(err.find("is down: ") == err.rfind("is down: "));
+}
+
+TEST_CASE("no output shows a secret, whatever becomes of it") {
+  const ScratchFolder folder;
+  const std::string secret = "hunter2";
+  const std::string save = folder / "a.ckpt";
+  run_well(train({"--steps", "1", "--save", save}));
+  ::setenv("MILLRACE_TEST_SECRET", secret.c_str(), 1);
+  const std::string port = std::to_string(free_port());
+  std::vector<std::string> specs{
+      "redis://:hunter2@127.0.0.1:" + port,
+      "redis://hunter2@127.0.0.1:" + port,
+      "rediss://app:hunter2@127.0.0.1:" + port + "/rows",
+      "redis://127.0.0.1:" + port + "?password=hunter2",
+      "reddis://:hunter2@127.0.0.1",
+      "kafka://127.0.0.1:" + port + "/t?sasl.password=hunter2",
+      "kafka://me:hunter2@127.0.0.1/t",
+      "redis://127.0.0.1:" + port + "?password-env=MILLRACE_TEST_SECRET",
+      "rediss://127.0.0.1:" + port + "?password-env=MILLRACE_TEST_SECRET",
+      "kafka://127.0.0.1:" + port +
+          "/t?security.protocol=sasl_plaintext&sasl.mechanism=PLAIN&sasl.username=me&"
+          "sasl.password-env=MILLRACE_TEST_SECRET&socket.timeout.ms=300&message.timeout.ms=300"};
+  for (const std::string& spec : specs) {
+    const bool kafka = spec.starts_with("kafka");
+    if (!built(kafka ? "kafka" : "redis")) continue;
+    CAPTURE(spec);
+    const std::string json = folder / "json";
+    std::vector<std::vector<std::string>> commands{
+        train({"--steps", "1", "--stream", spec, "--stream-deadline", "0.1", "--json", json}),
+        train({"--steps", "1", "--strem", spec}),
+        train({"--steps", "1", "--stream", spec, "--stream-slots", spec}),
+        {"train", spec},
+        {spec},
+        {"stream", "status", spec},
+        {"stream", "verify", spec, save, "--json", json}};
+    if (kafka) {
+      commands.push_back({"stream", "apply", "--from", spec, "--to", file_in(folder, "copy"),
+                          "--until-idle", "0.1"});
+    }
+    for (const std::vector<std::string>& command : commands) {
+      if (kafka && spec.find("-env") != std::string::npos && command.front() == "stream") continue;
+      const ProgramRun run = run_program(command);
+      CAPTURE(command);
+      CHECK(run.exit_code != 0);
+      CHECK_THAT(run.out + run.err, !ContainsSubstring(secret));
+      if (std::filesystem::exists(json)) CHECK_THAT(read_file(json), !ContainsSubstring(secret));
+    }
+  }
+  ::unsetenv("MILLRACE_TEST_SECRET");
+}
