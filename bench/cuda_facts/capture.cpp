@@ -32,7 +32,7 @@ struct Scene {
 
 cudaError_t map_a_page(int ordinal) {
   try {
-    const cuda::VirtualMemory memory{ordinal};
+    cuda::VirtualMemory memory{ordinal};
     const std::size_t bytes = memory.page_bytes();
     std::byte* const range = memory.reserve(bytes);
     const auto page = memory.create();

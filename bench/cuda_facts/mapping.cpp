@@ -15,7 +15,7 @@ struct Costs {
 };
 
 /// One round: maps `pages` pages twice, as unmapping is tried in two ways.
-void measure(const cuda::VirtualMemory& memory, std::size_t pages, Costs& costs) {
+void measure(cuda::VirtualMemory& memory, std::size_t pages, Costs& costs) {
   const std::size_t page = memory.page_bytes();
   std::byte* range = nullptr;
   std::vector<cuda::PhysicalPage> physical(pages);
@@ -45,7 +45,7 @@ void measure(const cuda::VirtualMemory& memory, std::size_t pages, Costs& costs)
 }
 
 Answer mapping_costs(int ordinal) {
-  const cuda::VirtualMemory memory{ordinal};
+  cuda::VirtualMemory memory{ordinal};
   Answer answer{{}, nlohmann::json::array()};
   for (std::size_t pages = 1; pages <= kMostPages; pages *= 2) {
     Costs costs;
@@ -74,7 +74,7 @@ Answer mapping_costs(int ordinal) {
 
 Answer access_by_page(int ordinal) {
   constexpr std::size_t kPages = 64;
-  const cuda::VirtualMemory memory{ordinal};
+  cuda::VirtualMemory memory{ordinal};
   const std::size_t page = memory.page_bytes();
   std::byte* const range = memory.reserve(kPages * page);
   std::vector<cuda::PhysicalPage> physical;
