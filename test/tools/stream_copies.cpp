@@ -149,6 +149,7 @@ TEST_CASE("stream verify and status: what can not be looked at is refused, with 
   }
   check_refused({"stream", "status", "ftp://x"}, "rocksdb:DIR");
   check_refused({"stream", "status", trained.log, "--from", "rocksdb:x"}, "keeps no order");
+  check_refused({"stream", "status", trained.log, "--from", trained.log}, "no copy of a log");
 }
 
 TEST_CASE("stream status: says what a sink has, and writes nothing") {

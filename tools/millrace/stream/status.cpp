@@ -170,6 +170,10 @@ Found look(const StatusArguments& given, Sink& sink, RecordSource* source) {
                      "a copy that `millrace stream apply` made"};
   }
   if (source == nullptr) return found;
+  if (!found.status.sink.marks.empty() && !found.status.applied) {
+    throw UsageError{fmt::format("{} is no copy of a log: a trainer writes to it", given.sink),
+                     "--from", "a sink that `millrace stream apply` writes to"};
+  }
   try {
     found.lag = lag_of(found.status, *source, found.now_ms);
   } catch (const SinkError& error) {
