@@ -1,5 +1,6 @@
 #include "millrace/device/checking.hpp"
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -112,6 +113,36 @@ TEST_CASE("a host that refills pinned memory has to know that the copy from it i
     bench.checking.host_writes(bench.pinned, 100, "refill");
     CHECK(bench.checking.races().empty());
   }
+}
+
+TEST_CASE("pageable memory that the heap hands from one thread to another is no race") {
+  Bench bench;
+  Executor& executor = bench.machine.executor();
+  const StreamHandle one = bench.stream("one");
+  const StreamHandle two = bench.stream("two");
+  std::array<char, 100> heap{};  // freed by the one and allocated by the other, for all they know
+  const auto way = GENERATE(CopyKind::device_to_host, CopyKind::host_to_device);
+  const auto copy = [&](StreamHandle stream, std::ptrdiff_t at) {
+    char* const device = static_cast<char*>(bench.memory) + at;
+    const bool down = way == CopyKind::device_to_host;
+    bench.device.copy(down ? heap.data() : device, down ? device : heap.data(), 100, way, stream);
+  };
+  const auto other = executor.spawn("other", [&] { copy(one, 0); });
+  executor.spend(1ms);
+  copy(two, 500);
+  CHECK(bench.checking.races().empty());
+  SECTION("the device's side of such a copy is watched") {
+    copy(bench.stream("three"), 500);
+    CHECK(bench.checking.races().size() == (way == CopyKind::host_to_device ? 1U : 0U));
+  }
+  SECTION("pinned memory is watched") {
+    const StreamHandle three = bench.stream("three");
+    const void* const untouched = static_cast<char*>(bench.memory) + 800;
+    bench.device.copy(bench.pinned, untouched, 100, CopyKind::device_to_host, two);
+    bench.device.copy(bench.pinned, untouched, 100, CopyKind::device_to_host, three);
+    CHECK(bench.checking.races().size() == 1);
+  }
+  other->join();
 }
 
 TEST_CASE("two actors that hand a buffer over need an edge between them") {

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "device/virtual/machine.hpp"
 #include "millrace/device/meeting.hpp"
 
 namespace millrace {
@@ -77,6 +78,7 @@ class CheckingObserver::Tap final : public DeviceObserver {
   Tap(State& state, Device& device)
       : state_(state),
         device_(device),
+        virtual_(dynamic_cast<const VirtualDevice*>(&device)),
         number_(state.devices++),
         per_thread_(device.per_thread_stream()) {
     device_.add_observer(*this);
@@ -114,7 +116,8 @@ class CheckingObserver::Tap final : public DeviceObserver {
     const auto op = state_.checker.enqueue(stream(handle), state_.thread(), operation.name);
     state_.operations = op;
     for (const View& view : operation.views) {
-      if (view.bytes > 0) state_.checker.access(op, view.address, view.bytes, kind(view.access));
+      if (view.bytes == 0 || pageable(view.address)) continue;
+      state_.checker.access(op, view.address, view.bytes, kind(view.access));
     }
     if (const Meeting* const meeting = operation.meeting.get()) {
       state_.checker.meet(meeting->serial(), meeting->parties(), stream(handle));
@@ -190,6 +193,12 @@ class CheckingObserver::Tap final : public DeviceObserver {
   }
 
  private:
+  // A copy has read or written pageable memory when the call returns, so that only threads can race
+  // for that; and the heap hands it from thread to thread without telling.
+  [[nodiscard]] bool pageable(const void* address) const {
+    return virtual_ != nullptr && simulation::Machine::pageable(*virtual_, address);
+  }
+
   [[nodiscard]] State::StreamKey stream_key(StreamHandle handle) const {
     return {number_, key(handle.value), handle == per_thread_ ? this_thread() : 0};
   }
@@ -203,6 +212,7 @@ class CheckingObserver::Tap final : public DeviceObserver {
 
   State& state_;
   Device& device_;
+  const VirtualDevice* const virtual_;  ///< null: another device, which does not say what is pinned
   const unsigned number_;
   const StreamHandle per_thread_;
   unsigned streams_made_ = 0;

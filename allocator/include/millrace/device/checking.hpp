@@ -21,6 +21,8 @@ namespace millrace {
  * conditions) and from `released` / `acquired`, which a queue with a lock of its own has to tell; a
  * pinned buffer that one thread fills and another one enqueues is a race without. What any thread
  * saw complete is known to the allocators, and through them to every thread that is given memory.
+ * On a virtual device pageable host memory is not watched: a copy has finished with it when the
+ * call returns.
  * Thread-safe; calls of several threads count in the order in which they get here.
  */
 class CheckingObserver final : public HostOrderObserver {

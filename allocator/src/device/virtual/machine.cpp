@@ -20,6 +20,8 @@ Machine::Machine(const VirtualMachine::Options& given)
       exceptions_at_start_(std::uncaught_exceptions()) {}
 
 Machine::~Machine() {
+  // A static machine may have been made by another thread than the one that ends the program.
+  actors.adopt_thread();
   try {
     drain();
   } catch (...) {  // a callback that never ends, for one: its actor is cancelled
@@ -156,6 +158,14 @@ void Machine::open(WorkItem& gate) {
   if (gate.open) return;
   gate.open = true;
   schedule->opened(gate);
+}
+
+bool Machine::pageable(const void* address) const noexcept {
+  return device_of(address) == nullptr && !pinned.contains(address);
+}
+
+bool Machine::pageable(const VirtualDevice& device, const void* address) noexcept {
+  return device.model().machine.pageable(address);
 }
 
 DeviceModel* Machine::device_of(const void* address) const noexcept {

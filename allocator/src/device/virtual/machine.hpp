@@ -47,6 +47,9 @@ class Machine {
   std::vector<StreamState*> end(MeetingState& meeting, Nanoseconds when);
 
   [[nodiscard]] DeviceModel* device_of(const void* address) const noexcept;
+  /** @brief Host memory that nobody has pinned. */
+  [[nodiscard]] bool pageable(const void* address) const noexcept;
+  [[nodiscard]] static bool pageable(const VirtualDevice& device, const void* address) noexcept;
   [[nodiscard]] bool observed() const noexcept { return !timelines.empty(); }
 
   const VirtualMachine::Options options;

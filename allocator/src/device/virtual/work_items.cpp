@@ -93,10 +93,7 @@ std::shared_ptr<WorkItem> make_item(WorkItem::Kind kind, const char* name, Engin
 }
 
 bool pageable(const DeviceModel& device, const Copy& copy) {
-  const auto is_pageable = [&](const void* address) {
-    return device.machine.device_of(address) == nullptr && !device.machine.pinned.contains(address);
-  };
-  return is_pageable(copy.to) || is_pageable(copy.from);
+  return device.machine.pageable(copy.to) || device.machine.pageable(copy.from);
 }
 
 std::shared_ptr<WorkItem> copy_item(DeviceModel& device, const Copy& copy) {
