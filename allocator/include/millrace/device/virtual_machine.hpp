@@ -52,8 +52,8 @@ class VirtualMachine {
   VirtualMachine();
   explicit VirtualMachine(const Options& options);
   /**
-   * @brief On the thread that made it. Runs all that is queued (gates are opened), unless an
-   * exception is what ends it; unwinds actors that have not ended.
+   * @brief On the thread that made it, or on any once that has ended. Runs all that is queued
+   * (gates open), unless an exception is what ends it; unwinds actors that have not ended.
    */
   ~VirtualMachine();
   VirtualMachine(const VirtualMachine&) = delete;

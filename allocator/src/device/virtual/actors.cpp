@@ -37,6 +37,7 @@ class ThreadMemberships final : public LockWaiting {
     std::erase_if(all_, [&](const Membership& one) { return one.machine == machine; });
     if (all_.empty()) LockWaiting::of_this_thread() = nullptr;
   }
+  [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
 
   [[nodiscard]] Actor* in(std::uint64_t machine) const noexcept {
     for (auto one = all_.rbegin(); one != all_.rend(); ++one) {
@@ -56,7 +57,22 @@ class ThreadMemberships final : public LockWaiting {
   std::vector<Membership> all_;
 };
 
-thread_local ThreadMemberships memberships;
+// Made by the thread's first membership and dropped with its last one: a static machine ends after
+// the thread-local objects of its thread, so that this must not be one that has a destructor.
+thread_local ThreadMemberships* memberships = nullptr;
+
+void join_machine(std::uint64_t machine, Actors& actors, Actor& actor) {
+  if (memberships == nullptr) memberships = new ThreadMemberships;
+  memberships->join(machine, actors, actor);
+}
+
+void leave_machine(std::uint64_t machine) {
+  if (memberships == nullptr) return;
+  memberships->leave(machine);
+  if (!memberships->empty()) return;
+  delete memberships;
+  memberships = nullptr;
+}
 
 }  // namespace
 
@@ -108,17 +124,23 @@ class Actors::MachineCondition final : public Condition {
 };
 
 Actors::Actors(Picker& picker) : picker_(picker), serial_(++machines_made) {
-  memberships.join(serial_, *this, add("main", Nanoseconds{0}));
+  join_machine(serial_, *this, add("main", Nanoseconds{0}));
 }
 
 Actors::~Actors() {
   for (const auto& actor : all_) {
     if (actor->thread.joinable()) actor->thread.join();
   }
-  memberships.leave(serial_);
+  leave_machine(serial_);
 }
 
-Actor* Actors::current_or_null() noexcept { return memberships.in(serial_); }
+Actor* Actors::current_or_null() noexcept {
+  return memberships == nullptr ? nullptr : memberships->in(serial_);
+}
+
+void Actors::adopt_thread() {
+  if (current_or_null() == nullptr) join_machine(serial_, *this, *all_.front());
+}
 
 Actor& Actors::current() {
   if (Actor* actor = current_or_null()) return *actor;
@@ -156,7 +178,7 @@ std::unique_ptr<Condition> Actors::make_condition() {
 
 void Actors::run(Actor& actor, std::function<void()> body) {
   actor.baton.acquire();
-  memberships.join(serial_, *this, actor);
+  join_machine(serial_, *this, actor);
   try {
     const std::function<void()> owned = std::move(body);  // ends while the actor has the baton
     throw_pending(actor);
@@ -169,7 +191,7 @@ void Actors::run(Actor& actor, std::function<void()> body) {
   released(&actor);
   ended();
   finish(actor);
-  memberships.leave(serial_);
+  leave_machine(serial_);
 }
 
 void Actors::finish(Actor& actor) {

@@ -108,6 +108,9 @@ class Actors final : public Executor {
   void wake(Actor& actor, Nanoseconds not_before);
   /** @brief An actor of a device: never named in a deadlock, ended with the machine. */
   Actor& spawn_service(std::string name, std::function<void()> body);
+  /** @brief The calling thread becomes actor 0, if it is no actor: that of a thread which is gone.
+   */
+  void adopt_thread();
   /** @brief Ends all other actors by an exception and waits for them. */
   void cancel_all();
 
