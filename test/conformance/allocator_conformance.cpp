@@ -1,13 +1,18 @@
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <map>
 #include <random>
 #include <set>
+#include <stdexcept>
+#include <string>
 
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
+using Catch::Matchers::ContainsSubstring;
 using millrace::test::Bench;
 
 namespace {
@@ -28,11 +33,65 @@ void over_every_allocator(Body body) {
 
 }  // namespace
 
-TEST_CASE("zero bytes are a null pointer, and freeing it is nothing") {
+TEST_CASE("zero bytes are a null pointer, which every call accepts and ignores") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
-    CHECK(allocator.allocate(0, bench.main) == nullptr);
-    allocator.deallocate(nullptr);
+    void* const empty = allocator.allocate(0, bench.main);
+    CHECK(empty == nullptr);
+    CHECK_NOTHROW(allocator.record_use(empty, bench.copy));
+    CHECK_NOTHROW(allocator.transfer(empty, bench.copy));
+    CHECK_NOTHROW(allocator.deallocate(empty, bench.copy));
+    CHECK_NOTHROW(allocator.deallocate(empty, bench.copy.mark()));
+    CHECK_NOTHROW(allocator.deallocate(empty));
     CHECK(allocator.statistics().counts.allocations == 0);
+    CHECK(allocator.statistics().counts.frees == 0);
+  });
+}
+
+TEST_CASE("a marker that can not cover the uses is refused, and the memory stays live") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    const auto refused = [&](void* address, Point marker, const char* why) {
+      CHECK_THROWS_AS(allocator.deallocate(address, marker), std::invalid_argument);
+      CHECK_THROWS_WITH(allocator.deallocate(address, marker), ContainsSubstring(why));
+      CHECK(allocator.statistics().live_blocks == 1);
+    };
+    const Point before = bench.main.mark(), before_on_copy = bench.copy.mark();
+    SECTION("of the stream that it was allocated for") {
+      void* const address = allocator.allocate(MiB, bench.main);
+      refused(address, before, "older than the allocation");
+      refused(address, Point{}, "never recorded");
+      refused(address, Event{}.point(), "never recorded");
+      allocator.deallocate(address, bench.main.mark());
+    }
+    SECTION("of its owner, and of its first user") {
+      void* const address = allocator.allocate(MiB, bench.main, bench.copy);
+      refused(address, before, "older than the allocation");
+      refused(address, before_on_copy, "older than the allocation");
+      bench.main.wait_stream(bench.copy);
+      allocator.deallocate(address, bench.main.mark());
+    }
+    CHECK(allocator.statistics().live_blocks == 0);
+  });
+}
+
+TEST_CASE("nothing is allocated for a stream that was destroyed, and nothing changes") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    void* const address = allocator.allocate(MiB, bench.main);
+    StreamRef gone = bench.main;
+    {
+      const Stream temporary{bench.ordered, {.name = "temporary"}};
+      gone = temporary;
+      CHECK_NOTHROW(allocator.deallocate(allocator.allocate(MiB, gone)));
+    }
+    const auto refuses = [](const auto& call) {
+      CHECK_THROWS_AS(call(), std::invalid_argument);
+      CHECK_THROWS_WITH(call(), ContainsSubstring("was destroyed or detached"));
+    };
+    refuses([&] { static_cast<void>(allocator.allocate(MiB, gone)); });
+    refuses([&] { static_cast<void>(allocator.allocate(MiB, gone, bench.main)); });
+    refuses([&] { static_cast<void>(allocator.allocate(MiB, bench.main, gone)); });
+    refuses([&] { allocator.transfer(address, gone); });
+    CHECK(allocator.statistics().live_blocks == 1);
+    allocator.deallocate(address);
   });
 }
 
@@ -118,6 +177,11 @@ TEST_CASE("an address that is not live is refused, and nothing changes") {
     allocator.deallocate(a);
     CHECK_THROWS_AS(allocator.deallocate(a), std::invalid_argument);
     CHECK_THROWS_AS(allocator.transfer(a, bench.copy), std::invalid_argument);
+    const std::string named = fmt::format("{} is not a live allocation", a);
+    CHECK_THROWS_WITH(allocator.deallocate(a), ContainsSubstring("deallocate: " + named));
+    CHECK_THROWS_WITH(allocator.record_use(a, bench.copy),
+                      ContainsSubstring("record_use: " + named));
+    CHECK_THROWS_WITH(allocator.transfer(a, bench.copy), ContainsSubstring("transfer: " + named));
     CHECK(allocator.statistics().counts.frees == 1);
   });
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/contract.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {
@@ -40,6 +41,7 @@ struct Block {
   StreamId user;  // who used it first
   std::vector<StreamRef> uses;
   std::vector<Point> inherited;  // earlier tenants' points that only the user is ordered after
+  FirstMarkers first_markers;
   Tag tag;
 };
 

@@ -1,24 +1,13 @@
 #include "millrace/memory/caching_allocator.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <stdexcept>
-#include <string>
 
 #include "memory/caching_state.hpp"
+#include "memory/contract.hpp"
 
 namespace millrace {
-namespace {
-
-[[noreturn]] void refuse(const char* call, const void* address) {
-  char text[2 + 2 * sizeof(address) + 1];
-  std::snprintf(text, sizeof text, "%p", address);
-  throw std::invalid_argument{std::string{call} + ": " + text +
-                              " is not a live allocation of this allocator"};
-}
-
-}  // namespace
 
 CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
                                    MemoryLimits limits)
@@ -50,6 +39,8 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
   owner = state.device.resolve(owner);
   first_user = same ? owner : state.device.resolve(first_user);
+  require_open("allocate", state.device, owner);
+  if (!same) require_open("allocate", state.device, first_user);
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   State::Request request{bytes, bytes, false, owner, first_user, tag, {}};
   if (bytes > largest - state.policy.segment_multiple) {
@@ -99,6 +90,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   block->uses.clear();
   if (request.user.id() != request.owner.id()) block->uses.push_back(request.user);
   block->tag = request.tag;
+  block->first_markers = FirstMarkers::now(device.ledger(), request.owner.id(), request.user.id());
   heap.live().insert(block);
   count_demand(*block);
   meter.allocated(block->requested, block->bytes, block->owner.id(), block->tag);
@@ -118,7 +110,7 @@ void CachingAllocator::deallocate(void* address) {
   State& state = *state_;
   State::Lock lock{state.mutex};
   Block* block = state.heap.live().find(address);
-  if (block == nullptr) refuse("deallocate", address);
+  if (block == nullptr) refuse_address("deallocate", address);
   state.free_on(block, block->owner, false, lock);
 }
 
@@ -128,7 +120,7 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
   stream = state.device.resolve(stream);
   State::Lock lock{state.mutex};
   Block* block = state.heap.live().find(address);
-  if (block == nullptr) refuse("deallocate", address);
+  if (block == nullptr) refuse_address("deallocate", address);
   state.free_on(block, stream, true, lock);
 }
 
@@ -176,7 +168,8 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   State& state = *state_;
   const State::Lock lock{state.mutex};
   Block* block = state.heap.live().find(address);
-  if (block == nullptr) refuse("deallocate", address);
+  if (block == nullptr) refuse_address("deallocate", address);
+  block->first_markers.require_covered(marker, address);
   std::vector<Point> points{marker};
   const Frontier behind = state.device.ledger().snapshot(marker);
   for (const Point point : block->inherited) {
@@ -230,10 +223,11 @@ void CachingAllocator::State::put_free(Block* block) {
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
+  if (address == nullptr) return;
   stream = state_->device.resolve(stream);
   const State::Lock lock{state_->mutex};
   Block* block = state_->heap.live().find(address);
-  if (block == nullptr) refuse("record_use", address);
+  if (block == nullptr) refuse_address("record_use", address);
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->owner) || std::ranges::any_of(block->uses, same)) return;
   block->uses.push_back(stream);
@@ -241,10 +235,12 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
 }
 
 void CachingAllocator::transfer(void* address, StreamRef new_owner) {
+  if (address == nullptr) return;
   new_owner = state_->device.resolve(new_owner);
+  require_open("transfer", state_->device, new_owner);
   const State::Lock lock{state_->mutex};
   Block* block = state_->heap.live().find(address);
-  if (block == nullptr) refuse("transfer", address);
+  if (block == nullptr) refuse_address("transfer", address);
   if (block->owner.id() == new_owner.id()) return;
   std::erase_if(block->uses, [&](const StreamRef use) { return use.id() == new_owner.id(); });
   block->uses.push_back(block->owner);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/contract.hpp"
 #include "memory/meter.hpp"
 
 namespace millrace {
@@ -25,17 +26,16 @@ struct DriverAllocator::State {
     StreamRef owner;
     std::vector<StreamRef> uses;
     Tag tag;
+    FirstMarkers first_markers;
   };
 
   explicit State(OrderedDevice& d) : device(d) {}
 
-  Live take(void* address, const char* call) {
+  Live take(void* address, std::optional<Point> marker = {}) {
     const std::lock_guard lock{mutex};
     const auto it = live.find(address);
-    if (it == live.end()) {
-      throw std::invalid_argument{std::string{call} +
-                                  ": this is not a live allocation of this allocator"};
-    }
+    if (it == live.end()) refuse_address("deallocate", address);
+    if (marker) it->second.first_markers.require_covered(*marker, address);
     Live taken = std::move(it->second);
     live.erase(it);
     return taken;
@@ -96,6 +96,8 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
   State& state = *state_;
   owner = state.device.resolve(owner);
   first_user = state.device.resolve(first_user);
+  require_open("allocate", state.device, owner);
+  require_open("allocate", state.device, first_user);
   {
     const std::lock_guard lock{state.mutex};
     if (!state.meter.known(tag)) {
@@ -132,12 +134,19 @@ void* DriverAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef fi
   state.note_reserved();
   const std::lock_guard lock{state.mutex};
   const std::size_t rounded = (bytes + kGranule - 1) / kGranule * kGranule;
-  State::Live block{state.next_id++, bytes, rounded, owner, {}, tag};
+  const Ledger& ledger = state.device.ledger();
+  State::Live block{state.next_id++,
+                    bytes,
+                    rounded,
+                    owner,
+                    {},
+                    tag,
+                    FirstMarkers::now(ledger, owner.id(), first_user.id())};
   if (first_user.id() != owner.id()) block.uses.push_back(first_user);
   state.meter.allocated(bytes, rounded, owner.id(), tag);
   if (state.observer != nullptr) {
-    const Frontier frontier = state.device.ledger().frontier(first_user.id());
-    const Frontier completed = state.device.ledger().completed_frontier();
+    const Frontier frontier = ledger.frontier(first_user.id());
+    const Frontier completed = ledger.completed_frontier();
     state.observer->allocated({block.id, address, bytes, rounded, owner.id(), first_user.id(),
                                state.meter.name(tag), frontier, completed});
   }
@@ -233,29 +242,28 @@ void DriverAllocator::State::give_back_kept(StreamRef stream) {
 
 void DriverAllocator::deallocate(void* address) {
   if (address == nullptr) return;
-  const State::Live block = state_->take(address, "deallocate");
+  const State::Live block = state_->take(address);
   state_->free(address, block, block.owner, {});
 }
 
 void DriverAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);
-  state_->free(address, state_->take(address, "deallocate"), stream, {});
+  state_->free(address, state_->take(address), stream, {});
 }
 
 void DriverAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
-  const State::Live block = state_->take(address, "deallocate");
+  const State::Live block = state_->take(address, marker);
   state_->free(address, block, block.owner, marker);
 }
 
 void DriverAllocator::record_use(void* address, StreamRef stream) {
+  if (address == nullptr) return;
   stream = state_->device.resolve(stream);
   const std::lock_guard lock{state_->mutex};
   const auto it = state_->live.find(address);
-  if (it == state_->live.end()) {
-    throw std::invalid_argument{"record_use: this is not a live allocation of this allocator"};
-  }
+  if (it == state_->live.end()) refuse_address("record_use", address);
   State::Live& block = it->second;
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block.owner) || std::ranges::any_of(block.uses, same)) return;
@@ -264,12 +272,12 @@ void DriverAllocator::record_use(void* address, StreamRef stream) {
 }
 
 void DriverAllocator::transfer(void* address, StreamRef new_owner) {
+  if (address == nullptr) return;
   new_owner = state_->device.resolve(new_owner);
+  require_open("transfer", state_->device, new_owner);
   const std::lock_guard lock{state_->mutex};
   const auto it = state_->live.find(address);
-  if (it == state_->live.end()) {
-    throw std::invalid_argument{"transfer: this is not a live allocation of this allocator"};
-  }
+  if (it == state_->live.end()) refuse_address("transfer", address);
   State::Live& block = it->second;
   if (block.owner.id() == new_owner.id()) return;
   std::erase_if(block.uses, [&](const StreamRef use) { return use.id() == new_owner.id(); });

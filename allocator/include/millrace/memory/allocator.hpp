@@ -25,7 +25,7 @@ struct ScopeId {
 /**
  * @brief Stream-ordered memory. One suite of tests runs over every implementation.
  *
- * All calls may come from any thread. Memory is aligned to 256 bytes at least. Memory that was
+ * Any thread may call. Memory is aligned to 256 bytes at least. Every call ignores nullptr. Memory
  * given out for a stream may be used by work enqueued there from now on; by other streams, and by
  * the host, once they are ordered after that, and until the free once `record_use` said so.
  */
@@ -38,9 +38,9 @@ class Allocator {
    *
    * Before it fails the host waits for memory that is free but still in use, on whatever stream.
    * @param bytes  0 returns nullptr
-   * @throws out_of_memory if the device and every cached block together can not serve it;
-   *         nothing has changed then, but that caches may have shrunk
-   * @throws DeviceError if a driver call failed for another reason; likewise
+   * @throws out_of_memory if the device and every cached block together can not serve it, or
+   *         DeviceError if a driver call failed otherwise; caches may have shrunk, nothing else
+   * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
    */
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef stream, Tag tag = {}) {
     return allocate(bytes, stream, stream, tag);
@@ -72,7 +72,7 @@ class Allocator {
    */
   virtual void deallocate(void* address, StreamRef stream) = 0;
 
-  /** @brief Frees; the caller asserts that every use precedes `marker`. */
+  /** @brief Frees; every use precedes `marker`. @throws std::invalid_argument if it is older yet */
   virtual void deallocate(void* address, Point marker) = 0;
 
   /**
