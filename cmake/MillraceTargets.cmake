@@ -53,7 +53,7 @@ function(millrace_target target)
 endfunction()
 
 # millrace_library(NAME SOURCES): the library millrace::NAME (here also the target millrace_NAME), with
-# public headers in ./include and private ones in ./src, and its installation.
+# public headers in ./include and private ones in ./src, and its installation as the component NAME.
 function(millrace_library name sources)
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
@@ -64,8 +64,16 @@ function(millrace_library name sources)
     PUBLIC "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
            "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
     PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
-  install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
-  install(TARGETS millrace_${name} EXPORT millrace-targets)
+  install(
+    DIRECTORY include/
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+    COMPONENT ${name}
+    FILES_MATCHING
+    PATTERN "*.hpp")
+  install(
+    TARGETS millrace_${name}
+    EXPORT millrace-${name}-targets
+    COMPONENT ${name})
 endfunction()
 
 # millrace_sources(OUT FOLDER): the sources under FOLDER. What needs CUDA (*.cu, and folders named

@@ -1,0 +1,35 @@
+# Each component of the installation brings its own needs, and says what is missing.
+include("${CMAKE_CURRENT_LIST_DIR}/common.cmake")
+
+# Absent on this machine, as far as the project can see.
+set(without_blas -DCMAKE_DISABLE_FIND_PACKAGE_BLAS=TRUE)
+set(without_zlib -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=TRUE)
+set(without_json -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=TRUE)
+
+# The allocator alone: installed alone, and found without what only the others need.
+run("${CMAKE_COMMAND}" --install "${BUILD}" --config "${CONFIG}" --prefix "${prefix}" --component
+    allocator)
+if(EXISTS "${prefix}/include/millrace/pipeline" OR EXISTS "${prefix}/bin/millrace")
+  message(FATAL_ERROR "more than the allocator was installed")
+endif()
+configure(allocator_only -DCOMPONENTS=allocator ${without_blas} ${without_json})
+expect(TRUE)
+run("${CMAKE_COMMAND}" --build "${WORK}/build")
+run("${WORK}/build/allocator_only")
+configure(allocator_only ${without_blas} ${without_json})
+expect(TRUE "component pipeline lacks its files, which are not installed")
+configure(allocator_only -DCOMPONENTS=pipeline)
+expect(FALSE "component pipeline lacks its files, which are not installed")
+
+# All of it.
+run("${CMAKE_COMMAND}" --install "${BUILD}" --config "${CONFIG}" --prefix "${prefix}")
+configure(allocator_only ${without_blas})
+expect(TRUE "component pipeline lacks BLAS (Debian: libopenblas-dev)" "component streamer lacks BLAS")
+configure(allocator_only -DCOMPONENTS=pipeline ${without_blas})
+expect(FALSE "component pipeline lacks BLAS (Debian: libopenblas-dev)")
+configure(allocator_only -DCOMPONENTS=streamer)
+expect(TRUE)
+configure(allocator_only -DCOMPONENTS=allocator ${without_zlib})
+expect(FALSE "component allocator lacks ZLIB (Debian: zlib1g-dev)")
+configure(allocator_only -DCOMPONENTS=alocator)
+expect(FALSE "there is no component alocator: allocator, pipeline, streamer")
