@@ -59,8 +59,8 @@ std::string ShardedEmbeddings::dense_parameters() const {
   return none ? "" : "its data-parallel tables";
 }
 
+// Each time: gradients that are stashed are exchanged for others, at another address.
 void ShardedEmbeddings::bind() {
-  if (std::exchange(bound_, true)) return;
   for (ShardedBags& side : sides_) side.bind(parameters_);
 }
 
@@ -111,6 +111,7 @@ void ShardedEmbeddings::receive(PooledLookup& of, Stream& stream) {
 }
 
 void ShardedEmbeddings::update(PooledLookup& of, Stream& stream) {
+  bind();
   auto& lookup = static_cast<Lookup&>(of);
   const auto of_sides = lookup.of_sides();
   std::vector<RowsUnderWay> rows;

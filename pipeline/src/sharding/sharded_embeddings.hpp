@@ -50,7 +50,6 @@ class ShardedEmbeddings final : public PooledEmbeddings {
   Stream between_ranks_;
   std::array<ShardedBags, 2> sides_;
   const PositionParameters positions_;
-  bool bound_ = false;
   Event sent_;
 };
 
