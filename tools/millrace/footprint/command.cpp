@@ -9,12 +9,14 @@
 
 #include "cli/add_option.hpp"
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
 #include "commands.hpp"
 #include "footprint/json.hpp"
 #include "footprint/options.hpp"
+#include "footprint/raced.hpp"
 #include "footprint/rows.hpp"
 #include "footprint/table.hpp"
 
@@ -71,6 +73,7 @@ void run_footprint_command(const FootprintArguments& arguments) {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(render_tables(tables, options, paint));
   }
+  if (raced(tables)) throw Ended{kRaced};
   if (none_fits(tables)) throw Ended{kOutOfMemory};
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/add_option.hpp"
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/output.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
@@ -15,6 +16,7 @@
 #include "pipelines/json.hpp"
 #include "pipelines/options.hpp"
 #include "pipelines/picture.hpp"
+#include "pipelines/raced.hpp"
 #include "pipelines/rows.hpp"
 #include "pipelines/steps.hpp"
 #include "pipelines/table.hpp"
@@ -79,6 +81,7 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(render_table(rows, options, paint));
   }
+  if (raced(rows)) throw Ended{kRaced};
   if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{kOutOfMemory};
 }
 

@@ -12,6 +12,7 @@
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
 #include "commands.hpp"
+#include "train/exit_code.hpp"
 #include "train/interrupt.hpp"
 #include "train/json.hpp"
 #include "train/options.hpp"
@@ -21,8 +22,6 @@
 
 namespace millrace::cli {
 namespace {
-
-constexpr int kUndelivered = 3;  // a sink lacks something, also of a run that was interrupted
 
 /** Where results go, apart from standard output: nothing may be written over another. */
 struct Places {
@@ -92,8 +91,7 @@ void run_train_command(const TrainArguments& given) {
     }
     if (places.document) places.document->write(to_document(options, result).dump(2) + '\n');
   }
-  if (!result.stream_complete) throw Ended{kUndelivered};
-  if (result.interrupted) throw Ended{interrupt.exit_code()};
+  if (const int code = exit_code_of(result, interrupt.exit_code()); code != 0) throw Ended{code};
 }
 
 /** The stream of changed rows. */
@@ -202,7 +200,8 @@ void add_train(CLI::App& program) {
   add("--save-every", given->save_every, "N", "And each so many steps");
   add("--load", given->load, "FILE", "Go on from a checkpoint");
   add_flag("--eval", given->evaluate_only, "Train nothing, only test");
-  add_flag("--check-races", given->check_races, "Have every access checked; virtual devices");
+  add_flag("--check-races", given->check_races,
+           "Check every access, on virtual devices; a run with a race ends with 4");
   add("--json", given->json, "FILE", "The results; - for standard output");
   add("--timeline", given->timeline, "FILE",
       "A timeline of the run's beginning, for Perfetto and chrome://tracing");

@@ -1,0 +1,19 @@
+#include "train/exit_code.hpp"
+
+#include <algorithm>
+
+#include "cli/exit_codes.hpp"
+
+namespace millrace::cli {
+
+int exit_code_of(const TrainResult& result, int interrupted) {
+  const auto& races = result.accounting.races;
+  const bool raced =
+      (races && !races->empty()) ||
+      std::ranges::any_of(result.ranks, [](const RankMemory& rank) { return !rank.races.empty(); });
+  if (raced) return kRaced;
+  if (!result.stream_complete) return kUndelivered;
+  return result.interrupted ? interrupted : 0;
+}
+
+}  // namespace millrace::cli
