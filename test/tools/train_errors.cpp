@@ -120,6 +120,53 @@ TEST_CASE("train: malformed lines are left out, counted and shown, up to a limit
              ContainsSubstring("4 malformed lines"));
 }
 
+TEST_CASE("train: data without an example are refused, to train on or to test on") {
+  const ScratchFolder scratch;
+  const std::string empty = scratch.write("empty.tsv", "").string();
+  const std::string malformed = scratch.write("malformed.tsv", "1\t2\n3\n").string();
+  const std::string line = scratch.write("line.tsv", criteo_line("1", "aa")).string();
+  CHECK_THAT(refusal({"--data", empty, "--format", "criteo"}),
+             ContainsSubstring("no example to train on") && ContainsSubstring("empty.tsv"));
+  CHECK_THAT(refusal({"--data", empty, "--format", "criteo", "--eval"}),
+             ContainsSubstring("no example to test on") && ContainsSubstring("empty.tsv"));
+  CHECK_THAT(refusal({"--data", malformed, "--format", "criteo"}),
+             ContainsSubstring("no example to train on") &&
+                 ContainsSubstring("2 malformed lines") && ContainsSubstring("malformed.tsv"));
+  CHECK_THAT(refusal({"--data", line, "--format", "criteo", "--test", empty}),
+             ContainsSubstring("no example to test on") && ContainsSubstring("empty.tsv"));
+  CHECK_THAT(refusal({"--data", empty, "--format", "criteo", "--ranks", "2"}),
+             ContainsSubstring("no example to train on"));
+  CHECK(
+      run_program({"train", "--data", "synthetic", "--examples", "1", "--epochs", "1"}).exit_code ==
+      0);
+}
+
+TEST_CASE("train: a run that diverges says so, and keeps the checkpoint that it had") {
+  const ScratchFolder scratch;
+  const auto model = scratch.write("wild.json", R"({"schema": "millrace.model/1", "width": 8,
+    "dense_arch": [16, 8], "dense_optimizer": {"kind": "sgd", "learning_rate": 1000},
+    "table_optimizer": {"kind": "sgd", "learning_rate": 1000}})");
+  const auto tame = scratch.write("tame.json", R"({"schema": "millrace.model/1", "width": 8,
+    "dense_arch": [16, 8]})");
+  const std::string file = (scratch / "run").string();
+  CHECK(run_program({"train", "--data", "synthetic", "--examples", "512", "--epochs", "1",
+                     "--model", tame.string(), "--save", file})
+            .exit_code == 0);
+  const std::string before = read_file(file);
+  for (const char* const ranks : {"1", "2"}) {
+    for (const bool saves : {true, false}) {
+      std::vector<std::string> run =
+          quick({"--model", model.string(), "--ranks", ranks, "--save", file});
+      if (saves) run.insert(run.end(), {"--save-every", "3"});
+      CHECK_THAT(refusal(run), ContainsSubstring("diverged"));
+      CHECK(read_file(file) == before);
+    }
+  }
+  const std::string said = refusal(quick({"--model", model.string()}));
+  CHECK_THAT(said, ContainsSubstring("the training diverged: the loss of step ") &&
+                       ContainsSubstring("epoch 1") && ContainsSubstring("learning_rate"));
+}
+
 TEST_CASE("train: an id that is no row of its table is named with table and value") {
   const ScratchFolder scratch;
   const auto model = scratch.write(

@@ -5,16 +5,21 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "footprint/raced.hpp"
+#include "pipelines/raced.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/data.hpp"
 #include "test/support/gzip.hpp"
 #include "test/support/seed.hpp"
 #include "test/tools/program.hpp"
 #include "test/tools/terminal.hpp"
+#include "train/exit_code.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -134,6 +139,93 @@ TEST_CASE("train: a run that is saved and loaded again ends with the bits of one
         synthetic({"--epochs", "3", "--pipeline", pipeline, "--save", file, "--save-every", "4"}));
     CHECK(often["weights_digest"] == whole["weights_digest"]);
   }
+}
+
+TEST_CASE("train: semi-sync goes on with the bits of a run that was not stopped, stashed or not") {
+  const ScratchFolder scratch;
+  const std::string file = (scratch / "run").string();
+  for (const bool stashes : {false, true}) {
+    const auto run = [&](std::vector<std::string> more) {
+      more.insert(more.end(), {"--epochs", "3", "--pipeline", "semi-sync", "--start-batch", "7"});
+      if (stashes) more.emplace_back("--stash-gradients");
+      return train(synthetic(more));
+    };
+    const auto whole = run({});
+    CHECK(whole["stale_steps"] == 33 - 7);
+    for (const char* const steps : {"5", "7", "8", "11", "17"}) {
+      static_cast<void>(run({"--steps", steps, "--save", file}));
+      const auto rest = run({"--load", file});
+      CHECK(rest["weights_digest"] == whole["weights_digest"]);
+      CHECK(rest["test"]["auc"] == whole["test"]["auc"]);
+    }
+    const auto often = run({"--save", file, "--save-every", "4"});
+    CHECK(often["weights_digest"] == whole["weights_digest"]);
+  }
+}
+
+TEST_CASE("train: semi-sync that ends before it begins to be stale is base, and says so") {
+  const auto base = train(synthetic({"--epochs", "1"}));
+  CHECK(base["stale_steps"].is_null());
+  const auto semi_sync = train(synthetic({"--epochs", "1", "--pipeline", "semi-sync"}));
+  CHECK(semi_sync["weights_digest"] == base["weights_digest"]);
+  CHECK(semi_sync["stale_steps"] == 0);
+  std::vector<std::string> arguments =
+      synthetic({"--epochs", "1", "--pipeline", "semi-sync", "--start-batch", "11"});
+  arguments.insert(arguments.begin(), "train");
+  CHECK_THAT(run_program(arguments).out,
+             ContainsSubstring("stale   none: these steps are those of base; --start-batch is 11"));
+  arguments.back() = "10";
+  CHECK_THAT(run_program(arguments).out,
+             ContainsSubstring("stale   1 steps, those from --start-batch 10 on"));
+}
+
+TEST_CASE("train: pageable memory that ranks' threads hand on through the heap is no race") {
+  const auto data = data_folder();
+  if (!data || !std::filesystem::exists(*data / "adult" / "adult.data")) {
+    SKIP("UCI Adult is not there: set MILLRACE_DATA to the folder that has adult/adult.data");
+  }
+  const ScratchFolder scratch;
+  for (const auto& [file, lines] : {std::pair{"adult.data", 37}, std::pair{"adult.test", 12}}) {
+    std::istringstream all{read_file(*data / "adult" / file)};
+    std::string some, line;
+    for (int i = 0; i < lines && std::getline(all, line); ++i) some += line + '\n';
+    static_cast<void>(scratch.write(file, some));
+  }
+  const auto run = train({"--data", "adult:" + scratch.path().string(), "--batch-size", "5",
+                          "--epochs", "3", "--pipeline", "prefetch-sparse-dist", "--ranks", "2",
+                          "--sharding", "table-wise", "--waits", "precise", "--check-races"});
+  CHECK(run["memory"]["races"] == nlohmann::json::array());
+}
+
+TEST_CASE("train, footprint, pipelines: a run in which a race was found does not end with 0") {
+  using namespace millrace::cli;
+  constexpr int kSignal = 143;
+  const auto code = [](const TrainResult& result) { return exit_code_of(result, kSignal); };
+  TrainResult trained;
+  CHECK(code(trained) == 0);
+  trained.accounting.races.emplace();
+  CHECK(code(trained) == 0);
+  trained.interrupted = true;
+  CHECK(code(trained) == kSignal);
+  trained.stream_complete = false;
+  CHECK(code(trained) == 3);
+  TrainResult of_this_rank = trained, of_another = trained;
+  of_this_rank.accounting.races->emplace_back("a race");
+  CHECK(code(of_this_rank) == 4);
+  of_another.ranks.resize(2);
+  CHECK(code(of_another) == 3);
+  of_another.ranks[1].races.emplace_back("a race");
+  CHECK(code(of_another) == 4);
+
+  std::vector<FootprintTable> tables(2);
+  tables[1].rows.resize(2);
+  CHECK(!raced(tables));
+  tables[1].rows[1].races = {"a race"};
+  CHECK(raced(tables));
+  std::vector<PipelineRow> rows(2);
+  CHECK(!raced(rows));
+  rows[1].races = {"a race"};
+  CHECK(raced(rows));
 }
 
 TEST_CASE("train: a file as gzip, and one left off in the middle of an epoch, give the same bits") {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -86,6 +88,20 @@ bool optimizer_keeps(const ModelState& state, std::string_view name) {
   });
 }
 
+void require_finite(std::span<const std::byte> bytes, const std::filesystem::path& file,
+                    const std::string& tensor) {
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+    float number = 0;
+    std::memcpy(&number, bytes.data() + at, sizeof number);
+    if (std::isfinite(number)) continue;
+    throw CheckpointError{
+        fmt::format("'{}' has a number that is infinite or not a number: the training diverged",
+                    tensor),
+        fmt::format("{}, which is not written", file.string()),
+        "a lower learning rate, or the data without what made it diverge"};
+  }
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
@@ -104,10 +120,11 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
   }
   out.write(header_hash(text.size(), payload, text));
   out.write(bytes_of(text));
-  const std::size_t count = state.tensors().size();
-  for (std::size_t tensor = 0; tensor < count; ++tensor) {
+  const std::vector<WholeState::Tensor> tensors = state.tensors();
+  for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
     Hash hash;
     state.read(tensor, [&](std::span<const std::byte> bytes) {
+      require_finite(bytes, file, tensors[tensor].name);
       hash.add(bytes);
       out.write(bytes);
     });
@@ -229,7 +246,8 @@ void Checkpoint::Contents::check_same(const ModelState& state) const {
   for (const Named& saved : tensors) {
     const bool here = std::ranges::any_of(
         state.tensors, [&](const StateTensor& tensor) { return tensor.name == saved.name; });
-    if (here || optimizer_keeps(state, saved.name)) continue;
+    const bool of_model = !saved.name.starts_with(kOfPipeline);
+    if (here || !of_model || optimizer_keeps(state, saved.name)) continue;
     refuse_model(fmt::format("it has a tensor '{}', and there is none here", saved.name));
   }
   for (const StateCounter& counter : state.counters) {

@@ -104,6 +104,27 @@ void DenseParameters::swap_gradients(Buffer& other) {
   std::swap(other, gradients_.buffer());
 }
 
+std::vector<StateTensor> DenseParameters::tensors_in(float* array,
+                                                     const std::string& prefix) const {
+  std::vector<StateTensor> tensors;
+  for (const Named& named : named_) {
+    tensors.push_back({prefix + named.name, array + named.parameter.offset, named.parameter.size});
+  }
+  return tensors;
+}
+
+Array<float> DenseParameters::copy_values(StreamRef stream) const {
+  Array<float> copy{context_.allocator(), size_, stream, context_.tags().parameters};
+  context_.device().copy(copy.data(), values_.data(), size_ * sizeof(float),
+                         CopyKind::device_to_device, stream.handle());
+  return copy;
+}
+
+void DenseParameters::set_values(const Array<float>& from, StreamRef stream) {
+  context_.device().copy(values_.data(), from.data(), size_ * sizeof(float),
+                         CopyKind::device_to_device, stream.handle());
+}
+
 void DenseParameters::add_state(ModelState& state) {
   for (const Named& named : named_) {
     const auto add = [&](const char* suffix, const Array<float>& array) {

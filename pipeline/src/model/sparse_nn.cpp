@@ -100,8 +100,31 @@ void SparseNN::look_up_prefetched(TableLookup& of, Stream& stream) {
   if (lookup.stage != PooledLookup::Stage::prefetched) {
     throw std::logic_error{"a batch is looked up once"};
   }
-  embeddings_->look_up(lookup, stream);
+  if (ahead_ && ahead_->values.size() > 0) {
+    look_up_as_ahead(lookup, stream);
+  } else {
+    embeddings_->look_up(lookup, stream);
+    const bool reads = keeps_values_ && !embeddings_->dense_parameters().empty();
+    if (reads) lookup.values = parameters_.copy_values(stream);
+  }
   lookup.stage = PooledLookup::Stage::looked_up;
+}
+
+void SparseNN::look_up_as_ahead(PooledLookup& lookup, Stream& stream) {
+  const Array<float> present = parameters_.copy_values(stream);
+  parameters_.set_values(ahead_->values, stream);
+  embeddings_->look_up(lookup, stream);
+  parameters_.set_values(present, stream);
+  lookup.values = std::move(ahead_->values);
+}
+
+AheadLookup SparseNN::give_up(TableLookup& of) {
+  auto& lookup = static_cast<PooledLookup&>(of);
+  if (lookup.stage != PooledLookup::Stage::looked_up) {
+    throw std::logic_error{"a lookup is given up between look_up and forward"};
+  }
+  embeddings_->receive(lookup, context_.main());
+  return {std::move(lookup.pooled), std::move(lookup.values)};
 }
 
 std::unique_ptr<TableLookup> SparseNN::look_up(const SparseFeatures& features, Stream& stream) {
@@ -142,6 +165,7 @@ void SparseNN::forward(const InputTensors& input, TableLookup& of) {
   Stream& main = context_.main();
   dense_arch_.forward(dense_.data(), batch_, main);
   embeddings_->receive(lookup, main);
+  if (ahead_) lookup.pooled = std::move(std::exchange(ahead_, {})->pooled);
   interact(lookup.pooled);
   if (interaction_ == Interaction::concatenate) lookup.pooled = {};  // backward does not read it
   over_arch_.forward(interacted_.data(), batch_, main);

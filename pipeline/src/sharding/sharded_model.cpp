@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "sharding/layout.hpp"
 #include "sharding/sharded_embeddings.hpp"
@@ -48,12 +49,21 @@ std::unique_ptr<SparseExchange> ShardedModel::exchange(ModelContext& context) co
   return std::make_unique<sharding::ShardedExchange>(context, layout_, group_);
 }
 
-std::unique_ptr<WholeState> ShardedModel::whole_state(SparseNN& model,
-                                                      ModelContext& context) const {
+std::unique_ptr<WholeState> ShardedModel::whole_state(
+    SparseNN& model, ModelContext& context, const std::vector<TensorOfRanks>& beside) const {
   const ModelState of_rank = model.state();
-  return std::make_unique<sharding::ShardedState>(
-      sharding::placed_tensors(config_, plan_, *layout_, of_rank), of_rank.counters, context,
-      group_);
+  auto placed = sharding::placed_tensors(config_, plan_, *layout_, of_rank);
+  for (const TensorOfRanks& tensor : beside) {
+    auto& added = placed.emplace_back();
+    added.name = tensor.here.name;
+    added.here = tensor.here;
+    for (unsigned rank = 0; rank < tensor.sizes.size(); ++rank) {
+      added.parts.push_back({rank, added.size, tensor.sizes[rank]});
+      added.size += tensor.sizes[rank];
+    }
+  }
+  return std::make_unique<sharding::ShardedState>(std::move(placed), of_rank.counters, context,
+                                                  group_);
 }
 
 ModelState ShardedModel::state(SparseNN& model) const {

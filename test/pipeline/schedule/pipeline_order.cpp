@@ -193,6 +193,50 @@ TEST_CASE("semi-sync: the next batch is looked up before backward, from its firs
                       "optimizer 2"});
 }
 
+TEST_CASE("semi-sync: stashed gradients are those of their model, and of no other") {
+  ScriptedPipeline parts{PipelineCase{.kind = PipelineKind::semi_sync,
+                                      .stale = {.start_batch = 0, .stash_gradients = true}}};
+  ScriptedSource source = parts.source(0, 9);
+  const auto steps_optimizer = [&] {
+    static_cast<void>(parts.script.take());
+    REQUIRE(parts.pipeline->progress(source));
+    const Log log = parts.script.take();
+    return std::any_of(log.begin(), log.end(),
+                       [](const std::string& line) { return line.find("optimizer") == 0; });
+  };
+  CHECK(!steps_optimizer());  // there are none yet
+  CHECK(steps_optimizer());
+  parts.pipeline->attach(parts.pipeline->detach());
+  CHECK(steps_optimizer());
+  ScriptedModel other{parts.script};
+  static_cast<void>(parts.pipeline->detach());
+  parts.pipeline->attach(other);
+  CHECK(parts.pipeline->stashed_gradients() == nullptr);
+  CHECK(!steps_optimizer());
+  CHECK(steps_optimizer());
+}
+
+TEST_CASE("gradients are stashed by semi-sync only, and steps count on from where they are told") {
+  ScriptedPipeline base{PipelineKind::base};
+  CHECK(base.pipeline->stashed_gradients() == nullptr);
+  CHECK_THROWS_AS(base.pipeline->stash_gradients({}), std::logic_error);
+  ScriptedPipeline parts{
+      PipelineCase{.kind = PipelineKind::semi_sync, .stale = {.start_batch = 41}}};
+  CHECK_THROWS_AS(parts.pipeline->stash_gradients({}), std::logic_error);
+  ScriptedSource source = parts.source(0, 6);
+  parts.pipeline->count_from(40);
+  for (const bool stale : {false, true, true}) {
+    REQUIRE(parts.pipeline->progress(source));
+    const Log log = parts.script.take();
+    const auto place = [&](const std::string& start) {
+      return std::find_if(log.rbegin(), log.rend(),
+                          [&](const std::string& line) { return line.find(start) == 0; });
+    };
+    CHECK((place("look up") > place("optimizer")) == stale);  // from the end
+  }
+  CHECK(parts.pipeline->steps() == 43);
+}
+
 TEST_CASE("fused-sparse-dist looks up and updates on the stream that it is told") {
   const LookupStream stream = GENERATE(from_range(kLookupStreams));
   const std::string name = stream == LookupStream::own ? "lookup" : std::string{to_string(stream)};

@@ -1,11 +1,16 @@
 #include "millrace/pipeline/schedule/trainer.hpp"
 
 #include <cmath>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "millrace/pipeline/data/synthetic_source.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/scratch_folder.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
@@ -14,6 +19,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 constexpr std::size_t kBatch = 48;
+constexpr std::uint64_t kSteps = 8;  // of an epoch
 
 SyntheticSettings small_data() {
   return {.batch_size = kBatch,
@@ -128,6 +134,142 @@ TEST_CASE("a trainer stops at a step, drains anywhere, and goes on with the same
   parts.train_epochs(2);
   CHECK(parts.trainer.steps() == whole.trainer.steps());
   CHECK(parts.digest() == whole.digest());
+}
+
+namespace {
+
+/// Trains to the end of two epochs, going on from `file` where that is given, and saving there
+/// after so many steps. @return the digest
+struct Saving {
+  std::uint64_t after = 0;  ///< steps; 0: nothing is saved
+  bool ends = false;        ///< with what was saved
+};
+
+std::string trained(const TrainingOptions& options, const std::filesystem::path& file,
+                    const Saving& saving, bool load = false) {
+  Run run{options};
+  Trainer& trainer = run.trainer;
+  BatchPosition position;
+  if (load) {
+    const Checkpoint checkpoint{file};
+    static_cast<void>(trainer.restore(checkpoint));
+    position = checkpoint.header().position;
+  }
+  if (saving.ends) trainer.stop_at(saving.after);
+  while (position.epoch < 2) {
+    if (!trainer.step()) {
+      position = {position.epoch + 1, 0};
+      trainer.resume(trainer.steps(), position);
+      continue;
+    }
+    ++position.batch;
+    if (trainer.steps() != saving.after) continue;
+    trainer.drain();
+    position.batch += trainer.steps() - saving.after;
+    save_checkpoint(file, {.model = "{}", .steps = trainer.steps(), .position = position},
+                    *trainer.checkpoint_state());
+    if (saving.ends) break;
+  }
+  CHECK(run.device.accounting().races.value_or(std::vector<std::string>{}).empty());
+  return run.digest();
+}
+
+}  // namespace
+
+TEST_CASE("saving changes no bit of a run, and one that goes on ends with its bits") {
+  const test::ScratchFolder scratch;
+  const std::filesystem::path file = scratch / "saved";
+  std::vector<TrainingOptions> all;
+  for (const PipelineKind kind : kPipelineKinds) {
+    all.push_back({.pipeline = kind, .lookup = {.order_after_dense = true}});
+  }
+  for (const std::uint64_t start : {0U, 3U, 12U}) {
+    for (const bool stashes : {false, true}) {
+      all.push_back({.pipeline = PipelineKind::semi_sync,
+                     .waits = stashes ? Waits::precise : Waits::coarse,
+                     .stale = {.start_batch = start, .stash_gradients = stashes},
+                     .check_races = true});
+    }
+  }
+  std::set<std::string> digests;
+  for (const TrainingOptions& options : all) {
+    INFO(to_string(options.pipeline) << " from " << options.stale.start_batch
+                                     << (options.stale.stash_gradients ? ", stashed" : ""));
+    const std::string whole = trained(options, file, {});
+    digests.insert(whole);
+    for (const std::uint64_t steps : {1U, 3U, 4U, 7U, 8U, 11U}) {  // 8: the end of an epoch
+      INFO("saved after " << steps);
+      CHECK(trained(options, file, {.after = steps}) == whole);
+      CHECK(trained(options, file, {}, true) == whole);
+      static_cast<void>(trained(options, file, {.after = steps, .ends = true}));
+      CHECK(trained(options, file, {}, true) == whole);
+    }
+  }
+  CHECK(digests.size() == 1 + 6);  // the exact ones, and each way to be stale
+}
+
+TEST_CASE("a checkpoint of semi-sync is one of its model to every other pipeline") {
+  const test::ScratchFolder scratch;
+  const std::filesystem::path file = scratch / "saved";
+  const TrainingOptions stale{.pipeline = PipelineKind::semi_sync,
+                              .stale = {.start_batch = 0, .stash_gradients = true}};
+  const std::string digest = trained(stale, file, {.after = 5, .ends = true});
+  const Checkpoint checkpoint{file};
+  CHECK(checkpoint.size_of("pipeline.pooled") == kBatch * 12);
+  for (const PipelineKind kind : kPipelineKinds) {
+    Run run{{.pipeline = kind, .lookup = {.order_after_dense = true}}};
+    CHECK(run.trainer.restore(checkpoint) == 0);
+    CHECK(run.trainer.steps() == 5);
+    CHECK(run.digest() == digest);
+    CHECK(run.trainer.step());
+  }
+}
+
+TEST_CASE("a loss that is no finite number is told with its step, and nothing is saved") {
+  SparseNNConfig model = small_model();
+  model.dense_optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 1e20F};
+  Run stepwise{{}, model};
+  std::uint64_t first = 0;
+  for (std::uint64_t step = 1; first == 0; ++step) {
+    REQUIRE(stepwise.trainer.step());
+    if (!std::isfinite(stepwise.trainer.model().loss())) first = step;
+  }
+  const auto kind = GENERATE(PipelineKind::base, PipelineKind::sparse_dist);
+  Run run{{.pipeline = kind}, model};
+  run.trainer.resume(40, {0, 0});  // steps of an earlier run count
+  while (run.trainer.step()) {
+  }
+  CHECK(run.trainer.diverged_at() == std::nullopt);  // as far as losses were looked at
+  run.trainer.look_at_losses();
+  CHECK(run.trainer.diverged_at() == 40 + first);
+  CHECK(!std::isfinite(run.trainer.take_progress().loss));
+  const test::ScratchFolder scratch;
+  const std::filesystem::path file = scratch.write("saved", "an older one");
+  CHECK_THROWS_WITH(save_checkpoint(file, {.model = "{}"}, *run.trainer.checkpoint_state()),
+                    ContainsSubstring("infinite or not a number"));
+  CHECK(std::filesystem::file_size(file) == 12);
+}
+
+TEST_CASE("no loss is lost, however many steps there are between two questions") {
+  SyntheticSettings settings = small_data();
+  settings.batch_size = 1;
+  settings.examples = 2500;  // more than twice what the log holds
+  TrainingDevice often_device{{}}, seldom_device{{}};
+  SyntheticSource often_source{settings, often_device.staging()};
+  SyntheticSource seldom_source{settings, seldom_device.staging()};
+  Trainer often{often_device, small_model(), often_source};
+  Trainer seldom{seldom_device, small_model(), seldom_source};
+  double sum = 0;
+  for (int part = 0; part < 25; ++part) {
+    for (int step = 0; step < 100; ++step) REQUIRE(often.step());
+    const TrainingProgress progress = often.take_progress();
+    sum += progress.loss * static_cast<double>(progress.examples);
+  }
+  while (seldom.step()) {
+  }
+  const TrainingProgress all = seldom.take_progress();
+  CHECK(all.examples == 2500);
+  CHECK(std::abs(all.loss - sum / 2500) < 1e-9);
 }
 
 TEST_CASE("progress is the mean loss over all examples since it was last asked for") {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "millrace/pipeline/data/adult.hpp"
 #include "millrace/pipeline/data/synthetic_source.hpp"
 
@@ -34,7 +36,7 @@ TrainData draw(const DataOptions& options, const BatchOptions& batches,
   SyntheticSettings settings = drawn(options, batches);
   TrainData data;
   data.examples = settings.examples;
-  data.test_examples = settings.examples / 4;
+  data.test_examples = std::max<std::uint64_t>(1, settings.examples / 4);
   data.tested_on = "test set";
   data.train = std::make_unique<SyntheticSource>(settings, staging);
   const std::uint64_t whole = (settings.examples + batches.size - 1) / batches.size;

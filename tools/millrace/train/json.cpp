@@ -102,6 +102,7 @@ nlohmann::ordered_json to_document(const TrainOptions& options, const TrainResul
     seconds += epoch.seconds;
     examples += epoch.trained.examples;
   }
+  const std::optional<std::uint64_t> stale = stale_steps(options, result);
   return {
       {"schema", "millrace.train/1"},
       {"options", options_of(options, plan)},
@@ -120,6 +121,7 @@ nlohmann::ordered_json to_document(const TrainOptions& options, const TrainResul
       {"examples_per_second", seconds > 0 ? Json(static_cast<double>(examples) / seconds) : Json()},
       {"steps", result.steps},
       {"position", {{"epoch", result.position.epoch}, {"batch", result.position.batch}}},
+      {"stale_steps", stale ? Json(*stale) : Json()},
       {"weights_digest", "xxh3-128:" + result.digest},
       {"cache", document_of(result.cache)},
       {"stream", result.stream ? to_document(*result.stream) : Json()},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,6 +34,15 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--model", "a model whose parts fit, as docs/train.md says"};
   }
+}
+
+/** @param step  whose loss it was, if it was one of this rank's */
+[[noreturn]] void refuse_diverged(const std::optional<std::uint64_t>& step,
+                                  const std::string& where) {
+  throw UsageError{
+      step ? fmt::format("the training diverged: the loss of step {} is not a finite number", *step)
+           : std::string{"the model diverged: its mean loss is not a finite number"},
+      where, "a lower learning_rate in the --model; what was saved before is as it was"};
 }
 
 /** Where a batch has an id that no table has. */
@@ -162,11 +172,10 @@ class Session {
           fmt::format("the same data; its features are: {}", checkpoint_->header().data)};
     }
     try {
-      plan_.begins_anew = checkpoint_->restore(trainer_->state(), trainer_->context()).size();
+      plan_.begins_anew = trainer_->restore(*checkpoint_);
     } catch (const CheckpointError& error) {
       throw UsageError{error.what(), error.where(), error.right()};
     }
-    trainer_->resume(plan_.steps, plan_.from);
   }
 
   void plan_ranks(const SparseNNConfig& config) {
@@ -293,6 +302,7 @@ class Session {
       ended = !step();
       if (ended) break;
       position_.batch += 1;
+      if (const auto step = trainer_->diverged_at()) refuse_diverged(step, place());
       if (first() && status.due()) {
         status.show(render_progress(progress(trainer_->steps() - before, status.seconds())) +
                     stream_status());
@@ -303,6 +313,10 @@ class Session {
     epoch.trained = trainer_->take_progress();
     epoch.trained.steps = trainer_->steps() - before;
     epoch.seconds = status.seconds();
+    if (!std::isfinite(epoch.trained.loss)) refuse_diverged(trainer_->diverged_at(), place());
+    if (ended && position_.batch == 0) {
+      refuse_empty("there is no example to train on", options_.data.path);
+    }
     return ended;
   }
 
@@ -325,6 +339,8 @@ class Session {
 
   void save() {
     drain();
+    trainer_->look_at_losses();
+    if (const auto step = trainer_->diverged_at()) refuse_diverged(step, place());
     const CheckpointHeader header{.model = plan_.model.to_json(),
                                   .data = data_text_,
                                   .seed = plan_.seed,
@@ -332,7 +348,7 @@ class Session {
                                   .batch_size = plan_.batch_size,
                                   .position = position_,
                                   .stream = stream_ ? stream_->for_checkpoint() : ""};
-    const auto whole = trainer_->whole_state();
+    const auto whole = trainer_->checkpoint_state();
     try {
       if (first()) {
         save_checkpoint(*options_.save, header, *whole);
@@ -348,11 +364,31 @@ class Session {
   Evaluation evaluate() {
     data_.test->seek(data_.test_begin);
     try {
-      return trainer_->evaluate(*data_.test);
+      const Evaluation tested = trainer_->evaluate(*data_.test);
+      if (tested.examples == 0) {
+        refuse_empty("there is no example to test on",
+                     options_.data.test.value_or(options_.data.path));
+      }
+      if (!std::isfinite(tested.loss)) refuse_diverged({}, place() + ", the test after it");
+      return tested;
     } catch (const InvalidIdError& error) {
       refuse(error, {fmt::format("{}, {}", options_.data.name, data_.tested_on),
                      data_.test->position(), of_rank()});
     }
+  }
+
+  [[noreturn]] void refuse_empty(const char* what, const std::filesystem::path& file) const {
+    const MalformedLines lines = data_.malformed_so_far();
+    const bool malformed = lines.count > 0;
+    throw UsageError{
+        malformed ? fmt::format("{}; left out: {}", what, lines.describe()) : std::string{what},
+        file.empty() ? options_.data.name : file.string(), "at least one line of the format"};
+  }
+
+  /** Where the training is. */
+  [[nodiscard]] std::string place() const {
+    return fmt::format("{}: epoch {}, after batch {}", options_.data.name, position_.epoch + 1,
+                       position_.batch);
   }
 
   std::optional<Evaluation> last_evaluation() {
@@ -385,6 +421,12 @@ class Session {
 };
 
 }  // namespace
+
+std::optional<std::uint64_t> stale_steps(const TrainOptions& options, const TrainResult& result) {
+  if (options.training.pipeline != PipelineKind::semi_sync) return std::nullopt;
+  const std::uint64_t first = std::max(options.training.stale.start_batch, result.plan.steps);
+  return result.steps - std::min(first, result.steps);
+}
 
 TrainResult run_training(const TrainOptions& options, const SessionPlace& place,
                          const TrainListener& listener) {

@@ -51,6 +51,11 @@ struct TrainResult {
   bool stream_complete = true;            ///< on all ranks
 };
 
+/** @brief How many of this run's steps semi-sync made from its `start_batch` on; nothing for other
+ *         pipelines. */
+[[nodiscard]] std::optional<std::uint64_t> stale_steps(const TrainOptions& options,
+                                                       const TrainResult& result);
+
 /** @brief Told as a run goes on; the calling thread's. */
 struct TrainListener {
   std::function<void(const TrainPlan&)> planned;

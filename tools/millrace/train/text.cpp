@@ -258,6 +258,14 @@ std::string render_end(const TrainOptions& options, const TrainResult& result,
   }
   text +=
       fmt::format("\nweights xxh3-128:{} after {} steps\n", result.digest, grouped(result.steps));
+  if (const auto stale = stale_steps(options, result); stale == 0) {
+    text += paint(fmt::format("stale   none: these steps are those of base; --start-batch is {}\n",
+                              grouped(options.training.stale.start_batch)),
+                  Look::bad);
+  } else if (stale) {
+    text += fmt::format("stale   {} steps, those from --start-batch {} on\n", grouped(*stale),
+                        grouped(options.training.stale.start_batch));
+  }
   if (result.cache) text += render_cache(*result.cache);
   if (result.stream) text += render_stream(result, paint);
   if (result.interrupted) text += paint("interrupted\n", Look::bad);

@@ -40,6 +40,10 @@ class PipelineCore : public TrainPipeline {
   std::size_t held() const noexcept final { return held_.size(); }
   std::size_t most_held() const noexcept final { return most_held_; }
   std::uint64_t steps() const noexcept final { return steps_; }
+  void count_from(std::uint64_t steps) noexcept final { steps_ = steps; }
+  TableLookup* looked_up_ahead() noexcept final {
+    return held_.empty() || !held_.front().is_looked_up ? nullptr : held_.front().lookup.get();
+  }
 
  protected:
   /**

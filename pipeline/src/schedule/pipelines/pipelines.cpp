@@ -115,6 +115,10 @@ PipelineStreams::PipelineStreams(OrderedDevice& device, PipelineKind kind)
   }
 }
 
+void TrainPipeline::stash_gradients(Buffer) {
+  throw std::logic_error{"this pipeline stashes no gradients"};
+}
+
 std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
                                                    const PipelineSetting& setting,
                                                    const PipelineOptions& options) {

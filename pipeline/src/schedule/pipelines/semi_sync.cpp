@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "schedule/pipelines/pipeline_core.hpp"
 #include "schedule/pipelines/pipelines.hpp"
 
@@ -75,6 +77,16 @@ class SemiSyncPipeline final : public PipelineCore {
   void model_changed() override {
     stash_.reset();
     stashed_ = false;
+  }
+
+  [[nodiscard]] const Buffer* stashed_gradients() const noexcept override {
+    return stashed_ ? &stash_ : nullptr;
+  }
+
+  void stash_gradients(Buffer gradients) override {
+    if (!stale_.stash_gradients) TrainPipeline::stash_gradients(std::move(gradients));
+    stash_ = std::move(gradients);
+    stashed_ = true;
   }
 
   const StaleOptions stale_;

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "millrace/memory/buffer.hpp"
@@ -26,20 +30,32 @@ class LossLog {
     return std::exchange(sum_, 0);
   }
 
- private:
-  static constexpr std::size_t kKept = 1024;
-
+  /** @brief Looks at the losses that were added since it last did. Waits for main. */
   void collect() {
     main_.synchronize();
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
-      sum_ += static_cast<double>(losses_.data()[i]) * static_cast<double>(sizes_[i]);
+      const float loss = losses_.data()[i];
+      if (!std::isfinite(loss) && !first_not_finite_) first_not_finite_ = collected_ + i;
+      sum_ += static_cast<double>(loss) * static_cast<double>(sizes_[i]);
     }
+    collected_ += sizes_.size();
     sizes_.clear();
   }
+
+  /** @brief Of all steps, from 0, the first whose loss was seen to be infinite or no number. */
+  [[nodiscard]] std::optional<std::uint64_t> first_not_finite() const noexcept {
+    return first_not_finite_;
+  }
+  [[nodiscard]] std::uint64_t added() const noexcept { return collected_ + sizes_.size(); }
+
+ private:
+  static constexpr std::size_t kKept = 1024;
 
   Stream& main_;
   Array<float> losses_;
   std::vector<std::size_t> sizes_;
+  std::uint64_t collected_ = 0;
+  std::optional<std::uint64_t> first_not_finite_;
   double sum_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "millrace/pipeline/sharding/sharded_model.hpp"
 #include "schedule/training/across_ranks.hpp"
+#include "schedule/training/carried_state.hpp"
 #include "schedule/training/loss_log.hpp"
 
 namespace millrace {
@@ -144,7 +145,15 @@ struct Trainer::Parts {
                                       .waits = device.options().waits,
                                       .lookup = device.options().lookup,
                                       .stale = device.options().stale,
-                                      .savers = device.options().savers})) {}
+                                      .savers = device.options().savers})),
+        carried(model, context, *pipeline, group) {
+    if (looks_ahead()) model.keep_values_of_lookups();
+  }
+
+  /** Lookups are made before the step that their batch is of, and lack an update. */
+  [[nodiscard]] bool looks_ahead() const {
+    return device.options().pipeline == PipelineKind::semi_sync;
+  }
 
   std::unique_ptr<SparseExchange> local_exchange() {
     return std::make_unique<LocalExchange>(device.memory(), model.bags().features(),
@@ -152,6 +161,7 @@ struct Trainer::Parts {
   }
 
   bool advance(BatchSource& from) {
+    carried.give_back();
     if (!pipeline->progress(from)) return false;
     const std::size_t examples = source.take_size();
     losses.add(model, examples);
@@ -187,8 +197,10 @@ struct Trainer::Parts {
   LossLog losses;
   WatchedSource source;
   std::unique_ptr<TrainPipeline> pipeline;
+  CarriedState carried;
   TrainingProgress progress;
   std::uint64_t steps = 0;
+  std::uint64_t most_steps = std::numeric_limits<std::uint64_t>::max();
 };
 
 Trainer::Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source,
@@ -197,13 +209,18 @@ Trainer::Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSourc
 
 Trainer::~Trainer() = default;
 
-bool Trainer::step() { return parts_->advance(parts_->source); }
+bool Trainer::step() {
+  return parts_->steps < parts_->most_steps && parts_->advance(parts_->source);
+}
 
 void Trainer::stop_at(std::uint64_t steps) noexcept {
-  parts_->source.draw_at_most(steps - std::min(steps, parts_->steps));
+  parts_->most_steps = steps;
+  const std::uint64_t more = steps - std::min(steps, parts_->steps);
+  parts_->source.draw_at_most(parts_->looks_ahead() ? more + 1 : more);
 }
 
 void Trainer::drain() {
+  if (parts_->looks_ahead()) return parts_->carried.take();
   NoBatches none;
   while (parts_->advance(none)) {
   }
@@ -213,7 +230,18 @@ std::uint64_t Trainer::steps() const noexcept { return parts_->steps; }
 
 void Trainer::resume(std::uint64_t steps, BatchPosition position) {
   parts_->steps = steps;
+  parts_->pipeline->count_from(steps);
+  parts_->carried.drop();
   parts_->source.begin(position);
+}
+
+std::size_t Trainer::restore(const Checkpoint& checkpoint) {
+  const std::size_t anew = checkpoint.restore(state(), context()).size();
+  resume(checkpoint.header().steps, checkpoint.header().position);
+  if (parts_->looks_ahead()) {
+    parts_->carried.restore(checkpoint, parts_->device.options().stale.stash_gradients);
+  }
+  return anew;
 }
 
 TrainingProgress Trainer::take_progress() {
@@ -223,6 +251,15 @@ TrainingProgress Trainer::take_progress() {
   if (progress.examples > 0) progress.loss = sum / static_cast<double>(progress.examples);
   return progress;
 }
+
+std::optional<std::uint64_t> Trainer::diverged_at() const noexcept {
+  const auto first = parts_->losses.first_not_finite();
+  if (!first) return std::nullopt;
+  const std::uint64_t before = parts_->steps - parts_->losses.added();  // done by earlier trainers
+  return before + *first + 1;
+}
+
+void Trainer::look_at_losses() { parts_->losses.collect(); }
 
 Evaluation Trainer::evaluate(EpochSource& source) {
   TestedSource batches{source, parts_->source.schema()};
@@ -247,6 +284,15 @@ std::unique_ptr<WholeState> Trainer::whole_state() {
   Parts& parts = *parts_;
   if (parts.sharded) return parts.sharded->whole_state(parts.model, parts.context);
   return std::make_unique<LocalState>(parts.model.state(), parts.context);
+}
+
+std::unique_ptr<WholeState> Trainer::checkpoint_state() {
+  Parts& parts = *parts_;
+  const std::vector<TensorOfRanks> beside = parts.carried.tensors();
+  if (parts.sharded) return parts.sharded->whole_state(parts.model, parts.context, beside);
+  ModelState state = parts.model.state();
+  for (const TensorOfRanks& tensor : beside) state.tensors.push_back(tensor.here);
+  return std::make_unique<LocalState>(std::move(state), parts.context);
 }
 
 ModelState Trainer::state() {

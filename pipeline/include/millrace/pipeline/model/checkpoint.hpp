@@ -52,7 +52,8 @@ struct CheckpointHeader {
  * what follows it, the XXH3-64 of these and the header; the header, JSON; then each tensor as
  * floats, and the XXH3-64 of its bytes.
  * @param state  on several ranks: rank 0 saves, the others `send`
- * @throws CheckpointError if the file can not be written: an older one is untouched then
+ * @throws CheckpointError if the file can not be written, or if a number of the state is infinite
+ * or not a number: an older file is untouched then
  */
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
                      WholeState& state);
@@ -62,6 +63,9 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
 
 /** @brief Whether a checkpoint could be written there; nothing remains. @throws CheckpointError */
 void check_checkpoint_place(const std::filesystem::path& file);
+
+/** @brief Tensors with such a name are of the loop that trains, and not of the model. */
+inline constexpr std::string_view kOfPipeline = "pipeline.";
 
 /** @brief A checkpoint that was read and checked, whole. */
 class Checkpoint {
@@ -78,7 +82,8 @@ class Checkpoint {
    * @brief Copies the numbers into a model, or a rank's parts of them. Waits for main.
    *
    * Optimizer state of a table ("table.NAME.m", say) that is there and not here is left out; that
-   * which is here and not there becomes zero: the table was updated by another optimizer.
+   * which is here and not there becomes zero: the table was updated by another optimizer. Tensors
+   * `kOfPipeline` are left out.
    * @return the names of what became zero
    * @throws CheckpointError that names the first tensor or counter in which the model differs
    *         otherwise; nothing has changed then

@@ -53,6 +53,12 @@ class DenseParameters {
 
   /** @brief Adds what a checkpoint has to keep. */
   void add_state(ModelState& state);
+  /** @brief The numbers of each parameter in `array` [size], as a tensor called `prefix` + name. */
+  [[nodiscard]] std::vector<StateTensor> tensors_in(float* array, const std::string& prefix) const;
+  /** @brief A copy of all values, enqueued on `stream`, as which it is allocated. */
+  [[nodiscard]] Array<float> copy_values(StreamRef stream) const;
+  /** @brief Enqueues a copy of `from` [size] into the values. */
+  void set_values(const Array<float>& from, StreamRef stream);
 
  private:
   struct Named {

@@ -26,6 +26,7 @@ struct PooledLookup : TableLookup {
   float share = 1;        ///< of the examples of all ranks, those of this one
   Array<float> pooled;    ///< [batch x columns], from `receive` until backward
   Array<float> gradient;  ///< of `pooled`, of main, from backward to the update
+  Array<float> values;    ///< of the dense parameters, as it read them, if the model keeps those
 };
 
 /**

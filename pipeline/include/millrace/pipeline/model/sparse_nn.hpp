@@ -23,6 +23,15 @@ namespace millrace {
 using DenseReduction = std::function<void(float* gradients, std::size_t size, StreamRef stream)>;
 
 /**
+ * @brief What a lookup that was made ahead gave. Its batch, looked up again after a later update or
+ *        in another process, goes on with that: see `SparseNN::give_up` and `take_up`. Of main.
+ */
+struct AheadLookup {
+  Array<float> pooled;  ///< [batch x columns], of this rank's examples
+  Array<float> values;  ///< of the dense parameters, where lookups read them; else empty
+};
+
+/**
  * @brief A recommender model in the shape of DLRM: embeddings, an MLP over dense features, their
  *        interaction, an MLP over that, one logit; binary cross-entropy.
  *
@@ -59,6 +68,15 @@ class SparseNN final : public TrainModel {
     return embeddings_->dense_parameters();
   }
 
+  /** @brief Lookups are made ahead, and may be given up: they keep the dense parameters read. */
+  void keep_values_of_lookups() noexcept { keeps_values_ = true; }
+  /** @brief Takes what a lookup gave; the lookup itself can only be dropped after that. */
+  [[nodiscard]] AheadLookup give_up(TableLookup& lookup);
+  /** @brief The next lookup and the next forward, of the same batch, are with these. */
+  void take_up(AheadLookup ahead) noexcept { ahead_ = std::move(ahead); }
+  /** @brief Of an example's pooled rows. */
+  [[nodiscard]] std::size_t pooled_columns() const noexcept { return columns_; }
+
   /**
    * @brief Mean loss of the last forward; of no examples 0. Waits for main.
    * @throws std::out_of_range if an id was out of range since this was last asked: table and value
@@ -90,6 +108,7 @@ class SparseNN final : public TrainModel {
   [[nodiscard]] DenseParameters& parameters() noexcept { return parameters_; }
 
  private:
+  void look_up_as_ahead(PooledLookup& lookup, Stream& stream);
   void check(const InputTensors& input, const PooledLookup& lookup) const;
   void keep(const InputTensors& input);
   void interact(const Array<float>& pooled);
@@ -109,6 +128,9 @@ class SparseNN final : public TrainModel {
   Mlp dense_arch_;
   const std::size_t columns_;  ///< pooled, of an example
   Mlp over_arch_;
+
+  bool keeps_values_ = false;
+  std::optional<AheadLookup> ahead_;  ///< of the batch that is looked up next
 
   // Of the last forward.
   std::size_t batch_ = 0;

@@ -46,9 +46,9 @@ struct LookupOptions {
 
 /** @brief Of semi_sync. */
 struct StaleOptions {
-  std::uint64_t start_batch = 900;  ///< steps of this pipeline that are the plain loop's
+  std::uint64_t start_batch = 900;  ///< steps of the run that are the plain loop's
   /** From then on the optimizer follows the dense gradients of the step before, too; the step at
-   * `start_batch` has none and updates no dense parameter, and those of the last step are lost. */
+   * `start_batch` has none and updates no dense parameter, and those of the last step are left. */
   bool stash_gradients = false;
 };
 

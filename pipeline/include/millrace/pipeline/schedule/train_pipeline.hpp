@@ -124,6 +124,17 @@ class TrainPipeline {
   [[nodiscard]] virtual std::size_t most_held() const noexcept = 0;  ///< at any moment so far
   [[nodiscard]] virtual std::uint64_t steps() const noexcept = 0;    ///< done so far
 
+  // What a checkpoint of semi_sync needs beside the model, and how a run goes on from one. Between
+  // steps; others have none of it.
+  /** @brief Steps are counted on from here: those of `StaleOptions::start_batch`. */
+  virtual void count_from(std::uint64_t steps) noexcept = 0;
+  /** @brief The lookup of the oldest batch in flight, if it was looked up ahead; else nullptr. */
+  [[nodiscard]] virtual TableLookup* looked_up_ahead() noexcept = 0;
+  /** @brief The dense gradients that the next optimizer_step takes, of main; nullptr: none. */
+  [[nodiscard]] virtual const Buffer* stashed_gradients() const noexcept { return nullptr; }
+  /** @brief Puts dense gradients in their place. @throws std::logic_error if it stashes none */
+  virtual void stash_gradients(Buffer gradients);
+
  protected:
   TrainPipeline() = default;
 };

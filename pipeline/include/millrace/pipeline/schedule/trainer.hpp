@@ -6,6 +6,7 @@
 
 #include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/data/epoch_source.hpp"
+#include "millrace/pipeline/model/checkpoint.hpp"
 #include "millrace/pipeline/model/sparse_nn.hpp"
 #include "millrace/pipeline/model/whole_state.hpp"
 #include "millrace/pipeline/schedule/training_device.hpp"
@@ -60,22 +61,42 @@ class Trainer {
   bool step();
   /** @brief No batches are drawn for more steps than so many, `steps()` counted. */
   void stop_at(std::uint64_t steps) noexcept;
-  /** @brief Trains on the batches in flight, and draws none: a checkpoint may be taken then. */
+  /**
+   * @brief A checkpoint may be taken after this: trains on the batches in flight, and draws none.
+   *
+   * Semi-sync, whose lookups are made ahead, trains on none: what was looked up is put by, saved
+   * with `checkpoint_state`, and taken up by the next step.
+   */
   void drain();
 
   [[nodiscard]] std::uint64_t steps() const noexcept;  ///< done so far, and before `resume`
-  /** @brief Goes on from a checkpoint: the source is sought there. */
+  /** @brief Goes on there: the source is sought. Nothing is in flight. */
   void resume(std::uint64_t steps, BatchPosition position);
+  /**
+   * @brief Goes on from a checkpoint, as `resume`, with its numbers.
+   * @return of how many tables the optimizer's state begins anew
+   * @throws CheckpointError as `Checkpoint::restore`
+   */
+  std::size_t restore(const Checkpoint& checkpoint);
 
   /** @brief Of all ranks. Waits for main. */
   [[nodiscard]] TrainingProgress take_progress();
+  /**
+   * @brief The first step of this rank whose loss was infinite or no number, counted as `steps()`.
+   *
+   * Losses are looked at every 1,024 steps, by `take_progress`, and by `look_at_losses`.
+   */
+  [[nodiscard]] std::optional<std::uint64_t> diverged_at() const noexcept;
+  void look_at_losses();  ///< waits for main
   /** @brief Runs the model over what is left of an epoch, of all ranks' shares together, through an
    *         EvalPipeline of the kind that trains. Drained before; waits for main in each step.
    *  @throws InvalidIdError as `step` */
   [[nodiscard]] Evaluation evaluate(EpochSource& source);
 
-  /** @brief What a checkpoint keeps; of several ranks every one reads it, and rank 0 gets it. */
+  /** @brief The model; of several ranks every one reads it, and rank 0 gets it. */
   [[nodiscard]] std::unique_ptr<WholeState> whole_state();
+  /** @brief What a checkpoint keeps: the same, and after `drain` what semi-sync carries over. */
+  [[nodiscard]] std::unique_ptr<WholeState> checkpoint_state();
   /** @brief What is here of that, for `Checkpoint::restore`. */
   [[nodiscard]] ModelState state();
 

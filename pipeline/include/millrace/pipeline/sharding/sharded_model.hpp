@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "millrace/pipeline/collective/process_group.hpp"
 #include "millrace/pipeline/model/pooled_embeddings.hpp"
@@ -14,6 +16,12 @@ namespace millrace {
 namespace sharding {
 struct Layout;
 }
+
+/** @brief A tensor that a checkpoint keeps beside the model's, in parts. */
+struct TensorOfRanks {
+  StateTensor here;                ///< this rank's part
+  std::vector<std::size_t> sizes;  ///< of every rank's part, in floats, in the ranks' order
+};
 
 /**
  * @brief What a rank needs to train a SparseNN together with others: its share of the tables, the
@@ -60,10 +68,11 @@ class ShardedModel {
    *        that another number of ranks with another plan may go on. Data-parallel tables have the
    *        state of the dense optimizer, "table.NAME.dense.m", where the tables' is of another
    * kind.
-   * @param model  of this, and `context` its own; both outlive the state
+   * @param model   of this, and `context` its own; both outlive the state
+   * @param beside  follow the model's tensors; the same on every rank
    */
-  [[nodiscard]] std::unique_ptr<WholeState> whole_state(SparseNN& model,
-                                                        ModelContext& context) const;
+  [[nodiscard]] std::unique_ptr<WholeState> whole_state(
+      SparseNN& model, ModelContext& context, const std::vector<TensorOfRanks>& beside = {}) const;
   /** @brief This rank's parts of the same, to be restored; of some tensors it has none. */
   [[nodiscard]] ModelState state(SparseNN& model) const;
 
