@@ -34,8 +34,10 @@ class Program:
 
 
     def shows(self, line):
-        """What a command of a page prints, or None where a trace of it is not here."""
+        """What a command of a page prints, or None where a trace or server of it is not here."""
         words, names = line.split(), {}
+        if "://" in line:  # an example: the server is not here
+            return None
         for i, word in enumerate(words):
             if not word.endswith((".pickle", ".csv")):
                 continue

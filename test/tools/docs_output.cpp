@@ -36,7 +36,10 @@ std::vector<Shown> shown_in(const std::filesystem::path& page) {
     if (line != "```text" || !std::getline(in, line) || !line.starts_with(kPrompt)) continue;
     Shown shown{page.filename().string(), words_of(line.substr(std::string{kPrompt}.size())), {}};
     while (std::getline(in, line) && line != "```") shown.lines.push_back(line);
-    all.push_back(std::move(shown));
+    const bool server = std::ranges::any_of(shown.arguments, [](const std::string& word) {
+      return word.find("://") != std::string::npos;  // an example: it is not here
+    });
+    if (!server) all.push_back(std::move(shown));
   }
   return all;
 }
