@@ -97,7 +97,7 @@ Answer costs_by_page_size(int ordinal) {
   constexpr std::size_t kAll = std::size_t{1} << 30;
   Answer answer{{}, nlohmann::json::array()};
   for (std::size_t page = std::size_t{2} << 20; page <= kAll; page *= 8) {
-    const cuda::VirtualMemory memory{ordinal, page};
+    cuda::VirtualMemory memory{ordinal, page};
     Costs costs;
     for (int i = 0; i < kRounds; ++i) measure(memory, kAll / page, costs);
     const double mapped = median(costs.create) + median(costs.map) + median(costs.allow);
