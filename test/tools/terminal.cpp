@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "test/support/catch.hpp"
@@ -17,6 +18,11 @@ Terminal::Terminal() : descriptor_(::posix_openpt(O_RDWR | O_NOCTTY)) {
 Terminal::~Terminal() { ::close(descriptor_); }
 
 std::string Terminal::name() const { return ::ptsname(descriptor_); }
+
+void Terminal::resize(unsigned short columns) const {
+  const struct winsize size { .ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0 };
+  REQUIRE(::ioctl(descriptor_, TIOCSWINSZ, &size) == 0);
+}
 
 std::string Terminal::read_until(const std::string& text) {
   std::string seen;

@@ -14,6 +14,8 @@ class Terminal {
 
   /// The file that a program writes to.
   [[nodiscard]] std::string name() const;
+  /// So many characters in a line.
+  void resize(unsigned short columns) const;
   /// All that was written since the last call, up to `text`, or until no program writes any more.
   [[nodiscard]] std::string read_until(const std::string& text);
   [[nodiscard]] std::string read_all() { return read_until(std::string(1, '\0')); }

@@ -214,7 +214,7 @@ TEST_CASE("train: a timeline that has no place of its own is refused before anyt
     const ProgramRun run = run_program(training(file, more));
     CHECK(run.exit_code == 2);
     CHECK(run.out.empty());
-    CHECK_THAT(run.err, ContainsSubstring("where: --timeline"));
+    CHECK_THAT(run.err, ContainsSubstring("--timeline"));
     return run.err;
   };
   said((folder / "none" / "x").string(), {});

@@ -139,7 +139,7 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
   save_checkpoint(file, header, local);
 }
 
-void check_checkpoint_place(const std::filesystem::path& file) { const UnfinishedFile probe{file}; }
+void check_checkpoint_place(const std::filesystem::path& file) { UnfinishedFile::check(file); }
 
 struct Checkpoint::Contents {
   std::filesystem::path file;

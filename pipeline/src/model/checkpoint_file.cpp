@@ -7,71 +7,32 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "millrace/pipeline/model/checkpoint.hpp"
 
 namespace millrace::model {
 namespace {
 
-std::filesystem::path behind_links(const std::filesystem::path& file) {
-  std::error_code error;
-  std::filesystem::path real = std::filesystem::canonical(file, error);
-  return error ? file : real;
-}
-
-[[noreturn]] void refuse_place(const std::filesystem::path& file, const std::string& reason) {
-  throw CheckpointError{fmt::format("the checkpoint can not be written: {}", reason), file.string(),
-                        "a file in a folder that is there and may be written to"};
-}
-
-int create_beside(const std::filesystem::path& file, std::string& name) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) refuse_place(file, "it is a folder");
-  const int descriptor = ::mkstemp(name.data());
-  if (descriptor < 0) refuse_place(file, std::strerror(errno));
-  return descriptor;
-}
-
-mode_t usual_mode() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return 0666 & ~mask;
-}
-
-// A name is on the disk when its folder is.
-bool sync_folder(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;
-  ::close(descriptor);
-  return synced;
+/** Runs what writes. */
+template <typename Call>
+void writing(const std::filesystem::path& file, Call call) {
+  try {
+    call();
+  } catch (const WholeFileError& error) {
+    throw CheckpointError{fmt::format("the checkpoint can not be written: {}", error.what()),
+                          file.string(), "a file in a folder that is there and may be written to"};
+  }
 }
 
 }  // namespace
 
-UnfinishedFile::UnfinishedFile(std::filesystem::path file)
-    : file_(behind_links(file)),
-      name_(file_.string() + ".XXXXXX"),
-      descriptor_(create_beside(file_, name_)) {}
-
-UnfinishedFile::~UnfinishedFile() {
-  ::close(descriptor_);
-  if (!finished_) ::unlink(name_.c_str());
+UnfinishedFile::UnfinishedFile(const std::filesystem::path& file) : file_(file) {
+  writing(file_, [&] { whole_.emplace(file_); });
 }
 
-void UnfinishedFile::refuse() const { refuse_place(file_, std::strerror(errno)); }
-
 void UnfinishedFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse();
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  writing(file_, [&] { whole_->write(bytes); });
 }
 
 void UnfinishedFile::write(std::uint64_t number) {
@@ -84,10 +45,11 @@ void UnfinishedFile::write(std::uint64_t number) {
 }
 
 void UnfinishedFile::finish() {
-  const bool complete = ::fchmod(descriptor_, usual_mode()) == 0 && ::fsync(descriptor_) == 0;
-  if (!complete || ::rename(name_.c_str(), file_.c_str()) != 0) refuse();
-  finished_ = true;
-  if (!sync_folder(file_)) refuse();
+  writing(file_, [&] { whole_->finish(); });
+}
+
+void UnfinishedFile::check(const std::filesystem::path& file) {
+  writing(file, [&] { check_whole_file(file); });
 }
 
 InputFile::InputFile(const std::filesystem::path& file)

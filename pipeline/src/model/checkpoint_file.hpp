@@ -3,32 +3,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "millrace/pipeline/data/whole_file.hpp"
+
 namespace millrace::model {
 
-/** @brief A file beside the one that it is to become; gone with the object if it did not. */
+/** @brief A checkpoint that is being written: a `WholeFile`, whose errors are CheckpointErrors. */
 class UnfinishedFile {
  public:
   /** @throws CheckpointError */
-  explicit UnfinishedFile(std::filesystem::path file);
-  ~UnfinishedFile();
-  UnfinishedFile(const UnfinishedFile&) = delete;
-  UnfinishedFile& operator=(const UnfinishedFile&) = delete;
+  explicit UnfinishedFile(const std::filesystem::path& file);
 
   void write(std::span<const std::byte> bytes);
   void write(std::uint64_t number);
-  /** @brief Synced to the disk, and then in its place. */
   void finish();
 
- private:
-  [[noreturn]] void refuse() const;
+  /** @brief Whether a checkpoint could be written there; nothing is changed. @throws
+   * CheckpointError
+   */
+  static void check(const std::filesystem::path& file);
 
+ private:
   const std::filesystem::path file_;
-  std::string name_;
-  const int descriptor_;
-  bool finished_ = false;
+  std::optional<WholeFile> whole_;
 };
 
 /** @brief Reads a file, from its beginning on. */

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace millrace::cli {
 
@@ -33,6 +35,18 @@ class UsageError : public std::runtime_error {
 
  private:
   std::string where_, right_;
+};
+
+/** @brief Several things were wrong, each of which the user is told. */
+class UsageErrors : public std::runtime_error {
+ public:
+  explicit UsageErrors(std::vector<UsageError> errors)
+      : std::runtime_error("several inputs were refused"), errors_(std::move(errors)) {}
+
+  [[nodiscard]] const std::vector<UsageError>& errors() const noexcept { return errors_; }
+
+ private:
+  std::vector<UsageError> errors_;
 };
 
 /** @brief Ends the program with this exit code; everything was said. */

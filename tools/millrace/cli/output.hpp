@@ -7,20 +7,21 @@
 
 namespace millrace::cli {
 
-/** @brief Whether what goes there is read by a person, who likes colours: NO_COLOR says no. */
+/** @brief Whether a person reads standard output, on a terminal that shows colours: NO_COLOR says
+ * no. */
 [[nodiscard]] bool colours_on_stdout();
 
 /**
  * @brief Where a command's result goes: standard output, or a file that appears whole or not at
- * all.
+ *        all (`WholeFile`).
  *
- * Made before the work begins: a place that can not be written to is refused then. The content is
- * written beside the file, which it replaces once it is complete.
+ * Made before the work begins: a place that can not be written to is refused then. That it is not
+ * the place of another result, nor of an input, is the `Command`'s business.
  */
 class Output {
  public:
   /**
-   * @param file    nothing or "-": standard output
+   * @param file    nothing, "-" or a path that leads to standard output: standard output
    * @param option  where the user said so
    * @throws UsageError if it can not be written
    */
@@ -29,8 +30,6 @@ class Output {
   [[nodiscard]] bool to_stdout() const noexcept { return file_.empty(); }
   /** @brief Once. @throws UsageError if there is no room, or nobody reads */
   void write(std::string_view text) const;
-  /** @brief Whether both would be written to one file. */
-  [[nodiscard]] bool same_as(const Output& other) const;
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const;

@@ -7,13 +7,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/error.hpp"
+#include "cli/help.hpp"
 #include "cli/names.hpp"
+#include "cli/standard_output.hpp"
 #include "commands.hpp"
 #include "millrace/config.hpp"
 #include "millrace/streamer/sink.hpp"
@@ -104,7 +108,7 @@ UsageError unexpected(const CLI::App& program) {
 
 void set_up(CLI::App& program) {
   program.require_subcommand(1);
-  program.get_formatter()->column_width(34);
+  program.formatter(std::make_shared<HelpFormatter>());
   program.set_help_flag("-h,--help", "Print this help and exit");
   program.set_version_flag("--version", "millrace " MILLRACE_VERSION, "Print the version and exit");
   program.add_flag_callback(
@@ -117,6 +121,13 @@ void set_up(CLI::App& program) {
   add_doctor(program);
 }
 
+int say_help(const CLI::App& program, const CLI::ParseError& error) {
+  std::ostringstream text, none;
+  const int exit_code = program.exit(error, text, none);
+  print(text.view());
+  return exit_code;
+}
+
 int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
   try {
     program.parse(argc, argv);
@@ -124,7 +135,7 @@ int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     tell(full_name(program), unexpected(program));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program.exit(error);  // help and version
+    if (error.get_exit_code() == 0) return say_help(program, error);
     if (argc <= 1) {
       fmt::print(stderr, "{}", program.help());
     } else if (!program.remaining(true).empty()) {  // more to the point than what else is wrong
@@ -137,16 +148,23 @@ int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
   return kFailed;
 }
 
-}  // namespace
-
-int run_program(int argc, const char* const* argv) {
-  log_to_stderr();
-  CLI::App program{"Where the GPU memory of a training loop goes, and what that costs", "millrace"};
+int run(CLI::App& program, int argc, const char* const* argv) {
   try {
-    set_up(program);
     return parse_and_run(program, argc, argv);
   } catch (const Ended& ended) {
     return ended.exit_code;
+  }
+}
+
+/** What fails is told on stderr. @return the exit code: of what was said on stdout, that it failed
+ */
+int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
+  try {
+    const int exit_code = run(program, argc, argv);
+    finish_standard_output();
+    return exit_code;
+  } catch (const UsageErrors& several) {
+    for (const UsageError& error : several.errors()) tell(full_name(program), error);
   } catch (const UsageError& error) {
     tell(full_name(program), error);
   } catch (const std::exception& error) {
@@ -158,6 +176,21 @@ int run_program(int argc, const char* const* argv) {
                : UsageError{error.what()});
   }
   return kFailed;
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_program() {
+  auto program = std::make_unique<CLI::App>(
+      "Where the GPU memory of a training loop goes, and what that costs", "millrace");
+  set_up(*program);
+  return program;
+}
+
+int run_program(int argc, const char* const* argv) {
+  prepare_standard_streams();
+  log_to_stderr();
+  return run_to_the_end(*make_program(), argc, argv);
 }
 
 }  // namespace millrace::cli

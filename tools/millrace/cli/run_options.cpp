@@ -8,6 +8,14 @@
 
 namespace millrace::cli {
 
+std::string device_help(std::string_view profile, bool gpus) {
+  std::string help = fmt::format("virtual:{} (default)", profile);
+  for (const std::string& other : DeviceProfile::names()) {
+    if (other != profile) help += ", virtual:" + other;
+  }
+  return gpus ? help + ", cuda:N" : help;
+}
+
 FootprintDevice read_device(const std::string& name) {
   try {
     return footprint_device(name);

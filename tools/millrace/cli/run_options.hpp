@@ -13,8 +13,14 @@
 
 namespace millrace::cli {
 
+/** @brief Steps of a run, at most: as of a workload's `num_batches`. */
+inline constexpr std::uint64_t kMostSteps = 1'000'000;
+
 inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
 
+/** @brief Help of `--device`: the profiles that ship, and GPUs.
+ *  @param profile  the default's */
+[[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
 /** @brief `--device`: a virtual one, or a GPU. */
 [[nodiscard]] FootprintDevice read_device(const std::string& name);
 /** @brief `--allocator`: a list, or "all". */

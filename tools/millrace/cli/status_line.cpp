@@ -1,6 +1,7 @@
 #include "cli/status_line.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,6 +29,10 @@ bool StatusLine::due() const {
 }
 
 void StatusLine::show(std::string_view text) {
+  struct winsize size {};  // a line that breaks would stay in part
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) {
+    text = text.substr(0, size.ws_col - 1U);
+  }
   fmt::print(stderr, "{}{}", kClearLine, text);
   std::fflush(stderr);
   drawn_ = Clock::now();

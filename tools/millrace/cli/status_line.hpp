@@ -16,6 +16,8 @@ class StatusLine {
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
+  /** @brief Whether anything will ever be shown. */
+  [[nodiscard]] bool shown() const noexcept { return shown_; }
   /** @brief Whether it is time to `show` something: ten times a second at most. */
   [[nodiscard]] bool due() const;
   void show(std::string_view text);

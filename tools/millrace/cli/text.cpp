@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace millrace::cli {
 namespace {
@@ -74,8 +76,8 @@ void TextTable::add_line(Cell first, Cell rest) {
   rows_.push_back({{std::move(first), std::move(rest)}, true});
 }
 
-std::vector<std::size_t> TextTable::widths() const {
-  std::vector<std::size_t> widths;
+TextTable::Columns TextTable::widths() const {
+  Columns widths;
   for (const Group& group : groups_) {
     for (const Column& column : group.columns) {
       widths.push_back(std::max(column.width, width_of(column.title)));
@@ -89,45 +91,126 @@ std::vector<std::size_t> TextTable::widths() const {
       widths[i] = std::max(widths[i], width_of(row.cells[i].text));
     }
   }
+  std::size_t first = 0;
+  for (const Group& group : groups_) {  // room for its heading
+    std::size_t total = group.columns.size() - 1;
+    for (std::size_t i = 0; i < group.columns.size(); ++i) total += widths[first + i];
+    widths[first] += std::max(total, width_of(group.heading)) - total;
+    first += group.columns.size();
+  }
   return widths;
 }
 
-std::string TextTable::headings(const std::vector<std::size_t>& widths,
-                                const Painter& paint) const {
-  std::string headings, rules, titles;
-  std::size_t column = 0;
-  for (const Group& group : groups_) {
-    const bool first = column == 0;
-    std::size_t total = group.columns.size() - 1;
-    for (const Column& entry : group.columns) {
-      if (column > 0) titles += &entry == &group.columns.front() ? "  " : " ";
-      titles += pad(entry.title, widths[column], first ? Align::left : Align::right);
-      total += widths[column++];
+TextTable::Columns TextTable::columns_of(std::size_t group) const {
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < group; ++i) first += groups_[i].columns.size();
+  Columns columns(groups_[group].columns.size());
+  std::iota(columns.begin(), columns.end(), first);
+  return columns;
+}
+
+std::size_t TextTable::group_of(std::size_t column) const {
+  std::size_t group = 0;
+  while (column >= groups_[group].columns.size()) column -= groups_[group++].columns.size();
+  return group;
+}
+
+std::string TextTable::gap(const Columns& part, std::size_t at) const {
+  if (at == 0) return "";
+  return group_of(part[at]) == group_of(part[at - 1]) ? " " : "  ";
+}
+
+std::size_t TextTable::total(const Columns& part) const {
+  const Columns widths = this->widths();
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < part.size(); ++i) total += gap(part, i).size() + widths[part[i]];
+  return total;
+}
+
+std::vector<TextTable::Columns> TextTable::parts(std::size_t page) const {
+  Columns keys;
+  std::size_t group = 0;
+  for (; group < groups_.size() && groups_[group].heading.empty(); ++group) {
+    const Columns columns = columns_of(group);
+    keys.insert(keys.end(), columns.begin(), columns.end());
+  }
+  std::vector<Columns> parts;
+  Columns part = keys;
+  const auto make_room = [&](const Columns& more) {
+    Columns both = part;
+    both.insert(both.end(), more.begin(), more.end());
+    if (part.size() == keys.size() || total(both) <= page) return;
+    parts.push_back(std::exchange(part, keys));
+  };
+  for (; group < groups_.size(); ++group) {
+    make_room(columns_of(group));
+    for (const std::size_t column : columns_of(group)) {
+      make_room({column});
+      part.push_back(column);
     }
-    if (!first) headings += "  ", rules += "  ";
-    headings += pad(group.heading, total, Align::left);
-    for (std::size_t i = 0; i < total; ++i) rules += group.heading.empty() ? " " : "─";
+  }
+  parts.push_back(std::move(part));
+  return parts;
+}
+
+std::string TextTable::headings(const Columns& part, const Painter& paint) const {
+  const Columns widths = this->widths();
+  std::string headings, rules, titles;
+  for (std::size_t at = 0; at < part.size();) {
+    const std::size_t number = group_of(part[at]);
+    const std::vector<Column>& columns = groups_[number].columns;
+    if (at > 0) headings += "  ", rules += "  ";
+    Columns run;
+    for (; at < part.size() && group_of(part[at]) == number; ++at) {
+      const std::string& title = columns[part[at] - columns_of(number).front()].title;
+      titles += gap(part, at) + pad(title, widths[part[at]], at == 0 ? Align::left : Align::right);
+      run.push_back(part[at]);
+    }
+    const std::size_t width = total(run);
+    const std::string heading = wrap(groups_[number].heading, width, 0);
+    headings += pad(heading.substr(0, heading.find('\n')), width, Align::left);
+    for (std::size_t i = 0; i < width; ++i) rules += heading.empty() ? " " : "─";
   }
   return paint(headings, Look::faint) + '\n' + paint(rules, Look::faint) + '\n' +
          paint(titles, Look::strong) + '\n';
 }
 
-std::string TextTable::render(const Painter& paint) const {
-  const std::vector<std::size_t> widths = this->widths();
-  std::string out = headings(widths, paint);
-  for (const Row& row : rows_) {
-    std::size_t column = 0;
-    for (const Group& group : groups_) {
-      for (std::size_t i = 0; i < group.columns.size() && column < row.cells.size(); ++i) {
-        if (column > 0) out += i == 0 ? "  " : " ";
-        const Cell& cell = row.cells[column];
-        const bool to_end = row.whole && column + 1 == row.cells.size();
-        const Align align = column == 0 ? Align::left : Align::right;
-        out += paint(to_end ? cell.text : pad(cell.text, widths[column], align), cell.look);
-        ++column;
-      }
+std::string TextTable::cells(const Columns& part, const Row& row, const Painter& paint) const {
+  const Columns widths = this->widths();
+  std::string out;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const Cell& cell = row.cells[part[i]];
+    const Align align = i == 0 ? Align::left : Align::right;
+    out += gap(part, i) + paint(pad(cell.text, widths[part[i]], align), cell.look);
+  }
+  return out;
+}
+
+std::string TextTable::line(const Row& row, bool whole, std::size_t page,
+                            const Painter& paint) const {
+  const Cell& first = row.cells.front();
+  if (row.cells.size() == 1) return paint(wrap(first.text, page, 0), first.look);
+  if (!whole) return paint(first.text, first.look);
+  const Cell& rest = row.cells[1];
+  const std::string begin = pad(first.text, widths().front(), Align::left) + gap({0, 1}, 1);
+  const std::size_t indent = width_of(begin);
+  std::string text = wrap(rest.text, page - std::min(page, indent), 0);
+  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1)) {
+    text.insert(at + 1, std::string(indent, ' '));
+  }
+  return paint(begin, first.look) + paint(text, rest.look);
+}
+
+std::string TextTable::render(const Painter& paint, std::size_t width) const {
+  std::string out;
+  for (const Columns& part : parts(width)) {
+    const bool first = out.empty();
+    if (!first) out += '\n';
+    out += headings(part, paint);
+    for (const Row& row : rows_) {
+      out += row.whole ? line(row, first, width, paint) : cells(part, row, paint);
+      out += '\n';
     }
-    out += '\n';
   }
   return out;
 }

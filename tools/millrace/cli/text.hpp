@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/page.hpp"
+
 namespace millrace::cli {
 
 /** @brief How a piece of text looks on a terminal that shows colours. */
@@ -30,7 +32,11 @@ enum class Align { left, right };
 /** @brief Breaks at blanks so that no line is wider, each line after the first indented. */
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 
-/** @brief A table whose columns stand in groups, each with a heading and a rule over it. */
+/**
+ * @brief A table whose columns stand in groups, each with a heading and a rule over it. One that is
+ *        wider than the page becomes several, one below the other, each with the first columns that
+ *        have no heading.
+ */
 class TextTable {
  public:
   struct Column {
@@ -55,7 +61,8 @@ class TextTable {
   /** @brief The first cell, and one text over all others. */
   void add_line(Cell first, Cell rest);
 
-  [[nodiscard]] std::string render(const Painter& paint) const;
+  /** @param width  of the page */
+  [[nodiscard]] std::string render(const Painter& paint, std::size_t width = page_width()) const;
 
  private:
   struct Row {
@@ -63,9 +70,18 @@ class TextTable {
     bool whole = false;  ///< the last cell goes to the end
   };
 
-  [[nodiscard]] std::vector<std::size_t> widths() const;
-  [[nodiscard]] std::string headings(const std::vector<std::size_t>& widths,
-                                     const Painter& paint) const;
+  using Columns = std::vector<std::size_t>;  ///< numbers of columns, or their widths
+
+  [[nodiscard]] Columns widths() const;
+  [[nodiscard]] Columns columns_of(std::size_t group) const;
+  [[nodiscard]] std::size_t group_of(std::size_t column) const;
+  [[nodiscard]] std::vector<Columns> parts(std::size_t page) const;
+  [[nodiscard]] std::string gap(const Columns& part, std::size_t at) const;
+  [[nodiscard]] std::size_t total(const Columns& part) const;
+  [[nodiscard]] std::string headings(const Columns& part, const Painter& paint) const;
+  [[nodiscard]] std::string cells(const Columns& part, const Row& row, const Painter& paint) const;
+  [[nodiscard]] std::string line(const Row& row, bool whole, std::size_t page,
+                                 const Painter& paint) const;
 
   std::vector<Group> groups_;
   std::vector<Row> rows_;

@@ -5,9 +5,6 @@
 
 namespace millrace::cli {
 
-/** @brief Characters in a line of what commands print, at most. */
-inline constexpr std::size_t kPageWidth = 119;
-
 [[nodiscard]] std::string gib(std::size_t bytes);            ///< "12.34"
 [[nodiscard]] std::string gib_plain(double bytes);           ///< "−1.20", "1.20"
 [[nodiscard]] std::string gib_short(double bytes);           ///< "−1.2", "31.9"

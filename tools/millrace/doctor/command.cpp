@@ -1,3 +1,5 @@
+#include "cli/command.hpp"
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,18 +29,13 @@ void run_doctor(const DoctorArguments& arguments) {
 }  // namespace
 
 void add_doctor(CLI::App& program) {
-  CLI::App* const command = program.add_subcommand(
-      "doctor", "Tells what this machine has: CUDA, driver, GPUs, NCCL; and what works here");
+  Command command{program, "doctor",
+                  "Tells what this machine has: CUDA, driver, GPUs, NCCL; and what works here"};
   const auto given = std::make_shared<DoctorArguments>();
-  command->add_option("--format", given->format, "text (default), json")
-      ->type_name("KIND")
-      ->take_last();
-  command
-      ->add_option("-o,--output", given->output,
-                   "Written whole, or not at all; default standard output")
-      ->type_name("FILE")
-      ->take_last();
-  command->callback([given] { run_doctor(*given); });
+  command.add("--format", given->format, "KIND", "text (default), json");
+  command.output("-o,--output", given->output, "FILE",
+                 "Written whole, or not at all; default standard output", Result::main);
+  command.run([given] { run_doctor(*given); });
 }
 
 }  // namespace millrace::cli

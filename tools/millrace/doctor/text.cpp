@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/page.hpp"
 #include "doctor/findings.hpp"
 #include "millrace/config.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
@@ -13,10 +14,9 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::size_t kIndent = 16;
-constexpr std::size_t kWidth = 110;
 
 std::string line(std::string_view label, const std::string& text) {
-  const std::string wrapped = wrap(text, kWidth - kIndent, 0);
+  const std::string wrapped = wrap(text, page_width() - kIndent, 0);
   std::string lines;
   for (std::size_t begin = 0; begin < wrapped.size();) {
     const std::size_t end = std::min(wrapped.find('\n', begin), wrapped.size());

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 
+#include "cli/page.hpp"
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
 
@@ -219,7 +220,7 @@ class Advice {
  private:
   void line(std::string_view label, const std::string& text) {
     constexpr std::size_t indent = 9;
-    const std::string lines = wrap(text, kPageWidth - indent, 0);
+    const std::string lines = wrap(text, page_width() - indent, 0);
     std::string before = pad("   " + std::string{label}, indent, Align::left);
     for (std::size_t begin = 0; begin < lines.size();) {
       const std::size_t end = std::min(lines.find('\n', begin), lines.size());
@@ -268,11 +269,11 @@ bool costs_no_time(const FootprintFigures& from, const FootprintFigures& to) {
 std::string render_advice(const FootprintTable& table, const Painter& paint) {
   std::string out;
   if (has_published_figures(table.workload)) {
-    out += wrap(published(table), kPageWidth, 0) + "\n\n";
+    out += wrap(published(table), page_width(), 0) + "\n\n";
   }
   const FootprintRow* const from = table.usual();
   if (from == nullptr) return out;
-  out += wrap(explain_usual(*from), kPageWidth, 0) + '\n';
+  out += wrap(explain_usual(*from), page_width(), 0) + '\n';
 
   const auto free_of_cost = [&](const FootprintRow& row) {
     return costs_no_time(from->figures, row.figures);

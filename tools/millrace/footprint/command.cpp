@@ -1,4 +1,7 @@
+#include "cli/command.hpp"
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,10 +10,11 @@
 #include <optional>
 #include <string>
 
-#include "cli/add_option.hpp"
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
+#include "cli/fitted.hpp"
 #include "cli/output.hpp"
+#include "cli/run_options.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
 #include "commands.hpp"
@@ -23,22 +27,16 @@
 namespace millrace::cli {
 namespace {
 
-/** Where the timeline goes, and that there is one run for it. */
-Output timeline_output(const FootprintArguments& arguments, const FootprintOptions& options,
-                       const Output& result) {
-  constexpr const char* kOption = "--timeline";
-  if (const std::size_t rows = rows_of(options); rows != 1) {
-    throw UsageError{
-        fmt::format("a timeline is of one run, and this asks for {} rows", rows), kOption,
-        fmt::format("with --workload {} --allocator {} --strategy {}, for one",
-                    arguments.workload.value_or(options.workloads.front().name),
-                    options.allocators.front(), millrace::to_string(options.methods.front()))};
-  }
-  Output output{arguments.timeline, kOption};
-  if (output.same_as(result)) {
-    throw UsageError{"the timeline can not go where the table goes", kOption, "a file of its own"};
-  }
-  return output;
+constexpr const char* kTimeline = "--timeline";
+
+void check_one_run(const FootprintArguments& arguments, const FootprintOptions& options) {
+  const std::size_t rows = rows_of(options);
+  if (rows == 1) return;
+  throw UsageError{
+      fmt::format("a timeline is of one run, and this asks for {} rows", rows), kTimeline,
+      fmt::format("with --workload {} --allocator {} --strategy {}, for one",
+                  arguments.workload.value_or(options.workloads.front().name),
+                  options.allocators.front(), millrace::to_string(options.methods.front()))};
 }
 
 void note_options(Timeline& timeline, const FootprintOptions& options) {
@@ -62,7 +60,8 @@ void run_footprint_command(const FootprintArguments& arguments) {
   std::optional<Output> timeline_file;
   std::optional<Timeline> timeline;
   if (arguments.timeline) {
-    timeline_file = timeline_output(arguments, options, output);
+    check_one_run(arguments, options);
+    timeline_file.emplace(arguments.timeline, kTimeline);
     note_options(timeline.emplace(), options);
   }
   const std::vector<FootprintTable> tables = run_tables(options, timeline ? &*timeline : nullptr);
@@ -71,7 +70,7 @@ void run_footprint_command(const FootprintArguments& arguments) {
     output.write(to_document(tables, options).dump(2) + '\n');
   } else {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
-    output.write(render_tables(tables, options, paint));
+    output.write(fitted(render_tables(tables, options, paint)));
   }
   if (raced(tables)) throw Ended{kRaced};
   if (none_fits(tables)) throw Ended{kOutOfMemory};
@@ -80,40 +79,46 @@ void run_footprint_command(const FootprintArguments& arguments) {
 }  // namespace
 
 void add_footprint(CLI::App& program) {
-  CLI::App* const command = program.add_subcommand(
-      "footprint",
+  Command command{
+      program, "footprint",
       "What each allocator and copy strategy makes a training loop reserve, where every byte of it "
-      "went, and what that costs in time");
+      "went, and what that costs in time"};
   const auto given = std::make_shared<FootprintArguments>();
-  const auto add = options_of(*command);
-  add("--device", given->device, "NAME",
-      "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N");
-  add("--allocator", given->allocators, "A,B|all", "torch, millrace, driver; default all");
-  add("--strategy", given->strategies, "A,B|all",
-      "side-stream, in-place, precise, ring, driver-async; default all");
-  add("--workload", given->workload, "NAME|FILE",
-      "One that ships, or a JSON file; default both that ship");
-  add("--waits", given->waits, "KIND",
-      "coarse (default): for all that a stream has queued; precise: for the work that is needed");
-  add("--activations", given->activations, "SIZE", "Kept by forward for backward, as 4GiB");
-  add("--compute-to-copy", given->compute_to_copy, "RATIO",
-      "Compute time of a step over the time of its batch's copy");
-  add("--run-ahead", given->run_ahead, "N",
-      "Operations that the host is ahead at most; 0: it waits for each step");
-  add("--batch-bytes", given->batch_bytes, "SIZE",
-      "Mean size of a batch; default 1GiB for workloads that ship");
-  add("--iterations", given->iterations, "N", "Steps of a run, the first 4 of them warm-up");
-  add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
-  add("--seeds", given->seeds, "N",
+  command.add("--device", given->device, "NAME", device_help("h200", true));
+  command.add("--allocator", given->allocators, "A,B|all", "torch, millrace, driver; default all");
+  command.add("--strategy", given->strategies, "A,B|all",
+              "side-stream, in-place, precise, ring, driver-async; default all");
+  command.input(
+      "--workload", given->workload, "NAME|FILE",
+      fmt::format("{}, or a JSON file; default sparse_data_dist_base and train_pipeline_base",
+                  fmt::join(Workload::names(), ", ")),
+      Command::unless(Workload::names()));
+  command.add("--waits", given->waits, "KIND",
+              "coarse (default): for all that a stream has queued; precise: for the work that is "
+              "needed");
+  command.add("--activations", given->activations, "SIZE", "Kept by forward for backward, as 4GiB");
+  command.add("--compute-to-copy", given->compute_to_copy, "RATIO",
+              "Compute time of a step over the time of its batch's copy");
+  command.add("--run-ahead", given->run_ahead, "N",
+              "Operations that the host is ahead at most; 0: it waits for each step");
+  command.add("--batch-bytes", given->batch_bytes, "SIZE",
+              "Mean size of a batch; default 1GiB for workloads that ship");
+  command.add("--iterations", given->iterations, "N",
+              "Steps of a run, the first 4 of them warm-up");
+  command.add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
+  command.add(
+      "--seeds", given->seeds, "N",
       "Draws, with the seeds S, S+1, ...; figures are their medians; default 16, on a GPU 1");
-  add("--format", given->format, "KIND", "table (default), json");
-  add("--columns", given->columns, "SET",
-      "Of the table: short (default), or all, with where every byte went");
-  add("--timeline", given->timeline, "FILE",
-      "A timeline of the only row's run with the first seed, for Perfetto and chrome://tracing");
-  add("-o,--output", given->output, "FILE",
-      "Written whole, or not at all; default standard output");
-  command->callback([given] { run_footprint_command(*given); });
+  command.add("--format", given->format, "KIND", "table (default), json");
+  command.add("--columns", given->columns, "SET",
+              "Of the table: short (default), or all, with where every byte went");
+  command.output("--timeline", given->timeline, "FILE",
+                 "A timeline of the only row's run with the first seed, for Perfetto and "
+                 "chrome://tracing",
+                 Result::further);
+  command.output("-o,--output", given->output, "FILE",
+                 "Written whole, or not at all; default standard output", Result::main);
+  command.run([given] { run_footprint_command(*given); });
 }
 
 }  // namespace millrace::cli

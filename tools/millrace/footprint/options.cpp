@@ -25,7 +25,6 @@ constexpr std::size_t kModelledSeeds = 16;
 
 constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
 constexpr std::size_t kMostActivations = std::size_t{1} << 40;
-constexpr std::uint64_t kMostIterations = 10'000;
 
 bool ships(const std::string& name) {
   const std::vector<std::string> names = Workload::names();
@@ -63,13 +62,14 @@ Workload adapted(Workload workload, const FootprintArguments& given) {
   if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
   const std::size_t least = LoopOptions{}.warm_up + 1;
   if (given.iterations) {
-    workload.num_batches = read_whole("--iterations", *given.iterations, least, kMostIterations);
+    workload.num_batches = read_whole("--iterations", *given.iterations, least, kMostSteps);
   }
   if (workload.num_batches < least) {
-    throw UsageError{fmt::format("{} steps are too few: the first {} are the warm-up",
-                                 workload.num_batches, least - 1),
-                     fmt::format("num_batches of the workload {}", workload.name),
-                     fmt::format("--iterations {} or more", least)};
+    throw UsageError{
+        fmt::format("{} {} too few: the first {} are the warm-up", workload.num_batches,
+                    workload.num_batches == 1 ? "step is" : "steps are", least - 1),
+        fmt::format("num_batches of the workload {}", workload.name),
+        fmt::format("--iterations {} or more", least)};
   }
   return workload;
 }

@@ -75,12 +75,13 @@ struct Cell {
 };
 
 void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<InputShape>& batches,
-              Timeline* timeline) {
+              Timeline* timeline, Progress& progress) {
   FootprintCell what;
   what.device = options.device.name;
   what.allocator = cell.row->allocator;
   what.loop.method = cell.row->method;
   what.loop.waits = options.waits;
+  what.loop.step_done = [&] { progress.step(); };
   if (cell.seed == 0) what.timeline = timeline;
   try {
     cell.run = run_footprint(what, cell.table->workload, batches);
@@ -109,9 +110,11 @@ void for_each_index(std::size_t count, const FootprintOptions& options, const Wo
 using Draws = std::vector<std::vector<InputShape>>;  // by seed
 
 Draws draw(const Workload& workload, const FootprintOptions& options) {
+  Progress progress{"footprint, sizes of batches", options.seeds};
   Draws draws(options.seeds);
   for_each_index(draws.size(), options, [&](std::size_t i) {
     draws[i] = draw_batches(workload, workload.num_batches, options.seed + i);
+    progress.advance();
   });
   return draws;
 }
@@ -151,7 +154,7 @@ void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
     Cell& cell = cells[i];
     const auto table = static_cast<std::size_t>(cell.table - first);
     try {
-      run_cell(cell, options, draws[table][cell.seed], timeline);
+      run_cell(cell, options, draws[table][cell.seed], timeline, progress);
     } catch (...) {
       cell.error = std::current_exception();
     }

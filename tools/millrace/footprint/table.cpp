@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cli/page.hpp"
 #include "cli/wording.hpp"
 #include "footprint/advice.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
@@ -191,7 +192,7 @@ std::string title(const FootprintTable& table, const FootprintOptions& options,
                              format_bytes(workload.mean_batch_bytes()),
                              format_bytes(workload.activations), workload.compute_to_copy, ahead,
                              meaning_of(options.waits), workload.num_batches, seeds_text(options)),
-                 kPageWidth, 0),
+                 page_width(), 0),
             Look::faint));
 }
 
@@ -239,7 +240,7 @@ std::string all_legend(const FootprintOptions& options) {
 }
 
 std::string legend(const FootprintTable& table, const FootprintOptions& options) {
-  const std::size_t width = kPageWidth;
+  const std::size_t width = page_width();
   return wrap(options.all_columns ? all_legend(options) : short_legend(table, options), width, 0) +
          '\n' + wrap(kStrategies, width, 0);
 }

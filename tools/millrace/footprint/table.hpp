@@ -8,7 +8,8 @@
 
 namespace millrace::cli {
 
-/** @brief All tables for people: figures, legend, and what to change; `kPageWidth` wide. */
+/** @brief All tables for people: figures, legend, and what to change; `page_width()` wide at most.
+ */
 [[nodiscard]] std::string render_tables(const std::vector<FootprintTable>& tables,
                                         const FootprintOptions& options, const Painter& paint);
 

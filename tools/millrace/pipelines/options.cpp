@@ -12,20 +12,12 @@
 #include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "cli/run_options.hpp"
+#include "cli/without_effect.hpp"
 
 namespace millrace::cli {
 namespace {
 
 constexpr std::uint64_t kMostRanks = 64;
-constexpr std::uint64_t kMostBatches = 10'000;
-
-std::vector<std::string> workloads_with_models() {
-  std::vector<std::string> names;
-  for (const std::string& name : Workload::names()) {
-    if (Workload::named(name).model) names.push_back(name);
-  }
-  return names;
-}
 
 Workload read_workload(const std::string& text) {
   const std::vector<std::string> known = workloads_with_models();
@@ -51,7 +43,7 @@ Workload read_workload(const std::string& text) {
 Workload adapted(Workload workload, const PipelinesArguments& given) {
   if (given.ranks) workload.world_size = read_whole("--ranks", *given.ranks, 1, kMostRanks);
   if (given.batches) {
-    workload.num_batches = read_whole("--batches", *given.batches, 1, kMostBatches);
+    workload.num_batches = read_whole("--batches", *given.batches, 1, kMostSteps);
   }
   if (given.batch_size) {
     workload.batch_size = read_whole("--batch-size", *given.batch_size, 1, std::size_t{1} << 27);
@@ -78,6 +70,17 @@ std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
                      "--forward-only", "another pipeline"};
   }
   return pipelines;
+}
+
+void refuse_idle(const PipelinesArguments& given, const std::vector<PipelineKind>& pipelines) {
+  const bool fused =
+      std::ranges::find(pipelines, PipelineKind::fused_sparse_dist) != pipelines.end();
+  const std::string why = "no other pipeline than fused-sparse-dist lets it be chosen";
+  const std::string right = "--pipeline fused-sparse-dist";
+  refuse_without_effect("--lookup-position", !fused && given.lookup_positions, why, right);
+  refuse_without_effect("--lookup-stream", !fused && given.lookup_streams, why, right);
+  refuse_without_effect("--optimizer-work", given.forward_only && given.optimizer_work,
+                        "nothing is updated", "without --forward-only");
 }
 
 std::vector<double> read_works(const std::string& text) {
@@ -111,6 +114,14 @@ double link_of(const Workload& workload, const FootprintDevice& device) {
 
 }  // namespace
 
+std::vector<std::string> workloads_with_models() {
+  std::vector<std::string> names;
+  for (const std::string& name : Workload::names()) {
+    if (Workload::named(name).model) names.push_back(name);
+  }
+  return names;
+}
+
 std::string title_of(const PipelineCell& cell) {
   std::string title{millrace::to_string(cell.pipeline)};
   if (cell.pipeline == PipelineKind::fused_sparse_dist) {
@@ -140,10 +151,12 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   const auto copies = read_choices("--copy", "copy strategy", arguments.copies, kCopyMethods);
   const auto waits = read_choices("--waits", "kind of wait", arguments.waits, kWaits);
   const std::vector<std::string> allocators = read_allocators(arguments.allocators);
+  refuse_idle(arguments, pipelines);
   const auto positions =
-      read_choices("--lookup-position", "position", arguments.lookup_positions, kLookupPositions);
-  const auto streams =
-      read_choices("--lookup-stream", "lookup stream", arguments.lookup_streams, kLookupStreams);
+      read_choices("--lookup-position", "position",
+                   arguments.lookup_positions.value_or("after-optimizer"), kLookupPositions);
+  const auto streams = read_choices("--lookup-stream", "lookup stream",
+                                    arguments.lookup_streams.value_or("data-dist"), kLookupStreams);
 
   const auto add_memory = [&](const PipelineCell& of) {
     for (const std::string& allocator : allocators) {
@@ -162,7 +175,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   cell.device = options.device.name;
   cell.forward_only = arguments.forward_only;
   cell.options.stale.start_batch = 0;  // semi-sync from the first batch on
-  for (const double work : read_works(arguments.optimizer_work)) {
+  for (const double work : read_works(arguments.optimizer_work.value_or("1"))) {
     cell.optimizer_work = work;
     for (const PipelineKind pipeline : pipelines) {
       cell.pipeline = pipeline;

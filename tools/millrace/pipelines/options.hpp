@@ -19,9 +19,6 @@ struct PipelinesArguments {
   std::string copies = "side-stream,in-place,precise";
   std::string waits = "coarse";
   std::string allocators = "torch,millrace";
-  std::string lookup_positions = "after-optimizer";
-  std::string lookup_streams = "data-dist";
-  std::string optimizer_work = "1";
   bool forward_only = false;
   std::string seed = "1";
   std::string seeds = "3";
@@ -29,6 +26,7 @@ struct PipelinesArguments {
   std::optional<std::string> ranks, batches, batch_size, run_ahead, link_gb_per_s;
   std::optional<std::string> output, picture, timeline, steps;
   std::optional<std::string> cache_load_factor, cache_policy;
+  std::optional<std::string> lookup_positions, lookup_streams, optimizer_work;
 };
 
 /** @brief The same, checked. */
@@ -42,6 +40,9 @@ struct PipelinesOptions {
   double link_gb_per_s = 0;  ///< what the link of each rank carries, each way, in 10^9 bytes/s
   bool json = false;
 };
+
+/** @brief Names of the workloads that ship and have a model, which a pipeline needs. */
+[[nodiscard]] std::vector<std::string> workloads_with_models();
 
 /** @brief What a cell runs: the pipeline, and what of its options is not the default. */
 [[nodiscard]] std::string title_of(const PipelineCell& cell);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "cli/page.hpp"
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
@@ -81,7 +82,7 @@ std::string title(const PipelinesOptions& options, const Painter& paint) {
                                        options.cache->load_factor,
                                        millrace::to_string(options.cache->policy))
                          : ""),
-                 kPageWidth, 0),
+                 page_width(), 0),
             Look::faint));
 }
 
@@ -93,7 +94,7 @@ std::string legend() {
       "of the loop's time. "
       "exposed: copied or exchanged while nothing was computed. Sizes are what the real allocators "
       "decided; times are modelled by the device's profile, operation by operation.",
-      kPageWidth, 0);
+      page_width(), 0);
 }
 
 /** What was measured of a pipeline in TorchRec's pull request 2916, on GPUs that it does not name.

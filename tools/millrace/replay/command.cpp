@@ -1,3 +1,5 @@
+#include "cli/command.hpp"
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -6,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/add_option.hpp"
 #include "cli/error.hpp"
+#include "cli/fitted.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
@@ -66,41 +68,47 @@ void run_replay_command(const ReplayArguments& arguments) {
 
   Progress progress{"replay", arguments.files.size()};
   std::vector<ReplayedFile> replayed;
+  std::vector<UsageError> refused;
   for (const std::string& file : arguments.files) {
-    const trace::AllocationLog log = read(file);
-    replayed.push_back({file, log.format, log.warnings, replay_devices(log, names, device_bytes)});
+    try {
+      const trace::AllocationLog log = read(file);
+      replayed.push_back(
+          {file, log.format, log.warnings, replay_devices(log, names, device_bytes)});
+    } catch (const UsageError& error) {
+      refused.push_back(error);
+    }
     progress.advance(file);
   }
+  if (replayed.empty()) throw UsageErrors{std::move(refused)};
   if (json) {
     output.write(to_document(replayed).dump(2) + '\n');
   } else {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
-    output.write(render(replayed, paint));
+    output.write(fitted(render(replayed, paint)));
   }
+  if (!refused.empty()) throw UsageErrors{std::move(refused)};
   if (none_fits(replayed)) throw Ended{kOutOfMemory};
 }
 
 }  // namespace
 
 void add_replay(CLI::App& program) {
-  CLI::App* const command =
-      program.add_subcommand("replay",
-                             "Replays allocation traces on each allocator: what it reserves, "
-                             "beside what was recorded, and "
-                             "beside the least that is possible");
+  Command command{program, "replay",
+                  "Replays allocation traces on each allocator: what it reserves, beside what was "
+                  "recorded, and beside the least that is possible"};
   const auto given = std::make_shared<ReplayArguments>();
   command
-      ->add_option("FILE", given->files,
-                   "PyTorch snapshots (pickle or JSON), RMM logs, id,lower,upper,size; .gz too")
-      ->required();
-  const auto add = options_of(*command);
-  add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
-  add("--device-bytes", given->device_bytes, "SIZE",
-      "Memory of the device, for every row; default what the trace tells, else without end");
-  add("--format", given->format, "KIND", "table (default), json");
-  add("-o,--output", given->output, "FILE",
-      "Written whole, or not at all; default standard output");
-  command->callback([given] { run_replay_command(*given); });
+      .input("FILE", given->files, "",
+             "PyTorch snapshots (pickle or JSON), RMM logs, id,lower,upper,size; .gz too")
+      .required();
+  command.add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
+  command.add("--device-bytes", given->device_bytes, "SIZE",
+              "Memory of the device, for every row; default what the trace tells, else without "
+              "end");
+  command.add("--format", given->format, "KIND", "table (default), json");
+  command.output("-o,--output", given->output, "FILE",
+                 "Written whole, or not at all; default standard output", Result::main);
+  command.run([given] { run_replay_command(*given); });
 }
 
 }  // namespace millrace::cli

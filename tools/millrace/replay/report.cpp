@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/page.hpp"
 #include "cli/wording.hpp"
 
 namespace millrace::cli {
@@ -169,7 +170,7 @@ std::string memory_text(const ReplayMemory& memory, bool snapshot) {
 /** A sentence below the table. */
 std::string sentence(const std::string& text) {
   constexpr std::size_t indent = 2;
-  return std::string(indent, ' ') + wrap(text, kPageWidth - indent, 2 * indent) + '\n';
+  return std::string(indent, ' ') + wrap(text, page_width() - indent, 2 * indent) + '\n';
 }
 
 /** What each row starts with. */

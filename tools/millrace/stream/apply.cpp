@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/command.hpp"
 #include "cli/error.hpp"
 #include "cli/output.hpp"
 #include "cli/status_line.hpp"
@@ -16,6 +17,7 @@
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/streamer/applier.hpp"
+#include "stream/sink_files.hpp"
 #include "train/interrupt.hpp"
 
 namespace millrace::cli {
@@ -174,25 +176,22 @@ class Application {
 }  // namespace
 
 void add_stream_apply(CLI::App& stream) {
-  CLI::App* const command = stream.add_subcommand(
-      "apply",
+  Command command{
+      stream, "apply",
       "Keeps a copy up to date with what was told to a file or a topic: the newest version of each "
       "row; goes on where it stopped. Ends with 0 if the copy has all of the log, and with 3 if "
-      "it lags or lacks rows");
+      "it lags or lacks rows"};
   const auto given = std::make_shared<ApplyArguments>();
-  command->add_option("--from", given->from, "file:DIR, kafka://BROKERS/TOPIC")
-      ->type_name("SOURCE")
-      ->required();
-  command->add_option("--to", given->to, "rocksdb:DIR, redis://HOST:PORT, file:DIR")
-      ->type_name("SINK")
-      ->required();
+  command.input("--from", given->from, "SOURCE", "file:DIR, kafka://BROKERS/TOPIC", sink_files)
+      .required();
   command
-      ->add_option("--until-idle", given->until_idle,
-                   "End when the end of the log is reached and nothing was added for so long; "
-                   "default: go on until Ctrl-C")
-      ->type_name("SECONDS")
-      ->take_last();
-  command->callback([given] {
+      .output("--to", given->to, "SINK", "rocksdb:DIR, redis://HOST:PORT, file:DIR",
+              Result::further, sink_files)
+      .required();
+  command.add("--until-idle", given->until_idle, "SECONDS",
+              "End when the end of the log is reached and nothing was added for so long; "
+              "default: go on until Ctrl-C");
+  command.run([given] {
     if (!Application{*given}.run()) throw Ended{kNotWhole};
   });
 }

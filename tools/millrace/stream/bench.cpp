@@ -3,17 +3,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
+#include "cli/command.hpp"
 #include "cli/error.hpp"
 #include "cli/figures.hpp"
+#include "cli/fitted.hpp"
 #include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "cli/run_options.hpp"
+#include "cli/standard_output.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
+#include "cli/without_effect.hpp"
 #include "millrace/device/profile.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/pipeline/schedule/footprint.hpp"
@@ -31,8 +38,8 @@ struct BenchArguments {
   std::string device = "virtual:h200", allocator = "millrace", capture = "all";
   std::vector<std::string> rows;
   std::string width = "64", tables = "4", table_rows = "4000000", compute = "5", steps = "32",
-              run_ahead = "4", slots = "8";
-  std::optional<std::string> slot_bytes, json;
+              run_ahead = "4";
+  std::optional<std::string> slots, slot_bytes, json;
 };
 
 /** A way of capture, as the table names it. */
@@ -53,6 +60,9 @@ Way way_of(const std::string& name) {
   return {name, {.way = CaptureWay::ring, .gather_on = GatherOn::own_stream}};
 }
 
+/** Whether their number can be chosen. */
+bool has_slots(CaptureWay way) { return way != CaptureWay::mapped; }
+
 struct BenchOptions {
   CaptureWorkload workload;
   std::vector<std::size_t> rows;
@@ -64,13 +74,7 @@ struct BenchOptions {
 BenchOptions read_options(const BenchArguments& given) {
   BenchOptions options;
   CaptureWorkload& workload = options.workload;
-  try {
-    workload.device = footprint_device(given.device).name;
-  } catch (const std::exception& error) {
-    throw UsageError{
-        error.what(), "--device",
-        fmt::format("virtual:{}, cuda:N", fmt::join(DeviceProfile::names(), ", virtual:"))};
-  }
+  workload.device = read_device(given.device).name;
   workload.allocator = read_name("--allocator", "allocator", given.allocator,
                                  {kAllocatorNames.begin(), kAllocatorNames.end()});
   workload.width = read_whole("--width", given.width, 1, 65'536);
@@ -89,31 +93,51 @@ BenchOptions read_options(const BenchArguments& given) {
        read_names("--capture", "way of capture", given.capture, way_names())) {
     options.ways.push_back(way_of(name));
   }
-  options.slots = read_whole("--slots", given.slots, 1, 64);
+  if (given.slots) {
+    options.slots = read_whole("--slots", *given.slots, 1, 64);
+    const bool used = std::ranges::any_of(
+        options.ways, [](const Way& way) { return has_slots(way.options.way); });
+    refuse_without_effect("--slots", !used, "mapped has one slot", "another --capture with it");
+  }
   if (given.slot_bytes) {
     options.slot_bytes = read_bytes("--slot-bytes", *given.slot_bytes, std::size_t{1} << 40);
   }
   return options;
 }
 
-BenchSize run_size(const BenchOptions& options, std::size_t rows) {
+/** A loop of this workload. @throws UsageError that names the options that do not fit */
+template <typename Run>
+auto measured(const char* options, Run run) {
+  try {
+    return run();
+  } catch (const std::invalid_argument& error) {
+    throw UsageError{error.what(), options, "values that fit each other: docs/streamer.md"};
+  }
+}
+
+BenchSize run_size(const BenchOptions& options, std::size_t rows, Progress& progress) {
   CaptureWorkload workload = options.workload;
   workload.rows = rows;
   BenchSize size{.rows = rows, .bytes = rows * workload.width * sizeof(float)};
-  try {
-    size.reference = measure_reference(workload);
-    size.without = run_capture(workload, std::nullopt);
-    for (const Way& way : options.ways) {
-      CaptureOptions capture = way.options;
-      capture.slots = options.slots;
-      // Room for the largest change, and the ids.
-      capture.slot_bytes = options.slot_bytes.value_or(size.bytes + rows * 8 + (1U << 20U));
-      BenchRow row{.rows = rows, .way = way.name, .run = run_capture(workload, capture)};
-      row.stall = row.run.step - size.without.step;
-      size.ways.push_back(std::move(row));
-    }
-  } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "", "other --rows, --tables or --table-rows"};
+  const auto done = [&](const std::string& what) {
+    progress.advance(fmt::format("{} rows, {}", rows, what));
+  };
+  size.reference =
+      measured("--rows, --tables, --table-rows", [&] { return measure_reference(workload); });
+  done("copies");
+  size.without = measured("--rows, --tables, --table-rows",
+                          [&] { return run_capture(workload, std::nullopt); });
+  done("none");
+  for (const Way& way : options.ways) {
+    CaptureOptions capture = way.options;
+    capture.slots = options.slots;
+    // Room for the largest change, and the ids.
+    capture.slot_bytes = options.slot_bytes.value_or(size.bytes + rows * 8 + (1U << 20U));
+    BenchRow row{.rows = rows, .way = way.name};
+    row.run = measured("--slot-bytes", [&] { return run_capture(workload, capture); });
+    row.stall = row.run.step - size.without.step;
+    size.ways.push_back(std::move(row));
+    done(way.name);
   }
   return size;
 }
@@ -135,21 +159,28 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
           {"sizes", std::move(all)}};
 }
 
+std::string title(const BenchOptions& options) {
+  const CaptureWorkload& workload = options.workload;
+  const bool modelled = footprint_device(workload.device).modelled;
+  return fmt::format("{}, {}: {} tables, {} floats a row, {} ms of other work a step\n\n",
+                     workload.device, modelled ? "modelled" : "measured", workload.tables,
+                     workload.width, milliseconds(workload.compute));
+}
+
 void run(const BenchArguments& given) {
   const BenchOptions options = read_options(given);
   std::optional<Output> document;
   if (given.json) document.emplace(given.json, "--json");
+  const bool text = !document || !document->to_stdout();
   const Painter paint{colours_on_stdout()};
   std::vector<BenchSize> sizes;
-  const bool modelled = footprint_device(options.workload.device).modelled;
-  if (given.json != "-") {
-    fmt::print("{}, {}: {} tables, {} floats a row, {} ms of other work a step\n\n",
-               options.workload.device, modelled ? "modelled" : "measured", options.workload.tables,
-               options.workload.width, milliseconds(options.workload.compute));
-  }
   for (const std::size_t rows : options.rows) {
-    sizes.push_back(run_size(options, rows));
-    if (given.json != "-") fmt::print("{}", render(sizes.back(), paint));
+    {
+      Progress progress{"stream bench", options.ways.size() + 2};
+      sizes.push_back(run_size(options, rows, progress));
+    }
+    const std::string before = sizes.size() == 1 ? title(options) : "";
+    if (text) print(fitted(before + render(sizes.back(), paint)));
   }
   if (document) document->write(to_document(options, sizes).dump(2) + '\n');
 }
@@ -157,34 +188,31 @@ void run(const BenchArguments& given) {
 }  // namespace
 
 void add_stream_bench(CLI::App& stream) {
-  CLI::App* const command = stream.add_subcommand(
-      "bench",
-      "What each way of capture costs a step and how soon rows are on the host, beside a loop "
-      "without");
+  Command command{stream, "bench",
+                  "What each way of capture costs a step and how soon rows are on the host, beside "
+                  "a loop without"};
   const auto given = std::make_shared<BenchArguments>();
-  const auto add = [&](const char* name, auto& value, const char* shape, const char* help) {
-    return command->add_option(name, value, help)->type_name(shape);
-  };
-  add("--device", given->device, "NAME",
-      "virtual:h200 (default), virtual:h100, virtual:a100, cuda:N")
-      ->take_last();
-  add("--capture", given->capture, "NAMES",
-      "all (default), or of sync, sync-pageable, mapped, ring, ring-kernel, ring-own-stream")
-      ->take_last();
-  add("--rows", given->rows, "N", "That a step changes; default 20000 100000 400000");
-  add("--width", given->width, "N", "Floats a row; default 64")->take_last();
-  add("--tables", given->tables, "N", "Default 4")->take_last();
-  add("--table-rows", given->table_rows, "N", "Of each; default 4000000")->take_last();
-  add("--compute", given->compute, "MS", "Of other work, a step; default 5")->take_last();
-  add("--steps", given->steps, "N", "Measured, behind 32 others; default 32")->take_last();
-  add("--run-ahead", given->run_ahead, "N", "Steps that the host may be ahead; default 4")
-      ->take_last();
-  add("--slots", given->slots, "N", "Of ring, at most; default 8")->take_last();
-  add("--slot-bytes", given->slot_bytes, "SIZE", "Of each; default what a step changes")
-      ->take_last();
-  add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver")->take_last();
-  add("--json", given->json, "FILE", "The results; - for standard output")->take_last();
-  command->callback([given] { run(*given); });
+  command.add("--device", given->device, "NAME", device_help("h200", true));
+  command.add("--capture", given->capture, "NAMES",
+              fmt::format("all (default), or of {}", fmt::join(way_names(), ", ")));
+  command
+      .add("--rows", given->rows, "N",
+           "Rows that a step changes; more than once for several; default 20000, 100000 and "
+           "400000")
+      .allow_extra_args();
+  command.add("--width", given->width, "N", "Floats a row; default 64");
+  command.add("--tables", given->tables, "N", "Default 4");
+  command.add("--table-rows", given->table_rows, "N", "Rows per table; default 4000000");
+  command.add("--compute", given->compute, "MS", "Other work of a step; default 5");
+  command.add("--steps", given->steps, "N", "Measured steps, after 32 others; default 32");
+  command.add("--run-ahead", given->run_ahead, "N", "Steps that the host may be ahead; default 4");
+  command.add("--slots", given->slots, "N", "Slots of a ring, at most; default 8");
+  command.add("--slot-bytes", given->slot_bytes, "SIZE",
+              "Size of each slot; default what a step changes");
+  command.add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver");
+  command.output("--json", given->json, "FILE", "The results; - for standard output",
+                 Result::in_place);
+  command.run([given] { run(*given); });
 }
 
 }  // namespace millrace::cli

@@ -10,11 +10,15 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/command.hpp"
 #include "cli/error.hpp"
+#include "cli/fitted.hpp"
 #include "cli/output.hpp"
+#include "cli/standard_output.hpp"
 #include "cli/text.hpp"
 #include "millrace/streamer/stream_status.hpp"
 #include "stream/look.hpp"
+#include "stream/sink_files.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -188,7 +192,9 @@ void run(const StatusArguments& given) {
   std::optional<Output> document;
   if (given.json) document.emplace(given.json, "--json");
   const Found found = look(given, *sink, source.get());
-  if (given.json != "-") fmt::print("{}", describe(given, found, Painter{colours_on_stdout()}));
+  if (!document || !document->to_stdout()) {
+    print(fitted(describe(given, found, Painter{colours_on_stdout()})));
+  }
   if (document) document->write(to_document(given, found).dump(2) + '\n');
   if (!found.complete()) throw Ended{kIncomplete};
 }
@@ -196,25 +202,21 @@ void run(const StatusArguments& given) {
 }  // namespace
 
 void add_stream_status(CLI::App& stream) {
-  CLI::App* const command = stream.add_subcommand(
-      "status",
+  Command command{
+      stream, "status",
       "Says which step a sink has, of which age, and how many rows it lacks, without writing to "
-      "it; "
-      "ends with 0 if it lacks nothing, with 3 if it does, with 2 if it can not be read");
+      "it; ends with 0 if it lacks nothing, with 3 if it does, with 2 if it can not be read"};
   const auto given = std::make_shared<StatusArguments>();
   command
-      ->add_option("SINK", given->sink,
-                   "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC")
-      ->required();
-  command
-      ->add_option("--from", given->from,
-                   "The log that `stream apply` keeps this copy from: says how far it is behind")
-      ->type_name("SOURCE")
-      ->take_last();
-  command->add_option("--json", given->json, "The results; - for standard output")
-      ->type_name("FILE")
-      ->take_last();
-  command->callback([given] { run(*given); });
+      .input("SINK", given->sink, "",
+             "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC", sink_files)
+      .required();
+  command.input("--from", given->from, "SOURCE",
+                "The log that `stream apply` keeps this copy from: says how far it is behind",
+                sink_files);
+  command.output("--json", given->json, "FILE", "The results; - for standard output",
+                 Result::in_place);
+  command.run([given] { run(*given); });
 }
 
 }  // namespace millrace::cli

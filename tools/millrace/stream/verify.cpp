@@ -7,11 +7,15 @@
 #include <optional>
 #include <stdexcept>
 
+#include "cli/command.hpp"
 #include "cli/error.hpp"
+#include "cli/fitted.hpp"
 #include "cli/output.hpp"
+#include "cli/standard_output.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
 #include "millrace/streamer/verify.hpp"
 #include "stream/look.hpp"
+#include "stream/sink_files.hpp"
 #include "train/stream.hpp"
 
 namespace millrace::cli {
@@ -132,7 +136,7 @@ void run(const VerifyArguments& given) {
   std::optional<Output> document;
   if (given.json) document.emplace(given.json, "--json");
   const VerifyReport report = verify(given, *sink);
-  if (given.json != "-") fmt::print("{}", describe(report));
+  if (!document || !document->to_stdout()) print(fitted(describe(report)));
   if (document) document->write(to_document(given, report).dump(2) + '\n');
   if (!report.same()) throw Ended{kDifferent};
 }
@@ -140,21 +144,20 @@ void run(const VerifyArguments& given) {
 }  // namespace
 
 void add_stream_verify(CLI::App& stream) {
-  CLI::App* const command = stream.add_subcommand(
-      "verify",
+  Command command{
+      stream, "verify",
       "Compares every row of a copy with a checkpoint, bit by bit; ends with 0 if all are equal, "
-      "with 1 if any is not, with 2 if they can not be compared");
+      "with 1 if any is not, with 2 if they can not be compared"};
   const auto given = std::make_shared<VerifyArguments>();
   command
-      ->add_option("SINK", given->sink,
-                   "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC")
-      ->required();
-  command->add_option("CHECKPOINT", given->checkpoint, "A file that train --save has written")
-      ->required();
-  command->add_option("--json", given->json, "The results; - for standard output")
-      ->type_name("FILE")
-      ->take_last();
-  command->callback([given] { run(*given); });
+      .input("SINK", given->sink, "",
+             "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC", sink_files)
+      .required();
+  command.input("CHECKPOINT", given->checkpoint, "", "A file that train --save has written")
+      .required();
+  command.output("--json", given->json, "FILE", "The results; - for standard output",
+                 Result::in_place);
+  command.run([given] { run(*given); });
 }
 
 }  // namespace millrace::cli

@@ -11,6 +11,7 @@
 
 #include "cli/error.hpp"
 #include "cli/values.hpp"
+#include "cli/without_effect.hpp"
 #include "millrace/pipeline/data/byte_stream.hpp"
 #include "millrace/pipeline/data/epoch_source.hpp"
 
@@ -103,12 +104,24 @@ DataKind kind_of(const fs::path& file, const std::optional<std::string>& format)
 
 }  // namespace
 
+std::vector<UsedPath> data_files(const std::string& data) {
+  if (data == "synthetic") return {};
+  if (data != "adult" && !data.starts_with("adult:")) return {UsedPath{data}};
+  const fs::path folder = find_adult(data);
+  return {UsedPath{folder / "adult.data"}, UsedPath{folder / "adult.test"}};
+}
+
 DataOptions find_data(const TrainArguments& given) {
   if (!given.data) throw UsageError{"what to train on is missing", "--data", std::string{kRight}};
   const std::string& data = *given.data;
   DataOptions options;
-  options.malformed = read_whole("--malformed", given.malformed, 0, 1'000'000'000);
-  options.examples = read_whole("--examples", given.examples, 1, std::uint64_t{1} << 40U);
+  options.malformed = read_whole("--malformed", given.malformed.value_or("100"), 0, 1'000'000'000);
+  options.examples =
+      read_whole("--examples", given.examples.value_or("32768"), 1, std::uint64_t{1} << 40U);
+  refuse_without_effect("--malformed", data == "synthetic" && given.malformed,
+                        "synthetic data have no lines", "data that are read from a file");
+  refuse_without_effect("--examples", data != "synthetic" && given.examples,
+                        "these data have as many examples as they have", "--data synthetic");
   const bool named = data == "synthetic" || data == "adult" || data.starts_with("adult:");
   if (named && (given.test || given.format)) {
     throw UsageError{fmt::format("{} has a test set and a format of its own", data),

@@ -8,6 +8,7 @@
 #include "cli/choices.hpp"
 #include "cli/error.hpp"
 #include "cli/run_options.hpp"
+#include "cli/without_effect.hpp"
 #include "train/find_data.hpp"
 #include "train/read_ranks.hpp"
 
@@ -72,6 +73,18 @@ TrainingOptions read_training(const TrainArguments& given, const RankOptions& ra
   return options;
 }
 
+void refuse_idle(const TrainArguments& given) {
+  const auto refuse = [&](std::string_view option, bool set) {
+    refuse_without_effect(option, given.evaluate_only && set, "--eval trains nothing",
+                          "without --eval");
+  };
+  refuse("--epochs", given.epochs.has_value());
+  refuse("--steps", given.steps.has_value());
+  refuse("--freeze-tables", given.freeze_tables);
+  refuse("--start-batch", given.start_batch.has_value());
+  refuse("--stash-gradients", given.stash_gradients);
+}
+
 void check_stream(const TrainOptions& options) {
   const StreamOptions& stream = options.stream;
   if (stream.sinks.empty()) return;
@@ -110,7 +123,7 @@ TrainOptions read_options(const TrainArguments& given) {
                              options.training.pipeline == PipelineKind::prefetch_sparse_dist);
   options.data = find_data(given);
   options.model = given.model;
-  options.epochs = read_whole("--epochs", given.epochs, 0, 1'000'000);
+  options.epochs = read_whole("--epochs", given.epochs.value_or("3"), 0, 1'000'000);
   options.steps = read_count("--steps", given.steps);
   options.save_every = read_count("--save-every", given.save_every);
   options.batch_size = read_count("--batch-size", given.batch_size, kMostBatch);
@@ -121,6 +134,11 @@ TrainOptions read_options(const TrainArguments& given) {
   options.load = given.load;
   options.evaluate_only = given.evaluate_only;
   options.freeze_tables = given.freeze_tables;
+  refuse_idle(given);
+  refuse_without_effect(
+      "--check-races",
+      options.training.check_races && !options.training.device.starts_with("virtual:"),
+      "on a GPU accesses are not seen", "a virtual device");
   options.stream = read_stream(given.stream);
   check_stream(options);
   if (options.evaluate_only && options.save) {

@@ -21,7 +21,7 @@ struct TrainArguments {
   std::optional<std::string> cache_load_factor, cache_policy;
   StreamArguments stream;
   std::optional<std::string> data, test, format, model;
-  std::string epochs = "3", malformed = "100", examples = "32768";
+  std::optional<std::string> epochs, malformed, examples;
   std::optional<std::string> seed, batch_size, steps, save_every;
   std::optional<std::string> save, load, json, timeline;
   bool order_lookup_after_dense = false, stash_gradients = false;

@@ -81,7 +81,7 @@ void read_rendezvous(const TrainArguments& given, RankOptions& options) {
 
 void read_sharding(const TrainArguments& given, RankOptions& options) {
   if (!given.sharding) return;
-  const std::vector<std::string> names{kShardings.begin(), kShardings.end()};
+  const std::vector<std::string> names = sharding_names();
   if (std::find(names.begin(), names.end(), *given.sharding) != names.end()) {
     options.sharding = *given.sharding;
   } else if (std::filesystem::is_regular_file(*given.sharding)) {
@@ -96,6 +96,8 @@ void read_sharding(const TrainArguments& given, RankOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> sharding_names() { return {kShardings.begin(), kShardings.end()}; }
 
 RankOptions read_ranks(const TrainArguments& given) {
   RankOptions options;

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "train/options.hpp"
 
 namespace millrace::cli {
 
+/** @brief Values of --sharding that are no files. */
+[[nodiscard]] std::vector<std::string> sharding_names();
 /** @throws UsageError; also if this is one of several processes, and nothing says that they train
  *          together */
 [[nodiscard]] RankOptions read_ranks(const TrainArguments& given);

@@ -15,6 +15,7 @@
 
 #include "cli/error.hpp"
 #include "cli/status_line.hpp"
+#include "cli/values.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -94,6 +95,14 @@ std::vector<StreamedBags> bags_of(SparseNN& model, bool first) {
   return bags;
 }
 
+void check_skipped(const std::vector<std::string>& skipped, const StreamSchema& schema) {
+  std::vector<std::string> names;
+  for (const StreamedTable& table : schema.tables) names.push_back(table.name);
+  for (const std::string& name : skipped) {
+    static_cast<void>(read_name("--stream-skip", "table", name, names));
+  }
+}
+
 /** That of rank 0, on all. */
 std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
   const std::uint64_t here = next_epoch(lineage);
@@ -113,15 +122,16 @@ TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::share
   const Lineage lineage = lineage_of(from, placement_);
   StreamingOptions of_run = options;
   of_run.epoch = epoch_of_all(trainer.group, lineage);
+  const StreamSchema schema = stream_schema(trainer.config, options.capture.content,
+                                            dense_tables(trainer.config, trainer.plan));
+  check_skipped(options.capture.skipped_tables, schema);
   const std::uint32_t rank = trainer.group == nullptr ? 0 : trainer.group->rank();
   const std::uint32_t ranks = trainer.group == nullptr ? 1 : trainer.group->size();
   try {
     streamer_ = std::make_unique<RowStreamer>(
         StreamingPlace{trainer.trainer.context(), trainer.device.staging().pinned,
                        trainer.device.executor(), threads_, rank, ranks},
-        stream_schema(trainer.config, options.capture.content,
-                      dense_tables(trainer.config, trainer.plan)),
-        bags_of(trainer.trainer.model(), rank == 0), std::move(sinks), lineage, of_run);
+        schema, bags_of(trainer.trainer.model(), rank == 0), std::move(sinks), lineage, of_run);
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--stream", "as docs/streamer.md says"};
   }

@@ -9,6 +9,7 @@
 
 #include "cli/error.hpp"
 #include "cli/values.hpp"
+#include "cli/without_effect.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -34,6 +35,8 @@ void read_capture(const StreamArguments& given, CaptureOptions& capture) {
   if (given.content) {
     capture.content = parsed("--stream-content", *given.content, parse_row_content);
   }
+  refuse_without_effect("--stream-slots", given.slots && capture.way == CaptureWay::mapped,
+                        "mapped has one slot", "another --stream-capture");
   if (given.slots) capture.slots = read_whole("--stream-slots", *given.slots, 1, kMostSlots);
   if (given.slot_bytes) {
     capture.slot_bytes = read_bytes("--stream-slot-bytes", *given.slot_bytes, kMostBytes);
@@ -49,22 +52,28 @@ void read_capture(const StreamArguments& given, CaptureOptions& capture) {
   capture.skipped_tables = given.skipped_tables;
 }
 
-bool anything_said(const StreamArguments& given) {
-  for (const auto* option :
-       {&given.capture, &given.content, &given.slots, &given.slot_bytes, &given.when_full,
-        &given.gather, &given.queue_bytes, &given.queue_policy, &given.deadline}) {
-    if (option->has_value()) return true;
-  }
-  return !given.skipped_tables.empty();
+/** Without a stream its other options change nothing. */
+void refuse_all(const StreamArguments& given) {
+  const auto refuse = [](std::string_view option, bool set) {
+    refuse_without_effect(option, set, "nothing is streamed", "--stream SINK as well");
+  };
+  refuse("--stream-skip", !given.skipped_tables.empty());
+  refuse("--stream-capture", given.capture.has_value());
+  refuse("--stream-content", given.content.has_value());
+  refuse("--stream-slots", given.slots.has_value());
+  refuse("--stream-slot-bytes", given.slot_bytes.has_value());
+  refuse("--stream-when-full", given.when_full.has_value());
+  refuse("--stream-gather", given.gather.has_value());
+  refuse("--stream-queue-bytes", given.queue_bytes.has_value());
+  refuse("--stream-queue-policy", given.queue_policy.has_value());
+  refuse("--stream-deadline", given.deadline.has_value());
 }
 
 }  // namespace
 
 StreamOptions read_stream(const StreamArguments& given) {
   StreamOptions options{.sinks = given.sinks};
-  if (given.sinks.empty() && anything_said(given)) {
-    throw UsageError{"nothing is streamed", "--stream-...", "--stream SINK as well"};
-  }
+  if (given.sinks.empty()) refuse_all(given);
   read_capture(given, options.streaming.capture);
   ShippingOptions& shipping = options.streaming.shipping;
   if (given.queue_bytes) {

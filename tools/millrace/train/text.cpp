@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "cli/page.hpp"
 #include "cli/wording.hpp"
 #include "footprint/options.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
@@ -153,7 +154,7 @@ std::string render_sink(const ShippingReport& sink, const Painter& paint) {
   const std::string lacks = what_it_lacks(sink);
   if (lacks.empty()) return text;
   return text +
-         paint(wrap(fmt::format("stream  {}: {}", sink.sink, lacks), kPageWidth, 8), Look::bad) +
+         paint(wrap(fmt::format("stream  {}: {}", sink.sink, lacks), page_width(), 8), Look::bad) +
          '\n';
 }
 
@@ -188,7 +189,7 @@ std::string render_plan(const TrainOptions& options, const TrainPlan& plan, cons
   constexpr std::size_t kIndent = 7;
   const TrainingOptions& training = options.training;
   const auto line = [&](std::string_view what, const std::string& text) {
-    return fmt::format("{:<7}{}\n", what, wrap(text, kPageWidth - kIndent, kIndent));
+    return fmt::format("{:<7}{}\n", what, wrap(text, page_width() - kIndent, kIndent));
   };
   std::string text =
       paint(fmt::format("{} with {} copies, {} waits, allocator {}, on {}",
@@ -272,7 +273,7 @@ std::string render_end(const TrainOptions& options, const TrainResult& result,
   if (result.saved) text += fmt::format("saved   {}\n", options.save->string());
   if (result.malformed.count > 0) {
     text +=
-        paint(wrap("left out: " + result.malformed.describe(), kPageWidth, 10), Look::bad) + '\n';
+        paint(wrap("left out: " + result.malformed.describe(), page_width(), 10), Look::bad) + '\n';
   }
   return text + '\n' + render_memory(options, result, paint);
 }

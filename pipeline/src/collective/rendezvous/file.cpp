@@ -4,11 +4,14 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <span>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "millrace/pipeline/collective/rendezvous.hpp"
+#include "millrace/pipeline/data/whole_file.hpp"
 
 namespace millrace {
 namespace {
@@ -81,11 +84,10 @@ class FileRendezvous final : public Rendezvous {
     }
   }
 
-  // A file is there as a whole or not at all.
-  void write(const std::string& what, const std::string& text) const {
-    const std::filesystem::path unfinished = file(fmt::format("{}.{}.new", what, rank()));
-    std::ofstream{unfinished, std::ios::binary} << text;
-    std::filesystem::rename(unfinished, file(what));
+  void write(const std::string& what, std::string_view text) const {
+    WholeFile out{file(what)};
+    out.write(std::as_bytes(std::span{text}));
+    out.finish();
   }
 
   [[nodiscard]] std::string read(const std::string& what) const {

@@ -49,6 +49,7 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
   while (pipeline->progress(source)) {
     if (workload.run_ahead == 0) work.streams.main.synchronize();
     recorder.step_ended(pipeline->held());
+    if (options.step_done) options.step_done();
   }
   return recorder.report(pipeline->most_held());
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -40,6 +41,7 @@ struct LoopOptions {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
+  std::function<void()> step_done{};  ///< called after each step, on the thread that runs the loop
 };
 
 /** @brief What a run was like, its warm-up left out unless said otherwise. */

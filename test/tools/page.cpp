@@ -1,0 +1,191 @@
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/fitted.hpp"
+#include "cli/text.hpp"
+#include "test/support/catch.hpp"
+#include "test/tools/file_options.hpp"
+#include "test/tools/program.hpp"
+#include "test/tools/terminal.hpp"
+
+using namespace millrace::cli;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// A variable of the environment, for the programs that are started while the object is there.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Environment() { ::unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream{text};
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t widest(const std::string& text) {
+  std::size_t most = 0;
+  for (const std::string& line : lines_of(text)) most = std::max(most, width_of(line));
+  return most;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream stream{text};
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::size_t longest_word(const std::string& text) {
+  std::size_t most = 0;
+  for (const std::string& word : words_of(text)) most = std::max(most, width_of(word));
+  return most;
+}
+
+/// All words with a digit, sorted.
+std::vector<std::string> figures_of(const std::string& text) {
+  std::vector<std::string> words = words_of(text);
+  std::erase_if(words, [](const std::string& word) {
+    return word.find_first_of("0123456789") == std::string::npos;
+  });
+  std::ranges::sort(words);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("page: help is as wide as the page, with the same words") {
+  for (const CommandFiles& command : all_commands()) {
+    std::vector<std::string> help = command.words;
+    help.emplace_back("--help");
+    const std::string wide = run_program(help).out;
+    CHECK(widest(wide) <= 119);
+    for (const std::size_t columns : {60, 80, 100}) {
+      const Environment width{"COLUMNS", std::to_string(columns)};
+      const std::string text = run_program(help).out;
+      INFO(columns << ":\n" << text);
+      CHECK(words_of(text) == words_of(wide));
+      // A name that is longer than its column has no room beside it, and takes what it needs.
+      CHECK(widest(text) <= std::max(columns, longest_word(text) + 34));
+    }
+  }
+}
+
+TEST_CASE("page: tables of every command fit the page, and lose no figure") {
+  const std::vector<std::string> footprint{"footprint",   "--workload",   "pr2916",
+                                           "--allocator", "torch",        "--seeds",
+                                           "1",           "--iterations", "6"};
+  const std::vector<std::string> pipelines{
+      "pipelines",    "--pipeline", "base,sparse-dist", "--batches", "4", "--ranks", "1",
+      "--batch-size", "64",         "--seeds",          "1"};
+  for (const auto& command : {footprint, pipelines, std::vector<std::string>{"doctor"}}) {
+    const std::vector<std::string> wide = figures_of(run_program(command).out);
+    for (const std::size_t columns : {60, 80}) {
+      const Environment width{"COLUMNS", std::to_string(columns)};
+      const std::string text = run_program(command).out;
+      INFO(text);
+      CHECK(widest(text) <= columns);
+      CHECK(std::ranges::includes(figures_of(text), wide));
+    }
+  }
+}
+
+TEST_CASE("page: a terminal's own width is that of the page") {
+  const ScratchFolder scratch;
+  Terminal terminal;
+  terminal.resize(70);
+  StartedProgram program{{"train", "--help"}, terminal.name(), (scratch / "err").string()};
+  const std::string text = terminal.read_all();
+  CHECK(program.wait() == 0);
+  CHECK(words_of(text).size() > 100);
+  CHECK(widest(text) <= 71);  // with the carriage return
+}
+
+TEST_CASE("page: a width that is no number counts for nothing, and a tiny one as forty") {
+  const std::string usual = run_program({"doctor"}).out;
+  for (const char* const none : {"", "wide", "-3", "12x"}) {
+    const Environment width{"COLUMNS", none};
+    CHECK(run_program({"doctor"}).out == usual);
+  }
+  const Environment width{"COLUMNS", "3"};
+  CHECK(run_program({"doctor"}).exit_code == 0);
+}
+
+TEST_CASE("a table wider than the page becomes several, each with the columns that name its rows") {
+  TextTable table{{{"", {{"name"}}},
+                   {"", {{"kind"}}},
+                   {"first", {{"aaaa"}, {"bbbb"}}},
+                   {"second", {{"cccc"}, {"dddd"}}}}};
+  table.add_line("all of these", Look::plain);
+  table.add_row({{"one"}, {"k1"}, {"1"}, {"2"}, {"3"}, {"4"}});
+  table.add_line({"two"}, {"what went wrong with it, in words"});
+  const Painter plain{false};
+  CHECK(table.render(plain, 119) ==
+        "            first      second   \n"
+        "            ─────────  ─────────\n"
+        "name  kind  aaaa bbbb  cccc dddd\n"
+        "all of these\n"
+        "one     k1     1    2     3    4\n"
+        "two   what went wrong with it, in words\n");
+  const std::string narrow = table.render(plain, 25);
+  INFO(narrow);
+  CHECK(widest(narrow) <= 25);
+  CHECK_THAT(narrow, ContainsSubstring("one     k1     1    2\n") &&
+                         ContainsSubstring("one     k1     3    4\n"));
+}
+
+TEST_CASE("a group of columns is as wide as its heading") {
+  TextTable table{{{"", {{"name"}}}, {"a long heading", {{"a"}, {"b"}}}, {"c", {{"c"}}}}};
+  table.add_row({{"one"}, {"1"}, {"2"}, {"3"}});
+  CHECK(table.render(Painter{false}, 119) ==
+        "      a long heading  c\n"
+        "      ──────────────  ─\n"
+        "name             a b  c\n"
+        "one              1 2  3\n");
+}
+
+TEST_CASE("a line wider than the page breaks between words, and keeps indent and colors") {
+  CHECK(fitted("one two three", 13) == "one two three");
+  CHECK(fitted("one two three\n", 12) == "one two\nthree\n");
+  CHECK(fitted("  one two three", 9) == "  one two\n  three");
+  CHECK(fitted("incomprehensibilities of it", 10) == "incomprehensibilities\nof it");
+  CHECK(fitted("\x1b[1mone\x1b[0m two", 7) == "\x1b[1mone\x1b[0m two");
+  CHECK(fitted("\u2500\u2500\u2500 two", 7) == "\u2500\u2500\u2500 two");
+  CHECK(fitted("", 7).empty());
+  CHECK(fitted("one     ", 5) == "one");
+}
+
+TEST_CASE("long work shows at a terminal that it goes on") {
+  const ScratchFolder scratch;
+  const std::string out = (scratch / "out").string();
+  const auto shown = [&](const std::vector<std::string>& words, const std::string& text) {
+    Terminal terminal;
+    StartedProgram program{words, out, terminal.name()};
+    const std::string seen = terminal.read_until(text);
+    INFO(words.front() << ": " << seen);
+    CHECK_THAT(seen, ContainsSubstring(text));
+  };
+  shown({"footprint", "--iterations", "2000", "--seeds", "1", "--allocator", "torch", "--strategy",
+         "ring", "--workload", "train_pipeline_base"},
+        " steps, ");
+  shown({"footprint", "--iterations", "10000", "--seeds", "900"}, "sizes of batches: ");
+  shown({"pipelines", "--batches", "20000", "--pipeline", "base"}, "pipelines: 0 of ");
+  shown({"stream", "bench", "--steps", "100000"}, "stream bench: ");
+}

@@ -1,0 +1,39 @@
+#include "cli/page.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::size_t kLeast = 40, kMost = 119;
+
+/** 0: not known. */
+std::size_t width_from_environment() {
+  const char* const text = std::getenv("COLUMNS");
+  if (text == nullptr) return 0;
+  const std::string_view digits{text};
+  std::size_t width = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), width);
+  return error == std::errc{} && end == digits.end() ? width : 0;
+}
+
+std::size_t width_of_terminal() {
+  struct winsize size {};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+}  // namespace
+
+std::size_t page_width() {
+  std::size_t width = width_from_environment();
+  if (width == 0) width = width_of_terminal();
+  return width == 0 ? kMost : std::clamp(width, kLeast, kMost);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,42 @@
+#include "stream/sink_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace millrace::cli {
+namespace {
+
+bool names_file(std::string_view setting) {
+  constexpr std::array<std::string_view, 3> names{"ca", "cert", "key"};
+  return std::ranges::find(names, setting) != names.end() || setting.ends_with("-file") ||
+         setting.ends_with(".location");
+}
+
+std::vector<UsedPath> files_of_settings(std::string_view settings) {
+  std::vector<UsedPath> files;
+  while (!settings.empty()) {
+    const std::string_view setting = settings.substr(0, settings.find('&'));
+    settings.remove_prefix(std::min(settings.size(), setting.size() + 1));
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string_view::npos || equals + 1 == setting.size()) continue;
+    if (!names_file(setting.substr(0, equals))) continue;
+    files.push_back({.path = setting.substr(equals + 1), .only_read = true});
+  }
+  return files;
+}
+
+}  // namespace
+
+std::vector<UsedPath> sink_files(const std::string& spec) {
+  constexpr std::string_view kFile = "file:", kRocksdb = "rocksdb:";
+  const std::size_t mark = spec.find('?');
+  std::string folder;
+  if (spec.starts_with(kFile)) folder = spec.substr(0, mark).substr(kFile.size());
+  if (spec.starts_with(kRocksdb)) folder = spec.substr(kRocksdb.size());
+  if (!folder.empty()) return {{.path = folder, .folder = true}};
+  return mark == std::string::npos ? std::vector<UsedPath>{}
+                                   : files_of_settings(std::string_view{spec}.substr(mark + 1));
+}
+
+}  // namespace millrace::cli
