@@ -294,8 +294,11 @@ TEST_CASE("a replay's result goes to a file, whole or not at all") {
   const std::string good = scratch.write("good.csv", kLifetimes).string();
   const std::string bad = scratch.write("bad.csv", "id,lower,upper,size\n0,0,4,-5\n").string();
   const auto out = scratch / "out.json";
-  CHECK(run_program({"replay", good, bad, "--format", "json", "-o", out.string()}).exit_code == 2);
+  CHECK(run_program({"replay", bad, "--format", "json", "-o", out.string()}).exit_code == 2);
   CHECK_FALSE(std::filesystem::exists(out));
+  // A refused file does not take away the result of the others.
+  CHECK(run_program({"replay", good, bad, "--format", "json", "-o", out.string()}).exit_code == 2);
+  CHECK(json::parse(read_file(out)).at("files").size() == 1);
   CHECK(run_program({"replay", good, "--format", "json", "-o", out.string()}).exit_code == 0);
   const json document = json::parse(read_file(out));
   CHECK(document.at("files").at(0).at("format") == "lifetimes");
