@@ -36,6 +36,7 @@ class AddressHistory {
     }
     if (at < end) gaps.push_back({at, end});
     for (const Gap& gap : gaps) ranges_.emplace(gap.begin, Range{gap.end, {item}});
+    join(begin, end, item);
     std::ranges::sort(earlier);
     earlier.erase(std::unique(earlier.begin(), earlier.end()), earlier.end());
     return earlier;
@@ -63,6 +64,24 @@ class AddressHistory {
     if (range->first == at || range->second.end <= at) return;
     ranges_.emplace_hint(std::next(range), at, range->second);
     range->second.end = at;
+  }
+
+  /** Joins the ranges that only `item` had, so that their number follows that of the blocks. */
+  void join(std::uintptr_t begin, std::uintptr_t end, Item item) {
+    const auto only = [&](const Range& range) {
+      return range.items.size() == 1 && range.items.front() == item;
+    };
+    auto range = ranges_.lower_bound(begin);
+    while (range != ranges_.end() && range->first < end) {
+      const auto next = std::next(range);
+      if (next == ranges_.end() || next->first >= end) return;
+      if (only(range->second) && only(next->second)) {
+        range->second.end = next->second.end;
+        ranges_.erase(next);
+      } else {
+        range = next;
+      }
+    }
   }
 
   std::map<std::uintptr_t, Range> ranges_;

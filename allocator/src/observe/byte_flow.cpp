@@ -70,7 +70,7 @@ void ByteFlow::take_offers(Lane& lane, Node node, std::size_t& missing) {
     if (count == 0) return;
     const Node block = lane.offers[count - 1].block;
     const std::size_t bytes = std::min(missing, spare_[block]);
-    if (bytes > 0) hand_over(block, node, bytes);
+    if (bytes > 0) handovers_[block].push_back({node, bytes});  // the first of this block to it
     spare_[block] -= bytes;
     missing -= bytes;
     if (spare_[block] == 0) lane.exhaust(count);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "cli/figures.hpp"
@@ -18,11 +19,12 @@ std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
 }
 
 void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
-         std::size_t device_bytes) {
+         std::size_t device_bytes, const RequestBounds& bounds) {
   const Policy policy = row.allocator == "torch" ? Policy::torch() : Policy::millrace();
   try {
-    row.report =
-        replay(log, device, {.policy = policy, .device_bytes = device_bytes, .start = row.start});
+    row.report = replay(
+        log, device,
+        {.policy = policy, .device_bytes = device_bytes, .start = row.start, .bounds = bounds});
   } catch (const out_of_memory& error) {
     row.failure = describe(error);
   }
@@ -43,12 +45,13 @@ ReplayMemory memory_of(const trace::AllocationLog& log, std::uint32_t device, st
 }
 
 /** The same for all of them: where one does not fit into what the log tells, none has a limit. */
-void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log) {
+void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
+                      const RequestBounds& bounds) {
   const auto run_all = [&] {
     for (ReplayRow& row : device.rows) {
       if (row.start == ReplayStart::recorded) continue;
       row.failure.clear();
-      run(row, log, device.device, device.memory.bytes);
+      run(row, log, device.device, device.memory.bytes, bounds);
     }
   };
   run_all();
@@ -63,10 +66,22 @@ void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log) {
   run_all();
 }
 
+/** A layout that was found for one row serves the requests of every row. */
+void share_best_packing(ReplayedDevice& device) {
+  std::size_t packed = std::numeric_limits<std::size_t>::max();
+  for (const ReplayRow& row : device.rows) {
+    if (row.ok()) packed = std::min(packed, row.report->packed);
+  }
+  for (ReplayRow& row : device.rows) {
+    if (row.ok()) row.report->packed = packed;
+  }
+}
+
 ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t number,
                              const std::vector<std::string>& allocators, std::size_t device_bytes) {
   ReplayedDevice device{
       .device = number, .memory = memory_of(log, number, device_bytes), .rows = {}};
+  const RequestBounds bounds = request_bounds(log, number);
   for (const std::string& name : allocators) {
     const bool recorded = name == "torch" && log.snapshot.has_value();
     if (recorded) {
@@ -75,7 +90,7 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
                     .start = ReplayStart::recorded,
                     .report = {},
                     .failure = {}};
-      run(row, log, number, device_bytes);
+      run(row, log, number, device_bytes, bounds);
       device.rows.push_back(std::move(row));
     }
     device.rows.push_back({.name = recorded ? name + ", empty start" : name,
@@ -84,7 +99,8 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
                            .report = {},
                            .failure = {}});
   }
-  run_empty_starts(device, log);
+  run_empty_starts(device, log, bounds);
+  share_best_packing(device);
   return device;
 }
 

@@ -54,8 +54,9 @@ struct ReplayReport {
 
   MemoryStatistics statistics;
   Ladder ladder;
-  std::size_t load = 0;    ///< most requested bytes that live at once: no allocator needs less
-  std::size_t packed = 0;  ///< an offline packing of the requests that knows the future
+  std::size_t load = 0;  ///< most requested bytes that live at once: no allocator needs less
+  /** An offline packing of the requests that knows the future; at most the ladder's `packed`. */
+  std::size_t packed = 0;
   /// @name Only where the log tells what its own allocator reserved: PyTorch
   /// @{
   std::optional<std::size_t> recorded_peak;
@@ -65,12 +66,23 @@ struct ReplayReport {
   std::vector<std::string> warnings;
 };
 
+/** @brief What the requests of one device need, whatever the allocator. Bytes. */
+struct RequestBounds {
+  std::size_t load = 0;    ///< most requested bytes that live at once: nothing needs less
+  std::size_t packed = 0;  ///< the best offline packing of the requests that was found
+};
+
+/** @brief Finds both; `best_pack` may take seconds. */
+[[nodiscard]] RequestBounds request_bounds(const trace::AllocationLog& log, std::uint32_t device);
+
 /** @brief What a trace is replayed with. */
 struct ReplayOptions {
   Policy policy = Policy::torch();
   std::size_t device_bytes = 0;  ///< memory of the device; 0: 64 TiB
   /** Where it can be had, else the live blocks. */
   ReplayStart start = ReplayStart::recorded;
+  /** If known already, so that several replays of one log find them once. */
+  std::optional<RequestBounds> bounds{};
 };
 
 /** @brief How much memory the recorded allocator's device had for it. */

@@ -63,6 +63,7 @@ class Replayer {
         number_(device),
         as_torch_(log.snapshot.has_value() && options.policy.sharing == Sharing::own_stream),
         compares_(as_torch_ && options.start == ReplayStart::recorded),
+        bounds_(options.bounds ? *options.bounds : request_bounds(log, device)),
         device_(options.device_bytes),
         ordered_(device_),
         source_(device_),
@@ -298,9 +299,8 @@ class Replayer {
     }
     report_.statistics = allocator_.statistics();
     report_.ladder = attribute(trace_);
-    const std::vector<Interval> blocks = trace::lifetimes(log_, number_);
-    report_.load = max_load(blocks);
-    report_.packed = greedy_pack(blocks).height;
+    report_.load = bounds_.load;
+    report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     allocator_.observe(nullptr);
   }
 
@@ -341,6 +341,8 @@ class Replayer {
   const bool as_torch_;  ///< PyTorch's settings and pools
   const bool compares_;  ///< and its layout at the start
 
+  const RequestBounds bounds_;
+
   TraceDevice device_;
   OrderedDevice ordered_;
   DeviceSource source_;
@@ -359,6 +361,11 @@ class Replayer {
 };
 
 }  // namespace
+
+RequestBounds request_bounds(const trace::AllocationLog& log, std::uint32_t device) {
+  const std::vector<Interval> blocks = trace::lifetimes(log, device);
+  return {.load = max_load(blocks), .packed = best_pack(blocks).height};
+}
 
 ReplayReport replay(const trace::AllocationLog& log, std::uint32_t device,
                     const ReplayOptions& options) {
