@@ -83,7 +83,7 @@ TEST_CASE("a writer of sinks, for the test of killed ones", "[.writer]") {
   const auto sink = open_sink(spec);
   sink->begin(batches.schema());
   for (std::size_t i = 0; i < kBatches; ++i) {
-    sink->write(batches.next());
+    write_again(*sink, batches.next());
     const std::string line = "\nwritten " + std::to_string(i + 1) + "\n";
     if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
     if (i % 16 == 15) sink->flush();

@@ -86,6 +86,15 @@ void fold(Rows& rows, const StepBatch& batch) {
   }
 }
 
+void write_again(Sink& sink, const StepBatch& batch) {
+  try {
+    sink.write(batch);
+  } catch (const SinkError& error) {
+    if (error.kind() != SinkError::Kind::overtaken) throw;
+    REQUIRE(sink.state().marks.at(batch.mark.rank).version.epoch > batch.mark.version.epoch);
+  }
+}
+
 StreamSchema some_schema(RowContent content, unsigned tables) {
   StreamSchema schema{.content = content};
   for (unsigned i = 0; i < tables; ++i) {

@@ -67,6 +67,10 @@ using Rows = std::map<RowKey, RowValue>;
 /// What a sink that was given these batches is to have: the newest of each row.
 void fold(Rows& rows, const StepBatch& batch);
 
+/// Writes a batch that may be there already. A sink may refuse one of an epoch that a later one has
+/// overtaken, and keeps what it has then.
+void write_again(Sink& sink, const StepBatch& batch);
+
 /// A schema with tables of different widths, and rows beyond 2^31.
 [[nodiscard]] StreamSchema some_schema(RowContent content = RowContent::weights,
                                        unsigned tables = 3);
