@@ -170,7 +170,8 @@ TEST_CASE("a GPU newer than the build is served by the driver's compiler, and th
                               ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=100"));
 }
 
-TEST_CASE("a GPU without cuBLAS works, and training on it does not: that is said, with the remedy") {
+TEST_CASE(
+    "a GPU without cuBLAS works, and training on it does not: that is said, with the remedy") {
   MachineFacts facts = machine_of({h200("a")});
   CHECK(choice(facts, "cuda:0").trains);
   CHECK(cli::to_document(facts)["devices"].back()["trains"] == true);

@@ -52,7 +52,7 @@ class EventClock {
   UniqueStream stream_ = make_stream();
   std::mutex mutex_;
   std::vector<Base> bases_;
-  std::size_t placed_ = 0;                               ///< how many of them have a time
+  std::size_t placed_ = 0;                        ///< how many of them have a time
   Nanoseconds spacing_{std::chrono::seconds{1}};  ///< of the older ones, at least
   std::atomic<std::int64_t> next_base_{0};
 };
