@@ -182,8 +182,13 @@ TEST_CASE("long work shows at a terminal that it goes on") {
     INFO(words.front() << ": " << seen);
     CHECK_THAT(seen, ContainsSubstring(text));
   };
-  shown({"footprint", "--iterations", "2000", "--seeds", "1", "--allocator", "torch", "--strategy",
-         "ring", "--workload", "train_pipeline_base"},
+  const std::string small =
+      scratch
+          .write("small.json", R"({"schema": "millrace.workload/1", "batch_size": 10,
+                "num_unweighted_features": 1, "activations": "1MiB"})")
+          .string();
+  shown({"footprint", "--workload", small, "--iterations", "300000", "--seeds", "1", "--allocator",
+         "torch", "--strategy", "ring"},
         " steps, ");
   shown({"footprint", "--iterations", "10000", "--seeds", "900"}, "sizes of batches: ");
   shown({"pipelines", "--batches", "20000", "--pipeline", "base"}, "pipelines: 0 of ");
