@@ -73,10 +73,8 @@ constexpr unsigned kScanThreads = 1024;
 __global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32_t* count,
                             DirtyCounts* counts, std::uint32_t most, BitShape shape) {
   __shared__ std::uint32_t of_warps[kScanThreads / kWarp];
-  __shared__ std::uint32_t before;
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  if (threadIdx.x == 0) before = 0;
-  __syncthreads();
+  std::uint32_t before = 0;  // the same in every thread
   for (std::size_t begin = 0; begin < chunks; begin += kScanThreads) {
     const std::size_t i = begin + threadIdx.x;
     const std::uint32_t own = i < chunks ? sums[i] : 0;
@@ -88,9 +86,8 @@ __global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32
     up_to += warp == 0 ? 0 : of_warps[warp - 1];
     const std::uint32_t sum = of_warps[kScanThreads / kWarp - 1];
     if (i < chunks) sums[i] = before + up_to - own;
-    __syncthreads();
-    if (threadIdx.x == 0 && before <= most) before += sum;  // what is behind does not matter
-    __syncthreads();
+    if (before <= most) before += sum;  // what is behind does not matter
+    __syncthreads();                    // the sums of warps are read: the next round writes them
   }
   if (threadIdx.x != 0) return;
   const std::uint32_t taken = before < most ? before : most;
