@@ -54,7 +54,9 @@ def compile_against_torch(sources, output, shared):
     command += [f"-I{folder}" for folder in includes]
     command += ["-shared"] if shared else []
     command += [str(source) for source in sources] + ["-o", str(output)]
-    command += [f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-lc10", "-lc10_cuda", runtime]
+    # Loading libtorch_cuda registers what c10_cuda asks it for, although no symbol of it is named here.
+    command += [f"-L{root / 'lib'}", f"-Wl,-rpath,{root / 'lib'}", "-Wl,--no-as-needed"]
+    command += ["-ltorch", "-ltorch_cpu", "-ltorch_cuda", "-lc10", "-lc10_cuda", runtime]
     command += [f"-Wl,-rpath,{pathlib.Path(runtime).parent}"]
     subprocess.run(command, check=True)
 
