@@ -6,7 +6,6 @@
 #include <set>
 
 #include "millrace/memory/segment_source.hpp"
-#include "test/support/earliest_markers.hpp"
 #include "test/support/forwarding_allocator.hpp"
 
 namespace millrace::test {
@@ -18,7 +17,7 @@ enum class Flaw : std::uint8_t {
   gives_twice,        ///< what is in use already
   forgets_uses,       ///< record_use does nothing
   forgets_streams,    ///< a free on another stream counts as one on the owner
-  forgets_markers,    ///< a free behind a marker counts as one behind the first that can be
+  forgets_markers,    ///< a free behind a marker counts as one behind a marker long past
   drops_waits,        ///< waits that it inserts are not made
   believes_in_speed,  ///< queries always say yes
   loses_frees,        ///< one in eight
@@ -45,7 +44,6 @@ class FlawedAllocator final : public ForwardingAllocator {
   Flaw flaw_;
   bool gave_up_ = false;
   std::size_t frees_ = 0;
-  EarliestMarkers earliest_;
 };
 
 /** @brief Segments, and which memory is in them. */

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "test/support/earliest_markers.hpp"
 #include "test/support/forwarding_allocator.hpp"
+#include "test/support/long_past.hpp"
 
 namespace millrace::test {
 
@@ -18,22 +18,15 @@ class TamperedAllocator final : public ForwardingAllocator {
   TamperedAllocator(Allocator& inner, std::string what)
       : ForwardingAllocator(inner), what_(std::move(what)) {}
 
-  /// "batch used by main": record_use; "batch freed by main's marker": its first one, while the
-  /// batch was used, instead.
+  /// "batch used by main": record_use; "batch freed by main's marker": a marker long past instead.
   void leave_out(std::string telling) { left_out_ = std::move(telling); }
   /// All that was told, or left out, and how often.
   [[nodiscard]] const std::map<std::string, std::size_t>& told() const noexcept { return told_; }
 
-  using ForwardingAllocator::allocate;
-  void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) override {
-    void* const address = ForwardingAllocator::allocate(bytes, owner, first_user, tag);
-    earliest_.gave_out(address, device(), owner, first_user);
-    return address;
-  }
   using ForwardingAllocator::deallocate;
   void deallocate(void* address, Point marker) override {
     const bool late = leaves_out("freed by", marker.stream, "'s marker");
-    ForwardingAllocator::deallocate(address, late ? earliest_.on(address, marker.stream) : marker);
+    ForwardingAllocator::deallocate(address, late ? kLongPast : marker);
   }
   void record_use(void* address, StreamRef stream) override {
     if (!leaves_out("used by", stream.id())) ForwardingAllocator::record_use(address, stream);
@@ -47,7 +40,6 @@ class TamperedAllocator final : public ForwardingAllocator {
   }
 
   std::string what_, left_out_;
-  EarliestMarkers earliest_;
   std::map<std::string, std::size_t> told_;
 };
 
