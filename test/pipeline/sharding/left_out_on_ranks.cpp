@@ -53,7 +53,11 @@ std::set<std::string> redundant(const ShardedCell& cell) {
       "model's used by gradients",         // main waits for that use before the model goes
       "gradients waits for pooled-rows"};  // no data: of exchanges, that of the update goes first
   // The update's exchange waits for backward, and the sum of the gradients for that exchange.
-  if (cell.plan != "mixed") edges.insert("gradients waits for main");
+  // Behind it the update writes those of data-parallel tables; stashed ones were written a step
+  // before.
+  if (cell.plan != "mixed" || cell.options.stale.stash_gradients) {
+    edges.insert("gradients waits for main");
+  }
   // What is exchanged is of the stream that exchanges it.
   edges.insert(on_main ? "features used by main" : "features used by data-dist");
   // A batch that is freed on main, or by main's marker, needs no record of main's use.

@@ -45,7 +45,8 @@ std::vector<TensorOfRanks> CarriedState::tensors() const {
   };
   if (ahead_) {
     const std::size_t size = ahead_->pooled.size();
-    all.push_back({{kPooled, ahead_->pooled.data(), size}, of_all(size)});
+    const StateTensor pooled{kPooled, ahead_->pooled.data(), size};
+    all.push_back({pooled, of_all(size)});
     if (ahead_->values.size() > 0) {
       for (const auto& tensor : model_.parameters().tensors_in(ahead_->values.data(), kValues)) {
         of_first(tensor);
