@@ -1,6 +1,4 @@
 // What a sink says of itself: its schema, its marks, the position of who applies.
-#include <optional>
-
 #include "test/conformance/sink/sink_conformance.hpp"
 
 namespace millrace::test {
@@ -19,12 +17,7 @@ StepBatch marked(Version version, Version after, std::uint32_t rank = 0) {
 }
 
 std::optional<SinkError::Kind> refusal(Sink& sink, const StepBatch& batch) {
-  try {
-    sink.write(batch);
-  } catch (const SinkError& error) {
-    return error.kind();
-  }
-  return std::nullopt;
+  return refusal_of([&] { sink.write(batch); });
 }
 
 void over_begun_sinks(const std::function<void(Sink&)>& body) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -28,6 +29,10 @@ class SinkPlace {
   [[nodiscard]] virtual std::unique_ptr<RecordSource> source() { return nullptr; }
   /// As open_sink takes it, for another process; empty: none could write to it.
   [[nodiscard]] virtual std::string spec() const { return {}; }
+  /// Of a kind that has a peer, which takes connections and bytes, and answers nothing until
+  /// `speak`.
+  virtual void fall_silent() {}
+  virtual void speak() {}
 };
 
 /// A kind of sink. What not every kind can is a property here, and laws that need it pass it by.
@@ -39,6 +44,8 @@ struct SinkFixture {
   bool keeps_position = true;  ///< of whoever applies
   bool is_source = false;      ///< its places have one
   bool whole_steps = false;    ///< of a batch it has all or nothing, also if its writer is killed
+  bool rivals = false;         ///< two trainers may write the rows of one rank at once
+  bool has_peer = false;       ///< on a network, by which calls can be held up
   unsigned programs = 20;      ///< random ones that are tried: fewer where each takes long
   std::string absent{};        ///< why it can not be tested on this machine; empty: it can
 };
@@ -70,6 +77,17 @@ void fold(Rows& rows, const StepBatch& batch);
 /// Writes a batch that may be there already. A sink may refuse one of an epoch that a later one has
 /// overtaken, and keeps what it has then.
 void write_again(Sink& sink, const StepBatch& batch);
+
+/// What a call threw; nothing: it did what it does.
+template <typename Call>
+[[nodiscard]] std::optional<SinkError::Kind> refusal_of(Call&& call) {
+  try {
+    call();
+  } catch (const SinkError& error) {
+    return error.kind();
+  }
+  return std::nullopt;
+}
 
 /// A schema with tables of different widths, and rows beyond 2^31.
 [[nodiscard]] StreamSchema some_schema(RowContent content = RowContent::weights,

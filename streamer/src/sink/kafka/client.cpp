@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 
 namespace millrace::sink {
 namespace {
@@ -24,6 +25,16 @@ void set(rd_kafka_conf_t* settings, const std::string& key, const std::string& v
 }
 
 int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+/** As librdkafka understood it, which takes "0x64" and "100 " as well. */
+int number(const rd_kafka_conf_t* settings, const char* key) {
+  std::array<char, 32> value{};
+  std::size_t size = value.size();
+  rd_kafka_conf_get(settings, key, value.data(), &size);
+  int number = 0;
+  std::from_chars(value.data(), value.data() + value.size(), number);
+  return number;
+}
 
 }  // namespace
 
@@ -47,14 +58,15 @@ SinkError::Kind kind_of_kafka_error(rd_kafka_resp_err_t error) noexcept {
 }
 
 KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std::string name,
-                         const Settings& settings, Delivered delivered)
-    : name_(std::move(name)), heard_(std::make_unique<Heard>()) {
+                         const Settings& settings, const Deadline::Shared& finish_by,
+                         Delivered delivered)
+    : name_(std::move(name)), finish_by_(finish_by), heard_(std::make_shared<Heard>()) {
   OwnedSettings given{rd_kafka_conf_new()};
   set(given.get(), "bootstrap.servers", address.brokers, name_);
   for (const auto& [key, value] : settings) set(given.get(), key, value, name_);
   for (const auto& [key, value] : address.settings) {
     set(given.get(), key, value, name_);
-    if (key == "socket.timeout.ms") patience_ = std::stoi(value);
+    if (key == "socket.timeout.ms") patience_ = number(given.get(), key.c_str());
   }
   rd_kafka_conf_set_opaque(given.get(), heard_.get());
   rd_kafka_conf_set_log_cb(given.get(), say_nothing);
@@ -65,11 +77,24 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std:
     heard.words = words;
   });
   std::array<char, 512> why{};
-  handle_.reset(rd_kafka_new(type, given.get(), why.data(), why.size()));
-  if (handle_ == nullptr) {
+  rd_kafka_t* const made = rd_kafka_new(type, given.get(), why.data(), why.size());
+  if (made == nullptr) {
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name_, why.data())};
   }
   (void)given.release();  // it has become the client's
+  handle_ = {made, [heard = heard_](rd_kafka_t* handle) { rd_kafka_destroy(handle); }};
+}
+
+void KafkaClient::check_time() const {
+  if (!out_of_time()) return;
+  throw SinkError{SinkError::Kind::retry, fmt::format("{}: there is no more time", name_)};
+}
+
+void KafkaClient::await(const std::future<void>& answered, const Deadline& deadline) const {
+  while (answered.valid() && answered.wait_for(deadline.slice()) != std::future_status::ready) {
+    check_time();
+    if (deadline.passed()) fail(RD_KAFKA_RESP_ERR__TIMED_OUT, "no broker answers");
+  }
 }
 
 void KafkaClient::poll(std::chrono::milliseconds at_most) const {
@@ -90,22 +115,38 @@ void KafkaClient::fail(SinkError::Kind kind, rd_kafka_resp_err_t error,
 }
 
 std::int32_t KafkaClient::partitions(const std::string& topic) const {
-  const KafkaTopic one = open_topic(*this, topic);
-  const rd_kafka_metadata_t* told = nullptr;
-  const rd_kafka_resp_err_t error = rd_kafka_metadata(handle(), 0, one.get(), &told, patience_);
-  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) fail(error, "no broker tells of the topic");
-  const std::unique_ptr<const rd_kafka_metadata_t, void (*)(const rd_kafka_metadata_t*)> owner{
-      told, rd_kafka_metadata_destroy};
-  if (told->topic_cnt != 1) return 0;
-  const rd_kafka_metadata_topic_t& found = told->topics[0];
-  switch (found.err) {
+  struct Found {
+    rd_kafka_resp_err_t asking = RD_KAFKA_RESP_ERR_NO_ERROR, topic = RD_KAFKA_RESP_ERR_NO_ERROR;
+    std::int32_t partitions = 0;
+  };
+  const Found found = ask([topic](rd_kafka_t* client, int patience) {
+    Found found;
+    const KafkaTopic one{rd_kafka_topic_new(client, topic.c_str(), nullptr)};
+    if (one == nullptr) {
+      found.topic = rd_kafka_last_error();
+      return found;
+    }
+    const rd_kafka_metadata_t* told = nullptr;
+    found.asking = rd_kafka_metadata(client, 0, one.get(), &told, patience);
+    if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) return found;
+    if (told->topic_cnt == 1) {
+      found.topic = told->topics[0].err;
+      found.partitions = told->topics[0].partition_cnt;
+    }
+    rd_kafka_metadata_destroy(told);
+    return found;
+  });
+  if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    fail(found.asking, "no broker tells of the topic");
+  }
+  switch (found.topic) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
-      return found.partition_cnt;
+      return found.partitions;
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
     case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:  // it is being made
       return 0;
     default:
-      fail(found.err, fmt::format("topic {}", topic));
+      fail(found.topic, fmt::format("topic {}", topic));
   }
 }
 

@@ -3,14 +3,18 @@
 #include <librdkafka/rdkafka.h>
 
 #include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
+#include "sink/deadline.hpp"
 #include "sink/kafka/address.hpp"
 
 namespace millrace::sink {
@@ -18,28 +22,59 @@ namespace millrace::sink {
 /** @brief What an error of a broker or of librdkafka means to whoever writes. */
 [[nodiscard]] SinkError::Kind kind_of_kafka_error(rd_kafka_resp_err_t error) noexcept;
 
-/** @brief A client of librdkafka, and what it last heard that was wrong. */
+/** @brief A client of librdkafka, and what it last heard that was wrong. No call of it lasts longer
+ *         than all calls may. For one thread at a time. */
 class KafkaClient {
  public:
   using Settings = std::vector<std::pair<std::string, std::string>>;
   using Delivered = void (*)(rd_kafka_t*, const rd_kafka_message_t*, void*);
 
   /** @param settings   ours, which those of the address go behind
+   *  @param finish_by  when calls end; outlives this
    *  @param delivered  called from `poll` for each message that was, or could not be
    *  @throws SinkError (wrong) if there is no such setting */
   KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std::string name,
-              const Settings& settings, Delivered delivered = nullptr);
+              const Settings& settings, const Deadline::Shared& finish_by,
+              Delivered delivered = nullptr);
 
   [[nodiscard]] rd_kafka_t* handle() const noexcept { return handle_.get(); }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  /** @brief How long a broker is waited for when it is asked for something, in milliseconds: the
-   *         setting socket.timeout.ms, or 5000. */
-  [[nodiscard]] int patience() const noexcept { return patience_; }
+  [[nodiscard]] bool out_of_time() const { return Deadline::passed(finish_by_); }
+  /** @throws SinkError (retry) if calls have to end */
+  void check_time() const;
   /** @brief Runs what has happened. */
   void poll(std::chrono::milliseconds at_most) const;
 
   /** @brief Partitions of a topic; 0: there is none, or none yet. @throws SinkError */
   [[nodiscard]] std::int32_t partitions(const std::string& topic) const;
+
+  /**
+   * @brief Asks a broker something by a call of librdkafka that blocks.
+   *
+   * The call runs in a thread of its own: if there is no more time, it is left to itself, and ends
+   * when it would have. So `question` owns all that it uses. While one is left so, there is no
+   * other.
+   * @param question  is given the client, and how many milliseconds a broker is waited for: the
+   *                  setting socket.timeout.ms, or 5000. Some calls wait longer nevertheless
+   * @param requests  that it makes, one after the other
+   * @throws SinkError (retry) if there is no more time, or no answer
+   */
+  template <typename Question>
+  [[nodiscard]] auto ask(Question question, int requests = 1) const {
+    using Answer = std::invoke_result_t<Question&, rd_kafka_t*, int>;
+    const Deadline deadline{requests * std::chrono::milliseconds{patience_} + kMore, finish_by_};
+    await(under_way_, deadline);
+    std::packaged_task<Answer()> task{
+        [handle = handle_, patience = patience_, question = std::move(question)]() mutable {
+          return question(handle.get(), patience);
+        }};
+    std::future<Answer> answer = task.get_future();
+    std::packaged_task<void()> whole{std::move(task)};
+    under_way_ = whole.get_future();
+    std::thread{std::move(whole)}.detach();
+    await(under_way_, deadline);
+    return answer.get();
+  }
 
   /** @brief With what brokers said, if it tells more than the error. */
   [[noreturn]] void fail(rd_kafka_resp_err_t error, std::string_view doing) const;
@@ -52,14 +87,16 @@ class KafkaClient {
     std::mutex mutex;
     std::string words;
   };
-  struct Destroy {
-    void operator()(rd_kafka_t* handle) const noexcept { rd_kafka_destroy(handle); }
-  };
+  static constexpr std::chrono::milliseconds kMore{500};  ///< for librdkafka to say so itself
+
+  void await(const std::future<void>& answered, const Deadline& deadline) const;
 
   std::string name_;
+  const Deadline::Shared& finish_by_;
   int patience_ = 5000;
-  std::unique_ptr<Heard> heard_;
-  std::unique_ptr<rd_kafka_t, Destroy> handle_;
+  std::shared_ptr<Heard> heard_;
+  std::shared_ptr<rd_kafka_t> handle_;  ///< keeps what it has heard
+  mutable std::future<void> under_way_;
 };
 
 struct DestroyTopic {

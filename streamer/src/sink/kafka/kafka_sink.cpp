@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "sink/chain.hpp"
+#include "sink/kafka/snapshot_requester.hpp"
 #include "sink/kafka/topic/keys.hpp"
 #include "sink/kafka/topic/read_rows.hpp"
 #include "sink/kinds.hpp"
@@ -37,14 +39,14 @@ KafkaSink::KafkaSink(std::string_view spec, const KafkaLimits& limits)
     : name_(spec), address_(parse_kafka_address(spec)), limits_(limits) {}
 
 const KafkaClient& KafkaSink::consumer() {
-  if (!consumer_) consumer_.emplace(make_consumer(address_, name_));
+  if (!consumer_) consumer_.emplace(make_consumer(address_, name_, finish_by_));
   return *consumer_;
 }
 
 TopicProducer& KafkaSink::producer() {
   if (producer_ != nullptr && producer_->broken()) producer_.reset();
   if (producer_ == nullptr) {
-    producer_ = std::make_unique<TopicProducer>(address_, address_.topic, name_);
+    producer_ = std::make_unique<TopicProducer>(address_, address_.topic, name_, finish_by_);
   }
   return *producer_;
 }
@@ -54,12 +56,16 @@ void KafkaSink::look(Body&& body) {
   try {
     body();
   } catch (const SinkError& error) {
+    watched_.reset();
+    failed_ = true;
     if (error.kind() != SinkError::Kind::lost) throw;
+    known_ = false;
     throw SinkError{SinkError::Kind::retry, error.what()};
   }
 }
 
 void KafkaSink::catch_up() {
+  watched_.reset();
   const std::int32_t partitions = consumer().partitions(address_.topic);
   if (partitions > 0) {
     const auto extents = extents_of(consumer(), address_.topic, partitions);
@@ -106,13 +112,62 @@ void KafkaSink::send_schema(TopicProducer& to, const StreamSchema& schema) {
 
 void KafkaSink::write(const StepBatch& batch, std::string_view position) {
   const std::lock_guard lock{mutex_};
-  if (!known_) look([&] { catch_up(); });
+  const StepMark& mark = batch.mark;
+  const auto refuse_later = [&] {
+    const std::uint64_t there = marks_.newest_epoch(mark.rank);
+    if (there > mark.version.epoch) give_way(there, mark.version.epoch);
+  };
+  watch();
+  refuse_later();
   const SinkState state = marks_.state();
-  if (!continues(state, batch.mark, name_)) return;
+  if (!continues(state, mark, name_)) return;
   if (!state.schema) {
     throw SinkError{SinkError::Kind::lost, fmt::format("{}: it has no schema", name_)};
   }
-  send_batch(batch, position);
+  const std::int64_t end = send_batch(batch, position);
+  look([&] { watch_to(end); });
+  refuse_later();
+}
+
+/** What others have written meanwhile. */
+void KafkaSink::watch() {
+  if (!known_) return look([&] { catch_up(); });
+  if (!marks_.schema()) return;
+  look([&] {
+    // Whether brokers are back is told at once; where a partition ends may take them long.
+    if (failed_) static_cast<void>(consumer().partitions(address_.topic));
+    failed_ = false;
+    watch_to(extents_of(consumer(), address_.topic, 1).front().end);
+  });
+}
+
+void KafkaSink::watch_to(std::int64_t end) {
+  if (watched_ == nullptr) {
+    offsets_.resize(std::max<std::size_t>(offsets_.size(), 1));
+    watched_ =
+        std::make_unique<TopicReading>(consumer(), address_.topic, std::vector{offsets_.front()});
+  }
+  watched_->read_to({{0, end}}, [&](const TopicMessage& message) { marks_.add(message); });
+  offsets_.front() = watched_->offsets().front();
+}
+
+/** Rows that stand behind rows of the later trainer are older, and yet what a compacted topic
+ * keeps. */
+void KafkaSink::give_way(std::uint64_t there, std::uint64_t epoch) {
+  if (std::exchange(wrote_, false)) {
+    try {
+      SnapshotRequester{address_, name_, finish_by_}.ask();
+    } catch (const SinkError&) {  // nobody may write there, or there is no more time
+    }
+  }
+  refuse_overtaken(there, epoch, name_);
+}
+
+void KafkaSink::audit(std::uint32_t, std::uint64_t epoch) {
+  const std::lock_guard lock{mutex_};
+  watch();
+  const std::uint64_t there = marks_.newest_epoch();
+  if (there > epoch) give_way(there, epoch);
 }
 
 void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
@@ -132,8 +187,10 @@ void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
 }
 
 // A topic that drops old messages has the schema again with each snapshot.
-void KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
+/** @return the offset behind its mark in partition 0 */
+std::int64_t KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
   TopicProducer& to = producer();
+  wrote_ = true;
   const std::int32_t parts = to.partitions();
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(parts));
   if (batch.mark.after == Version{}) send_schema(to, *marks_.schema());
@@ -151,13 +208,15 @@ void KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
              .rank = batch.mark.rank,
              .position = position});
   }
-  to.settle();
+  const std::int64_t end = to.settle();
   for (std::int32_t part = 0; part < parts; ++part) {
     marks_.add(of_part(batch.mark, part, parts, rows[static_cast<std::size_t>(part)]), position);
   }
+  return end;
 }
 
 void KafkaSink::go_through(const TopicReading::Visit& visit) {
+  watched_.reset();
   const std::int32_t partitions = consumer().partitions(address_.topic);
   if (partitions == 0) return;
   const auto extents = extents_of(consumer(), address_.topic, partitions);

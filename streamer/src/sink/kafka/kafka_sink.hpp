@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
+#include "sink/deadline.hpp"
 #include "sink/kafka/address.hpp"
 #include "sink/kafka/producer.hpp"
 #include "sink/kafka/topic/marks.hpp"
@@ -32,6 +33,11 @@ struct KafkaLimits {
  * at the start. `read` reads the whole topic twice, and keeps of each row which version is the
  * newest.
  *
+ * Partition 0 has every mark, and its order tells which of two trainers is overtaken: a batch is
+ * written if no mark of a later epoch stands before its own there. `write` reads that partition up
+ * to its own mark. A trainer that is overtaken asks the later one for all rows anew, since rows of
+ * the same key are kept by their offset where a topic is compacted.
+ *
  * TOPIC.requests has numbers, as text, of those who ask for a snapshot.
  */
 class KafkaSink final : public Sink {
@@ -47,6 +53,10 @@ class KafkaSink final : public Sink {
   void flush() override {}
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
+  void audit(std::uint32_t rank, std::uint64_t epoch) override;
+  void finish_by(std::chrono::steady_clock::time_point end) noexcept override {
+    finish_by_ = end.time_since_epoch().count();
+  }
 
  private:
   const KafkaClient& consumer();
@@ -60,18 +70,25 @@ class KafkaSink final : public Sink {
   void go_through(const TopicReading::Visit& visit);
   void send_schema(TopicProducer& to, const StreamSchema& schema);
   void send_rows(TopicProducer& to, const StepBatch& batch, std::vector<std::uint64_t>& rows);
-  void send_batch(const StepBatch& batch, std::string_view position);
+  std::int64_t send_batch(const StepBatch& batch, std::string_view position);
+  void watch();
+  void watch_to(std::int64_t end);
+  [[noreturn]] void give_way(std::uint64_t there, std::uint64_t epoch);
   void look_for_requests();
 
   const std::string name_;
   const KafkaAddress address_;
   const KafkaLimits limits_;
+  Deadline::Shared finish_by_ = Deadline::kNone;
   std::mutex mutex_;
   std::optional<KafkaClient> consumer_;
   std::unique_ptr<TopicProducer> producer_;
-  bool known_ = false;  ///< what the topic had when it was first looked at
+  bool known_ = false;   ///< what the topic had when it was first looked at
+  bool failed_ = false;  ///< the last look
   TopicMarks marks_;
-  std::vector<std::int64_t> offsets_;  ///< behind what is in them
+  std::vector<std::int64_t> offsets_;      ///< behind what is in them
+  std::unique_ptr<TopicReading> watched_;  ///< partition 0, behind what is in them
+  bool wrote_ = false;                     ///< since the last request
   std::optional<std::chrono::steady_clock::time_point> looked_;
   std::int64_t requests_offset_ = 0;
   std::uint64_t request_ = 0;

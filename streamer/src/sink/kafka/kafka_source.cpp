@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kGlance{100};
 
-std::uint64_t milliseconds_now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
-
 /** Messages before these ends; what compaction took of them is counted until it is passed by. */
 std::uint64_t unread(const std::vector<std::int64_t>& offsets, const std::vector<Extent>& ends) {
   std::uint64_t messages = 0;
@@ -34,7 +28,7 @@ std::uint64_t unread(const std::vector<std::int64_t>& offsets, const std::vector
 }  // namespace
 
 KafkaSource::KafkaSource(std::string_view spec)
-    : name_(spec), address_(parse_kafka_address(spec)) {}
+    : name_(spec), address_(parse_kafka_address(spec)), requester_(address_, name_) {}
 
 const KafkaClient& KafkaSource::consumer() {
   if (!consumer_) consumer_.emplace(make_consumer(address_, name_));
@@ -200,16 +194,7 @@ RecordSource::Left KafkaSource::left() {
   return left;
 }
 
-void KafkaSource::ask_for_snapshot() {
-  if (requests_ != nullptr && requests_->broken()) requests_.reset();
-  if (requests_ == nullptr) {
-    requests_ = std::make_unique<TopicProducer>(address_, address_.requests(), name_);
-  }
-  request_ = std::max(request_ + 1, milliseconds_now());  // two in one millisecond are two
-  const std::string number = std::to_string(request_);
-  requests_->send({.part = 0, .key = "snapshot", .record = std::as_bytes(std::span{number})});
-  requests_->settle();
-}
+void KafkaSource::ask_for_snapshot() { requester_.ask(); }
 
 std::unique_ptr<RecordSource> open_kafka_source(std::string_view spec) {
   return std::make_unique<KafkaSource>(spec);

@@ -6,7 +6,7 @@
 
 #include "millrace/streamer/sink.hpp"
 #include "sink/kafka/address.hpp"
-#include "sink/kafka/producer.hpp"
+#include "sink/kafka/snapshot_requester.hpp"
 #include "sink/kafka/topic/assembly.hpp"
 #include "sink/kafka/topic_reading.hpp"
 
@@ -51,8 +51,7 @@ class KafkaSource final : public RecordSource {
   std::optional<StreamSchema> schema_;     ///< that was read or given before this reading
   std::optional<TopicAssembly> assembly_;
   std::unique_ptr<TopicReading> reading_;
-  std::unique_ptr<TopicProducer> requests_;
-  std::uint64_t request_ = 0;
+  SnapshotRequester requester_;
   bool asked_for_schema_ = false;
 };
 

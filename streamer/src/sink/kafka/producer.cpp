@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <thread>
@@ -33,15 +34,16 @@ Headers headers_of(const Produced& message) {
 }  // namespace
 
 TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& topic,
-                             const std::string& name)
+                             const std::string& name, const Deadline::Shared& finish_by)
     : client_(RD_KAFKA_PRODUCER, address, name,
               {{"enable.idempotence", "true"},
                {"queue.buffering.max.kbytes", "65536"},
                {"linger.ms", "2"},
                {"message.timeout.ms", "10000"}},
-              delivered),
+              finish_by, delivered),
       partitions_(client_.partitions(topic)) {
   for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // asking may make it
+    client_.check_time();
     std::this_thread::sleep_for(2 * kGlance);
     partitions_ = client_.partitions(topic);
   }
@@ -53,6 +55,7 @@ TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& top
 }
 
 bool TopicProducer::broken() const noexcept {
+  if (left_) return true;
   std::array<char, 8> ignored{};
   return rd_kafka_fatal_error(client_.handle(), ignored.data(), ignored.size()) !=
          RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -67,6 +70,7 @@ void TopicProducer::delivered(rd_kafka_t*, const rd_kafka_message_t* message, vo
   ++delivery.settled;
   rd_kafka_resp_err_t error = message->err;
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    if (message->partition == 0) delivery.end = std::max(delivery.end, message->offset + 1);
     if (message->offset >= 0) return;
     error = RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
   }
@@ -89,7 +93,10 @@ rd_kafka_resp_err_t TopicProducer::try_send(const Produced& message) {
 
 void TopicProducer::send(const Produced& message) {
   rd_kafka_resp_err_t error = try_send(message);
-  for (; error == RD_KAFKA_RESP_ERR__QUEUE_FULL; error = try_send(message)) client_.poll(kGlance);
+  for (; error == RD_KAFKA_RESP_ERR__QUEUE_FULL; error = try_send(message)) {
+    leave_if_late();
+    client_.poll(kGlance);
+  }
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
     await_all();
     delivery_ = {};
@@ -100,16 +107,24 @@ void TopicProducer::send(const Produced& message) {
   if (delivery_.sent % 1024 == 0) client_.poll(std::chrono::milliseconds{0});
 }
 
+/** Brokers may get what is under way later still, behind what is sent then: by another producer. */
+void TopicProducer::leave_if_late() {
+  if (!client_.out_of_time()) return;
+  left_ = true;
+  client_.check_time();
+}
+
 void TopicProducer::await_all() {
   while (delivery_.settled < delivery_.sent) {
+    leave_if_late();
     rd_kafka_flush(client_.handle(), static_cast<int>(kGlance.count()));
   }
 }
 
-void TopicProducer::settle() {
+std::int64_t TopicProducer::settle() {
   await_all();
   const Delivery all = std::exchange(delivery_, {});
-  if (all.failed == 0) return;
+  if (all.failed == 0) return all.end;
   client_.fail(broken() ? SinkError::Kind::retry : kind_of_kafka_error(all.error), all.error,
                fmt::format("{} of {} messages were not acknowledged", all.failed, all.sent));
 }

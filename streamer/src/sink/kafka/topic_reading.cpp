@@ -9,6 +9,7 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestSilence{15'000};
+constexpr int kMostAtOnce = 4096;  ///< messages, until it is looked whether there is time for more
 
 using Message = std::unique_ptr<rd_kafka_message_t, void (*)(rd_kafka_message_t*)>;
 
@@ -32,7 +33,8 @@ std::uint32_t rank_of(const rd_kafka_message_t& message) {
 
 }  // namespace
 
-KafkaClient make_consumer(const KafkaAddress& address, const std::string& name) {
+KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
+                          const Deadline::Shared& finish_by) {
   return {RD_KAFKA_CONSUMER,
           address,
           name,
@@ -42,21 +44,31 @@ KafkaClient make_consumer(const KafkaAddress& address, const std::string& name) 
            {"enable.partition.eof", "true"},
            {"auto.offset.reset", "error"},
            {"queued.max.messages.kbytes", "16384"},
-           {"fetch.wait.max.ms", "100"}}};
+           {"fetch.wait.max.ms", "100"}},
+          finish_by};
 }
 
 std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& topic,
                                std::int32_t partitions) {
-  std::vector<Extent> extents(static_cast<std::size_t>(partitions));
-  for (std::int32_t i = 0; i < partitions; ++i) {
-    Extent& extent = extents[static_cast<std::size_t>(i)];
-    const rd_kafka_resp_err_t error = rd_kafka_query_watermark_offsets(
-        consumer.handle(), topic.c_str(), i, &extent.begin, &extent.end, consumer.patience());
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-      consumer.fail(error, fmt::format("what is in partition {} of {}", i, topic));
+  struct Found {
+    std::vector<Extent> extents;
+    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
+  };
+  const auto question = [topic, partitions](rd_kafka_t* client, int patience) {
+    Found found;
+    for (std::int32_t i = 0; i < partitions && found.error == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
+      Extent& extent = found.extents.emplace_back();
+      found.error = rd_kafka_query_watermark_offsets(client, topic.c_str(), i, &extent.begin,
+                                                     &extent.end, patience);
     }
+    return found;
+  };
+  Found found = consumer.ask(question, partitions);
+  if (found.error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    const std::size_t last = found.extents.size() - 1;
+    consumer.fail(found.error, fmt::format("what is in partition {} of {}", last, topic));
   }
-  return extents;
+  return std::move(found.extents);
 }
 
 TopicReading::TopicReading(const KafkaClient& consumer, const std::string& topic,
@@ -114,13 +126,14 @@ bool TopicReading::read_some(std::chrono::milliseconds patience, const Visit& vi
   consumer_.poll(std::chrono::milliseconds{0});
   int wait = static_cast<int>(patience.count());
   bool any = false;
-  for (;; wait = 0) {
+  for (int left = kMostAtOnce; left > 0; --left, wait = 0) {
     const Message message{rd_kafka_consume_queue(queue_.get(), wait), rd_kafka_message_destroy};
     if (message == nullptr) return any;
     take(*message, visit);
     if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) return any;
     any = true;
   }
+  return any;
 }
 
 bool TopicReading::reached(const std::vector<Extent>& ends) const {
@@ -136,6 +149,7 @@ void TopicReading::read_to(const std::vector<Extent>& ends, const Visit& visit) 
 }
 
 void Silence::heard(bool something) {
+  consumer_.check_time();
   const auto now = std::chrono::steady_clock::now();
   if (something) since_ = now;
   if (now - since_ > kLongestSilence) {

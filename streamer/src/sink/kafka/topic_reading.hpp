@@ -18,9 +18,10 @@ struct Extent {
 };
 
 /** @brief A consumer that is of no group and stores no offsets. */
-[[nodiscard]] KafkaClient make_consumer(const KafkaAddress& address, const std::string& name);
+[[nodiscard]] KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
+                                        const Deadline::Shared& finish_by = kNeverEnds);
 
-/** @brief What is in each partition now. @throws SinkError */
+/** @brief What is in each of the first partitions now. @throws SinkError */
 [[nodiscard]] std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& topic,
                                              std::int32_t partitions);
 
@@ -28,7 +29,7 @@ struct Extent {
 class Silence {
  public:
   explicit Silence(const KafkaClient& consumer) : consumer_(consumer) {}
-  /** @throws SinkError (retry) if it has been for too long */
+  /** @throws SinkError (retry) if it has been for too long, or there is no more time */
   void heard(bool something);
 
  private:
@@ -55,13 +56,14 @@ class TopicReading {
   void add_partition();
 
   /**
-   * @brief Visits some messages, at least one if any comes in time.
+   * @brief Visits some messages, at least one if any comes in time, and some thousands at most.
    * @return whether one came
    * @throws SinkError: lost if what was to be read is gone; what `visit` throws, the messages
    * behind being lost to this reading
    */
   bool read_some(std::chrono::milliseconds patience, const Visit& visit);
-  /** @brief Reads up to these offsets. @throws SinkError (retry) if for long nothing comes */
+  /** @brief Reads up to these offsets.
+   *  @throws SinkError (retry) if for long nothing comes, or there is no more time */
   void read_to(const std::vector<Extent>& ends, const Visit& visit);
 
  private:

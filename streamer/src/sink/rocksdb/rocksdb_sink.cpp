@@ -223,11 +223,13 @@ void RocksdbSink::flush() {
   if (shared_->database) put((*shared_->database)->FlushWAL(true));
 }
 
-// One process at a time can have it open: no other trainer writes there.
-void RocksdbSink::audit(std::uint32_t, std::uint64_t) {
+// One process at a time can have it open; another one may have had it since a failure closed it.
+void RocksdbSink::audit(std::uint32_t, std::uint64_t epoch) {
   const std::lock_guard lock{shared_->mutex};
   static_cast<void>(close_if_gone());
   if (!shared_->database) return;
+  const std::uint64_t there = shared_->state.newest_epoch();
+  if (there > epoch) refuse_overtaken(there, epoch, name());
   const std::string gone = shared_->database->file_that_is_gone();
   if (gone.empty()) return;
   throw SinkError{SinkError::Kind::wrong,

@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include "sink/kafka/kafka_sink.hpp"
 #include "sink/kafka/kafka_source.hpp"
 #include "test/conformance/sink/sink_conformance.hpp"
@@ -21,6 +23,8 @@ class KafkaPlace final : public SinkPlace {
   std::unique_ptr<RecordSource> source() override {
     return std::make_unique<sink::KafkaSource>(cluster().spec(topic_));
   }
+  void fall_silent() override { cluster().signal(SIGSTOP); }
+  void speak() override { cluster().signal(SIGCONT); }
 
  private:
   /// Requests are seen at once.
@@ -36,6 +40,8 @@ class KafkaPlace final : public SinkPlace {
 const bool added = add_sink_fixture({.name = "kafka",
                                      .make_place = [] { return std::make_unique<KafkaPlace>(); },
                                      .is_source = true,
+                                     .rivals = true,
+                                     .has_peer = true,
                                      .programs = 4});
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include "millrace/streamer/sink.hpp"
 #include "test/conformance/sink/sink_conformance.hpp"
 #include "test/support/redis_server.hpp"
@@ -16,6 +18,8 @@ class RedisPlace final : public SinkPlace {
 
   std::unique_ptr<Sink> open() override { return open_sink(server().spec(prefix_)); }
   std::string spec() const override { return server().spec(prefix_); }
+  void fall_silent() override { server().signal(SIGSTOP); }
+  void speak() override { server().signal(SIGCONT); }
 
  private:
   static RedisServer& server() {
@@ -28,6 +32,8 @@ class RedisPlace final : public SinkPlace {
 
 const bool added = add_sink_fixture({.name = "redis",
                                      .make_place = [] { return std::make_unique<RedisPlace>(); },
+                                     .rivals = true,
+                                     .has_peer = true,
                                      .absent = no_redis_server()});
 
 }  // namespace

@@ -20,6 +20,7 @@ class RocksdbPlace final : public SinkPlace {
 const bool added = add_sink_fixture({.name = "rocksdb",
                                      .make_place = [] { return std::make_unique<RocksdbPlace>(); },
                                      .whole_steps = true,
+                                     .rivals = true,
                                      .programs = 4});
 
 }  // namespace

@@ -56,6 +56,20 @@ SinkState TopicMarks::state() const {
   return state;
 }
 
+std::uint64_t TopicMarks::newest_epoch(std::uint32_t rank) const {
+  std::uint64_t newest = 0;
+  const auto found = newest_.find(rank);
+  if (found == newest_.end()) return newest;
+  for (const auto& [part, mark] : found->second) newest = std::max(newest, mark.version.epoch);
+  return newest;
+}
+
+std::uint64_t TopicMarks::newest_epoch() const {
+  std::uint64_t newest = 0;
+  for (const auto& [rank, parts] : newest_) newest = std::max(newest, newest_epoch(rank));
+  return newest;
+}
+
 StepMark of_part(const StepMark& mark, std::int32_t part, std::int32_t parts, std::uint64_t rows) {
   StepMark one = mark;
   one.part = static_cast<std::uint32_t>(part);

@@ -27,6 +27,10 @@ class TopicMarks {
    *        place. As it was told: of one part.
    */
   [[nodiscard]] SinkState state() const;
+  /** @brief Of the rank's marks, in whichever partition; 0: there is none. */
+  [[nodiscard]] std::uint64_t newest_epoch(std::uint32_t rank) const;
+  /** @brief Likewise of all ranks. */
+  [[nodiscard]] std::uint64_t newest_epoch() const;
 
  private:
   std::optional<StreamSchema> schema_;

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "millrace/streamer/sink.hpp"
+#include "sink/deadline.hpp"
 #include "sink/redis/address.hpp"
-#include "sink/redis/net/deadline.hpp"
 
 namespace millrace::sink {
 

@@ -20,6 +20,11 @@ class Deadline {
         end_(Clock::now() + time),
         shared_(shared) {}
 
+  /** @brief Whether the end that is set for all has come. */
+  [[nodiscard]] static bool passed(const Shared& shared) {
+    return Clock::now().time_since_epoch().count() >= shared.load();
+  }
+
   [[nodiscard]] bool passed() const { return left() <= Clock::duration::zero(); }
   /** @brief Whether it is not the operation's own end that has come. */
   [[nodiscard]] bool was_cut_short() const { return Clock::now() < end_; }
@@ -42,5 +47,8 @@ class Deadline {
   Clock::time_point end_;
   const Shared& shared_;
 };
+
+/** @brief Of calls that nobody ends. */
+inline const Deadline::Shared kNeverEnds{Deadline::kNone};
 
 }  // namespace millrace::sink

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "sink/kafka/address.hpp"
+#include "sink/kafka/producer.hpp"
+
+namespace millrace::sink {
+
+/** @brief Asks every rank that writes to a topic for all rows anew. */
+class SnapshotRequester {
+ public:
+  /** @param address    outlives this
+   *  @param finish_by  likewise */
+  SnapshotRequester(const KafkaAddress& address, std::string name,
+                    const Deadline::Shared& finish_by = kNeverEnds);
+
+  /** @brief Each request has another number. @throws SinkError */
+  void ask();
+
+ private:
+  const KafkaAddress& address_;
+  const std::string name_;
+  const Deadline::Shared& finish_by_;
+  std::unique_ptr<TopicProducer> producer_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace millrace::sink

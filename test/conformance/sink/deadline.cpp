@@ -1,0 +1,117 @@
+// Calls end when they are told to, though the peer of a sink takes everything and answers nothing.
+#include <chrono>
+#include <thread>
+
+#include "test/conformance/sink/sink_conformance.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// What a sink waits for by itself is 5 s at least.
+constexpr auto kSoon = 4s;
+
+StepBatch batch_of(Version version, Version after) {
+  StepBatch batch;
+  batch.mark.version = version;
+  batch.mark.after = after;
+  for (std::int64_t row = 0; row < 20; ++row) add_row(batch, some_schema(), {0, row}, version);
+  return batch;
+}
+
+struct Call {
+  const char* name;
+  std::function<void(Sink&)> make;
+};
+
+std::vector<Call> all_calls() {
+  return {{"state", [](Sink& sink) { static_cast<void>(sink.state()); }},
+          {"begin", [](Sink& sink) { sink.begin(some_schema()); }},
+          {"write",
+           [](Sink& sink) {
+             sink.write(batch_of({1, 2}, {1, 1}));
+           }},
+          {"flush", [](Sink& sink) { sink.flush(); }},
+          {"snapshot_request", [](Sink& sink) { static_cast<void>(sink.snapshot_request()); }},
+          {"audit", [](Sink& sink) { sink.audit(0, 1); }},
+          {"list_rows", [](Sink& sink) { static_cast<void>(sink.list_rows([](auto, auto) {})); }},
+          {"read", [](Sink& sink) { sink.read([](const RowRecord&) {}); }}};
+}
+
+/// Of a sink whose peer is silent, and answers again at the end.
+class Silence {
+ public:
+  explicit Silence(SinkPlace& place) : place_(place) { place_.fall_silent(); }
+  ~Silence() { place_.speak(); }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+
+ private:
+  SinkPlace& place_;
+};
+
+/// @param ahead  the end is set so long before the call begins; negative: when it is under way
+void check_ends(Sink& sink, const Call& call, std::chrono::milliseconds ahead) {
+  CAPTURE(call.name, ahead);
+  const auto end = [&] { sink.finish_by(Clock::now() + 20ms); };
+  if (ahead >= 0ms) end();
+  std::thread later{[&] {
+    std::this_thread::sleep_for(20ms);
+    if (ahead < 0ms) end();
+  }};
+  const auto begin = Clock::now();
+  const auto refusal = refusal_of([&] { call.make(sink); });
+  const auto took = Clock::now() - begin;
+  later.join();
+  sink.finish_by(Clock::time_point::max());
+  CHECK(took < kSoon);
+  if (refusal) CHECK(*refusal == SinkError::Kind::retry);
+}
+
+}  // namespace
+
+TEST_CASE("calls of a sink end when they have to, though its peer is silent", "[sink]") {
+  over_sinks(&SinkFixture::has_peer, [](const SinkFixture& fixture) {
+    const auto place = fixture.make_place();
+    place->open()->begin(some_schema());
+    for (const auto ahead : {0ms, -1ms}) {
+      for (const Call& call : all_calls()) {
+        const auto begun = place->open(), fresh = place->open();
+        begun->begin(some_schema());
+        begun->write(batch_of({1, 1}, {}));
+        const Silence silence{*place};
+        for (Sink* const sink : {begun.get(), fresh.get()}) check_ends(*sink, call, ahead);
+      }
+    }
+  });
+}
+
+TEST_CASE("a sink whose calls had to end goes on as soon as they may", "[sink]") {
+  over_sinks(&SinkFixture::has_peer, [](const SinkFixture& fixture) {
+    const auto place = fixture.make_place();
+    const auto sink = place->open();
+    sink->begin(some_schema());
+    Rows expected;
+    Version before;
+    for (std::uint64_t step = 1; step < 6; ++step) {
+      const StepBatch batch = batch_of({1, step}, before);
+      before = batch.mark.version;
+      fold(expected, batch);
+      {
+        const Silence silence{*place};
+        sink->finish_by(Clock::now() + 10ms);
+        CHECK(refusal_of([&] { sink->write(batch); }) == SinkError::Kind::retry);
+      }
+      sink->finish_by(Clock::time_point::max());
+      while (const auto refusal = refusal_of([&] { sink->write(batch); })) {
+        REQUIRE(*refusal == SinkError::Kind::retry);
+      }
+    }
+    CHECK(sink->state().marks.at(0).version == Version{1, 5});
+    CHECK(difference(rows_of(*sink), expected) == "");
+  });
+}
+
+}  // namespace millrace::test

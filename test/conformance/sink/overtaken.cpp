@@ -1,0 +1,94 @@
+// A trainer that goes on writing when a later one has begun to.
+#include <atomic>
+#include <thread>
+
+#include "test/conformance/sink/sink_conformance.hpp"
+
+namespace millrace::test {
+namespace {
+
+using Kind = SinkError::Kind;
+
+/// Rows [0, 20) of a rank.
+StepBatch batch_of(Version version, Version after, std::uint32_t rank = 0) {
+  StepBatch batch;
+  batch.mark.version = version;
+  batch.mark.after = after;
+  batch.mark.rank = rank;
+  for (std::int64_t row = 0; row < 20; ++row) add_row(batch, some_schema(), {0, row}, version);
+  return batch;
+}
+
+std::optional<Kind> refusal(Sink& sink, const StepBatch& batch) {
+  return refusal_of([&] { sink.write(batch); });
+}
+
+}  // namespace
+
+TEST_CASE("a batch behind the mark of a later epoch is overtaken, and nothing of it is written",
+          "[sink]") {
+  over_every_sink([](const SinkFixture& fixture) {
+    const auto place = fixture.make_place();
+    const auto sink = place->open();
+    sink->begin(some_schema());
+    sink->write(batch_of({1, 1}, {}));
+    sink->write(batch_of({2, 1}, {}));
+    const Rows rows = rows_of(*sink);
+    CHECK(refusal(*sink, batch_of({1, 2}, {1, 1})) == Kind::overtaken);
+    CHECK(refusal(*sink, batch_of({1, 3}, {})) == Kind::overtaken);
+    CHECK(difference(rows_of(*sink), rows) == "");
+    CHECK(sink->state().marks.at(0).version == Version{2, 1});
+  });
+}
+
+TEST_CASE("a trainer is told at its next call that a later one writes for its rank", "[sink]") {
+  over_sinks(&SinkFixture::rivals, [](const SinkFixture& fixture) {
+    const auto place = fixture.make_place();
+    const auto one = place->open(), later = place->open();
+    for (Sink* const sink : {one.get(), later.get()}) sink->begin(some_schema());
+    one->write(batch_of({1, 1}, {}));
+    one->audit(0, 1);
+    later->write(batch_of({2, 1}, {}));
+    const Rows rows = rows_of(*later);
+    CHECK(refusal_of([&] { one->audit(0, 1); }) == Kind::overtaken);
+    CHECK(refusal(*one, batch_of({1, 2}, {1, 1})) == Kind::overtaken);
+    CHECK(refusal(*one, batch_of({1, 3}, {})) == Kind::overtaken);
+    later->write(batch_of({2, 2}, {2, 1}));
+    later->audit(0, 2);
+    CHECK(refusal_of([&] { one->audit(1, 1); }) == Kind::overtaken);
+    CHECK(difference(rows_of(*one), rows_of(*later)) == "");
+    CHECK(one->state().marks.at(0).version == Version{2, 2});
+  });
+}
+
+TEST_CASE("of two trainers that write at once, one ends overtaken, and all rows are the other's",
+          "[sink]") {
+  over_sinks(&SinkFixture::rivals, [](const SinkFixture& fixture) {
+    for (unsigned round = 0; round < fixture.programs; ++round) {
+      const auto place = fixture.make_place();
+      const auto one = place->open(), later = place->open();
+      for (Sink* const sink : {one.get(), later.get()}) sink->begin(some_schema());
+      std::atomic<unsigned> begun = 0;
+      std::optional<Kind> ended;
+      std::thread older{[&] {
+        Version before;
+        for (std::uint64_t step = 1; !ended; ++step) {
+          ended = refusal(*one, batch_of({1, step}, before));
+          before = {1, step};
+          ++begun;
+        }
+      }};
+      while (begun <= round % 4) std::this_thread::yield();
+      const auto refused = refusal(*later, batch_of({2, 1}, {}));
+      older.join();
+      REQUIRE(!refused);
+      CHECK(ended == Kind::overtaken);
+      Rows expected;
+      fold(expected, batch_of({2, 1}, {}));
+      CHECK(difference(rows_of(*later), expected) == "");
+      CHECK(later->state().marks.at(0).version == Version{2, 1});
+    }
+  });
+}
+
+}  // namespace millrace::test
