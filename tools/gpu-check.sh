@@ -280,7 +280,7 @@ run() {
   step conformance "$kit/bin/test_conformance"
   step cuda_facts "$kit/bin/cuda_facts" --device "$gpu" --json "{json}"
   trainings
-  step bench_allocator_gpu "$kit/bin/bench_allocator_gpu" --json "{json}"
+  step bench_allocator env MILLRACE_COMMIT="$built_from" "$kit/bin/bench_allocator" --device "$cuda" --quick --json "{json}"
   step torch_peer python3 "$kit/torch/peer.py" --kit "$kit" --device "$cuda" --json "{json}"
   footprints
   step stream_bench "$kit/bin/millrace" stream bench --device "$cuda" --json "{json}"

@@ -155,7 +155,7 @@ def main():
         ("Facts", answers(results)),
         ("Footprint, measured beside modelled", footprint(results)),
         ("PyTorch's own allocator", peers(results)),
-        ("Logs", logs(results, "bench_allocator_gpu", "bench_kernels_gpu", "stream_bench", "train")),
+        ("Logs", logs(results, "bench_allocator", "bench_kernels_gpu", "stream_bench", "train")),
     ]
     print("# What a GPU said")
     for title, lines in parts:

@@ -1,5 +1,5 @@
-// Nanoseconds a pair (allocate and free) of PyTorch's own caching allocator, in the cases of
-// bench_allocator_gpu. Compiled by peer.py against the PyTorch of the machine.
+// Nanoseconds a pair (allocate and free) of PyTorch's own caching allocator: one size, random sizes
+// with 1,000 live blocks, blocks that another stream used. Compiled by peer.py against the PyTorch of the machine.
 
 #include <cuda_runtime_api.h>
 

@@ -4,7 +4,7 @@
     peer.py --kit FOLDER [--device cuda:0] [--json FILE]
 
 Compiles the shim against the PyTorch of this machine, then runs
-  - pairs: nanoseconds an allocation and its free, in the cases of bench_allocator_gpu;
+  - pairs: nanoseconds an allocation and its free, of one size, of random sizes and of blocks that another stream used;
   - the training loop of `millrace footprint` on PyTorch's allocator and on Millrace's.
 Exit code 4: no PyTorch, or no GPU that it can use.
 """

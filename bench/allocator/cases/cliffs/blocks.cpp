@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "allocator/cases/cliffs/cliff.hpp"
+#include "allocator/measure/draws.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+
+// What must not grow with live, free or unordered blocks.
+
+namespace millrace::bench {
+
+bool carve(Trial& trial, std::vector<void*>& blocks, std::size_t count, unsigned stream) {
+  Subject& subject = trial.subject();
+  blocks.resize(count);
+  // CUB rounds up to powers of two and splits nothing: it has no use for the piece.
+  if (subject.millrace() != nullptr) {
+    const std::size_t whole = count * kLargeBlock;
+    const bool there = trial.set_up(
+        1, [&](std::uint64_t) { subject.free(subject.allocate(whole, stream), whole, stream); });
+    if (!there) return false;
+  }
+  const bool made = trial.set_up(
+      count, [&](std::uint64_t i) { blocks[i] = subject.allocate(kLargeBlock, stream); });
+  if (!made) {
+    for (void* const block : blocks) trial.leave({block, kLargeBlock, stream});
+  }
+  return made;
+}
+
+namespace {
+
+/// The next allocations when n blocks live and nothing was ever freed.
+Measured growing(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Draws draws{setting.seed, 512, 4 << 20};
+  Trial trial{row, setting, 1};
+  LiveBytes bytes;
+  const auto allocate = [&] {
+    const std::size_t size = draws.next().bytes;
+    trial.leave({trial.subject().allocate(size, 0), size, 0});
+    bytes.add(size);
+  };
+  if (trial.set_up(1, [&](std::uint64_t) { allocate(); })) trial.begin_host_bytes();
+  if (trial.set_up(n - 1, [&](std::uint64_t) { allocate(); })) {
+    trial.end_host_bytes(n - 1);
+    trial.measure(allocate, n / 10);
+  }
+  return trial.result(bytes.peak());
+}
+
+/// Every other of 2n blocks is freed; what is asked for then fits nowhere.
+bool fragment(Trial& trial, std::size_t n, unsigned stream) {
+  std::vector<void*> blocks;
+  if (!carve(trial, blocks, 2 * n, stream)) return false;
+  for (std::size_t i = 0; i < n; ++i) trial.leave({blocks[2 * i + 1], kLargeBlock, stream});
+  return trial.set_up(
+      n, [&](std::uint64_t i) { trial.subject().free(blocks[2 * i], kLargeBlock, stream); });
+}
+
+Measured fragments(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 1};
+  if (fragment(trial, n, 0)) {
+    constexpr std::size_t kBytes = 2 * kLargeBlock;
+    trial.measure([&] { trial.leave({trial.subject().allocate(kBytes, 0), kBytes, 0}); }, 1'000);
+  }
+  return trial.result(2 * n * kLargeBlock);
+}
+
+/// n blocks that stream 0 freed are still in use there when stream 1 asks.
+Measured unordered(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 2};
+  trial.machine().set_busy(true);
+  if (fragment(trial, n, 0)) {
+    trial.measure(
+        [&] {
+          trial.leave({trial.subject().allocate(kLargeBlock, 1), kLargeBlock, 1});
+        },
+        n / 2);
+  }
+  return trial.result(2 * n * kLargeBlock);
+}
+
+/// A request that is too large for the limit, beside n free fragments.
+Measured failing(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 1};
+  if (fragment(trial, n, 0)) {
+    CachingAllocator& allocator = trial.millrace().allocator;
+    allocator.set_limit(allocator.statistics().bytes.reserved.current);
+    trial.measure([&] {
+      try {
+        (void)trial.subject().allocate(n * 2 * kLargeBlock, 0);
+      } catch (const std::bad_alloc&) {
+        return;
+      }
+      throw std::logic_error{"a request above the limit was served"};
+    });
+  }
+  return trial.result(2 * n * kLargeBlock);
+}
+
+/// A pair among n live blocks of 512 bytes, 4,096 of which share a page of 2 MiB.
+Measured in_one_page(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  constexpr std::size_t kBytes = 512;
+  std::vector<void*> held(n);
+  Draws draws{setting.seed, kBytes, kBytes + 1};
+  Trial trial{row, setting, 1};
+  Subject& subject = trial.subject();
+  const auto pair = [&] {
+    void*& block = held[draws.next().victim(n)];
+    subject.free(block, kBytes, 0);
+    block = subject.allocate(kBytes, 0);
+  };
+  if (trial.set_up(n, [&](std::uint64_t i) { held[i] = subject.allocate(kBytes, 0); })) {
+    trial.measure(pair);
+  }
+  for (void* const block : held) trial.leave({block, kBytes, 0});
+  return trial.result(n * kBytes);
+}
+
+/// A pair while n scopes of peaks are open.
+Measured open_scopes(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  constexpr std::size_t kBytes = 4096;
+  Trial trial{row, setting, 1};
+  CachingAllocator& allocator = trial.millrace().allocator;
+  const auto pair = [&] { trial.subject().free(trial.subject().allocate(kBytes, 0), kBytes, 0); };
+  const bool warm = trial.warm_up(16, pair);
+  if (warm && trial.set_up(n, [&](std::uint64_t) { (void)allocator.open_scope(); })) {
+    trial.measure(pair);
+  }
+  return trial.result(kBytes);
+}
+
+}  // namespace
+
+void add_block_cliffs(Cases& cases) {
+  const auto sizes = {std::size_t{1'000}, std::size_t{10'000}, std::size_t{100'000}};
+  const Case allocations{.unit = "allocation"};
+  const Case millrace_only{.subjects = Case::For::millrace};
+  add_cliff(cases, "growing", sizes, growing, allocations);
+  add_cliff(cases, "fragments-none-fits", sizes, fragments, allocations);
+  add_cliff(cases, "unordered-on-another-stream", sizes, unordered,
+            {.unit = "allocation", .needs_idle_control = true});
+  add_cliff(cases, "request-that-fails", sizes, failing,
+            {.unit = "request", .subjects = Case::For::millrace});
+  add_cliff(cases, "blocks-in-one-page", {16, 1'024, 4'000}, in_one_page);
+  add_cliff(cases, "open-scopes", {0, 100, 1'000}, open_scopes, millrace_only);
+}
+
+}  // namespace millrace::bench

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "allocator/cases/case.hpp"
+
+namespace millrace::bench {
+
+/// Adds one case for each size of a cliff: what must not grow with `n`.
+template <typename Run>
+void add_cliff(Cases& cases, const std::string& name, std::initializer_list<std::size_t> sizes,
+               Run run, const Case& like = {}) {
+  for (const std::size_t n : sizes) {
+    Case added = like;
+    added.suite = "cliffs";
+    added.name = name + "-" + short_number(n);
+    added.run = [=](const SubjectRow& row, const Setting& setting) { return run(row, setting, n); };
+    added.live = n;
+    cases.all.push_back(std::move(added));
+  }
+}
+
+inline constexpr std::size_t kLargeBlock = std::size_t{2} << 20;
+
+/// Allocates `count` blocks of kLargeBlock on `stream` out of one piece that was there before,
+/// where the allocator can split: making them does not itself fall off a cliff.
+/// @return whether there was time and room
+[[nodiscard]] bool carve(Trial& trial, std::vector<void*>& blocks, std::size_t count,
+                         unsigned stream);
+
+}  // namespace millrace::bench

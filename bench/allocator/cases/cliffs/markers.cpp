@@ -1,0 +1,77 @@
+#include <array>
+#include <vector>
+
+#include "allocator/cases/cliffs/cliff.hpp"
+#include "millrace/device/ordered_device.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+
+// What must not grow with markers, and with blocks that wait for them.
+
+namespace millrace::bench {
+namespace {
+
+constexpr std::size_t kBytes = 4096;
+constexpr unsigned kOwner = 0, kUser = 1, kUnrelated = 2;
+constexpr std::array<unsigned, 1> kUsers{kUser};
+
+/// n freed blocks wait for a stream that used them as well; another stream makes pairs. With the
+/// preset torch these blocks are pending.
+Measured draining(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 3};
+  Subject& subject = trial.subject();
+  trial.machine().set_busy(true);
+  std::vector<void*> blocks;
+  const auto pair = [&] { subject.free(subject.allocate(kBytes, kUnrelated), kBytes, kUnrelated); };
+  bool ready = trial.warm_up(1, pair);
+  ready = ready && carve(trial, blocks, n, kOwner);
+  ready = ready && trial.set_up(n, [&](std::uint64_t i) {
+    subject.free_used(blocks[i], kLargeBlock, kOwner, kUsers);
+  });
+  if (ready) {
+    trial.measure(pair);
+  }
+  return trial.result(n * kLargeBlock);
+}
+
+/// n markers of one stream are complete when they are first asked about. Counted by the marker.
+Measured complete_markers(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 1};
+  trial.machine().set_busy(true);
+  OrderedDevice& device = trial.millrace().device;
+  if (trial.set_up(n, [&](std::uint64_t) { trial.subject().mark(0); })) {
+    trial.machine().set_busy(false);
+    trial.measure([&] { device.poll(); }, 1, n);
+  }
+  return trial.result(0);
+}
+
+/// The first pair after a host callback in which n blocks were freed that another stream used.
+Measured owed_marks(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 3};
+  Subject& subject = trial.subject();
+  Device& device = trial.machine().device();
+  std::vector<void*> blocks;
+  if (!carve(trial, blocks, n, kOwner)) return trial.result(n * kLargeBlock);
+  const StreamHandle stream = trial.machine().create_stream(false);
+  bool ready = false;
+  device.callback(stream, [&] {
+    ready = trial.set_up(
+        n, [&](std::uint64_t i) { subject.free_used(blocks[i], kLargeBlock, kOwner, kUsers); });
+  });
+  // It looks further than its own stream's free blocks, so that it asks the device.
+  if (ready) trial.measure([&] { (void)subject.allocate(2 * kLargeBlock, kUnrelated); }, 1);
+  return trial.result(n * kLargeBlock);
+}
+
+}  // namespace
+
+void add_marker_cliffs(Cases& cases) {
+  const auto sizes = {std::size_t{1'000}, std::size_t{10'000}, std::size_t{100'000}};
+  add_cliff(cases, "draining-pair-elsewhere", sizes, draining, {.needs_idle_control = true});
+  add_cliff(cases, "poll-complete-markers", sizes, complete_markers,
+            {.unit = "marker", .subjects = Case::For::millrace, .needs_idle_control = true});
+  add_cliff(cases, "owed-marks-of-a-callback", sizes, owed_marks,
+            {.unit = "allocation", .subjects = Case::For::millrace, .needs_idle_control = true});
+}
+
+}  // namespace millrace::bench

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "allocator/machine/driver.hpp"
+#include "millrace/device/device.hpp"
+
+namespace millrace::bench {
+
+/// What a subject takes its memory from, new for each run: a device whose calls return at once, or
+/// a GPU. Millrace calls `device`; the others, and programs written for them, call `driver`.
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  [[nodiscard]] virtual Device& device() = 0;
+  [[nodiscard]] virtual Driver& driver() = 0;
+  [[nodiscard]] virtual bool is_gpu() const = 0;
+
+  /// Lives as long as the machine.
+  [[nodiscard]] virtual StreamHandle create_stream(bool blocking) = 0;
+
+  /// Called on each thread but the first before it uses the machine; kept until it is done.
+  [[nodiscard]] virtual std::shared_ptr<void> enter_thread() { return nullptr; }
+
+  /// Most bytes that the subject held at once, of those that went through `device` or `driver`.
+  [[nodiscard]] virtual std::size_t peak_reserved() const = 0;
+  /// Pages that were mapped so far.
+  [[nodiscard]] virtual std::uint64_t mapped_pages() const = 0;
+
+  // Work of a device that is not a GPU is done when the program says so. On a GPU these throw
+  // std::logic_error.
+  /// While busy, no recorded event completes.
+  virtual void set_busy(bool busy) = 0;
+  /// From now on an event completes when so many further steps have ended (0: at once).
+  virtual void run_behind(std::uint64_t steps) = 0;
+  virtual void end_step() = 0;
+
+ protected:
+  Machine() = default;
+};
+
+/// A machine whose calls return at once.
+[[nodiscard]] std::unique_ptr<Machine> make_null_machine();
+/// GPU `ordinal`. @throws DeviceError without CUDA or without that GPU
+[[nodiscard]] std::unique_ptr<Machine> make_cuda_machine(int ordinal);
+/// "NVIDIA H100 80GB HBM3". @throws DeviceError as above
+[[nodiscard]] std::string cuda_machine_title(int ordinal);
+
+/// The machine that CUB's and Thrust's calls go to.
+[[nodiscard]] Machine* current_machine() noexcept;
+void set_current_machine(Machine* machine) noexcept;
+
+}  // namespace millrace::bench

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "allocator/machine/mapped_pages.hpp"
+
+namespace millrace::bench {
+
+/// Addresses without memory. Freed ones are given out again for the same size.
+class NullMemory {
+ public:
+  static constexpr std::size_t kTotal = std::size_t{4} << 40;
+  static constexpr std::size_t kPage = std::size_t{2} << 20;
+
+  /// nullptr: there is no room.
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  void free(void* address);
+
+  /// Addresses only. nullptr: there are none left.
+  [[nodiscard]] void* reserve(std::size_t bytes);
+  /// False: there is no room.
+  [[nodiscard]] bool map(std::size_t bytes);
+  void unmap(std::size_t bytes);
+
+  [[nodiscard]] std::size_t held() const;
+  [[nodiscard]] std::size_t peak() const;
+  [[nodiscard]] std::uint64_t mapped_pages() const;
+
+ private:
+  /// What a driver gave out at an address, again and again.
+  struct Piece {
+    std::uintptr_t address = 0;
+    std::size_t bytes = 0;
+  };
+  using Addresses = std::pmr::vector<std::uintptr_t>;
+
+  bool take(std::size_t bytes);
+  void* place(std::size_t bytes);
+  void* reuse(std::size_t bytes);
+
+  MappedPages pages_;
+  std::pmr::unsynchronized_pool_resource pool_{&pages_};
+  mutable std::mutex mutex_;
+  std::uintptr_t next_ = std::uintptr_t{1} << 32;
+  std::size_t held_ = 0, peak_ = 0;
+  std::uint64_t mapped_pages_ = 0;
+  std::pmr::vector<Piece> pieces_{&pages_};  // by address: each comes after all before it
+  std::pmr::unordered_map<std::size_t, Addresses> freed_{&pool_};
+};
+
+}  // namespace millrace::bench

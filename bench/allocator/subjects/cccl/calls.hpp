@@ -1,0 +1,17 @@
+#pragma once
+
+// To be included before any header of CUDA: in this source, CUB and Thrust call functions of the
+// benchmark in place of the CUDA runtime's. Where no GPU is, there is no runtime either.
+
+#define cudaMalloc millrace_bench_cudaMalloc
+#define cudaFree millrace_bench_cudaFree
+#define cudaGetDevice millrace_bench_cudaGetDevice
+#define cudaSetDevice millrace_bench_cudaSetDevice
+#define cudaGetLastError millrace_bench_cudaGetLastError
+#define cudaPeekAtLastError millrace_bench_cudaPeekAtLastError
+#define cudaEventCreateWithFlags millrace_bench_cudaEventCreateWithFlags
+#define cudaEventDestroy millrace_bench_cudaEventDestroy
+#define cudaEventRecord millrace_bench_cudaEventRecord
+#define cudaEventQuery millrace_bench_cudaEventQuery
+
+#include <cuda_runtime_api.h>
