@@ -4,6 +4,8 @@
 
 #include <array>
 #include <charconv>
+#include <system_error>
+#include <thread>
 
 namespace millrace::sink {
 namespace {
@@ -88,6 +90,15 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std:
 void KafkaClient::check_time() const {
   if (!out_of_time()) return;
   throw SinkError{SinkError::Kind::retry, fmt::format("{}: there is no more time", name_)};
+}
+
+void KafkaClient::detach(std::packaged_task<void()> task) const {
+  try {
+    std::thread{std::move(task)}.detach();
+  } catch (const std::system_error& error) {
+    throw SinkError{SinkError::Kind::retry,
+                    fmt::format("{}: no thread can be started: {}", name_, error.code().message())};
+  }
 }
 
 void KafkaClient::await(const std::future<void>& answered, const Deadline& deadline) const {

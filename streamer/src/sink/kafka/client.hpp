@@ -9,7 +9,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,7 +70,7 @@ class KafkaClient {
     std::future<Answer> answer = task.get_future();
     std::packaged_task<void()> whole{std::move(task)};
     under_way_ = whole.get_future();
-    std::thread{std::move(whole)}.detach();
+    detach(std::move(whole));
     await(under_way_, deadline);
     return answer.get();
   }
@@ -89,6 +88,7 @@ class KafkaClient {
   };
   static constexpr std::chrono::milliseconds kMore{500};  ///< for librdkafka to say so itself
 
+  void detach(std::packaged_task<void()> task) const;
   void await(const std::future<void>& answered, const Deadline& deadline) const;
 
   std::string name_;
