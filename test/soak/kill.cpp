@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "soak/own_reader.hpp"
+#include "test/support/kafka_cluster.hpp"
 #include "test/support/redis_server.hpp"
 
 namespace millrace::soak {
@@ -92,9 +93,16 @@ struct Target {
   std::string kind, spec;
   fs::path folder;
   std::optional<test::RedisServer> server;
+  std::optional<test::KafkaCluster> cluster;
 
   Target(std::string of_kind, const fs::path& in, Random& random) : kind(std::move(of_kind)) {
     folder = in / ("sink-" + kind);
+    if (kind == "kafka") {
+      cluster.emplace();
+      cluster->order("topic soak 48");  // of each it keeps 5 MB: together more than is ever written
+      spec = cluster->spec("soak");
+      return;
+    }
     if (kind != "redis") {
       spec = kind + ":" + folder.string();
       return;
@@ -103,12 +111,30 @@ struct Target {
     server.emplace(random() % 2 == 0 ? Keeps::all : Keeps::nothing);
     spec = server->spec("soak");
   }
+  [[nodiscard]] bool has_server() const { return server || cluster; }
+  /// A Redis server is killed; brokers, which keep all in memory, take no connections.
+  void take_down() {
+    if (server) server->kill();
+    if (cluster) cluster->order("down");
+  }
+  void bring_back() {
+    if (server) server->start();
+    if (cluster) cluster->order("up");
+  }
   [[nodiscard]] OwnCopy read() const {
     if (kind == "file") return read_folder(folder);
     if (kind == "rocksdb") return read_rocksdb(folder);
+    if (kind == "kafka") {
+      // Brokers still get what was under way to them from a writer that was killed.
+      std::this_thread::sleep_for(std::chrono::milliseconds{300});
+      return read_kafka(cluster->brokers(), "soak");
+    }
     return read_redis([&](const Words& words) { return server->command(words); }, "soak");
   }
 };
+
+/// Whether it can be followed by an applier.
+bool is_source(const std::string& kind) { return kind == "file" || kind == "kafka"; }
 
 class Round {
  public:
@@ -120,7 +146,7 @@ class Round {
         checkpoint_(folder_ / "model.ckpt"),
         made_(fs::create_directories(folder_)),
         target_(kind, folder_, random_),
-        copies_(kind == "file" && random_() % 2 == 0) {}
+        copies_(is_source(kind) && random_() % 2 == 0) {}
 
   /// @throws std::runtime_error with what is wrong
   std::string run() {
@@ -181,10 +207,10 @@ class Round {
     if (copies_) applier.emplace(options_.program, applying(5), log_);
     pause(700);
     // What a server loses once the trainer has ended is nobody's to tell.
-    if (target_.server && random_() % 2 == 0 && !trainer.code()) {
-      target_.server->kill();
+    if (target_.has_server() && random_() % 2 == 0 && !trainer.code()) {
+      target_.take_down();
       pause(300);
-      target_.server->start();
+      target_.bring_back();
       pause(300);
     }
     if (applier) applier->kill();
@@ -257,6 +283,9 @@ std::vector<std::string> kinds(const std::string& wanted) {
   std::vector<std::string> all{"file"};
 #ifdef MILLRACE_SOAK_ROCKSDB
   all.emplace_back("rocksdb");
+#endif
+#ifdef MILLRACE_SOAK_KAFKA
+  all.emplace_back("kafka");
 #endif
 #ifdef MILLRACE_SOAK_REDIS
   if (test::no_redis_server().empty()) all.emplace_back("redis");

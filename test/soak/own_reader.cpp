@@ -8,6 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#ifdef MILLRACE_SOAK_KAFKA
+#include <librdkafka/rdkafka.h>
+#endif
 #ifdef MILLRACE_SOAK_ROCKSDB
 #include <rocksdb/db.h>
 #endif
@@ -85,6 +88,74 @@ void read_segment(OwnCopy& copy, const std::vector<std::string>& tables, const s
   }
 }
 
+/// A row whose key is the table's name, a zero byte, and the row as eight bytes.
+void keep_keyed(OwnCopy& copy, const std::string& key, const std::string& record) {
+  const std::size_t name = key.size() - 9;
+  keep_newest(copy, key.substr(0, name), static_cast<std::int64_t>(big(key, name + 1)),
+              row_at(record, 0));
+}
+
+/// The tables of a schema's record.
+void add_schema_record(OwnCopy& copy, const std::string& record) {
+  static_cast<void>(
+      add_schema(copy, record.substr(kHeader, record.find_last_of('}') + 1 - kHeader)));
+}
+
+#ifdef MILLRACE_SOAK_KAFKA
+using Kafka = std::unique_ptr<rd_kafka_t, void (*)(rd_kafka_t*)>;
+using Partitions =
+    std::unique_ptr<rd_kafka_topic_partition_list_t, void (*)(rd_kafka_topic_partition_list_t*)>;
+
+void require(rd_kafka_resp_err_t error) {
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) throw std::runtime_error{rd_kafka_err2str(error)};
+}
+
+Kafka open_kafka(const std::string& brokers) {
+  rd_kafka_conf_t* const settings = rd_kafka_conf_new();
+  char why[256] = "";
+  for (const auto& [key, value] :
+       {std::pair<const char*, const char*>{"enable.partition.eof", "true"},
+        {"group.id", "own reader"},
+        {"enable.auto.commit", "false"},
+        {"bootstrap.servers", brokers.c_str()}}) {
+    if (rd_kafka_conf_set(settings, key, value, why, sizeof why) != RD_KAFKA_CONF_OK) {
+      throw std::runtime_error{why};
+    }
+  }
+  Kafka kafka{rd_kafka_new(RD_KAFKA_CONSUMER, settings, why, sizeof why), rd_kafka_destroy};
+  if (kafka == nullptr) throw std::runtime_error{why};
+  return kafka;
+}
+
+/// All partitions of a topic, from their beginnings; none: there is no such topic.
+Partitions partitions_of(rd_kafka_t* kafka, const std::string& topic) {
+  constexpr int kPatience = 10'000;
+  const rd_kafka_metadata_t* told = nullptr;
+  require(rd_kafka_metadata(kafka, 1, nullptr, &told, kPatience));
+  Partitions all{rd_kafka_topic_partition_list_new(1), rd_kafka_topic_partition_list_destroy};
+  for (int i = 0; i < told->topic_cnt; ++i) {
+    if (topic != told->topics[i].topic) continue;
+    for (int part = 0; part < told->topics[i].partition_cnt; ++part) {
+      rd_kafka_topic_partition_list_add(all.get(), topic.c_str(), part)->offset =
+          RD_KAFKA_OFFSET_BEGINNING;
+    }
+  }
+  rd_kafka_metadata_destroy(told);
+  return all;
+}
+
+void add_message(OwnCopy& copy, const rd_kafka_message_t& message) {
+  const std::string key{static_cast<const char*>(message.key), message.key_len};
+  const std::string record{static_cast<const char*>(message.payload), message.len};
+  if (key == std::string{"\0schema", 7}) {
+    copy.expected.clear();
+    add_schema_record(copy, record);
+  } else if (key.front() != '\0') {
+    keep_keyed(copy, key, record);
+  }
+}
+#endif
+
 /// One bulk string or nil of a reply, from `at` on; `at` is moved behind it.
 bool next_bulk(const std::string& reply, std::size_t& at, std::string& text) {
   const std::size_t end = reply.find("\r\n", at);
@@ -127,10 +198,7 @@ OwnCopy read_rocksdb([[maybe_unused]] const std::filesystem::path& folder) {
     static_cast<void>(add_schema(copy, schema));
     const std::unique_ptr<rocksdb::Iterator> rows{db->NewIterator({}, handles[0])};
     for (rows->SeekToFirst(); rows->Valid(); rows->Next()) {
-      const std::string key = rows->key().ToString(), record = rows->value().ToString();
-      const std::size_t name = key.size() - 9;  // a zero byte and eight of the row follow it
-      keep_newest(copy, key.substr(0, name), static_cast<std::int64_t>(big(key, name + 1)),
-                  row_at(record, 0));
+      keep_keyed(copy, rows->key().ToString(), rows->value().ToString());
     }
   }
   for (auto* const handle : handles) static_cast<void>(db->DestroyColumnFamilyHandle(handle));
@@ -145,8 +213,7 @@ OwnCopy read_redis(const std::function<std::string(const std::vector<std::string
   std::size_t at = 0;
   std::string schema;
   if (!next_bulk(ask({"HGET", prefix + ":stream", "schema"}), at, schema)) return copy;
-  static_cast<void>(
-      add_schema(copy, schema.substr(kHeader, schema.find_last_of('}') + 1 - kHeader)));
+  add_schema_record(copy, schema);
   for (const auto& [table, rows] : copy.expected) {
     for (std::int64_t first = 0; first < rows; first += kAtOnce) {
       const std::int64_t end = std::min(rows, first + kAtOnce);
@@ -162,6 +229,30 @@ OwnCopy read_redis(const std::function<std::string(const std::vector<std::string
       }
     }
   }
+  return copy;
+}
+
+OwnCopy read_kafka([[maybe_unused]] const std::string& brokers,
+                   [[maybe_unused]] const std::string& topic) {
+  OwnCopy copy;
+#ifdef MILLRACE_SOAK_KAFKA
+  constexpr int kPatience = 20'000;
+  const Kafka kafka = open_kafka(brokers);
+  const Partitions all = partitions_of(kafka.get(), topic);
+  require(rd_kafka_assign(kafka.get(), all.get()));
+  for (int left = all->cnt; left > 0;) {
+    const std::unique_ptr<rd_kafka_message_t, void (*)(rd_kafka_message_t*)> message{
+        rd_kafka_consumer_poll(kafka.get(), kPatience), rd_kafka_message_destroy};
+    if (message == nullptr) throw std::runtime_error{"the own reader gets nothing of the topic"};
+    if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+      --left;
+      continue;
+    }
+    require(message->err);
+    add_message(copy, *message);
+  }
+  require(rd_kafka_consumer_close(kafka.get()));
+#endif
   return copy;
 }
 

@@ -38,6 +38,9 @@ struct OwnCopy {
     const std::function<std::string(const std::vector<std::string>&)>& ask,
     const std::string& prefix);
 
+/// What `kafka://BROKERS/TOPIC` wrote: all that is there, up to the ends that the partitions have.
+[[nodiscard]] OwnCopy read_kafka(const std::string& brokers, const std::string& topic);
+
 /// How the rows of a copy compare with a checkpoint, bit by bit.
 struct OwnComparison {
   std::uint64_t rows = 0, equal = 0, unequal = 0, absent = 0;

@@ -15,6 +15,8 @@ class KafkaCluster {
 
   /// As sinks are written, with what makes tests quick.
   [[nodiscard]] std::string spec(const std::string& topic, const std::string& settings = "") const;
+  /// HOST:PORT, several with commas between.
+  [[nodiscard]] const std::string& brokers() const noexcept { return brokers_; }
   /// servers/kafka_mock.cpp has the orders. @throws std::runtime_error if it did not do it
   void order(const std::string& words);
   void signal(int number) const { process_.signal(number); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "test/support/catch.hpp"
+#include "test/support/kafka_cluster.hpp"
 #include "test/support/redis_server.hpp"
 #include "test/tools/streaming.hpp"
 
@@ -111,16 +112,15 @@ TEST_CASE("train --stream: a Redis that begins to evict ends with 3, and says wh
   CHECK_THAT(read_file(folder / "err"), ContainsSubstring("noeviction"));
 }
 
-TEST_CASE("train --stream: the first of two trainers on a Redis is told so, and ends with 3") {
-  need_redis();
+namespace {
+
+void check_first_is_overtaken(const std::string& spec) {
   const ScratchFolder folder;
-  const RedisServer server;
-  StartedProgram first{
-      train({"--steps", "100000", "--stream", server.spec(), "--json", folder / "json"}),
-      folder / "out", folder / "err"};
-  wait_for([&] { return has_marks(server.spec()); });
+  StartedProgram first{train({"--steps", "100000", "--stream", spec, "--json", folder / "json"}),
+                       folder / "out", folder / "err"};
+  wait_for([&] { return has_marks(spec); });
   const std::string save = folder / "a.ckpt";
-  run_well(train({"--steps", "20", "--seed", "2", "--stream", server.spec(), "--save", save}));
+  run_well(train({"--steps", "20", "--seed", "2", "--stream", spec, "--save", save}));
   wait_for([&] { return read_file(folder / "err").find("a later trainer") != std::string::npos; });
   first.signal(SIGINT);
   CHECK(first.wait() == 3);
@@ -128,7 +128,21 @@ TEST_CASE("train --stream: the first of two trainers on a Redis is told so, and 
   CHECK(sink["rows"] == 0);
   CHECK(sink["steps"] == 0);
   CHECK_THAT(sink["given_up"].get<std::string>(), ContainsSubstring("a later trainer"));
-  CHECK(verified(server.spec(), save)["same"] == true);
+  CHECK(verified(spec, save)["same"] == true);
+}
+
+}  // namespace
+
+TEST_CASE("train --stream: the first of two trainers on a Redis is told so, and ends with 3") {
+  need_redis();
+  const RedisServer server;
+  check_first_is_overtaken(server.spec());
+}
+
+TEST_CASE("train --stream: the first of two trainers on a topic is told so, and ends with 3") {
+  if (!built("kafka")) SKIP("this build is without kafka");
+  const KafkaCluster cluster;
+  check_first_is_overtaken(cluster.spec("rows"));
 }
 
 TEST_CASE("train --stream: a RocksDB whose folder is deleted in the middle has all in the end") {
@@ -151,19 +165,33 @@ TEST_CASE("train --stream: a RocksDB whose folder is deleted in the middle has a
   CHECK(verified("rocksdb:" + copy, save)["same"] == true);
 }
 
-TEST_CASE("train --stream: a server that accepts and is silent holds nobody beyond the deadline") {
-  need_redis();
-  const ScratchFolder folder;
-  const RedisServer server;
+namespace {
+
+/// A reply, and a message, have 10 s: they are not waited for. Training takes some of the time.
+template <typename Server>
+void check_silence_ends(const Server& server, const std::string& spec) {
   server.signal(SIGSTOP);
   const auto begin = std::chrono::steady_clock::now();
   const ProgramRun run =
-      run_program(train({"--steps", "5", "--stream", server.spec(), "--stream-deadline", "1"}));
+      run_program(train({"--steps", "5", "--stream", spec, "--stream-deadline", "1"}));
   server.signal(SIGCONT);
   INFO(run.out + run.err);
   CHECK(run.exit_code == 3);
-  // A reply has 10 s: it is not waited for. Training itself takes some of the time.
   CHECK(std::chrono::steady_clock::now() - begin < 9s);
+}
+
+}  // namespace
+
+TEST_CASE("train --stream: a server that accepts and is silent holds nobody beyond the deadline") {
+  need_redis();
+  const RedisServer server;
+  check_silence_ends(server, server.spec());
+}
+
+TEST_CASE("train --stream: brokers that accept and are silent hold nobody beyond the deadline") {
+  if (!built("kafka")) SKIP("this build is without kafka");
+  const KafkaCluster cluster;
+  check_silence_ends(cluster, cluster.spec("rows"));
 }
 
 TEST_CASE("train --stream: a sink that goes down and comes back is told of in a line each") {
