@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <fstream>
+#include <optional>
 #include <vector>
 
 #include "cuda_facts/fact.hpp"
 #include "cuda_facts/kernels.hpp"
 #include "cuda_facts/measure.hpp"
 #include "millrace/device/cuda_device.hpp"
+#include "result_file.hpp"
 
 namespace millrace::facts {
 namespace {
@@ -69,6 +70,8 @@ int run(const Arguments& arguments) {
     for (const Fact& fact : facts) fmt::print("{:<30} {}\n", fact.id, fact.question);
     return 0;
   }
+  std::optional<bench::ResultFile> file;
+  if (!arguments.json.empty()) file.emplace(arguments.json);
   if (const CudaDeviceCount devices = cuda_device_count(); devices.count == 0) {
     fmt::print(stderr, "cuda_facts: nothing can be asked: {}\n", devices.reason);
     return kSkipped;
@@ -99,11 +102,7 @@ int run(const Arguments& arguments) {
       if (error.sticky()) break;
     }
   }
-  if (!arguments.json.empty()) {
-    std::ofstream file{arguments.json};
-    file << report.dump(2) << '\n';
-    if (!file.flush()) throw std::runtime_error{arguments.json + ": can not be written"};
-  }
+  if (file) file->write(report.dump(2) + '\n');
   return failed == 0 ? 0 : 1;
 }
 

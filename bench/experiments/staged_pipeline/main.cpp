@@ -7,13 +7,14 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
-#include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/observe/timeline.hpp"
 #include "millrace/pipeline/data/batch_tensor.hpp"
 #include "millrace/pipeline/schedule/staged_pipeline.hpp"
+#include "result_file.hpp"
 
 namespace {
 
@@ -112,9 +113,10 @@ int main(int argc, char** argv) {
   app.add_option("--batches", batches)->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
   try {
-    std::ofstream file{output};
-    file.exceptions(std::ofstream::failbit | std::ofstream::badbit);
-    Program{batches}.run(file);
+    const bench::ResultFile file{output};
+    std::ostringstream timeline;
+    Program{batches}.run(timeline);
+    file.write(timeline.view());
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -6,13 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "millrace/device/cuda_device.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/pipeline/schedule/footprint.hpp"
+#include "result_file.hpp"
 #include "torch/torch_allocator.hpp"
 
 namespace {
@@ -102,7 +103,8 @@ void print(const Row& row) {
              static_cast<double>(row.loop.mean_step.count()) / 1e6, 100 * row.loop.h2d_hidden);
 }
 
-void write(const std::vector<Row>& rows, const Arguments& arguments) {
+void write(const std::vector<Row>& rows, const Arguments& arguments,
+           const bench::ResultFile& file) {
   nlohmann::json document{{"schema", "millrace.torch-footprint/1"},
                           {"workload", arguments.workload},
                           {"batch_bytes", arguments.batch_bytes},
@@ -110,9 +112,7 @@ void write(const std::vector<Row>& rows, const Arguments& arguments) {
                           {"seed", arguments.seed},
                           {"rows", nlohmann::json::array()}};
   for (const Row& row : rows) document["rows"].push_back(to_json(row));
-  std::ofstream file{arguments.json};
-  file << document.dump(2) << '\n';
-  if (!file.flush()) throw std::runtime_error{arguments.json + " cannot be written"};
+  file.write(document.dump(2) + '\n');
 }
 
 }  // namespace
@@ -131,6 +131,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", arguments.json, "file for the results");
   CLI11_PARSE(app, argc, argv);
   try {
+    std::optional<bench::ResultFile> file;
+    if (!arguments.json.empty()) file.emplace(arguments.json);
     if (const CudaDeviceCount gpus = cuda_device_count(); gpus.count == 0) {
       fmt::print(stderr, "torch_footprint: nothing to run on: {}\n", gpus.reason);
       return kSkipped;
@@ -139,7 +141,7 @@ int main(int argc, char** argv) {
         "allocator          strategy      reserved    active     alloc   step ms   hidden\n");
     const std::vector<Row> rows = run(arguments);
     for (const Row& row : rows) print(row);
-    if (!arguments.json.empty()) write(rows, arguments);
+    if (file) write(rows, arguments, *file);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "torch_footprint: {}\n", error.what());
