@@ -148,11 +148,11 @@ TEST_CASE("pipelines: what the driver's pool does not say is null, and a dash in
   CHECK_THAT(run_program(arguments).out, ContainsSubstring("–"));
 }
 
-TEST_CASE("pipelines: where every run is out of memory the program ends with 3") {
+TEST_CASE("pipelines: where every run is out of memory the program ends with 5") {
   const ProgramRun run = run_program(
       {"pipelines", "--workload", "pr2916", "--device", "virtual:a100", "--ranks", "1", "--seeds",
        "1", "--batches", "2", "--pipeline", "base", "--batch-size", "100000", "--copy", "precise"});
   INFO(run.out << run.err);
-  CHECK(run.exit_code == 3);
+  CHECK(run.exit_code == 5);
   CHECK_THAT(run.out, ContainsSubstring("out of memory"));
 }

@@ -142,11 +142,11 @@ TEST_CASE("replay says that a device is too small") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("trace.csv", kLifetimes).string();
   const ProgramRun run = run_program({"replay", file, "--device-bytes", "4MiB"});
-  CHECK(run.exit_code == 3);  // no row has figures
+  CHECK(run.exit_code == 5);  // no row has figures
   CHECK_THAT(run.out, ContainsSubstring("out of memory") && ContainsSubstring("--device-bytes"));
   const ProgramRun json =
       run_program({"replay", file, "--device-bytes", "4MiB", "--format", "json"});
-  CHECK(json.exit_code == 3);
+  CHECK(json.exit_code == 5);
   for (const auto& row : json::parse(json.out).at("files").at(0).at("replays")) {
     CHECK_THAT(row.at("error").get<std::string>(), ContainsSubstring("out of memory"));
     CHECK(row.at("device_memory").at("bytes") == 4 * MiB);

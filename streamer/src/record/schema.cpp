@@ -86,8 +86,8 @@ std::string to_json(const StreamSchema& schema) {
   try {
     return nlohmann::ordered_json{{"content", to_string(schema.content)}, {"tables", tables}}
         .dump();
-  } catch (const nlohmann::json::type_error& error) {
-    throw RecordError{fmt::format("a name of a table is no UTF-8: {}", error.what())};
+  } catch (const nlohmann::json::type_error&) {
+    throw RecordError{"a name of a table is no UTF-8"};
   }
 }
 

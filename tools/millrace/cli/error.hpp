@@ -7,15 +7,8 @@
 
 namespace millrace::cli {
 
-/** @brief The exit code of every failure. */
-inline constexpr int kFailed = 2;
-
-/** @brief The exit code of a comparison in which every run ran out of memory: what it printed has
- * no figures. */
-inline constexpr int kOutOfMemory = 3;
-
 /**
- * @brief The user is told, in at most three lines, and the program ends with `kFailed`:
+ * @brief The user is told, in at most three lines, and the program ends with `ExitCode::failed`:
  *
  *   millrace footprint: no allocator is called 'troch'
  *     where: --allocator
@@ -49,7 +42,8 @@ class UsageErrors : public std::runtime_error {
   std::vector<UsageError> errors_;
 };
 
-/** @brief Ends the program with this exit code; everything was said. */
+/** @brief Ends the program with this exit code (`ExitCode`, or that of a signal); everything was
+ * said. */
 struct Ended {
   int exit_code = 0;
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/help.hpp"
 #include "cli/names.hpp"
 #include "cli/standard_output.hpp"
@@ -145,7 +146,7 @@ int parse_and_run(CLI::App& program, int argc, const char* const* argv) {
            UsageError{error.what(), "", fmt::format("{} --help", full_name(program))});
     }
   }
-  return kFailed;
+  return number_of(ExitCode::failed);
 }
 
 int run(CLI::App& program, int argc, const char* const* argv) {
@@ -175,7 +176,7 @@ int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
                             "a smaller input, or a machine with more memory"}
                : UsageError{error.what()});
   }
-  return kFailed;
+  return number_of(ExitCode::failed);
 }
 
 }  // namespace

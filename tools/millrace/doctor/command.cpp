@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/values.hpp"
 #include "commands.hpp"
@@ -23,7 +24,7 @@ void run_doctor(const DoctorArguments& arguments) {
   const bool json = read_name("--format", "format", arguments.format, {"text", "json"}) == "json";
   const Output output{arguments.output};
   const MachineFacts facts = machine_facts();
-  output.write(json ? to_document(facts).dump(2) + '\n' : to_text(facts));
+  output.write(json ? json_text(to_document(facts)) : to_text(facts));
 }
 
 }  // namespace

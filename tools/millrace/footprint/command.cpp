@@ -13,6 +13,7 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/run_options.hpp"
 #include "cli/text.hpp"
@@ -67,13 +68,13 @@ void run_footprint_command(const FootprintArguments& arguments) {
   const std::vector<FootprintTable> tables = run_tables(options, timeline ? &*timeline : nullptr);
   if (timeline) write_timeline(*timeline, *timeline_file);
   if (options.json) {
-    output.write(to_document(tables, options).dump(2) + '\n');
+    output.write(json_text(to_document(tables, options)));
   } else {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(fitted(render_tables(tables, options, paint)));
   }
-  if (raced(tables)) throw Ended{kRaced};
-  if (none_fits(tables)) throw Ended{kOutOfMemory};
+  if (raced(tables)) throw Ended{number_of(ExitCode::raced)};
+  if (none_fits(tables)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/run_options.hpp"
 #include "cli/text.hpp"
@@ -74,13 +75,13 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
   if (picture) picture->write(draw_picture(rows, options));
   if (steps) steps->write(draw_steps(rows.front(), options));
   if (options.json) {
-    output.write(to_document(rows, options).dump(2) + '\n');
+    output.write(json_text(to_document(rows, options)));
   } else {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(fitted(render_table(rows, options, paint)));
   }
-  if (raced(rows)) throw Ended{kRaced};
-  if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{kOutOfMemory};
+  if (raced(rows)) throw Ended{number_of(ExitCode::raced)};
+  if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
 
 }  // namespace

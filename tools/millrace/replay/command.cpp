@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
@@ -81,13 +83,13 @@ void run_replay_command(const ReplayArguments& arguments) {
   }
   if (replayed.empty()) throw UsageErrors{std::move(refused)};
   if (json) {
-    output.write(to_document(replayed).dump(2) + '\n');
+    output.write(json_text(to_document(replayed)));
   } else {
     const Painter paint{output.to_stdout() && colours_on_stdout()};
     output.write(fitted(render(replayed, paint)));
   }
   if (!refused.empty()) throw UsageErrors{std::move(refused)};
-  if (none_fits(replayed)) throw Ended{kOutOfMemory};
+  if (none_fits(replayed)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
 
 }  // namespace

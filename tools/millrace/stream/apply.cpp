@@ -10,6 +10,7 @@
 
 #include "cli/command.hpp"
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/output.hpp"
 #include "cli/status_line.hpp"
 #include "cli/text.hpp"
@@ -24,8 +25,6 @@ namespace millrace::cli {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr int kNotWhole = 3;  // the copy lags behind the log, or lacks rows
 
 struct ApplyArguments {
   std::string from, to;
@@ -192,7 +191,7 @@ void add_stream_apply(CLI::App& stream) {
               "End when the end of the log is reached and nothing was added for so long; "
               "default: go on until Ctrl-C");
   command.run([given] {
-    if (!Application{*given}.run()) throw Ended{kNotWhole};
+    if (!Application{*given}.run()) throw Ended{number_of(ExitCode::incomplete)};
   });
 }
 

@@ -14,6 +14,7 @@
 #include "cli/error.hpp"
 #include "cli/figures.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_options.hpp"
@@ -182,7 +183,7 @@ void run(const BenchArguments& given) {
     const std::string before = sizes.size() == 1 ? title(options) : "";
     if (text) print(fitted(before + render(sizes.back(), paint)));
   }
-  if (document) document->write(to_document(options, sizes).dump(2) + '\n');
+  if (document) document->write(json_text(to_document(options, sizes)));
 }
 
 }  // namespace

@@ -12,7 +12,9 @@
 
 #include "cli/command.hpp"
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/text.hpp"
@@ -24,8 +26,6 @@ namespace millrace::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kIncomplete = 3;  // the sink lacks something, or is behind its log
 
 struct StatusArguments {
   std::string sink;
@@ -195,8 +195,8 @@ void run(const StatusArguments& given) {
   if (!document || !document->to_stdout()) {
     print(fitted(describe(given, found, Painter{colours_on_stdout()})));
   }
-  if (document) document->write(to_document(given, found).dump(2) + '\n');
-  if (!found.complete()) throw Ended{kIncomplete};
+  if (document) document->write(json_text(to_document(given, found)));
+  if (!found.complete()) throw Ended{number_of(ExitCode::incomplete)};
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 
 #include "cli/command.hpp"
 #include "cli/error.hpp"
+#include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/standard_output.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
@@ -22,8 +24,6 @@ namespace millrace::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kDifferent = 1;
 
 struct VerifyArguments {
   std::string sink, checkpoint;
@@ -117,7 +117,7 @@ VerifyReport verify(const VerifyArguments& given, Sink& sink) {
     return verify_copy(sink,
                        {.read = [&](const auto& table, std::int64_t row, auto weights,
                                     auto kept) { return rows.read(table, row, weights, kept); },
-                        .lineage = lineage_in(checkpoint.header().stream)});
+                        .lineage = lineage_in(checkpoint.header().stream, given.checkpoint)});
   } catch (const CheckpointError& error) {
     throw UsageError{error.what(), error.where(), error.right()};
   } catch (const SinkError& error) {
@@ -137,8 +137,8 @@ void run(const VerifyArguments& given) {
   if (given.json) document.emplace(given.json, "--json");
   const VerifyReport report = verify(given, *sink);
   if (!document || !document->to_stdout()) print(fitted(describe(report)));
-  if (document) document->write(to_document(given, report).dump(2) + '\n');
-  if (!report.same()) throw Ended{kDifferent};
+  if (document) document->write(json_text(to_document(given, report)));
+  if (!report.same()) throw Ended{number_of(ExitCode::different)};
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "cli/error.hpp"
 #include "cli/fitted.hpp"
+#include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/run_options.hpp"
 #include "cli/standard_output.hpp"
@@ -77,7 +78,7 @@ void run_train_command(const TrainArguments& given) {
       write_timeline(*timeline, *timeline_file);
       say(render_timeline(*given.timeline, *timeline));
     }
-    if (document) document->write(to_document(options, result).dump(2) + '\n');
+    if (document) document->write(json_text(to_document(options, result)));
   }
   if (const int code = exit_code_of(result, interrupt.exit_code()); code != 0) throw Ended{code};
 }

@@ -11,8 +11,8 @@ int exit_code_of(const TrainResult& result, int interrupted) {
   const bool raced =
       (races && !races->empty()) ||
       std::ranges::any_of(result.ranks, [](const RankMemory& rank) { return !rank.races.empty(); });
-  if (raced) return kRaced;
-  if (!result.stream_complete) return kUndelivered;
+  if (raced) return number_of(ExitCode::raced);
+  if (!result.stream_complete) return number_of(ExitCode::incomplete);
   return result.interrupted ? interrupted : 0;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/error.hpp"
 #include "cli/status_line.hpp"
 #include "cli/values.hpp"
+#include "text/json_document.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -49,21 +50,28 @@ struct CheckpointedStream {
   std::string placement;
 };
 
-CheckpointedStream parse_stream(const std::string& text) {
+const std::string& text_at(const nlohmann::json& document, const char* key) {
+  const auto found = document.is_object() ? document.find(key) : document.end();
+  if (found == document.end() || !found->is_string()) {
+    throw std::invalid_argument{fmt::format("there is no text '{}'", key)};
+  }
+  return found->get_ref<const std::string&>();
+}
+
+CheckpointedStream parse_stream(const std::string& text, const std::string& where) {
   try {
-    const nlohmann::json document = nlohmann::json::parse(text);
-    return {parse_lineage(document.at("lineage").get<std::string>()),
-            document.at("placement").get<std::string>()};
-  } catch (const std::exception& error) {
+    const nlohmann::json document = text::parse_document(text, "its stream");
+    return {parse_lineage(text_at(document, "lineage")), text_at(document, "placement")};
+  } catch (const std::invalid_argument& error) {
     throw UsageError{
         fmt::format("what the checkpoint says of its stream can not be read: {}", error.what()),
-        "--load", "a checkpoint that this program has written"};
+        where, "a checkpoint that this program has written"};
   }
 }
 
 Lineage lineage_of(const std::string& from, const std::string& placement) {
   if (from.empty()) return {};
-  CheckpointedStream stream = parse_stream(from);
+  CheckpointedStream stream = parse_stream(from, "--load");
   return stream.placement == placement ? std::move(stream.lineage) : Lineage{};
 }
 
@@ -191,8 +199,8 @@ std::string what_it_lacks(const ShippingReport& sink) {
   return lacks;
 }
 
-Lineage lineage_in(const std::string& stream) {
-  return stream.empty() ? Lineage{} : parse_stream(stream).lineage;
+Lineage lineage_in(const std::string& stream, const std::string& where) {
+  return stream.empty() ? Lineage{} : parse_stream(stream, where).lineage;
 }
 
 }  // namespace millrace::cli

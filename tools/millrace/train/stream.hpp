@@ -60,7 +60,8 @@ class TrainStream {
 [[nodiscard]] std::string what_it_lacks(const ShippingReport& sink);
 
 /** @brief The lineage in the header of a checkpoint; empty if nothing was streamed.
+ *  @param where  what the user called the checkpoint
  *  @throws UsageError if it is none */
-[[nodiscard]] Lineage lineage_in(const std::string& stream);
+[[nodiscard]] Lineage lineage_in(const std::string& stream, const std::string& where);
 
 }  // namespace millrace::cli
