@@ -235,13 +235,7 @@ Frontier Ledger::frontier(StreamId stream) const {
 
 Frontier Ledger::completed_frontier() const {
   const std::lock_guard lock{state_->mutex};
-  Frontier all;
-  for (std::uint32_t index = 0; index < state_->slots.size(); ++index) {
-    const Slot& slot = state_->slots[index];
-    const bool former_tenants = slot.generation > 1;
-    if (slot.completed > 0 || former_tenants) all.advance({slot.id(index), slot.completed});
-  }
-  return all;
+  return state_->completed_frontier;
 }
 
 std::size_t Ledger::tracked_streams() const {

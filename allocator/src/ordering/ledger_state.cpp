@@ -119,7 +119,10 @@ void Ledger::State::raise(Point point, std::vector<MarkerToken>& done) {
   if (slot == nullptr || slot->phase == Phase::vacant) return;
   const Marker limit = slot->phase == Phase::open ? slot->next - 1 : slot->next.load();
   const Marker reached = std::min(point.marker, limit);
-  if (reached > slot->completed) slot->completed = reached;
+  if (reached > slot->completed) {
+    slot->completed = reached;
+    completed_frontier.advance({slot->id(point.stream.slot), reached});
+  }
 
   const auto passed = [&](const Published& p) { return p.marker <= slot->completed; };
   const auto end = std::ranges::find_if_not(slot->markers, passed);
@@ -138,10 +141,12 @@ void Ledger::State::vacate_if_complete(std::uint32_t index) {
   slot.withdrawn.clear();
   --tracked;
   slot.completed = std::numeric_limits<Marker>::max();
+  completed_frontier.advance({slot.id(index), slot.completed});
   if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // never let again
   ++slot.generation;  // first: `completed` looks without the lock
   slot.phase = Phase::vacant;
   slot.completed = 0;
+  completed_frontier.advance({slot.id(index), 0});
   slot.next = 1;
   vacant.push_back(index);
 }

@@ -24,6 +24,7 @@ struct Ledger::State {
   std::optional<std::uint32_t> legacy;
   bool legacy_independent = false;  // there has been an independent blocking stream
   std::size_t tracked = 0;
+  Frontier completed_frontier;  // of all slots; those that never completed anything are left out
 
   // Without the lock.
   Slot* tenant(StreamId stream) const;
