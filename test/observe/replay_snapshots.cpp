@@ -23,6 +23,14 @@ trace::AllocationLog log_of(const json& snapshot) {
   return trace::parse_trace(test::to_pickle(snapshot), "snapshot.pickle");
 }
 
+/// One meaning of "live" for all figures, and no layout of the table below the packing.
+void check_bounds(const ReplayReport& report) {
+  CHECK(report.ladder.requested == report.load);
+  CHECK(report.load <= report.packed);
+  CHECK(report.packed <= report.ladder.packed);
+  CHECK(report.ladder.packed <= report.ladder.reserved);
+}
+
 void check_same(const trace::AllocationLog& log) {
   const ReplayReport report = replay(log, 0, {});
   REQUIRE(report.decisions.has_value());
@@ -31,6 +39,7 @@ void check_same(const trace::AllocationLog& log) {
   CHECK(report.decisions->total == report.allocations);
   CHECK(report.decisions->segments_same == report.decisions->segments_total);
   CHECK(report.recorded_peak == report.statistics.bytes.reserved.peak);
+  check_bounds(report);
 }
 
 /// Programs of several seeds, each run, given to `check`.
@@ -48,6 +57,17 @@ std::string warnings_of(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + '\n';
   return text;
+}
+
+json block(std::uint64_t address, std::uint64_t bytes, const char* state) {
+  return {{"address", address}, {"size", bytes}, {"requested_size", bytes}, {"state", state}};
+}
+
+json large_segment(std::uint64_t base, int stream, const std::vector<json>& blocks) {
+  std::uint64_t bytes = 0;
+  for (const json& each : blocks) bytes += each["size"].get<std::uint64_t>();
+  return {{"device", 0},      {"address", base},         {"total_size", bytes},
+          {"stream", stream}, {"segment_type", "large"}, {"blocks", blocks}};
 }
 
 json event(const char* action, std::uint64_t address, std::uint64_t bytes) {
@@ -204,6 +224,45 @@ TEST_CASE(
                                              {"state", "active_allocated"}}})}}});
   snapshot["device_traces"][0] = {event("free_completed", base, 20 * MiB),
                                   event("alloc", base, 19 * MiB + MiB / 2)};
+  check_same(log_of(snapshot));
+}
+
+TEST_CASE("a block that the program freed before the trace is not among the requests") {
+  const std::uint64_t base = std::uint64_t{1} << 40;
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["segments"] = json::array({large_segment(
+      base, 0,
+      {block(base, 12 * MiB, "inactive"), block(base + 12 * MiB, 20 * MiB, "active_allocated")})});
+  snapshot["device_traces"][0] = {event("free_completed", base, 12 * MiB),
+                                  event("alloc", base + 12 * MiB, 20 * MiB)};
+  for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
+    for (const ReplayStart start : {ReplayStart::recorded, ReplayStart::live_blocks}) {
+      const ReplayReport report = replay(log_of(snapshot), 0, {.policy = policy, .start = start});
+      INFO(policy.name << ", " << to_string(start));
+      CHECK(report.load == 20 * MiB);
+      CHECK(report.start_reserved >= 12 * MiB);
+      check_bounds(report);
+    }
+  }
+}
+
+TEST_CASE("a free that completes while PyTorch retries does not serve the request that waited") {
+  const std::uint64_t base = std::uint64_t{1} << 40;
+  const std::uint64_t released = base + 1024 * MiB;
+  const std::uint64_t taken = base + 2048 * MiB;
+  json snapshot = TorchProgram{test::seed(), {}}.snapshot();
+  snapshot["segments"] =
+      json::array({large_segment(base, 0,
+                                 {block(base, 12 * MiB, "active_allocated"),
+                                  block(base + 12 * MiB, 20 * MiB, "active_allocated")}),
+                   large_segment(taken, 0, {block(taken, 12 * MiB, "active_allocated")})});
+  json other_stream = event("segment_free", released, 24 * MiB);
+  other_stream["stream"] = 1;
+  // The device is full, and nothing in the cache of stream 0 fits 12 MiB: PyTorch waits for the
+  // pending block, gives back what another stream keeps, and takes a new segment all the same.
+  snapshot["device_traces"][0] = {event("free_completed", base, 12 * MiB), other_stream,
+                                  event("segment_alloc", taken, 12 * MiB),
+                                  event("alloc", taken, 12 * MiB), event("alloc", base, 12 * MiB)};
   check_same(log_of(snapshot));
 }
 

@@ -245,6 +245,7 @@ bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
 
 bool CachingAllocator::release_segment(void* base) {
   State::Lock lock{state_->mutex};
+  state_->sweep();  // what is known to be complete is free
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
 }
 

@@ -5,11 +5,13 @@
 #include <memory>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/observe/packing.hpp"
 #include "observe/replay/recorded_releases.hpp"
+#include "observe/replay/recorded_retry.hpp"
 #include "observe/replay/trace_device.hpp"
 
 namespace millrace {
@@ -35,7 +37,7 @@ std::string hex(std::uint64_t value) {
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 
-/** Notes which segments one request took. */
+/** Notes which segments one request took, and how much is held. */
 class TakenSegments final : public AllocationObserver {
  public:
   explicit TakenSegments(AllocationTrace& trace) : trace_(trace) {}
@@ -45,12 +47,15 @@ class TakenSegments final : public AllocationObserver {
   void segment_acquired(void* base, std::size_t bytes) override {
     trace_.segment_acquired(base, bytes);
     taken.push_back(bytes);
+    reserved += bytes;
   }
   void segment_released(void* base, std::size_t bytes) override {
     trace_.segment_released(base, bytes);
+    reserved -= bytes;
   }
 
   std::vector<std::size_t> taken;
+  std::size_t reserved = 0;
 
  private:
   AllocationTrace& trace_;
@@ -64,6 +69,7 @@ class Replayer {
         as_torch_(log.snapshot.has_value() && options.policy.sharing == Sharing::own_stream),
         compares_(as_torch_ && options.start == ReplayStart::recorded),
         bounds_(options.bounds ? *options.bounds : request_bounds(log, device)),
+        retry_(log, device),
         device_(options.device_bytes),
         ordered_(device_),
         source_(device_),
@@ -104,7 +110,14 @@ class Replayer {
       if (block.device != number_ || !block.live_at_start || live_.contains(i)) continue;
       live_[i] = allocator_.allocate(block.bytes, stream_of(block, block.stream));
     }
-    report_.start_reserved = allocator_.statistics().bytes.reserved.current;
+    for (std::uint32_t i = 0; i < log_.blocks.size(); ++i) {
+      const auto it = log_.blocks[i].freed_before_start ? live_.find(i) : live_.end();
+      if (it == live_.end()) continue;
+      free_later(i, it->second);
+      live_.erase(it);
+    }
+    first_position_ = trace_.position();
+    report_.start_reserved = observer_.reserved;
     if (report_.recorded_peak) note_reserved(0, 0);
   }
 
@@ -210,6 +223,7 @@ class Replayer {
     void* address = allocator_.allocate(block.bytes, stream_of(block, event.stream));
     live_[event.block] = address;
     ++report_.allocations;
+    for (const std::uint32_t index : std::exchange(postponed_, {})) complete(index);
     if (!report_.decisions || apart(block)) return;
     device_.unexpect();
     compare_segments(event);
@@ -254,10 +268,7 @@ class Replayer {
     live_.erase(it);
     ++report_.frees;
     if (deferred(event)) {
-      auto uses = std::make_unique<Stream>(ordered_);
-      allocator_.record_use(address, *uses);
-      allocator_.deallocate(address);
-      pending_.emplace(event.block, std::move(uses));
+      free_later(event.block, address);
     } else {
       const trace::LoggedBlock& block = log_.blocks[event.block];
       allocator_.deallocate(address,
@@ -273,20 +284,27 @@ class Replayer {
     return next == end || next->kind != EventKind::free_completed || next->block != event.block;
   }
 
+  void free_later(std::uint32_t index, void* address) {
+    auto uses = std::make_unique<Stream>(ordered_);
+    allocator_.record_use(address, *uses);
+    allocator_.deallocate(address);
+    pending_.emplace(index, std::move(uses));
+  }
+
   void complete(const LogEvent& event) {
-    const auto it = pending_.find(event.block);
-    if (it == pending_.end()) return free_at_last(event.block);
+    if (!pending_.contains(event.block)) return;
+    if (compares_ && retry_.keeps(event)) {
+      postponed_.push_back(event.block);
+    } else {
+      complete(event.block);
+    }
+  }
+
+  void complete(std::uint32_t index) {
+    const auto it = pending_.find(index);
     device_.finish(it->second->handle());
     ordered_.poll();
     pending_.erase(it);
-  }
-
-  // Its free was asked for before the trace begins.
-  void free_at_last(std::uint32_t index) {
-    const auto it = live_.find(index);
-    if (it == live_.end()) return;
-    allocator_.deallocate(it->second);
-    live_.erase(it);
   }
 
   void finish() {
@@ -298,14 +316,14 @@ class Replayer {
           "): what failed is not replayed");
     }
     report_.statistics = allocator_.statistics();
-    report_.ladder = attribute(trace_);
+    report_.ladder = attribute(trace_, {.window = {.begin = first_position_}});
     report_.load = bounds_.load;
     report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     allocator_.observe(nullptr);
   }
 
   void note_reserved(std::uint64_t position, std::int64_t time_us) {
-    const std::size_t replayed = allocator_.statistics().bytes.reserved.current;
+    const std::size_t replayed = observer_.reserved;
     auto& curve = report_.curve;
     const bool same =
         !curve.empty() && curve.back().recorded == recorded_ && curve.back().replayed == replayed;
@@ -342,16 +360,19 @@ class Replayer {
   const bool compares_;  ///< and its layout at the start
 
   const RequestBounds bounds_;
+  RecordedRetry retry_;
 
   TraceDevice device_;
   OrderedDevice ordered_;
   DeviceSource source_;
   std::map<LaneKey, std::unique_ptr<Stream>> lanes_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
+  std::vector<std::uint32_t> postponed_;  // completed, from the next request on
   CachingAllocator allocator_;
   AllocationTrace trace_;
   TakenSegments observer_;
 
+  TracePosition first_position_ = 0;  // of the trace, after the start
   std::unordered_map<std::uint32_t, void*> live_;
   std::vector<std::size_t> expected_;
   std::size_t recorded_ = 0;

@@ -41,12 +41,14 @@ const char* to_string(EventKind kind) noexcept {
 std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device) {
   const auto end = static_cast<std::int64_t>(log.events.size());
   std::vector<Interval> by_block;
-  for (const LoggedBlock& block : log.blocks) by_block.push_back({0, end, block.bytes});
+  for (const LoggedBlock& block : log.blocks) {
+    by_block.push_back({-1, block.freed_before_start ? -1 : end, block.bytes});
+  }
   for (std::size_t i = 0; i < log.events.size(); ++i) {
     const LogEvent& event = log.events[i];
     const auto now = static_cast<std::int64_t>(i);
     if (event.kind == EventKind::allocate) by_block[event.block].lower = now;
-    if (event.kind == EventKind::free_requested || event.kind == EventKind::free_completed) {
+    if (event.kind == EventKind::free_requested) {
       by_block[event.block].upper = std::min(by_block[event.block].upper, now);
     }
   }

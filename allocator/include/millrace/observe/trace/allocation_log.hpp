@@ -50,9 +50,10 @@ struct LoggedBlock {
   std::uint32_t device = 0;
   std::uint32_t stream = 0;    ///< that it was allocated on, an index into AllocationLog::streams
   bool live_at_start = false;  ///< was there before the first event; `stream` is then its segment's
-  bool placed = true;          ///< lies in a segment that the log knows of
-  TorchPool pool{0, 0};        ///< PyTorch only, as far as the log tells
-  bool expandable = false;     ///< PyTorch only: lies in an expandable segment
+  bool freed_before_start = false;  ///< live at start, freed by the program, not yet complete
+  bool placed = true;               ///< lies in a segment that the log knows of
+  TorchPool pool{0, 0};             ///< PyTorch only, as far as the log tells
+  bool expandable = false;          ///< PyTorch only: lies in an expandable segment
 };
 
 struct LogEvent {
@@ -93,9 +94,11 @@ struct AllocationLog {
 };
 
 /**
- * @brief The lifetime of every block of a device, from allocate to free_requested (or to
- * free_completed, if the request came before the log), with the index of events as time; what is
- * never freed lives to the end. In the order of `log.blocks`.
+ * @brief The lifetime of every block of a device, from allocate to free_requested, with the index
+ * of events as time. Blocks that are live at the start begin at -1, and live until the end if they
+ * are never freed. A block that the program freed before the log begins has an empty lifetime: it
+ * is not requested any more, although its free may complete within the log. In the order of
+ * `log.blocks`.
  */
 [[nodiscard]] std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device = 0);
 

@@ -158,6 +158,7 @@ class DeviceReplay {
     logged.bytes = block.requested;
     logged.stream = stream(handle);
     logged.live_at_start = true;
+    logged.freed_before_start = block.state == BlockState::pending_free;
     const std::uint32_t index = builder_.allocate(logged, {});
     progress_[index] =
         block.state == BlockState::pending_free ? Progress::requested : Progress::in_use;

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Recognizes blocks that PyTorch frees while it serves a request, when the device is full.
+ *
+ * PyTorch looks through its cache first. If nothing fits and the device is full, it waits for
+ * pending frees, gives cached segments back and takes a new segment. A block that becomes free in
+ * between does not serve this request, even if it fits; the next request finds it. In the log this
+ * is a stretch of completed frees and released segments that ends with a new segment and the
+ * request.
+ */
+class RecordedRetry {
+ public:
+  RecordedRetry(const trace::AllocationLog& log, std::uint32_t device)
+      : log_(log), device_(device) {}
+
+  /**
+   * @brief Whether a block that becomes free is kept from the request that comes next.
+   * @param completed  a free_completed of the device; in the order of the log
+   */
+  [[nodiscard]] bool keeps(const trace::LogEvent& completed);
+
+ private:
+  void read_stretch(const trace::LogEvent& first);
+
+  const trace::AllocationLog& log_;
+  std::uint32_t device_;
+  const trace::LogEvent* end_ = nullptr;  // of the stretch that was read last
+  bool retried_ = false;
+  std::map<std::uint64_t, std::uint64_t> released_;  // in it: begin and end
+};
+
+}  // namespace millrace
