@@ -147,7 +147,7 @@ void packing_of_conflicts(benchmark::State& state) {
   AllocationTrace trace;
   write_trace(log_of(state), trace);
   const ConflictGraph graph{trace, {}};
-  for (auto _ : state) benchmark::DoNotOptimize(pack_by_size(graph).bytes);
+  for (auto _ : state) benchmark::DoNotOptimize(pack_conflicts(graph).bytes);
 }
 BENCHMARK(packing_of_conflicts)->Apply(shapes);
 

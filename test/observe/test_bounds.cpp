@@ -2,6 +2,7 @@
 
 #include "millrace/observe/bounds.hpp"
 #include "millrace/observe/ladder.hpp"
+#include "observe/byte_flow.hpp"
 #include "test/observe/model_program.hpp"
 #include "test/support/catch.hpp"
 
@@ -36,7 +37,8 @@ std::size_t heaviest_by_trial(const ModelRun& run, std::vector<std::size_t>& cho
 TEST_CASE("the graph says of every two blocks what the definition says") {
   REQUIRE(rc::check([](bool obeys) {
     const auto program = *model_program();
-    const ModelRun run{program, {.obeys = obeys}};
+    const auto streams = *rc::gen::element<std::size_t>(1, 3, 30);
+    const ModelRun run{program, {.streams = streams, .obeys = obeys}};
     const ConflictGraph graph{run.trace, {}};
     RC_ASSERT(graph.size() == run.size());
     for (Node a = 0; a < graph.size(); ++a) {
@@ -94,6 +96,20 @@ TEST_CASE("the heaviest set is one of mutual conflicts") {
   }));
 }
 
+TEST_CASE("a search for the heaviest set that is cut short finds a set of mutual conflicts") {
+  REQUIRE(rc::check([] {
+    const auto program = *model_program();
+    const auto streams = *rc::gen::inRange<std::size_t>(1, 6);
+    const ModelRun run{program, {.streams = streams}};
+    const ConflictGraph graph{run.trace, {}};
+    const auto steps = *rc::gen::inRange<std::uint64_t>(0, 100);
+    const std::vector<Node> found = ByteFlow{graph, steps}.minimum_cut();
+    for (const Node a : found) {
+      for (const Node b : found) RC_ASSERT(a == b || run.conflict(a, b));
+    }
+  }));
+}
+
 TEST_CASE("no set of mutual conflicts is heavier than the heaviest") {
   const auto small = rc::gen::scale(0.4, model_program());
   REQUIRE(rc::check([&] {
@@ -112,7 +128,8 @@ TEST_CASE("no two blocks in conflict are packed over each other") {
     const auto streams = *rc::gen::element<std::size_t>(1, 2, 3, 30);
     const ModelRun run{program, {.streams = streams}};
     const ConflictGraph graph{run.trace, {}};
-    const ConflictPacking packing = pack_by_size(graph);
+    const ConflictPacking packing = pack_conflicts(graph);
+    RC_ASSERT(packing.bytes >= total_bytes(heaviest_conflicting_set(graph), graph));
     for (Node a = 0; a < graph.size(); ++a) {
       RC_ASSERT(packing.offsets[a] + graph.bytes(a) <= packing.bytes);
       for (Node b = 0; b < a; ++b) {

@@ -1,11 +1,14 @@
 #include "millrace/observe/bounds.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
+#include "millrace/observe/packing.hpp"
 #include "observe/byte_flow.hpp"
+#include "observe/packing/conflict_fit.hpp"
+#include "observe/packing/steps.hpp"
 
 namespace millrace {
 
@@ -13,100 +16,7 @@ namespace {
 
 using Node = ConflictGraph::Node;
 using Lane = ConflictGraph::Lane;
-
-/** Of the placed nodes, which lie before a node and last beyond it: a heap-shaped tree of maxima.
- */
-class LastingTree {
- public:
-  explicit LastingTree(Node size) : leaves_(std::bit_ceil(std::max<Node>(size, 1))) {
-    until_.assign(std::size_t{2} * leaves_, 0);
-  }
-
-  void place(Node node, Node until) {
-    for (std::size_t at = leaves_ + node; at > 0; at /= 2) until_[at] = std::max(until_[at], until);
-  }
-
-  template <typename Visit>
-  void visit_lasting(Node beyond, Visit visit) const {
-    visit_below(1, leaves_, beyond, beyond, visit);
-  }
-
- private:
-  template <typename Visit>
-  void visit_below(std::size_t at, Node width, Node end, Node beyond, Visit& visit) const {
-    if (end == 0 || until_[at] <= beyond) return;
-    if (width == 1) return visit(static_cast<Node>(at - leaves_));
-    const Node half = width / 2;
-    visit_below(2 * at, half, std::min(end, half), beyond, visit);
-    visit_below(2 * at + 1, half, end > half ? end - half : 0, beyond, visit);
-  }
-
-  Node leaves_;
-  std::vector<Node> until_;
-};
-
-/** Finds the placed nodes in conflict with one. The lanes with most nodes have a tree each, that
- * knows how long blocks last for them; the others share one that knows how long blocks last at all.
- */
-class PlacedConflicts {
- public:
-  explicit PlacedConflicts(const ConflictGraph& graph)
-      : graph_(graph), placed_(graph.size()), tree_of_(graph.lane_count(), 0) {
-    constexpr std::size_t most_trees = 16;
-    std::vector<Lane> lanes(graph.lane_count());
-    std::iota(lanes.begin(), lanes.end(), Lane{0});
-    std::ranges::stable_sort(lanes, std::ranges::greater{},
-                             [&](Lane lane) { return graph.nodes_of(lane).size(); });
-    if (lanes.size() > most_trees) lanes.resize(most_trees);
-    trees_.assign(lanes.size() + 1, LastingTree{graph.size()});
-    for (std::size_t i = 0; i < lanes.size(); ++i) tree_of_[lanes[i]] = i + 1;
-    lane_of_tree_ = std::move(lanes);
-  }
-
-  void place(Node node) {
-    placed_[node] = true;
-    trees_[0].place(node, graph_.released_from(node));
-    for (std::size_t i = 0; i < lane_of_tree_.size(); ++i) {
-      trees_[i + 1].place(node, graph_.released_from(node, lane_of_tree_[i]));
-    }
-  }
-
-  template <typename Visit>
-  void visit(Node node, Visit visit) const {
-    trees_[tree_of_[graph_.lane(node)]].visit_lasting(node, [&](Node earlier) {
-      if (graph_.conflict(earlier, node)) visit(earlier);
-    });
-    for (Lane lane = 0; lane < graph_.lane_count(); ++lane) {
-      const auto nodes = graph_.nodes_of(lane);
-      const Node until = graph_.released_from(node, lane);
-      for (auto later = std::ranges::upper_bound(nodes, node);
-           later != nodes.end() && *later < until; ++later) {
-        if (placed_[*later]) visit(*later);
-      }
-    }
-  }
-
- private:
-  const ConflictGraph& graph_;
-  std::vector<bool> placed_;
-  std::vector<LastingTree> trees_;
-  std::vector<Lane> lane_of_tree_;
-  std::vector<std::size_t> tree_of_;
-};
-
-struct Extent {
-  std::size_t begin, end;
-};
-
-std::size_t lowest_gap(std::vector<Extent>& around, std::size_t bytes) {
-  std::ranges::sort(around, {}, &Extent::begin);
-  std::size_t offset = 0;
-  for (const Extent& extent : around) {
-    if (extent.begin >= offset + bytes) break;
-    offset = std::max(offset, extent.end);
-  }
-  return offset;
-}
+using packing::Steps;
 
 std::vector<Node> by_falling_size(const ConflictGraph& graph) {
   std::vector<Node> order(graph.size());
@@ -117,26 +27,71 @@ std::vector<Node> by_falling_size(const ConflictGraph& graph) {
   return order;
 }
 
+// Steps of the three packings together.
+constexpr std::uint64_t kSteps = 500'000'000;
+
+std::optional<ConflictPacking> pack_by_size(const ConflictGraph& graph, Steps steps) {
+  ConflictPacking packing{.offsets = std::vector<std::size_t>(graph.size()), .bytes = 0};
+  packing::ConflictFit fit{graph};
+  for (const Node node : by_falling_size(graph)) {
+    if (steps.spent()) return std::nullopt;
+    packing.offsets[node] = fit.put(node, steps);
+    packing.bytes = std::max(packing.bytes, packing.offsets[node] + graph.bytes(node));
+  }
+  return packing;
+}
+
+/** The nodes, each for as long as `released` says. They get their part of `steps`. */
+template <typename Released>
+Packing pack_lives(const ConflictGraph& graph, std::span<const Node> nodes, std::uint64_t steps,
+                   Released released) {
+  std::vector<Interval> lives;
+  lives.reserve(nodes.size());
+  for (const Node node : nodes) lives.push_back({node, released(node), graph.bytes(node)});
+  const double part = static_cast<double>(nodes.size()) / static_cast<double>(graph.size());
+  return quick_pack(lives,
+                    {.steps = static_cast<std::uint64_t>(static_cast<double>(steps) * part)});
+}
+
+/** Every lane in a range of its own, the ranges one after the other. */
+ConflictPacking pack_apart(const ConflictGraph& graph, std::uint64_t steps) {
+  ConflictPacking packing{.offsets = std::vector<std::size_t>(graph.size()), .bytes = 0};
+  for (Lane lane = 0; lane < graph.lane_count(); ++lane) {
+    const auto nodes = graph.nodes_of(lane);
+    const Packing found =
+        pack_lives(graph, nodes, steps, [&](Node node) { return graph.released_from(node, lane); });
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      packing.offsets[nodes[i]] = packing.bytes + found.offsets[i];
+    }
+    packing.bytes += found.height;
+  }
+  return packing;
+}
+
+/** As if every block lasted for all streams until it can be had by all of them. */
+ConflictPacking pack_as_one(const ConflictGraph& graph, std::uint64_t steps) {
+  std::vector<Node> nodes(graph.size());
+  std::iota(nodes.begin(), nodes.end(), Node{0});
+  const Packing found =
+      pack_lives(graph, nodes, steps, [&](Node node) { return graph.released_from(node); });
+  return {.offsets = {found.offsets.begin(), found.offsets.end()}, .bytes = found.height};
+}
+
 }  // namespace
 
 std::vector<Node> heaviest_conflicting_set(const ConflictGraph& graph) {
   return ByteFlow{graph}.minimum_cut();
 }
 
-ConflictPacking pack_by_size(const ConflictGraph& graph) {
-  ConflictPacking packing{.offsets = std::vector<std::size_t>(graph.size()), .bytes = 0};
-  PlacedConflicts conflicts{graph};
-  std::vector<Extent> around;
-  for (const Node node : by_falling_size(graph)) {
-    around.clear();
-    conflicts.visit(node, [&](Node other) {
-      around.push_back({packing.offsets[other], packing.offsets[other] + graph.bytes(other)});
-    });
-    packing.offsets[node] = lowest_gap(around, graph.bytes(node));
-    packing.bytes = std::max(packing.bytes, packing.offsets[node] + graph.bytes(node));
-    conflicts.place(node);
-  }
-  return packing;
+ConflictPacking pack_conflicts(const ConflictGraph& graph) {
+  if (graph.lane_count() < 2) return pack_apart(graph, kSteps);
+  ConflictPacking best = pack_apart(graph, kSteps / 5);
+  const auto keep = [&](ConflictPacking found) {
+    if (found.bytes < best.bytes) best = std::move(found);
+  };
+  keep(pack_as_one(graph, kSteps / 5));
+  if (auto by_size = pack_by_size(graph, Steps{kSteps / 5 * 3})) keep(std::move(*by_size));
+  return best;
 }
 
 }  // namespace millrace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace millrace {
@@ -18,16 +17,7 @@ std::size_t ByteFlow::Lane::open_to(Node taker) const {
   return static_cast<std::size_t>(end - offers.begin());
 }
 
-std::size_t ByteFlow::Lane::last_alive(std::size_t count) {
-  std::size_t root = count;
-  while (alive[root] != root) root = alive[root];
-  while (alive[count] != root) {
-    count = std::exchange(alive[count], static_cast<std::uint32_t>(root));
-  }
-  return root;
-}
-
-ByteFlow::ByteFlow(const ConflictGraph& graph)
+ByteFlow::ByteFlow(const ConflictGraph& graph, std::uint64_t most_steps)
     : graph_(graph),
       lanes_(graph.lane_count() + 1),
       spare_(graph.size()),
@@ -47,10 +37,8 @@ ByteFlow::ByteFlow(const ConflictGraph& graph)
   }
   for (Lane& lane : lanes_) {
     std::ranges::stable_sort(lane.offers, {}, &Offer::from);
-    lane.alive.resize(lane.offers.size() + 1);
-    std::iota(lane.alive.begin(), lane.alive.end(), 0U);
   }
-  for (Node node = 0; node < graph.size(); ++node) serve(node);
+  for (Node node = 0; node < graph.size() && steps_ <= most_steps; ++node) serve(node);
 }
 
 void ByteFlow::serve(Node node) {
@@ -63,17 +51,38 @@ void ByteFlow::serve(Node node) {
   }
 }
 
+/** The sum of the nodes from which on other lanes can have the block, none before this offer. */
+std::uint64_t ByteFlow::rank_of(const Offer& offer, const Lane& lane) const {
+  const std::uint64_t all = graph_.released_from(offer.block);
+  std::uint64_t rank = all * graph_.lane_count();
+  for (const auto& [other, from] : graph_.released_early(offer.block)) {
+    if (&lanes_[other] != &lane) rank -= all - std::max(from, offer.from);
+  }
+  return rank;
+}
+
+/** Nodes are served in order, so that what is open stays open. */
+void ByteFlow::open_offers(Lane& lane, Node node) {
+  for (; lane.opened < lane.offers.size() && lane.offers[lane.opened].from <= node; ++lane.opened) {
+    const Offer& offer = lane.offers[lane.opened];
+    if (spare_[offer.block] == 0) continue;
+    lane.open.push_back({rank_of(offer, lane), offer.block});
+    std::ranges::push_heap(lane.open);
+  }
+}
+
 void ByteFlow::take_offers(Lane& lane, Node node, std::size_t& missing) {
-  const std::size_t open = lane.open_to(node);
-  while (missing > 0) {
-    const std::size_t count = lane.last_alive(open);
-    if (count == 0) return;
-    const Node block = lane.offers[count - 1].block;
+  open_offers(lane, node);
+  while (missing > 0 && !lane.open.empty()) {
+    ++steps_;
+    const Node block = lane.open.front().block;
     const std::size_t bytes = std::min(missing, spare_[block]);
     if (bytes > 0) handovers_[block].push_back({node, bytes});  // the first of this block to it
     spare_[block] -= bytes;
     missing -= bytes;
-    if (spare_[block] == 0) lane.exhaust(count);
+    if (spare_[block] > 0) continue;
+    std::ranges::pop_heap(lane.open);
+    lane.open.pop_back();
   }
 }
 
@@ -81,11 +90,12 @@ bool ByteFlow::search(Node node) {
   ++round_;
   queue_.clear();
   takers_.clear();
-  for (Lane& lane : lanes_) lane.reached = lane.settled;
+  reached_lanes_.clear();
   swapped_from_[node] = kNone;
   if (reach(node)) return true;
   for (std::size_t next = 0; next < queue_.size(); ++next) {
     const Node block = queue_[next];
+    steps_ += handovers_[block].size();
     for (const auto& [taker, bytes] : handovers_[block]) {
       if (taker_round_[taker] == round_) continue;
       swapped_from_[taker] = block;
@@ -102,7 +112,12 @@ bool ByteFlow::reach(Node taker) {
 }
 
 bool ByteFlow::reach_offers(Lane& lane, Node taker) {
+  if (std::exchange(lane.round, round_) != round_) {
+    lane.reached = lane.settled;
+    reached_lanes_.push_back(&lane);
+  }
   const std::size_t open = lane.open_to(taker);
+  steps_ += open - std::min(open, lane.reached);
   for (std::size_t count = open; count > lane.reached; --count) {
     const Node block = lane.offers[count - 1].block;
     if (block_round_[block] == round_) continue;
@@ -134,7 +149,7 @@ std::size_t ByteFlow::swap(Node node, std::size_t missing) {
 }
 
 void ByteFlow::settle() {
-  for (Lane& lane : lanes_) lane.settled = lane.reached;
+  for (Lane* lane : reached_lanes_) lane->settled = lane->reached;
   for (const Node block : queue_) settled_[block] = true;
   for (const Node taker : takers_) {
     Node& last = last_reached_[graph_.lane(taker)];

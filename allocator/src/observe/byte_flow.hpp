@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,14 +14,24 @@ namespace millrace {
  *
  * A block offers its bytes to each lane from a certain node on, so what a node can be offered is a
  * prefix of its lane's offers and a prefix of those made to everyone. Nodes are served in order:
- * from direct offers, then by making others swap. What can not be served has to be new memory; then
- * all that the search has reached is settled for good, and is never searched again.
+ * from direct offers, then by making others swap. Of the direct offers a node takes the one that
+ * other lanes can have last: with two lanes this leaves nothing to swap, and with more of them
+ * little. What can not be served has to be new memory; then all that the search has reached is
+ * settled for good, and is never searched again.
  */
 class ByteFlow {
  public:
   using Node = ConflictGraph::Node;
 
-  explicit ByteFlow(const ConflictGraph& graph);
+  /** Enough for 10^6 blocks of some streams; a fraction of a second to a few seconds. */
+  static constexpr std::uint64_t kMostSteps = 500'000'000;
+
+  /** @param most_steps  beyond these no further node is served: the cut is then that of the nodes
+   * that were */
+  explicit ByteFlow(const ConflictGraph& graph, std::uint64_t most_steps = kMostSteps);
+
+  /** Offers and handovers looked at. */
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
   /** Nodes that were reached by an unserved one, while none that may follow them was. */
   [[nodiscard]] std::vector<Node> minimum_cut() const;
@@ -30,23 +41,31 @@ class ByteFlow {
     Node from;   ///< taken by this node at the earliest
     Node block;  ///< whose bytes they are
   };
+  struct Chosen {
+    std::uint64_t rank;  ///< the higher, the later other lanes can have the block
+    Node block;
+
+    friend auto operator<=>(const Chosen&, const Chosen&) = default;
+  };
   struct Handover {
     Node taker;
     std::size_t bytes;
   };
   struct Lane {
-    std::vector<Offer> offers;         // by `from`
-    std::vector<std::uint32_t> alive;  // union-find: the last offer up to here with bytes to spare
-    std::size_t reached = 0;           // offers that this search has seen, settled ones included
+    std::vector<Offer> offers;  // by `from`
+    std::size_t reached = 0;    // offers that this search has seen, settled ones included
     std::size_t settled = 0;
+    std::size_t opened = 0;    // offers that are or were in `open`
+    std::vector<Chosen> open;  // a heap; some may have no bytes to spare any more
+    std::uint32_t round = 0;   // the search that `reached` is of
 
     [[nodiscard]] std::size_t open_to(Node taker) const;
-    std::size_t last_alive(std::size_t count);
-    void exhaust(std::size_t count) { alive[count] = static_cast<std::uint32_t>(count - 1); }
   };
 
   void serve(Node node);
+  void open_offers(Lane& lane, Node node);
   void take_offers(Lane& lane, Node node, std::size_t& missing);
+  [[nodiscard]] std::uint64_t rank_of(const Offer& offer, const Lane& lane) const;
   [[nodiscard]] bool search(Node node);
   [[nodiscard]] bool reach_offers(Lane& lane, Node taker);
   [[nodiscard]] bool reach(Node taker);
@@ -65,12 +84,14 @@ class ByteFlow {
   std::vector<Node> last_reached_;                // by lane: settled up to this node
   std::vector<bool> settled_;                     // blocks that a settled taker could have had
 
+  std::uint64_t steps_ = 0;
   std::uint32_t round_ = 0;
   std::vector<std::uint32_t> block_round_, taker_round_;
   std::vector<Node> offered_to_;    // by block: the taker that the search came from
   std::vector<Node> swapped_from_;  // by taker: the block that the search came from
   std::vector<Node> queue_;         // blocks
   std::vector<Node> takers_;
+  std::vector<Lane*> reached_lanes_;
 };
 
 }  // namespace millrace

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "observe/address_history.hpp"
+#include "observe/early_lanes.hpp"
+#include "observe/reuse_check.hpp"
 
 namespace millrace {
 
@@ -45,19 +48,24 @@ struct ConflictGraph::Selection {
     std::uint32_t block;
     TracePosition completed;
   };
+  struct FirstUse {
+    StreamId stream;
+    TracePosition position;
+  };
   std::vector<Candidate> candidates;
-  std::unordered_map<StreamId, TracePosition> first_in_window;
+  std::vector<FirstUse> first_in_window;  // by position
 
   Selection(const AllocationTrace& trace, const Options& options) {
     const auto blocks = trace.blocks();
+    std::unordered_set<StreamId> seen;
     for (std::uint32_t i = 0; i < blocks.size(); ++i) {
       const TracedBlock& block = blocks[i];
       if (block.allocated > options.window.end) break;
       const TracePosition completed = millrace::completed_from(block, trace.ordering());
       if (completed <= options.window.begin) continue;
       candidates.push_back({i, completed});
-      if (in_window(block.allocated, options.window)) {
-        first_in_window.emplace(block.user, block.allocated);
+      if (in_window(block.allocated, options.window) && seen.insert(block.user).second) {
+        first_in_window.push_back({block.user, block.allocated});
       }
     }
     std::erase_if(candidates, [&](const Candidate& candidate) {
@@ -66,15 +74,17 @@ struct ConflictGraph::Selection {
     });
   }
 
-  /** Whether a block freed before the window was still in the way of somebody in it. */
+  /** Whether a block freed before the window was still in the way of somebody in it. Most streams
+   * were never seen ordered after it: one of them answers this. */
   [[nodiscard]] bool reaches_window(const Candidate& candidate, const AllocationTrace& trace,
                                     ReuseRule rule) const {
-    return std::ranges::any_of(first_in_window, [&](const auto& first) {
-      const auto& [stream, position] = first;
+    for (const auto& [stream, position] : first_in_window) {
       if (position >= candidate.completed) return false;
       if (rule == ReuseRule::host_time) return true;
-      return position < available_from(trace.blocks()[candidate.block], stream, trace.ordering());
-    });
+      const TracedBlock& block = trace.blocks()[candidate.block];
+      if (position < available_from(block, stream, trace.ordering())) return true;
+    }
+    return false;
   }
 };
 
@@ -105,12 +115,13 @@ void ConflictGraph::find_releases(const Selection& selection) {
     return static_cast<Node>(found - blocks_.begin());
   };
   early_.resize(size());
+  EarlyLanes early_lanes{*trace_, *this};
   for (Node node = 0; node < size(); ++node) {
     const Node last = first_after(selection.candidates[node].completed);
     released_.push_back(last);
     const Node freed = first_after(block(node).freed);
     if (rule_ == ReuseRule::host_time || freed >= last) continue;
-    for (Lane lane = 0; lane < lane_count(); ++lane) {
+    for (const Lane lane : early_lanes.of(block(node))) {
       const auto next = std::ranges::lower_bound(nodes_of_[lane], freed);
       if (next == nodes_of_[lane].end() || *next >= last) continue;
       const StreamId stream = block(*next).user;
@@ -166,6 +177,7 @@ Point ConflictGraph::missing_point(Node earlier, Node later) const {
 
 std::vector<BlockPair> find_illegal_reuse(const AllocationTrace& trace, ReuseRule rule) {
   const ConflictGraph graph{trace, {.window = {trace.complete_from(), kNever}, .rule = rule}};
+  if (!check_reuse(graph).illegal) return {};
   const TracedBlock* const first = trace.blocks().data();
   std::vector<BlockPair> found;
   AddressHistory history;

@@ -83,13 +83,19 @@ LivePeaks find_live_peaks(const ConflictGraph& graph, const TraceWindow& window)
   return peaks;
 }
 
+std::vector<Node> nodes_live_at(TracePosition position, const ConflictGraph& graph) {
+  std::vector<Node> live;
+  for (Node node = 0; node < graph.size(); ++node) {
+    const TracedBlock& block = graph.block(node);
+    if (block.allocated <= position && block.freed > position) live.push_back(node);
+  }
+  return live;
+}
+
 std::vector<LadderShare> live_at(TracePosition position, const ConflictGraph& graph,
                                  const AllocationTrace& trace) {
   Shares shares{trace};
-  for (Node node = 0; node < graph.size(); ++node) {
-    const TracedBlock& block = graph.block(node);
-    if (block.allocated <= position && block.freed > position) shares.add(block);
-  }
+  for (const Node node : nodes_live_at(position, graph)) shares.add(graph.block(node));
   return shares.sorted();
 }
 
@@ -147,14 +153,19 @@ Ladder attribute(const AllocationTrace& trace, const LadderOptions& options) {
                              .reuse_proves_order = options.reuse_proves_order}};
   assert(options.reuse_proves_order || find_illegal_reuse(trace, options.rule).empty());
   const LivePeaks live = find_live_peaks(graph, options.window);
-  const std::vector<Node> conflicting = heaviest_conflicting_set(graph);
+  std::vector<Node> conflicting = heaviest_conflicting_set(graph);
+  // What is live conflicts as well; it is heavier only where the search for the heaviest set was
+  // cut short.
+  if (total_bytes(conflicting, graph) < live.rounded) {
+    conflicting = nodes_live_at(live.rounded_at, graph);
+  }
   const SegmentUse segments = measure_segments(trace, graph, options.window);
 
   Ladder ladder;
   ladder.requested = live.requested;
   ladder.rounded = live.rounded;
   ladder.ordered = total_bytes(conflicting, graph);
-  ladder.packed = std::min(pack_by_size(graph).bytes, segments.layout_peak);
+  ladder.packed = std::min(pack_conflicts(graph).bytes, segments.layout_peak);
   ladder.reserved = options.reserved.value_or(segments.reserved_peak);
   if (options.reserved) {
     ladder.ordered = std::min(ladder.ordered, ladder.reserved);

@@ -4,13 +4,18 @@
 
 namespace millrace {
 
-void OrderingHistory::Log::add(const Frontier& frontier, TracePosition position) {
-  if (frontier == last_) return;
-  last_ = frontier;
+template <typename NewSlot>
+void OrderingHistory::Log::add(const Frontier& frontier, TracePosition position, NewSlot new_slot) {
+  auto before = last_.begin();
   for (const Point point : frontier) {
-    std::vector<Step>& steps = steps_[point.stream.slot];
+    while (before != last_.end() && before->stream.slot < point.stream.slot) ++before;
+    if (before != last_.end() && *before == point) continue;
+    const auto [found, is_new] = steps_.try_emplace(point.stream.slot);
+    if (is_new) new_slot(point.stream.slot);
+    std::vector<Step>& steps = found->second;
     if (steps.empty() || steps.back().point < point) steps.push_back({position, point});
   }
+  if (frontier != last_) last_ = frontier;
 }
 
 TracePosition OrderingHistory::Log::from(Point point) const {
@@ -36,17 +41,24 @@ std::size_t OrderingHistory::Log::size() const noexcept {
 
 void OrderingHistory::stream_saw(StreamId stream, const Frontier& frontier,
                                  TracePosition position) {
-  streams_[stream].add(frontier, position);
+  streams_[stream].add(frontier, position,
+                       [&](std::uint32_t slot) { observers_[slot].push_back(stream); });
 }
 
 void OrderingHistory::device_finished(const Frontier& completed, TracePosition position) {
-  completed_.add(completed, position);
+  completed_.add(completed, position, [](std::uint32_t) {});
 }
 
 TracePosition OrderingHistory::ordered_from(Point point, StreamId stream) const {
   if (point.marker == 0) return 0;
   const auto found = streams_.find(stream);
   return found == streams_.end() ? kNever : found->second.from(point);
+}
+
+std::span<const StreamId> OrderingHistory::observers_of(std::uint32_t slot) const {
+  const auto found = observers_.find(slot);
+  if (found == observers_.end()) return {};
+  return found->second;
 }
 
 TracePosition OrderingHistory::completed_from(Point point) const {

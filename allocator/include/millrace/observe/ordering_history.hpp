@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -38,6 +39,10 @@ class OrderingHistory {
   /** @brief First position at which `point` was known to be complete, or kNever. */
   [[nodiscard]] TracePosition completed_from(Point point) const;
 
+  /** @brief Streams that were ever seen ordered after a point of this slot's tenants; for all
+   * others `ordered_from` is kNever. */
+  [[nodiscard]] std::span<const StreamId> observers_of(std::uint32_t slot) const;
+
   /** @brief Forgets when before `position` things changed. Answers below it become inexact: they
    * are at or before `position` if they were before, and otherwise the same. */
   void discard_before(TracePosition position);
@@ -53,7 +58,9 @@ class OrderingHistory {
   /** For each slot the points seen, of its tenants in turn; both members of a step ascend. */
   class Log {
    public:
-    void add(const Frontier& frontier, TracePosition position);
+    /** @param new_slot  called with each slot that the log had no point of */
+    template <typename NewSlot>
+    void add(const Frontier& frontier, TracePosition position, NewSlot new_slot);
     [[nodiscard]] TracePosition from(Point point) const;
     void discard_before(TracePosition position);
     [[nodiscard]] std::size_t size() const noexcept;
@@ -65,6 +72,7 @@ class OrderingHistory {
 
   Log completed_;
   std::unordered_map<StreamId, Log> streams_;
+  std::unordered_map<std::uint32_t, std::vector<StreamId>> observers_;  // by slot
 };
 
 }  // namespace millrace

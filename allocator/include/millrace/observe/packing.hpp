@@ -40,20 +40,23 @@ struct Packing {
  */
 [[nodiscard]] Packing greedy_pack(std::span<const Interval> intervals);
 
+/** @brief How much work a packing may take, beside n log n. */
+struct PackingOptions {
+  /** Elementary steps, of one to two nanoseconds. The result depends on them and not on the clock.
+   */
+  std::uint64_t steps = 1'500'000'000;
+};
+
 /**
  * @brief The lowest of a few packings: online best fit, and first fit in four orders (the largest,
  *        the longest, or the one of most bytes x time first).
  *
- * O(n log n): first fit may take 5 * 10^8 + 32 n log n steps of about a nanosecond. What is left
- * then, the smallest blocks, lies above the others, where online best fit puts it.
+ * First fit may take 5 * 10^8 + 32 n log n steps, and no more than the options allow. The blocks
+ * that it did not reach then, the smallest ones, lie above the others, where online best fit puts
+ * them. Where the first order takes more than 10^8 steps, the other three are not tried.
  */
-[[nodiscard]] Packing quick_pack(std::span<const Interval> intervals);
-
-/** @brief How much work a packing may take. */
-struct PackingOptions {
-  /** Elementary steps, about a nanosecond each. The result depends on them and not on the clock. */
-  std::uint64_t steps = 1'500'000'000;
-};
+[[nodiscard]] Packing quick_pack(std::span<const Interval> intervals,
+                                 const PackingOptions& options = {});
 
 /**
  * @brief The lowest packing that the steps allow; never higher than `quick_pack`.

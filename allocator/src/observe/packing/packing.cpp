@@ -29,6 +29,9 @@ double area(const Interval& interval) {
   return static_cast<double>(length(interval)) * static_cast<double>(interval.bytes);
 }
 
+// With fewer steps for the first order of first fit, others are tried.
+constexpr std::uint64_t kMostForOtherOrders = 100'000'000;
+
 /** Items that need a place, in the order of the intervals. */
 Items items_of(std::span<const Interval> intervals) {
   Items items;
@@ -100,12 +103,16 @@ class BestPacking {
 
   /** @return whether first fit was within its steps */
   bool pack_quickly() {
+    keep(packing::pack_online(intervals_, items_));
+    if (done()) return true;
     const std::uint64_t count = items_.size();
     const std::uint64_t n_log_n = 32 * count * std::bit_width(count);
-    keep(packing::pack_online(intervals_, items_));
-    if (!done() && !pack(by_falling_size(intervals_, items_), 500'000'000 + n_log_n)) return false;
+    const std::uint64_t before = steps_.left();
+    if (!pack(by_falling_size(intervals_, items_), 500'000'000 + n_log_n)) return false;
+    const std::uint64_t taken = before - steps_.left();  // other orders will take about as many
     const auto also = [&](auto key) {
-      if (!done()) pack(sorted_by(key, intervals_, items_), 100'000'000 + n_log_n);
+      if (done() || taken > kMostForOtherOrders || taken > steps_.left()) return;
+      pack(sorted_by(key, intervals_, items_), 2 * kMostForOtherOrders);
     };
     also([](const Interval& interval) { return ~interval.bytes; });
     also([](const Interval& interval) { return -area(interval); });
@@ -191,8 +198,8 @@ Packing greedy_pack(std::span<const Interval> intervals) {
   return packing;
 }
 
-Packing quick_pack(std::span<const Interval> intervals) {
-  return BestPacking{intervals, std::numeric_limits<std::uint64_t>::max()}.quick();
+Packing quick_pack(std::span<const Interval> intervals, const PackingOptions& options) {
+  return BestPacking{intervals, options.steps}.quick();
 }
 
 Packing best_pack(std::span<const Interval> intervals, const PackingOptions& options) {

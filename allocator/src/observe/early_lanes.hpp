@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "millrace/observe/conflict_graph.hpp"
+
+namespace millrace {
+
+/**
+ * @brief The lanes that may have a block before its free is complete.
+ *
+ * A free is complete when its last point is. So only the stream of that point can, and streams that
+ * were seen ordered after it: the others are not looked at.
+ */
+class EarlyLanes {
+ public:
+  using Lane = ConflictGraph::Lane;
+
+  EarlyLanes(const AllocationTrace& trace, const ConflictGraph& graph);
+
+  /** @return ascending; valid until the next call */
+  [[nodiscard]] std::span<const Lane> of(const TracedBlock& block);
+
+ private:
+  void add(StreamId stream);
+
+  const OrderingHistory& ordering_;
+  std::unordered_map<StreamId, Lane> lane_of_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace millrace
