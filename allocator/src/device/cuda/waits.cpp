@@ -11,7 +11,7 @@ namespace {
 // About what an interrupt and waking a thread take.
 constexpr auto kSpin = std::chrono::microseconds{50};
 
-/** @return whether it has ended within that time */
+/** @brief Asks until it has ended, for that time at most. @return whether it has */
 template <typename Query>
 bool ends_soon(Query query) {
   using Clock = std::chrono::steady_clock;
@@ -25,16 +25,16 @@ bool ends_soon(Query query) {
 }  // namespace
 
 void wait_for(cudaEvent_t event) {
-  if (ends_soon([&] { return ready(cudaEventQuery(event), "cudaEventQuery", event); })) return;
+  ends_soon([&] { return ready(cudaEventQuery(event), "cudaEventQuery", event); });
   check(cudaEventSynchronize(event), "cudaEventSynchronize", event);
 }
 
 void wait_for(cudaStream_t stream) {
   // An event on the legacy stream would be waited for by every blocking stream from then on.
-  if (stream == cudaStreamLegacy) {
+  if (stream == cudaStreamLegacy ||
+      ends_soon([&] { return ready(cudaStreamQuery(stream), "cudaStreamQuery", stream); })) {
     return check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", stream);
   }
-  if (ends_soon([&] { return ready(cudaStreamQuery(stream), "cudaStreamQuery", stream); })) return;
   const UniqueEvent end = make_event(cudaEventDisableTiming | cudaEventBlockingSync);
   check(cudaEventRecord(end.get(), stream), "cudaEventRecord", end.get(), stream);
   check(cudaEventSynchronize(end.get()), "cudaEventSynchronize", end.get());
