@@ -66,15 +66,15 @@ CUresult free_range(CUdeviceptr range, std::size_t bytes) {
   munmap(pointer(range), bytes);
   return CUDA_SUCCESS;
 }
-CUresult create(CUmemGenericAllocationHandle* handle, std::size_t, const CUmemAllocationProp*,
+CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp*,
                 unsigned long long) {
   *handle = 1;
-  return driver("cuMemCreate");
+  return driver("cuMemCreate", nullptr, static_cast<long long>(bytes));
 }
 CUresult release(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
-CUresult map(CUdeviceptr, std::size_t, std::size_t, CUmemGenericAllocationHandle,
+CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t, CUmemGenericAllocationHandle,
              unsigned long long) {
-  return driver("cuMemMap");
+  return driver("cuMemMap", pointer(address), static_cast<long long>(bytes));
 }
 CUresult unmap(CUdeviceptr address, std::size_t bytes) {
   mprotect(pointer(address), bytes, PROT_NONE);
