@@ -1,5 +1,6 @@
 // Nanoseconds a pair (allocate and free) of PyTorch's own caching allocator: one size, random sizes
-// with 1,000 live blocks, blocks that another stream used. Compiled by peer.py against the PyTorch of the machine.
+// with 1,000 live blocks, blocks that another stream used. Compiled by peer.py against the PyTorch
+// of the machine.
 
 #include <cuda_runtime_api.h>
 
