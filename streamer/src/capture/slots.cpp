@@ -23,32 +23,28 @@ void Capture::State::make_slots() {
     slots_[i] = made(Slot::Stage::free);
   }
   if (options_.way != CaptureWay::ring_kernel) return;
-  for (Staging& staging : stagings_) staging.device = device_memory();
+  Allocator& memory = context_.allocator();
+  for (Staging& staging : stagings_) {
+    staging.device = {memory, slot_bytes(), context_.main(), memory.tag("captured rows")};
+  }
 }
 
 std::size_t Capture::State::slot_bytes() const {
   return std::min(options_.slot_bytes, rows_.most_bytes());
 }
 
-// Filled once: gathers leave gaps between a slot's arrays, and what copies a slot reads them too.
-Buffer Capture::State::device_memory() const {
-  Allocator& memory = context_.allocator();
-  Stream& main = context_.main();
-  Buffer made{memory, slot_bytes(), main, memory.tag("captured rows")};
-  context_.device().fill(made.data(), 0, made.size(), main.handle());
-  return made;
-}
-
 Capture::State::Slot Capture::State::made(Slot::Stage stage) const {
   const std::size_t bytes = slot_bytes();
+  Stream& main = context_.main();
+  Allocator& memory = context_.allocator();
   Slot made;
   if (options_.way != CaptureWay::mapped && options_.way != CaptureWay::ring_kernel) {
-    made.device = device_memory();
+    made.device = {memory, bytes, main, memory.tag("captured rows")};
   }
   if (options_.way == CaptureWay::sync_pageable) {
     made.pageable.resize(bytes);
   } else {
-    made.pinned = {setting_.pinned, bytes, context_.main(), setting_.pinned.tag("captured rows")};
+    made.pinned = {setting_.pinned, bytes, main, setting_.pinned.tag("captured rows")};
   }
   made.stage = stage;
   return made;

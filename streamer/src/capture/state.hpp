@@ -69,7 +69,6 @@ class Capture::State {
   // The training thread's: enqueue.
   void make_slots();
   [[nodiscard]] std::size_t slot_bytes() const;
-  [[nodiscard]] Buffer device_memory() const;
   [[nodiscard]] Slot made(Slot::Stage stage) const;
   [[nodiscard]] std::optional<std::size_t> make_slot(StreamRef on);
   [[nodiscard]] StreamRef begin(StreamRef stream);

@@ -17,8 +17,8 @@ namespace millrace::test::fake {
 
 struct Call {
   std::string name;
-  std::uintptr_t object = 0;  ///< the stream, event, communicator or address
-  long long value = 0;        ///< flags, bytes, device or other stream, as the function has it
+  std::uintptr_t object = 0;  ///< the stream, event or communicator
+  long long value = 0;        ///< flags, device or other stream, as the function has it
 };
 
 /// Nothing was called and nothing fails; two devices without a context, which are idle.

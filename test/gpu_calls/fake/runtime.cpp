@@ -170,8 +170,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (error == cudaSuccess) std::memmove(to, from, bytes);
   return error;
 }
-cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
-  const cudaError_t error = with_context("cudaMemsetAsync", to, static_cast<long long>(bytes));
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  const cudaError_t error = with_context("cudaMemsetAsync", stream);
   if (error == cudaSuccess) std::memset(to, value, bytes);
   return error;
 }
