@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -16,30 +15,9 @@
 namespace millrace::fuzz {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
 void limit(__rlimit_resource resource, std::uint64_t most) {
   const rlimit value{most, most};
   ::setrlimit(resource, &value);
-}
-
-/// A program with a sanitizer, as this one then has: it maps addresses without end for itself, so
-/// that what is resident is limited instead, and takes several times the time. What it finds ends
-/// it by a code that is none of the program's.
-void limit_sanitized(const ChildLimits& limits) {
-  constexpr unsigned kSlower = 4;
-  const std::string options =
-      "exitcode=99:detect_leaks=0:quarantine_size_mb=16:hard_rss_limit_mb=" +
-      std::to_string(limits.memory >> 20U);
-  ::setenv("ASAN_OPTIONS", options.c_str(), 1);
-  ::setenv("UBSAN_OPTIONS", "exitcode=99", 1);
-  limit(RLIMIT_CPU, kSlower * limits.cpu_seconds);
 }
 
 [[noreturn]] void become(const std::string& program, const std::vector<std::string>& arguments,
@@ -52,12 +30,8 @@ void limit_sanitized(const ChildLimits& limits) {
   ::dup2(::open("/dev/null", O_RDWR), 0);
   ::dup2(0, 1);
   ::dup2(::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-  if (kSanitized) {
-    limit_sanitized(limits);
-  } else {
-    limit(RLIMIT_DATA, limits.memory);
-    limit(RLIMIT_CPU, limits.cpu_seconds);
-  }
+  limit(RLIMIT_DATA, limits.memory);
+  limit(RLIMIT_CPU, limits.cpu_seconds);
   limit(RLIMIT_CORE, 0);
   ::alarm(limits.seconds);
   if (::chdir(folder.c_str()) == 0) ::execv(program.c_str(), words.data());
