@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "millrace/memory/forwarding_allocator.hpp"
 #include "millrace/memory/segment_source.hpp"
-#include "test/support/forwarding_allocator.hpp"
 
 namespace millrace::test {
 

@@ -1,7 +1,7 @@
 #include "test/stress/soak.hpp"
 
+#include "millrace/memory/forwarding_allocator.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/forwarding_allocator.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;

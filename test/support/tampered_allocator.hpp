@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "test/support/forwarding_allocator.hpp"
+#include "millrace/memory/forwarding_allocator.hpp"
 #include "test/support/long_past.hpp"
 
 namespace millrace::test {

@@ -4,7 +4,7 @@ namespace millrace {
 
 void* CheckedAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                  Tag tag) {
-  void* const address = inner_.allocate(bytes, owner, first_user, tag);
+  void* const address = inner().allocate(bytes, owner, first_user, tag);
   if (address == nullptr) return nullptr;
   if (memory_ == CheckedMemory::pinned) {
     checking_.allocated_for_host(address, bytes);
@@ -16,17 +16,17 @@ void* CheckedAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 
 void CheckedAllocator::deallocate(void* address) {
   if (address != nullptr) checking_.freed(address);
-  inner_.deallocate(address);
+  inner().deallocate(address);
 }
 
 void CheckedAllocator::deallocate(void* address, StreamRef stream) {
   if (address != nullptr) checking_.freed(address);
-  inner_.deallocate(address, stream);
+  inner().deallocate(address, stream);
 }
 
 void CheckedAllocator::deallocate(void* address, Point marker) {
   if (address != nullptr) checking_.freed(address);
-  inner_.deallocate(address, marker);
+  inner().deallocate(address, marker);
 }
 
 }  // namespace millrace

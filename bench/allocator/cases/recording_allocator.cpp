@@ -26,13 +26,13 @@ class Inside {
 
 }  // namespace
 
-RecordingAllocator::RecordingAllocator(Allocator& inner) : inner_(inner) {
+RecordingAllocator::RecordingAllocator(Allocator& inner) : ForwardingAllocator(inner) {
   script_.streams = 0;
   script_.ends_steps = true;
-  inner_.device().device().add_observer(*this);
+  inner.device().device().add_observer(*this);
 }
 
-RecordingAllocator::~RecordingAllocator() { inner_.device().device().remove_observer(*this); }
+RecordingAllocator::~RecordingAllocator() { inner().device().device().remove_observer(*this); }
 
 std::uint32_t RecordingAllocator::stream_number(StreamHandle stream) {
   const auto [it, added] = streams_.try_emplace(stream.value, script_.streams);
@@ -44,7 +44,7 @@ void* RecordingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef
                                    Tag tag) {
   if (owner.handle() != first_user.handle()) refuse("first user beside the owner");
   const Inside inside{inside_};
-  void* const address = inner_.allocate(bytes, owner, first_user, tag);
+  void* const address = inner().allocate(bytes, owner, first_user, tag);
   if (address == nullptr) return nullptr;
   blocks_[address] = script_.blocks;
   add(Kind::allocate, stream_number(owner.handle()), script_.blocks++, bytes);
@@ -55,7 +55,7 @@ void RecordingAllocator::deallocate(void* address) {
   if (address == nullptr) return;
   const Inside inside{inside_};
   add(Kind::free, 0, blocks_.at(address));
-  inner_.deallocate(address);
+  inner().deallocate(address);
 }
 
 void RecordingAllocator::deallocate(void*, StreamRef) { refuse("free on another stream"); }
@@ -66,7 +66,7 @@ void RecordingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   const Inside inside{inside_};
   add(Kind::use, stream_number(stream.handle()), blocks_.at(address));
-  inner_.record_use(address, stream);
+  inner().record_use(address, stream);
 }
 
 void RecordingAllocator::recorded(EventHandle event, StreamHandle stream) {

@@ -2,11 +2,16 @@
 
 #include "millrace/memory/allocator.hpp"
 
-namespace millrace::test {
+namespace millrace {
 
-/// Hands everything on to another allocator. For those that change a little.
+/**
+ * @brief Hands every call on to another allocator. Derive from it to change or observe some calls.
+ *
+ * Contracts, errors and threads are those of the inner allocator.
+ */
 class ForwardingAllocator : public Allocator {
  public:
+  /** @param inner  serves every call; it outlives this object */
   explicit ForwardingAllocator(Allocator& inner) : inner_(inner) {}
 
   using Allocator::allocate;
@@ -28,8 +33,11 @@ class ForwardingAllocator : public Allocator {
   void observe(AllocationObserver* observer) override { inner_.observe(observer); }
   OrderedDevice& device() const noexcept override { return inner_.device(); }
 
+ protected:
+  [[nodiscard]] Allocator& inner() const noexcept { return inner_; }
+
  private:
   Allocator& inner_;
 };
 
-}  // namespace millrace::test
+}  // namespace millrace
