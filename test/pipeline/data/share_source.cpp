@@ -1,5 +1,6 @@
 #include "millrace/pipeline/data/share_source.hpp"
 
+#include "millrace/memory/forwarding_allocator.hpp"
 #include "millrace/pipeline/data/synthetic_source.hpp"
 #include "test/pipeline/data/source_support.hpp"
 #include "test/support/catch.hpp"
@@ -62,6 +63,26 @@ void add_examples(std::vector<Example>& all, const ModelInput& batch) {
   all.insert(all.end(), examples.begin(), examples.end());
 }
 
+/// Serves some allocations more, then fails once.
+class FailingAllocator final : public ForwardingAllocator {
+ public:
+  using ForwardingAllocator::ForwardingAllocator;
+
+  void fail_after(std::size_t served) { left_ = served; }
+
+  using ForwardingAllocator::allocate;
+  void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) override {
+    if (bytes > 0 && left_ && (*left_)-- == 0) {
+      left_.reset();
+      throw out_of_memory{{.requested = bytes}};
+    }
+    return ForwardingAllocator::allocate(bytes, owner, first_user, tag);
+  }
+
+ private:
+  std::optional<std::size_t> left_;
+};
+
 struct ShareBench : JaggedBench {
   [[nodiscard]] PinnedStaging staging() { return {host_memory, copy}; }
   [[nodiscard]] std::unique_ptr<EpochSource> whole(IndexType lengths = IndexType::int32) {
@@ -104,4 +125,34 @@ TEST_CASE("a share goes on from any position, and refuses a rank that there is n
   share.seek({1, 2});
   CHECK(rest_of(share) == std::vector<BatchBytes>{all[2], all[3]});
   CHECK_THROWS_AS((ShareSource{bench.whole(), {2, 2}, bench.staging()}), std::invalid_argument);
+}
+
+TEST_CASE("a share whose memory can not be allocated is the same when it is read again") {
+  ShareBench bench;
+  FailingAllocator failing{bench.host_memory};
+  ShareSource share{bench.whole(), {1, 2}, {failing, bench.copy}};
+  const auto expected = rest_of(share);
+  std::size_t failures = 0, before = 0;
+  const auto next = [&] {
+    try {
+      return share.next();
+    } catch (const out_of_memory&) {
+      ++failures;
+      return share.next();
+    }
+  };
+  std::size_t served = 0;
+  do {  // until a batch takes no more allocations than are served
+    before = failures;
+    share.seek({0, 0});
+    std::vector<BatchBytes> found;
+    failing.fail_after(served);
+    while (const auto batch = next()) {
+      found.push_back(bytes_of(*batch));
+      failing.fail_after(served);
+    }
+    CHECK(found == expected);
+    ++served;
+  } while (failures != before);
+  CHECK(failures >= expected.size());
 }

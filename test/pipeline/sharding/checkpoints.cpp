@@ -7,6 +7,7 @@
 #include "millrace/pipeline/collective/run_ranks.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
+#include "millrace/pipeline/model/optimizer.hpp"
 #include "test/pipeline/sharding/sharded_rig.hpp"
 #include "test/support/catch.hpp"
 
@@ -151,6 +152,43 @@ TEST_CASE("a table that another optimizer updated keeps its weights, and its sta
                           .load = folder.path / "other",
                           .save = {}});
   CHECK(again.digest == loaded.digest);
+}
+
+TEST_CASE("state of one optimizer is never taken for that of another, though it is as large") {
+  const OptimizerKind tables = GENERATE(OptimizerKind::adagrad, OptimizerKind::adam);
+  const OptimizerKind dense =
+      tables == OptimizerKind::adam ? OptimizerKind::adagrad : OptimizerKind::adam;
+  const std::string saved_as = GENERATE("data-parallel", "table-wise");
+  const bool to_tables = saved_as == "data-parallel";
+  const SparseNNConfig config = with(tables, dense);
+  const Folder folder;
+  const fs::path file = folder.path / "saved";
+  static_cast<void>(run({.config = config,
+                         .plan = plan_named(saved_as, config, 2),
+                         .to = 1,
+                         .load = {},
+                         .save = file}));
+  const std::string other = to_tables ? "table-wise" : "data-parallel";
+  const Done loaded =
+      run({.config = config, .plan = plan_named(other, config, 2), .load = file, .save = {}});
+  const std::size_t of_table = state_of_parameter(to_tables ? tables : dense);
+  REQUIRE(loaded.zero.size() == of_table * (config.tables.size() + config.weighted_tables.size()));
+  CHECK(loaded.zero.front() == (to_tables ? "table.users.m" : "table.users.dense.m"));
+}
+
+TEST_CASE("a part of a table that a rank sends in several pieces arrives whole") {
+  SparseNNConfig config = sharded_config();
+  TableConfig& large = config.tables.back();
+  large.rows = 700'000;  // 2.7 pieces of 2^20 numbers
+  const bool in_host_memory = GENERATE(false, true);
+  if (in_host_memory) config.table_cache = TableCache{.load_factor = 0.001};
+  VirtualMachine machine;
+  OrderedDevice device{machine.add_device({.memory_bytes = std::size_t{1} << 28})};
+  ShardedRank alone{device, nullptr, config, {}, nullptr};
+  const ShardingPlan plan = plan_named("table-wise", config, 2);
+  REQUIRE(plan.tables.back() == TablePlacement{Sharding::table_wise, 1});
+  const Done ranks = run({.config = config, .plan = plan, .load = {}, .save = {}});
+  CHECK(ranks.digest == state_digest(alone.model().state(), alone.context()));
 }
 
 TEST_CASE("ranks refuse a checkpoint of another model, all for the same reason") {

@@ -9,11 +9,13 @@
 #include "millrace/pipeline/data/adult.hpp"
 #include "millrace/pipeline/data/share_source.hpp"
 #include "millrace/pipeline/data/synthetic_source.hpp"
+#include "millrace/pipeline/model/checkpoint.hpp"
 #include "millrace/pipeline/model/model_description.hpp"
 #include "millrace/pipeline/schedule/trainer.hpp"
 #include "millrace/pipeline/schedule/training_ranks.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/data.hpp"
+#include "test/support/scratch_folder.hpp"
 #include "test/support/seed.hpp"
 
 namespace millrace::test {
@@ -136,6 +138,44 @@ ShardingPlan alike(const SparseNNConfig& config, const std::string& name, unsign
   return name == "mixed" ? mixed(config, ranks) : plan_alike(config, ranks, parse_sharding(name));
 }
 
+/// Where a run begins and ends, and which file it loads or saves.
+struct Stretch {
+  bool loads = false;
+  std::uint64_t stop_at = 0;  ///< 0: it ends with the epoch, and saves nothing
+};
+
+/// The digest of an epoch, or a part of one, on two ranks whose steps are stale.
+std::string trained_stale(const std::filesystem::path& file, const Stretch& of) {
+  SparseNNConfig config = drawn_model();
+  config.position_weights = {{"a", 2}};  // which lookups read
+  const ShardingPlan plan = plan_alike(config, 2, Sharding::data_parallel);
+  const TrainingOptions stale{.pipeline = PipelineKind::semi_sync,
+                              .stale = {.start_batch = 3, .stash_gradients = true}};
+  std::string digest;
+  run_training_ranks(stale, 2, [&](TrainingDevice& device, ProcessGroup& group) {
+    const auto source = share_of(drawn_sources(device.staging()).train, &group, device.staging());
+    Trainer trainer{device, config, *source, TrainingRank{group, plan}};
+    const bool first = group.rank() == 0;
+    if (of.loads) static_cast<void>(trainer.restore(Checkpoint{file}));
+    if (of.stop_at > 0) trainer.stop_at(of.stop_at);
+    while (trainer.step()) {
+    }
+    if (of.stop_at > 0) {
+      trainer.drain();
+      const auto state = trainer.checkpoint_state();
+      const CheckpointHeader header{
+          .model = "{}", .steps = trainer.steps(), .position = {0, trainer.steps()}};
+      if (first) save_checkpoint(file, header, *state);
+      if (!first) state->send();
+    }
+    const auto whole = trainer.whole_state();
+    if (first) digest = state_digest(*whole);
+    if (!first) whole->send();
+    group.barrier();
+  });
+  return digest;
+}
+
 struct AdultCase {
   Optimizer tables, dense;
   std::string of_two, of_four;  ///< plans
@@ -201,6 +241,17 @@ TEST_CASE("trainers of several ranks learn and predict what one does, without a 
   CHECK(together.tested.examples == alone.tested.examples);
   CHECK(std::abs(together.trained.loss - alone.trained.loss) < 1e-4);
   CHECK(std::abs(together.tested.loss - alone.tested.loss) < 1e-4);
+}
+
+TEST_CASE("ranks that go on with stale steps end with the bits of those that were not stopped") {
+  const ScratchFolder scratch;
+  const std::filesystem::path file = scratch / "saved";
+  const std::string whole = trained_stale(file, {});
+  for (const std::uint64_t steps : {2U, 3U, 4U, 6U}) {  // before the stale ones, and among them
+    INFO("saved after " << steps);
+    static_cast<void>(trained_stale(file, {.stop_at = steps}));
+    CHECK(trained_stale(file, {.loads = true}) == whole);
+  }
 }
 
 }  // namespace millrace::test
