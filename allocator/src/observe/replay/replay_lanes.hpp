@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "millrace/device/stream.hpp"
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace {
+
+/**
+ * @brief The streams of a replay: one for each stream of the log.
+ *
+ * With PyTorch's pools each pool of a stream has one of its own, for PyTorch keeps its blocks
+ * apart, as it does those of another stream.
+ */
+class ReplayLanes {
+ public:
+  /** @param by_pool  with PyTorch's pools */
+  ReplayLanes(const trace::AllocationLog& log, OrderedDevice& device, bool by_pool)
+      : log_(log), device_(device), by_pool_(by_pool) {}
+
+  /** @brief The lane of a cached segment of PyTorch's. */
+  [[nodiscard]] StreamRef of(const trace::TorchSegment& segment);
+  /** @param index  of the log's streams */
+  [[nodiscard]] StreamRef of(const trace::LoggedBlock& block, std::uint32_t index);
+
+  /** @brief Whether a block is not where a segment is that could be modelled. */
+  [[nodiscard]] static bool apart(const trace::LoggedBlock& block) {
+    return block.expandable || !block.placed;
+  }
+
+ private:
+  using Key = std::tuple<std::uint64_t, trace::TorchPool, bool>;  // handle, pool, apart
+
+  StreamRef lane(const Key& key);
+
+  const trace::AllocationLog& log_;
+  OrderedDevice& device_;
+  const bool by_pool_;
+  std::map<Key, std::unique_ptr<Stream>> lanes_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+#include "observe/replay/replay_warnings.hpp"
+
+namespace millrace {
+
+std::vector<std::string> warnings_of_blocks(const trace::AllocationLog& log, std::uint32_t device,
+                                            bool as_torch, bool compares) {
+  std::size_t expandable = 0;
+  std::size_t nowhere = 0;
+  std::size_t in_pools = 0;
+  for (const trace::LoggedBlock& block : log.blocks) {
+    if (block.device != device) continue;
+    if (block.expandable) ++expandable;
+    if (!block.placed) ++nowhere;
+    if (block.pool != trace::TorchPool{}) ++in_pools;
+  }
+  std::vector<std::string> warnings;
+  if (as_torch && expandable > 0) {
+    warnings.push_back(std::to_string(expandable) +
+                       " blocks of expandable segments are replayed in ordinary ones" +
+                       (compares ? ", and not compared" : ""));
+  }
+  if (compares && nowhere > 0) {
+    warnings.push_back(std::to_string(nowhere) +
+                       " blocks that are in no known segment are replayed apart, and not "
+                       "compared");
+  }
+  if (!as_torch && in_pools > 0) {
+    warnings.push_back(std::to_string(in_pools) +
+                       " blocks of private pools (CUDA graphs, MemPool) are replayed as "
+                       "if they were of the default one");
+  }
+  return warnings;
+}
+
+void RefusedRequests::add(const trace::LogEvent& event) {
+  if (++count_ > 1) return;
+  first_ = (of_torch_ ? "event " : "line ") + std::to_string(event.position) + ", " +
+           std::to_string(event.bytes) + " bytes";
+}
+
+void RefusedRequests::warn(std::vector<std::string>& warnings) const {
+  if (count_ == 0) return;
+  const std::string times = std::to_string(count_) + (count_ == 1 ? " time" : " times");
+  warnings.push_back((of_torch_ ? "PyTorch ran out of memory " : "the recorded allocator failed ") +
+                     times + (count_ == 1 ? " (" : " (first: ") + first_ +
+                     "): what failed is not replayed");
+}
+
+}  // namespace millrace
