@@ -1,0 +1,126 @@
+#include "millrace/pipeline/model/embedding_bags.hpp"
+
+#include <cstring>
+#include <optional>
+
+#include "test/gpu/bag_bounds.hpp"
+#include "test/gpu/gpu_bench.hpp"
+#include "test/support/catch.hpp"
+
+/// The CUDA kernels beside the host kernels, which the tests of the pipeline hold to formulas in
+/// double.
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("tables start with the same bits on a GPU and on the host", "[gpu][model]") {
+  GpuBench gpu;
+  ModelBench host;
+  BagSteps<GpuBench> there{gpu, {}};
+  BagSteps<ModelBench> here{host, {}};
+  there.run(false, 0);
+  here.run(false, 0);
+  CHECK(there.weights == here.weights);
+}
+
+// Sums in another order round otherwise; Adagrad and Adam divide the difference by a small root,
+// and where the sum of a bag cancels, nothing bounds what is left of it. So sums are exact here;
+// test/kernels holds sums that round to the host's, step by step.
+TEST_CASE("embedding bags on a GPU do what they do on the host", "[gpu][model]") {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
+                                   OptimizerKind::adagrad, OptimizerKind::adam}) {
+    for (const bool weighted : {false, true}) {
+      INFO(to_string(kind) << (weighted ? ", weighted" : ""));
+      GpuBench gpu;
+      ModelBench host;
+      const Optimizer optimizer{.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-2F};
+      BagSteps<GpuBench> there{gpu, optimizer};
+      BagSteps<ModelBench> here{host, optimizer};
+      there.run(weighted, 3, kBatch, Sums::exact);
+      here.run(weighted, 3, kBatch, Sums::exact);
+      check_alike(there, here, bounds_of(optimizer, weighted, 3, kBatch));
+    }
+  }
+}
+
+TEST_CASE("an id out of range on a GPU is named with its table, and does no harm", "[gpu][model]") {
+  GpuBench gpu;
+  BagSteps<GpuBench> steps{gpu, {}};
+  std::mt19937_64 random{seed()};
+  HostBags batch = draw_bags(random, steps.bags.features(), kRows, kBatch, 6, false);
+  batch.bags[2][17].push_back(2000);
+  batch.bags[5][3].push_back(-4);
+  const Array<float> out{gpu.allocator, kBatch * steps.bags.columns(), gpu.main};
+  const KeyedJaggedTensor on_device = gpu.memory.upload(batch);
+  steps.bags.forward(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
+  steps.bags.backward(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
+  const auto told = steps.bags.invalid_id(gpu.main);
+  REQUIRE(told);
+  CHECK(told->table == "usual");
+  CHECK(told->feature == "c");
+  CHECK(told->value == 2000);
+  CHECK_FALSE(steps.bags.invalid_id(gpu.main));
+}
+
+TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows that a host holds",
+          "[gpu][model]") {
+  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
+                                   OptimizerKind::adagrad, OptimizerKind::adam}) {
+    for (const bool weighted : {false, true}) {
+      GpuBench gpu;
+      BagSteps<GpuBench> plain{gpu, {.kind = kind, .learning_rate = 0.05F}};
+      plain.run(weighted, 6);
+      for (const double load_factor : {0.02, 0.3, 1.0}) {
+        for (const CachePolicy policy : kCachePolicies) {
+          INFO(to_string(kind) << ", load factor " << load_factor << ", " << to_string(policy));
+          const TableCache cache{load_factor, policy};
+          BagSteps<GpuBench> cached{gpu, {.kind = kind, .learning_rate = 0.05F}, cache};
+          cached.run(weighted, 6);
+          CHECK(same_bits(cached.pooled, plain.pooled));
+          CHECK(same_bits(cached.factor_gradients, plain.factor_gradients));
+          CHECK(same_bits(cached.weights, plain.weights));
+
+          ModelBench host;
+          BagSteps<ModelBench> on_host{host, {.kind = kind, .learning_rate = 0.05F}, cache};
+          on_host.run(weighted, 6);
+          CHECK(cached.cached == on_host.cached);
+          const CacheCounts found = cached.bags.cache_counts(gpu.main);
+          const CacheCounts expected = on_host.bags.cache_counts(host.main);
+          CHECK(found.hits == expected.hits);
+          CHECK(found.loads == expected.loads);
+          CHECK(found.write_backs == expected.write_backs);
+          CHECK(found.unplaced == expected.unplaced);
+        }
+      }
+    }
+  }
+}
+
+// For compute-sanitizer: each kernel of the bags at least once, in few launches.
+
+TEST_CASE("in small, embedding bags and their cache on a GPU do what they do on the host",
+          "[gpu][model][kernels]") {
+  constexpr std::size_t kExamples = 80;  // the table of one row is looked up 240 times: a long run
+  for (const bool cached : {false, true}) {
+    const OptimizerKind kind = cached ? OptimizerKind::adam : OptimizerKind::rowwise_adagrad;
+    INFO(to_string(kind) << (cached ? ", cached" : ""));
+    const Optimizer optimizer{.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-2F};
+    const auto cache = cached ? std::optional{TableCache{0.1}} : std::nullopt;
+    GpuBench gpu;
+    ModelBench host;
+    BagSteps<GpuBench> there{gpu, optimizer, cache};
+    BagSteps<ModelBench> here{host, optimizer, cache};
+    there.run(cached, 2, kExamples, Sums::exact);
+    here.run(cached, 2, kExamples, Sums::exact);
+    check_alike(there, here, bounds_of(optimizer, cached, 2, kExamples));
+    CHECK(there.cached == here.cached);
+  }
+}
