@@ -88,5 +88,12 @@ void ledger_record_wait_complete(benchmark::State& state) {
 }
 BENCHMARK(ledger_record_wait_complete)->Arg(2)->Arg(8)->Arg(64);
 
+void ledger_completed(benchmark::State& state) {
+  Streams s{4};
+  const Point point{s.side, 1};
+  for (auto _ : state) benchmark::DoNotOptimize(s.ledger.completed(point));
+}
+BENCHMARK(ledger_completed);
+
 }  // namespace
 }  // namespace millrace

@@ -1,13 +1,16 @@
 #include "millrace/device/ordered_device.hpp"
 
-#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "device/event_pool.hpp"
+#include "device/mark_pool.hpp"
+#include "device/marker_search.hpp"
+#include "device/owed_marks.hpp"
+#include "device/stream_table.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/device/stream.hpp"
 
@@ -15,156 +18,153 @@ namespace millrace {
 
 namespace {
 
-// Markers kept before recording one more asks the device about the oldest ones.
-constexpr std::size_t kOutstandingBeforePoll = 256;
+// With so many markers in flight, each so many marks ask about so many streams in turn.
+constexpr std::size_t kTendedBeyond = 256;
+constexpr std::uint64_t kMarksPerRound = 16;
+constexpr std::size_t kStreamsPerRound = 32;
 
 }  // namespace
 
 struct OrderedDevice::State {
-  struct StreamInfo {
-    StreamHandle handle;
-    std::string name;
-    std::uint64_t driver_id = 0;
-    bool attached = false;
-    /** Held while a marker is recorded there, by whomever: until then the stream is not let go. */
-    std::shared_ptr<Mutex> recording = std::make_shared<Mutex>();
-  };
-
-  /** @brief What waiters on a caller's own event get: its latest recording through us. */
-  struct ForeignEvent {
-    Point point;
-    Frontier snapshot;
-  };
-
   explicit State(Device& d)
-      : device(d), pool(std::make_shared<EventPool>(d)), per_thread(d.per_thread_stream()) {}
+      : device(d),
+        per_thread(d.per_thread_stream()),
+        pool(new MarkPool{d}),
+        streams(ledger, per_thread) {}
+  ~State() {
+    release(ledger.complete(ledger.begin_synchronize()));
+    pool->leave();
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   Device& device;
-  Ledger ledger;
-  std::shared_ptr<EventPool> pool;
   const StreamHandle per_thread;  // on each thread the handle of another stream
+  Ledger ledger;
+  MarkPool* pool;  // marks that callers hold keep it beyond this
+  StreamTable streams;
+  OwedMarks owed;
+  std::atomic<std::uint64_t> marks{0};
 
-  std::mutex mutex;  // of everything below; never held across a driver call
-  std::unordered_map<std::uint64_t, StreamId> by_driver_id;
-  std::unordered_map<StreamId, StreamInfo> streams;
-  std::unordered_map<MarkerToken, std::shared_ptr<Event::Mark>> outstanding;
-  std::unordered_map<void*, ForeignEvent> foreign;
-  std::size_t poll_beyond = kOutstandingBeforePoll;
-  std::uint64_t serial = 0;    // of marks, over all streams
-  std::vector<StreamId> owed;  // marks asked for inside a host callback
+  std::mutex mutex;                          // of everything below; never held across a driver call
+  std::unordered_map<void*, Event> foreign;  // callers' own events: the latest recording through us
+  std::uint32_t next_tended = 0;             // slot of the ledger
 
-  static MarkerToken token(EventHandle event) { return reinterpret_cast<MarkerToken>(event.value); }
-
-  StreamId open_locked(const StreamInfo& info, const StreamTraits& traits) {
-    const StreamId id = ledger.open(traits);
-    by_driver_id[info.driver_id] = id;
-    streams[id] = info;
-    return id;
+  void release(const std::vector<MarkerToken>& tokens) const noexcept {
+    for (const MarkerToken token : tokens) pool->release(token);
   }
+  void complete(Point marker);
+  void complete(const Frontier& frontier) { release(ledger.complete(frontier)); }
 
-  void retire(const std::vector<MarkerToken>& tokens) {
-    std::vector<std::shared_ptr<Event::Mark>> dropped;  // freed outside the lock
-    const std::lock_guard lock{mutex};
-    for (const MarkerToken t : tokens) {
-      if (const auto it = outstanding.find(t); it != outstanding.end()) {
-        dropped.push_back(std::move(it->second));
-        outstanding.erase(it);
-      }
-    }
-  }
-
-  void complete(const Frontier& frontier) { retire(ledger.complete(frontier)); }
-
-  std::shared_ptr<Event::Mark> find_mark(MarkerToken t) {
-    const std::lock_guard lock{mutex};
-    const auto it = outstanding.find(t);
-    return it == outstanding.end() ? nullptr : it->second;
-  }
-
-  void refuse_other_threads(StreamRef stream);
-  std::shared_ptr<Mutex> recording_on(StreamId stream);
-  std::shared_ptr<Event::Mark> record_mark(StreamRef stream);
-  /** nullptr: the stream has been detached. */
-  std::shared_ptr<Event::Mark> record_if_there(StreamRef stream);
-  std::shared_ptr<Event::Mark> record_held(StreamRef stream);
-  /** The earliest marker that covers `point`; recorded now if need be. nullptr: there is none. */
-  std::shared_ptr<Event::Mark> covering_mark(Point point);
+  void refuse_other_threads(StreamRef stream) const;
+  Event record_mark(StreamRef stream);
+  /** Nothing recorded: the stream has been detached. */
+  Event record_if_there(StreamRef stream);
+  /** While the stream is held. */
+  Event record_held(KnownStream& known, StreamRef stream, Event mark);
+  /** On the marker that covers `point` earliest; recorded now if need be, or nothing recorded. */
+  Event covering_mark(Point point);
   void pay_owed_marks();
+
+  [[nodiscard]] bool has_many_markers() const noexcept {
+    return ledger.outstanding_markers() >= kTendedBeyond;
+  }
+  /** At every few calls about a few streams, in turn. */
+  void ask_some();
+  /** Whether the marker was found to be complete now. */
+  bool ask(const WaitableMarker& marker);
+  /** Round after round, one question a stream: what one stream has passed may spare another's. */
+  void search(const std::vector<WaitableMarker>& oldest);
 };
 
-void OrderedDevice::State::refuse_other_threads(StreamRef stream) {
+// The tokens are a thread's own, so that completing allocates nothing.
+void OrderedDevice::State::complete(Point marker) {
+  thread_local std::vector<MarkerToken> done;
+  done.clear();
+  ledger.complete(marker, done);
+  release(done);
+}
+
+void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
   if (stream.handle() != per_thread) [[likely]]
     return;
-  const std::uint64_t driver_id = device.stream_id(per_thread);
-  const std::lock_guard lock{mutex};
-  const auto it = by_driver_id.find(driver_id);
-  if (it != by_driver_id.end() && it->second == stream.id()) return;
+  if (streams.is(stream.id(), device.stream_id(per_thread))) return;
   throw DeviceError{ErrorCode::invalid_argument, "the per-thread stream of another thread",
                     "only that thread can record, wait or synchronise there"};
 }
 
-std::shared_ptr<Mutex> OrderedDevice::State::recording_on(StreamId stream) {
-  const std::lock_guard lock{mutex};
-  const auto it = streams.find(stream);
-  return it == streams.end() ? nullptr : it->second.recording;
-}
-
-std::shared_ptr<Event::Mark> OrderedDevice::State::record_mark(StreamRef stream) {
-  if (auto mark = record_if_there(stream)) return mark;
+Event OrderedDevice::State::record_mark(StreamRef stream) {
+  Event mark = record_if_there(stream);
+  if (mark.recorded()) return mark;
   throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
 }
 
-std::shared_ptr<Event::Mark> OrderedDevice::State::record_if_there(StreamRef stream) {
-  const auto recording = recording_on(stream.id());
-  if (recording == nullptr) return nullptr;
-  const std::lock_guard held{*recording};
-  if (recording_on(stream.id()) == nullptr) return nullptr;
-  return record_held(stream);
+Event OrderedDevice::State::record_if_there(StreamRef stream) {
+  KnownStream* known = streams.find(stream.id());
+  if (known == nullptr) return {};
+  const std::lock_guard held{known->recording};
+  if (streams.find(stream.id()) == nullptr) return {};
+  return record_held(*known, stream, pool->take());
 }
 
-std::shared_ptr<Event::Mark> OrderedDevice::State::record_held(StreamRef stream) {
-  auto mark = std::make_shared<Event::Mark>(pool);
-  PendingRecord record = ledger.begin_record(stream.id());
-  mark->point = record.point;
-  mark->snapshot = record.snapshot();
-  device.record(mark->event, stream.handle());
-  const MarkerToken t = token(mark->event);
-  const std::lock_guard lock{mutex};
-  mark->serial = ++serial;
-  outstanding[t] = mark;
-  ledger.publish_record(std::move(record), t);
+Event OrderedDevice::State::record_held(KnownStream& known, StreamRef stream, Event mark) {
+  ledger.begin_record(stream.id(), known.record);
+  mark.mark_->point = known.record.point;
+  device.record(mark.mark_->event, stream.handle());
+  const MarkerToken token = MarkPool::hold(mark);
+  if (ledger.publish_record(std::move(known.record), token) == 0) pool->release(token);
   return mark;
 }
 
-std::shared_ptr<Event::Mark> OrderedDevice::State::covering_mark(Point point) {
-  if (const auto marker = ledger.earliest_covering(point)) return find_mark(marker->token);
-  if (ledger.completed(point)) return nullptr;
-  StreamHandle handle;
-  {
-    const std::lock_guard lock{mutex};
-    const auto it = streams.find(point.stream);
-    if (it == streams.end() || !it->second.attached) return nullptr;
-    handle = it->second.handle;
-  }
-  if (auto mark = record_if_there(StreamRef{handle, point.stream})) return mark;
+Event OrderedDevice::State::covering_mark(Point point) {
+  if (const auto marker = ledger.earliest_covering(point)) return pool->find(marker->token);
+  if (ledger.completed(point)) return {};
+  const auto handle = streams.handle(point.stream);
+  if (!handle) return {};
+  Event mark = record_if_there(StreamRef{*handle, point.stream});
+  if (mark.recorded()) return mark;
   const auto last = ledger.earliest_covering(point);  // that it left
-  return last ? find_mark(last->token) : nullptr;
+  return last ? pool->find(last->token) : Event{};
 }
 
 void OrderedDevice::State::pay_owed_marks() {
-  if (in_host_callback()) return;
-  std::vector<StreamRef> streams_owed;
+  if (owed.empty() || in_host_callback()) return;
+  owed.pay(streams, [&](StreamId stream) {
+    if (const auto handle = streams.handle(stream)) record_if_there(StreamRef{*handle, stream});
+  });
+}
+
+bool OrderedDevice::State::ask(const WaitableMarker& marker) {
+  const Event mark = pool->find(marker.token);
+  if (!mark.recorded())
+    return true;  // another thread has found that out, or the event is forgotten
+  if (!device.query(mark.mark_->event)) return false;
+  complete(mark.point());
+  return true;
+}
+
+void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
+  std::vector<MarkerSearch> searches;
+  searches.reserve(oldest.size());
+  for (const WaitableMarker& marker : oldest) searches.emplace_back(marker.point.stream);
+  while (!searches.empty()) {
+    std::erase_if(searches, [&](MarkerSearch& search) {
+      const auto marker = search.next(ledger);
+      if (marker) search.answered(marker->point.marker, ask(*marker));
+      return !marker;
+    });
+  }
+}
+
+void OrderedDevice::State::ask_some() {
+  if (marks.fetch_add(1, std::memory_order_relaxed) % kMarksPerRound != 0) return;
+  std::vector<WaitableMarker> oldest;
   {
     const std::lock_guard lock{mutex};
-    if (owed.empty()) return;
-    for (const StreamId id : std::exchange(owed, {})) {
-      const auto it = streams.find(id);
-      if (it != streams.end() && it->second.attached) {
-        streams_owed.push_back(StreamRef{it->second.handle, id});
-      }
-    }
+    ledger.oldest_outstanding(next_tended, kStreamsPerRound, oldest);
+    if (oldest.empty()) ledger.oldest_outstanding(next_tended, kStreamsPerRound, oldest);
   }
-  for (const StreamRef stream : streams_owed) record_if_there(stream);
+  search(oldest);
 }
 
 OrderedDevice::OrderedDevice(Device& device) : state_(std::make_unique<State>(device)) {}
@@ -183,38 +183,20 @@ StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
   const StreamTraits traits{.legacy = legacy,
                             .blocking = legacy || state_->device.blocking(stream),
                             .independent = options.independent};
-  const std::lock_guard lock{state_->mutex};
-  if (const auto it = state_->by_driver_id.find(driver_id); it != state_->by_driver_id.end()) {
-    State::StreamInfo& info = state_->streams.at(it->second);
-    if (info.attached) {
-      throw std::invalid_argument{"attach: this stream is attached already; detach it first"};
-    }
-    // Seen as a raw handle until now, and what was freed there stays its own.
-    state_->ledger.set_traits(it->second, traits);
-    info = {stream, std::move(options.name), driver_id, true, info.recording};
-    return {stream, it->second};
-  }
-  const State::StreamInfo info{stream, std::move(options.name), driver_id, true};
-  return {stream, state_->open_locked(info, traits)};
+  return {stream, state_->streams.attach(stream, driver_id, traits, std::move(options.name))};
 }
 
 void OrderedDevice::detach(StreamRef stream) {
-  const auto recording = state_->recording_on(stream.id());
+  KnownStream* known = state_->streams.find(stream.id());
   const std::unique_lock held =
-      recording == nullptr ? std::unique_lock<Mutex>{} : std::unique_lock{*recording};
+      known == nullptr ? std::unique_lock<Mutex>{} : std::unique_lock{known->recording};
   if (!attached(stream.id())) throw std::invalid_argument{"detach: this stream is not attached"};
-  const auto close = [&](Marker last) {
-    const std::lock_guard lock{state_->mutex};
-    const auto it = state_->streams.find(stream.id());
-    state_->by_driver_id.erase(it->second.driver_id);
-    state_->streams.erase(it);
-    state_->ledger.close(stream.id(), last);
-  };
   try {
-    tend();
-    close(state_->record_held(stream)->point.marker);
+    if (state_->has_many_markers()) state_->ask_some();
+    const Event last = state_->record_held(*known, stream, state_->pool->take());
+    state_->streams.close(stream.id(), last.point().marker);
   } catch (const DeviceError&) {
-    close(0);
+    state_->streams.close(stream.id(), 0);
     throw;
   }
 }
@@ -225,110 +207,94 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
     return stream;
   }
   const std::uint64_t driver_id = state_->device.stream_id(stream.handle());
-  const std::lock_guard lock{state_->mutex};
-  const auto it = state_->by_driver_id.find(driver_id);
-  if (it != state_->by_driver_id.end()) return {stream.handle(), it->second};
   const bool legacy = stream.handle() == state_->device.legacy_stream();
-  // Who destroys it does not say so: no order with the legacy stream is relied on.
-  const State::StreamInfo info{stream.handle(), {}, driver_id, false};
-  return {stream.handle(), state_->open_locked(info, {.legacy = legacy, .blocking = false})};
+  return {stream.handle(), state_->streams.resolve(stream.handle(), driver_id, legacy)};
 }
 
-bool OrderedDevice::attached(StreamId stream) const {
-  const std::lock_guard lock{state_->mutex};
-  const auto it = state_->streams.find(stream);
-  return it != state_->streams.end() && it->second.attached;
-}
+bool OrderedDevice::attached(StreamId stream) const { return state_->streams.attached(stream); }
 
-std::string OrderedDevice::name(StreamId stream) const {
-  const std::lock_guard lock{state_->mutex};
-  const auto it = state_->streams.find(stream);
-  if (it != state_->streams.end() && !it->second.name.empty()) return it->second.name;
-  return "stream " + std::to_string(stream.slot) + (it == state_->streams.end() ? " (gone)" : "");
-}
+std::string OrderedDevice::name(StreamId stream) const { return state_->streams.name(stream); }
 
 Point OrderedDevice::mark(StreamRef stream) {
   stream = resolve(stream);
   if (in_host_callback()) {
-    const std::lock_guard lock{state_->mutex};
-    state_->owed.push_back(stream.id());
+    if (KnownStream* known = state_->streams.find(stream.id())) {
+      state_->owed.add(*known, stream.id());
+    }
     return {stream.id(), state_->ledger.next(stream.id())};
   }
   tend();
-  return state_->record_mark(stream)->point;
+  return state_->record_mark(stream).point();
 }
 
-// Markers that nobody asks about must not pile up; while none completes, they are asked for less.
+// Markers that nobody asks about must not pile up.
 void OrderedDevice::tend() {
-  {
-    const std::lock_guard lock{state_->mutex};
-    if (state_->outstanding.size() < state_->poll_beyond) return;
-  }
-  poll();
-  const std::lock_guard lock{state_->mutex};
-  state_->poll_beyond = std::max(kOutstandingBeforePoll, 2 * state_->outstanding.size());
+  if (!state_->has_many_markers()) return;
+  state_->pay_owed_marks();
+  state_->ask_some();
 }
 
 void OrderedDevice::record(Event& event, StreamRef stream) {
   tend();
-  event.mark_ = state_->record_mark(resolve(stream));
+  event = state_->record_mark(resolve(stream));
 }
 
 void OrderedDevice::wait(StreamRef stream, const Event& event) {
   if (!event.recorded()) return;
   stream = resolve(stream);
   state_->device.wait(stream.handle(), event.mark_->event);
-  state_->ledger.join(stream.id(), event.mark_->snapshot);
+  state_->ledger.join(stream.id(), event.point());
 }
 
 bool OrderedDevice::query(const Event& event) {
   if (!event.recorded()) return true;
   if (!state_->device.query(event.mark_->event)) return false;
-  state_->complete(event.mark_->snapshot);
+  state_->complete(event.point());
   return true;
 }
 
 void OrderedDevice::synchronize(const Event& event) {
   if (!event.recorded()) return;
   state_->device.synchronize(event.mark_->event);
-  state_->complete(event.mark_->snapshot);
+  state_->complete(event.point());
 }
 
 void OrderedDevice::record(EventHandle event, StreamRef stream) {
   stream = resolve(stream);
   forget(event);
-  PendingRecord record = state_->ledger.begin_record(stream.id());
-  State::ForeignEvent told{record.point, record.snapshot()};
-  state_->device.record(event, stream.handle());
-  auto mark = Event::Mark::borrowed(event);
-  mark->point = told.point;
-  mark->snapshot = told.snapshot;
+  KnownStream* known = state_->streams.find(stream.id());
+  const std::unique_lock held =
+      known == nullptr ? std::unique_lock<Mutex>{} : std::unique_lock{known->recording};
+  if (state_->streams.find(stream.id()) == nullptr) {
+    throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
+  }
+  Event mark = state_->record_held(*known, stream, state_->pool->take(event));
   const std::lock_guard lock{state_->mutex};
-  mark->serial = ++state_->serial;
-  state_->foreign[event.value] = std::move(told);
-  state_->outstanding[State::token(event)] = std::move(mark);
-  state_->ledger.publish_record(std::move(record), State::token(event));
+  state_->foreign[event.value] = std::move(mark);
 }
 
 void OrderedDevice::wait(StreamRef stream, EventHandle event) {
   stream = resolve(stream);
-  Frontier snapshot;
+  Event mark;
   {
     const std::lock_guard lock{state_->mutex};
     const auto it = state_->foreign.find(event.value);
-    if (it != state_->foreign.end()) snapshot = it->second.snapshot;
+    if (it != state_->foreign.end()) mark = it->second;
   }
   state_->device.wait(stream.handle(), event);
-  state_->ledger.join(stream.id(), snapshot);
+  if (mark.recorded()) state_->ledger.join(stream.id(), mark.point());
 }
 
 void OrderedDevice::forget(EventHandle event) {
-  const std::lock_guard lock{state_->mutex};
-  const auto it = state_->foreign.find(event.value);
-  if (it == state_->foreign.end()) return;
-  state_->ledger.withdraw(it->second.point);
-  state_->outstanding.erase(State::token(event));
-  state_->foreign.erase(it);
+  Event mark;
+  {
+    const std::lock_guard lock{state_->mutex};
+    const auto it = state_->foreign.find(event.value);
+    if (it == state_->foreign.end()) return;
+    mark = std::move(it->second);
+    state_->foreign.erase(it);
+  }
+  if (const auto token = state_->ledger.withdraw(mark.point())) state_->pool->release(*token);
 }
 
 void OrderedDevice::synchronize(StreamRef stream) {
@@ -348,60 +314,55 @@ std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point
   const Ledger& ledger = state_->ledger;
   if (ledger.ordered(point, waiter)) return 0;
   if (ledger.traits(waiter).independent || ledger.traits(point.stream).independent) return {};
-  if (const auto marker = ledger.earliest_covering(point)) {
-    const auto mark = state_->find_mark(marker->token);
-    if (mark != nullptr) return mark->serial;
-    if (ledger.ordered(point, waiter)) return 0;
-  }
+  if (const auto marker = ledger.earliest_covering(point)) return marker->serial;
+  if (ledger.ordered(point, waiter)) return 0;
   if (attached(point.stream) && !in_host_callback()) return kTail;
   return {};
 }
 
-std::uint64_t OrderedDevice::newest_marker() const {
-  const std::lock_guard lock{state_->mutex};
-  return state_->serial;
-}
+std::uint64_t OrderedDevice::newest_marker() const { return state_->ledger.newest_serial(); }
 
 bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
   waiter = resolve(waiter);
   const auto when = earliest_wait(waiter.id(), point);
   if (!when) return false;
   if (*when == 0) return true;
-  const auto mark = state_->covering_mark(point);
-  if (mark == nullptr) return state_->ledger.ordered(point, waiter.id());
-  state_->device.wait(waiter.handle(), mark->event);
-  state_->ledger.join(waiter.id(), mark->snapshot);
+  const Event mark = state_->covering_mark(point);
+  if (!mark.recorded()) return state_->ledger.ordered(point, waiter.id());
+  state_->device.wait(waiter.handle(), mark.mark_->event);
+  state_->ledger.join(waiter.id(), mark.point());
   return true;
 }
 
 bool OrderedDevice::synchronize(Point point) {
   if (state_->ledger.completed(point)) return true;
-  const auto mark = state_->covering_mark(point);
-  if (mark == nullptr) return state_->ledger.completed(point);
-  state_->device.synchronize(mark->event);
-  state_->complete(mark->snapshot);
+  const Event mark = state_->covering_mark(point);
+  if (!mark.recorded()) return state_->ledger.completed(point);
+  state_->device.synchronize(mark.mark_->event);
+  state_->complete(mark.point());
   return true;
 }
 
 void OrderedDevice::poll() {
   state_->pay_owed_marks();
-  // One pass over the streams; in each, from the oldest marker on until one is not ready.
-  std::vector<StreamId> not_ready;
-  while (true) {
-    bool advanced = false;
-    for (const WaitableMarker& oldest : state_->ledger.oldest_outstanding()) {
-      const StreamId stream = oldest.point.stream;
-      if (std::find(not_ready.begin(), not_ready.end(), stream) != not_ready.end()) continue;
-      const auto mark = state_->find_mark(oldest.token);
-      if (mark != nullptr && state_->device.query(mark->event)) {
-        state_->complete(mark->snapshot);
-        advanced = true;
-      } else {
-        not_ready.push_back(stream);
-      }
-    }
-    if (!advanced) return;
+  if (state_->ledger.outstanding_markers() == 0) return;
+  state_->search(state_->ledger.oldest_outstanding());
+}
+
+void OrderedDevice::poll(StreamId stream) {
+  state_->pay_owed_marks();
+  MarkerSearch search{stream};
+  while (const auto marker = search.next(state_->ledger)) {
+    search.answered(marker->point.marker, state_->ask(*marker));
   }
+}
+
+bool OrderedDevice::poll(Point point) {
+  state_->pay_owed_marks();
+  if (state_->ledger.completed(point)) return true;
+  const auto marker = state_->ledger.earliest_covering(point);
+  if (marker) state_->ask(*marker);
+  return state_->ledger.completed(point);
 }
 
 }  // namespace millrace

@@ -2,36 +2,7 @@
 
 #include <utility>
 
-#include "device/event_pool.hpp"
-
 namespace millrace {
-
-EventPool::~EventPool() {
-  for (const EventHandle event : free_) {
-    try {
-      device_.destroy_event(event);
-    } catch (const DeviceError&) {  // the device is lost or going away: nothing is left to free
-      return;
-    }
-  }
-}
-
-EventHandle EventPool::take() {
-  {
-    const std::lock_guard lock{mutex_};
-    if (!free_.empty()) {
-      const EventHandle event = free_.back();
-      free_.pop_back();
-      return event;
-    }
-  }
-  return device_.create_event();
-}
-
-void EventPool::give(EventHandle event) noexcept {
-  const std::lock_guard lock{mutex_};
-  free_.push_back(event);
-}
 
 Stream::Stream(OrderedDevice& device, const StreamOptions& options, bool independent)
     : device_(&device), ref_(device.device().create_stream(options)) {
@@ -75,7 +46,5 @@ void Stream::wait_stream(StreamRef other) {
   device_->record(event, other);
   device_->wait(ref_, event);
 }
-
-Point Event::point() const noexcept { return mark_ == nullptr ? Point{} : mark_->point; }
 
 }  // namespace millrace

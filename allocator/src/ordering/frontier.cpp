@@ -7,6 +7,9 @@
 namespace millrace {
 namespace {
 
+// A frontier that is so many times smaller is looked up in the larger one, not merged with it.
+constexpr std::size_t kFewer = 16;
+
 std::uint32_t slot_of(Point point) { return point.stream.slot; }
 
 }  // namespace
@@ -33,19 +36,34 @@ void Frontier::join(const Frontier& other) {
     points_ = other.points_;
     return;
   }
-  std::vector<Point> joined;
-  joined.reserve(points_.size() + other.points_.size());
-  auto mine = points_.cbegin();
+  if (other.size() * kFewer < size()) {
+    for (const Point theirs : other.points_) advance(theirs);
+    return;
+  }
+  std::size_t added = 0;  // streams that are only in `other`
+  auto mine = points_.begin();
   for (const Point theirs : other.points_) {
-    while (mine != points_.cend() && slot_of(*mine) < slot_of(theirs)) joined.push_back(*mine++);
-    if (mine != points_.cend() && slot_of(*mine) == slot_of(theirs)) {
-      joined.push_back(std::max(*mine++, theirs));
+    while (mine != points_.end() && slot_of(*mine) < slot_of(theirs)) ++mine;
+    if (mine != points_.end() && slot_of(*mine) == slot_of(theirs)) {
+      *mine = std::max(*mine, theirs);
     } else {
-      joined.push_back(theirs);
+      ++added;
     }
   }
-  joined.insert(joined.end(), mine, points_.cend());
-  points_ = std::move(joined);
+  if (added > 0) insert_missing(other, added);
+}
+
+// From behind, so that the points move within their own memory.
+void Frontier::insert_missing(const Frontier& other, std::size_t count) {
+  std::size_t from = points_.size();
+  points_.resize(points_.size() + count);
+  std::size_t to = points_.size();
+  for (auto theirs = other.points_.rbegin(); to > from; ++theirs) {
+    while (from > 0 && slot_of(points_[from - 1]) > slot_of(*theirs))
+      points_[--to] = points_[--from];
+    const bool is_there = from > 0 && slot_of(points_[from - 1]) == slot_of(*theirs);
+    if (!is_there) points_[--to] = *theirs;
+  }
 }
 
 }  // namespace millrace

@@ -11,23 +11,20 @@ namespace millrace {
 using ordering::Phase;
 using ordering::Published;
 using ordering::Slot;
+using ordering::SlotSet;
+using SharedAnswer = ordering::SharedFrontier::Answer;
 
 namespace {
 
 // A waiter may still be between its call and its join when the event is recorded again.
 constexpr std::size_t kWithdrawnKept = 64;
 
-std::vector<Published>::iterator find(std::vector<Published>& markers, Marker number) {
-  const auto it = std::ranges::lower_bound(markers, number, {}, &Published::marker);
-  return it != markers.end() && it->marker == number ? it : markers.end();
-}
-
 }  // namespace
 
 Frontier PendingRecord::snapshot() const {
   Frontier all = before;
   all.advance(point);
-  for (const Point other : implied) all.advance(other);
+  if (implied.marker != 0) all.advance(implied);
   return all;
 }
 
@@ -37,7 +34,7 @@ Ledger::~Ledger() = default;
 StreamId Ledger::open(StreamTraits traits) {
   const std::lock_guard lock{state_->mutex};
   State& state = *state_;
-  if (traits.legacy && state.legacy) {
+  if (traits.legacy && state.group.legacy != SlotSet::kNone) {
     throw std::invalid_argument{"Ledger: the legacy stream is open already"};
   }
   std::uint32_t index = 0;
@@ -50,7 +47,10 @@ StreamId Ledger::open(StreamTraits traits) {
   Slot& slot = state.slots[index];
   slot.phase = Phase::open;
   ++state.tracked;
-  if (traits.legacy) state.legacy = index;
+  if (traits.legacy) {
+    state.group.legacy = index;
+    state.group.forget_published();
+  }
   state.declare(index, traits);
   return slot.id(index);
 }
@@ -65,16 +65,21 @@ void Ledger::set_traits(StreamId stream, StreamTraits traits) {
 
 void Ledger::close(StreamId stream, Marker last) {
   const std::lock_guard lock{state_->mutex};
-  Slot& slot = state_->open_slot(stream);
-  if (last >= slot.next) throw std::invalid_argument{"Ledger: no such marker on the stream"};
-  if (last != 0) {
-    slot.next = slot.markers.empty() ? last : std::max(last, slot.markers.back().marker);
+  State& state = *state_;
+  Slot& slot = state.open_slot(stream);
+  if (last >= slot.count.next(state.group.epoch)) {
+    throw std::invalid_argument{"Ledger: no such marker on the stream"};
   }
+  state.group.leave(stream.slot);
+  if (last != 0) slot.count.set(std::max(last, state.newest_waitable(slot)));
   slot.phase = Phase::closed;
   slot.frontier = {};
-  std::erase(state_->blocking, stream.slot);
-  if (slot.traits.legacy) state_->legacy.reset();
-  state_->vacate_if_complete(stream.slot);
+  slot.kept_points = 0;
+  slot.shared.share(slot.frontier);
+  if (slot.traits.legacy) state.group.legacy = SlotSet::kNone;
+  state.progress.note(stream);  // nothing beyond its last marker is waited for any more
+  state.group.watch(stream.slot);
+  state.vacate_if_complete(stream.slot);
 }
 
 bool Ledger::is_open(StreamId stream) const {
@@ -87,7 +92,7 @@ StreamTraits Ledger::traits(StreamId stream) const {
   const Slot* slot = state_->tenant(stream);
   if (slot == nullptr || slot->phase == Phase::vacant) return {};
   StreamTraits traits = slot->traits;
-  traits.independent |= traits.legacy && state_->legacy_independent;
+  traits.independent |= traits.legacy && state_->group.is_independent;
   return traits;
 }
 
@@ -96,90 +101,125 @@ Marker Ledger::next(StreamId stream) const {
   if (slot == nullptr || !stream.valid() || slot->generation < stream.generation) {
     throw std::invalid_argument{"Ledger: there never was such a stream"};
   }
-  return slot->generation == stream.generation ? slot->next.load() : 0;
+  const Marker next = slot->count.next(state_->group.epoch);
+  return slot->generation == stream.generation ? next : 0;
 }
 
 PendingRecord Ledger::begin_record(StreamId stream) {
+  PendingRecord record;
+  begin_record(stream, record);
+  return record;
+}
+
+void Ledger::begin_record(StreamId stream, PendingRecord& record) {
   const std::lock_guard lock{state_->mutex};
   Slot& slot = state_->open_slot(stream);
-  return {{stream, slot.next++}, state_->before(slot), state_->take_implied(slot)};
+  record.point = {stream, state_->take(slot)};
+  state_->collect_before(slot, record.before);
+  record.implied = state_->take_implied(slot);
 }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): a record is published once
-void Ledger::publish_record(PendingRecord record, MarkerToken token) {
-  const auto snapshot = std::make_shared<const Frontier>(record.snapshot());
+std::uint64_t Ledger::publish_record(PendingRecord&& record, MarkerToken token) {
   const std::lock_guard lock{state_->mutex};
-  state_->insert(record.point, {record.point.marker, token, true, snapshot});
-  Slot* slot = state_->tenant(record.point.stream);
-  if (slot == nullptr || slot->phase != Phase::open || record.implied.empty()) return;
-  state_->order(*slot, *snapshot);
-  if (state_->legacy_independent) return;
-  for (const Point point : record.implied) {
-    state_->insert(point, {point.marker, token, false, snapshot});
+  State& state = *state_;
+  Slot* slot = state.tenant(record.point.stream);
+  if (slot == nullptr || slot->phase == Phase::vacant) return 0;
+  const Published& published = state.insert(record, token);
+  if (slot->phase == Phase::open && record.implied.marker != 0) {
+    state.imply(record.point, published);
   }
+  return published.serial;
 }
 
-void Ledger::withdraw(Point marker) {
+std::optional<MarkerToken> Ledger::withdraw(Point marker) {
   const std::lock_guard lock{state_->mutex};
-  Slot* slot = state_->tenant(marker.stream);
-  if (slot == nullptr) return;
-  const auto it = find(slot->markers, marker.marker);
-  if (it == slot->markers.end() || !it->own) return;
+  State& state = *state_;
+  Slot* slot = state.tenant(marker.stream);
+  const std::size_t at = slot == nullptr ? 0 : slot->markers.first_from(marker.marker);
+  if (slot == nullptr || at == slot->markers.size()) return {};
+  Published& published = slot->markers[at];
+  if (published.marker != marker.marker) return {};
+  const MarkerToken token = published.token;
+  state.remove_alias(published.implied);
   if (slot->withdrawn.size() == kWithdrawnKept) slot->withdrawn.erase(slot->withdrawn.begin());
-  const auto snapshot = slot->withdrawn.emplace_back(*it).snapshot;
-  state_->erase(marker.stream.slot, it);
-  for (const Point point : *snapshot) {
-    Slot* other = state_->tenant(point.stream);
-    if (other == nullptr) continue;
-    const auto implied = find(other->markers, point.marker);
-    if (implied != other->markers.end() && implied->snapshot == snapshot) {
-      state_->erase(point.stream.slot, implied);
-    }
-  }
+  slot->withdrawn.push_back(published);
+  slot->markers.erase(at);
+  --state.outstanding_markers;
+  if (slot->markers.empty()) state.with_markers.erase(marker.stream.slot);
+  return token;
 }
 
 void Ledger::join(StreamId waiter, Point marker) {
   const std::lock_guard lock{state_->mutex};
-  Slot& slot = state_->open_slot(waiter);
-  if (const Published* published = state_->find(marker)) state_->order(slot, *published->snapshot);
+  state_->open_slot(waiter);
+  if (const Published* published = state_->find(marker)) {
+    state_->wait(waiter.slot, published->snapshot);
+  }
 }
 
 void Ledger::join(StreamId waiter, const Frontier& frontier) {
   const std::lock_guard lock{state_->mutex};
-  state_->order(state_->open_slot(waiter), frontier);
+  state_->open_slot(waiter);
+  state_->wait(waiter.slot, frontier);
 }
 
 Frontier Ledger::snapshot(Point marker) const {
   const std::lock_guard lock{state_->mutex};
   const Published* published = state_->find(marker);
-  return published == nullptr ? Frontier{} : state_->outstanding(*published->snapshot);
+  if (published == nullptr) return {};
+  Frontier all = state_->spelled_out(published->snapshot);
+  state_->drop_completed(all);
+  return all;
+}
+
+bool Ledger::precedes(Point point, Point marker) const {
+  if (completed(point)) return true;
+  const std::lock_guard lock{state_->mutex};
+  const Published* published = state_->find(marker);
+  return (published != nullptr && state_->covers(published->snapshot, point)) ||
+         state_->completed(point);
 }
 
 Frontier Ledger::begin_synchronize(StreamId stream) {
   const std::lock_guard lock{state_->mutex};
   Slot& slot = state_->open_slot(stream);
-  Frontier all = state_->outstanding(slot.frontier);
-  all.advance({stream, slot.next++});
+  Frontier all = slot.frontier;
+  state_->drop_completed(all);
+  all.advance({stream, state_->take(slot)});
   return all;
 }
 
 Frontier Ledger::begin_synchronize() {
   const std::lock_guard lock{state_->mutex};
+  const State& state = *state_;
   Frontier all;
-  for (std::uint32_t index = 0; index < state_->slots.size(); ++index) {
-    Slot& slot = state_->slots[index];
+  for (std::uint32_t index = 0; index < state.slots.size(); ++index) {
+    Slot& slot = state.slots[index];
     if (slot.phase == Phase::vacant) continue;
-    const Marker reached = slot.phase == Phase::open ? slot.next++ : slot.next.load();
-    all.advance({slot.id(index), reached});
+    const bool is_open = slot.phase == Phase::open;
+    all.advance(
+        {slot.id(index), is_open ? state_->take(slot) : slot.count.next(state.group.epoch)});
   }
+  if (state.group.epoch != 0) all.advance({State::kGroup, state.group.epoch});
   return all;
 }
 
-std::vector<MarkerToken> Ledger::complete(Point marker) { return complete(Frontier{marker}); }
+std::vector<MarkerToken> Ledger::complete(Point marker) {
+  std::vector<MarkerToken> done;
+  complete(marker, done);
+  return done;
+}
 
 std::vector<MarkerToken> Ledger::complete(const Frontier& frontier) {
+  std::vector<MarkerToken> done;
   const std::lock_guard lock{state_->mutex};
-  return state_->complete(frontier);
+  state_->complete(frontier, done);
+  return done;
+}
+
+void Ledger::complete(Point marker, std::vector<MarkerToken>& done) {
+  const std::lock_guard lock{state_->mutex};
+  state_->complete(marker, done);
 }
 
 bool Ledger::ordered(Point point, StreamId user) const {
@@ -188,54 +228,125 @@ bool Ledger::ordered(Point point, StreamId user) const {
   if (slot == nullptr || slot->phase != Phase::open) return false;
   if (point.stream == user) return true;
 
-  const std::lock_guard lock{state_->mutex};
-  if (const Slot* other = state_->tenant(point.stream)) {
-    point.marker = State::within(*other, point.marker);
+  switch (state_->ordered_unlocked(point, user)) {
+    case SharedAnswer::yes:
+      return state_->tenant(user) == slot && slot->phase == Phase::open;
+    case SharedAnswer::no:
+      return completed(point);  // dropped from the frontier while we looked
+    case SharedAnswer::unknown:
+      break;
   }
-  bool covered = slot->frontier.covers(point);
-  state_->for_each_implicit(*slot, [&](std::uint32_t index, const Slot& other) {
-    covered = covered || other.id(index) == point.stream || other.frontier.covers(point);
-  });
-  return covered || completed(point);  // dropped from the frontier while we waited for the lock
+  const std::lock_guard lock{state_->mutex};
+  if (state_->tenant(user) != slot || slot->phase != Phase::open) return state_->completed(point);
+  return state_->ordered(point, *slot) || state_->completed(point);
 }
 
-bool Ledger::completed(Point point) const { return state_->completed(point); }
+bool Ledger::completed(Point point) const {
+  if (state_->known_complete(point)) return true;
+  if (!state_->may_be_complete(point)) return false;
+  const std::lock_guard lock{state_->mutex};
+  return state_->completed(point);
+}
+
+std::uint64_t Ledger::epoch() const noexcept {
+  return state_->progress.count() + state_->waits.load(std::memory_order_acquire);
+}
+
+bool Ledger::completed_since(std::uint64_t& seen, std::vector<StreamId>& streams) const {
+  const std::size_t before = streams.size();
+  if (!state_->progress.read(seen, streams)) return false;
+  const auto appended = streams.begin() + static_cast<std::ptrdiff_t>(before);
+  if (std::find(appended, streams.end(), State::kGroup) == streams.end()) return true;
+  streams.resize(before);
+  return false;
+}
+
+std::uint64_t Ledger::newest_serial() const noexcept {
+  return state_->serial.load(std::memory_order_acquire);
+}
+
+std::size_t Ledger::outstanding_markers() const noexcept {
+  return state_->outstanding_markers.load(std::memory_order_relaxed);
+}
 
 std::optional<WaitableMarker> Ledger::earliest_covering(Point point) const {
   const std::lock_guard lock{state_->mutex};
-  const Slot* slot = state_->tenant(point.stream);
+  State& state = *state_;
+  Slot* slot = state.tenant(point.stream);
   if (slot == nullptr) return std::nullopt;
-  const Marker from = State::within(*slot, point.marker);
-  const auto it = std::ranges::lower_bound(slot->markers, from, {}, &Published::marker);
-  if (it == slot->markers.end()) return std::nullopt;
-  return WaitableMarker{{point.stream, it->marker}, it->token};
+  point.marker = state.within(*slot, point.marker);
+  const std::size_t at = slot->markers.first_from(point.marker);
+  const Published* own = at == slot->markers.size() ? nullptr : &slot->markers[at];
+  Marker stands_for = 0;
+  const Published* implied = state.first_implied(*slot, point, stands_for);
+  if (implied != nullptr && (own == nullptr || stands_for < own->marker)) {
+    return WaitableMarker{{point.stream, stands_for}, implied->token, implied->serial};
+  }
+  if (own == nullptr) return std::nullopt;
+  return WaitableMarker{{point.stream, own->marker}, own->token, own->serial};
 }
 
 std::vector<WaitableMarker> Ledger::oldest_outstanding() const {
-  const std::lock_guard lock{state_->mutex};
   std::vector<WaitableMarker> oldest;
-  for (const std::uint32_t index : state_->with_markers) {
-    const Slot& slot = state_->slots[index];
-    const auto it = std::ranges::find_if(slot.markers, &Published::own);
-    if (it != slot.markers.end()) oldest.push_back({{slot.id(index), it->marker}, it->token});
-  }
+  std::uint32_t slot = 0;
+  oldest_outstanding(slot, ~std::size_t{0}, oldest);
   return oldest;
+}
+
+void Ledger::oldest_outstanding(std::uint32_t& slot, std::size_t most,
+                                std::vector<WaitableMarker>& oldest) const {
+  const std::lock_guard lock{state_->mutex};
+  const State& state = *state_;
+  for (; most > 0; --most) {
+    const std::uint32_t index = state.with_markers.next(slot);
+    slot = index == SlotSet::kNone ? 0 : index + 1;
+    if (index == SlotSet::kNone) return;
+    const Published& first = state.slots[index].markers[0];
+    oldest.push_back({{state.slots[index].id(index), first.marker}, first.token, first.serial});
+  }
+}
+
+std::optional<WaitableMarker> Ledger::outstanding(StreamId stream, std::size_t nth,
+                                                  Marker before) const {
+  const std::lock_guard lock{state_->mutex};
+  const Slot* slot = state_->tenant(stream);
+  if (slot == nullptr || slot->markers.empty()) return std::nullopt;
+  if (nth >= slot->markers.size() || slot->markers[nth].marker >= before) {
+    const std::size_t end = slot->markers.first_from(before);
+    if (end == 0) return std::nullopt;
+    nth = std::min(nth, end - 1);
+  }
+  const Published& published = slot->markers[nth];
+  return WaitableMarker{{stream, published.marker}, published.token, published.serial};
 }
 
 Frontier Ledger::frontier(StreamId stream) const {
   const std::lock_guard lock{state_->mutex};
-  const Slot& slot = state_->open_slot(stream);
-  Frontier all = state_->before(slot);
-  all.advance({stream, slot.next});
-  state_->for_each_implicit(slot, [&](std::uint32_t index, const Slot& other) {
-    all.advance({other.id(index), other.next});
-  });
-  return state_->beyond_last(all);
+  State& state = *state_;
+  const Slot& slot = state.open_slot(stream);
+  const auto next_of = [&](std::uint32_t index) {
+    const Slot& other = state.slots[index];
+    return Point{other.id(index), other.count.next(state.group.epoch)};
+  };
+  Frontier all;
+  state.collect_before(slot, all);
+  all = state.spelled_out(std::move(all));
+  all.advance(next_of(stream.slot));
+  if (slot.traits.legacy) {
+    state.group.for_each_member([&](std::uint32_t index) { all.advance(next_of(index)); });
+  } else if (slot.traits.blocking && state.group.legacy != SlotSet::kNone) {
+    all.advance(next_of(state.group.legacy));
+  }
+  return state.beyond_last(all);
 }
 
 Frontier Ledger::completed_frontier() const {
   const std::lock_guard lock{state_->mutex};
-  return state_->completed_frontier;
+  State& state = *state_;
+  for (std::uint32_t i = 0; state.group.completed != 0 && i < state.slots.size(); ++i) {
+    if (state.slots[i].settled < state.group.completed) state.settle(i, state.returned);
+  }
+  return state.completed_frontier;
 }
 
 std::size_t Ledger::tracked_streams() const {

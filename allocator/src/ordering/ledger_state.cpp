@@ -7,12 +7,18 @@
 
 namespace millrace {
 
-ordering::Slot* Ledger::State::tenant(StreamId stream) const {
+using ordering::Alias;
+using ordering::NumberedRing;
+using ordering::Published;
+using ordering::Slot;
+using SharedAnswer = ordering::SharedFrontier::Answer;
+
+Slot* Ledger::State::tenant(StreamId stream) const {
   Slot* slot = slots.find(stream.slot);
   return slot != nullptr && slot->generation == stream.generation ? slot : nullptr;
 }
 
-ordering::Slot& Ledger::State::open_slot(StreamId stream) const {
+Slot& Ledger::State::open_slot(StreamId stream) const {
   Slot* slot = tenant(stream);
   if (slot == nullptr || slot->phase != Phase::open) {
     throw std::invalid_argument{"Ledger: the stream is not open"};
@@ -22,29 +28,77 @@ ordering::Slot& Ledger::State::open_slot(StreamId stream) const {
 
 void Ledger::State::declare(std::uint32_t index, StreamTraits traits) {
   slots[index].traits = traits;
-  std::erase(blocking, index);
-  if (traits.legacy || !traits.blocking) return;
-  blocking.push_back(index);
-  legacy_independent |= traits.independent;
+  waits.fetch_add(1, std::memory_order_release);  // the legacy stream may order more now
+  if (traits.legacy || !traits.blocking) return group.leave(index);
+  group.enter(index);
+  group.is_independent |= traits.independent;
 }
 
-Marker Ledger::State::within(const Slot& slot, Marker marker) {
-  return slot.phase == Phase::closed ? std::min(marker, slot.next.load()) : marker;
+Marker Ledger::State::within(const Slot& slot, Marker marker) const {
+  return slot.phase == Phase::closed ? std::min(marker, slot.count.next(group.epoch)) : marker;
 }
 
-bool Ledger::State::completed(Point point) const {
+bool Ledger::State::known_complete(Point point) const {
   if (point.marker == 0) return true;
   const Slot* slot = slots.find(point.stream.slot);
-  if (slot == nullptr) return false;
+  if (slot == nullptr) return point.stream == kGroup && group.completed >= point.marker;
   const std::uint32_t generation = slot->generation;
   if (generation != point.stream.generation) return generation > point.stream.generation;
   if (slot->completed >= within(*slot, point.marker)) return true;
   return slot->generation != generation;  // became vacant while we looked
 }
 
-Frontier Ledger::State::outstanding(Frontier frontier) const {
+bool Ledger::State::may_be_complete(Point point) const {
+  const Slot* slot = tenant(point.stream);
+  return slot != nullptr && slot->settled < group.completed;
+}
+
+bool Ledger::State::completed(Point point) {
+  if (known_complete(point)) return true;
+  if (!may_be_complete(point)) return false;
+  settle(point.stream.slot, returned);
+  return known_complete(point);
+}
+
+void Ledger::State::drop_completed(Frontier& frontier) {
+  ordering::count_steps(frontier.size());
   frontier.drop_if([&](Point point) { return completed(point); });
-  return frontier;
+}
+
+SharedAnswer Ledger::State::ordered_unlocked(Point point, StreamId user) const {
+  const Slot& slot = slots[user.slot];
+  const Slot* other = tenant(point.stream);
+  if (other != nullptr) point.marker = within(*other, point.marker);
+  const SharedAnswer mine = slot.shared.covers(point, kGroup.slot);
+  const std::uint32_t legacy = group.legacy;
+  if (mine == SharedAnswer::yes || legacy == SlotSet::kNone) return mine;
+  if (legacy == user.slot) {
+    if (other != nullptr && group.contains(point.stream.slot)) return SharedAnswer::yes;
+    return group.members == 0 ? mine : SharedAnswer::unknown;
+  }
+  if (!slot.count.counts_epochs()) return mine;
+  if (other == &slots[legacy]) return SharedAnswer::yes;
+  const SharedAnswer by_legacy = slots[legacy].shared.covers(point, kGroup.slot);
+  return by_legacy == SharedAnswer::no ? mine : by_legacy;
+}
+
+bool Ledger::State::covers(const Frontier& frontier, Point point) const {
+  if (frontier.covers(point)) return true;
+  const Marker epoch = frontier.at(kGroup);
+  const Slot* slot = epoch == 0 ? nullptr : tenant(point.stream);
+  return slot != nullptr && slot->epochs.number_at(epoch) >= point.marker;
+}
+
+bool Ledger::State::ordered(Point point, const Slot& user) {
+  const Slot* other = tenant(point.stream);
+  if (other != nullptr) point.marker = within(*other, point.marker);
+  if (covers(user.frontier, point)) return true;
+  if (user.traits.legacy) {
+    return (other != nullptr && group.contains(point.stream.slot)) || covers(group.waits(), point);
+  }
+  if (!user.traits.blocking || group.legacy == SlotSet::kNone) return false;
+  const Slot& legacy = slots[group.legacy];
+  return &legacy == other || covers(legacy.frontier, point);
 }
 
 // A closed stream's last marker covers whatever number a free there was given before it closed.
@@ -52,102 +106,256 @@ Frontier Ledger::State::beyond_last(const Frontier& frontier) const {
   Frontier all = frontier;
   for (const Point point : frontier) {
     const Slot* slot = tenant(point.stream);
-    if (slot != nullptr && slot->phase == Phase::closed && point.marker >= slot->next) {
+    if (slot != nullptr && slot->phase == Phase::closed &&
+        point.marker >= slot->count.next(group.epoch)) {
       all.advance({point.stream, std::numeric_limits<Marker>::max()});
     }
   }
   return all;
 }
 
-void Ledger::State::order(Slot& slot, const Frontier& after) {
+Frontier Ledger::State::spelled_out(Frontier frontier) {
+  const Marker epoch = frontier.at(kGroup);
+  if (epoch == 0) return frontier;
+  frontier.drop_if([](Point point) { return point.stream == kGroup; });
+  for (std::uint32_t index = 0; index < slots.size(); ++index) {
+    const Slot& slot = slots[index];
+    const Marker number = slot.epochs.number_at(epoch);
+    if (number > slot.completed) frontier.advance({slot.id(index), within(slot, number)});
+  }
+  return frontier;
+}
+
+// Complete points are dropped when there may be as many of them as others.
+void Ledger::State::order(std::uint32_t index, const Frontier& after) {
+  constexpr std::size_t kFew = 8;
+  Slot& slot = slots[index];
+  ordering::count_steps(after.size());
   slot.frontier.join(after);
-  slot.frontier.drop_if([&](Point point) { return completed(point); });
+  if (slot.frontier.size() > std::max(kFew, 2 * slot.kept_points)) {
+    drop_completed(slot.frontier);
+    slot.kept_points = slot.frontier.size();
+  }
+  slot.shared.share(slot.frontier);
+  waits.fetch_add(1, std::memory_order_release);
 }
 
-// What an operation enqueued on the stream now is ordered after, as far as markers tell.
-Frontier Ledger::State::before(const Slot& slot) const {
-  Frontier all = slot.frontier;
-  for_each_implicit(slot, [&](std::uint32_t, const Slot& other) { all.join(other.frontier); });
-  return outstanding(std::move(all));
+void Ledger::State::wait(std::uint32_t index, const Frontier& after) {
+  order(index, after);
+  if (group.contains(index)) group.waited(index, after);
 }
 
-std::vector<Point> Ledger::State::take_implied(const Slot& slot) {
-  std::vector<Point> points;
-  for_each_implicit(slot, [&](std::uint32_t index, Slot& other) {
-    points.push_back({other.id(index), other.next++});
-  });
-  return points;
+void Ledger::State::collect_before(const Slot& slot, Frontier& before) {
+  before = slot.frontier;
+  if (slot.traits.legacy) {
+    before.join(group.waits());
+  } else if (slot.traits.blocking && group.legacy != SlotSet::kNone) {
+    before.join(slots[group.legacy].frontier);
+  }
+  drop_completed(before);
 }
 
-const ordering::Published* Ledger::State::find(Point marker) const {
-  const Slot* slot = tenant(marker.stream);
+Point Ledger::State::take_implied(const Slot& slot) {
+  if (slot.traits.legacy) return group.members == 0 ? Point{} : Point{kGroup, ++group.epoch};
+  const std::uint32_t index = group.legacy;
+  if (!slot.traits.blocking || index == SlotSet::kNone) return {};
+  return {slots[index].id(index), take(slots[index])};
+}
+
+Marker Ledger::State::take(Slot& slot) {
+  const Marker taken = slot.count.take(group.epoch);
+  if (slot.count.counts_epochs()) {
+    slot.epochs.forget_before(group.completed);
+    slot.epochs.note(group.epoch, taken + 1);
+  }
+  return taken;
+}
+
+Published* Ledger::State::own(Point marker) {
+  Slot* slot = tenant(marker.stream);
+  return slot == nullptr ? nullptr : slot->markers.find(marker.marker);
+}
+
+Published* Ledger::State::recorded(Point marker) {
+  if (Published* published = own(marker)) return published;
+  Slot* slot = tenant(marker.stream);
   if (slot == nullptr) return nullptr;
-  const auto it = std::ranges::lower_bound(slot->markers, marker.marker, {}, &Published::marker);
-  if (it != slot->markers.end() && it->marker == marker.marker) return &*it;
   const auto old = std::ranges::find(slot->withdrawn, marker.marker, &Published::marker);
   return old != slot->withdrawn.end() ? &*old : nullptr;
 }
 
-void Ledger::State::insert(Point point, const Published& published) {
-  Slot* slot = tenant(point.stream);
-  if (slot == nullptr || slot->phase == Phase::vacant) return;
-  const Marker marker = within(*slot, point.marker);
-  const auto at = std::ranges::upper_bound(slot->markers, marker, {}, &Published::marker);
-  slot->markers.insert(at, published)->marker = marker;
-  with_markers.insert(point.stream.slot);
+Published* Ledger::State::find(Point marker) {
+  if (Published* published = recorded(marker)) return published;
+  Slot* slot = tenant(marker.stream);
+  if (slot == nullptr) return nullptr;
+  Marker stands_for = 0;
+  Published* implied = first_implied(*slot, marker, stands_for);
+  return stands_for == marker.marker ? implied : nullptr;
 }
 
-void Ledger::State::erase(std::uint32_t index, std::vector<Published>::iterator marker) {
-  slots[index].markers.erase(marker);
-  if (slots[index].markers.empty()) with_markers.erase(index);
+Published* Ledger::State::first_implied(Slot& slot, Point point, Marker& stands_for) {
+  if (!slot.aliases.empty()) return first_alive(slot.aliases, point.marker, stands_for);
+  const Marker from = slot.epochs.first_reaching(point.marker);
+  if (from == 0) return nullptr;
+  Marker epoch = 0;
+  Published* published = first_alive(group.aliases, from, epoch);
+  if (published == nullptr) return nullptr;
+  const Marker number = slot.epochs.number_at(epoch);
+  if (number < point.marker) return nullptr;  // the stream took no part any more
+  stands_for = within(slot, number);
+  return published;
 }
 
-std::vector<MarkerToken> Ledger::State::complete(const Frontier& frontier) {
-  Frontier all = frontier;
-  for (const Point point : frontier) {
-    const Published* marker = find(point);
-    if (marker != nullptr && marker->own) all.join(*marker->snapshot);
+// What is found to stand for a marker that is gone is removed, so that it is met once.
+Published* Ledger::State::first_alive(NumberedRing<Alias>& aliases, Marker from, Marker& number) {
+  const std::size_t at = aliases.first_from(from);
+  while (at < aliases.size()) {
+    if (Published* published = own(aliases[at].recorded)) {
+      number = aliases[at].marker;
+      return published;
+    }
+    aliases.erase(at);
   }
-  std::vector<MarkerToken> done;
-  for (const Point point : all) raise(point, done);
-  return done;
+  return nullptr;
 }
 
-// Markers that stand for others as well give their token back with their own stream.
+const Published& Ledger::State::insert(PendingRecord& record, MarkerToken token) {
+  Slot& slot = *tenant(record.point.stream);
+  Published& entry = slot.markers.insert(within(slot, record.point.marker));
+  entry.token = token;
+  entry.serial = ++serial;
+  entry.implied = record.implied;
+  std::swap(entry.snapshot, record.before);
+  entry.snapshot.advance(record.point);
+  if (record.implied.marker != 0) entry.snapshot.advance(record.implied);
+  ++outstanding_markers;
+  with_markers.insert(record.point.stream.slot);
+  if (slot.settled != Slot::kNever) group.watch(record.point.stream.slot);
+  return entry;
+}
+
+void Ledger::State::imply(Point marker, const Published& published) {
+  const Point implied = published.implied;
+  order(marker.stream.slot, published.snapshot);
+  if (implied.stream == kGroup) group.published(implied.marker);
+  if (group.is_independent) return;
+  Slot* legacy = implied.stream == kGroup ? nullptr : tenant(implied.stream);
+  if (implied.stream == kGroup) {
+    group.aliases.insert(implied.marker).recorded = marker;
+  } else if (legacy != nullptr && legacy->phase != Phase::vacant) {
+    legacy->aliases.insert(within(*legacy, implied.marker)).recorded = marker;
+  }
+}
+
+Marker Ledger::State::newest_waitable(Slot& slot) {
+  Marker newest = slot.markers.empty() ? 0 : slot.markers[slot.markers.size() - 1].marker;
+  auto& aliases = slot.traits.legacy ? slot.aliases : group.aliases;
+  while (!aliases.empty() && own(aliases[aliases.size() - 1].recorded) == nullptr) {
+    aliases.erase(aliases.size() - 1);
+  }
+  if (aliases.empty()) return newest;
+  const Marker number = aliases[aliases.size() - 1].marker;
+  return std::max(newest, slot.traits.legacy ? number : slot.epochs.number_at(number));
+}
+
+void Ledger::State::remove_alias(Point implied) {
+  if (implied.stream == kGroup) return group.aliases.erase_number(implied.marker);
+  if (Slot* legacy = tenant(implied.stream)) legacy->aliases.erase_number(implied.marker);
+}
+
+void Ledger::State::complete(Point marker, std::vector<MarkerToken>& done) {
+  const Published* published = recorded(marker);
+  if (published != nullptr) {
+    reached = published->snapshot;
+  } else {
+    reached.clear();
+    reached.advance(marker);
+  }
+  raise_all(done);
+}
+
+void Ledger::State::complete(const Frontier& frontier, std::vector<MarkerToken>& done) {
+  reached = frontier;
+  for (const Point point : frontier) {
+    if (const Published* published = recorded(point)) reached.join(published->snapshot);
+  }
+  raise_all(done);
+}
+
+void Ledger::State::raise_all(std::vector<MarkerToken>& done) {
+  ordering::count_steps(reached.size());
+  for (const Point point : reached) {
+    if (point.stream == kGroup) {
+      raise_group(point.marker, done);
+    } else {
+      raise(point, done);
+    }
+  }
+  done.insert(done.end(), returned.begin(), returned.end());
+  returned.clear();
+}
+
 void Ledger::State::raise(Point point, std::vector<MarkerToken>& done) {
   Slot* slot = tenant(point.stream);
   if (slot == nullptr || slot->phase == Phase::vacant) return;
-  const Marker limit = slot->phase == Phase::open ? slot->next - 1 : slot->next.load();
-  const Marker reached = std::min(point.marker, limit);
-  if (reached > slot->completed) {
-    slot->completed = reached;
-    completed_frontier.advance({slot->id(point.stream.slot), reached});
+  const Marker next = slot->count.next(group.epoch);
+  const Marker limit = slot->phase == Phase::open ? next - 1 : next;
+  const Marker now_complete = std::min(point.marker, limit);
+  if (now_complete > slot->completed) {
+    slot->completed = now_complete;
+    completed_frontier.advance({point.stream, now_complete});
+    progress.note(point.stream);
   }
 
-  const auto passed = [&](const Published& p) { return p.marker <= slot->completed; };
-  const auto end = std::ranges::find_if_not(slot->markers, passed);
-  for (auto it = slot->markers.begin(); it != end; ++it) {
-    if (it->own) done.push_back(it->token);
+  const Marker completed = slot->completed;
+  for (; !slot->markers.empty() && slot->markers[0].marker <= completed;
+       slot->markers.pop_front(), --outstanding_markers) {
+    done.push_back(slot->markers[0].token);
   }
-  slot->markers.erase(slot->markers.begin(), end);
   if (slot->markers.empty()) with_markers.erase(point.stream.slot);
-  std::erase_if(slot->withdrawn, passed);
+  while (!slot->aliases.empty() && slot->aliases[0].marker <= completed) slot->aliases.pop_front();
+  std::erase_if(slot->withdrawn, [&](const Published& p) { return p.marker <= completed; });
   vacate_if_complete(point.stream.slot);
+}
+
+void Ledger::State::raise_group(Marker epoch, std::vector<MarkerToken>& done) {
+  epoch = std::min(epoch, group.epoch.load());
+  if (epoch <= group.completed) return;
+  group.completed = epoch;
+  progress.note(kGroup);
+  while (!group.aliases.empty() && group.aliases[0].marker <= epoch) group.aliases.pop_front();
+  while (const auto index = group.take_due()) {
+    settle(*index, done);
+    group.watch(*index);
+  }
+}
+
+void Ledger::State::settle(std::uint32_t index, std::vector<MarkerToken>& done) {
+  Slot& slot = slots[index];
+  if (slot.phase == Phase::vacant || slot.settled == Slot::kNever) return;
+  slot.settled = group.completed.load();
+  raise({slot.id(index), slot.epochs.number_at(group.completed)}, done);
 }
 
 void Ledger::State::vacate_if_complete(std::uint32_t index) {
   Slot& slot = slots[index];
-  if (slot.phase != Phase::closed || !slot.markers.empty() || slot.completed < slot.next) return;
+  if (slot.phase != Phase::closed || !slot.markers.empty()) return;
+  if (slot.completed < slot.count.next(group.epoch)) return;
   slot.withdrawn.clear();
+  slot.markers.clear();
+  slot.aliases.clear();
+  slot.epochs.clear();
   --tracked;
   slot.completed = std::numeric_limits<Marker>::max();
   completed_frontier.advance({slot.id(index), slot.completed});
   if (slot.generation == std::numeric_limits<std::uint32_t>::max()) return;  // never let again
   ++slot.generation;  // first: `completed` looks without the lock
   slot.phase = Phase::vacant;
+  slot.settled = Slot::kNever;
   slot.completed = 0;
   completed_frontier.advance({slot.id(index), 0});
-  slot.next = 1;
+  slot.count.set(1);
+  slot.waited_in = 0;
   vacant.push_back(index);
 }
 

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "millrace/ordering/ledger.hpp"
-#include "ordering/slot_table.hpp"
+#include "ordering/blocking_group.hpp"
+#include "ordering/progress_log.hpp"
+#include "ordering/slot.hpp"
+#include "ordering/slot_set.hpp"
+#include "ordering/stable_table.hpp"
 
 namespace millrace {
 
@@ -15,46 +18,75 @@ struct Ledger::State {
   using Slot = ordering::Slot;
   using Phase = ordering::Phase;
   using Published = ordering::Published;
+  using SlotSet = ordering::SlotSet;
 
-  mutable std::mutex mutex;  // of everything but the atomic members of slots
-  ordering::SlotTable slots;
+  static constexpr StreamId kGroup = ordering::BlockingGroup::kId;
+
+  mutable std::mutex mutex;  // of everything but atomic members
+  ordering::StableTable<Slot> slots;
+  ordering::BlockingGroup group{slots};
+  ordering::ProgressLog progress;        // kGroup: of every blocking stream
+  std::atomic<std::uint64_t> waits{0};   // that changed a frontier
+  std::atomic<std::uint64_t> serial{0};  // markers published
+  std::atomic<std::size_t> outstanding_markers{0};
+
   std::vector<std::uint32_t> vacant;
-  std::set<std::uint32_t> with_markers;
-  std::vector<std::uint32_t> blocking;  // open ones, without the legacy stream
-  std::optional<std::uint32_t> legacy;
-  bool legacy_independent = false;  // there has been an independent blocking stream
+  SlotSet with_markers;
   std::size_t tracked = 0;
   Frontier completed_frontier;  // of all slots; those that never completed anything are left out
+  Frontier reached;             // memory for `complete`
+  std::vector<MarkerToken> returned;  // by streams that noticed late; given out with the next ones
 
   // Without the lock.
   Slot* tenant(StreamId stream) const;
-  bool completed(Point point) const;
-  static Marker within(const Slot& slot, Marker marker);  // nothing follows a closed one's last
+  Marker within(const Slot& slot, Marker marker) const;  // nothing follows a closed one's last
+  /** As far as is known without asking the group. */
+  bool known_complete(Point point) const;
+  /** Whether a point that is not known to be complete may be so by the group. */
+  bool may_be_complete(Point point) const;
+  /** As `ordered`, of an open stream, as far as shared frontiers tell. */
+  ordering::SharedFrontier::Answer ordered_unlocked(Point point, StreamId user) const;
 
   // Under the lock.
   Slot& open_slot(StreamId stream) const;
   void declare(std::uint32_t index, StreamTraits traits);
-  Frontier outstanding(Frontier frontier) const;
+  bool completed(Point point);
+  bool covers(const Frontier& frontier, Point point) const;
+  bool ordered(Point point, const Slot& user);
+  void drop_completed(Frontier& frontier);
   Frontier beyond_last(const Frontier& frontier) const;
-  void order(Slot& slot, const Frontier& after);
-  Frontier before(const Slot& slot) const;
-  std::vector<Point> take_implied(const Slot& slot);
+  /** With points of streams in place of those of the group. */
+  Frontier spelled_out(Frontier frontier);
+  void order(std::uint32_t index, const Frontier& after);
+  void wait(std::uint32_t index, const Frontier& after);
+  /** What an operation enqueued there now is ordered after, as far as markers tell. */
+  void collect_before(const Slot& slot, Frontier& before);
+  Point take_implied(const Slot& slot);
+  Marker take(Slot& slot);
 
-  const Published* find(Point marker) const;
-  void insert(Point point, const Published& published);
-  void erase(std::uint32_t index, std::vector<Published>::iterator marker);
-  std::vector<MarkerToken> complete(const Frontier& frontier);
+  Published* own(Point marker);
+  Published* recorded(Point marker);  ///< own, or withdrawn not long ago
+  Published* find(Point marker);      ///< or recorded on another stream, and standing for it
+  /** The first marker recorded elsewhere that stands for `point`, and what it stands for there. */
+  Published* first_implied(Slot& slot, Point point, Marker& stands_for);
+  Published* first_alive(ordering::NumberedRing<ordering::Alias>& aliases, Marker from,
+                         Marker& number);
+  /** The record's memory goes to and fro: it is left with that of an earlier snapshot. */
+  const Published& insert(PendingRecord& record, MarkerToken token);
+  /** A marker of the legacy or a blocking stream, with what it implies of the other side. */
+  void imply(Point marker, const Published& published);
+  /** The number of the newest marker that can be waited for on the stream. */
+  Marker newest_waitable(Slot& slot);
+  void remove_alias(Point implied);
+
+  void complete(Point marker, std::vector<MarkerToken>& done);
+  void complete(const Frontier& frontier, std::vector<MarkerToken>& done);
+  void raise_all(std::vector<MarkerToken>& done);
   void raise(Point point, std::vector<MarkerToken>& done);
+  void raise_group(Marker epoch, std::vector<MarkerToken>& done);
+  /** The stream notices which of its work is complete by the group. */
+  void settle(std::uint32_t index, std::vector<MarkerToken>& done);
   void vacate_if_complete(std::uint32_t index);
-
-  template <typename Visit>
-  void for_each_implicit(const Slot& slot, Visit visit) const {
-    if (slot.traits.legacy) {
-      for (const std::uint32_t index : blocking) visit(index, slots[index]);
-    } else if (slot.traits.blocking && legacy) {
-      visit(*legacy, slots[*legacy]);
-    }
-  }
 };
 
 }  // namespace millrace

@@ -47,7 +47,12 @@ class Event;
  * Every record, wait, query and synchronisation that goes through here is made first and published
  * to the ledger after it succeeded; a call that failed publishes nothing. Thread-safe; no lock is
  * held across a driver call. Inside a host callback no driver call is made: marks asked for there
- * are owed, and made by the next call from elsewhere.
+ * are owed, one a stream, and made by the next call from elsewhere.
+ *
+ * Costs, beside the driver's calls: `mark` takes a few short locks and allocates nothing once there
+ * were a few; `attached`, `newest_marker` and what `Ledger` says so of are a few loads. Events are
+ * as many as markers were in flight at once; where there are many, every few marks ask about a few
+ * streams. A stream's markers that are complete cost O(log n) queries together.
  */
 class OrderedDevice {
  public:
@@ -76,6 +81,9 @@ class OrderedDevice {
 
   /**
    * @brief The same stream with its id; raw handles are looked up by the driver's stream id.
+   *
+   * A raw handle that has become another stream's tells that the former stream is destroyed. What
+   * was freed there is then complete when the device has been synchronised.
    * @throws DeviceError (invalid_argument) for the per-thread stream of another thread
    */
   [[nodiscard]] StreamRef resolve(StreamRef stream);
@@ -124,8 +132,20 @@ class OrderedDevice {
   /** @brief The host blocks until `point` is complete. @return as `wait_for` */
   bool synchronize(Point point);
 
-  /** @brief Asks the device once, from the oldest marker of each stream on, what has completed. */
+  /**
+   * @brief Asks the device what has completed: of each stream with markers in flight the oldest one
+   *        and, where that is complete, a few later ones: O(log n) queries of n markers.
+   */
   void poll();
+
+  /** @brief The same of one stream: one query if nothing there is complete. */
+  void poll(StreamId stream);
+
+  /**
+   * @brief Asks about the earliest marker that covers `point`, if there is one: at most one query.
+   * @return whether `point` is known to be complete
+   */
+  bool poll(Point point);
 
  private:
   void tend();

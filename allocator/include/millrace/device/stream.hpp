@@ -1,11 +1,10 @@
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "millrace/device/ordered_device.hpp"
 
 namespace millrace {
+
+struct Mark;
 
 /**
  * @brief Owns a stream of an ordered device, attached from birth to death.
@@ -50,7 +49,11 @@ class Stream {
  */
 class Event {
  public:
-  Event() = default;
+  Event() noexcept = default;
+  Event(const Event& other) noexcept;
+  Event(Event&& other) noexcept;
+  Event& operator=(Event other) noexcept;
+  ~Event();
 
   [[nodiscard]] bool recorded() const noexcept { return mark_ != nullptr; }
   /** @brief The marker that it stands for; {} before it is recorded. */
@@ -58,8 +61,10 @@ class Event {
 
  private:
   friend class OrderedDevice;
-  struct Mark;
-  std::shared_ptr<Mark> mark_;
+  friend class MarkPool;
+  explicit Event(Mark* held) noexcept : mark_(held) {}
+
+  Mark* mark_ = nullptr;  // counted
 };
 
 }  // namespace millrace

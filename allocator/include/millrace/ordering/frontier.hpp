@@ -30,7 +30,7 @@ class Frontier {
   /** @brief Adds `point`; an older marker of the same stream is replaced, a newer one stays. */
   void advance(Point point);
 
-  /** @brief Pointwise maximum with `other`. */
+  /** @brief Pointwise maximum with `other`, in the memory that is there if it is enough. */
   void join(const Frontier& other);
 
   /** @brief Drops the entries that `completed` covers: asking both answers as before. */
@@ -43,6 +43,9 @@ class Frontier {
     std::erase_if(points_, done);
   }
 
+  /** @brief Empty again, with its memory for what comes next. */
+  void clear() noexcept { points_.clear(); }
+
   [[nodiscard]] bool empty() const noexcept { return points_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return points_.size(); }
   [[nodiscard]] auto begin() const noexcept { return points_.begin(); }
@@ -51,6 +54,8 @@ class Frontier {
   friend bool operator==(const Frontier&, const Frontier&) = default;
 
  private:
+  void insert_missing(const Frontier& other, std::size_t count);
+
   std::vector<Point> points_;
 };
 

@@ -23,14 +23,18 @@ using MarkerToken = std::uint64_t;
 /**
  * @brief A marker that is being recorded: taken before the call, published after it.
  *
- * Dropping it unpublished (the call failed) is fine: its numbers are skipped.
+ * Dropping it unpublished (the call failed) is fine: its numbers are skipped. One that is used for
+ * record after record keeps its memory, and nothing is allocated.
  */
 struct PendingRecord {
   Point point;
-  Frontier before;             ///< what the recording stream was ordered after, when it began
-  std::vector<Point> implied;  ///< between the legacy and blocking streams: what it stands for
+  Frontier before;  ///< what the recording stream was ordered after, when it began
+  Point implied;    ///< between the legacy and blocking streams: what else it stands for
 
-  /** @brief All that is complete once the marker is: what a waiter joins. */
+  /**
+   * @brief All that is complete once the marker is: what a waiter joins. For the ledger: points of
+   *        blocking streams may be in it as one that only the ledger can read.
+   */
   [[nodiscard]] Frontier snapshot() const;
 };
 
@@ -38,6 +42,7 @@ struct PendingRecord {
 struct WaitableMarker {
   Point point;
   MarkerToken token = 0;
+  std::uint64_t serial = 0;  ///< of all markers published, counted from 1
 };
 
 /**
@@ -50,8 +55,15 @@ struct WaitableMarker {
  *   query        call              -> complete
  *   synchronise  begin_synchronize -> call -> complete
  * Frees that come in between are not covered. All members may be called from any thread; none
- * calls out. `next`, `completed`, and `ordered` where the stream itself or the device's progress
- * answers it, take no lock.
+ * calls out.
+ *
+ * Costs. `next`, `completed`, `is_open`, `epoch` and `newest_serial` are a few loads; so is
+ * `ordered` where the stream itself, the device's progress or a frontier of up to six points
+ * answers it. Others take one lock. A record copies the stream's frontier and allocates nothing
+ * once there were a few; a marker that is complete is removed in O(1); a search among the markers
+ * of a stream is O(log n). The number of streams and of markers in flight makes nothing slower,
+ * but for functions that return a frontier or a list of streams. (Blocking streams that leave one
+ * by one while others wait cost O(blocking streams) at the legacy stream's next question.)
  *
  * The legacy stream: each operation there waits for all blocking streams, and they then wait for
  * it. So its next operation is ordered after all work so far of every open blocking stream and
@@ -106,15 +118,21 @@ class Ledger {
    * @throws std::invalid_argument if the stream is not open
    */
   [[nodiscard]] PendingRecord begin_record(StreamId stream);
+  /** @brief The same, in the memory of an earlier record. */
+  void begin_record(StreamId stream, PendingRecord& record);
 
-  /** @brief The call succeeded; `token` is what a waiter uses. */
-  void publish_record(PendingRecord record, MarkerToken token);
+  /**
+   * @brief The call succeeded; `token` is what a waiter uses. `record` keeps memory for the next.
+   * @return the marker's serial; 0 if the stream is gone and complete: the token is then not kept
+   */
+  std::uint64_t publish_record(PendingRecord&& record, MarkerToken token);
 
   /**
    * @brief `token` no longer stands for this marker (its event was recorded again). Those who
    *        waited before keep what they got, and may still join or complete it.
+   * @return the token, which `complete` will not return any more; nothing if it was returned before
    */
-  void withdraw(Point marker);
+  std::optional<MarkerToken> withdraw(Point marker);
 
   /**
    * @brief `waiter` now waits for the published `marker`: joins what its stream was behind. One
@@ -128,6 +146,9 @@ class Ledger {
 
   /** @brief What a waiter on the published `marker` joins, less what is complete anyway. */
   [[nodiscard]] Frontier snapshot(Point marker) const;
+
+  /** @brief Whether `point` is complete once the published `marker` is: one entry of `snapshot`. */
+  [[nodiscard]] bool precedes(Point point, Point marker) const;
 
   /**
    * @brief Everything enqueued so far on `stream`: `complete` it when a synchronisation (or a query
@@ -147,6 +168,8 @@ class Ledger {
    */
   std::vector<MarkerToken> complete(Point marker);
   std::vector<MarkerToken> complete(const Frontier& frontier);
+  /** @brief The same; the tokens are appended to `done`. */
+  void complete(Point marker, std::vector<MarkerToken>& done);
 
   /** @brief The one rule for work: is `point` before the next operation of `user`? */
   [[nodiscard]] bool ordered(Point point, StreamId user) const;
@@ -154,11 +177,46 @@ class Ledger {
   /** @brief The one rule for the host: is `point` known to be complete on the device? */
   [[nodiscard]] bool completed(Point point) const;
 
+  /**
+   * @brief Another number whenever more may be ordered or complete than before: after a wait, and
+   *        after a completion. While it stays the same, so does every `no` of `ordered` (of points
+   *        that lie before markers taken so far) and of `completed`.
+   */
+  [[nodiscard]] std::uint64_t epoch() const noexcept;
+
+  /**
+   * @brief The streams of which more is complete than when `seen` was last given here; a stream may
+   *        be named twice. Begin with 0.
+   * @param seen     what this returned last time; from now on, now
+   * @param streams  they are appended
+   * @return false if they are not known (any more): any stream may be one. Nothing is appended then
+   */
+  [[nodiscard]] bool completed_since(std::uint64_t& seen, std::vector<StreamId>& streams) const;
+
+  /** @brief The serial of the newest published marker; 0: none was yet. */
+  [[nodiscard]] std::uint64_t newest_serial() const noexcept;
+
+  /** @brief Published markers that are neither complete nor withdrawn. */
+  [[nodiscard]] std::size_t outstanding_markers() const noexcept;
+
   /** @brief The earliest published marker of the point's stream that covers it, if any. */
   [[nodiscard]] std::optional<WaitableMarker> earliest_covering(Point point) const;
 
   /** @brief The oldest marker of each stream that has not been seen complete. */
   [[nodiscard]] std::vector<WaitableMarker> oldest_outstanding() const;
+  /**
+   * @brief The same of up to `most` streams from `slot` on, which is then where to go on; 0 when
+   * the last stream has been seen. Appends them.
+   */
+  void oldest_outstanding(std::uint32_t& slot, std::size_t most,
+                          std::vector<WaitableMarker>& oldest) const;
+
+  /**
+   * @brief The marker of the stream that is `nth` places behind its oldest outstanding one, or the
+   *        last one before number `before` if that is earlier.
+   */
+  [[nodiscard]] std::optional<WaitableMarker> outstanding(StreamId stream, std::size_t nth,
+                                                          Marker before) const;
 
   /**
    * @brief What the next operation of `stream` is ordered after, as of now: with `completed`, it

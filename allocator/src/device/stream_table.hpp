@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "millrace/device/device.hpp"
+#include "millrace/device/mutex.hpp"
+#include "millrace/ordering/ledger.hpp"
+#include "ordering/stable_table.hpp"
+
+namespace millrace {
+
+/** @brief What is known of the stream in one slot of the ledger. */
+struct KnownStream {
+  std::atomic<std::uint32_t> generation{0};  // of the stream; 0: none
+  std::atomic<bool> attached{false};
+  std::atomic<void*> handle{nullptr};
+  std::atomic<bool> owes_mark{false};
+  std::uint64_t driver_id = 0;
+  std::string name;
+
+  /** Held while a marker is recorded there, by whomever: until then the stream is not let go. */
+  Mutex recording;
+  PendingRecord record;  // under `recording`
+};
+
+/**
+ * @brief The streams of a device, by slot, by the driver's stream id, and raw ones by handle.
+ *
+ * Looking up by StreamId takes no lock. A stream is forgotten when it is closed, and its entry
+ * serves the slot's next one.
+ */
+class StreamTable {
+ public:
+  /** @param per_thread  a handle that is another stream on each thread */
+  StreamTable(Ledger& ledger, StreamHandle per_thread) : ledger_(ledger), per_thread_(per_thread) {}
+
+  /** @brief nullptr if the stream is not there any more. It stays in place in any case. */
+  [[nodiscard]] KnownStream* find(StreamId stream) const noexcept {
+    KnownStream* known = streams_.find(stream.slot);
+    return known != nullptr && known->generation == stream.generation ? known : nullptr;
+  }
+
+  [[nodiscard]] bool attached(StreamId stream) const noexcept;
+  /** @brief The handle of an attached stream. */
+  [[nodiscard]] std::optional<StreamHandle> handle(StreamId stream) const noexcept;
+  [[nodiscard]] std::string name(StreamId stream) const;
+
+  /** @brief The stream of this driver id, known as `handle`, opened if need be as a raw one. */
+  StreamId resolve(StreamHandle handle, std::uint64_t driver_id, bool legacy);
+  [[nodiscard]] bool is(StreamId stream, std::uint64_t driver_id) const;
+
+  /** @throws std::invalid_argument if it is attached already */
+  StreamId attach(StreamHandle handle, std::uint64_t driver_id, const StreamTraits& traits,
+                  std::string name);
+  void close(StreamId stream, Marker last);
+
+ private:
+  StreamId open(StreamHandle handle, std::uint64_t driver_id, const StreamTraits& traits);
+  void close_locked(StreamId stream, Marker last);
+  void forget_former(StreamHandle handle, std::uint64_t driver_id);
+
+  Ledger& ledger_;
+  const StreamHandle per_thread_;
+  mutable std::mutex mutex_;
+  ordering::StableTable<KnownStream> streams_;
+  std::unordered_map<std::uint64_t, StreamId> by_driver_id_;
+  std::unordered_map<void*, StreamId> raw_;  // by handle
+};
+
+}  // namespace millrace

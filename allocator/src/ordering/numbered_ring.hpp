@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "millrace/ordering/point.hpp"
+#include "ordering/steps.hpp"
+
+namespace millrace::ordering {
+
+/**
+ * Entries with a `marker` each, sorted by it.
+ *
+ * A removed entry stays in its place, and what memory it holds serves a later one: a stream whose
+ * markers complete as they come allocates nothing. Adding and removing at the ends is O(1)
+ * amortized, a search O(log n), and O(1) for one of the newest.
+ */
+template <typename Entry>
+class NumberedRing {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /** The entry `nth` places behind the oldest. */
+  [[nodiscard]] Entry& operator[](std::size_t nth) { return entries_[place(nth)]; }
+  [[nodiscard]] const Entry& operator[](std::size_t nth) const { return entries_[place(nth)]; }
+
+  /** The place of the first entry that is not before `marker`; `size()` if all are. */
+  [[nodiscard]] std::size_t first_from(Marker marker) const {
+    // From the new end in growing steps, then by halves between the last two.
+    std::size_t high = size_;
+    std::size_t low = 0;
+    for (std::size_t step = 1; high > 0; step *= 2) {
+      count_steps(1);
+      const std::size_t at = high > step ? high - step : 0;
+      if ((*this)[at].marker < marker) {
+        low = at + 1;
+        break;
+      }
+      high = at;
+    }
+    while (low < high) {
+      count_steps(1);
+      const std::size_t middle = low + (high - low) / 2;
+      if ((*this)[middle].marker < marker) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return high;
+  }
+
+  /** nullptr if no entry has this number. */
+  [[nodiscard]] Entry* find(Marker marker) {
+    const std::size_t at = first_from(marker);
+    return at < size_ && (*this)[at].marker == marker ? &(*this)[at] : nullptr;
+  }
+
+  /** Behind all up to this number. The rest of the entry is some removed one's, to be overwritten.
+   */
+  Entry& insert(Marker marker) {
+    if (size_ == entries_.size()) resize(std::max(kLeast, 2 * size_));
+    std::size_t at = size_++;
+    for (; at > 0 && (*this)[at - 1].marker > marker; --at) {
+      count_steps(1);
+      std::swap((*this)[at], (*this)[at - 1]);
+    }
+    count_steps(1);
+    (*this)[at].marker = marker;
+    return (*this)[at];
+  }
+
+  void pop_front() {
+    count_steps(1);
+    head_ = place(1);
+    --size_;
+    if (entries_.size() > kKept && size_ < entries_.size() / 8) resize(entries_.size() / 2);
+  }
+
+  /** By way of the nearer end. */
+  void erase(std::size_t nth) {
+    if (nth < size_ / 2) {
+      for (; nth > 0; --nth, count_steps(1)) std::swap((*this)[nth], (*this)[nth - 1]);
+      return pop_front();
+    }
+    for (; nth + 1 < size_; ++nth, count_steps(1)) std::swap((*this)[nth], (*this)[nth + 1]);
+    --size_;
+  }
+
+  /** Removes the entry of this number, if there is one. */
+  void erase_number(Marker marker) {
+    const std::size_t at = first_from(marker);
+    if (at < size_ && (*this)[at].marker == marker) erase(at);
+  }
+
+  /** Empty, as for another stream: much memory is given back. */
+  void clear() {
+    head_ = size_ = 0;
+    if (entries_.size() > kLeast) std::vector<Entry>{}.swap(entries_);
+  }
+
+ private:
+  static constexpr std::size_t kLeast = 4;
+  static constexpr std::size_t kKept = 64;  // a ring of this size is not made smaller
+
+  [[nodiscard]] std::size_t place(std::size_t nth) const noexcept {
+    return (head_ + nth) & (entries_.size() - 1);
+  }
+
+  void resize(std::size_t capacity) {
+    std::vector<Entry> entries(capacity);
+    for (std::size_t i = 0; i < size_; ++i) entries[i] = std::move((*this)[i]);
+    count_steps(size_);
+    entries_ = std::move(entries);
+    head_ = 0;
+  }
+
+  std::vector<Entry> entries_;  // a power of two of them
+  std::size_t head_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace millrace::ordering

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ordering/steps.hpp"
+
+namespace millrace::ordering {
+
+/** A set of slots, visited in their order. Adding and removing are O(1); so is a visit, but for 64
+ * slots a step. */
+class SlotSet {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  void insert(std::uint32_t slot) {
+    const std::size_t word = slot / 64;
+    if (word >= words_.size()) {
+      words_.resize(word + 1);
+      summary_.resize(word / 64 + 1);
+    }
+    words_[word] |= bit(slot);
+    summary_[word / 64] |= bit(word);
+  }
+
+  void erase(std::uint32_t slot) {
+    const std::size_t word = slot / 64;
+    if (word >= words_.size()) return;
+    words_[word] &= ~bit(slot);
+    if (words_[word] == 0) summary_[word / 64] &= ~bit(word);
+  }
+
+  /** The first slot of the set from `slot` on; kNone if there is none. */
+  [[nodiscard]] std::uint32_t next(std::uint32_t slot) const noexcept {
+    std::size_t word = slot / 64;
+    if (word >= words_.size()) return kNone;
+    count_steps(1);
+    if (const std::uint64_t rest = words_[word] & ~(bit(slot) - 1)) return in_word(word, rest);
+    if (++word >= words_.size()) return kNone;
+    std::size_t group = word / 64;
+    std::uint64_t rest = summary_[group] & ~(bit(word) - 1);
+    while (rest == 0) {
+      count_steps(1);
+      if (++group >= summary_.size()) return kNone;
+      rest = summary_[group];
+    }
+    word = group * 64 + static_cast<std::size_t>(std::countr_zero(rest));
+    return in_word(word, words_[word]);
+  }
+
+ private:
+  static constexpr std::uint64_t bit(std::size_t i) noexcept {
+    return std::uint64_t{1} << (i % 64);
+  }
+  static std::uint32_t in_word(std::size_t word, std::uint64_t bits) noexcept {
+    return static_cast<std::uint32_t>(word * 64) +
+           static_cast<std::uint32_t>(std::countr_zero(bits));
+  }
+
+  std::vector<std::uint64_t> words_;
+  std::vector<std::uint64_t> summary_;  // which words hold anything
+};
+
+}  // namespace millrace::ordering

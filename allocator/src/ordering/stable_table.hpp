@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace::ordering {
+
+/** A table that only grows. Its elements never move and are found without a lock: chunk c holds 64
+ * << c of them. */
+template <typename Element>
+class StableTable {
+ public:
+  StableTable() = default;
+  StableTable(const StableTable&) = delete;
+  StableTable& operator=(const StableTable&) = delete;
+  ~StableTable() {
+    for (const auto& chunk : chunks_) delete[] chunk.load();
+  }
+
+  /** nullptr if there never was such an element. */
+  [[nodiscard]] Element* find(std::uint32_t index) const noexcept {
+    return index < size_.load(std::memory_order_acquire) ? &(*this)[index] : nullptr;
+  }
+
+  [[nodiscard]] Element& operator[](std::uint32_t index) const noexcept {
+    const auto [chunk, offset] = place(index);
+    return chunks_[chunk].load(std::memory_order_acquire)[offset];
+  }
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_.load(); }
+
+  /** One thread at a time. @return the index of a new element */
+  std::uint32_t add() {
+    const std::uint32_t index = size_.load();
+    const auto [chunk, offset] = place(index);
+    if (offset == 0) chunks_[chunk].store(new Element[std::size_t{kFirst} << chunk]);
+    size_.store(index + 1, std::memory_order_release);
+    return index;
+  }
+
+  /** Adds elements until `index` is one. One thread at a time. */
+  Element& grow_to(std::uint32_t index) {
+    while (size() <= index) add();
+    return (*this)[index];
+  }
+
+ private:
+  static constexpr std::uint32_t kFirst = 64;
+
+  struct Place {
+    std::size_t chunk, offset;
+  };
+  static Place place(std::uint32_t index) noexcept {
+    const std::uint64_t i = std::uint64_t{index} + kFirst;
+    const auto chunk = static_cast<std::size_t>(std::bit_width(i) - std::bit_width(kFirst));
+    return {chunk, static_cast<std::size_t>(i - (std::uint64_t{kFirst} << chunk))};
+  }
+
+  std::array<std::atomic<Element*>, 27> chunks_{};
+  std::atomic<std::uint32_t> size_{0};
+};
+
+}  // namespace millrace::ordering

@@ -1,0 +1,204 @@
+// What the ledger's questions cost where much is in flight, and what it tells those who wait.
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "ordering/steps.hpp"
+#include "test/ordering/streams.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+using ordering::steps_of_this_thread;
+
+template <typename Body>
+std::uint64_t steps(Body body) {
+  const std::uint64_t before = steps_of_this_thread;
+  body();
+  return steps_of_this_thread - before;
+}
+
+TEST_CASE("records, searches and completions cost the same with 1,000 and 100,000 in flight") {
+  const int n = GENERATE(1'000, 100'000);
+  Streams s;
+  const StreamId main = s.ledger.open(), side = s.ledger.open();
+  std::vector<Point> markers;
+  const std::uint64_t recording = steps([&] {
+    for (int i = 0; i < n; ++i) markers.push_back(s.record(side));
+  });
+  CHECK(recording < 6 * static_cast<std::uint64_t>(n));
+  const std::size_t middle = markers.size() / 2;
+  CHECK(steps([&] { CHECK(s.ledger.earliest_covering(markers[middle])); }) < 40);
+  CHECK(steps([&] { s.ledger.join(main, markers[middle]); }) < 60);
+  CHECK(steps([&] { CHECK(s.ledger.ordered(markers[middle - 1], main)); }) == 0);
+  std::vector<MarkerToken> done;
+  CHECK(steps([&] { s.ledger.complete(markers[0], done); }) < 60);
+  CHECK(done.size() == 1);
+  CHECK(steps([&] { s.ledger.complete(markers.back(), done); }) <
+        5 * static_cast<std::uint64_t>(n));
+  CHECK(done.size() == markers.size());
+  CHECK(s.ledger.outstanding_markers() == 0);
+}
+
+TEST_CASE("a record costs what its stream has waited for, not how many streams there are") {
+  const int k = GENERATE(10, 10'000);
+  Streams s;
+  std::vector<StreamId> streams;
+  for (int i = 0; i < k; ++i) streams.push_back(s.ledger.open());
+  for (const StreamId stream : streams) s.record(stream);
+  CHECK(steps([&] { s.record(streams[3]); }) < 40);
+  CHECK(steps([&] { s.ledger.join(streams[4], s.record(streams[5])); }) < 60);
+}
+
+TEST_CASE("wait and record with ten thousand blocking streams cost what they cost with ten") {
+  const int k = GENERATE(10, 10'000);
+  Streams s;
+  const StreamId legacy = s.ledger.open({.legacy = true});
+  const StreamId waiter = s.ledger.open({.blocking = false});
+  std::vector<StreamId> streams;
+  for (int i = 0; i < k; ++i) streams.push_back(s.ledger.open());
+  const Point block = s.freed(streams[7]);
+  const std::uint64_t taken = steps([&] {
+    for (int i = 0; i < 50; ++i) {
+      s.record(streams[static_cast<std::size_t>(i) % streams.size()]);
+      s.ledger.join(waiter, s.record(legacy));
+    }
+    CHECK(s.ledger.ordered(block, waiter));
+    CHECK(s.ledger.earliest_covering(block));
+  });
+  CHECK(taken < 50 * 40);
+  CHECK(s.ledger.frontier(waiter).covers(block));
+  CHECK(steps([&] { s.ledger.complete(s.record(legacy)); }) < 1'500);
+  CHECK(s.ledger.completed(block));
+  CHECK(s.ledger.outstanding_markers() == 0);
+  CHECK(s.ledger.oldest_outstanding().empty());
+}
+
+TEST_CASE("a closed blocking stream is gone once a later legacy marker is complete") {
+  Streams s;
+  const StreamId legacy = s.ledger.open({.legacy = true});
+  const StreamId once = s.ledger.open();
+  const Point block = s.freed(once);
+  const Point last = s.record(once);
+  const Point marker = s.record(legacy);
+  s.ledger.close(once, last.marker);
+  CHECK(s.ledger.complete(marker).size() == 2);
+  CHECK(s.ledger.tracked_streams() == 1);
+  CHECK(s.ledger.completed(block));
+}
+
+TEST_CASE("the epoch changes with every wait and completion, and with nothing else") {
+  Streams s;
+  const StreamId main = s.ledger.open(), side = s.ledger.open();
+  const std::uint64_t begin = s.ledger.epoch();
+  const Point marker = s.record(side);
+  CHECK_FALSE(s.ledger.ordered(s.freed(side), main));
+  CHECK(s.ledger.epoch() == begin);
+  s.ledger.join(main, marker);
+  const std::uint64_t waited = s.ledger.epoch();
+  CHECK(waited != begin);
+  s.ledger.complete(marker);
+  CHECK(s.ledger.epoch() != waited);
+  const std::uint64_t complete = s.ledger.epoch();
+  s.ledger.complete(marker);
+  CHECK(s.ledger.epoch() == complete);
+  s.ledger.close(side);
+  CHECK(s.ledger.epoch() != complete);
+}
+
+TEST_CASE("who asks is told of which streams more is complete, while it does not ask too late") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open();
+  std::uint64_t seen = 0;
+  std::vector<StreamId> streams;
+  s.ledger.complete(s.record(a));
+  s.ledger.complete(s.record(b));
+  REQUIRE(s.ledger.completed_since(seen, streams));
+  CHECK(streams == std::vector{a, b});
+  streams.clear();
+  REQUIRE(s.ledger.completed_since(seen, streams));
+  CHECK(streams.empty());
+  s.ledger.complete(s.record(b));
+  REQUIRE(s.ledger.completed_since(seen, streams));
+  CHECK(streams == std::vector{b});
+  streams.clear();
+  for (int i = 0; i < 1'000; ++i) s.ledger.complete(s.record(a));
+  CHECK_FALSE(s.ledger.completed_since(seen, streams));
+  CHECK(streams.empty());
+  CHECK(s.ledger.completed_since(seen, streams));
+}
+
+TEST_CASE("who asks is told that any stream may have advanced when the legacy stream did") {
+  Streams s;
+  const StreamId legacy = s.ledger.open({.legacy = true}), blocking = s.ledger.open();
+  const Point block = s.freed(blocking);
+  std::uint64_t seen = 0;
+  std::vector<StreamId> streams;
+  s.ledger.complete(s.record(legacy));
+  CHECK_FALSE(s.ledger.completed_since(seen, streams));
+  CHECK(s.ledger.completed(block));
+}
+
+TEST_CASE("a marker precedes what its snapshot holds and what is complete") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open(), c = s.ledger.open();
+  const Point block = s.freed(a);
+  s.ledger.join(b, s.record(a));
+  const Point marker = s.record(b);
+  const Point other = s.freed(c);
+  CHECK(s.ledger.precedes(block, marker));
+  CHECK_FALSE(s.ledger.precedes(other, marker));
+  CHECK_FALSE(s.ledger.precedes(s.freed(a), marker));
+  s.ledger.complete(s.record(c));
+  CHECK(s.ledger.precedes(other, marker));
+}
+
+TEST_CASE("serials count published markers over all streams") {
+  Streams s;
+  const StreamId a = s.ledger.open(), b = s.ledger.open();
+  CHECK(s.ledger.newest_serial() == 0);
+  const Point first = s.record(a);
+  static_cast<void>(s.ledger.begin_record(a));
+  const Point second = s.record(b);
+  CHECK(s.ledger.newest_serial() == 2);
+  CHECK(s.ledger.earliest_covering(first)->serial == 1);
+  CHECK(s.ledger.earliest_covering(second)->serial == 2);
+  CHECK(s.ledger.outstanding(b, 5, 100)->serial == 2);
+  CHECK_FALSE(s.ledger.outstanding(b, 0, second.marker));
+}
+
+TEST_CASE("a frontier that is read while waits change it never says more than is true") {
+  Streams s;
+  const StreamId main = s.ledger.open();
+  std::vector<StreamId> sides;
+  for (int i = 0; i < 10; ++i) sides.push_back(s.ledger.open());
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0}, right{0};
+  std::vector<std::atomic<Marker>> joined(sides.size());    // at least so much is ordered
+  std::vector<std::atomic<Marker>> recorded(sides.size());  // at most
+  std::thread reading{[&] {
+    for (std::size_t i = 0; !stop; i = (i + 1) % sides.size()) {
+      const Marker least = joined[i];
+      if (!s.ledger.ordered({sides[i], least}, main)) ++wrong;
+      const Marker beyond = recorded[i] + 2;
+      if (s.ledger.ordered({sides[i], beyond}, main) && recorded[i] + 1 < beyond) ++wrong;
+      ++right;
+    }
+  }};
+  for (int round = 0; round < 2'000 || right < 100; ++round) {
+    const std::size_t i = static_cast<std::size_t>(round) % sides.size();
+    ++recorded[i];
+    const Point marker = s.record(sides[i]);
+    s.ledger.join(main, marker);
+    joined[i] = marker.marker;
+    if (round % 3 == 0) s.ledger.complete(marker);
+  }
+  stop = true;
+  reading.join();
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+}  // namespace millrace::test
