@@ -2,23 +2,39 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "memory/contract.hpp"
+#include "memory/few.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {
 
+struct Block;
+struct Run;
 struct Segment;
+class WaitQueue;
 
 enum class BlockState : std::uint8_t {
-  free,     // in its lane's index
+  free,     // on a shelf
+  quick,    // free as well, in its lane's quick bins
   pending,  // freed, kept back until a poll sees its points complete (Return::polled)
   claimed,  // being given out or given back by a call that has dropped the lock
   live,
   absent,  // addresses of a range with no memory under them, between blocks that have some
+};
+
+/** @brief What a free block waits for, as far as the ledger was asked. */
+enum class Waits : std::uint8_t {
+  nothing,     // complete on the device: any stream may have it
+  for_others,  // its own lane may have it; other streams if they are ordered after it
+  for_all,     // its own lane would have to wait as well
+};
+
+/** @brief A block's place in a tree of blocks. */
+struct TreeHook {
+  Block* left = nullptr;
+  Block* right = nullptr;
 };
 
 /** @brief A piece of a segment. Neighbours in the segment are linked in address order. */
@@ -28,19 +44,29 @@ struct Block {
   Segment* segment = nullptr;
   Block* previous = nullptr;
   Block* next = nullptr;
+  StreamId lane;  // where it is kept: the stream that uses it first; none: nobody's
   BlockState state = BlockState::free;
 
-  StreamId lane;              // where it is kept: the stream that uses it first
-  std::vector<Point> points;  // free: what must come before its next use
-  bool draining = false;      // free, and counted as active: its lane would have to wait
+  // While free.
+  Waits waits = Waits::nothing;
+  PointSet points;             // what must come before its next use
+  TreeHook by_size;            // on its lane's shelf
+  TreeHook among_complete;     // among what any stream may have
+  WaitQueue* queue = nullptr;  // where it waits for one of its points
+  Marker marker = 0;           // of that point
+  Block *queue_previous = nullptr, *queue_next = nullptr;
+  std::uint64_t turn = 0;   // pending: among frees
+  bool begins_run = false;  // of free neighbours, or it is free alone
+  Run* run = nullptr;       // of several blocks, that begins with it
 
   // While live.
   std::uint64_t id = 0;
   std::size_t requested = 0;
+  std::size_t rounded = 0;  // of the request
   StreamRef owner{StreamHandle{}};
   StreamId user;  // who used it first
-  std::vector<StreamRef> uses;
-  std::vector<Point> inherited;  // earlier tenants' points that only the user is ordered after
+  Few<StreamRef> uses;
+  PointSet inherited;  // earlier tenants' points that only the user is ordered after
   FirstMarkers first_markers;
   Tag tag;
 };
@@ -54,9 +80,11 @@ struct Segment {
   StreamId home;              // a growable range: whose requests grow it
   Block* first = nullptr;
   Block* last = nullptr;
-  std::uint64_t age = 0;  // when it was acquired, or last became wholly free
+  std::size_t free_bytes = 0;  // in free blocks
+  std::uint64_t age = 0;       // when it was acquired, or last became wholly free
 
   [[nodiscard]] bool growable() const noexcept { return addresses != 0; }
+  [[nodiscard]] bool wholly_free() const noexcept { return !growable() && free_bytes == bytes; }
 };
 
 /** @brief An order that is the same in each run, wherever the addresses of ranges are. */
@@ -64,16 +92,9 @@ struct Segment {
   return {block->segment->number, block->address};
 }
 
-struct BySizeThenPlace {
-  using is_transparent = void;
-  bool operator()(const Block* a, const Block* b) const noexcept {
-    return a->bytes != b->bytes ? a->bytes < b->bytes : place_of(a) < place_of(b);
-  }
-  bool operator()(const Block* a, std::size_t bytes) const noexcept { return a->bytes < bytes; }
-  bool operator()(std::size_t bytes, const Block* b) const noexcept { return bytes < b->bytes; }
-};
-
-/** @brief The free blocks of one lane, smallest first, then lowest address (PyTorch's order). */
-using FreeSet = std::set<Block*, BySizeThenPlace>;
+/** @brief Smallest first, then lowest address: PyTorch's order. */
+[[nodiscard]] inline bool fits_before(const Block* a, const Block* b) noexcept {
+  return a->bytes != b->bytes ? a->bytes < b->bytes : place_of(a) < place_of(b);
+}
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <stdexcept>
 
 #include "memory/caching_state.hpp"
@@ -32,6 +33,12 @@ CachingAllocator::~CachingAllocator() {
   }
 }
 
+Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
+  Block* const block = heap.live().find(address);
+  if (block == nullptr || block->state != BlockState::live) refuse_address(call, address);
+  return block;
+}
+
 void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                  Tag tag) {
   if (bytes == 0) return nullptr;
@@ -58,8 +65,14 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (!meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (policy.give_back == Return::polled && !pending.empty()) poll(lock);
+  if (!pending.empty()) poll(lock);
   sweep();
+  if (Block* const block = take_quick(request)) {
+    hand_out(request, block);
+    return block;
+  }
+  empty_quick();
+  merge_former_lanes();
   Block* block = search(request, lock);
   if (block == nullptr && policy.sharing == Sharing::own_stream) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
@@ -72,29 +85,34 @@ Block* CachingAllocator::State::serve(const Request& request) {
 }
 
 void CachingAllocator::State::hand_out(const Request& request, Block* block) {
-  if (worth_splitting(*block, request.bytes)) {
-    Block* rest = heap.split(block, request.bytes);
-    put_free(rest);
+  const Ledger& ledger = device.ledger();
+  const StreamId owner = request.owner.id(), user = request.user.id();
+  if (block->state != BlockState::quick) {
+    if (worth_splitting(*block, request.bytes)) put_free(heap.split(block, request.bytes));
+    block->lane = request.lane;
+    heap.live().insert(block);
   }
-  block->lane = request.lane;
   block->inherited.clear();
   for (const Point point : block->points) {
-    if (!device.ledger().completed(point)) block->inherited.push_back(point);
+    if (!ledger.completed(point)) block->inherited.push_back(point);
   }
   block->points.clear();
   block->state = BlockState::live;
   block->id = next_id++;
   block->requested = request.requested;
+  block->rounded = request.bytes;
   block->owner = request.owner;
-  block->user = request.user.id();
+  block->user = user;
   block->uses.clear();
-  if (request.user.id() != request.owner.id()) block->uses.push_back(request.user);
+  if (user != owner) block->uses.push_back(request.user);
   block->tag = request.tag;
-  block->first_markers = FirstMarkers::now(device.ledger(), request.owner.id(), request.user.id());
-  heap.live().insert(block);
-  count_demand(*block);
-  meter.allocated(block->requested, block->bytes, block->owner.id(), block->tag);
-  tell_allocated(*block, request.user.id());
+  const Point of_owner{owner, ledger.next(owner)};
+  const Point of_user = user == owner ? of_owner : Point{user, ledger.next(user)};
+  block->first_markers = {of_owner, of_user};
+  const Marker next = request.lane == owner ? of_owner.marker : of_user.marker;
+  count_demand(shelves.lane(request.lane), *block, next);
+  meter.allocated(block->requested, block->bytes, owner, block->tag);
+  tell_allocated(*block, user);
 }
 
 void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) {
@@ -109,8 +127,7 @@ void CachingAllocator::deallocate(void* address) {
   if (address == nullptr) return;
   State& state = *state_;
   State::Lock lock{state.mutex};
-  Block* block = state.heap.live().find(address);
-  if (block == nullptr) refuse_address("deallocate", address);
+  Block* const block = state.live_block("deallocate", address);
   state.free_on(block, block->owner, false, lock);
 }
 
@@ -119,19 +136,19 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
   State& state = *state_;
   stream = state.device.resolve(stream);
   State::Lock lock{state.mutex};
-  Block* block = state.heap.live().find(address);
-  if (block == nullptr) refuse_address("deallocate", address);
+  Block* const block = state.live_block("deallocate", address);
   state.free_on(block, stream, true, lock);
 }
 
 // `given`: by the caller in this call, so that it is there still.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+  if (keep_quick(block, stream)) return;
   const Ledger& ledger = device.ledger();
-  std::vector<Point> points{{stream.id(), ledger.next(stream.id())}};
+  PointSet points{Point{stream.id(), ledger.next(stream.id())}};
   std::vector<StreamRef> used;
   for (const StreamRef use : block->uses) {
     if (use.id() == stream.id()) continue;
-    join_points(points, {{use.id(), ledger.next(use.id())}});
+    points.join({use.id(), ledger.next(use.id())});
     if (ledger.is_open(use.id())) used.push_back(use);  // a closed one left its last marker
   }
   // A host poll needs something to poll.
@@ -145,7 +162,7 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
       std::ranges::any_of(points, [&](const Point point) { return point.stream == block->user; });
   if (!behind_user) {
     for (const Point point : block->inherited) {
-      if (!ledger.ordered(point, stream.id())) join_points(points, {point});
+      if (!ledger.ordered(point, stream.id())) points.join(point);
     }
   }
   heap.live().erase(block);
@@ -167,14 +184,13 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
   State& state = *state_;
   const State::Lock lock{state.mutex};
-  Block* block = state.heap.live().find(address);
-  if (block == nullptr) refuse_address("deallocate", address);
+  Block* const block = state.live_block("deallocate", address);
   block->first_markers.require_covered(marker, address);
-  std::vector<Point> points{marker};
+  PointSet points{marker};
   const Frontier behind = state.device.ledger().snapshot(marker);
   for (const Point point : block->inherited) {
     if (!behind.covers(point) && !state.device.ledger().completed(point)) {
-      join_points(points, {point});
+      points.join(point);
     }
   }
   state.heap.live().erase(block);
@@ -182,18 +198,19 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   state.take_back(block, std::move(points));
 }
 
-void CachingAllocator::State::take_back(Block* block, std::vector<Point> points) {
+void CachingAllocator::State::take_back(Block* block, PointSet points) {
   uncount_demand(*block);
   meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
   block->points = std::move(points);
   if (observer != nullptr) {
-    observer->freed({block->id, block->address, block->bytes, block->points});
+    const std::span<const Point> behind{block->points.begin(), block->points.end()};
+    observer->freed({block->id, block->address, block->bytes, behind});
   }
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });
   if (policy.give_back == Return::polled && used_elsewhere) {
     block->state = BlockState::pending;
-    pending.push_back(block);
+    pending.insert(block);
     meter.draining(block->bytes);
   } else {
     put_free(block);
@@ -202,32 +219,35 @@ void CachingAllocator::State::take_back(Block* block, std::vector<Point> points)
 
 // Puts a claimed block into its lane, with the free neighbours that it can be merged with.
 void CachingAllocator::State::put_free(Block* block) {
-  if (Block* left = block->previous; left != nullptr && mergeable(*block, *left)) {
-    claim(left);
-    join_points(left->points, block->points);
-    heap.absorb(left, block);
-    block = left;
-  }
-  if (Block* right = block->next; right != nullptr && mergeable(*block, *right)) {
-    claim(right);
-    join_points(block->points, right->points);
-    heap.absorb(block, right);
+  const bool own = policy.sharing == Sharing::own_stream;
+  if (own || shelves.ready(*block, block->lane)) {
+    if (Block* const left = block->previous; mergeable(left, block->lane)) {
+      claim(left);
+      left->points.join(block->points);
+      heap.absorb(left, block);
+      block = left;
+    }
+    if (Block* const right = block->next; mergeable(right, block->lane)) {
+      claim(right);
+      block->points.join(right->points);
+      heap.absorb(block, right);
+    }
   }
   if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
-  heap.put(block);
-  if (policy.sharing != Sharing::own_stream && !ready(*block, block->lane)) {
-    block->draining = true;
-    draining.push_back(block);
-    meter.draining(block->bytes);
-  }
+  shelve(block);
+  if (!own && block->waits == Waits::for_all) meter.draining(block->bytes);
+}
+
+void CachingAllocator::State::shelve(Block* block) {
+  shelves.put(block);
+  if (policy.sharing != Sharing::own_stream) runs.freed(block);
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);
   const State::Lock lock{state_->mutex};
-  Block* block = state_->heap.live().find(address);
-  if (block == nullptr) refuse_address("record_use", address);
+  Block* const block = state_->live_block("record_use", address);
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->owner) || std::ranges::any_of(block->uses, same)) return;
   block->uses.push_back(stream);
@@ -239,10 +259,9 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   new_owner = state_->device.resolve(new_owner);
   require_open("transfer", state_->device, new_owner);
   const State::Lock lock{state_->mutex};
-  Block* block = state_->heap.live().find(address);
-  if (block == nullptr) refuse_address("transfer", address);
+  Block* const block = state_->live_block("transfer", address);
   if (block->owner.id() == new_owner.id()) return;
-  std::erase_if(block->uses, [&](const StreamRef use) { return use.id() == new_owner.id(); });
+  block->uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
   block->uses.push_back(block->owner);
   state_->meter.moved(block->bytes, block->owner.id(), new_owner.id());
   block->owner = new_owner;

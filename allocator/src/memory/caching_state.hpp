@@ -4,11 +4,14 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
+#include <string>
 #include <vector>
 
 #include "memory/heap.hpp"
 #include "memory/meter.hpp"
+#include "memory/pending_frees.hpp"
+#include "memory/runs.hpp"
+#include "memory/shelves.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 
 namespace millrace {
@@ -53,48 +56,55 @@ struct CachingAllocator::State {
     StreamRef owner;
     StreamRef user;
     Tag tag;
-    StreamId lane;  // where it looks first
-  };
-
-  /** @brief What a stream needs at once, as seen so far. */
-  struct Demand {
-    Gauge live;
-    Marker marker = 0;  // the burst is before it
-    std::size_t burst = 0;
-    std::size_t largest_burst = 0;
-    std::uint64_t began = 0;           // the newest marker when the burst began, as a serial
-    std::uint64_t previous_began = 0;  // when the burst before it did
+    StreamId lane;         // where it looks first
+    bool pressed = false;  // nothing else serves: blocks that are kept for others are carved too
   };
 
   State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
-      : device(d), source(s), policy(std::move(p)), limits(l) {}
+      : device(d),
+        source(s),
+        policy(std::move(p)),
+        limits(l),
+        shelves(d.ledger(), policy.sharing),
+        pending(d.ledger()) {}
 
   // caching_allocator.cpp: giving out and taking back
   Block* serve(const Request& request);
   void hand_out(const Request& request, Block* block);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   void tell_allocated(const Block& block, StreamId user);
-  void take_back(Block* block, std::vector<Point> points);
+  void take_back(Block* block, PointSet points);
   void put_free(Block* block);
+  void shelve(Block* block);
+  [[nodiscard]] Block* live_block(const char* call, const void* address) const;
+
+  // quick.cpp: blocks that come back as they were given out
+  Block* take_quick(const Request& request);
+  bool keep_quick(Block* block, StreamRef stream);
+  void empty_quick(Lane& lane);
+  void empty_quick();
+  void merge_former_lanes();
 
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
+  [[nodiscard]] Block* least_complete(const Request& request);
+  [[nodiscard]] Block* least_ordered(const Request& request);
   template <typename Usable>
   Block* least_run(const Request& request, std::size_t most, const Usable& usable);
   Block* take_merged(const Request& request, std::size_t most);
   Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
   Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
+  [[nodiscard]] std::optional<std::uint64_t> earliest_wait(const Block& block, StreamId user) const;
   void merge_until(Block* first, std::size_t bytes);
   bool wait_for_block(const Request& request, Block* block, Lock& lock);
-  [[nodiscard]] bool ready(const Block& block, StreamId user) const;
-  [[nodiscard]] bool mergeable(const Block& block, const Block& neighbour) const;
+  [[nodiscard]] bool mergeable(const Block* neighbour, StreamId lane) const;
   [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
-  [[nodiscard]] std::uint64_t long_ago(const Request& request) const;
-  [[nodiscard]] bool should_grow(const Request& request) const;
-  void count_demand(const Block& block);
+  [[nodiscard]] std::uint64_t long_ago(const Request& request);
+  [[nodiscard]] bool should_grow(const Request& request);
+  void count_demand(Lane& lane, const Block& block, Marker marker);
   void uncount_demand(const Block& block);
   void claim(Block* block);
   void poll(Lock& lock);
@@ -114,9 +124,13 @@ struct CachingAllocator::State {
   bool add_range(const Request& request, Lock& lock);
   Block* map(const Gap& gap, Lock& lock);
   std::size_t unmap_free(Segment& range, std::size_t most, Lock& lock);
+  std::size_t unmap_run(Block* block, std::size_t most, Lock& lock, Block*& before);
+  [[nodiscard]] bool has_page(const Segment& range, const std::byte* begin,
+                              const std::byte* end) const;
   Block* keep_pages(Block* block, std::size_t most);
   void unmap(Block* pages, Lock& lock);
   void release_range(const Segment& range);
+  [[nodiscard]] Gap gap_behind(Segment& range, Block* last, const Request& request) const;
   [[nodiscard]] std::ptrdiff_t ranges_of(StreamId home) const;
   [[nodiscard]] bool uses_ranges(const Request& request) const;
 
@@ -125,14 +139,15 @@ struct CachingAllocator::State {
   Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
   Block* reclaim(const Request& request, Lock& lock);
   Block* take_cached(const Request& request, Lock& lock);
-  [[nodiscard]] std::vector<Point> points_of_runs(const Request& request) const;
-  bool await(const std::vector<Point>& points, Lock& lock);
+  [[nodiscard]] PointSet points_of_runs(const Request& request);
+  bool await(const PointSet& points, Lock& lock);
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
   std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
+  bool release_range_if_free(Segment& range, Lock& lock);
   void collect_old_segments(const Request& request, Lock& lock);
   bool complete_on_host(Block* block, Lock& lock);
   void release(Block* whole, Lock& lock);
@@ -142,6 +157,7 @@ struct CachingAllocator::State {
   [[nodiscard]] UsableBytes usable(StreamId stream) const;
   [[nodiscard]] bool may_have(const Block& block, StreamId stream) const;
   [[nodiscard]] MemoryPicture picture(const Request& request) const;
+  [[nodiscard]] std::string usable_when(const Block& block, const Request& request) const;
   void check() const;
 
   OrderedDevice& device;
@@ -153,14 +169,17 @@ struct CachingAllocator::State {
   mutable std::mutex mutex;  // of everything below
   Heap heap;
   Meter meter;
-  std::vector<Block*> pending;   // Return::polled: freed, their uses not seen complete
-  std::vector<Block*> draining;  // free, but their own lane would have to wait
+  Shelves shelves;                 // the free blocks
+  Runs runs;                       // of them those that are neighbours
+  PendingFrees pending;            // Return::polled: freed, their uses not seen complete
+  std::vector<Lane*> quick_lanes;  // with blocks in their quick bins, or that had some
   std::vector<MemoryCallback> callbacks;
   AllocationObserver* observer = nullptr;
-  std::unordered_map<StreamId, Demand> demand;  // by lane
-  std::size_t growing = 0;                      // bytes being asked of the source
+  std::size_t growing = 0;  // bytes being asked of the source
   std::uint64_t next_id = 1;
   std::uint64_t clock = 0;  // ages of segments
+  std::uint64_t swept = 0;  // the ledger's epoch at the last sweep
+  std::uint64_t settled = 0;
 };
 
 }  // namespace millrace

@@ -10,12 +10,8 @@ namespace {
 // No segment takes more of a small device than one part in so many.
 constexpr std::size_t kSegmentsPerDevice = 32;
 
-bool wholly_free(const Segment& segment) {
-  for (const Block* block = segment.first; block != nullptr; block = block->next) {
-    if (block->state != BlockState::free && block->state != BlockState::absent) return false;
-  }
-  return segment.first != nullptr;
-}
+// Blocks, or runs of them, that the host waits for before a request fails.
+constexpr std::size_t kMostRunsAwaited = 64;
 
 }  // namespace
 
@@ -105,7 +101,8 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
     if (Block* block = grow(request, lock)) return block;
     if (released == 0) break;
   }
-  if (shares && await(points_of_runs(request), lock)) {  // what only the host can wait for
+  if (shares) {
+    await(points_of_runs(request), lock);  // what only the host can wait for
     if (Block* block = take_cached(request, lock)) return block;
   }
   fail(request, lock);
@@ -115,8 +112,12 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
 Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) {
   constexpr auto kAny = std::numeric_limits<std::size_t>::max();
   Request from = request;
+  from.pressed = true;
+  empty_quick();
+  sweep();
   for (const bool small : {request.small, !request.small}) {
     from.small = small;
+    if (Block* block = take_ready(from)) return block;
     if (Block* block = take_merged(from, kAny)) return block;
     if (policy.sharing == Sharing::completed) continue;
     if (Block* block = take_waiting(from, OrderedDevice::kTail, lock)) return block;
@@ -126,27 +127,29 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
 }
 
 // What must be complete before free neighbours could serve the request; empty if none could.
-std::vector<Point> CachingAllocator::State::points_of_runs(const Request& request) const {
-  std::vector<Point> result;
-  for (const auto& [base, segment] : heap.segments()) {
-    std::vector<Point> points;
-    std::size_t run = 0;
-    for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state != BlockState::free) {
-        points.clear();
-        run = 0;
-        continue;
+PointSet CachingAllocator::State::points_of_runs(const Request& request) {
+  PointSet result;
+  std::size_t looks = 0;
+  runs.visit(request.small, request.bytes, [&](const Run& run) {
+    const Block* block = run.first;
+    for (std::size_t i = 0; i < run.count; ++i, block = block->next) result.join(block->points);
+    return ++looks < kMostRunsAwaited;
+  });
+  for (Lane* const lane : shelves.waiting(kMostRunsAwaited)) {
+    const Shelf& shelf = lane->shelf(request.small);
+    for (const auto* const index : {&shelf.ready, &shelf.draining}) {
+      const Block* block = index->first(request.bytes);
+      for (looks = 0; block != nullptr && looks < kMostRunsAwaited; ++looks) {
+        result.join(block->points);
+        block = index->after(block);
       }
-      run += block->bytes;
-      join_points(points, block->points);
-      if (run >= request.bytes) join_points(result, points);
     }
   }
   return result;
 }
 
 // The host waits for `points`. False if there are none, or if a capture forbids it.
-bool CachingAllocator::State::await(const std::vector<Point>& points, Lock& lock) {
+bool CachingAllocator::State::await(const PointSet& points, Lock& lock) {
   if (points.empty()) return false;
   bool complete = true;
   try {
@@ -168,7 +171,9 @@ bool CachingAllocator::State::await(const std::vector<Point>& points, Lock& lock
 // The host waits until nothing uses the claimed block any more.
 bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
   try {
-    return block->points.empty() || await(std::vector<Point>{block->points}, lock);
+    PointSet points;
+    points.assign(block->points);
+    return points.empty() || await(points, lock);
   } catch (...) {
     put_free(block);
     throw;
@@ -197,6 +202,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 // Segments that are wholly free, and of ranges what is free, until that is `enough`.
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
+  empty_quick();
   std::size_t released = release_free_segments(keep_bytes, lock);
   const std::vector<Segment*> ranges = heap.ranges();
   for (Segment* range : ranges) {
@@ -211,13 +217,11 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
 }
 
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, Lock& lock) {
-  std::vector<Point> awaited;
-  for (const Block* block : pending) join_points(awaited, block->points);
-  await(awaited, lock);
+  await(pending.points(), lock);
   std::size_t released = 0;
   std::vector<std::byte*> bases;
   for (const auto& [base, segment] : heap.segments()) {
-    if (!segment->growable() && wholly_free(*segment)) bases.push_back(base);
+    if (segment->wholly_free()) bases.push_back(base);
   }
   for (std::byte* base : bases) {
     const auto it = heap.segments().find(base);  // the lock was dropped in between
@@ -231,8 +235,9 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
 
 bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
   const auto it = heap.segments().find(base);
-  if (it == heap.segments().end() || !wholly_free(*it->second)) return false;
-  if (it->second->growable()) return unmap_free(*it->second, it->second->bytes, lock) > 0;
+  if (it == heap.segments().end()) return false;
+  if (it->second->growable()) return release_range_if_free(*it->second, lock);
+  if (!it->second->wholly_free()) return false;
   Block* whole = it->second->first;
   merge_until(whole, it->second->bytes);
   if (!complete_on_host(whole, lock)) {
@@ -243,8 +248,16 @@ bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
   return true;
 }
 
+bool CachingAllocator::State::release_range_if_free(Segment& range, Lock& lock) {
+  for (const Block* block = range.first; block != nullptr; block = block->next) {
+    if (block->state != BlockState::free && block->state != BlockState::absent) return false;
+  }
+  return range.first != nullptr && unmap_free(range, range.bytes, lock) > 0;
+}
+
 bool CachingAllocator::release_segment(void* base) {
   State::Lock lock{state_->mutex};
+  state_->empty_quick();
   state_->sweep();  // what is known to be complete is free
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
 }
@@ -292,7 +305,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   State::Lock lock{state_->mutex};
-  state_->demand.clear();  // what streams needed so far says nothing of what comes
+  state_->shelves.forget_demand();  // what streams needed so far says nothing of what comes
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   return state_->release_free_memory(keep_bytes, kAll, lock);
 }

@@ -1,30 +1,21 @@
 #include "memory/heap.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace millrace {
 
-Heap::~Heap() {
-  for (auto& [base, segment] : segments_) {
-    for (Block* block = segment->first; block != nullptr;) {
-      delete std::exchange(block, block->next);
-    }
-  }
-}
-
 Block* Heap::make() {
-  if (spare_.empty()) return new Block;
-  Block* block = spare_.back().release();
+  if (spare_.empty()) return &blocks_.emplace_back();
+  Block* const block = spare_.back();
   spare_.pop_back();
+  *block = Block{};
   return block;
 }
 
 Block* Heap::make(Segment& segment, std::byte* address, std::size_t bytes) {
-  Block* block = make();
-  *block = Block{};
+  Block* const block = make();
   block->address = address;
   block->bytes = bytes;
   block->segment = &segment;
@@ -57,7 +48,12 @@ Segment& Heap::add_range(void* base, std::size_t addresses, StreamId home) {
 
 Block* Heap::fill(Segment& range, Block* hole, std::size_t bytes) {
   if (hole != nullptr) {
-    if (bytes < hole->bytes) split(hole, bytes)->state = BlockState::absent;
+    holes_.erase(hole);
+    if (bytes < hole->bytes) {
+      Block* const rest = split(hole, bytes);
+      rest->state = BlockState::absent;
+      holes_.insert(rest);
+    }
     hole->state = BlockState::claimed;
     return hole;
   }
@@ -74,17 +70,21 @@ void Heap::vacate(Block* block) {
   block->lane = {};
   block->points.clear();
   const auto hole = [](const Block* b) { return b != nullptr && b->state == BlockState::absent; };
-  if (hole(block->next)) absorb(block, block->next);
-  if (hole(block->previous)) {
-    block = block->previous;
-    absorb(block, block->next);
+  if (Block* const right = block->next; hole(right)) {
+    holes_.erase(right);
+    absorb(block, right);
   }
-  if (block->next != nullptr) return;
+  if (Block* const left = block->previous; hole(left)) {
+    holes_.erase(left);
+    absorb(left, block);
+    block = left;
+  }
+  if (block->next != nullptr) return holes_.insert(block);
   Segment& range = *block->segment;
   range.bytes -= block->bytes;
   range.last = block->previous;
   (range.last == nullptr ? range.first : range.last->next) = nullptr;
-  spare_.emplace_back(block);
+  spare_.push_back(block);
 }
 
 std::unique_ptr<Segment> Heap::extract(Segment* segment) {
@@ -96,12 +96,12 @@ void Heap::insert(std::unique_ptr<Segment> segment) {
   segments_.emplace(base, std::move(segment));
 }
 
-void Heap::forget(std::unique_ptr<Segment> segment) { spare_.emplace_back(segment->first); }
+void Heap::forget(std::unique_ptr<Segment> segment) { spare_.push_back(segment->first); }
 
 Block* Heap::split(Block* block, std::size_t bytes) {
   Block* rest = make(*block->segment, block->address + bytes, block->bytes - bytes);
   rest->lane = block->lane;
-  rest->points = block->points;
+  rest->points.assign(block->points);
   rest->previous = block;
   rest->next = block->next;
   (block->next == nullptr ? block->segment->last : block->next->previous) = rest;
@@ -114,47 +114,20 @@ void Heap::absorb(Block* left, Block* right) {
   left->bytes += right->bytes;
   left->next = right->next;
   (right->next == nullptr ? left->segment->last : right->next->previous) = left;
-  spare_.emplace_back(right);
-}
-
-void Heap::put(Block* block) {
-  block->state = BlockState::free;
-  lanes(block->segment->small)[block->lane].insert(block);
-}
-
-void Heap::claim(Block* block) {
-  Lanes& all = lanes(block->segment->small);
-  const auto lane = all.find(block->lane);
-  lane->second.erase(block);
-  if (lane->second.empty()) all.erase(lane);
-  block->state = BlockState::claimed;
-}
-
-FreeSet* Heap::lane(bool small, StreamId stream) noexcept {
-  Lanes& all = lanes(small);
-  const auto it = all.find(stream);
-  return it == all.end() ? nullptr : &it->second;
-}
-
-std::size_t Heap::free_blocks() const noexcept {
-  std::size_t count = 0;
-  for (const Lanes& pool : lanes_) {
-    for (const auto& [stream, blocks] : pool) count += blocks.size();
-  }
-  return count;
+  spare_.push_back(right);
 }
 
 void Heap::check() const {
   const auto require = [](bool holds, const char* what) {
     if (!holds) throw std::logic_error{std::string{"heap invariant broken: "} + what};
   };
-  std::size_t free_in_segments = 0;
   const std::byte* last_end = nullptr;
   for (const auto& [base, segment] : segments_) {
     require(base == segment->base && base >= last_end, "segments do not overlap");
     last_end = base + segment->bytes;
     const std::byte* at = base;
     const Block* previous = nullptr;
+    std::size_t free = 0;
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       require(block->address == at, "blocks tile their segment");
       require(block->previous == previous, "neighbours are linked both ways");
@@ -162,13 +135,7 @@ void Heap::check() const {
       require(block->bytes > 0, "no block is empty");
       require((live_.find(block->address) == block) == (block->state == BlockState::live),
               "exactly the live blocks are in the page map");
-      if (block->state == BlockState::free) {
-        const auto lane = lanes(segment->small).find(block->lane);
-        require(
-            lane != lanes(segment->small).end() && lane->second.contains(const_cast<Block*>(block)),
-            "a free block is in its lane");
-        ++free_in_segments;
-      }
+      if (block->state == BlockState::free) free += block->bytes;
       const bool absent = block->state == BlockState::absent;
       require(!absent || (segment->growable() && block->next != nullptr),
               "only ranges have holes, and none at the end");
@@ -177,23 +144,10 @@ void Heap::check() const {
       previous = block;
     }
     require(at == last_end, "blocks fill their segment");
+    require(segment->free_bytes == free, "a segment knows how much of it is free");
     require(segment->last == previous, "a segment knows its last block");
     require(!segment->growable() || segment->bytes <= segment->addresses,
             "a range has addresses for what it holds");
-  }
-  require(free_in_segments == free_blocks(), "lanes hold free blocks only");
-}
-
-void join_points(std::vector<Point>& into, const std::vector<Point>& other) {
-  for (const Point point : other) {
-    const auto it =
-        std::lower_bound(into.begin(), into.end(), point,
-                         [](const Point& a, const Point& b) { return a.stream < b.stream; });
-    if (it == into.end() || it->stream != point.stream) {
-      into.insert(it, point);
-    } else {
-      it->marker = std::max(it->marker, point.marker);
-    }
   }
 }
 

@@ -1,28 +1,25 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
-#include <unordered_map>
+#include <vector>
 
 #include "memory/block.hpp"
 #include "memory/page_map.hpp"
+#include "memory/size_index.hpp"
 
 namespace millrace {
 
 /**
- * @brief Segments, their blocks and the lanes of free ones. Decides nothing, locks nothing.
+ * @brief Segments and the blocks that tile them. Decides nothing, locks nothing.
  *
- * A block is in exactly one place: in its lane while free, in the page map while live, in neither
- * while claimed, pending or absent.
+ * What is live is in the page map. Where free blocks are found is not known here.
  */
 class Heap {
  public:
-  using Lanes = std::unordered_map<StreamId, FreeSet>;
-
   Heap() = default;
-  ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
@@ -47,22 +44,15 @@ class Heap {
   /** @brief Takes `right`, the claimed block behind `left`, into it. The caller sees to points. */
   void absorb(Block* left, Block* right);
 
-  void put(Block* block);    ///< claimed -> free, into its lane
-  void claim(Block* block);  ///< free -> claimed
-
-  [[nodiscard]] Lanes& lanes(bool small) noexcept { return lanes_[small ? 1 : 0]; }
-  [[nodiscard]] const Lanes& lanes(bool small) const noexcept { return lanes_[small ? 1 : 0]; }
-  [[nodiscard]] FreeSet* lane(bool small, StreamId stream) noexcept;
-
   /** @brief In address order. */
   [[nodiscard]] auto& segments() noexcept { return segments_; }
   [[nodiscard]] const auto& segments() const noexcept { return segments_; }
   /** @brief The growable ones of them, as they were added. */
   [[nodiscard]] const std::vector<Segment*>& ranges() const noexcept { return ranges_; }
+  /** @brief Addresses in ranges, between blocks, that have no memory. */
+  [[nodiscard]] const auto& holes() const noexcept { return holes_; }
   [[nodiscard]] PageMap& live() noexcept { return live_; }
   [[nodiscard]] const PageMap& live() const noexcept { return live_; }
-
-  [[nodiscard]] std::size_t free_blocks() const noexcept;
 
   /** @throws std::logic_error naming the first thing that is not as it has to be */
   void check() const;
@@ -71,14 +61,12 @@ class Heap {
   Block* make();
   Block* make(Segment& segment, std::byte* address, std::size_t bytes);
 
-  std::array<Lanes, 2> lanes_;
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;
   std::vector<Segment*> ranges_;
+  SizeIndex<&Block::by_size> holes_;
   PageMap live_;
-  std::vector<std::unique_ptr<Block>> spare_;
+  std::deque<Block> blocks_;   // all that were ever made
+  std::vector<Block*> spare_;  // of them those that are not in use
 };
-
-/** @brief Pointwise maximum of two sets of points, sorted. */
-void join_points(std::vector<Point>& into, const std::vector<Point>& other);
 
 }  // namespace millrace

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <stdexcept>
+#include <string>
+#include <unordered_map>
 
 #include "memory/caching_state.hpp"
 
@@ -11,12 +14,28 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error{std::string{"allocator invariant broken: "} + what};
 }
 
+// The same number for blocks that are stranded in the same place for the same reason.
+std::uint64_t kind_of(const Block& block) {
+  std::uint64_t kind = 0;
+  const auto mix = [&](std::uint64_t value) {
+    kind = (kind ^ value) * 0x9e3779b97f4a7c15;
+    kind ^= kind >> 32;
+  };
+  const auto mix_stream = [&](StreamId id) { mix(std::uint64_t{id.generation} << 32 | id.slot); };
+  mix_stream(block.lane);
+  for (const Point point : block.points) {
+    mix_stream(point.stream);
+    mix(point.marker);
+  }
+  return kind;
+}
+
 }  // namespace
 
 bool CachingAllocator::State::may_have(const Block& block, StreamId stream) const {
   if (block.state != BlockState::free) return false;
   if (policy.sharing == Sharing::own_stream && block.lane != stream) return false;
-  return ready(block, stream);
+  return shelves.ready(block, stream);
 }
 
 UsableBytes CachingAllocator::State::usable(StreamId stream) const {
@@ -42,23 +61,22 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
 UsableBytes CachingAllocator::usable(StreamRef stream) {
   stream = state_->device.resolve(stream);
   const State::Lock lock{state_->mutex};
+  state_->empty_quick();
   return state_->usable(stream.id());
 }
 
 MemoryStatistics CachingAllocator::statistics() {
   const State::Lock lock{state_->mutex};
+  state_->empty_quick();
   state_->sweep();
   MemoryStatistics result = state_->meter.statistics(state_->device);
   result.segments = static_cast<std::size_t>(std::ranges::count_if(
       state_->heap.segments(), [](const auto& held) { return held.second->first != nullptr; }));
-  result.free_blocks = state_->heap.free_blocks() + state_->pending.size();
+  result.free_blocks = state_->shelves.blocks() + state_->pending.size();
   for (ShareStatistics& share : result.streams) {
-    for (const bool small : {false, true}) {
-      const auto& lanes = state_->heap.lanes(small);
-      const auto lane = lanes.find(share.stream);
-      if (lane == lanes.end()) continue;
-      for (const Block* block : lane->second) share.cached += block->bytes;
-    }
+    const Lane* const lane = state_->shelves.find(share.stream);
+    if (lane == nullptr) continue;
+    for (const Shelf& shelf : lane->shelves) share.cached += shelf.bytes();
   }
   return result;
 }
@@ -76,30 +94,43 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
   seen.usable = free.total;
   seen.largest_usable = free.largest;
 
-  std::map<std::pair<std::string, std::string>, std::size_t> stranded;
+  struct Share {
+    const Block* one;  // of several that are alike
+    std::size_t bytes;
+  };
+  std::unordered_map<std::uint64_t, Share> shares;  // by lane, and by what is waited for
   for (const auto& [base, segment] : heap.segments()) {
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       if (block->state == BlockState::absent) continue;
       if (block->state == BlockState::live || may_have(*block, request.user.id())) continue;
       if (block->state == BlockState::pending) seen.pending += block->bytes;
-      std::string usable = policy.sharing == Sharing::own_stream ? "only by that stream" : "";
-      for (const Point point : block->points) {
-        if (policy.sharing == Sharing::own_stream) break;
-        if (device.ledger().ordered(point, request.user.id())) continue;
-        const auto when = device.earliest_wait(request.user.id(), point);
-        usable += usable.empty() ? "" : " and ";
-        usable += when ? "after marker " + std::to_string(point.marker) + " of " +
-                             device.name(point.stream)
-                       : "not until " + device.name(point.stream) +
-                             " is marked (not attached, or independent)";
-      }
-      stranded[{device.name(block->lane), usable}] += block->bytes;
+      shares.try_emplace(kind_of(*block), Share{block, 0}).first->second.bytes += block->bytes;
     }
+  }
+  std::map<std::pair<std::string, std::string>, std::size_t> stranded;
+  for (const auto& [kind, share] : shares) {
+    stranded[{device.name(share.one->lane), usable_when(*share.one, request)}] += share.bytes;
   }
   for (const auto& [where, amount] : stranded) {
     seen.stranded.push_back({where.first, amount, where.second});
   }
   return seen;
+}
+
+// When the user of the request could have the block, in words.
+std::string CachingAllocator::State::usable_when(const Block& block, const Request& request) const {
+  if (policy.sharing == Sharing::own_stream) return "only by that stream";
+  std::string usable;
+  for (const Point point : block.points) {
+    if (device.ledger().ordered(point, request.user.id())) continue;
+    const auto when = device.earliest_wait(request.user.id(), point);
+    usable += usable.empty() ? "" : " and ";
+    usable +=
+        when ? "after marker " + std::to_string(point.marker) + " of " + device.name(point.stream)
+             : "not until " + device.name(point.stream) +
+                   " is marked (not attached, or independent)";
+  }
+  return usable;
 }
 
 Tag CachingAllocator::tag(std::string_view name) {
@@ -130,11 +161,12 @@ void CachingAllocator::observe(AllocationObserver* observer) {
 std::size_t CachingAllocator::block_size(const void* address) const {
   const State::Lock lock{state_->mutex};
   const Block* block = state_->heap.live().find(address);
-  return block == nullptr ? 0 : block->bytes;
+  return block == nullptr || block->state != BlockState::live ? 0 : block->bytes;
 }
 
 std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
   const State::Lock lock{state_->mutex};
+  state_->empty_quick();
   std::vector<SegmentLayout> result;
   for (const auto& [base, segment] : state_->heap.segments()) {
     bool begins = true;
@@ -186,13 +218,15 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
         block->state = BlockState::live;
         block->id = state.next_id++;
         block->requested = wanted.requested;
+        block->rounded = wanted.bytes;
         block->owner = stream;
         state.heap.live().insert(block);
-        state.count_demand(*block);
+        const Marker next = state.device.ledger().next(stream.id());
+        state.count_demand(state.shelves.lane(stream.id()), *block, next);
         state.meter.allocated(block->requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());
       } else {
-        state.heap.put(block);
+        state.shelve(block);
       }
     }
   }
@@ -202,21 +236,21 @@ void CachingAllocator::State::check() const {
   heap.check();
   std::size_t reserved = 0;
   std::size_t allocated = 0;
-  std::size_t held_back = 0;
+  std::size_t held_back = 0, free_blocks = 0;
   for (const auto& [base, segment] : heap.segments()) {
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       if (block->state != BlockState::absent) reserved += block->bytes;
       require(block->state != BlockState::claimed, "nothing is claimed between calls");
       if (block->state == BlockState::live) allocated += block->bytes;
-      const bool waits = block->state == BlockState::pending || block->draining;
-      if (waits) held_back += block->bytes;
-      require(!block->draining || std::ranges::find(draining, block) != draining.end(),
-              "draining blocks are listed");
-      require(
-          block->state != BlockState::pending || std::ranges::find(pending, block) != pending.end(),
-          "pending blocks are listed");
+      const bool free = block->state == BlockState::free;
+      const bool drains =
+          free && policy.sharing != Sharing::own_stream && block->waits == Waits::for_all;
+      if (drains || block->state == BlockState::pending) held_back += block->bytes;
+      free_blocks += free ? 1 : 0;
+      require(!free || shelves.holds(block), "free blocks are where they are looked for");
     }
   }
+  require(shelves.blocks() == free_blocks, "nothing else is looked for");
   const MemoryGauges& bytes = meter.bytes();
   require(bytes.reserved.current == reserved, "reserved is the sum of the segments");
   require(bytes.allocated.current == allocated, "allocated is the sum of the live blocks");
@@ -226,6 +260,7 @@ void CachingAllocator::State::check() const {
 
 void CachingAllocator::check_invariants() const {
   const State::Lock lock{state_->mutex};
+  state_->empty_quick();
   state_->check();
 }
 

@@ -1,7 +1,9 @@
 #include "memory/meter.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -11,66 +13,114 @@ constexpr std::size_t kStreamsKept = 64;
 
 }  // namespace
 
-template <typename Change>
-void Meter::change(Change change) {
-  const auto apply = [&](MemoryGauges& gauges) {
-    change(gauges);
-    const std::size_t cached = gauges.reserved.current > gauges.active.current
-                                   ? gauges.reserved.current - gauges.active.current
-                                   : 0;  // a driver pool counts later than we do
-    gauges.cached.current = cached;
-    if (cached > gauges.cached.peak) gauges.cached.peak = cached;
-  };
-  apply(all_);
-  for (auto& [id, gauges] : scopes_) apply(gauges);
+void ScopedPeaks::Peaks::raise(const Peaks& other) noexcept {
+  requested = std::max(requested, other.requested);
+  allocated = std::max(allocated, other.allocated);
+  active = std::max(active, other.active);
+  reserved = std::max(reserved, other.reserved);
+  cached = std::max(cached, other.cached);
+}
+
+ScopeId ScopedPeaks::open(const MemoryGauges& now) {
+  newest_ = &scopes_.emplace_hint(scopes_.end(), next_, current(now))->second;
+  return {next_++};
+}
+
+ScopedPeaks::Peaks ScopedPeaks::since(ScopeId scope) const {
+  auto it = scopes_.find(scope.value);
+  if (it == scopes_.end()) throw std::invalid_argument{"peaks: this scope is not open"};
+  Peaks all;
+  for (; it != scopes_.end(); ++it) all.raise(it->second);
+  return all;
+}
+
+void ScopedPeaks::close(ScopeId scope) {
+  const auto it = scopes_.find(scope.value);
+  if (it == scopes_.end()) return;
+  if (it != scopes_.begin()) std::prev(it)->second.raise(it->second);
+  scopes_.erase(it);
+  newest_ = scopes_.empty() ? nullptr : &std::prev(scopes_.end())->second;
+}
+
+// After any of the others has changed.
+void Meter::changed() noexcept {
+  const std::size_t reserved = all_.reserved.current, active = all_.active.current;
+  all_.cached.current = reserved > active ? reserved - active : 0;  // a driver pool counts later
+  all_.cached.peak = std::max(all_.cached.peak, all_.cached.current);
+  scopes_.see(all_);
 }
 
 void Meter::allocated(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
-  change([&](MemoryGauges& g) {
-    g.requested.add(requested);
-    g.allocated.add(bytes);
-    g.active.add(bytes);
-  });
-  streams_[owner].add(bytes);
+  all_.requested.add(requested);
+  all_.allocated.add(bytes);
+  all_.active.add(bytes);
+  changed();
+  share_of(owner).allocated.add(bytes);
   tags_[tag.index].allocated.add(bytes);
   ++counts_.allocations;
   ++live_;
 }
 
 void Meter::freed(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
-  change([&](MemoryGauges& g) {
-    g.requested.subtract(requested);
-    g.allocated.subtract(bytes);
-    g.active.subtract(bytes);
-  });
-  const auto share = streams_.find(owner);
-  share->second.subtract(bytes);
-  if (share->second.current == 0 && streams_.size() > kStreamsKept) streams_.erase(share);
+  all_.requested.subtract(requested);
+  all_.allocated.subtract(bytes);
+  all_.active.subtract(bytes);
+  changed();
+  leave(owner, bytes);
   tags_[tag.index].allocated.subtract(bytes);
   ++counts_.frees;
   --live_;
 }
 
 void Meter::moved(std::size_t bytes, StreamId from, StreamId to) {
-  streams_[from].subtract(bytes);
-  streams_[to].add(bytes);
+  leave(from, bytes);
+  share_of(to).allocated.add(bytes);
+}
+
+Meter::StreamShare& Meter::share_of(StreamId stream) {
+  if (stream.slot >= streams_.size()) streams_.resize(stream.slot + std::size_t{1});
+  StreamShare& share = streams_[stream.slot];
+  if (share.stream == stream) [[likely]]
+    return share;
+  if (!share.stream.valid()) ++shares_;
+  if (share.allocated.current > 0) former_[share.stream] = share.allocated;
+  share = {stream, {}};
+  return share;
+}
+
+void Meter::leave(StreamId stream, std::size_t bytes) {
+  StreamShare& share = streams_[stream.slot];
+  if (share.stream != stream) {
+    const auto it = former_.find(stream);
+    it->second.subtract(bytes);
+    if (it->second.current == 0) former_.erase(it);
+    return;
+  }
+  share.allocated.subtract(bytes);
+  if (share.allocated.current > 0 || shares_ <= kStreamsKept) return;
+  share = {};
+  --shares_;
 }
 
 void Meter::drained(std::size_t bytes) {
-  change([&](MemoryGauges& g) { g.active.subtract(bytes); });
+  all_.active.subtract(bytes);
+  changed();
 }
 
 void Meter::draining(std::size_t bytes) {
-  change([&](MemoryGauges& g) { g.active.add(bytes); });
+  all_.active.add(bytes);
+  changed();
 }
 
 void Meter::reserved(std::size_t bytes) {
-  change([&](MemoryGauges& g) { g.reserved.add(bytes); });
+  all_.reserved.add(bytes);
+  changed();
   ++counts_.segments_acquired;
 }
 
 void Meter::released(std::size_t bytes) {
-  change([&](MemoryGauges& g) { g.reserved.subtract(bytes); });
+  all_.reserved.subtract(bytes);
+  changed();
   ++counts_.segments_released;
 }
 
@@ -87,30 +137,27 @@ Tag Meter::tag(std::string_view name) {
 
 std::string_view Meter::name(Tag tag) const { return tags_.at(tag.index).name; }
 
-ScopeId Meter::open_scope() {
-  MemoryGauges now = all_;
-  for (Gauge* g : {&now.requested, &now.allocated, &now.active, &now.reserved, &now.cached}) {
-    g->reset_peak();
-  }
-  scopes_.emplace(next_scope_, now);
-  return {next_scope_++};
-}
-
 MemoryGauges Meter::peaks(ScopeId scope) const {
-  const auto it = scopes_.find(scope.value);
-  if (it == scopes_.end()) throw std::invalid_argument{"peaks: this scope is not open"};
-  return it->second;
+  const ScopedPeaks::Peaks peaks = scopes_.since(scope);
+  MemoryGauges result = all_;
+  result.requested.peak = peaks.requested;
+  result.allocated.peak = peaks.allocated;
+  result.active.peak = peaks.active;
+  result.reserved.peak = peaks.reserved;
+  result.cached.peak = peaks.cached;
+  return result;
 }
-
-void Meter::close_scope(ScopeId scope) { scopes_.erase(scope.value); }
 
 MemoryStatistics Meter::statistics(const OrderedDevice& device) const {
   MemoryStatistics result;
   result.bytes = all_;
   result.counts = counts_;
   result.live_blocks = live_;
-  for (const auto& [stream, gauge] : streams_) {
-    result.streams.push_back({device.name(stream), stream, gauge, 0});
+  for (const auto& [stream, allocated] : streams_) {
+    if (stream.valid()) result.streams.push_back({device.name(stream), stream, allocated, 0});
+  }
+  for (const auto& [stream, allocated] : former_) {
+    result.streams.push_back({device.name(stream), stream, allocated, 0});
   }
   for (const TagShare& share : tags_) {
     if (share.allocated.peak > 0) result.tags.push_back({share.name, {}, share.allocated, 0});

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -8,6 +11,39 @@
 #include "memory/block.hpp"
 
 namespace millrace {
+
+/**
+ * @brief The highest values since each of several moments, at the cost of one.
+ *
+ * A value counts for the newest scope only. What an older one saw is the highest of its own and of
+ * all that are newer; a scope that closes leaves what it saw to the one before it.
+ */
+class ScopedPeaks {
+ public:
+  struct Peaks {
+    std::size_t requested = 0, allocated = 0, active = 0, reserved = 0, cached = 0;
+
+    void raise(const Peaks& other) noexcept;
+  };
+
+  void see(const MemoryGauges& now) noexcept {
+    if (newest_ != nullptr) newest_->raise(current(now));
+  }
+  [[nodiscard]] ScopeId open(const MemoryGauges& now);
+  /** @throws std::invalid_argument if it is not open */
+  [[nodiscard]] Peaks since(ScopeId scope) const;
+  void close(ScopeId scope);
+
+ private:
+  static Peaks current(const MemoryGauges& now) noexcept {
+    return {now.requested.current, now.allocated.current, now.active.current, now.reserved.current,
+            now.cached.current};
+  }
+
+  std::map<std::uint64_t, Peaks> scopes_;
+  Peaks* newest_ = nullptr;
+  std::uint64_t next_ = 1;
+};
 
 /** @brief Counts bytes: in all, by stream, by tag, and in every open scope. Locks nothing. */
 class Meter {
@@ -24,9 +60,9 @@ class Meter {
   [[nodiscard]] bool known(Tag tag) const noexcept { return tag.index < tags_.size(); }
   [[nodiscard]] std::string_view name(Tag tag) const;
 
-  [[nodiscard]] ScopeId open_scope();
+  [[nodiscard]] ScopeId open_scope() { return scopes_.open(all_); }
   [[nodiscard]] MemoryGauges peaks(ScopeId scope) const;
-  void close_scope(ScopeId scope);
+  void close_scope(ScopeId scope) { scopes_.close(scope); }
 
   [[nodiscard]] const MemoryGauges& bytes() const noexcept { return all_; }
   [[nodiscard]] MemoryCounters& counts() noexcept { return counts_; }
@@ -35,18 +71,25 @@ class Meter {
   [[nodiscard]] MemoryStatistics statistics(const OrderedDevice& device) const;
 
  private:
-  template <typename Change>
-  void change(Change change);
-
-  MemoryGauges all_;
-  MemoryCounters counts_;
-  std::unordered_map<std::uint64_t, MemoryGauges> scopes_;
-  std::uint64_t next_scope_ = 1;
-  std::unordered_map<StreamId, Gauge> streams_;
+  struct StreamShare {
+    StreamId stream;
+    Gauge allocated;
+  };
   struct TagShare {
     std::string name;
     Gauge allocated;
   };
+
+  void changed() noexcept;
+  StreamShare& share_of(StreamId stream);
+  void leave(StreamId stream, std::size_t bytes);
+
+  MemoryGauges all_;
+  MemoryCounters counts_;
+  ScopedPeaks scopes_;
+  std::vector<StreamShare> streams_;            // by slot: of the latest stream there
+  std::unordered_map<StreamId, Gauge> former_;  // that still own something
+  std::size_t shares_ = 0;                      // of `streams_` in use
   std::vector<TagShare> tags_{{.name = "untagged", .allocated = {}}};
   std::size_t live_ = 0;
 };

@@ -9,6 +9,9 @@ namespace {
 // Of one allocator: each takes twice the device's size of the process's addresses.
 constexpr std::size_t kMostRanges = 16;
 
+// Holes, or blocks in front of one, that a request looks at before it grows elsewhere.
+constexpr std::size_t kMostLooks = 64;
+
 std::size_t round_down(std::size_t bytes, std::size_t multiple) {
   return bytes / multiple * multiple;
 }
@@ -31,37 +34,43 @@ Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
   return gap ? map(*gap, lock) : nullptr;
 }
 
-// Where the least has to be mapped in the ranges of `home`; of any stream, if that is none. What is
-// in front of it must be the user's for nothing: a stream that grows does so in order not to wait.
+// What a range lacks behind `last`, which is its last block or the one in front of a hole. What is
+// in front must be the user's for nothing: a stream that grows does so in order not to wait.
+CachingAllocator::State::Gap CachingAllocator::State::gap_behind(Segment& range, Block* last,
+                                                                 const Request& request) const {
+  Gap gap{.range = &range};
+  std::size_t in_front = 0, looks = 0;
+  for (Block* block = last; block != nullptr && looks < kMostLooks; block = block->previous) {
+    const bool usable =
+        block->state == BlockState::free && shelves.ready(*block, request.user.id());
+    // One that is large enough, and was not given, is kept for another stream.
+    if (!usable || in_front + block->bytes >= request.bytes) break;
+    in_front += block->bytes;
+    gap.first = block;
+    ++looks;
+  }
+  gap.bytes = round_up(request.bytes - in_front, source.page_bytes());
+  return gap;
+}
+
+// Where the least has to be mapped in the ranges of `home`; of any stream, if that is none.
 std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
     const Request& request, StreamId home) const {
   std::optional<Gap> best;
-  const auto consider = [&](Gap gap, std::size_t in_front, std::size_t room) {
-    gap.bytes = round_up(request.bytes - in_front, source.page_bytes());
+  const auto consider = [&](Segment& range, Block* last, Block* hole, std::size_t room) {
+    if (home.valid() && range.home != home) return;
+    Gap gap = gap_behind(range, last, request);
+    gap.hole = hole;
     if (gap.bytes <= room && (!best || gap.bytes < best->bytes)) best = gap;
   };
+  const auto& holes = heap.holes();
+  Block* hole = holes.first(holes.size() <= kMostLooks ? 1 : request.bytes);
+  for (std::size_t looks = 0; hole != nullptr && looks < kMostLooks; ++looks) {
+    consider(*hole->segment, hole->previous, hole, hole->bytes);
+    hole = holes.after(hole);
+  }
   for (Segment* const range : heap.ranges()) {
-    if (home.valid() && range->home != home) continue;
-    Block* first = nullptr;
-    std::size_t run = 0;
-    for (Block* block = range->first; block != nullptr; block = block->next) {
-      if (block->state == BlockState::absent) {
-        consider({.range = range, .first = first, .hole = block}, run, block->bytes);
-      }
-      if (block->state != BlockState::free || !ready(*block, request.user.id())) {
-        first = nullptr;
-        run = 0;
-        continue;
-      }
-      if (first == nullptr) first = block;
-      run += block->bytes;
-      while (run >= request.bytes) {  // large enough, and not given: kept for another stream
-        run -= first->bytes;
-        first = first->next;
-      }
-      if (run == 0) first = nullptr;
-    }
-    consider({.range = range, .first = first}, run, range->addresses - range->bytes);
+    consider(*range, range->last, nullptr, range->addresses - range->bytes);
   }
   return best;
 }
@@ -127,7 +136,7 @@ Block* CachingAllocator::State::map(const Gap& gap, Lock& lock) {
   for (bool whole = first == fresh; !whole;) {
     Block* const next = first->next;
     whole = next == fresh;
-    join_points(first->points, next->points);
+    first->points.join(next->points);
     heap.absorb(first, next);
   }
   ++meter.counts().served_grown;
@@ -140,34 +149,57 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
     return block != nullptr && block->state == BlockState::free;
   };
   std::size_t released = 0;
+  if (range.free_bytes < source.page_bytes()) return 0;
   for (Block* block = range.last; block != nullptr && released < most;) {
     if (!is_free(block)) {
       block = block->previous;
       continue;
     }
+    const std::byte* const end = block->address + block->bytes;
     while (is_free(block->previous)) block = block->previous;
-    claim(block);
-    while (is_free(block->next)) {
-      Block* const next = block->next;
-      claim(next);
-      join_points(block->points, next->points);
-      heap.absorb(block, next);
+    if (!has_page(range, block->address, end)) {
+      block = block->previous;
+      continue;
     }
-    const bool complete = complete_on_host(block, lock);
-    Block* before = block->previous;
-    if (!complete) {
-      put_free(block);
-    } else if (Block* const pages = keep_pages(block, most - released)) {
-      const std::size_t bytes = pages->bytes;
-      unmap(pages, lock);
-      before = pages->previous;
-      while (before != nullptr && before->state == BlockState::absent) before = before->previous;
-      heap.vacate(pages);
-      released += bytes;
-    }
+    Block* before = nullptr;
+    released += unmap_run(block, most - released, lock, before);
     block = before;
   }
   return released;
+}
+
+// Whether the addresses of a range have a whole page in them.
+bool CachingAllocator::State::has_page(const Segment& range, const std::byte* begin,
+                                       const std::byte* end) const {
+  const std::size_t page = source.page_bytes();
+  const auto from = static_cast<std::size_t>(begin - range.base);
+  return round_up(from, page) + page <= static_cast<std::size_t>(end - range.base);
+}
+
+// Gives back up to `most` bytes of the free blocks from `block` on. `before`: where to go on.
+std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, Lock& lock,
+                                               Block*& before) {
+  claim(block);
+  while (block->next != nullptr && block->next->state == BlockState::free) {
+    Block* const next = block->next;
+    claim(next);
+    block->points.join(next->points);
+    heap.absorb(block, next);
+  }
+  const bool complete = complete_on_host(block, lock);
+  before = block->previous;
+  if (!complete) {
+    put_free(block);
+    return 0;
+  }
+  Block* const pages = keep_pages(block, most);
+  if (pages == nullptr) return 0;
+  const std::size_t bytes = pages->bytes;
+  unmap(pages, lock);
+  before = pages->previous;
+  while (before != nullptr && before->state == BlockState::absent) before = before->previous;
+  heap.vacate(pages);
+  return bytes;
 }
 
 // The last whole pages of the claimed block, at most so many bytes; the rest of it is free again.

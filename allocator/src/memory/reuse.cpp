@@ -11,15 +11,26 @@ namespace {
 // PyTorch: an oversize request may be served by a block up to this much larger.
 constexpr std::size_t kOversizeSlack = std::size_t{20} << 20;
 
-}  // namespace
+constexpr auto kAny = std::numeric_limits<std::size_t>::max();
 
-bool CachingAllocator::State::ready(const Block& block, StreamId user) const {
-  const Ledger& ledger = device.ledger();
-  const bool host_time = policy.sharing == Sharing::completed;
-  return std::ranges::all_of(block.points, [&](const Point point) {
-    return host_time ? ledger.completed(point) : ledger.ordered(point, user);
-  });
+// A request looks at no more lanes, or blocks of one lane, or runs than these before it does
+// without: it may then wait or grow where the next would have served it, but is never slow.
+constexpr std::size_t kMostLooks = 64;
+
+// The first block of at least `bytes`, and at most `limit`, that is `usable`.
+template <typename Index, typename Usable>
+Block* first_usable(const Index& index, std::size_t bytes, std::size_t limit,
+                    const Usable& usable) {
+  Block* block = index.first(bytes);
+  for (std::size_t looks = 0; block != nullptr && looks < kMostLooks; ++looks) {
+    if (block->bytes > limit) return nullptr;
+    if (usable(*block)) return block;
+    block = index.after(block);
+  }
+  return nullptr;
 }
+
+}  // namespace
 
 bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t bytes) const {
   const std::size_t rest = block.bytes - bytes;
@@ -29,21 +40,17 @@ bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t by
   return bytes < policy.max_split && rest >= policy.large_remainder;
 }
 
-// Whether the claimed `block` may be merged with its neighbour without anybody losing by it.
-bool CachingAllocator::State::mergeable(const Block& block, const Block& neighbour) const {
-  if (neighbour.state != BlockState::free || neighbour.draining) return false;
-  if (block.lane != neighbour.lane) return false;
-  if (policy.sharing == Sharing::own_stream || block.points == neighbour.points) return true;
-  return ready(block, block.lane) && ready(neighbour, neighbour.lane);
+// Whether a claimed block of `lane`, which that may have, becomes one with its neighbour.
+bool CachingAllocator::State::mergeable(const Block* neighbour, StreamId lane) const {
+  return neighbour != nullptr && neighbour->state == BlockState::free &&
+         neighbour->waits != Waits::for_all && neighbour->lane == lane;
 }
 
 void CachingAllocator::State::claim(Block* block) {
-  heap.claim(block);
-  if (block->draining) {
-    block->draining = false;
-    std::erase(draining, block);
-    meter.drained(block->bytes);
-  }
+  const bool own = policy.sharing == Sharing::own_stream;
+  if (!own && block->waits == Waits::for_all) meter.drained(block->bytes);
+  shelves.claim(block);
+  if (!own) runs.claimed(block);
 }
 
 void CachingAllocator::State::poll(Lock& lock) {
@@ -59,23 +66,16 @@ void CachingAllocator::State::poll(Lock& lock) {
 }
 
 void CachingAllocator::State::sweep() {
-  std::erase_if(draining, [&](Block* block) {
-    if (!ready(*block, block->lane)) return false;
-    block->draining = false;
+  const std::uint64_t now = device.ledger().epoch();
+  if (std::exchange(swept, now) == now) return;
+  const std::vector<Block*> drained = shelves.drained();
+  for (Block* const block : drained) {
     meter.drained(block->bytes);
-    return true;
-  });
+    runs.claimed(block);
+  }
+  for (Block* const block : drained) put_free(block);
   if (pending.empty()) return;
-  const Ledger& ledger = device.ledger();
-  std::vector<Block*> done;
-  std::erase_if(pending, [&](Block* block) {
-    const bool complete = std::ranges::all_of(block->points, [&](const Point point) {
-      return point.stream == block->lane || ledger.completed(point);
-    });
-    if (complete) done.push_back(block);
-    return complete;
-  });
-  for (Block* block : done) {
+  for (Block* const block : pending.completed()) {
     meter.drained(block->bytes);
     block->state = BlockState::claimed;
     put_free(block);
@@ -103,11 +103,10 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
 
 // PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
 Block* CachingAllocator::State::take_own(const Request& request) {
-  FreeSet* lane = heap.lane(request.small, request.lane);
+  Lane* const lane = shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
-  const auto it = lane->lower_bound(request.bytes);
-  if (it == lane->end()) return nullptr;
-  Block* block = *it;
+  Block* const block = lane->shelf(request.small).ready.first(request.bytes);
+  if (block == nullptr) return nullptr;
   if (!request.small) {
     const bool oversize = request.bytes >= policy.max_split;
     if (!oversize && block->bytes >= policy.max_split) return nullptr;
@@ -119,36 +118,51 @@ Block* CachingAllocator::State::take_own(const Request& request) {
 }
 
 Block* CachingAllocator::State::take_ready(const Request& request) {
-  const auto smallest_ready = [&](FreeSet& lane, std::size_t limit) -> Block* {
-    for (auto it = lane.lower_bound(request.bytes); it != lane.end(); ++it) {
-      if ((*it)->bytes > limit) return nullptr;
-      if (ready(**it, request.user.id())) return *it;
-    }
-    return nullptr;
-  };
-  constexpr auto kAny = std::numeric_limits<std::size_t>::max();
-
-  if (FreeSet* own = heap.lane(request.small, request.lane)) {
-    if (Block* block = smallest_ready(*own, kAny)) {
+  if (Lane* const own = shelves.find(request.lane)) {
+    if (Block* const block = own->shelf(request.small).ready.first(request.bytes)) {
       claim(block);
       ++meter.counts().served_own;
       return block;
     }
   }
-  Block* best = nullptr;
-  for (auto& [stream, lane] : heap.lanes(request.small)) {
-    if (stream == request.lane) continue;
-    const std::size_t limit = kept_for_other(stream, request) ? carve_limit(request) : kAny;
-    Block* block = smallest_ready(lane, limit);
-    if (block == nullptr) continue;
-    const auto rank = [](const Block* b) {
-      return std::tuple{!b->lane.valid(), b->bytes, place_of(b)};
-    };
-    if (best == nullptr || rank(block) < rank(best)) best = block;
+  const std::uint64_t now = device.ledger().epoch();
+  if (std::exchange(settled, now) != now) shelves.settle();
+  Block* best = least_complete(request);
+  if (policy.sharing != Sharing::completed) {
+    Block* const ordered = least_ordered(request);
+    if (best == nullptr || (ordered != nullptr && fits_before(ordered, best))) best = ordered;
   }
+  if (best == nullptr) best = shelves.nobodys().shelf(request.small).ready.first(request.bytes);
   if (best == nullptr) return nullptr;
   claim(best);
   ++meter.counts().served_ordered;
+  return best;
+}
+
+// The best fit of other lanes that the device has finished with.
+Block* CachingAllocator::State::least_complete(const Request& request) {
+  const std::size_t limit = carve_limit(request);
+  return first_usable(shelves.complete(request.small), request.bytes, kAny, [&](const Block& b) {
+    return b.bytes <= limit || !kept_for_other(b.lane, request);
+  });
+}
+
+// The best fit of other lanes that the user is ordered after although it is not complete.
+Block* CachingAllocator::State::least_ordered(const Request& request) {
+  if (!shelves.any_waits()) return nullptr;
+  const StreamId user = request.user.id();
+  std::vector<StreamId> before;
+  for (const Point point : device.ledger().frontier(user)) before.push_back(point.stream);
+  Block* best = nullptr;
+  const auto usable = [&](const Block& block) { return shelves.ready(block, user); };
+  for (Lane* const lane : shelves.waiting_for(before, shelves.find(request.lane), kMostLooks)) {
+    const std::size_t limit = kept_for_other(lane->stream, request) ? carve_limit(request) : kAny;
+    const Shelf& shelf = lane->shelf(request.small);
+    for (const auto* const index : {&shelf.ready, &shelf.draining}) {
+      Block* const block = first_usable(*index, request.bytes, limit, usable);
+      if (block != nullptr && (best == nullptr || fits_before(block, best))) best = block;
+    }
+  }
   return best;
 }
 
@@ -158,6 +172,7 @@ bool CachingAllocator::State::kept_for_other(StreamId lane, const Request& reque
 }
 
 std::size_t CachingAllocator::State::carve_limit(const Request& request) const {
+  if (request.pressed) return kAny;
   return static_cast<std::size_t>(static_cast<double>(request.bytes) * policy.carve_limit);
 }
 
@@ -169,13 +184,13 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
   using Rank = std::pair<std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
   Rank best_rank;
-  for (const auto& [base, segment] : heap.segments()) {
-    if (segment->small != request.small) continue;
+  const auto look = [&](const Run& candidate) {
     Block* first = nullptr;  // of the shortest run that ends at `block`
     std::size_t run = 0;
     std::size_t foreign = 0;  // blocks in the run that are kept for others
-    for (Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state != BlockState::free || !usable(*block)) {
+    Block* block = candidate.first;
+    for (std::size_t i = 0; i < candidate.count; ++i, block = block->next) {
+      if (!usable(*block)) {
         first = nullptr;
         run = foreign = 0;
         continue;
@@ -196,13 +211,18 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
         best_rank = rank;
       }
     }
-  }
+  };
+  std::size_t looks = 0;
+  runs.visit(request.small, request.bytes, [&](const Run& run) {
+    look(run);
+    return ++looks < kMostLooks;
+  });
   return best;
 }
 
 Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
-  Block* best =
-      least_run(request, most, [&](const Block& block) { return ready(block, request.user.id()); });
+  Block* best = least_run(
+      request, most, [&](const Block& block) { return shelves.ready(block, request.user.id()); });
   if (best == nullptr) return nullptr;
   merge_until(best, request.bytes);
   best->lane = request.lane;
@@ -216,7 +236,7 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
   while (first->bytes < bytes) {
     Block* next = first->next;
     claim(next);
-    join_points(first->points, next->points);
+    first->points.join(next->points);
     heap.absorb(first, next);
   }
 }
@@ -224,45 +244,54 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
 // The newest marker that a request may wait for although its stream could still grow. What was last
 // used before its previous burst began has had a whole burst's time: a batch's, where the stream is
 // marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
-std::uint64_t CachingAllocator::State::long_ago(const Request& request) const {
-  const auto it = demand.find(request.lane);
-  if (it == demand.end()) return 0;
-  const bool burst_begins = device.ledger().next(request.lane) != it->second.marker;
-  return burst_begins ? it->second.began : it->second.previous_began;
+std::uint64_t CachingAllocator::State::long_ago(const Request& request) {
+  const Lane* const lane = shelves.find(request.lane);
+  if (lane == nullptr) return 0;
+  const bool burst_begins = device.ledger().next(request.lane) != lane->demand.marker;
+  return burst_begins ? lane->demand.began : lane->demand.previous_began;
 }
 
 // A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
-bool CachingAllocator::State::should_grow(const Request& request) const {
-  const auto it = demand.find(request.lane);
-  if (it == demand.end()) return policy.spare_bursts > 0;
-  std::size_t kept = it->second.live.current + request.bytes;
-  const auto& lanes = heap.lanes(request.small);
-  if (const auto lane = lanes.find(request.lane); lane != lanes.end()) {
-    for (const Block* block : lane->second) kept += block->bytes;
-  }
-  const double spare = policy.spare_bursts * static_cast<double>(it->second.largest_burst);
-  return static_cast<double>(kept) <= static_cast<double>(it->second.live.peak) + spare;
+bool CachingAllocator::State::should_grow(const Request& request) {
+  Lane* const lane = shelves.find(request.lane);
+  if (lane == nullptr) return policy.spare_bursts > 0;
+  const Demand& demand = lane->demand;
+  if (demand.largest_burst == 0) return policy.spare_bursts > 0;
+  const std::size_t kept = demand.live.current + request.bytes + lane->shelf(request.small).bytes();
+  const double spare = policy.spare_bursts * static_cast<double>(demand.largest_burst);
+  return static_cast<double>(kept) <= static_cast<double>(demand.live.peak) + spare;
 }
 
-void CachingAllocator::State::count_demand(const Block& block) {
-  Demand& lane = demand[block.lane];
-  lane.live.add(block.bytes);
-  const Marker marker = device.ledger().next(block.lane);
-  if (marker != lane.marker) {
-    lane.burst = 0;
-    lane.previous_began = std::exchange(lane.began, device.newest_marker());
+// `marker`: the next one of the lane's stream.
+void CachingAllocator::State::count_demand(Lane& lane, const Block& block, Marker marker) {
+  Demand& demand = lane.demand;
+  demand.live.add(block.bytes);
+  if (marker != demand.marker) {
+    demand.burst = 0;
+    demand.previous_began = std::exchange(demand.began, device.newest_marker());
+    demand.marker = marker;
   }
-  lane.marker = marker;
-  lane.burst += block.bytes;
-  lane.largest_burst = std::max(lane.largest_burst, lane.burst);
+  demand.burst += block.bytes;
+  demand.largest_burst = std::max(demand.largest_burst, demand.burst);
 }
 
 void CachingAllocator::State::uncount_demand(const Block& block) {
-  const auto it = demand.find(block.lane);
-  if (it == demand.end()) return;
-  it->second.live.subtract(std::min(block.bytes, it->second.live.current));
-  const bool gone = it->second.live.current == 0 && !device.ledger().is_open(block.lane);
-  if (gone) demand.erase(it);
+  Lane* const lane = shelves.find(block.lane);
+  if (lane == nullptr) return;
+  Gauge& live = lane->demand.live;
+  live.subtract(std::min(block.bytes, live.current));
+}
+
+// How early the user would be let go on: 0 if it has to wait for nothing.
+std::optional<std::uint64_t> CachingAllocator::State::earliest_wait(const Block& block,
+                                                                    StreamId user) const {
+  std::uint64_t latest = 0;
+  for (const Point point : block.points) {
+    const auto when = device.earliest_wait(user, point);
+    if (!when) return {};
+    latest = std::max(latest, *when);
+  }
+  return latest;
 }
 
 // The block whose last missing marker was recorded earliest, and not after `newest`; among equals
@@ -272,20 +301,22 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
   using Rank = std::tuple<std::uint64_t, std::size_t, std::pair<std::size_t, std::byte*>>;
   Block* best = nullptr;
   Rank best_rank;
-  for (auto& [stream, lane] : heap.lanes(request.small)) {
-    for (auto it = lane.lower_bound(request.bytes); it != lane.end(); ++it) {
-      if (kept_for_other(stream, request) && (*it)->bytes > carve_limit(request)) break;
-      std::uint64_t latest = 0;
-      const bool possible = std::ranges::all_of((*it)->points, [&](const Point point) {
-        const auto when = device.earliest_wait(request.user.id(), point);
-        if (when) latest = std::max(latest, *when);
-        return when.has_value();
-      });
-      const Rank rank{latest, (*it)->bytes, place_of(*it)};
-      if (possible && latest <= newest && (best == nullptr || rank < best_rank)) {
-        best = *it;
-        best_rank = rank;
-      }
+  const auto consider = [&](Block& block) {
+    const auto when = earliest_wait(block, request.user.id());
+    if (!when || *when > newest) return false;
+    const Rank rank{*when, block.bytes, place_of(&block)};
+    if (best == nullptr || rank < best_rank) {
+      best = &block;
+      best_rank = rank;
+    }
+    return false;  // and so on: the next may have been used earlier
+  };
+  for (Lane* const lane : shelves.waiting(kMostLooks)) {
+    const std::size_t limit = kept_for_other(lane->stream, request) ? carve_limit(request) : kAny;
+    const Shelf& shelf = lane->shelf(request.small);
+    for (const auto* const index : {&shelf.ready, &shelf.draining}) {
+      first_usable(*index, request.bytes, limit,
+                   [&](const Block& block) { return consider(const_cast<Block&>(block)); });
     }
   }
   if (best == nullptr) return nullptr;
@@ -297,7 +328,8 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
 
 // Orders the user after the claimed block's points, or puts it back and returns false.
 bool CachingAllocator::State::wait_for_block(const Request& request, Block* block, Lock& lock) {
-  const std::vector<Point> points = block->points;
+  PointSet points;
+  points.assign(block->points);
   const Ledger& ledger = device.ledger();
   std::uint64_t waits = 0;
   bool waited = true;
@@ -325,12 +357,9 @@ Block* CachingAllocator::State::take_merged_waiting(const Request& request, std:
                                                     Lock& lock) {
   const auto reachable = [&](const Block& block) {
     if (newest != OrderedDevice::kTail && kept_for_other(block.lane, request)) return false;
-    return std::ranges::all_of(block.points, [&](const Point point) {
-      const auto when = device.earliest_wait(request.user.id(), point);
-      return when && *when <= newest;
-    });
+    const auto when = earliest_wait(block, request.user.id());
+    return when && *when <= newest;
   };
-  constexpr auto kAny = std::numeric_limits<std::size_t>::max();
   Block* best = least_run(request, kAny, reachable);
   if (best == nullptr) return nullptr;
   merge_until(best, request.bytes);

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <vector>
+
+#include "memory/wait_queue.hpp"
+#include "millrace/ordering/ledger.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Freed blocks that are kept back until the device has finished what other streams than
+ *        their lane's did with them (Return::polled). Locks nothing.
+ */
+class PendingFrees {
+ public:
+  explicit PendingFrees(const Ledger& ledger) : ledger_(ledger) {}
+
+  void insert(Block* block);
+  /** @brief Takes out those that wait for nothing more, in the order of their frees. */
+  [[nodiscard]] std::vector<Block*> completed();
+  /** @brief All that they wait for. */
+  [[nodiscard]] PointSet points() const;
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  /** @return false if it waits for nothing */
+  bool enqueue(Block* block);
+  void enqueue(Block* block, Point point);
+
+  const Ledger& ledger_;
+  std::pmr::unsynchronized_pool_resource memory_;
+  std::map<StreamId, std::unique_ptr<WaitQueue>> queues_;  // by what they wait for; none is empty
+  std::vector<Block*> done_;  // that wait for nothing, and are out with the next look
+  std::uint64_t turns_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace millrace

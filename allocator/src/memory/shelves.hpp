@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <unordered_map>
+#include <vector>
+
+#include "memory/lane.hpp"
+#include "millrace/memory/policy.hpp"
+#include "millrace/ordering/ledger.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Where free blocks are found: by lane, by size, and by what they wait for. Decides nothing,
+ *        locks nothing.
+ *
+ * A block is in its lane's index of what is ready for the lane's stream, or of what is not. Until
+ * it is complete it also waits in one queue, for one of its points; when that has come it waits for
+ * the next one, and so on. What is complete is in one more index, for all streams.
+ */
+class Shelves {
+ public:
+  Shelves(const Ledger& ledger, Sharing sharing) : ledger_(ledger), sharing_(sharing) {}
+
+  /** @brief Claimed -> free. Sees to what it waits for. */
+  void put(Block* block);
+  /** @brief Free -> claimed. */
+  void claim(Block* block);
+
+  /** @brief nullptr: nothing was ever kept for it. */
+  [[nodiscard]] Lane* find(StreamId stream) noexcept {
+    if (stream.valid() && stream.slot < lanes_.size()) {
+      Lane* const lane = lanes_[stream.slot].get();
+      if (lane != nullptr && lane->stream == stream) return lane;
+    }
+    return find_elsewhere(stream);
+  }
+  [[nodiscard]] const Lane* find(StreamId stream) const noexcept;
+  /** @brief Makes it if need be. Nobody's, if there is no such stream. */
+  [[nodiscard]] Lane& lane(StreamId stream);
+  [[nodiscard]] Lane& nobodys() noexcept { return nobodys_; }
+  /** @brief A lane with blocks whose stream is gone, all its work complete; nullptr: none is. */
+  [[nodiscard]] Lane* former() noexcept {
+    return former_.empty() ? nullptr : former_.begin()->second.get();
+  }
+  /** @brief Of a former lane without blocks. */
+  void forget(StreamId stream) { former_.erase(stream); }
+  void forget_demand();
+
+  /** @brief Claims the blocks that their lane can have since the last look. */
+  [[nodiscard]] std::vector<Block*> drained();
+  /** @brief Adds what has completed since the last look to what is complete. */
+  void settle();
+
+  /** @brief Of any lane but nobody's: complete on the device, as far as `settle` saw. */
+  [[nodiscard]] const auto& complete(bool small) const noexcept { return complete_[small ? 1 : 0]; }
+  /** @brief The lanes of `streams`, and others with blocks that wait for one of them; not `but`. */
+  [[nodiscard]] std::vector<Lane*> waiting_for(const std::vector<StreamId>& streams,
+                                               const Lane* but, std::size_t most);
+  [[nodiscard]] bool any_waits() const noexcept {
+    return !by_kind_[0].empty() || !by_kind_[1].empty();
+  }
+  /** @brief Lanes with blocks that wait for anything. At most `most`. */
+  [[nodiscard]] std::vector<Lane*> waiting(std::size_t most);
+
+  /** @brief Whether `user` may have the block now. */
+  [[nodiscard]] bool ready(const Block& block, StreamId user) const;
+  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
+  /** @brief Whether the free block is in each index where it belongs, for tests. */
+  [[nodiscard]] bool holds(const Block* block) const;
+
+ private:
+  using Queues = std::vector<WaitQueue*>;
+
+  [[nodiscard]] Lane* find_elsewhere(StreamId stream) noexcept;
+  void enqueue(Lane& lane, Block* block, Point point, Waits kind);
+  std::unique_ptr<WaitQueue>& queue_of(Lane& lane, StreamId stream, Waits kind);
+  void dequeue(Block* block);
+  Queues& of_kind(Waits kind) noexcept { return by_kind_[kind == Waits::for_all ? 1 : 0]; }
+  [[nodiscard]] bool passed(Point point, StreamId user) const;
+  [[nodiscard]] const Point* missing(const Block& block, StreamId user) const;
+  void wait_for_others(Lane& lane, Block* block);
+  void settle(WaitQueue* queue);
+  void pop_passed(WaitQueue* queue, StreamId user, std::vector<Block*>& out);
+
+  const Ledger& ledger_;
+  const Sharing sharing_;
+  std::pmr::unsynchronized_pool_resource memory_;               // of the queues
+  std::vector<std::unique_ptr<Lane>> lanes_;                    // by slot: of its latest stream
+  std::unordered_map<StreamId, std::unique_ptr<Lane>> former_;  // of streams before it
+  Lane nobodys_{StreamId{}};
+  std::array<SizeIndex<&Block::among_complete>, 2> complete_;
+  std::array<Queues, 2> by_kind_;     // that have blocks
+  std::vector<Queues> on_stream_;     // the same, by the slot of the stream that they wait for
+  std::uint64_t settled_ = 0;         // how far `settle` has followed the ledger
+  std::vector<StreamId> progressed_;  // of `settle`
+  std::uint64_t visits_ = 0;
+  std::size_t blocks_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,211 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memory/block.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Free blocks by size, then place: the exact best fit.
+ *
+ * Two levels. A bin holds the sizes of one 32nd of a power of two, and two bitmaps find the next
+ * bin that has any; in a bin the blocks are a treap. So what is asked for is found within the
+ * logarithm of the blocks of one bin, which is a handful where sizes vary. It allocates a row of
+ * bins for each power of two that is ever used, and nothing for a block.
+ *
+ * @tparam Hook  where in a block the tree is kept
+ */
+template <TreeHook Block::*Hook>
+class SizeIndex {
+ public:
+  void insert(Block* block);
+  void erase(Block* block);
+
+  /** @brief The best fit: the first block of at least `bytes`, or nullptr. */
+  [[nodiscard]] Block* first(std::size_t bytes) const;
+  /** @brief The block behind `block`, which may have been taken out, or nullptr. */
+  [[nodiscard]] Block* after(const Block* block) const;
+  /** @brief The largest block, or nullptr. */
+  [[nodiscard]] Block* last() const;
+
+  [[nodiscard]] bool empty() const noexcept { return rows_in_use_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] bool contains(const Block* block) const;
+
+ private:
+  static constexpr unsigned kBinBits = 5;
+  static constexpr std::size_t kBins = std::size_t{1} << kBinBits;
+
+  struct Row {
+    std::uint32_t in_use = 0;
+    std::array<Block*, kBins> roots{};
+  };
+  struct Bin {
+    unsigned row, column;
+  };
+
+  static Bin bin_of(std::size_t bytes) noexcept {
+    const auto row = static_cast<unsigned>(std::bit_width(bytes | kBins)) - 1;
+    return {row, static_cast<unsigned>((bytes >> (row - kBinBits)) & (kBins - 1))};
+  }
+  static std::uint64_t priority(const Block* block) noexcept {
+    return reinterpret_cast<std::uintptr_t>(block) * 0x9e3779b97f4a7c15;
+  }
+  static Block* least(Block* root) noexcept {
+    while ((root->*Hook).left != nullptr) root = (root->*Hook).left;
+    return root;
+  }
+  /** The least of the bins behind `bin`, or nullptr. */
+  [[nodiscard]] Block* least_behind(Bin bin) const noexcept;
+
+  /** Null: no block of these sizes was ever here. */
+  [[nodiscard]] Row* row_at(unsigned row) const noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << row;
+    if ((rows_made_ & bit) == 0) return nullptr;
+    return rows_[static_cast<unsigned>(std::popcount(rows_made_ & (bit - 1)))].get();
+  }
+  Row& make_row(unsigned row);
+
+  std::vector<std::unique_ptr<Row>> rows_;  // those that were made, by size
+  std::uint64_t rows_made_ = 0, rows_in_use_ = 0;
+  std::size_t size_ = 0, bytes_ = 0;
+};
+
+template <TreeHook Block::*Hook>
+auto SizeIndex<Hook>::make_row(unsigned row) -> Row& {
+  const std::uint64_t bit = std::uint64_t{1} << row;
+  const auto place = rows_.begin() + std::popcount(rows_made_ & (bit - 1));
+  Row& made = **rows_.insert(place, std::make_unique<Row>());
+  rows_made_ |= bit;
+  return made;
+}
+
+template <TreeHook Block::*Hook>
+void SizeIndex<Hook>::insert(Block* block) {
+  const Bin bin = bin_of(block->bytes);
+  Row* const known = row_at(bin.row);
+  Row& row = known != nullptr ? *known : make_row(bin.row);
+  Block** at = &row.roots[bin.column];
+  const std::uint64_t mine = priority(block);
+  while (*at != nullptr && priority(*at) > mine) {
+    at = fits_before(block, *at) ? &((*at)->*Hook).left : &((*at)->*Hook).right;
+  }
+  // What is below goes to the left or to the right of the new one.
+  Block *rest = *at, **left = &(block->*Hook).left, **right = &(block->*Hook).right;
+  *at = block;
+  while (rest != nullptr) {
+    Block**& side = fits_before(rest, block) ? left : right;
+    *side = rest;
+    side = &side == &left ? &(rest->*Hook).right : &(rest->*Hook).left;
+    rest = *side;
+  }
+  *left = *right = nullptr;
+  row.in_use |= std::uint32_t{1} << bin.column;
+  rows_in_use_ |= std::uint64_t{1} << bin.row;
+  ++size_;
+  bytes_ += block->bytes;
+}
+
+template <TreeHook Block::*Hook>
+void SizeIndex<Hook>::erase(Block* block) {
+  const Bin bin = bin_of(block->bytes);
+  Row& row = *row_at(bin.row);
+  Block** at = &row.roots[bin.column];
+  while (*at != block) {
+    at = fits_before(block, *at) ? &((*at)->*Hook).left : &((*at)->*Hook).right;
+  }
+  Block *left = (block->*Hook).left, *right = (block->*Hook).right;
+  while (left != nullptr && right != nullptr) {
+    if (priority(left) > priority(right)) {
+      *at = left;
+      at = &(left->*Hook).right;
+      left = *at;
+    } else {
+      *at = right;
+      at = &(right->*Hook).left;
+      right = *at;
+    }
+  }
+  *at = left != nullptr ? left : right;
+  --size_;
+  bytes_ -= block->bytes;
+  if (row.roots[bin.column] != nullptr) return;
+  row.in_use &= ~(std::uint32_t{1} << bin.column);
+  if (row.in_use == 0) rows_in_use_ &= ~(std::uint64_t{1} << bin.row);
+}
+
+template <TreeHook Block::*Hook>
+Block* SizeIndex<Hook>::least_behind(Bin bin) const noexcept {
+  const auto behind = [](auto bits, unsigned place) {
+    using Bits = decltype(bits);
+    const unsigned next = place + 1;
+    return next >= sizeof(Bits) * 8 ? Bits{0} : static_cast<Bits>(bits >> next << next);
+  };
+  if ((rows_in_use_ >> bin.row & 1) != 0) {
+    const Row& row = *row_at(bin.row);
+    if (const std::uint32_t columns = behind(row.in_use, bin.column)) {
+      return least(row.roots[static_cast<unsigned>(std::countr_zero(columns))]);
+    }
+  }
+  const std::uint64_t rows = behind(rows_in_use_, bin.row);
+  if (rows == 0) return nullptr;
+  const Row& row = *row_at(static_cast<unsigned>(std::countr_zero(rows)));
+  return least(row.roots[static_cast<unsigned>(std::countr_zero(row.in_use))]);
+}
+
+template <TreeHook Block::*Hook>
+Block* SizeIndex<Hook>::first(std::size_t bytes) const {
+  const Bin bin = bin_of(bytes);
+  Block* best = nullptr;
+  if ((rows_in_use_ >> bin.row & 1) != 0) {
+    for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
+      const bool enough = at->bytes >= bytes;
+      if (enough) best = at;
+      at = enough ? (at->*Hook).left : (at->*Hook).right;
+    }
+  }
+  return best != nullptr ? best : least_behind(bin);
+}
+
+template <TreeHook Block::*Hook>
+Block* SizeIndex<Hook>::after(const Block* block) const {
+  const Bin bin = bin_of(block->bytes);
+  Block* best = nullptr;
+  if ((rows_in_use_ >> bin.row & 1) != 0) {
+    for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
+      const bool behind = fits_before(block, at);
+      if (behind) best = at;
+      at = behind ? (at->*Hook).left : (at->*Hook).right;
+    }
+  }
+  return best != nullptr ? best : least_behind(bin);
+}
+
+template <TreeHook Block::*Hook>
+Block* SizeIndex<Hook>::last() const {
+  if (rows_in_use_ == 0) return nullptr;
+  const Row& row = *row_at(static_cast<unsigned>(std::bit_width(rows_in_use_)) - 1);
+  Block* at = row.roots[static_cast<unsigned>(std::bit_width(row.in_use)) - 1];
+  while ((at->*Hook).right != nullptr) at = (at->*Hook).right;
+  return at;
+}
+
+template <TreeHook Block::*Hook>
+bool SizeIndex<Hook>::contains(const Block* block) const {
+  const Bin bin = bin_of(block->bytes);
+  if (row_at(bin.row) == nullptr) return false;
+  const Block* at = row_at(bin.row)->roots[bin.column];
+  while (at != nullptr && at != block) {
+    at = fits_before(block, at) ? (at->*Hook).left : (at->*Hook).right;
+  }
+  return at != nullptr;
+}
+
+}  // namespace millrace

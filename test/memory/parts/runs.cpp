@@ -1,0 +1,110 @@
+// Runs of free neighbours beside a walk over all blocks.
+#include "memory/runs.hpp"
+
+#include <deque>
+#include <random>
+#include <set>
+
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+class Row {
+ public:
+  explicit Row(std::size_t count) : blocks_(count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Block& block = blocks_[i];
+      block.segment = &segment_;
+      block.bytes = 512 * (1 + i % 7);
+      block.state = BlockState::live;
+      if (i > 0) block.previous = &blocks_[i - 1];
+      if (i + 1 < count) block.next = &blocks_[i + 1];
+    }
+  }
+
+  void flip(std::size_t i) {
+    Block& block = blocks_[i];
+    const bool frees = block.state == BlockState::live;
+    block.state = frees ? BlockState::free : BlockState::claimed;
+    if (frees) {
+      runs.freed(&block);
+    } else {
+      runs.claimed(&block);
+      block.state = BlockState::live;
+    }
+  }
+
+  [[nodiscard]] bool free(std::size_t i) const { return blocks_[i].state == BlockState::free; }
+
+  /// Each run is of neighbours that are free, and as large as it says; none overlaps another.
+  void check() const {
+    std::set<const Block*> seen;
+    runs.visit(false, 1, [&](const Run& run) {
+      REQUIRE(run.count >= 2);
+      REQUIRE(run.count <= Runs::kMost);
+      const Block* block = run.first;
+      std::size_t bytes = 0;
+      for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
+        REQUIRE(block->state == BlockState::free);
+        REQUIRE(seen.insert(block).second);
+        bytes += block->bytes;
+      }
+      REQUIRE(run.bytes == bytes);
+      return true;
+    });
+    // Two free neighbours outside of runs could have been one.
+    for (std::size_t i = 1; i < blocks_.size(); ++i) {
+      const bool both = free(i - 1) && free(i);
+      REQUIRE((!both || seen.contains(&blocks_[i - 1]) || seen.contains(&blocks_[i])));
+    }
+  }
+
+  Runs runs;
+
+ private:
+  Segment segment_;
+  std::deque<Block> blocks_;
+};
+
+}  // namespace
+
+TEST_CASE("runs are the free neighbours there are, whatever becomes free or is claimed",
+          "[parts]") {
+  for (const std::size_t count : {std::size_t{8}, std::size_t{40}, 3 * Runs::kMost}) {
+    std::mt19937_64 random{seed()};
+    Row row{count};
+    for (int step = 0; step < 2000; ++step) {
+      row.flip(random() % count);
+      if (step % 10 == 0) row.check();
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!row.free(i)) row.flip(i);
+    }
+    row.check();
+    for (std::size_t i = 0; i < count; ++i) row.flip((i * 7 + 3) % count);
+    row.check();
+  }
+}
+
+TEST_CASE("only runs of at least so many bytes are visited, and no more than asked for",
+          "[parts]") {
+  Row row{64};
+  for (std::size_t i = 0; i < 64; ++i) {
+    if (i % 4 != 3) row.flip(i);
+  }
+  std::size_t visited = 0;
+  row.runs.visit(false, 4096, [&](const Run& run) {
+    CHECK(run.bytes >= 4096);
+    return ++visited < 3;
+  });
+  CHECK(visited == 3);
+  row.runs.visit(false, std::size_t{1} << 40, [&](const Run&) {
+    ++visited;
+    return true;
+  });
+  CHECK(visited == 3);
+}
+
+}  // namespace millrace::test
