@@ -242,6 +242,8 @@ bool Ledger::ordered(Point point, StreamId user) const {
 }
 
 bool Ledger::completed(Point point) const {
+  const State::Answer answer = state_->completed_unlocked(point);
+  if (answer != State::Answer::ask) return answer == State::Answer::yes;
   if (state_->known_complete(point)) return true;
   if (!state_->may_be_complete(point)) return false;
   const std::lock_guard lock{state_->mutex};

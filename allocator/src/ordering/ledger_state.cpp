@@ -13,11 +13,6 @@ using ordering::Published;
 using ordering::Slot;
 using SharedAnswer = ordering::SharedFrontier::Answer;
 
-Slot* Ledger::State::tenant(StreamId stream) const {
-  Slot* slot = slots.find(stream.slot);
-  return slot != nullptr && slot->generation == stream.generation ? slot : nullptr;
-}
-
 Slot& Ledger::State::open_slot(StreamId stream) const {
   Slot* slot = tenant(stream);
   if (slot == nullptr || slot->phase != Phase::open) {
@@ -32,10 +27,6 @@ void Ledger::State::declare(std::uint32_t index, StreamTraits traits) {
   if (traits.legacy || !traits.blocking) return group.leave(index);
   group.enter(index);
   group.is_independent |= traits.independent;
-}
-
-Marker Ledger::State::within(const Slot& slot, Marker marker) const {
-  return slot.phase == Phase::closed ? std::min(marker, slot.count.next(group.epoch)) : marker;
 }
 
 bool Ledger::State::known_complete(Point point) const {

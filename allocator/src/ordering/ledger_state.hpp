@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -38,8 +39,17 @@ struct Ledger::State {
   std::vector<MarkerToken> returned;  // by streams that noticed late; given out with the next ones
 
   // Without the lock.
-  Slot* tenant(StreamId stream) const;
-  Marker within(const Slot& slot, Marker marker) const;  // nothing follows a closed one's last
+  Slot* tenant(StreamId stream) const {
+    Slot* slot = slots.find(stream.slot);
+    return slot != nullptr && slot->generation == stream.generation ? slot : nullptr;
+  }
+  /** Nothing follows a closed stream's last marker. */
+  Marker within(const Slot& slot, Marker marker) const {
+    return slot.phase == Phase::closed ? std::min(marker, slot.count.next(group.epoch)) : marker;
+  }
+  enum class Answer : unsigned char { no, yes, ask };
+  /** `ask`: not known without the lock; a closed stream's, or the group's. */
+  Answer completed_unlocked(Point point) const;
   /** As far as is known without asking the group. */
   bool known_complete(Point point) const;
   /** Whether a point that is not known to be complete may be so by the group. */
@@ -88,5 +98,19 @@ struct Ledger::State {
   void settle(std::uint32_t index, std::vector<MarkerToken>& done);
   void vacate_if_complete(std::uint32_t index);
 };
+
+// What most calls ask: an open stream's point, once or twice a request.
+inline Ledger::State::Answer Ledger::State::completed_unlocked(Point point) const {
+  if (point.marker == 0) return Answer::yes;
+  const Slot* slot = slots.find(point.stream.slot);
+  if (slot == nullptr) return Answer::ask;
+  const std::uint32_t generation = slot->generation;
+  if (generation != point.stream.generation) {
+    return generation > point.stream.generation ? Answer::yes : Answer::no;
+  }
+  if (slot->completed >= point.marker) return Answer::yes;
+  if (slot->phase != Phase::open || slot->settled < group.completed) return Answer::ask;
+  return slot->generation != generation ? Answer::yes : Answer::no;  // vacant while we looked
+}
 
 }  // namespace millrace
