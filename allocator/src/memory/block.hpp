@@ -6,6 +6,7 @@
 
 #include "memory/contract.hpp"
 #include "memory/few.hpp"
+#include "memory/spin_lock.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {
@@ -17,7 +18,7 @@ class WaitQueue;
 
 enum class BlockState : std::uint8_t {
   free,     // on a shelf
-  quick,    // free as well, in its lane's quick bins
+  quick,    // free as well, in the quick bins of its stream's front
   pending,  // freed, kept back until a poll sees its points complete (Return::polled)
   claimed,  // being given out or given back by a call that has dropped the lock
   live,
@@ -45,7 +46,7 @@ struct Block {
   Block* previous = nullptr;
   Block* next = nullptr;
   StreamId lane;  // where it is kept: the stream that uses it first; none: nobody's
-  BlockState state = BlockState::free;
+  Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block
 
   // While free.
   Waits waits = Waits::nothing;

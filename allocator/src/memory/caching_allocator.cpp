@@ -51,7 +51,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   State::Request request{bytes, bytes, false, owner, first_user, tag, {}};
   if (bytes > largest - state.policy.segment_multiple) {
-    State::Lock lock{state.mutex};
+    State::Lock lock = state.enter();
     state.fail(request, lock);
   }
   request.bytes = state.policy.round(bytes);
@@ -61,19 +61,26 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 }
 
 Block* CachingAllocator::State::serve(const Request& request) {
-  Lock lock{mutex};
+  const bool plain = has_fronts && request.user.id() == request.owner.id();
+  if (plain) {
+    if (Block* const block = take_quick(request)) return block;
+  }
+  Lock lock = enter();
   if (!meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
+  if (plain) {
+    if (Block* const block = take_quick_alone(request)) return block;
+    expect(request);
+  }
   if (!pending.empty()) poll(lock);
   sweep();
-  if (Block* const block = take_quick(request)) {
-    hand_out(request, block);
-    return block;
+  Block* block = take_exact(request);
+  if (block == nullptr) {
+    empty_quick();
+    merge_former_lanes();
+    block = search(request, lock);
   }
-  empty_quick();
-  merge_former_lanes();
-  Block* block = search(request, lock);
   if (block == nullptr && policy.sharing == Sharing::own_stream) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);
@@ -87,18 +94,16 @@ Block* CachingAllocator::State::serve(const Request& request) {
 void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   const Ledger& ledger = device.ledger();
   const StreamId owner = request.owner.id(), user = request.user.id();
-  if (block->state != BlockState::quick) {
-    if (worth_splitting(*block, request.bytes)) put_free(heap.split(block, request.bytes));
-    block->lane = request.lane;
-    heap.live().insert(block);
-  }
+  if (worth_splitting(*block, request.bytes)) put_free(heap.split(block, request.bytes));
+  block->lane = request.lane;
+  heap.live().insert(block);
   block->inherited.clear();
   for (const Point point : block->points) {
     if (!ledger.completed(point)) block->inherited.push_back(point);
   }
   block->points.clear();
   block->state = BlockState::live;
-  block->id = next_id++;
+  block->id = next_id.fetch_add(1, std::memory_order_relaxed);
   block->requested = request.requested;
   block->rounded = request.bytes;
   block->owner = request.owner;
@@ -110,7 +115,8 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   const Point of_user = user == owner ? of_owner : Point{user, ledger.next(user)};
   block->first_markers = {of_owner, of_user};
   const Marker next = request.lane == owner ? of_owner.marker : of_user.marker;
-  count_demand(shelves.lane(request.lane), *block, next);
+  count_demand(request.lane, *block, next);
+  add_tally(owner);
   meter.allocated(block->requested, block->bytes, owner, block->tag);
   tell_allocated(*block, user);
 }
@@ -126,7 +132,8 @@ void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) 
 void CachingAllocator::deallocate(void* address) {
   if (address == nullptr) return;
   State& state = *state_;
-  State::Lock lock{state.mutex};
+  if (state.keep_quick(address, nullptr)) return;
+  State::Lock lock = state.enter();
   Block* const block = state.live_block("deallocate", address);
   state.free_on(block, block->owner, false, lock);
 }
@@ -135,14 +142,15 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
   State& state = *state_;
   stream = state.device.resolve(stream);
-  State::Lock lock{state.mutex};
+  if (state.keep_quick(address, &stream)) return;
+  State::Lock lock = state.enter();
   Block* const block = state.live_block("deallocate", address);
   state.free_on(block, stream, true, lock);
 }
 
 // `given`: by the caller in this call, so that it is there still.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
-  if (keep_quick(block, stream)) return;
+  if (keep_quick_alone(block, stream)) return;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
   std::vector<StreamRef> used;
@@ -183,7 +191,7 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
 void CachingAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
   State& state = *state_;
-  const State::Lock lock{state.mutex};
+  const State::Lock lock = state.enter();
   Block* const block = state.live_block("deallocate", address);
   block->first_markers.require_covered(marker, address);
   PointSet points{marker};
@@ -200,6 +208,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
   uncount_demand(*block);
+  add_tally(block->owner.id());
   meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
   block->points = std::move(points);
   if (observer != nullptr) {
@@ -246,7 +255,7 @@ void CachingAllocator::State::shelve(Block* block) {
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->owner) || std::ranges::any_of(block->uses, same)) return;
@@ -258,22 +267,24 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   if (address == nullptr) return;
   new_owner = state_->device.resolve(new_owner);
   require_open("transfer", state_->device, new_owner);
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("transfer", address);
   if (block->owner.id() == new_owner.id()) return;
   block->uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
   block->uses.push_back(block->owner);
+  state_->add_tally(block->owner.id());
+  state_->add_tally(new_owner.id());
   state_->meter.moved(block->bytes, block->owner.id(), new_owner.id());
   block->owner = new_owner;
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback) {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
   state_->callbacks.push_back(std::move(callback));
 }
 
 void CachingAllocator::set_limit(std::size_t bytes) {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
   state_->limits.limit = bytes;
 }
 

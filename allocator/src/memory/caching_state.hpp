@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "memory/front.hpp"
 #include "memory/heap.hpp"
 #include "memory/meter.hpp"
 #include "memory/pending_frees.hpp"
@@ -33,6 +35,12 @@ namespace millrace {
  * PyTorch's way is the same with lanes that never mix and frees that a host poll completes.
  * The lock is never held across a driver call: what such a call is about is claimed first, which
  * takes it out of everybody's sight, and is put back if the call fails.
+ *
+ * Before all that, a request is served with a block of its size that its stream freed just now,
+ * from the stream's front: under the front's lock only, and with a tally in place of the meter
+ * (front.cpp). While calls do not overlap, no more than one front has a tally, which is added
+ * before anything else changes: so peaks are exact. Once two threads have met at the lock, each
+ * front keeps its own.
  */
 struct CachingAllocator::State {
   using Lock = std::unique_lock<std::mutex>;
@@ -65,6 +73,8 @@ struct CachingAllocator::State {
         source(s),
         policy(std::move(p)),
         limits(l),
+        has_fronts(policy.sharing == Sharing::ordered ||
+                   policy.sharing == Sharing::wait_before_grow),
         shelves(d.ledger(), policy.sharing),
         pending(d.ledger()) {}
 
@@ -78,16 +88,42 @@ struct CachingAllocator::State {
   void shelve(Block* block);
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
-  // quick.cpp: blocks that come back as they were given out
+  /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
+  class Paused {
+   public:
+    explicit Paused(State& state);
+    ~Paused() { state_.shut.store(state_.observer != nullptr, std::memory_order_relaxed); }
+    Paused(const Paused&) = delete;
+    Paused& operator=(const Paused&) = delete;
+
+   private:
+    State& state_;
+  };
+
+  // front.cpp: blocks that come back as they were given out
+  [[nodiscard]] Lock enter();
+  void turn_to(Front& front);
   Block* take_quick(const Request& request);
-  bool keep_quick(Block* block, StreamRef stream);
-  void empty_quick(Lane& lane);
+  Block* take_quick_alone(const Request& request);
+  bool keep_quick(void* address, const StreamRef* stream);
+  bool keep_quick_alone(Block* block, StreamRef stream);
+  [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
+  void give_again(Front& front, Block* block, const Request& request);
+  void keep(Front& front, Block* block, Point point);
+  Front* front_of(StreamId stream);
+  void expect(const Request& request);
+  void add(Front& front);
+  void add_current();
+  void add_tally(StreamId stream);
+  void add_tallies();
   void empty_quick();
+  void give_up(Block* first);
   void merge_former_lanes();
 
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
+  Block* take_exact(const Request& request);
   [[nodiscard]] Block* least_complete(const Request& request);
   [[nodiscard]] Block* least_ordered(const Request& request);
   template <typename Usable>
@@ -104,8 +140,9 @@ struct CachingAllocator::State {
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   [[nodiscard]] std::uint64_t long_ago(const Request& request);
   [[nodiscard]] bool should_grow(const Request& request);
-  void count_demand(Lane& lane, const Block& block, Marker marker);
+  void count_demand(StreamId lane, const Block& block, Marker next);
   void uncount_demand(const Block& block);
+  [[nodiscard]] Demand demand_of(StreamId stream) const;
   void claim(Block* block);
   void poll(Lock& lock);
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
@@ -164,19 +201,27 @@ struct CachingAllocator::State {
   SegmentSource& source;
   Policy policy;
   MemoryLimits limits;
+  const bool has_fronts;
   std::size_t capacity = 0;  // bytes that the device has; 0: it would not say
+
+  Fronts fronts;
+  FrontList<&Front::with_blocks> with_blocks;
+  FrontList<&Front::with_tally> with_tally;  // while crowded
+  std::atomic<Front*> current{nullptr};      // may have a tally, while not crowded
+  // Written under `mutex`.
+  std::atomic<bool> crowded{false};  // two threads have called at once
+  std::atomic<bool> shut{false};     // fronts serve nothing
+  std::atomic<std::uint64_t> next_id{1};
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;
   Meter meter;
-  Shelves shelves;                 // the free blocks
-  Runs runs;                       // of them those that are neighbours
-  PendingFrees pending;            // Return::polled: freed, their uses not seen complete
-  std::vector<Lane*> quick_lanes;  // with blocks in their quick bins, or that had some
+  Shelves shelves;       // the free blocks
+  Runs runs;             // of them those that are neighbours
+  PendingFrees pending;  // Return::polled: freed, their uses not seen complete
   std::vector<MemoryCallback> callbacks;
   AllocationObserver* observer = nullptr;
   std::size_t growing = 0;  // bytes being asked of the source
-  std::uint64_t next_id = 1;
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep
   std::uint64_t settled = 0;

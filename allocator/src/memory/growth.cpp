@@ -81,6 +81,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
       throw;
     }
     lock.lock();
+    add_current();  // of what the callback did
     if (!freed) continue;
     if (Block* block = search(request, lock)) return block;
   }
@@ -256,7 +257,7 @@ bool CachingAllocator::State::release_range_if_free(Segment& range, Lock& lock) 
 }
 
 bool CachingAllocator::release_segment(void* base) {
-  State::Lock lock{state_->mutex};
+  State::Lock lock = state_->enter();
   state_->empty_quick();
   state_->sweep();  // what is known to be complete is free
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
@@ -290,7 +291,11 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
 
 void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   ++meter.counts().out_of_memory;
-  MemoryPicture seen = picture(request);
+  MemoryPicture seen;
+  {
+    const Paused paused{*this};
+    seen = picture(request);
+  }
   lock.unlock();
   try {
     const MemoryInfo info = device.device().memory_info();
@@ -304,8 +309,11 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
 }
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
-  State::Lock lock{state_->mutex};
-  state_->shelves.forget_demand();  // what streams needed so far says nothing of what comes
+  State::Lock lock = state_->enter();
+  state_->fronts.for_each([](Front& front) {
+    const std::lock_guard hold{front.lock};
+    front.demand = {};  // what streams needed so far says nothing of what comes
+  });
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   return state_->release_free_memory(keep_bytes, kAll, lock);
 }

@@ -60,13 +60,15 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
 
 UsableBytes CachingAllocator::usable(StreamRef stream) {
   stream = state_->device.resolve(stream);
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  const State::Paused paused{*state_};
   state_->empty_quick();
   return state_->usable(stream.id());
 }
 
 MemoryStatistics CachingAllocator::statistics() {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  state_->add_tallies();
   state_->empty_quick();
   state_->sweep();
   MemoryStatistics result = state_->meter.statistics(state_->device);
@@ -134,38 +136,43 @@ std::string CachingAllocator::State::usable_when(const Block& block, const Reque
 }
 
 Tag CachingAllocator::tag(std::string_view name) {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
   return state_->meter.tag(name);
 }
 
 ScopeId CachingAllocator::open_scope() {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  state_->add_tallies();
   return state_->meter.open_scope();
 }
 
 MemoryGauges CachingAllocator::peaks(ScopeId scope) {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  state_->add_tallies();
   return state_->meter.peaks(scope);
 }
 
 void CachingAllocator::close_scope(ScopeId scope) {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  state_->add_tallies();
   state_->meter.close_scope(scope);
 }
 
 void CachingAllocator::observe(AllocationObserver* observer) {
-  const State::Lock lock{state_->mutex};
-  state_->observer = observer;
+  const State::Lock lock = state_->enter();
+  const State::Paused paused{*state_};
+  state_->observer = observer;  // fronts stay shut while there is one
 }
 
 std::size_t CachingAllocator::block_size(const void* address) const {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
   const Block* block = state_->heap.live().find(address);
   return block == nullptr || block->state != BlockState::live ? 0 : block->bytes;
 }
 
 std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  const State::Paused paused{*state_};
   state_->empty_quick();
   std::vector<SegmentLayout> result;
   for (const auto& [base, segment] : state_->heap.segments()) {
@@ -189,7 +196,7 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
 
 void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
   State& state = *state_;
-  const State::Lock lock{state.mutex};
+  const State::Lock lock = state.enter();
   if (!state.heap.segments().empty()) {
     throw std::logic_error{"restore: the allocator holds memory already"};
   }
@@ -216,13 +223,13 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
       if (wanted.bytes < block->bytes) rest = state.heap.split(block, wanted.bytes);
       if (wanted.allocated) {
         block->state = BlockState::live;
-        block->id = state.next_id++;
+        block->id = state.next_id.fetch_add(1, std::memory_order_relaxed);
         block->requested = wanted.requested;
         block->rounded = wanted.bytes;
         block->owner = stream;
         state.heap.live().insert(block);
         const Marker next = state.device.ledger().next(stream.id());
-        state.count_demand(state.shelves.lane(stream.id()), *block, next);
+        state.count_demand(stream.id(), *block, next);
         state.meter.allocated(block->requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());
       } else {
@@ -259,7 +266,8 @@ void CachingAllocator::State::check() const {
 }
 
 void CachingAllocator::check_invariants() const {
-  const State::Lock lock{state_->mutex};
+  const State::Lock lock = state_->enter();
+  const State::Paused paused{*state_};
   state_->empty_quick();
   state_->check();
 }

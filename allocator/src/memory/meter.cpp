@@ -72,6 +72,50 @@ void Meter::freed(std::size_t requested, std::size_t bytes, StreamId owner, Tag 
   --live_;
 }
 
+namespace {
+
+std::size_t raised(std::size_t value, std::ptrdiff_t change) {
+  return value + static_cast<std::size_t>(change);
+}
+
+void add_to(Gauge& gauge, const Tally::Change& change) {
+  gauge.peak = std::max(gauge.peak, raised(gauge.current, change.highest));
+  gauge.current = raised(gauge.current, change.now);
+}
+
+}  // namespace
+
+// Peaks as if the other streams had done nothing in the meantime.
+void Meter::add(StreamId stream, Tally& tally) {
+  if (tally.empty()) {
+    tally.tags.resize(tags_.size());
+    return;
+  }
+  const std::size_t reserved = all_.reserved.current, active = all_.active.current;
+  const std::size_t least_active = raised(active, tally.allocated.lowest);
+  const ScopedPeaks::Peaks peaks{
+      .requested = raised(all_.requested.current, tally.requested.highest),
+      .allocated = raised(all_.allocated.current, tally.allocated.highest),
+      .active = raised(active, tally.allocated.highest),
+      .reserved = reserved,
+      .cached = reserved > least_active ? reserved - least_active : 0};
+  scopes_.see(peaks);
+  all_.cached.peak = std::max(all_.cached.peak, peaks.cached);
+  add_to(all_.requested, tally.requested);
+  add_to(all_.allocated, tally.allocated);
+  add_to(all_.active, tally.allocated);
+  changed();
+  add_to(share_of(stream).allocated, tally.allocated);
+  leave(stream, 0);
+  for (std::size_t i = 0; i < tally.tags.size(); ++i) add_to(tags_[i].allocated, tally.tags[i]);
+  counts_.allocations += tally.allocations;
+  counts_.served_own += tally.allocations;
+  counts_.frees += tally.frees;
+  live_ += static_cast<std::size_t>(tally.allocations - tally.frees);
+  tally.clear();
+  tally.tags.resize(tags_.size());
+}
+
 void Meter::moved(std::size_t bytes, StreamId from, StreamId to) {
   leave(from, bytes);
   share_of(to).allocated.add(bytes);

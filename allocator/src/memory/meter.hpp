@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "memory/block.hpp"
+#include "memory/tally.hpp"
 
 namespace millrace {
 
@@ -26,8 +27,9 @@ class ScopedPeaks {
     void raise(const Peaks& other) noexcept;
   };
 
-  void see(const MemoryGauges& now) noexcept {
-    if (newest_ != nullptr) newest_->raise(current(now));
+  void see(const MemoryGauges& now) noexcept { see(current(now)); }
+  void see(const Peaks& peaks) noexcept {
+    if (newest_ != nullptr) newest_->raise(peaks);
   }
   [[nodiscard]] ScopeId open(const MemoryGauges& now);
   /** @throws std::invalid_argument if it is not open */
@@ -51,6 +53,8 @@ class Meter {
   void allocated(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag);
   void freed(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag);
   void moved(std::size_t bytes, StreamId from, StreamId to);
+  /** @brief What `stream` did since the last time; the tally is empty then. */
+  void add(StreamId stream, Tally& tally);
   void drained(std::size_t bytes);   ///< freed bytes that are not active any more
   void draining(std::size_t bytes);  ///< freed bytes that still count as active
   void reserved(std::size_t bytes);

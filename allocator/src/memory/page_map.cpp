@@ -4,10 +4,11 @@
 
 namespace millrace {
 
-PageMap::Entry& PageMap::entry_of_page(const void* address) {
+PageMap::Cell& PageMap::entry_of_page(const void* address) {
   const std::uintptr_t page = number(address);
-  auto& branch = root_.at(page >> kBranchBits);
-  if (branch == nullptr) branch = std::make_unique<Branch>();
+  auto& root = root_.at(page >> kBranchBits);
+  Branch* branch = root.load(std::memory_order_relaxed);
+  if (branch == nullptr) root.store(branch = new Branch, std::memory_order_release);
   return (*branch)[page & kBranchMask];
 }
 
@@ -15,46 +16,46 @@ PageMap::Node* PageMap::make_node() {
   if (spare_.empty()) return &nodes_.emplace_back();
   Node* const node = spare_.back();
   spare_.pop_back();
-  *node = {};
+  for (Cell& cell : node->entries) cell.set({});
   return node;
 }
 
-void PageMap::insert(Entry& entry, unsigned bits, Block* block) {
-  Entry* at = &entry;
-  for (; at->is_node(); bits -= kNodeBits) at = &at->node()->entries[part(block->address, bits)];
-  if (at->empty()) {
-    *at = Entry{block};
-    return;
+void PageMap::insert(Cell& entry, unsigned bits, Block* block) {
+  Cell* at = &entry;
+  for (; at->get().is_node(); bits -= kNodeBits) {
+    at = &at->get().node()->entries[part(block->address, bits)];
   }
-  Block* const other = at->block();  // one node a level, until they part
+  const Entry found = at->get();
+  if (found.empty()) return at->set(Entry{block});
+  // One node a level, until they part. It is shown when it holds both.
+  Block* const other = found.block();
+  Node* const top = make_node();
+  Node* node = top;
   for (; part(other->address, bits) == part(block->address, bits); bits -= kNodeBits) {
-    Node* const node = make_node();
-    *at = Entry{node};
-    at = &node->entries[part(block->address, bits)];
+    Node* const below = make_node();
+    node->entries[part(block->address, bits)].set(Entry{below});
+    node = below;
   }
-  Node* const node = make_node();
-  node->entries[part(other->address, bits)] = Entry{other};
-  node->entries[part(block->address, bits)] = Entry{block};
-  *at = Entry{node};
+  node->entries[part(other->address, bits)].set(found);
+  node->entries[part(block->address, bits)].set(Entry{block});
+  at->set(Entry{top});
 }
 
-void PageMap::erase(Entry& entry, unsigned bits, const void* address) {
-  if (!entry.is_node()) {
-    entry = {};
-    return;
-  }
-  Node* const node = entry.node();
+void PageMap::erase(Cell& entry, unsigned bits, const void* address) {
+  if (!entry.get().is_node()) return entry.set({});
+  Node* const node = entry.get().node();
   erase(node->entries[part(address, bits)], bits - kNodeBits, address);
   // A node with one block that is not a node is kept: the next one is likely to come back.
-  if (!std::ranges::all_of(node->entries, &Entry::empty)) return;
+  if (!std::ranges::all_of(node->entries, &Cell::empty)) return;
+  entry.set({});
   spare_.push_back(node);
-  entry = {};
 }
 
 std::size_t PageMap::bytes() const noexcept {
-  const auto branches = std::ranges::count_if(root_, [](const auto& b) { return b != nullptr; });
+  const auto branches =
+      std::ranges::count_if(root_, [](const auto& branch) { return branch.load() != nullptr; });
   return static_cast<std::size_t>(branches) * sizeof(Branch) + nodes_.size() * sizeof(Node) +
-         root_.size() * sizeof(root_[0]);
+         sizeof(root_);
 }
 
 }  // namespace millrace

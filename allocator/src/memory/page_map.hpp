@@ -1,10 +1,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <vector>
 
 #include "memory/block.hpp"
@@ -17,9 +17,19 @@ namespace millrace {
  *
  * An area with one block takes an entry; one with several, a node of 128 bytes. So neither many
  * small blocks in a page nor many pages make it slower, and no block is hashed.
+ *
+ * `find` may be called while another thread changes the map: a block that stays live is found. Of
+ * an address that is not live it may find what was there before.
  */
 class PageMap {
  public:
+  PageMap() = default;
+  PageMap(const PageMap&) = delete;
+  PageMap& operator=(const PageMap&) = delete;
+  ~PageMap() {
+    for (const auto& branch : root_) delete branch.load();
+  }
+
   void insert(Block* block) { insert(entry_of_page(block->address), kPageBits, block); }
 
   void erase(const Block* block) {
@@ -29,12 +39,13 @@ class PageMap {
   [[nodiscard]] Block* find(const void* address) const noexcept {
     const std::uintptr_t page = number(address);
     if (page >> (kRootBits + kBranchBits) != 0) return nullptr;
-    const Branch* const branch = root_[page >> kBranchBits].get();
+    const Branch* const branch = root_[page >> kBranchBits].load(std::memory_order_acquire);
     if (branch == nullptr) return nullptr;
-    Entry entry = (*branch)[page & kBranchMask];
-    for (unsigned bits = kPageBits; entry.is_node(); bits -= kNodeBits) {
-      entry = entry.node()->entries[part(address, bits)];
+    Entry entry = (*branch)[page & kBranchMask].get();
+    for (unsigned bits = kPageBits; entry.is_node() && bits >= kNodeBits; bits -= kNodeBits) {
+      entry = entry.node()->entries[part(address, bits)].get();
     }
+    if (entry.is_node()) return nullptr;  // changed on the way: nothing live is there
     Block* const block = entry.block();
     return block != nullptr && block->address == address ? block : nullptr;
   }
@@ -62,10 +73,20 @@ class PageMap {
    private:
     std::uintptr_t value_ = 0;
   };
-  struct Node {
-    std::array<Entry, std::size_t{1} << kNodeBits> entries;
+  /** An entry that is read while it is written. */
+  class Cell {
+   public:
+    [[nodiscard]] Entry get() const noexcept { return entry_.load(std::memory_order_acquire); }
+    void set(Entry entry) noexcept { entry_.store(entry, std::memory_order_release); }
+    [[nodiscard]] bool empty() const noexcept { return get().empty(); }
+
+   private:
+    std::atomic<Entry> entry_{};
   };
-  using Branch = std::array<Entry, kBranchMask + 1>;
+  struct Node {
+    std::array<Cell, std::size_t{1} << kNodeBits> entries;
+  };
+  using Branch = std::array<Cell, kBranchMask + 1>;
 
   static std::uintptr_t number(const void* address) noexcept {
     return reinterpret_cast<std::uintptr_t>(address) >> kPageBits;
@@ -76,12 +97,12 @@ class PageMap {
            ((std::uintptr_t{1} << kNodeBits) - 1);
   }
 
-  Entry& entry_of_page(const void* address);
-  void insert(Entry& entry, unsigned bits, Block* block);
-  void erase(Entry& entry, unsigned bits, const void* address);
+  Cell& entry_of_page(const void* address);
+  void insert(Cell& entry, unsigned bits, Block* block);
+  void erase(Cell& entry, unsigned bits, const void* address);
   Node* make_node();
 
-  std::vector<std::unique_ptr<Branch>> root_{std::size_t{1} << kRootBits};
+  std::array<std::atomic<Branch*>, std::size_t{1} << kRootBits> root_{};
   std::deque<Node> nodes_;    // all that were ever made
   std::vector<Node*> spare_;  // of them those that are not in use
 };

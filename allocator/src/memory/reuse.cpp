@@ -117,6 +117,17 @@ Block* CachingAllocator::State::take_own(const Request& request) {
   return block;
 }
 
+// What fits best of all: other streams' blocks need not be looked at.
+Block* CachingAllocator::State::take_exact(const Request& request) {
+  Lane* const lane = has_fronts ? shelves.find(request.lane) : nullptr;
+  if (lane == nullptr) return nullptr;
+  Block* const block = lane->shelf(request.small).ready.first(request.bytes);
+  if (block == nullptr || block->bytes != request.bytes) return nullptr;
+  claim(block);
+  ++meter.counts().served_own;
+  return block;
+}
+
 Block* CachingAllocator::State::take_ready(const Request& request) {
   if (Lane* const own = shelves.find(request.lane)) {
     if (Block* const block = own->shelf(request.small).ready.first(request.bytes)) {
@@ -245,41 +256,41 @@ void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
 // used before its previous burst began has had a whole burst's time: a batch's, where the stream is
 // marked once a batch, so that waiting for it keeps nothing from running ahead by a batch.
 std::uint64_t CachingAllocator::State::long_ago(const Request& request) {
-  const Lane* const lane = shelves.find(request.lane);
-  if (lane == nullptr) return 0;
-  const bool burst_begins = device.ledger().next(request.lane) != lane->demand.marker;
-  return burst_begins ? lane->demand.began : lane->demand.previous_began;
+  const Demand demand = demand_of(request.lane);
+  const bool burst_begins = device.ledger().next(request.lane) != demand.marker;
+  return burst_begins ? demand.began : demand.previous_began;
 }
 
 // A stream gets so much of its own that it need not wait: what it ever held, and some bursts more.
 bool CachingAllocator::State::should_grow(const Request& request) {
-  Lane* const lane = shelves.find(request.lane);
-  if (lane == nullptr) return policy.spare_bursts > 0;
-  const Demand& demand = lane->demand;
+  const Demand demand = demand_of(request.lane);
   if (demand.largest_burst == 0) return policy.spare_bursts > 0;
-  const std::size_t kept = demand.live.current + request.bytes + lane->shelf(request.small).bytes();
+  Lane* const lane = shelves.find(request.lane);
+  const std::size_t cached = lane == nullptr ? 0 : lane->shelf(request.small).bytes();
+  const std::size_t kept = demand.live.current + request.bytes + cached;
   const double spare = policy.spare_bursts * static_cast<double>(demand.largest_burst);
   return static_cast<double>(kept) <= static_cast<double>(demand.live.peak) + spare;
 }
 
-// `marker`: the next one of the lane's stream.
-void CachingAllocator::State::count_demand(Lane& lane, const Block& block, Marker marker) {
-  Demand& demand = lane.demand;
-  demand.live.add(block.bytes);
-  if (marker != demand.marker) {
-    demand.burst = 0;
-    demand.previous_began = std::exchange(demand.began, device.newest_marker());
-    demand.marker = marker;
-  }
-  demand.burst += block.bytes;
-  demand.largest_burst = std::max(demand.largest_burst, demand.burst);
+void CachingAllocator::State::count_demand(StreamId lane, const Block& block, Marker next) {
+  Front* const front = front_of(lane);
+  if (front == nullptr) return;
+  const std::lock_guard hold{front->lock};
+  front->demand.count(block.bytes, next, [&] { return device.newest_marker(); });
 }
 
 void CachingAllocator::State::uncount_demand(const Block& block) {
-  Lane* const lane = shelves.find(block.lane);
-  if (lane == nullptr) return;
-  Gauge& live = lane->demand.live;
-  live.subtract(std::min(block.bytes, live.current));
+  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
+  if (front == nullptr) return;
+  const std::lock_guard hold{front->lock};
+  front->demand.uncount(block.bytes);
+}
+
+Demand CachingAllocator::State::demand_of(StreamId stream) const {
+  Front* const front = fronts.find(stream);
+  if (front == nullptr) return {};
+  const std::lock_guard hold{front->lock};
+  return front->demand;
 }
 
 // How early the user would be let go on: 0 if it has to wait for nothing.

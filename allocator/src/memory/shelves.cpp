@@ -37,8 +37,7 @@ Lane& Shelves::lane(StreamId stream) {
   if (lanes_.size() <= stream.slot) lanes_.resize(stream.slot + std::size_t{1});
   std::unique_ptr<Lane>& lane = lanes_[stream.slot];
   if (lane != nullptr && lane->stream.generation > stream.generation) return nobodys_;
-  const bool holds_blocks = lane != nullptr && (lane->blocks() > 0 || !lane->quick.empty());
-  if (holds_blocks) former_[lane->stream] = std::move(lane);
+  if (lane != nullptr && lane->blocks() > 0) former_[lane->stream] = std::move(lane);
   lane = std::make_unique<Lane>(stream);
   return *lane;
 }
@@ -55,12 +54,6 @@ bool Shelves::holds(const Block* block) const {
   const bool complete = block->waits == Waits::nothing && lane->stream.valid();
   return complete_[pool].contains(block) == complete &&
          (block->queue == nullptr) == (block->waits == Waits::nothing);
-}
-
-void Shelves::forget_demand() {
-  for (const auto& lane : lanes_) {
-    if (lane != nullptr) lane->demand = {};
-  }
 }
 
 void Shelves::put(Block* block) {

@@ -49,7 +49,6 @@ class Shelves {
   }
   /** @brief Of a former lane without blocks. */
   void forget(StreamId stream) { former_.erase(stream); }
-  void forget_demand();
 
   /** @brief Claims the blocks that their lane can have since the last look. */
   [[nodiscard]] std::vector<Block*> drained();

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "memory/quick_bins.hpp"
+#include "memory/spin_lock.hpp"
+#include "memory/tally.hpp"
+#include "millrace/memory/statistics.hpp"
+#include "ordering/stable_table.hpp"
+
+namespace millrace {
+
+/** @brief What a stream needs at once, as seen so far. */
+struct Demand {
+  Gauge live;
+  Marker marker = 0;  // the burst is before it
+  std::size_t burst = 0;
+  std::size_t largest_burst = 0;
+  std::uint64_t began = 0;           // the newest marker when the burst began, as a serial
+  std::uint64_t previous_began = 0;  // when the burst before it did
+
+  /** @param next  the next marker of the stream */
+  template <typename NewestMarker>
+  void count(std::size_t bytes, Marker next, const NewestMarker& newest) {
+    live.add(bytes);
+    if (next != marker) {
+      burst = 0;
+      previous_began = std::exchange(began, newest());
+      marker = next;
+    }
+    burst += bytes;
+    largest_burst = std::max(largest_burst, burst);
+  }
+  void uncount(std::size_t bytes) noexcept { live.subtract(std::min(bytes, live.current)); }
+};
+
+/**
+ * @brief What a thread needs to serve the usual request of one stream, under a lock of its own.
+ *
+ * Fronts stay where they are; one serves the streams of a slot one after the other.
+ */
+class Front {
+ public:
+  /** @brief Changes under both this lock and the allocator's. Valid, or of no stream yet. */
+  [[nodiscard]] StreamId stream() const noexcept {
+    const std::uint64_t packed = stream_.load(std::memory_order_acquire);
+    return {static_cast<std::uint32_t>(packed), static_cast<std::uint32_t>(packed >> 32)};
+  }
+  void serve(StreamId stream) noexcept {
+    stream_.store(std::uint64_t{stream.generation} << 32 | stream.slot, std::memory_order_release);
+  }
+
+  SpinLock lock;
+
+  // Under it.
+  QuickBins quick;
+  Demand demand;
+  Tally tally;                            // while several threads call at once
+  std::uint64_t next_id = 0, end_id = 0;  // of blocks that are given out here
+
+  /** @brief Its place in one of the lists. */
+  struct Hook {
+    bool is_listed = false;
+    Front* next = nullptr;
+  };
+  Hook with_blocks, with_tally;
+
+ private:
+  std::atomic<std::uint64_t> stream_{0};
+};
+
+/** @brief Fronts that have something since somebody last looked. */
+template <Front::Hook Front::*hook>
+class FrontList {
+ public:
+  /** @brief Under the front's lock. */
+  void add(Front& front) noexcept {
+    if (std::exchange((front.*hook).is_listed, true)) return;
+    Front* head = first_.load(std::memory_order_relaxed);
+    do {
+      (front.*hook).next = head;
+    } while (!first_.compare_exchange_weak(head, &front, std::memory_order_release,
+                                           std::memory_order_relaxed));
+  }
+
+  /** @brief Empties the list. Of each, `take` from it under its lock, then `use` what was taken. */
+  template <typename Take, typename Use>
+  void take_all(const Take& take, const Use& use) {
+    if (first_.load(std::memory_order_relaxed) == nullptr) return;
+    for (Front* front = first_.exchange(nullptr, std::memory_order_acquire); front != nullptr;) {
+      Front* next = nullptr;
+      {
+        const std::lock_guard hold{front->lock};
+        (front->*hook).is_listed = false;
+        next = (front->*hook).next;
+        take(*front);
+      }
+      use();
+      front = next;
+    }
+  }
+
+ private:
+  std::atomic<Front*> first_{nullptr};
+};
+
+/** @brief The fronts, by slot. */
+class Fronts {
+ public:
+  /** @brief Takes no lock. nullptr: none serves it (any more). */
+  [[nodiscard]] Front* find(StreamId stream) const noexcept {
+    Front* const front = fronts_.find(stream.slot);
+    return front != nullptr && front->stream() == stream ? front : nullptr;
+  }
+  /** @brief The front of the slot, whoever it serves. Under the allocator's lock. */
+  [[nodiscard]] Front& at(std::uint32_t slot) { return fronts_.grow_to(slot); }
+
+  template <typename Visit>
+  void for_each(const Visit& visit) {
+    for (std::uint32_t slot = 0; slot < fronts_.size(); ++slot) visit(fronts_[slot]);
+  }
+
+ private:
+  ordering::StableTable<Front> fronts_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/block.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Blocks that came back as they were given out, and wait for the next request of that size:
+ *        not merged with their neighbours, and not looked for by anybody else.
+ *
+ * A bin is for the size that was last asked for among those that share it. So what comes back in
+ * sizes that nobody asks for again is not kept.
+ */
+class QuickBins {
+ public:
+  /** @brief The newest block of `bytes`, taken out; nullptr: none is here. */
+  [[nodiscard]] Block* pop(std::size_t bytes) noexcept {
+    Bin& bin = bins_[place_of(bytes)];
+    Block* const block = bin.first;
+    if (block == nullptr || bin.bytes != bytes) return nullptr;
+    bin.first = block->queue_next;
+    --blocks_;
+    return block;
+  }
+
+  /** @brief Blocks of `bytes` are kept from now on. @return those of another size, linked */
+  [[nodiscard]] Block* expect(std::size_t bytes) noexcept {
+    const std::size_t place = place_of(bytes);
+    Bin& bin = bins_[place];
+    if (bin.bytes == bytes) return nullptr;
+    bin.bytes = bytes;
+    return take_all(bin, place);
+  }
+  [[nodiscard]] bool expects(std::size_t bytes) const noexcept {
+    return bins_[place_of(bytes)].bytes == bytes;
+  }
+  /** @brief A block of a size that is expected. */
+  void push(Block* block, std::size_t bytes) noexcept {
+    const std::size_t place = place_of(bytes);
+    Bin& bin = bins_[place];
+    block->queue_next = bin.first;
+    bin.first = block;
+    used_ |= std::uint32_t{1} << place;
+    ++blocks_;
+  }
+
+  /** @brief Takes all out. @return one of them, linked to the others by `queue_next` */
+  [[nodiscard]] Block* take_all() noexcept {
+    Block* all = nullptr;
+    for (std::uint32_t used = used_; used != 0; used &= used - 1) {
+      const auto place = static_cast<std::size_t>(std::countr_zero(used));
+      Block* const some = take_all(bins_[place], place);
+      if (some == nullptr) continue;
+      Block* last = some;
+      while (last->queue_next != nullptr) last = last->queue_next;
+      last->queue_next = all;
+      all = some;
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
+
+ private:
+  static constexpr std::size_t kBins = 32;
+
+  struct Bin {
+    std::size_t bytes = 0;   // of the requests
+    Block* first = nullptr;  // linked by `queue_next`
+  };
+
+  static std::size_t place_of(std::size_t bytes) noexcept {
+    return bytes * 0x9e3779b97f4a7c15 >> (64 - std::bit_width(kBins - 1));
+  }
+  Block* take_all(Bin& bin, std::size_t place) noexcept {
+    Block* const first = bin.first;
+    bin.first = nullptr;
+    used_ &= ~(std::uint32_t{1} << place);
+    for (const Block* block = first; block != nullptr; block = block->queue_next) --blocks_;
+    return first;
+  }
+
+  std::array<Bin, kBins> bins_{};
+  std::uint32_t used_ = 0;  // bins that may hold some
+  std::size_t blocks_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace millrace {
+
+/**
+ * @brief A lock of one byte for a few dozen instructions. Nothing that may wait is called under it.
+ *
+ * Meets the requirements of BasicLockable. A thread that finds it taken gives its processor away:
+ * the holder may be one that the system has put aside.
+ */
+class SpinLock {
+ public:
+  void lock() noexcept {
+    for (int spins = 0; taken_.exchange(true, std::memory_order_acquire);) {
+      while (taken_.load(std::memory_order_relaxed)) {
+        if (++spins % kSpins == 0) std::this_thread::yield();
+      }
+    }
+  }
+  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+ private:
+  static constexpr int kSpins = 64;
+
+  std::atomic<bool> taken_{false};
+};
+
+/**
+ * @brief A value that one thread changes while others look. It orders nothing.
+ */
+template <typename T>
+class Relaxed {
+ public:
+  Relaxed() = default;
+  Relaxed(T value) noexcept : value_(value) {}  // NOLINT: in place of a T
+  Relaxed(const Relaxed& other) noexcept : value_(static_cast<T>(other)) {}
+  Relaxed& operator=(const Relaxed& other) noexcept { return *this = static_cast<T>(other); }
+  Relaxed& operator=(T value) noexcept {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  operator T() const noexcept {
+    return value_.load(std::memory_order_relaxed);
+  }  // NOLINT: as above
+
+ private:
+  std::atomic<T> value_{};
+};
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "millrace/memory/allocator.hpp"
+
+namespace millrace {
+
+/**
+ * @brief What one stream allocated and freed since it was last added to the meter, with the highest
+ *        and lowest values in between. Locks nothing.
+ */
+class Tally {
+ public:
+  struct Change {
+    std::ptrdiff_t now = 0, highest = 0, lowest = 0;
+
+    void add(std::size_t bytes) noexcept {
+      now += static_cast<std::ptrdiff_t>(bytes);
+      highest = std::max(highest, now);
+    }
+    void subtract(std::size_t bytes) noexcept {
+      now -= static_cast<std::ptrdiff_t>(bytes);
+      lowest = std::min(lowest, now);
+    }
+  };
+
+  /** Peaks of all streams together miss at most so many bytes of each. */
+  static constexpr std::ptrdiff_t kMost = std::ptrdiff_t{32} << 20;
+
+  [[nodiscard]] bool empty() const noexcept { return allocations == 0 && frees == 0; }
+  /** @brief Whether a block of `bytes` and of `tag` can be counted, here and without memory. */
+  [[nodiscard]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
+    const auto size = static_cast<std::ptrdiff_t>(std::min<std::size_t>(bytes, kMost + 1));
+    return tag.index < tags.size() && allocated.now + size <= kMost &&
+           allocated.now - size >= -kMost;
+  }
+  void allocate(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
+    requested.add(asked);
+    allocated.add(bytes);
+    tags[tag.index].add(bytes);
+    ++allocations;
+  }
+  void free(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
+    requested.subtract(asked);
+    allocated.subtract(bytes);
+    tags[tag.index].subtract(bytes);
+    ++frees;
+  }
+  void clear() noexcept {
+    requested = allocated = {};
+    std::ranges::fill(tags, Change{});
+    allocations = frees = 0;
+  }
+
+  Change requested, allocated;
+  std::vector<Change> tags;  // by index, of those that were known at the last clear
+  std::uint64_t allocations = 0, frees = 0;
+};
+
+}  // namespace millrace
