@@ -11,7 +11,7 @@ namespace millrace {
 
 /** @brief A block was given out. Valid during the call only. */
 struct AllocationEvent {
-  std::uint64_t id;  ///< counts allocations, from 1
+  std::uint64_t id;  ///< no two alike; counts allocations while there is an observer
   void* address;
   std::size_t requested;  ///< bytes asked for
   std::size_t bytes;      ///< bytes of the block

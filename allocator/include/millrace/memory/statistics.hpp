@@ -22,7 +22,7 @@ struct Gauge {
   void reset_peak() noexcept { peak = current; }
 };
 
-/** @brief Where bytes are. All in bytes; reserved = active + cached at every moment. */
+/** @brief Bytes; reserved = active + cached. Peaks: exact unless calls overlap, docs/allocator.md. */
 struct MemoryGauges {
   Gauge requested;  ///< live, as asked for
   Gauge allocated;  ///< live, rounded

@@ -1,0 +1,146 @@
+// What a stream's front does without the allocator's lock, beside what the allocator does with it.
+
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "millrace/memory/observer.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+#include "test/support/threaded_device.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct Outcome {
+  std::vector<void*> addresses;
+  MemoryStatistics statistics;
+};
+
+/// Few sizes, three streams, a use by another now and then, a marker now and then.
+Outcome run(bool is_observed) {
+  Bench bench;
+  Stream third{bench.ordered, {.name = "third"}};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  AllocationObserver observer;
+  if (is_observed) allocator.observe(&observer);
+  const Tag rows = allocator.tag("rows");
+  const std::vector<StreamRef> streams{bench.main, bench.copy, third};
+  std::mt19937_64 random{seed()};
+  std::vector<void*> live;
+  Outcome outcome;
+  for (int step = 0; step < 4000; ++step) {
+    const StreamRef stream = streams[random() % 3];
+    const auto what = random() % 20;
+    if (what == 0) {
+      bench.ordered.mark(stream);
+    } else if (what < 11 || live.empty()) {
+      const std::size_t bytes = 700 << (random() % 4 * 4);
+      live.push_back(allocator.allocate(bytes, stream, stream, what % 2 == 0 ? rows : Tag{}));
+      outcome.addresses.push_back(live.back());
+    } else {
+      std::swap(live[random() % live.size()], live.back());
+      if (what == 19) allocator.record_use(live.back(), stream);
+      allocator.deallocate(live.back());
+      live.pop_back();
+    }
+  }
+  for (void* const address : live) allocator.deallocate(address);
+  allocator.check_invariants();
+  outcome.statistics = allocator.statistics();
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("an allocator gives out the same addresses whether or not it is observed") {
+  const Outcome alone = run(false), observed = run(true);
+  CHECK(alone.addresses == observed.addresses);
+  const MemoryGauges &a = alone.statistics.bytes, &b = observed.statistics.bytes;
+  CHECK(a.requested.peak == b.requested.peak);
+  CHECK(a.allocated.peak == b.allocated.peak);
+  CHECK(a.active.peak == b.active.peak);
+  CHECK(a.reserved.peak == b.reserved.peak);
+  CHECK(a.cached.peak == b.cached.peak);
+  CHECK(alone.statistics.counts.allocations == observed.statistics.counts.allocations);
+  CHECK(alone.statistics.counts.served_own == observed.statistics.counts.served_own);
+  REQUIRE(alone.statistics.streams.size() == observed.statistics.streams.size());
+  for (std::size_t i = 0; i < alone.statistics.streams.size(); ++i) {
+    CHECK(alone.statistics.streams[i].allocated.peak ==
+          observed.statistics.streams[i].allocated.peak);
+  }
+  REQUIRE(alone.statistics.tags.size() == 2);
+  CHECK(alone.statistics.tags[1].allocated.peak == observed.statistics.tags[1].allocated.peak);
+}
+
+TEST_CASE("threads on their own streams, and threads that free for others, leave exact counts") {
+  constexpr std::size_t kThreads = 4;
+  constexpr int kSteps = 3000;
+  constexpr std::size_t kBytes = kMiB / 4, kPerThread = 8;
+  ThreadedDevice device{std::size_t{1} << 28};
+  OrderedDevice ordered{device};
+  DeviceSource source{device};
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  std::atomic<std::uint64_t> allocations{0}, impossible{0};
+  {
+    std::vector<Stream> streams;
+    for (std::size_t i = 0; i < kThreads; ++i) streams.emplace_back(ordered);
+    // Each hands what it has to the next one, which frees it.
+    std::vector<std::atomic<void*>> handed(kThreads);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        std::mt19937_64 random{seed() + t};
+        std::vector<void*> live;
+        for (int step = 0; step < kSteps; ++step) {
+          if (live.size() < kPerThread && random() % 2 == 0) {
+            const std::size_t bytes = random() % 8 == 0 ? kBytes + 512 * (random() % 64) : kBytes;
+            live.push_back(allocator.allocate(bytes, streams[t]));
+            ++allocations;
+          } else if (!live.empty()) {
+            void* const old =
+                random() % 4 == 0 ? handed[(t + 1) % kThreads].exchange(live.back()) : live.back();
+            live.pop_back();
+            allocator.deallocate(old);
+          }
+          if (step % 500 != 0) continue;
+          const MemoryGauges now = allocator.statistics().bytes;
+          if (now.allocated.current > now.reserved.current) ++impossible;
+        }
+        for (void* const address : live) allocator.deallocate(address);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& address : handed) allocator.deallocate(address.load());
+  }
+  allocator.check_invariants();
+  const MemoryStatistics end = allocator.statistics();
+  CHECK(impossible == 0);
+  CHECK(end.live_blocks == 0);
+  CHECK(end.bytes.allocated.current == 0);
+  CHECK(end.bytes.requested.current == 0);
+  CHECK(end.counts.allocations == allocations);
+  CHECK(end.counts.frees == allocations);
+  CHECK(end.bytes.allocated.peak >= kBytes);
+  CHECK(end.bytes.allocated.peak <= (kThreads * (kPerThread + 1)) * (kBytes + 64 * 512));
+}
+
+TEST_CASE("one-shot streams leave nothing in the front that they shared") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  for (int i = 0; i < 50; ++i) {
+    Stream stream{bench.ordered, {.name = "once"}};
+    allocator.deallocate(allocator.allocate(4096, stream));
+    allocator.deallocate(allocator.allocate(4096, stream));
+    stream.mark();
+    stream.synchronize();
+  }
+  CHECK(allocator.statistics().bytes.reserved.current <= 2 * kMiB);
+  allocator.check_invariants();
+}
+
+}  // namespace millrace::test
