@@ -4,6 +4,7 @@
 #include <limits>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include "memory/caching_state.hpp"
 #include "memory/contract.hpp"
@@ -62,17 +63,17 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 
 Block* CachingAllocator::State::serve(const Request& request) {
   const bool plain = has_fronts && request.user.id() == request.owner.id();
-  if (plain) {
-    if (Block* const block = take_quick(request)) return block;
-  }
+  QuickAnswer quick;
+  if (plain) quick = take_quick(request);
+  if (quick.block != nullptr) return quick.block;
   Lock lock = enter();
   if (!meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (plain) {
+  if (quick.ask) {
     if (Block* const block = take_quick_alone(request)) return block;
-    expect(request);
   }
+  if (plain && !quick.expected) expect(request);
   if (!pending.empty()) poll(lock);
   sweep();
   Block* block = take_exact(request);
@@ -97,11 +98,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   if (worth_splitting(*block, request.bytes)) put_free(heap.split(block, request.bytes));
   block->lane = request.lane;
   heap.live().insert(block);
-  block->inherited.clear();
-  for (const Point point : block->points) {
-    if (!ledger.completed(point)) block->inherited.push_back(point);
-  }
-  block->points.clear();
+  block->inherited = std::exchange(block->points, {});
   block->state = BlockState::live;
   block->id = next_id.fetch_add(1, std::memory_order_relaxed);
   block->requested = request.requested;
@@ -130,27 +127,28 @@ void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) 
 }
 
 void CachingAllocator::deallocate(void* address) {
-  if (address == nullptr) return;
-  State& state = *state_;
-  if (state.keep_quick(address, nullptr)) return;
-  State::Lock lock = state.enter();
-  Block* const block = state.live_block("deallocate", address);
-  state.free_on(block, block->owner, false, lock);
+  if (address != nullptr) state_->deallocate(address, nullptr);
 }
 
 void CachingAllocator::deallocate(void* address, StreamRef stream) {
   if (address == nullptr) return;
-  State& state = *state_;
-  stream = state.device.resolve(stream);
-  if (state.keep_quick(address, &stream)) return;
-  State::Lock lock = state.enter();
-  Block* const block = state.live_block("deallocate", address);
-  state.free_on(block, stream, true, lock);
+  stream = state_->device.resolve(stream);
+  state_->deallocate(address, &stream);
+}
+
+// `stream`: nullptr for the owner.
+void CachingAllocator::State::deallocate(void* address, const StreamRef* stream) {
+  const Kept kept = has_fronts ? keep_quick(address, stream) : Kept::no;
+  if (kept == Kept::yes) return;
+  Lock lock = enter();
+  Block* const block = live_block("deallocate", address);
+  const StreamRef on = stream == nullptr ? block->owner : *stream;
+  if (kept == Kept::ask && keep_quick_alone(block, on)) return;
+  free_on(block, on, stream != nullptr, lock);
 }
 
 // `given`: by the caller in this call, so that it is there still.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
-  if (keep_quick_alone(block, stream)) return;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
   std::vector<StreamRef> used;

@@ -81,6 +81,7 @@ struct CachingAllocator::State {
   // caching_allocator.cpp: giving out and taking back
   Block* serve(const Request& request);
   void hand_out(const Request& request, Block* block);
+  void deallocate(void* address, const StreamRef* stream);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
@@ -100,12 +101,19 @@ struct CachingAllocator::State {
     State& state_;
   };
 
+  struct QuickAnswer {
+    Block* block = nullptr;
+    bool ask = false;       // again, under the lock: the front serves nothing now
+    bool expected = false;  // blocks of this size will be kept
+  };
+  enum class Kept : std::uint8_t { no, yes, ask };
+
   // front.cpp: blocks that come back as they were given out
   [[nodiscard]] Lock enter();
   void turn_to(Front& front);
-  Block* take_quick(const Request& request);
+  QuickAnswer take_quick(const Request& request);
   Block* take_quick_alone(const Request& request);
-  bool keep_quick(void* address, const StreamRef* stream);
+  Kept keep_quick(void* address, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
   [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
   void give_again(Front& front, Block* block, const Request& request);

@@ -50,16 +50,16 @@ void CachingAllocator::State::add_current() {
 }
 
 // A block of exactly this size that the stream freed itself since anybody last looked further.
-Block* CachingAllocator::State::take_quick(const Request& request) {
+CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const Request& request) {
   Front* const front = fronts.find(request.lane);
-  if (front == nullptr) return nullptr;
+  if (front == nullptr) return {.ask = true};
   const bool is_crowded = crowded.load(std::memory_order_acquire);
   if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
   const std::lock_guard hold{front->lock};
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
-  if (!serves || !front->tally.has_room(request.bytes, request.tag)) return nullptr;
+  if (!serves || !front->tally.has_room(request.bytes, request.tag)) return {.ask = true};
   Block* const block = front->quick.pop(request.bytes);
-  if (block == nullptr) return nullptr;
+  if (block == nullptr) return {.expected = front->quick.expect_if_empty(request.bytes)};
   if (front->next_id == front->end_id) {
     front->next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
     front->end_id = front->next_id + kIdsAtOnce;
@@ -68,7 +68,7 @@ Block* CachingAllocator::State::take_quick(const Request& request) {
   give_again(*front, block, request);
   front->tally.allocate(block->requested, block->bytes, block->tag);
   if (is_crowded) with_tally.add(*front);
-  return block;
+  return {.block = block};
 }
 
 // As `take_quick`, under the lock.
@@ -92,8 +92,7 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
 
 // The block's earlier uses were all of this stream.
 void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request) {
-  std::swap(block->inherited, block->points);
-  block->points.clear();
+  block->inherited = std::exchange(block->points, {});
   block->requested = request.requested;
   block->owner = request.owner;
   block->tag = request.tag;
@@ -121,28 +120,29 @@ void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
 }
 
 // Without the lock. `stream`: where it is freed; nullptr: where it is owned.
-bool CachingAllocator::State::keep_quick(void* address, const StreamRef* stream) {
+CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
+                                                                  const StreamRef* stream) {
   Block* const block = heap.live().find(address);
-  if (block == nullptr || block->state != BlockState::live) return false;
+  if (block == nullptr || block->state != BlockState::live) return Kept::no;
   const StreamId id = stream == nullptr ? block->owner.id() : stream->id();
   Front* const front = fronts.find(id);
-  if (front == nullptr) return false;
+  if (front == nullptr || block->owner.id() != id) return Kept::no;
   const bool is_crowded = crowded.load(std::memory_order_acquire);
   if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
   const std::lock_guard hold{front->lock};
-  if (shut.load(std::memory_order_relaxed) || block->state != BlockState::live) return false;
-  const bool counted = block->owner.id() == id && front->tally.has_room(block->bytes, block->tag);
-  if (!counted || !keepable(*front, *block, id)) return false;
+  if (block->state != BlockState::live || !keepable(*front, *block, id)) return Kept::no;
+  const bool is_shut = shut.load(std::memory_order_relaxed);
+  if (is_shut || !front->tally.has_room(block->bytes, block->tag)) return Kept::ask;
   front->tally.free(block->requested, block->bytes, block->tag);
   if (is_crowded) with_tally.add(*front);
   keep(*front, block, {id, device.ledger().next(id)});
-  return true;
+  return Kept::yes;
 }
 
 // As `keep_quick`, under the lock.
 bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
-  Front* const front = has_fronts ? fronts.find(id) : nullptr;
+  Front* const front = fronts.find(id);
   if (front == nullptr) return false;
   const Point point{id, device.ledger().next(id)};
   {

@@ -10,7 +10,14 @@ Block* Heap::make() {
   if (spare_.empty()) return &blocks_.emplace_back();
   Block* const block = spare_.back();
   spare_.pop_back();
-  *block = Block{};
+  // What is live only is written when it is given out.
+  block->previous = block->next = nullptr;
+  block->lane = {};
+  block->waits = Waits::nothing;
+  block->points.clear();
+  block->queue = nullptr;
+  block->begins_run = false;
+  block->run = nullptr;
   return block;
 }
 

@@ -12,43 +12,60 @@ PageMap::Cell& PageMap::entry_of_page(const void* address) {
   return (*branch)[page & kBranchMask];
 }
 
+// Its entries are empty: those of a node that is given back are.
 PageMap::Node* PageMap::make_node() {
   if (spare_.empty()) return &nodes_.emplace_back();
   Node* const node = spare_.back();
   spare_.pop_back();
-  for (Cell& cell : node->entries) cell.set({});
   return node;
 }
 
 void PageMap::insert(Cell& entry, unsigned bits, Block* block) {
   Cell* at = &entry;
+  Node* node = nullptr;
   for (; at->get().is_node(); bits -= kNodeBits) {
-    at = &at->get().node()->entries[part(block->address, bits)];
+    node = at->get().node();
+    at = &node->entries[part(block->address, bits)];
   }
   const Entry found = at->get();
-  if (found.empty()) return at->set(Entry{block});
+  if (found.empty()) {
+    at->set(Entry{block});
+    if (node != nullptr) ++node->used;
+    return;
+  }
   // One node a level, until they part. It is shown when it holds both.
   Block* const other = found.block();
   Node* const top = make_node();
-  Node* node = top;
+  node = top;
   for (; part(other->address, bits) == part(block->address, bits); bits -= kNodeBits) {
     Node* const below = make_node();
     node->entries[part(block->address, bits)].set(Entry{below});
+    node->used = 1;
     node = below;
   }
   node->entries[part(other->address, bits)].set(found);
   node->entries[part(block->address, bits)].set(Entry{block});
+  node->used = 2;
   at->set(Entry{top});
 }
 
+// A node with one block that is not a node is kept: the next one is likely to come back.
 void PageMap::erase(Cell& entry, unsigned bits, const void* address) {
-  if (!entry.get().is_node()) return entry.set({});
-  Node* const node = entry.get().node();
-  erase(node->entries[part(address, bits)], bits - kNodeBits, address);
-  // A node with one block that is not a node is kept: the next one is likely to come back.
-  if (!std::ranges::all_of(node->entries, &Cell::empty)) return;
-  entry.set({});
-  spare_.push_back(node);
+  std::array<Cell*, kPageBits / kNodeBits> nodes;  // that lead there
+  std::size_t depth = 0;
+  Cell* at = &entry;
+  for (; at->get().is_node(); bits -= kNodeBits) {
+    nodes[depth++] = at;
+    at = &at->get().node()->entries[part(address, bits)];
+  }
+  at->set({});
+  while (depth > 0) {
+    Cell& above = *nodes[--depth];
+    Node* const node = above.get().node();
+    if (--node->used != 0) return;
+    above.set({});
+    spare_.push_back(node);
+  }
 }
 
 std::size_t PageMap::bytes() const noexcept {

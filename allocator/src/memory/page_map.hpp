@@ -15,7 +15,7 @@ namespace millrace {
  * @brief From an address to the live block that starts there: a table of the 2 MiB pages of a
  * 48-bit address space; where several blocks start in one, 16 parts of it, and so on.
  *
- * An area with one block takes an entry; one with several, a node of 128 bytes. So neither many
+ * An area with one block takes an entry; one with several, a node of 136 bytes. So neither many
  * small blocks in a page nor many pages make it slower, and no block is hashed.
  *
  * `find` may be called while another thread changes the map: a block that stays live is found. Of
@@ -85,6 +85,7 @@ class PageMap {
   };
   struct Node {
     std::array<Cell, std::size_t{1} << kNodeBits> entries;
+    unsigned used = 0;  // of them
   };
   using Branch = std::array<Cell, kBranchMask + 1>;
 

@@ -36,6 +36,12 @@ class QuickBins {
     bin.bytes = bytes;
     return take_all(bin, place);
   }
+  /** @brief The same, where none of another size is in the way. @return whether they are kept */
+  [[nodiscard]] bool expect_if_empty(std::size_t bytes) noexcept {
+    Bin& bin = bins_[place_of(bytes)];
+    if (bin.first == nullptr) bin.bytes = bytes;
+    return bin.bytes == bytes;
+  }
   [[nodiscard]] bool expects(std::size_t bytes) const noexcept {
     return bins_[place_of(bytes)].bytes == bytes;
   }

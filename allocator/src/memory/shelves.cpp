@@ -7,7 +7,8 @@ namespace millrace {
 
 // Host memory is written by the host, which no stream is ordered before.
 bool Shelves::passed(Point point, StreamId user) const {
-  return sharing_ == Sharing::completed ? ledger_.completed(point) : ledger_.ordered(point, user);
+  if (sharing_ == Sharing::completed) return ledger_.completed(point);
+  return (point.stream == user && ledger_.is_open(user)) || ledger_.ordered(point, user);
 }
 
 bool Shelves::ready(const Block& block, StreamId user) const {

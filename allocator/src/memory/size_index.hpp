@@ -67,23 +67,21 @@ class SizeIndex {
 
   /** Null: no block of these sizes was ever here. */
   [[nodiscard]] Row* row_at(unsigned row) const noexcept {
-    const std::uint64_t bit = std::uint64_t{1} << row;
-    if ((rows_made_ & bit) == 0) return nullptr;
-    return rows_[static_cast<unsigned>(std::popcount(rows_made_ & (bit - 1)))].get();
+    const std::uint8_t made = made_[row];
+    return made == 0 ? nullptr : rows_[made - 1u].get();
   }
   Row& make_row(unsigned row);
 
-  std::vector<std::unique_ptr<Row>> rows_;  // those that were made, by size
-  std::uint64_t rows_made_ = 0, rows_in_use_ = 0;
+  std::vector<std::unique_ptr<Row>> rows_;  // as they were made
+  std::array<std::uint8_t, 64> made_{};     // by row: which of them it is, from 1; 0: none
+  std::uint64_t rows_in_use_ = 0;
   std::size_t size_ = 0, bytes_ = 0;
 };
 
 template <TreeHook Block::*Hook>
 auto SizeIndex<Hook>::make_row(unsigned row) -> Row& {
-  const std::uint64_t bit = std::uint64_t{1} << row;
-  const auto place = rows_.begin() + std::popcount(rows_made_ & (bit - 1));
-  Row& made = **rows_.insert(place, std::make_unique<Row>());
-  rows_made_ |= bit;
+  Row& made = *rows_.emplace_back(std::make_unique<Row>());
+  made_[row] = static_cast<std::uint8_t>(rows_.size());
   return made;
 }
 
