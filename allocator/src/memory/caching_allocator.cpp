@@ -73,7 +73,7 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (quick.ask) {
     if (Block* const block = take_quick_alone(request)) return block;
   }
-  if (plain && !quick.expected) expect(request);
+  if (plain) look_further(request);
   if (!pending.empty()) poll(lock);
   sweep();
   Block* block = take_exact(request);

@@ -103,8 +103,7 @@ struct CachingAllocator::State {
 
   struct QuickAnswer {
     Block* block = nullptr;
-    bool ask = false;       // again, under the lock: the front serves nothing now
-    bool expected = false;  // blocks of this size will be kept
+    bool ask = false;  // again, under the lock: the front serves nothing now
   };
   enum class Kept : std::uint8_t { no, yes, ask };
 
@@ -119,7 +118,7 @@ struct CachingAllocator::State {
   void give_again(Front& front, Block* block, const Request& request);
   void keep(Front& front, Block* block, Point point);
   Front* front_of(StreamId stream);
-  void expect(const Request& request);
+  void look_further(const Request& request);
   void add(Front& front);
   void add_current();
   void add_tally(StreamId stream);

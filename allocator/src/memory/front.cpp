@@ -59,7 +59,7 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
   if (!serves || !front->tally.has_room(request.bytes, request.tag)) return {.ask = true};
   Block* const block = front->quick.pop(request.bytes);
-  if (block == nullptr) return {.expected = front->quick.expect_if_empty(request.bytes)};
+  if (block == nullptr) return {};
   if (front->next_id == front->end_id) {
     front->next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
     front->end_id = front->next_id + kIdsAtOnce;
@@ -177,16 +177,17 @@ Front* CachingAllocator::State::front_of(StreamId stream) {
   return &front;
 }
 
-// Blocks of this size are kept when they come back.
-void CachingAllocator::State::expect(const Request& request) {
+// Blocks of this size are kept when they come back. What is kept is put where it can be merged.
+void CachingAllocator::State::look_further(const Request& request) {
   Front* const front = front_of(request.lane);
   if (front == nullptr) return;
-  Block* others = nullptr;
+  Block* kept = nullptr;
   {
     const std::lock_guard hold{front->lock};
-    others = front->quick.expect(request.bytes);
+    kept = front->quick.take_all();
+    front->quick.expect(request.bytes);
   }
-  give_up(others);
+  give_up(kept);
 }
 
 // Before the meter is told more of the stream's blocks.

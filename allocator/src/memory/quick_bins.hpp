@@ -28,19 +28,10 @@ class QuickBins {
     return block;
   }
 
-  /** @brief Blocks of `bytes` are kept from now on. @return those of another size, linked */
-  [[nodiscard]] Block* expect(std::size_t bytes) noexcept {
-    const std::size_t place = place_of(bytes);
-    Bin& bin = bins_[place];
-    if (bin.bytes == bytes) return nullptr;
-    bin.bytes = bytes;
-    return take_all(bin, place);
-  }
-  /** @brief The same, where none of another size is in the way. @return whether they are kept */
-  [[nodiscard]] bool expect_if_empty(std::size_t bytes) noexcept {
+  /** @brief Blocks of `bytes` are kept from now on, where none of another size is in the way. */
+  void expect(std::size_t bytes) noexcept {
     Bin& bin = bins_[place_of(bytes)];
     if (bin.first == nullptr) bin.bytes = bytes;
-    return bin.bytes == bytes;
   }
   [[nodiscard]] bool expects(std::size_t bytes) const noexcept {
     return bins_[place_of(bytes)].bytes == bytes;
