@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Counts the instructions of the allocator's entry points:  bench/costs.sh [SUBJECT [ENTRY...]]
+#
+# Builds bench_costs as it is shipped (preset release) and runs it under valgrind's callgrind with two counts; prints a
+# table of the differences, in Markdown. Without arguments: each entry, of millrace, torch, cub and mutex-floor.
+# docs/costs.md says what they mean.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+command -v valgrind >/dev/null || {
+  echo "bench/costs.sh: valgrind is not installed; right: apt-get install valgrind" >&2
+  exit 2
+}
+
+few=10000
+CMAKE_ARGS="${CMAKE_ARGS-} -DMILLRACE_BENCH=ON" tools/build.sh release bench_costs
+program=build/release/bin/bench_costs
+
+# Instructions of the whole program; fails if the subject does not have the entry.
+instructions() {
+  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$@" 2>&1 |
+    sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+}
+
+# cost SUBJECT ENTRY: instructions of one call, or a dash.
+cost() {
+  "$program" "$1" "$2" 1 2>/dev/null || {
+    echo "-"
+    return
+  }
+  local one two
+  one=$(instructions "$1" "$2" "$few")
+  two=$(instructions "$1" "$2" $((2 * few)))
+  echo $(((two - one) / few))
+}
+
+subjects=(millrace torch cub mutex-floor)
+entries=()
+[ $# -eq 0 ] || { subjects=("$1") && shift && entries=("$@"); }
+[ ${#entries[@]} -gt 0 ] || mapfile -t entries < <("$program" list | cut -f1)
+
+header='| entry |' rule='|---|'
+for subject in "${subjects[@]}"; do
+  header+=" $subject |" rule+='---|'
+done
+printf '%s\n%s\n' "$header" "$rule"
+for entry in "${entries[@]}"; do
+  what=$("$program" list | awk -F'\t' -v entry="$entry" '$1 == entry { print $2 }')
+  [ -n "$what" ] || {
+    echo "bench/costs.sh: no entry is called '$entry'; right: one of $("$program" list | cut -f1 | tr '\n' ' ')" >&2
+    exit 2
+  }
+  line="| \`$entry\`: $what |"
+  for subject in "${subjects[@]}"; do line+=" $(cost "$subject" "$entry") |"; done
+  echo "$line"
+done
