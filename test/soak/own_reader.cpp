@@ -186,6 +186,10 @@ OwnCopy read_rocksdb([[maybe_unused]] const std::filesystem::path& folder) {
   OwnCopy copy;
 #ifdef MILLRACE_SOAK_ROCKSDB
   if (!std::filesystem::exists(folder / "CURRENT")) return copy;
+  std::vector<std::string> families;
+  const bool listed = rocksdb::DB::ListColumnFamilies({}, folder.string(), &families).ok();
+  // Killed between the making of the database and of its family: nothing is in it.
+  if (listed && std::ranges::find(families, "stream") == families.end()) return copy;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(

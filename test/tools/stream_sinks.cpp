@@ -62,7 +62,7 @@ TEST_CASE("train --load: rows that went from a Redis meanwhile are told again") 
 TEST_CASE("train --load: a folder without a middle segment is told all rows again") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
-  const std::string sink = file_in(folder, "f") + "?segment_bytes=100000";
+  const std::string sink = file_in(folder, "f") + "?segment_bytes=20000";
   run_well(train({"--steps", "30", "--stream", sink, "--save", save}));
   std::vector<std::filesystem::path> segments;
   for (const auto& entry : std::filesystem::directory_iterator{folder / "f"}) {
