@@ -76,7 +76,7 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (plain) look_further(request);
   if (!pending.empty()) poll(lock);
   sweep();
-  Block* block = take_exact(request);
+  Block* block = has_fronts ? take_ready_own(request) : nullptr;
   if (block == nullptr) {
     empty_quick();
     merge_former_lanes();

@@ -130,7 +130,7 @@ struct CachingAllocator::State {
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
-  Block* take_exact(const Request& request);
+  Block* take_ready_own(const Request& request);
   [[nodiscard]] Block* least_complete(const Request& request);
   [[nodiscard]] Block* least_ordered(const Request& request);
   template <typename Usable>

@@ -44,7 +44,7 @@ void CachingAllocator::State::add(Front& front) {
 // While calls do not overlap, all that is not in the meter yet.
 void CachingAllocator::State::add_current() {
   Front* const front = current.load(std::memory_order_relaxed);
-  if (front == nullptr) return;
+  if (front == nullptr || front->tally.empty()) return;
   const std::lock_guard hold{front->lock};
   add(*front);
 }

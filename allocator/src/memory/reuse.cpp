@@ -117,25 +117,19 @@ Block* CachingAllocator::State::take_own(const Request& request) {
   return block;
 }
 
-// What fits best of all: other streams' blocks need not be looked at.
-Block* CachingAllocator::State::take_exact(const Request& request) {
-  Lane* const lane = has_fronts ? shelves.find(request.lane) : nullptr;
+// The first step of a search. What other fronts keep does not change it.
+Block* CachingAllocator::State::take_ready_own(const Request& request) {
+  Lane* const lane = shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);
-  if (block == nullptr || block->bytes != request.bytes) return nullptr;
+  if (block == nullptr) return nullptr;
   claim(block);
   ++meter.counts().served_own;
   return block;
 }
 
 Block* CachingAllocator::State::take_ready(const Request& request) {
-  if (Lane* const own = shelves.find(request.lane)) {
-    if (Block* const block = own->shelf(request.small).ready.first(request.bytes)) {
-      claim(block);
-      ++meter.counts().served_own;
-      return block;
-    }
-  }
+  if (Block* const block = take_ready_own(request)) return block;
   const std::uint64_t now = device.ledger().epoch();
   if (std::exchange(settled, now) != now) shelves.settle();
   Block* best = least_complete(request);

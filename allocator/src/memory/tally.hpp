@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "memory/spin_lock.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {
@@ -31,7 +32,8 @@ class Tally {
   /** Peaks of all streams together miss at most so many bytes of each. */
   static constexpr std::ptrdiff_t kMost = std::ptrdiff_t{32} << 20;
 
-  [[nodiscard]] bool empty() const noexcept { return allocations == 0 && frees == 0; }
+  /** @brief May be asked without the lock that the rest is under. */
+  [[nodiscard]] bool empty() const noexcept { return !counts; }
   /** @brief Whether a block of `bytes` and of `tag` can be counted, here and without memory. */
   [[nodiscard]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
     const auto size = static_cast<std::ptrdiff_t>(std::min<std::size_t>(bytes, kMost + 1));
@@ -43,22 +45,26 @@ class Tally {
     allocated.add(bytes);
     tags[tag.index].add(bytes);
     ++allocations;
+    counts = true;
   }
   void free(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
     requested.subtract(asked);
     allocated.subtract(bytes);
     tags[tag.index].subtract(bytes);
     ++frees;
+    counts = true;
   }
   void clear() noexcept {
     requested = allocated = {};
     std::ranges::fill(tags, Change{});
     allocations = frees = 0;
+    counts = false;
   }
 
   Change requested, allocated;
   std::vector<Change> tags;  // by index, of those that were known at the last clear
   std::uint64_t allocations = 0, frees = 0;
+  Relaxed<bool> counts = false;  // something
 };
 
 }  // namespace millrace

@@ -26,6 +26,7 @@ class StableTable {
   }
 
   [[nodiscard]] Element& operator[](std::uint32_t index) const noexcept {
+    if (index < kFirst) return chunks_[0].load(std::memory_order_acquire)[index];
     const auto [chunk, offset] = place(index);
     return chunks_[chunk].load(std::memory_order_acquire)[offset];
   }
