@@ -13,7 +13,8 @@ namespace millrace {
  * @brief Blocks that came back as they were given out, and wait for the next request of that size:
  *        not merged with their neighbours, and not looked for by anybody else.
  *
- * A bin is for the size that was last asked for among those that share it. So what comes back in
+ * They are few, so that whoever puts them where all can see them is not held up. A bin is for the
+ * size that was last asked for among those that share it. So what comes back in
  * sizes that nobody asks for again is not kept.
  */
 class QuickBins {
@@ -33,8 +34,9 @@ class QuickBins {
     Bin& bin = bins_[place_of(bytes)];
     if (bin.first == nullptr) bin.bytes = bytes;
   }
+  /** @brief Whether a block of this size is kept now. */
   [[nodiscard]] bool expects(std::size_t bytes) const noexcept {
-    return bins_[place_of(bytes)].bytes == bytes;
+    return blocks_ < kMost && bins_[place_of(bytes)].bytes == bytes;
   }
   /** @brief A block of a size that is expected. */
   void push(Block* block, std::size_t bytes) noexcept {
@@ -62,6 +64,8 @@ class QuickBins {
   }
 
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
+
+  static constexpr std::size_t kMost = 64;  ///< blocks
 
  private:
   static constexpr std::size_t kBins = 32;

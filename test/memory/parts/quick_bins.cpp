@@ -44,6 +44,19 @@ TEST_CASE("a size that shares a bin with another gets it when no block is there"
   CHECK_FALSE(bins.expects(512));
 }
 
+TEST_CASE("quick bins keep few blocks, however many come back", "[parts]") {
+  QuickBins bins;
+  std::vector<Block> blocks(QuickBins::kMost);
+  bins.expect(512);
+  for (Block& block : blocks) {
+    REQUIRE(bins.expects(512));
+    bins.push(&block, 512);
+  }
+  CHECK_FALSE(bins.expects(512));
+  CHECK(bins.pop(512) == &blocks.back());
+  CHECK(bins.expects(512));
+}
+
 TEST_CASE("all blocks of all bins come out linked to one another", "[parts]") {
   QuickBins bins;
   std::vector<Block> blocks(100);
