@@ -38,8 +38,12 @@ struct TreeHook {
   Block* right = nullptr;
 };
 
-/** @brief A piece of a segment. Neighbours in the segment are linked in address order. */
-struct Block {
+/**
+ * @brief A piece of a segment. Neighbours in the segment are linked in address order.
+ *
+ * It shares no cache line with another, which may be another thread's.
+ */
+struct alignas(64) Block {
   std::byte* address = nullptr;
   std::size_t bytes = 0;
   Segment* segment = nullptr;

@@ -41,9 +41,10 @@ struct Demand {
 /**
  * @brief What a thread needs to serve the usual request of one stream, under a lock of its own.
  *
- * Fronts stay where they are; one serves the streams of a slot one after the other.
+ * Fronts stay where they are; one serves the streams of a slot one after the other. None shares a
+ * cache line with another, which may be another thread's.
  */
-class Front {
+class alignas(64) Front {
  public:
   /** @brief Changes under both this lock and the allocator's. Valid, or of no stream yet. */
   [[nodiscard]] StreamId stream() const noexcept {
