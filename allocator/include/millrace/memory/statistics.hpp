@@ -22,7 +22,7 @@ struct Gauge {
   void reset_peak() noexcept { peak = current; }
 };
 
-/** @brief Bytes; reserved = active + cached. Peaks: exact unless calls overlap, docs/allocator.md. */
+/** @brief Bytes; reserved = active + cached. Peaks: exact unless calls overlap (allocator.md). */
 struct MemoryGauges {
   Gauge requested;  ///< live, as asked for
   Gauge allocated;  ///< live, rounded
