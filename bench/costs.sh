@@ -39,6 +39,20 @@ entries=()
 [ $# -eq 0 ] || { subjects=("$1") && shift && entries=("$@"); }
 [ ${#entries[@]} -gt 0 ] || mapfile -t entries < <("$program" list | cut -f1)
 
+# What is misspelled is known before minutes of counting.
+for entry in "${entries[@]}"; do
+  "$program" list | cut -f1 | grep -qx -- "$entry" || {
+    echo "bench/costs.sh: no entry is called '$entry'; right: one of $("$program" list | cut -f1 | tr '\n' ' ')" >&2
+    exit 2
+  }
+done
+for subject in "${subjects[@]}"; do
+  "$program" "$subject" pair 1 2>/dev/null || {
+    echo "bench/costs.sh: this build has no subject '$subject'; right: one of millrace, torch, cub, mutex-floor" >&2
+    exit 2
+  }
+done
+
 header='| entry |' rule='|---|'
 for subject in "${subjects[@]}"; do
   header+=" $subject |" rule+='---|'
@@ -46,10 +60,6 @@ done
 printf '%s\n%s\n' "$header" "$rule"
 for entry in "${entries[@]}"; do
   what=$("$program" list | awk -F'\t' -v entry="$entry" '$1 == entry { print $2 }')
-  [ -n "$what" ] || {
-    echo "bench/costs.sh: no entry is called '$entry'; right: one of $("$program" list | cut -f1 | tr '\n' ' ')" >&2
-    exit 2
-  }
   line="| \`$entry\`: $what |"
   for subject in "${subjects[@]}"; do line+=" $(cost "$subject" "$entry") |"; done
   echo "$line"
