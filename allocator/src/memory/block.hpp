@@ -6,7 +6,7 @@
 
 #include "memory/contract.hpp"
 #include "memory/few.hpp"
-#include "memory/spin_lock.hpp"
+#include "memory/relaxed.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {

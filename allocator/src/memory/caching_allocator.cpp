@@ -250,6 +250,23 @@ void CachingAllocator::State::shelve(Block* block) {
   if (policy.sharing != Sharing::own_stream) runs.freed(block);
 }
 
+// What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits
+// for is of other streams.
+void CachingAllocator::State::merge_former_lanes() {
+  while (Lane* const lane = shelves.former()) {
+    for (const bool small : {false, true}) {
+      for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
+        while (Block* const block = index->last()) {
+          claim(block);
+          block->lane = {};
+          put_free(block);
+        }
+      }
+    }
+    shelves.forget(lane->stream);
+  }
+}
+
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);

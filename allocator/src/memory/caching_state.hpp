@@ -87,6 +87,7 @@ struct CachingAllocator::State {
   void take_back(Block* block, PointSet points);
   void put_free(Block* block);
   void shelve(Block* block);
+  void merge_former_lanes();
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
   /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
@@ -125,7 +126,9 @@ struct CachingAllocator::State {
   void add_tallies();
   void empty_quick();
   void give_up(Block* first);
-  void merge_former_lanes();
+  void count_demand(StreamId lane, const Block& block, Marker next);
+  void uncount_demand(const Block& block);
+  [[nodiscard]] Demand demand_of(StreamId stream) const;
 
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
@@ -147,9 +150,6 @@ struct CachingAllocator::State {
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   [[nodiscard]] std::uint64_t long_ago(const Request& request);
   [[nodiscard]] bool should_grow(const Request& request);
-  void count_demand(StreamId lane, const Block& block, Marker next);
-  void uncount_demand(const Block& block);
-  [[nodiscard]] Demand demand_of(StreamId stream) const;
   void claim(Block* block);
   void poll(Lock& lock);
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained

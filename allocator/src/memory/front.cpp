@@ -221,21 +221,25 @@ void CachingAllocator::State::give_up(Block* first) {
   }
 }
 
-// What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits
-// for is of other streams.
-void CachingAllocator::State::merge_former_lanes() {
-  while (Lane* const lane = shelves.former()) {
-    for (const bool small : {false, true}) {
-      for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
-        while (Block* const block = index->last()) {
-          claim(block);
-          block->lane = {};
-          put_free(block);
-        }
-      }
-    }
-    shelves.forget(lane->stream);
-  }
+void CachingAllocator::State::count_demand(StreamId lane, const Block& block, Marker next) {
+  Front* const front = front_of(lane);
+  if (front == nullptr) return;
+  const std::lock_guard hold{front->lock};
+  front->demand.count(block.bytes, next, [&] { return device.newest_marker(); });
+}
+
+void CachingAllocator::State::uncount_demand(const Block& block) {
+  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
+  if (front == nullptr) return;
+  const std::lock_guard hold{front->lock};
+  front->demand.uncount(block.bytes);
+}
+
+Demand CachingAllocator::State::demand_of(StreamId stream) const {
+  Front* const front = fronts.find(stream);
+  if (front == nullptr) return {};
+  const std::lock_guard hold{front->lock};
+  return front->demand;
 }
 
 }  // namespace millrace

@@ -266,27 +266,6 @@ bool CachingAllocator::State::should_grow(const Request& request) {
   return static_cast<double>(kept) <= static_cast<double>(demand.live.peak) + spare;
 }
 
-void CachingAllocator::State::count_demand(StreamId lane, const Block& block, Marker next) {
-  Front* const front = front_of(lane);
-  if (front == nullptr) return;
-  const std::lock_guard hold{front->lock};
-  front->demand.count(block.bytes, next, [&] { return device.newest_marker(); });
-}
-
-void CachingAllocator::State::uncount_demand(const Block& block) {
-  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
-  if (front == nullptr) return;
-  const std::lock_guard hold{front->lock};
-  front->demand.uncount(block.bytes);
-}
-
-Demand CachingAllocator::State::demand_of(StreamId stream) const {
-  Front* const front = fronts.find(stream);
-  if (front == nullptr) return {};
-  const std::lock_guard hold{front->lock};
-  return front->demand;
-}
-
 // How early the user would be let go on: 0 if it has to wait for nothing.
 std::optional<std::uint64_t> CachingAllocator::State::earliest_wait(const Block& block,
                                                                     StreamId user) const {

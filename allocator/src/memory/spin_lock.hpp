@@ -28,26 +28,4 @@ class SpinLock {
   std::atomic<bool> taken_{false};
 };
 
-/**
- * @brief A value that one thread changes while others look. It orders nothing.
- */
-template <typename T>
-class Relaxed {
- public:
-  Relaxed() = default;
-  Relaxed(T value) noexcept : value_(value) {}  // NOLINT: in place of a T
-  Relaxed(const Relaxed& other) noexcept : value_(static_cast<T>(other)) {}
-  Relaxed& operator=(const Relaxed& other) noexcept { return *this = static_cast<T>(other); }
-  Relaxed& operator=(T value) noexcept {
-    value_.store(value, std::memory_order_relaxed);
-    return *this;
-  }
-  operator T() const noexcept {
-    return value_.load(std::memory_order_relaxed);
-  }  // NOLINT: as above
-
- private:
-  std::atomic<T> value_{};
-};
-
 }  // namespace millrace

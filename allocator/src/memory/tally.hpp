@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "memory/spin_lock.hpp"
+#include "memory/relaxed.hpp"
 #include "millrace/memory/allocator.hpp"
 
 namespace millrace {
