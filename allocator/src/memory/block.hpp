@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "memory/contract.hpp"
@@ -38,43 +39,72 @@ struct TreeHook {
   Block* right = nullptr;
 };
 
+/** @brief Of an allocation that more than its owner uses. */
+struct Company {
+  StreamId user;  ///< who used it first
+  Few<StreamRef> uses;
+  FirstMarkers first_markers;
+};
+
+/** @brief What is known of a block while it is free, pending or absent. */
+struct WhileFree {
+  union {
+    TreeHook by_size{};  ///< on its lane's shelf; among holes
+    std::uint64_t turn;  ///< BlockState::pending: among frees
+  };
+  WaitQueue* queue;         ///< where it waits for one of its points; nullptr: in none
+  TreeHook among_complete;  ///< of what any stream may have, which is in no queue
+  Run* run;                 ///< of several free neighbours, that begins with it
+
+  // In a queue, in place of a tree.
+  [[nodiscard]] Block*& queue_previous() noexcept { return among_complete.left; }
+  [[nodiscard]] Block*& queue_next() noexcept { return among_complete.right; }
+  [[nodiscard]] Block* queue_next() const noexcept { return among_complete.right; }
+};
+
+/** @brief What is known of a block while it is live. */
+struct WhileLive {
+  std::uint64_t id;
+  std::size_t requested;
+  StreamRef owner;
+  Marker first_marker;  ///< the owner's next one when it was given out
+  Company* company;     ///< nullptr: the owner was the first user, and is the only one
+};
+
 /**
  * @brief A piece of a segment. Neighbours in the segment are linked in address order.
  *
- * It shares no cache line with another, which may be another thread's.
+ * Two cache lines, which it shares with no other block: that may be another thread's. What is known
+ * of it only while it is free lies where a live one has what is known of the allocation.
  */
 struct alignas(64) Block {
+  Block() noexcept : free{} {}
+
   std::byte* address = nullptr;
   std::size_t bytes = 0;
   Segment* segment = nullptr;
   Block* previous = nullptr;
   Block* next = nullptr;
-  StreamId lane;  // where it is kept: the stream that uses it first; none: nobody's
-  Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block
-
-  // While free.
-  Waits waits = Waits::nothing;
-  PointSet points;             // what must come before its next use
-  TreeHook by_size;            // on its lane's shelf
-  TreeHook among_complete;     // among what any stream may have
-  WaitQueue* queue = nullptr;  // where it waits for one of its points
-  Marker marker = 0;           // of that point
-  Block *queue_previous = nullptr, *queue_next = nullptr;
-  std::uint64_t turn = 0;   // pending: among frees
-  bool begins_run = false;  // of free neighbours, or it is free alone
-  Run* run = nullptr;       // of several blocks, that begins with it
-
-  // While live.
-  std::uint64_t id = 0;
-  std::size_t requested = 0;
-  std::size_t rounded = 0;  // of the request
-  StreamRef owner{StreamHandle{}};
-  StreamId user;  // who used it first
-  Few<StreamRef> uses;
-  PointSet inherited;  // earlier tenants' points that only the user is ordered after
-  FirstMarkers first_markers;
+  StreamId lane;            // where it is kept: the stream that uses it first; none: nobody's
+  std::uint32_t spare = 0;  // bytes more than the request was rounded to; kMuch: or more
   Tag tag;
+  Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block
+  Waits waits : 4 = Waits::nothing;
+  bool begins_run : 1 = false;  // of free neighbours, or it is free alone
+
+  // Free: what must come before its next use. Live: what of that only its user is ordered after.
+  PointSet points;
+  union {
+    WhileFree free;
+    WhileLive live;
+    Block* next_quick;  // BlockState::quick
+  };
+
+  static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
+  /** Of a live or a quick one that has less than `kMuch` to spare: what its request asked for. */
+  [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }
 };
+static_assert(sizeof(Block) == 128);
 
 struct Segment {
   std::byte* base = nullptr;

@@ -10,6 +10,19 @@
 #include "memory/contract.hpp"
 
 namespace millrace {
+namespace {
+
+std::uint32_t spare_of(const Block& block, std::size_t rounded) {
+  return static_cast<std::uint32_t>(std::min<std::size_t>(block.bytes - rounded, Block::kMuch));
+}
+
+FirstMarkers first_markers(const Block& live) {
+  if (live.live.company != nullptr) return live.live.company->first_markers;
+  const Point first{live.live.owner.id(), live.live.first_marker};
+  return {first, first};
+}
+
+}  // namespace
 
 CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
                                    MemoryLimits limits)
@@ -61,6 +74,17 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   return state.serve(request)->address;
 }
 
+// Made when somebody else than the owner has to do with the block.
+Company& CachingAllocator::State::company_of(Block& block) {
+  if (block.live.company == nullptr) {
+    const FirstMarkers markers = first_markers(block);
+    block.live.company = heap.make_company();
+    block.live.company->user = block.live.owner.id();
+    block.live.company->first_markers = markers;
+  }
+  return *block.live.company;
+}
+
 Block* CachingAllocator::State::serve(const Request& request) {
   const bool plain = has_fronts && request.user.id() == request.owner.id();
   QuickAnswer quick;
@@ -98,23 +122,23 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block) {
   if (worth_splitting(*block, request.bytes)) put_free(heap.split(block, request.bytes));
   block->lane = request.lane;
   heap.live().insert(block);
-  block->inherited = std::exchange(block->points, {});
   block->state = BlockState::live;
-  block->id = next_id.fetch_add(1, std::memory_order_relaxed);
-  block->requested = request.requested;
-  block->rounded = request.bytes;
-  block->owner = request.owner;
-  block->user = user;
-  block->uses.clear();
-  if (user != owner) block->uses.push_back(request.user);
+  block->spare = spare_of(*block, request.bytes);
   block->tag = request.tag;
-  const Point of_owner{owner, ledger.next(owner)};
-  const Point of_user = user == owner ? of_owner : Point{user, ledger.next(user)};
-  block->first_markers = {of_owner, of_user};
-  const Marker next = request.lane == owner ? of_owner.marker : of_user.marker;
+  Marker next = ledger.next(owner);
+  block->live = {next_id.fetch_add(1, std::memory_order_relaxed), request.requested, request.owner,
+                 next, nullptr};
+  if (user != owner) {
+    Company& company = company_of(*block);
+    const Marker next_of_user = ledger.next(user);
+    company.user = user;
+    company.uses.push_back(request.user);
+    company.first_markers.user = {user, next_of_user};
+    if (request.lane != owner) next = next_of_user;
+  }
   count_demand(request.lane, *block, next);
   add_tally(owner);
-  meter.allocated(block->requested, block->bytes, owner, block->tag);
+  meter.allocated(request.requested, block->bytes, owner, block->tag);
   tell_allocated(*block, user);
 }
 
@@ -122,8 +146,8 @@ void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) 
   if (observer == nullptr) return;
   const Frontier frontier = device.ledger().frontier(user);
   const Frontier completed = device.ledger().completed_frontier();
-  observer->allocated({block.id, block.address, block.requested, block.bytes, block.owner.id(),
-                       user, meter.name(block.tag), frontier, completed});
+  observer->allocated({block.live.id, block.address, block.live.requested, block.bytes,
+                       block.live.owner.id(), user, meter.name(block.tag), frontier, completed});
 }
 
 void CachingAllocator::deallocate(void* address) {
@@ -142,7 +166,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream)
   if (kept == Kept::yes) return;
   Lock lock = enter();
   Block* const block = live_block("deallocate", address);
-  const StreamRef on = stream == nullptr ? block->owner : *stream;
+  const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
   free_on(block, on, stream != nullptr, lock);
 }
@@ -152,10 +176,14 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
   std::vector<StreamRef> used;
-  for (const StreamRef use : block->uses) {
-    if (use.id() == stream.id()) continue;
-    points.join({use.id(), ledger.next(use.id())});
-    if (ledger.is_open(use.id())) used.push_back(use);  // a closed one left its last marker
+  const Company* const company = block->live.company;
+  const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
+  if (company != nullptr) {
+    for (const StreamRef use : company->uses) {
+      if (use.id() == stream.id()) continue;
+      points.join({use.id(), ledger.next(use.id())});
+      if (ledger.is_open(use.id())) used.push_back(use);  // a closed one left its last marker
+    }
   }
   // A host poll needs something to poll.
   const bool polled = policy.give_back == Return::polled && stream.id() != block->lane;
@@ -165,9 +193,9 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
   // Earlier tenants come before the work of the user that was made to wait for them; of others only
   // this free knows.
   const bool behind_user =
-      std::ranges::any_of(points, [&](const Point point) { return point.stream == block->user; });
+      std::ranges::any_of(points, [&](const Point point) { return point.stream == user; });
   if (!behind_user) {
-    for (const Point point : block->inherited) {
+    for (const Point point : block->points) {
       if (!ledger.ordered(point, stream.id())) points.join(point);
     }
   }
@@ -191,10 +219,10 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   State& state = *state_;
   const State::Lock lock = state.enter();
   Block* const block = state.live_block("deallocate", address);
-  block->first_markers.require_covered(marker, address);
+  first_markers(*block).require_covered(marker, address);
   PointSet points{marker};
   const Frontier behind = state.device.ledger().snapshot(marker);
-  for (const Point point : block->inherited) {
+  for (const Point point : block->points) {
     if (!behind.covers(point) && !state.device.ledger().completed(point)) {
       points.join(point);
     }
@@ -205,13 +233,15 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 }
 
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
+  const WhileLive was = block->live;
   uncount_demand(*block);
-  add_tally(block->owner.id());
-  meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
+  add_tally(was.owner.id());
+  meter.freed(was.requested, block->bytes, was.owner.id(), block->tag);
+  if (was.company != nullptr) heap.forget(was.company);
   block->points = std::move(points);
   if (observer != nullptr) {
     const std::span<const Point> behind{block->points.begin(), block->points.end()};
-    observer->freed({block->id, block->address, block->bytes, behind});
+    observer->freed({was.id, block->address, block->bytes, behind});
   }
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });
@@ -273,9 +303,11 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block->owner) || std::ranges::any_of(block->uses, same)) return;
-  block->uses.push_back(stream);
-  if (state_->observer != nullptr) state_->observer->use_recorded(block->id, stream.id());
+  if (same(block->live.owner)) return;
+  Company& company = state_->company_of(*block);
+  if (std::ranges::any_of(company.uses, same)) return;
+  company.uses.push_back(stream);
+  if (state_->observer != nullptr) state_->observer->use_recorded(block->live.id, stream.id());
 }
 
 void CachingAllocator::transfer(void* address, StreamRef new_owner) {
@@ -284,13 +316,15 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   require_open("transfer", state_->device, new_owner);
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("transfer", address);
-  if (block->owner.id() == new_owner.id()) return;
-  block->uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
-  block->uses.push_back(block->owner);
-  state_->add_tally(block->owner.id());
+  const StreamRef owner = block->live.owner;
+  if (owner.id() == new_owner.id()) return;
+  Few<StreamRef>& uses = state_->company_of(*block).uses;
+  uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
+  uses.push_back(owner);
+  state_->add_tally(owner.id());
   state_->add_tally(new_owner.id());
-  state_->meter.moved(block->bytes, block->owner.id(), new_owner.id());
-  block->owner = new_owner;
+  state_->meter.moved(block->bytes, owner.id(), new_owner.id());
+  block->live.owner = new_owner;
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback) {

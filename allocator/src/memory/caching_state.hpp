@@ -85,6 +85,7 @@ struct CachingAllocator::State {
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
+  Company& company_of(Block& block);
   void put_free(Block* block);
   void shelve(Block* block);
   void merge_former_lanes();
@@ -116,7 +117,7 @@ struct CachingAllocator::State {
   Kept keep_quick(void* address, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
   [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
-  void give_again(Front& front, Block* block, const Request& request);
+  void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
   void keep(Front& front, Block* block, Point point);
   Front* front_of(StreamId stream);
   void look_further(const Request& request);

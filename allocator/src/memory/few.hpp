@@ -99,6 +99,14 @@ class PointSet : public Few<Point> {
   void join(const PointSet& other) {
     for (const Point point : other) join(point);
   }
+
+  /** @brief The marker of its point of `stream`; 0: it has none. */
+  [[nodiscard]] Marker on(StreamId stream) const noexcept {
+    for (const Point& point : *this) {
+      if (point.stream == stream) return point.marker;
+    }
+    return 0;
+  }
 };
 
 }  // namespace millrace

@@ -64,9 +64,8 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
     front->next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
     front->end_id = front->next_id + kIdsAtOnce;
   }
-  block->id = front->next_id++;
-  give_again(*front, block, request);
-  front->tally.allocate(block->requested, block->bytes, block->tag);
+  give_again(*front, block, request, front->next_id++);
+  front->tally.allocate(request.requested, block->bytes, block->tag);
   if (is_crowded) with_tally.add(*front);
   return {.block = block};
 }
@@ -81,32 +80,29 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
     add(*front);
     block = front->quick.pop(request.bytes);
     if (block == nullptr) return nullptr;
-    block->id = next_id.fetch_add(1, std::memory_order_relaxed);
-    give_again(*front, block, request);
+    give_again(*front, block, request, next_id.fetch_add(1, std::memory_order_relaxed));
   }
   ++meter.counts().served_own;
-  meter.allocated(block->requested, block->bytes, request.lane, block->tag);
+  meter.allocated(request.requested, block->bytes, request.lane, block->tag);
   tell_allocated(*block, request.lane);
   return block;
 }
 
 // The block's earlier uses were all of this stream.
-void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request) {
-  block->inherited = std::exchange(block->points, {});
-  block->requested = request.requested;
-  block->owner = request.owner;
+void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request,
+                                         std::uint64_t id) {
+  const Marker next = device.ledger().next(request.lane);
+  block->live = {id, request.requested, request.owner, next, nullptr};
   block->tag = request.tag;
-  const Point next{request.lane, device.ledger().next(request.lane)};
-  block->first_markers = {next, next};
   block->state = BlockState::live;
-  front.demand.count(block->bytes, next.marker, [&] { return device.newest_marker(); });
+  front.demand.count(block->bytes, next, [&] { return device.newest_marker(); });
 }
 
 // Whether the live block, freed on `stream`, can be kept as it is: nobody else has used it.
 bool CachingAllocator::State::keepable(const Front& front, const Block& block,
                                        StreamId stream) const {
-  return front.stream() == stream && block.lane == stream && block.user == stream &&
-         block.uses.empty() && front.quick.expects(block.rounded) &&
+  return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
+         block.spare != Block::kMuch && front.quick.expects(block.rounded()) &&
          device.ledger().is_open(stream);
 }
 
@@ -115,7 +111,7 @@ void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
   block->points.push_back(point);
   block->state = BlockState::quick;
   front.demand.uncount(block->bytes);
-  front.quick.push(block, block->rounded);
+  front.quick.push(block, block->rounded());
   with_blocks.add(front);
 }
 
@@ -124,16 +120,16 @@ CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
                                                                   const StreamRef* stream) {
   Block* const block = heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return Kept::no;
-  const StreamId id = stream == nullptr ? block->owner.id() : stream->id();
+  const StreamId id = stream == nullptr ? block->live.owner.id() : stream->id();
   Front* const front = fronts.find(id);
-  if (front == nullptr || block->owner.id() != id) return Kept::no;
+  if (front == nullptr || block->live.owner.id() != id) return Kept::no;
   const bool is_crowded = crowded.load(std::memory_order_acquire);
   if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
   const std::lock_guard hold{front->lock};
   if (block->state != BlockState::live || !keepable(*front, *block, id)) return Kept::no;
   const bool is_shut = shut.load(std::memory_order_relaxed);
   if (is_shut || !front->tally.has_room(block->bytes, block->tag)) return Kept::ask;
-  front->tally.free(block->requested, block->bytes, block->tag);
+  front->tally.free(block->live.requested, block->bytes, block->tag);
   if (is_crowded) with_tally.add(*front);
   keep(*front, block, {id, device.ledger().next(id)});
   return Kept::yes;
@@ -145,15 +141,16 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   Front* const front = fronts.find(id);
   if (front == nullptr) return false;
   const Point point{id, device.ledger().next(id)};
+  const WhileLive was = block->live;
   {
     const std::lock_guard hold{front->lock};
     if (!keepable(*front, *block, id)) return false;
     add(*front);
     keep(*front, block, point);
   }
-  meter.freed(block->requested, block->bytes, block->owner.id(), block->tag);
+  meter.freed(was.requested, block->bytes, id, block->tag);
   if (observer != nullptr) {
-    observer->freed({block->id, block->address, block->bytes, {&point, 1}});
+    observer->freed({was.id, block->address, block->bytes, {&point, 1}});
   }
   return true;
 }
@@ -213,7 +210,7 @@ void CachingAllocator::State::empty_quick() {
 
 void CachingAllocator::State::give_up(Block* first) {
   for (Block* block = first; block != nullptr;) {
-    Block* const next = std::exchange(block->queue_next, nullptr);
+    Block* const next = block->next_quick;
     heap.live().erase(block);
     block->state = BlockState::claimed;
     put_free(block);

@@ -1,24 +1,55 @@
 #include "memory/heap.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace millrace {
 
+namespace {
+
+// Blocks are made in rows, each twice as long as the one before it, within these: few for a heap
+// that stays small, and 64 KiB at a time for one that grows.
+constexpr std::size_t kFewestBlocks = 16, kMostBlocks = 512;
+
+}  // namespace
+
+Block* Heap::take_block() {
+  if (spare_ != nullptr) return std::exchange(spare_, spare_->next);
+  if (used_of_last_ == in_last_) {
+    const std::size_t count = std::clamp(in_last_ * 2, kFewestBlocks, kMostBlocks);
+    blocks_.push_back(std::make_unique<Block[]>(count));
+    in_last_ = count;
+    used_of_last_ = 0;
+  }
+  return &blocks_.back()[used_of_last_++];
+}
+
+void Heap::put_by(Block* block) noexcept { block->next = std::exchange(spare_, block); }
+
 Block* Heap::make() {
-  if (spare_.empty()) return &blocks_.emplace_back();
-  Block* const block = spare_.back();
-  spare_.pop_back();
+  Block* const block = take_block();
   // What is live only is written when it is given out.
   block->previous = block->next = nullptr;
   block->lane = {};
   block->waits = Waits::nothing;
-  block->points.clear();
-  block->queue = nullptr;
   block->begins_run = false;
-  block->run = nullptr;
+  block->points.clear();
+  block->free = {};
   return block;
+}
+
+Company* Heap::make_company() {
+  if (spare_companies_.empty()) return &companies_.emplace_back();
+  Company* const company = spare_companies_.back();
+  spare_companies_.pop_back();
+  return company;
+}
+
+void Heap::forget(Company* company) {
+  company->uses.clear();
+  spare_companies_.push_back(company);
 }
 
 Block* Heap::make(Segment& segment, std::byte* address, std::size_t bytes) {
@@ -91,7 +122,7 @@ void Heap::vacate(Block* block) {
   range.bytes -= block->bytes;
   range.last = block->previous;
   (range.last == nullptr ? range.first : range.last->next) = nullptr;
-  spare_.push_back(block);
+  put_by(block);
 }
 
 std::unique_ptr<Segment> Heap::extract(Segment* segment) {
@@ -103,7 +134,7 @@ void Heap::insert(std::unique_ptr<Segment> segment) {
   segments_.emplace(base, std::move(segment));
 }
 
-void Heap::forget(std::unique_ptr<Segment> segment) { spare_.push_back(segment->first); }
+void Heap::forget(std::unique_ptr<Segment> segment) { put_by(segment->first); }
 
 Block* Heap::split(Block* block, std::size_t bytes) {
   Block* rest = make(*block->segment, block->address + bytes, block->bytes - bytes);
@@ -121,7 +152,7 @@ void Heap::absorb(Block* left, Block* right) {
   left->bytes += right->bytes;
   left->next = right->next;
   (right->next == nullptr ? left->segment->last : right->next->previous) = left;
-  spare_.push_back(right);
+  put_by(right);
 }
 
 void Heap::check() const {

@@ -41,6 +41,10 @@ class Heap {
   /** @brief Keeps `bytes` in `block`; the rest becomes a claimed block behind it, returned. */
   Block* split(Block* block, std::size_t bytes);
 
+  /** @brief What is known of an allocation that more than its owner uses. */
+  [[nodiscard]] Company* make_company();
+  void forget(Company* company);
+
   /** @brief Takes `right`, the claimed block behind `left`, into it. The caller sees to points. */
   void absorb(Block* left, Block* right);
 
@@ -59,14 +63,19 @@ class Heap {
 
  private:
   Block* make();
+  Block* take_block();
+  void put_by(Block* block) noexcept;
   Block* make(Segment& segment, std::byte* address, std::size_t bytes);
 
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;
   std::vector<Segment*> ranges_;
-  SizeIndex<&Block::by_size> holes_;
+  SizeIndex<&WhileFree::by_size> holes_;
   PageMap live_;
-  std::deque<Block> blocks_;   // all that were ever made
-  std::vector<Block*> spare_;  // of them those that are not in use
+  std::vector<std::unique_ptr<Block[]>> blocks_;  // all that were ever made
+  std::size_t in_last_ = 0, used_of_last_ = 0;    // of the last of these
+  Block* spare_ = nullptr;                        // not in use; linked by `next`
+  std::deque<Company> companies_;
+  std::vector<Company*> spare_companies_;
 };
 
 }  // namespace millrace

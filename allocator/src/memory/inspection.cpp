@@ -186,8 +186,8 @@ std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
       begins = false;
       SegmentLayout& out = result.back();
       const bool live = block->state == BlockState::live;
-      if (live) out.stream = block->owner;
-      out.blocks.push_back({out.bytes, block->bytes, live ? block->requested : 0, live});
+      if (live) out.stream = block->live.owner;
+      out.blocks.push_back({out.bytes, block->bytes, live ? block->live.requested : 0, live});
       out.bytes += block->bytes;
     }
   }
@@ -223,14 +223,13 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
       if (wanted.bytes < block->bytes) rest = state.heap.split(block, wanted.bytes);
       if (wanted.allocated) {
         block->state = BlockState::live;
-        block->id = state.next_id.fetch_add(1, std::memory_order_relaxed);
-        block->requested = wanted.requested;
-        block->rounded = wanted.bytes;
-        block->owner = stream;
-        state.heap.live().insert(block);
         const Marker next = state.device.ledger().next(stream.id());
+        block->live = {state.next_id.fetch_add(1, std::memory_order_relaxed), wanted.requested,
+                       stream, next, nullptr};
+        block->spare = 0;
+        state.heap.live().insert(block);
         state.count_demand(stream.id(), *block, next);
-        state.meter.allocated(block->requested, block->bytes, stream.id(), {});
+        state.meter.allocated(wanted.requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());
       } else {
         state.shelve(block);

@@ -14,8 +14,8 @@ namespace millrace {
 
 /** @brief The free blocks of a lane in one of the two pools. */
 struct Shelf {
-  SizeIndex<&Block::by_size> ready;     // Waits::nothing and for_others
-  SizeIndex<&Block::by_size> draining;  // Waits::for_all
+  SizeIndex<&WhileFree::by_size> ready;     // Waits::nothing and for_others
+  SizeIndex<&WhileFree::by_size> draining;  // Waits::for_all
 
   [[nodiscard]] std::size_t bytes() const noexcept { return ready.bytes() + draining.bytes(); }
   [[nodiscard]] std::size_t blocks() const noexcept { return ready.size() + draining.size(); }

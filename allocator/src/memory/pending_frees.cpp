@@ -5,7 +5,8 @@
 namespace millrace {
 
 void PendingFrees::insert(Block* block) {
-  block->turn = ++turns_;
+  block->free = {};
+  block->free.turn = ++turns_;
   ++size_;
   if (!enqueue(block)) done_.push_back(block);
 }
@@ -42,7 +43,7 @@ std::vector<Block*> PendingFrees::completed() {
     if (!enqueue(block)) result.push_back(block);
   }
   size_ -= result.size();
-  std::ranges::sort(result, {}, &Block::turn);
+  std::ranges::sort(result, {}, [](const Block* block) { return block->free.turn; });
   return result;
 }
 

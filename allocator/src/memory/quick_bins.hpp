@@ -24,7 +24,7 @@ class QuickBins {
     Bin& bin = bins_[place_of(bytes)];
     Block* const block = bin.first;
     if (block == nullptr || bin.bytes != bytes) return nullptr;
-    bin.first = block->queue_next;
+    bin.first = block->next_quick;
     --blocks_;
     return block;
   }
@@ -42,13 +42,13 @@ class QuickBins {
   void push(Block* block, std::size_t bytes) noexcept {
     const std::size_t place = place_of(bytes);
     Bin& bin = bins_[place];
-    block->queue_next = bin.first;
+    block->next_quick = bin.first;
     bin.first = block;
     used_ |= std::uint32_t{1} << place;
     ++blocks_;
   }
 
-  /** @brief Takes all out. @return one of them, linked to the others by `queue_next` */
+  /** @brief Takes all out. @return one of them, linked to the others by `next_quick` */
   [[nodiscard]] Block* take_all() noexcept {
     Block* all = nullptr;
     for (std::uint32_t used = used_; used != 0; used &= used - 1) {
@@ -56,8 +56,8 @@ class QuickBins {
       Block* const some = take_all(bins_[place], place);
       if (some == nullptr) continue;
       Block* last = some;
-      while (last->queue_next != nullptr) last = last->queue_next;
-      last->queue_next = all;
+      while (last->next_quick != nullptr) last = last->next_quick;
+      last->next_quick = all;
       all = some;
     }
     return all;
@@ -72,7 +72,7 @@ class QuickBins {
 
   struct Bin {
     std::size_t bytes = 0;   // of the requests
-    Block* first = nullptr;  // linked by `queue_next`
+    Block* first = nullptr;  // linked by `next_quick`
   };
 
   static std::size_t place_of(std::size_t bytes) noexcept {
@@ -82,7 +82,7 @@ class QuickBins {
     Block* const first = bin.first;
     bin.first = nullptr;
     used_ &= ~(std::uint32_t{1} << place);
-    for (const Block* block = first; block != nullptr; block = block->queue_next) --blocks_;
+    for (const Block* block = first; block != nullptr; block = block->next_quick) --blocks_;
     return first;
   }
 

@@ -11,8 +11,8 @@ struct Extent {
 
 // Of the run that begins with `head`.
 Extent extent_of(const Block* head) {
-  if (head->run == nullptr) return {1, head->bytes};
-  return {head->run->count, head->run->bytes};
+  if (head->free.run == nullptr) return {1, head->bytes};
+  return {head->free.run->count, head->free.run->bytes};
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ void Runs::claimed(Block* block) {
     ++before;
   }
   block->begins_run = false;
-  if (head->run == nullptr) return;
+  if (head->free.run == nullptr) return;
   const Extent all = extent_of(head);
   remove(head);
   make(head, before, bytes_before);
@@ -71,7 +71,7 @@ void Runs::make(Block* first, std::size_t count, std::size_t bytes) {
     spare_.pop_back();
   }
   *run = Run{.first = first, .count = count, .bytes = bytes};
-  first->run = run;
+  first->free.run = run;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
   Run*& bin = pool.bins[bin_of(bytes)];
   run->next = bin;
@@ -81,9 +81,9 @@ void Runs::make(Block* first, std::size_t count, std::size_t bytes) {
 }
 
 void Runs::remove(Block* first) {
-  Run* const run = first->run;
+  Run* const run = first->free.run;
   if (run == nullptr) return;
-  first->run = nullptr;
+  first->free.run = nullptr;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
   Run*& bin = pool.bins[bin_of(run->bytes)];
   if (run->next != nullptr) run->next->previous = run->previous;

@@ -54,12 +54,13 @@ bool Shelves::holds(const Block* block) const {
   if (sharing_ == Sharing::own_stream) return true;
   const bool complete = block->waits == Waits::nothing && lane->stream.valid();
   return complete_[pool].contains(block) == complete &&
-         (block->queue == nullptr) == (block->waits == Waits::nothing);
+         (block->free.queue == nullptr) == (block->waits == Waits::nothing);
 }
 
 void Shelves::put(Block* block) {
   Lane& lane = this->lane(block->lane);
   block->lane = lane.stream;
+  block->free = {};
   const bool small = block->segment->small;
   block->state = BlockState::free;
   block->segment->free_bytes += block->bytes;
@@ -96,7 +97,7 @@ void Shelves::claim(Block* block) {
   const bool small = block->segment->small;
   Shelf& shelf = lane.shelf(small);
   (block->waits == Waits::for_all ? shelf.draining : shelf.ready).erase(block);
-  if (block->queue != nullptr) dequeue(block);
+  if (block->free.queue != nullptr) dequeue(block);
   const bool complete = block->waits == Waits::nothing && lane.stream.valid();
   if (complete && sharing_ != Sharing::own_stream) complete_[small ? 1 : 0].erase(block);
   block->state = BlockState::claimed;
@@ -126,7 +127,7 @@ void Shelves::enqueue(Lane& lane, Block* block, Point point, Waits kind) {
 }
 
 void Shelves::dequeue(Block* block) {
-  WaitQueue& queue = *block->queue;
+  WaitQueue& queue = *block->free.queue;
   queue.erase(block);
   if (!queue.empty()) return;
   const auto take_out = [](Queues& queues, std::size_t WaitQueue::*place, const WaitQueue& gone) {

@@ -92,7 +92,7 @@ class Shelves {
   std::vector<std::unique_ptr<Lane>> lanes_;                    // by slot: of its latest stream
   std::unordered_map<StreamId, std::unique_ptr<Lane>> former_;  // of streams before it
   Lane nobodys_{StreamId{}};
-  std::array<SizeIndex<&Block::among_complete>, 2> complete_;
+  std::array<SizeIndex<&WhileFree::among_complete>, 2> complete_;
   std::array<Queues, 2> by_kind_;     // that have blocks
   std::vector<Queues> on_stream_;     // the same, by the slot of the stream that they wait for
   std::uint64_t settled_ = 0;         // how far `settle` has followed the ledger

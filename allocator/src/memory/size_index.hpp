@@ -19,9 +19,9 @@ namespace millrace {
  * logarithm of the blocks of one bin, which is a handful where sizes vary. It allocates a row of
  * bins for each power of two that is ever used, and nothing for a block.
  *
- * @tparam Hook  where in a block the tree is kept
+ * @tparam Hook  where in a free block the tree is kept
  */
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 class SizeIndex {
  public:
   void insert(Block* block);
@@ -59,7 +59,7 @@ class SizeIndex {
     return reinterpret_cast<std::uintptr_t>(block) * 0x9e3779b97f4a7c15;
   }
   static Block* least(Block* root) noexcept {
-    while ((root->*Hook).left != nullptr) root = (root->*Hook).left;
+    while ((root->free.*Hook).left != nullptr) root = (root->free.*Hook).left;
     return root;
   }
   /** The least of the bins behind `bin`, or nullptr. */
@@ -78,14 +78,14 @@ class SizeIndex {
   std::size_t size_ = 0, bytes_ = 0;
 };
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 auto SizeIndex<Hook>::make_row(unsigned row) -> Row& {
   Row& made = *rows_.emplace_back(std::make_unique<Row>());
   made_[row] = static_cast<std::uint8_t>(rows_.size());
   return made;
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 void SizeIndex<Hook>::insert(Block* block) {
   const Bin bin = bin_of(block->bytes);
   Row* const known = row_at(bin.row);
@@ -93,15 +93,15 @@ void SizeIndex<Hook>::insert(Block* block) {
   Block** at = &row.roots[bin.column];
   const std::uint64_t mine = priority(block);
   while (*at != nullptr && priority(*at) > mine) {
-    at = fits_before(block, *at) ? &((*at)->*Hook).left : &((*at)->*Hook).right;
+    at = fits_before(block, *at) ? &((*at)->free.*Hook).left : &((*at)->free.*Hook).right;
   }
   // What is below goes to the left or to the right of the new one.
-  Block *rest = *at, **left = &(block->*Hook).left, **right = &(block->*Hook).right;
+  Block *rest = *at, **left = &(block->free.*Hook).left, **right = &(block->free.*Hook).right;
   *at = block;
   while (rest != nullptr) {
     Block**& side = fits_before(rest, block) ? left : right;
     *side = rest;
-    side = &side == &left ? &(rest->*Hook).right : &(rest->*Hook).left;
+    side = &side == &left ? &(rest->free.*Hook).right : &(rest->free.*Hook).left;
     rest = *side;
   }
   *left = *right = nullptr;
@@ -111,23 +111,23 @@ void SizeIndex<Hook>::insert(Block* block) {
   bytes_ += block->bytes;
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 void SizeIndex<Hook>::erase(Block* block) {
   const Bin bin = bin_of(block->bytes);
   Row& row = *row_at(bin.row);
   Block** at = &row.roots[bin.column];
   while (*at != block) {
-    at = fits_before(block, *at) ? &((*at)->*Hook).left : &((*at)->*Hook).right;
+    at = fits_before(block, *at) ? &((*at)->free.*Hook).left : &((*at)->free.*Hook).right;
   }
-  Block *left = (block->*Hook).left, *right = (block->*Hook).right;
+  Block *left = (block->free.*Hook).left, *right = (block->free.*Hook).right;
   while (left != nullptr && right != nullptr) {
     if (priority(left) > priority(right)) {
       *at = left;
-      at = &(left->*Hook).right;
+      at = &(left->free.*Hook).right;
       left = *at;
     } else {
       *at = right;
-      at = &(right->*Hook).left;
+      at = &(right->free.*Hook).left;
       right = *at;
     }
   }
@@ -139,7 +139,7 @@ void SizeIndex<Hook>::erase(Block* block) {
   if (row.in_use == 0) rows_in_use_ &= ~(std::uint64_t{1} << bin.row);
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::least_behind(Bin bin) const noexcept {
   const auto behind = [](auto bits, unsigned place) {
     using Bits = decltype(bits);
@@ -158,7 +158,7 @@ Block* SizeIndex<Hook>::least_behind(Bin bin) const noexcept {
   return least(row.roots[static_cast<unsigned>(std::countr_zero(row.in_use))]);
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::first(std::size_t bytes) const {
   const Bin bin = bin_of(bytes);
   Block* best = nullptr;
@@ -166,13 +166,13 @@ Block* SizeIndex<Hook>::first(std::size_t bytes) const {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
       const bool enough = at->bytes >= bytes;
       if (enough) best = at;
-      at = enough ? (at->*Hook).left : (at->*Hook).right;
+      at = enough ? (at->free.*Hook).left : (at->free.*Hook).right;
     }
   }
   return best != nullptr ? best : least_behind(bin);
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::after(const Block* block) const {
   const Bin bin = bin_of(block->bytes);
   Block* best = nullptr;
@@ -180,28 +180,28 @@ Block* SizeIndex<Hook>::after(const Block* block) const {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
       const bool behind = fits_before(block, at);
       if (behind) best = at;
-      at = behind ? (at->*Hook).left : (at->*Hook).right;
+      at = behind ? (at->free.*Hook).left : (at->free.*Hook).right;
     }
   }
   return best != nullptr ? best : least_behind(bin);
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 Block* SizeIndex<Hook>::last() const {
   if (rows_in_use_ == 0) return nullptr;
   const Row& row = *row_at(static_cast<unsigned>(std::bit_width(rows_in_use_)) - 1);
   Block* at = row.roots[static_cast<unsigned>(std::bit_width(row.in_use)) - 1];
-  while ((at->*Hook).right != nullptr) at = (at->*Hook).right;
+  while ((at->free.*Hook).right != nullptr) at = (at->free.*Hook).right;
   return at;
 }
 
-template <TreeHook Block::*Hook>
+template <TreeHook WhileFree::*Hook>
 bool SizeIndex<Hook>::contains(const Block* block) const {
   const Bin bin = bin_of(block->bytes);
   if (row_at(bin.row) == nullptr) return false;
   const Block* at = row_at(bin.row)->roots[bin.column];
   while (at != nullptr && at != block) {
-    at = fits_before(block, at) ? (at->*Hook).left : (at->*Hook).right;
+    at = fits_before(block, at) ? (at->free.*Hook).left : (at->free.*Hook).right;
   }
   return at != nullptr;
 }

@@ -9,23 +9,25 @@ void WaitQueue::insert(Block* block, Marker marker) {
   }
   Block*& first =
       marker == newest_.marker ? newest_.first : older_.try_emplace(marker, nullptr).first->second;
-  block->queue = this;
-  block->marker = marker;
-  block->queue_previous = nullptr;
-  block->queue_next = first;
-  if (first != nullptr) first->queue_previous = block;
+  block->free.queue = this;
+  block->free.queue_previous() = nullptr;
+  block->free.queue_next() = first;
+  if (first != nullptr) first->free.queue_previous() = block;
   first = block;
 }
 
 void WaitQueue::erase(Block* block) {
-  Block *const before = block->queue_previous, *const behind = block->queue_next;
-  if (behind != nullptr) behind->queue_previous = before;
-  block->queue = nullptr;
+  Block *const before = block->free.queue_previous(), *const behind = block->free.queue_next();
+  if (behind != nullptr) behind->free.queue_previous() = before;
+  block->free.queue = nullptr;
   if (before != nullptr) {
-    before->queue_next = behind;
-  } else if (block->marker == newest_.marker) {
+    before->free.queue_next() = behind;
+    return;
+  }
+  const Marker marker = block->points.on(stream_);
+  if (marker == newest_.marker) {
     newest_.first = behind;
-  } else if (const auto group = older_.find(block->marker); behind != nullptr) {
+  } else if (const auto group = older_.find(marker); behind != nullptr) {
     group->second = behind;
   } else {
     older_.erase(group);

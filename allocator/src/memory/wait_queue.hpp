@@ -25,6 +25,7 @@ class WaitQueue {
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
 
+  /** @brief `marker` is that of the block's point of this stream, which stays while it is here. */
   void insert(Block* block, Marker marker);
   void erase(Block* block);
 
@@ -38,7 +39,7 @@ class WaitQueue {
   [[nodiscard]] bool empty() const noexcept { return front() == nullptr; }
   [[nodiscard]] bool holds_one() const noexcept {
     const bool one_group = older_.size() + (newest_.first != nullptr ? 1 : 0) == 1;
-    return one_group && front()->queue_next == nullptr;
+    return one_group && front()->free.queue_next() == nullptr;
   }
   [[nodiscard]] Lane* lane() const noexcept { return lane_; }
   [[nodiscard]] StreamId stream() const noexcept { return stream_; }
@@ -47,7 +48,7 @@ class WaitQueue {
   template <typename Visit>
   void visit(Visit&& visit) const {
     const auto visit_group = [&](const Block* block) {
-      for (; block != nullptr; block = block->queue_next) visit(*block);
+      for (; block != nullptr; block = block->free.queue_next()) visit(*block);
     };
     for (const auto& [marker, first] : older_) visit_group(first);
     visit_group(newest_.first);

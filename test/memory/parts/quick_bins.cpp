@@ -69,7 +69,7 @@ TEST_CASE("all blocks of all bins come out linked to one another", "[parts]") {
     kept.insert(&blocks[i]);
   }
   CHECK(bins.blocks() == kept.size());
-  for (Block* block = bins.take_all(); block != nullptr; block = block->queue_next) {
+  for (Block* block = bins.take_all(); block != nullptr; block = block->next_quick) {
     CHECK(kept.erase(block) == 1);
   }
   CHECK(kept.empty());

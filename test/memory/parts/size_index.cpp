@@ -11,7 +11,7 @@
 namespace millrace::test {
 namespace {
 
-using Index = SizeIndex<&Block::by_size>;
+using Index = SizeIndex<&WhileFree::by_size>;
 
 struct FitsBefore {
   bool operator()(const Block* a, const Block* b) const { return fits_before(a, b); }
