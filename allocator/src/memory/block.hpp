@@ -28,6 +28,7 @@ enum class BlockState : std::uint8_t {
 
 /** @brief What a free block waits for, as far as the ledger was asked. */
 enum class Waits : std::uint8_t {
+  unlisted,    // its own lane may have it; nobody has asked for other streams yet
   nothing,     // complete on the device: any stream may have it
   for_others,  // its own lane may have it; other streams if they are ordered after it
   for_all,     // its own lane would have to wait as well
@@ -56,7 +57,7 @@ struct WhileFree {
   TreeHook among_complete;  ///< of what any stream may have, which is in no queue
   Run* run;                 ///< of several free neighbours, that begins with it
 
-  // In a queue, in place of a tree.
+  // In a queue, or while unlisted, in place of that tree.
   [[nodiscard]] Block*& queue_previous() noexcept { return among_complete.left; }
   [[nodiscard]] Block*& queue_next() noexcept { return among_complete.right; }
   [[nodiscard]] Block* queue_next() const noexcept { return among_complete.right; }
@@ -89,8 +90,8 @@ struct alignas(64) Block {
   std::uint32_t spare = 0;  // bytes more than the request was rounded to; kMuch: or more
   Tag tag;
   Relaxed<BlockState> state = BlockState::free;  // neighbours look, whoever has the block
-  Waits waits : 4 = Waits::nothing;
-  bool begins_run : 1 = false;  // of free neighbours, or it is free alone
+  Waits waits : 4 = Waits::nothing;              // while free
+  bool begins_run : 1 = false;                   // of free neighbours, or it is free alone
 
   // Free: what must come before its next use. Live: what of that only its user is ordered after.
   PointSet points;

@@ -60,10 +60,10 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
   owner = state.device.resolve(owner);
   first_user = same ? owner : state.device.resolve(first_user);
-  require_open("allocate", state.device, owner);
-  if (!same) require_open("allocate", state.device, first_user);
+  const Marker next = require_open("allocate", state.device, owner);
+  const Marker next_of_user = same ? next : require_open("allocate", state.device, first_user);
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  State::Request request{bytes, bytes, false, owner, first_user, tag, {}};
+  State::Request request{bytes, bytes, false, owner, first_user, tag, {}, next, next_of_user};
   if (bytes > largest - state.policy.segment_multiple) {
     State::Lock lock = state.enter();
     state.fail(request, lock);
@@ -100,7 +100,8 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (plain) look_further(request);
   if (!pending.empty()) poll(lock);
   sweep();
-  Block* block = has_fronts ? take_ready_own(request) : nullptr;
+  Block* block = take_ready_own(request);
+  const bool is_own = block != nullptr;
   if (block == nullptr) {
     empty_quick();
     merge_former_lanes();
@@ -112,32 +113,32 @@ Block* CachingAllocator::State::serve(const Request& request) {
   }
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
-  hand_out(request, block);
+  hand_out(request, block, is_own);
   return block;
 }
 
-void CachingAllocator::State::hand_out(const Request& request, Block* block) {
-  const Ledger& ledger = device.ledger();
+// `was_own`: in the lane of the request. The rest of such a block is that lane's too, and has no
+// neighbour that the whole could have been merged with.
+void CachingAllocator::State::hand_out(const Request& request, Block* block, bool was_own) {
   const StreamId owner = request.owner.id(), user = request.user.id();
-  if (worth_splitting(*block, request.bytes)) put_free(heap.split(block, request.bytes));
+  if (worth_splitting(*block, request.bytes)) {
+    Block* const rest = heap.split(block, request.bytes);
+    was_own ? shelve(rest, true) : put_free(rest);
+  }
   block->lane = request.lane;
   heap.live().insert(block);
   block->state = BlockState::live;
   block->spare = spare_of(*block, request.bytes);
   block->tag = request.tag;
-  Marker next = ledger.next(owner);
   block->live = {next_id.fetch_add(1, std::memory_order_relaxed), request.requested, request.owner,
-                 next, nullptr};
+                 request.next, nullptr};
   if (user != owner) {
     Company& company = company_of(*block);
-    const Marker next_of_user = ledger.next(user);
     company.user = user;
     company.uses.push_back(request.user);
-    company.first_markers.user = {user, next_of_user};
-    if (request.lane != owner) next = next_of_user;
+    company.first_markers.user = {user, request.next_of_user};
   }
-  count_demand(request.lane, *block, next);
-  add_tally(owner);
+  count_out(*block, request);
   meter.allocated(request.requested, block->bytes, owner, block->tag);
   tell_allocated(*block, user);
 }
@@ -171,8 +172,25 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream)
   free_on(block, on, stream != nullptr, lock);
 }
 
+// Of a block that nobody but its lane's stream has used. False: not this one.
+bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
+  if (block->live.company != nullptr || stream.id() != block->lane) return false;
+  if (policy.sharing == Sharing::completed) return false;  // its own stream may have to wait too
+  const Marker next = device.ledger().next_if_open(stream.id());
+  if (next == 0) return false;
+  heap.live().erase(block);
+  block->state = BlockState::claimed;
+  const WhileLive was = count_in(*block);
+  const Point point{stream.id(), next};
+  block->points = PointSet{point};
+  if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
+  put_free(block, true);
+  return true;
+}
+
 // `given`: by the caller in this call, so that it is there still.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+  if (free_plainly(block, stream)) return;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
   std::vector<StreamRef> used;
@@ -233,11 +251,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 }
 
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
-  const WhileLive was = block->live;
-  uncount_demand(*block);
-  add_tally(was.owner.id());
-  meter.freed(was.requested, block->bytes, was.owner.id(), block->tag);
-  if (was.company != nullptr) heap.forget(was.company);
+  const WhileLive was = count_in(*block);
   block->points = std::move(points);
   if (observer != nullptr) {
     const std::span<const Point> behind{block->points.begin(), block->points.end()};
@@ -257,7 +271,11 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
 // Puts a claimed block into its lane, with the free neighbours that it can be merged with.
 void CachingAllocator::State::put_free(Block* block) {
   const bool own = policy.sharing == Sharing::own_stream;
-  if (own || shelves.ready(*block, block->lane)) {
+  put_free(block, own || shelves.ready(*block, block->lane));
+}
+
+void CachingAllocator::State::put_free(Block* block, bool is_ready) {
+  if (is_ready) {
     if (Block* const left = block->previous; mergeable(left, block->lane)) {
       claim(left);
       left->points.join(block->points);
@@ -271,13 +289,20 @@ void CachingAllocator::State::put_free(Block* block) {
     }
   }
   if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
-  shelve(block);
-  if (!own && block->waits == Waits::for_all) meter.draining(block->bytes);
+  shelve(block, is_ready);
 }
 
-void CachingAllocator::State::shelve(Block* block) {
-  shelves.put(block);
-  if (policy.sharing != Sharing::own_stream) runs.freed(block);
+void CachingAllocator::State::shelve(Block* block, bool is_ready) {
+  shelves.put(block, is_ready);
+  if (policy.sharing == Sharing::own_stream) return;
+  if (block->waits == Waits::for_all) meter.draining(block->bytes);
+  if (block->waits != Waits::unlisted) return runs.freed(block);
+  shelves.list_surplus(block, [&](Block* listed) { runs.freed(listed); });
+}
+
+// Before anybody looks at more than one lane.
+void CachingAllocator::State::list_all() {
+  shelves.list_all([&](Block* listed) { runs.freed(listed); });
 }
 
 // What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits

@@ -64,7 +64,9 @@ struct CachingAllocator::State {
     StreamRef owner;
     StreamRef user;
     Tag tag;
-    StreamId lane;         // where it looks first
+    StreamId lane;  // where it looks first
+    Marker next;    // of the owner: its next marker
+    Marker next_of_user;
     bool pressed = false;  // nothing else serves: blocks that are kept for others are carved too
   };
 
@@ -80,14 +82,18 @@ struct CachingAllocator::State {
 
   // caching_allocator.cpp: giving out and taking back
   Block* serve(const Request& request);
-  void hand_out(const Request& request, Block* block);
+  void hand_out(const Request& request, Block* block, bool was_own);
   void deallocate(void* address, const StreamRef* stream);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
+  bool free_plainly(Block* block, StreamRef stream);
   void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
+  void count_out(Block& block, const Request& request);
+  WhileLive count_in(Block& block);
   Company& company_of(Block& block);
   void put_free(Block* block);
-  void shelve(Block* block);
+  void put_free(Block* block, bool is_ready);
+  void shelve(Block* block, bool is_ready);
   void merge_former_lanes();
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
@@ -124,11 +130,10 @@ struct CachingAllocator::State {
   void add(Front& front);
   void add_current();
   void add_tally(StreamId stream);
+  void add_if_crowded(Front& front);
   void add_tallies();
   void empty_quick();
   void give_up(Block* first);
-  void count_demand(StreamId lane, const Block& block, Marker next);
-  void uncount_demand(const Block& block);
   [[nodiscard]] Demand demand_of(StreamId stream) const;
 
   // reuse.cpp: finding a free block. What is returned is claimed.
@@ -153,6 +158,7 @@ struct CachingAllocator::State {
   [[nodiscard]] bool should_grow(const Request& request);
   void claim(Block* block);
   void poll(Lock& lock);
+  void list_all();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
   /** @brief Where memory may be mapped in a range. */

@@ -10,8 +10,11 @@ namespace millrace {
 /** @brief `address` is not a live allocation. */
 [[noreturn]] void refuse_address(const char* call, const void* address);
 
-/** @brief Unless `stream`, which is resolved, is still known to the device. */
-void require_open(const char* call, const OrderedDevice& device, StreamRef stream);
+/**
+ * @brief Unless `stream`, which is resolved, is still known to the device.
+ * @return its next marker
+ */
+Marker require_open(const char* call, const OrderedDevice& device, StreamRef stream);
 
 /**
  * @brief The first markers that can cover a use of an allocation: those that its streams were to

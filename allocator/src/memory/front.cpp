@@ -53,6 +53,7 @@ void CachingAllocator::State::add_current() {
 CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const Request& request) {
   Front* const front = fronts.find(request.lane);
   if (front == nullptr) return {.ask = true};
+  if (!front->quick.may_have(request.bytes)) return {};
   const bool is_crowded = crowded.load(std::memory_order_acquire);
   if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
   const std::lock_guard hold{front->lock};
@@ -91,19 +92,17 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
 // The block's earlier uses were all of this stream.
 void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request,
                                          std::uint64_t id) {
-  const Marker next = device.ledger().next(request.lane);
-  block->live = {id, request.requested, request.owner, next, nullptr};
+  block->live = {id, request.requested, request.owner, request.next, nullptr};
   block->tag = request.tag;
   block->state = BlockState::live;
-  front.demand.count(block->bytes, next, [&] { return device.newest_marker(); });
+  front.demand.count(block->bytes, request.next, [&] { return device.newest_marker(); });
 }
 
 // Whether the live block, freed on `stream`, can be kept as it is: nobody else has used it.
 bool CachingAllocator::State::keepable(const Front& front, const Block& block,
                                        StreamId stream) const {
   return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
-         block.spare != Block::kMuch && front.quick.expects(block.rounded()) &&
-         device.ledger().is_open(stream);
+         block.spare != Block::kMuch && front.quick.expects(block.rounded());
 }
 
 void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
@@ -123,6 +122,9 @@ CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
   const StreamId id = stream == nullptr ? block->live.owner.id() : stream->id();
   Front* const front = fronts.find(id);
   if (front == nullptr || block->live.owner.id() != id) return Kept::no;
+  if (!front->quick.expects(block->rounded())) return Kept::no;
+  const Marker next = device.ledger().next_if_open(id);
+  if (next == 0) return Kept::no;
   const bool is_crowded = crowded.load(std::memory_order_acquire);
   if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
   const std::lock_guard hold{front->lock};
@@ -131,7 +133,7 @@ CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
   if (is_shut || !front->tally.has_room(block->bytes, block->tag)) return Kept::ask;
   front->tally.free(block->live.requested, block->bytes, block->tag);
   if (is_crowded) with_tally.add(*front);
-  keep(*front, block, {id, device.ledger().next(id)});
+  keep(*front, block, {id, next});
   return Kept::yes;
 }
 
@@ -140,7 +142,8 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
   Front* const front = fronts.find(id);
   if (front == nullptr) return false;
-  const Point point{id, device.ledger().next(id)};
+  const Point point{id, device.ledger().next_if_open(id)};
+  if (point.marker == 0) return false;
   const WhileLive was = block->live;
   {
     const std::lock_guard hold{front->lock};
@@ -174,26 +177,28 @@ Front* CachingAllocator::State::front_of(StreamId stream) {
   return &front;
 }
 
-// Blocks of this size are kept when they come back. What is kept is put where it can be merged.
+// What the stream's front keeps is put where it can be merged.
 void CachingAllocator::State::look_further(const Request& request) {
-  Front* const front = front_of(request.lane);
-  if (front == nullptr) return;
+  Front* const front = fronts.find(request.lane);
+  if (front == nullptr || front->quick.blocks() == 0) return;
   Block* kept = nullptr;
   {
     const std::lock_guard hold{front->lock};
     kept = front->quick.take_all();
-    front->quick.expect(request.bytes);
   }
   give_up(kept);
 }
 
-// Before the meter is told more of the stream's blocks.
+// Before the meter is told more of the stream's blocks. Under the front's lock.
+void CachingAllocator::State::add_if_crowded(Front& front) {
+  if (crowded.load(std::memory_order_relaxed)) add(front);
+}
+
 void CachingAllocator::State::add_tally(StreamId stream) {
-  if (!crowded.load(std::memory_order_relaxed)) return;
   Front* const front = fronts.find(stream);
   if (front == nullptr) return;
   const std::lock_guard hold{front->lock};
-  add(*front);
+  add_if_crowded(*front);
 }
 
 // Before somebody reads the meter.
@@ -218,18 +223,35 @@ void CachingAllocator::State::give_up(Block* first) {
   }
 }
 
-void CachingAllocator::State::count_demand(StreamId lane, const Block& block, Marker next) {
-  Front* const front = front_of(lane);
+// The meter is told of the block next. Others of its size are kept when they come back.
+void CachingAllocator::State::count_out(Block& block, const Request& request) {
+  const StreamId owner = request.owner.id();
+  if (request.lane != owner) add_tally(owner);
+  Front* const front = front_of(request.lane);
   if (front == nullptr) return;
+  const bool is_owners = request.lane == owner;
   const std::lock_guard hold{front->lock};
-  front->demand.count(block.bytes, next, [&] { return device.newest_marker(); });
+  if (is_owners) {
+    add_if_crowded(*front);
+    front->quick.expect(request.bytes);
+  }
+  front->demand.count(block.bytes, is_owners ? request.next : request.next_of_user,
+                      [&] { return device.newest_marker(); });
 }
 
-void CachingAllocator::State::uncount_demand(const Block& block) {
-  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
-  if (front == nullptr) return;
-  const std::lock_guard hold{front->lock};
-  front->demand.uncount(block.bytes);
+// Of a live block that is freed, what it was. The meter knows.
+WhileLive CachingAllocator::State::count_in(Block& block) {
+  const WhileLive was = block.live;
+  const StreamId owner = was.owner.id();
+  if (block.lane != owner) add_tally(owner);
+  if (Front* const front = has_fronts ? fronts.find(block.lane) : nullptr) {
+    const std::lock_guard hold{front->lock};
+    if (block.lane == owner) add_if_crowded(*front);
+    front->demand.uncount(block.bytes);
+  }
+  meter.freed(was.requested, block.bytes, owner, block.tag);
+  if (was.company != nullptr) heap.forget(was.company);
+  return was;
 }
 
 Demand CachingAllocator::State::demand_of(StreamId stream) const {

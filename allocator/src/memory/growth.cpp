@@ -131,6 +131,7 @@ Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) 
 PointSet CachingAllocator::State::points_of_runs(const Request& request) {
   PointSet result;
   std::size_t looks = 0;
+  list_all();
   runs.visit(request.small, request.bytes, [&](const Run& run) {
     const Block* block = run.first;
     for (std::size_t i = 0; i < run.count; ++i, block = block->next) result.join(block->points);

@@ -228,11 +228,14 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
                        stream, next, nullptr};
         block->spare = 0;
         state.heap.live().insert(block);
-        state.count_demand(stream.id(), *block, next);
+        const State::Request request{wanted.requested, wanted.bytes, segment.small,
+                                     stream,           stream,       {},
+                                     stream.id(),      next,         next};
+        state.count_out(*block, request);
         state.meter.allocated(wanted.requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());
       } else {
-        state.shelve(block);
+        state.shelve(block, true);
       }
     }
   }

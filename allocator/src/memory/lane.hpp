@@ -21,6 +21,38 @@ struct Shelf {
   [[nodiscard]] std::size_t blocks() const noexcept { return ready.size() + draining.size(); }
 };
 
+/**
+ * @brief Free blocks that only their own lane was asked about, in the order in which they came.
+ *
+ * Most of what a stream frees it takes back itself. What other streams would have to know of such a
+ * block is found out when one of them looks.
+ */
+class Unlisted {
+ public:
+  void push(Block* block) noexcept {
+    block->free.queue_previous() = newest_;
+    block->free.queue_next() = nullptr;
+    (newest_ == nullptr ? oldest_ : newest_->free.queue_next()) = block;
+    newest_ = block;
+    ++size_;
+  }
+  void erase(Block* block) noexcept {
+    Block *const before = block->free.queue_previous(), *const behind = block->free.queue_next();
+    (before == nullptr ? oldest_ : before->free.queue_next()) = behind;
+    (behind == nullptr ? newest_ : behind->free.queue_previous()) = before;
+    --size_;
+  }
+  [[nodiscard]] Block* oldest() const noexcept { return oldest_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /** @brief So many at most, so that whoever looks is not held up. */
+  static constexpr std::size_t kMost = 1024;
+
+ private:
+  Block *oldest_ = nullptr, *newest_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 /** @brief What is kept for one stream; one more is nobody's, which was never used. */
 struct Lane {
   explicit Lane(StreamId id) : stream(id) {}
@@ -31,6 +63,8 @@ struct Lane {
   std::unique_ptr<WaitQueue> own;
   /** Of those that wait for another one, or in another way. None is empty. */
   std::map<std::pair<StreamId, Waits>, std::unique_ptr<WaitQueue>> queues;
+  Unlisted unlisted;
+  std::size_t place_among_unlisted = 0;  // where the list of lanes that have any holds it
   std::uint64_t visited = 0;
 
   [[nodiscard]] Shelf& shelf(bool small) noexcept { return shelves[small ? 1 : 0]; }

@@ -25,8 +25,15 @@ class QuickBins {
     Block* const block = bin.first;
     if (block == nullptr || bin.bytes != bytes) return nullptr;
     bin.first = block->next_quick;
-    --blocks_;
+    blocks_ = blocks_ - 1;
     return block;
+  }
+
+  /** @brief Whether `pop` may find one. As `expects` and `blocks`, may be asked without the lock.
+   */
+  [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
+    const Bin& bin = bins_[place_of(bytes)];
+    return bin.bytes == bytes && bin.first != nullptr;
   }
 
   /** @brief Blocks of `bytes` are kept from now on, where none of another size is in the way. */
@@ -45,7 +52,7 @@ class QuickBins {
     block->next_quick = bin.first;
     bin.first = block;
     used_ |= std::uint32_t{1} << place;
-    ++blocks_;
+    blocks_ = blocks_ + 1;
   }
 
   /** @brief Takes all out. @return one of them, linked to the others by `next_quick` */
@@ -71,8 +78,8 @@ class QuickBins {
   static constexpr std::size_t kBins = 32;
 
   struct Bin {
-    std::size_t bytes = 0;   // of the requests
-    Block* first = nullptr;  // linked by `next_quick`
+    Relaxed<std::size_t> bytes = 0;   // of the requests
+    Relaxed<Block*> first = nullptr;  // linked by `next_quick`
   };
 
   static std::size_t place_of(std::size_t bytes) noexcept {
@@ -82,13 +89,15 @@ class QuickBins {
     Block* const first = bin.first;
     bin.first = nullptr;
     used_ &= ~(std::uint32_t{1} << place);
-    for (const Block* block = first; block != nullptr; block = block->next_quick) --blocks_;
+    for (const Block* block = first; block != nullptr; block = block->next_quick) {
+      blocks_ = blocks_ - 1;
+    }
     return first;
   }
 
   std::array<Bin, kBins> bins_{};
   std::uint32_t used_ = 0;  // bins that may hold some
-  std::size_t blocks_ = 0;
+  Relaxed<std::size_t> blocks_ = 0;
 };
 
 }  // namespace millrace

@@ -49,8 +49,9 @@ bool CachingAllocator::State::mergeable(const Block* neighbour, StreamId lane) c
 void CachingAllocator::State::claim(Block* block) {
   const bool own = policy.sharing == Sharing::own_stream;
   if (!own && block->waits == Waits::for_all) meter.drained(block->bytes);
+  const bool is_in_run = !own && block->waits != Waits::unlisted;
   shelves.claim(block);
-  if (!own) runs.claimed(block);
+  if (is_in_run) runs.claimed(block);
 }
 
 void CachingAllocator::State::poll(Lock& lock) {
@@ -119,6 +120,9 @@ Block* CachingAllocator::State::take_own(const Request& request) {
 
 // The first step of a search. What other fronts keep does not change it.
 Block* CachingAllocator::State::take_ready_own(const Request& request) {
+  if (policy.sharing == Sharing::own_stream) {
+    return request.user.id() == request.owner.id() ? take_own(request) : nullptr;
+  }
   Lane* const lane = shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);
@@ -130,6 +134,7 @@ Block* CachingAllocator::State::take_ready_own(const Request& request) {
 
 Block* CachingAllocator::State::take_ready(const Request& request) {
   if (Block* const block = take_ready_own(request)) return block;
+  list_all();
   const std::uint64_t now = device.ledger().epoch();
   if (std::exchange(settled, now) != now) shelves.settle();
   Block* best = least_complete(request);

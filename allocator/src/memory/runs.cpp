@@ -3,7 +3,9 @@
 namespace millrace {
 namespace {
 
-bool is_free(const Block* block) { return block != nullptr && block->state == BlockState::free; }
+bool is_free(const Block* block) {
+  return block != nullptr && block->state == BlockState::free && block->waits != Waits::unlisted;
+}
 
 struct Extent {
   std::size_t count = 0, bytes = 0;

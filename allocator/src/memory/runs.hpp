@@ -21,7 +21,7 @@ struct Run {
 
 /**
  * @brief Runs of free neighbours by size, so that one look says whether merging could serve a
- *        request. Decides nothing, locks nothing.
+ *        request. Decides nothing, locks nothing. Unlisted blocks are in no run.
  *
  * A run has at most `kMost` blocks; where more are free, several runs follow each other. So each
  * change looks at no more blocks than that, and nearly always at one or two.

@@ -54,10 +54,11 @@ bool Shelves::holds(const Block* block) const {
   if (sharing_ == Sharing::own_stream) return true;
   const bool complete = block->waits == Waits::nothing && lane->stream.valid();
   return complete_[pool].contains(block) == complete &&
-         (block->free.queue == nullptr) == (block->waits == Waits::nothing);
+         (block->free.queue == nullptr) ==
+             (block->waits == Waits::nothing || block->waits == Waits::unlisted);
 }
 
-void Shelves::put(Block* block) {
+void Shelves::put(Block* block, bool is_ready) {
   Lane& lane = this->lane(block->lane);
   block->lane = lane.stream;
   block->free = {};
@@ -70,19 +71,46 @@ void Shelves::put(Block* block) {
     lane.shelf(small).ready.insert(block);
     return;
   }
-  block->points.erase_if([&](const Point point) { return ledger_.completed(point); });
-  if (const Point* const point = missing(*block, lane.stream)) {
+  const Point* const point = is_ready ? nullptr : missing(*block, lane.stream);
+  if (point != nullptr) {
     block->waits = Waits::for_all;
     lane.shelf(small).draining.insert(block);
     enqueue(lane, block, *point, Waits::for_all);
     return;
   }
   lane.shelf(small).ready.insert(block);
+  if (sharing_ != Sharing::completed && lane.stream.valid()) return put_unlisted(lane, block);
   wait_for_others(lane, block);
+}
+
+void Shelves::put_unlisted(Lane& lane, Block* block) {
+  block->waits = Waits::unlisted;
+  if (lane.unlisted.size() == 0) {
+    lane.place_among_unlisted = with_unlisted_.size();
+    with_unlisted_.push_back(&lane);
+  }
+  lane.unlisted.push(block);
+}
+
+void Shelves::take_unlisted(Lane& lane, Block* block) {
+  lane.unlisted.erase(block);
+  if (lane.unlisted.size() > 0) return;
+  Lane* const last = with_unlisted_.back();
+  with_unlisted_[lane.place_among_unlisted] = last;
+  last->place_among_unlisted = lane.place_among_unlisted;
+  with_unlisted_.pop_back();
+}
+
+Block* Shelves::list_oldest(Lane& lane) {
+  Block* const block = lane.unlisted.oldest();
+  take_unlisted(lane, block);
+  wait_for_others(lane, block);
+  return block;
 }
 
 // The block is ready for its lane: complete, or in a queue of what is not.
 void Shelves::wait_for_others(Lane& lane, Block* block) {
+  block->points.erase_if([&](const Point point) { return ledger_.completed(point); });
   if (block->points.empty()) {
     block->waits = Waits::nothing;
     if (lane.stream.valid()) complete_[block->segment->small ? 1 : 0].insert(block);
@@ -97,9 +125,14 @@ void Shelves::claim(Block* block) {
   const bool small = block->segment->small;
   Shelf& shelf = lane.shelf(small);
   (block->waits == Waits::for_all ? shelf.draining : shelf.ready).erase(block);
-  if (block->free.queue != nullptr) dequeue(block);
-  const bool complete = block->waits == Waits::nothing && lane.stream.valid();
-  if (complete && sharing_ != Sharing::own_stream) complete_[small ? 1 : 0].erase(block);
+  if (sharing_ == Sharing::own_stream) {  // in nothing else
+  } else if (block->waits == Waits::unlisted) {
+    take_unlisted(lane, block);
+  } else if (block->free.queue != nullptr) {
+    dequeue(block);
+  } else if (block->waits == Waits::nothing && lane.stream.valid()) {
+    complete_[small ? 1 : 0].erase(block);
+  }
   block->state = BlockState::claimed;
   block->segment->free_bytes -= block->bytes;
   --blocks_;
@@ -193,7 +226,6 @@ void Shelves::settle(WaitQueue* queue) {
   std::vector<Block*> passed;
   pop_passed(queue, {}, passed);
   for (Block* const block : passed) {
-    block->points.erase_if([&](const Point point) { return ledger_.completed(point); });
     wait_for_others(lane, block);
   }
 }

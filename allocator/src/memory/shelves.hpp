@@ -27,7 +27,9 @@ class Shelves {
   Shelves(const Ledger& ledger, Sharing sharing) : ledger_(ledger), sharing_(sharing) {}
 
   /** @brief Claimed -> free. Sees to what it waits for. */
-  void put(Block* block);
+  void put(Block* block) { put(block, ready(*block, block->lane)); }
+  /** @param is_ready  whether its lane may have it now: for a caller who has asked */
+  void put(Block* block, bool is_ready);
   /** @brief Free -> claimed. */
   void claim(Block* block);
 
@@ -60,6 +62,22 @@ class Shelves {
   /** @brief The lanes of `streams`, and others with blocks that wait for one of them; not `but`. */
   [[nodiscard]] std::vector<Lane*> waiting_for(const std::vector<StreamId>& streams,
                                                const Lane* but, std::size_t most);
+  /**
+   * @brief Finds out what other streams have to know of the unlisted blocks: before anybody looks
+   *        at more than one lane. `listed` is told of each.
+   */
+  template <typename Listed>
+  void list_all(const Listed& listed) {
+    while (!with_unlisted_.empty()) listed(list_oldest(*with_unlisted_.back()));
+  }
+  /** @brief The same of the block's lane, as far as it has too many. */
+  template <typename Listed>
+  void list_surplus(const Block* block, const Listed& listed) {
+    if (block->waits != Waits::unlisted) return;
+    Lane& lane = *find(block->lane);
+    if (lane.unlisted.size() > Unlisted::kMost) listed(list_oldest(lane));
+  }
+
   [[nodiscard]] bool any_waits() const noexcept {
     return !by_kind_[0].empty() || !by_kind_[1].empty();
   }
@@ -83,6 +101,9 @@ class Shelves {
   [[nodiscard]] bool passed(Point point, StreamId user) const;
   [[nodiscard]] const Point* missing(const Block& block, StreamId user) const;
   void wait_for_others(Lane& lane, Block* block);
+  Block* list_oldest(Lane& lane);
+  void put_unlisted(Lane& lane, Block* block);
+  void take_unlisted(Lane& lane, Block* block);
   void settle(WaitQueue* queue);
   void pop_passed(WaitQueue* queue, StreamId user, std::vector<Block*>& out);
 
@@ -93,6 +114,7 @@ class Shelves {
   std::unordered_map<StreamId, std::unique_ptr<Lane>> former_;  // of streams before it
   Lane nobodys_{StreamId{}};
   std::array<SizeIndex<&WhileFree::among_complete>, 2> complete_;
+  std::vector<Lane*> with_unlisted_;
   std::array<Queues, 2> by_kind_;     // that have blocks
   std::vector<Queues> on_stream_;     // the same, by the slot of the stream that they wait for
   std::uint64_t settled_ = 0;         // how far `settle` has followed the ledger

@@ -105,6 +105,13 @@ Marker Ledger::next(StreamId stream) const {
   return slot->generation == stream.generation ? next : 0;
 }
 
+Marker Ledger::next_if_open(StreamId stream) const noexcept {
+  const Slot* slot = state_->tenant(stream);
+  if (slot == nullptr || slot->phase != Phase::open) return 0;
+  const Marker next = slot->count.next(state_->group.epoch);
+  return slot->generation == stream.generation ? next : 0;  // another tenant's by now
+}
+
 PendingRecord Ledger::begin_record(StreamId stream) {
   PendingRecord record;
   begin_record(stream, record);

@@ -57,7 +57,7 @@ struct WaitableMarker {
  * Frees that come in between are not covered. All members may be called from any thread; none
  * calls out.
  *
- * Costs. `next`, `completed`, `is_open`, `epoch` and `newest_serial` are a few loads; so is
+ * Costs. `next`, `next_if_open`, `completed`, `is_open`, `epoch` and `newest_serial` are a few loads; so is
  * `ordered` where the stream itself, the device's progress or a frontier of up to six points
  * answers it. Others take one lock. A record copies the stream's frontier and allocates nothing
  * once there were a few; a marker that is complete is removed in O(1); a search among the markers
@@ -112,6 +112,8 @@ class Ledger {
    * @throws std::invalid_argument if there never was such a stream
    */
   [[nodiscard]] Marker next(StreamId stream) const;
+  /** @brief `is_open` and `next` at once: the number of the next marker, or 0 if it is not open. */
+  [[nodiscard]] Marker next_if_open(StreamId stream) const noexcept;
 
   /**
    * @brief Takes the next number. Points read from now on lie beyond this marker.
