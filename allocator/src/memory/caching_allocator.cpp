@@ -71,6 +71,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   request.bytes = state.policy.round(bytes);
   request.small = request.bytes <= state.policy.small_limit;
   request.lane = state.policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
+  if (state.has_fronts) request.front = state.fronts.find(request.lane);
   return state.serve(request)->address;
 }
 
@@ -97,7 +98,7 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (quick.ask) {
     if (Block* const block = take_quick_alone(request)) return block;
   }
-  if (plain) look_further(request);
+  if (plain && request.front != nullptr) look_further(*request.front);
   if (!pending.empty()) poll(lock);
   sweep();
   Block* block = take_ready_own(request);
@@ -193,7 +194,7 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
   if (free_plainly(block, stream)) return;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
-  std::vector<StreamRef> used;
+  Few<StreamRef> used;
   const Company* const company = block->live.company;
   const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
   if (company != nullptr) {

@@ -67,7 +67,8 @@ struct CachingAllocator::State {
     StreamId lane;  // where it looks first
     Marker next;    // of the owner: its next marker
     Marker next_of_user;
-    bool pressed = false;  // nothing else serves: blocks that are kept for others are carved too
+    Front* front = nullptr;  // that serves its lane, if one did when it began
+    bool pressed = false;    // nothing else serves: blocks that are kept for others are carved too
   };
 
   State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
@@ -126,7 +127,7 @@ struct CachingAllocator::State {
   void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
   void keep(Front& front, Block* block, Point point);
   Front* front_of(StreamId stream);
-  void look_further(const Request& request);
+  void look_further(Front& front);
   void add(Front& front);
   void add_current();
   void add_tally(StreamId stream);

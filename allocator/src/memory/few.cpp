@@ -4,16 +4,14 @@ namespace millrace {
 
 void PointSet::join(Point point) {
   if (empty()) return push_back(point);
-  if (Point* const known = only(); known != nullptr && known->stream == point.stream) {
-    known->marker = std::max(known->marker, point.marker);
-    return;
-  }
-  std::vector<Point>& all = list();
-  const auto it = std::ranges::lower_bound(all, point.stream, {}, &Point::stream);
-  if (it == all.end() || it->stream != point.stream) {
-    all.insert(it, point);
+  Point* const all = items();
+  Point* const end = all + size();
+  Point* const at = std::lower_bound(
+      all, end, point.stream, [](const Point& known, StreamId s) { return known.stream < s; });
+  if (at != end && at->stream == point.stream) {
+    at->marker = std::max(at->marker, point.marker);
   } else {
-    it->marker = std::max(it->marker, point.marker);
+    insert(static_cast<std::size_t>(at - all), point);
   }
 }
 

@@ -21,7 +21,7 @@ namespace millrace {
  */
 template <typename T>
 class Few {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
 
  public:
   Few() = default;
@@ -35,53 +35,85 @@ class Few {
   }
   ~Few() { clear(); }
 
-  [[nodiscard]] std::size_t size() const noexcept { return list_ <= kOne ? list_ : more().size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return list_ <= kOne ? list_ : more().size; }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  [[nodiscard]] const T* begin() const noexcept { return list_ <= kOne ? one() : more().data(); }
+  [[nodiscard]] const T* begin() const noexcept { return list_ <= kOne ? one() : more().items(); }
   [[nodiscard]] const T* end() const noexcept { return begin() + size(); }
 
   void clear() noexcept {
-    if (list_ > kOne) delete &more();
+    if (list_ > kOne) ::operator delete(&more());
     list_ = kEmpty;
   }
   void push_back(const T& value) {
-    if (list_ != kEmpty) return list().push_back(value);
-    std::construct_at(reinterpret_cast<T*>(one_.data()), value);
-    list_ = kOne;
+    if (list_ == kEmpty) {
+      std::construct_at(reinterpret_cast<T*>(one_.data()), value);
+      list_ = kOne;
+    } else {
+      insert(size(), value);
+    }
   }
   template <typename Predicate>
   void erase_if(Predicate predicate) {
     if (list_ > kOne) {
-      std::erase_if(more(), predicate);
+      T* const last = std::remove_if(more().items(), more().items() + more().size, predicate);
+      more().size = static_cast<std::uint32_t>(last - more().items());
     } else if (list_ == kOne && predicate(*one())) {
       list_ = kEmpty;
     }
   }
   void assign(const Few& other) {
-    clear();
-    for (const T& value : other) push_back(value);
+    if (other.list_ <= kOne) {
+      clear();
+      one_ = other.one_;
+      list_ = other.list_;
+    } else if (this != &other) {
+      const std::uint32_t size = other.more().size;
+      if (list_ <= kOne || more().room < size) move_to(make(size));
+      std::copy_n(other.begin(), size, more().items());
+      more().size = size;
+    }
   }
 
   friend bool operator==(const Few& a, const Few& b) { return std::ranges::equal(a, b); }
 
  protected:
-  std::vector<T>& list() {
-    if (list_ <= kOne) {
-      auto more = std::make_unique<std::vector<T>>(begin(), end());
-      list_ = reinterpret_cast<std::uintptr_t>(more.release());
-    }
-    return more();
+  [[nodiscard]] T* items() noexcept { return const_cast<T*>(begin()); }
+  /** @brief Before the element at `place`. */
+  void insert(std::size_t place, const T& value) {
+    if (list_ <= kOne || more().size == more().room) grow();
+    T* const items = more().items();
+    std::copy_backward(items + place, items + more().size, items + more().size + 1);
+    std::construct_at(items + place, value);
+    ++more().size;
   }
-  [[nodiscard]] T* only() noexcept { return list_ == kOne ? const_cast<T*>(one()) : nullptr; }
 
  private:
   static constexpr std::uintptr_t kEmpty = 0, kOne = 1;
+  static constexpr std::uint32_t kFirstRoom = 3;
+
+  struct alignas(T) More {
+    std::uint32_t size, room;
+    [[nodiscard]] T* items() noexcept { return reinterpret_cast<T*>(this + 1); }
+  };
 
   [[nodiscard]] const T* one() const noexcept {
     return std::launder(reinterpret_cast<const T*>(one_.data()));
   }
-  [[nodiscard]] std::vector<T>& more() const noexcept {
-    return *reinterpret_cast<std::vector<T>*>(list_);
+  [[nodiscard]] More& more() const noexcept { return *reinterpret_cast<More*>(list_); }
+
+  static More* make(std::uint32_t room) {
+    return ::new (::operator new(sizeof(More) + room * sizeof(T))) More{0, room};
+  }
+  void move_to(More* made) noexcept {
+    clear();
+    list_ = reinterpret_cast<std::uintptr_t>(made);
+  }
+  void grow() {
+    const auto size = static_cast<std::uint32_t>(this->size());
+    More* const made = make(size < kFirstRoom ? kFirstRoom : size * 2);
+    std::copy_n(begin(), size, made->items());
+    made->size = size;
+    move_to(made);
   }
 
   alignas(T) std::array<std::byte, sizeof(T)> one_{};  // a T, if list_ is kOne

@@ -51,7 +51,7 @@ void CachingAllocator::State::add_current() {
 
 // A block of exactly this size that the stream freed itself since anybody last looked further.
 CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const Request& request) {
-  Front* const front = fronts.find(request.lane);
+  Front* const front = request.front;
   if (front == nullptr) return {.ask = true};
   if (!front->quick.may_have(request.bytes)) return {};
   const bool is_crowded = crowded.load(std::memory_order_acquire);
@@ -178,13 +178,12 @@ Front* CachingAllocator::State::front_of(StreamId stream) {
 }
 
 // What the stream's front keeps is put where it can be merged.
-void CachingAllocator::State::look_further(const Request& request) {
-  Front* const front = fronts.find(request.lane);
-  if (front == nullptr || front->quick.blocks() == 0) return;
+void CachingAllocator::State::look_further(Front& front) {
+  if (front.quick.blocks() == 0) return;
   Block* kept = nullptr;
   {
-    const std::lock_guard hold{front->lock};
-    kept = front->quick.take_all();
+    const std::lock_guard hold{front.lock};
+    kept = front.quick.take_all();
   }
   give_up(kept);
 }
@@ -227,7 +226,8 @@ void CachingAllocator::State::give_up(Block* first) {
 void CachingAllocator::State::count_out(Block& block, const Request& request) {
   const StreamId owner = request.owner.id();
   if (request.lane != owner) add_tally(owner);
-  Front* const front = front_of(request.lane);
+  const bool is_served = request.front != nullptr && request.front->stream() == request.lane;
+  Front* const front = is_served ? request.front : front_of(request.lane);
   if (front == nullptr) return;
   const bool is_owners = request.lane == owner;
   const std::lock_guard hold{front->lock};

@@ -53,6 +53,9 @@ class Unlisted {
   std::size_t size_ = 0;
 };
 
+/** @brief By the stream that is waited for, and by who waits. */
+using LaneQueues = std::map<std::pair<StreamId, Waits>, std::unique_ptr<WaitQueue>>;
+
 /** @brief What is kept for one stream; one more is nobody's, which was never used. */
 struct Lane {
   explicit Lane(StreamId id) : stream(id) {}
@@ -62,7 +65,7 @@ struct Lane {
   /** Of its blocks that wait for its own stream only; once there were any. */
   std::unique_ptr<WaitQueue> own;
   /** Of those that wait for another one, or in another way. None is empty. */
-  std::map<std::pair<StreamId, Waits>, std::unique_ptr<WaitQueue>> queues;
+  LaneQueues queues;
   Unlisted unlisted;
   std::size_t place_among_unlisted = 0;  // where the list of lanes that have any holds it
   std::uint64_t visited = 0;

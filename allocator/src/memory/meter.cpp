@@ -42,36 +42,6 @@ void ScopedPeaks::close(ScopeId scope) {
   newest_ = scopes_.empty() ? nullptr : &std::prev(scopes_.end())->second;
 }
 
-// After any of the others has changed.
-void Meter::changed() noexcept {
-  const std::size_t reserved = all_.reserved.current, active = all_.active.current;
-  all_.cached.current = reserved > active ? reserved - active : 0;  // a driver pool counts later
-  all_.cached.peak = std::max(all_.cached.peak, all_.cached.current);
-  scopes_.see(all_);
-}
-
-void Meter::allocated(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
-  all_.requested.add(requested);
-  all_.allocated.add(bytes);
-  all_.active.add(bytes);
-  changed();
-  share_of(owner).allocated.add(bytes);
-  tags_[tag.index].allocated.add(bytes);
-  ++counts_.allocations;
-  ++live_;
-}
-
-void Meter::freed(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
-  all_.requested.subtract(requested);
-  all_.allocated.subtract(bytes);
-  all_.active.subtract(bytes);
-  changed();
-  leave(owner, bytes);
-  tags_[tag.index].allocated.subtract(bytes);
-  ++counts_.frees;
-  --live_;
-}
-
 namespace {
 
 std::size_t raised(std::size_t value, std::ptrdiff_t change) {
@@ -121,11 +91,9 @@ void Meter::moved(std::size_t bytes, StreamId from, StreamId to) {
   share_of(to).allocated.add(bytes);
 }
 
-Meter::StreamShare& Meter::share_of(StreamId stream) {
+Meter::StreamShare& Meter::new_share_of(StreamId stream) {
   if (stream.slot >= streams_.size()) streams_.resize(stream.slot + std::size_t{1});
   StreamShare& share = streams_[stream.slot];
-  if (share.stream == stream) [[likely]]
-    return share;
   if (!share.stream.valid()) ++shares_;
   if (share.allocated.current > 0) former_[share.stream] = share.allocated;
   share = {stream, {}};

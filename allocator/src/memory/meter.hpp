@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -27,7 +28,9 @@ class ScopedPeaks {
     void raise(const Peaks& other) noexcept;
   };
 
-  void see(const MemoryGauges& now) noexcept { see(current(now)); }
+  void see(const MemoryGauges& now) noexcept {
+    if (newest_ != nullptr) newest_->raise(current(now));
+  }
   void see(const Peaks& peaks) noexcept {
     if (newest_ != nullptr) newest_->raise(peaks);
   }
@@ -50,8 +53,26 @@ class ScopedPeaks {
 /** @brief Counts bytes: in all, by stream, by tag, and in every open scope. Locks nothing. */
 class Meter {
  public:
-  void allocated(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag);
-  void freed(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag);
+  void allocated(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
+    all_.requested.add(requested);
+    all_.allocated.add(bytes);
+    all_.active.add(bytes);
+    changed();
+    share_of(owner).allocated.add(bytes);
+    tags_[tag.index].allocated.add(bytes);
+    ++counts_.allocations;
+    ++live_;
+  }
+  void freed(std::size_t requested, std::size_t bytes, StreamId owner, Tag tag) {
+    all_.requested.subtract(requested);
+    all_.allocated.subtract(bytes);
+    all_.active.subtract(bytes);
+    changed();
+    leave(owner, bytes);
+    tags_[tag.index].allocated.subtract(bytes);
+    ++counts_.frees;
+    --live_;
+  }
   void moved(std::size_t bytes, StreamId from, StreamId to);
   /** @brief What `stream` did since the last time; the tally is empty then. */
   void add(StreamId stream, Tally& tally);
@@ -84,8 +105,18 @@ class Meter {
     Gauge allocated;
   };
 
-  void changed() noexcept;
-  StreamShare& share_of(StreamId stream);
+  /** After any of the others has changed. */
+  void changed() noexcept {
+    const std::size_t reserved = all_.reserved.current, active = all_.active.current;
+    all_.cached.current = reserved > active ? reserved - active : 0;  // a driver pool counts later
+    all_.cached.peak = std::max(all_.cached.peak, all_.cached.current);
+    scopes_.see(all_);
+  }
+  StreamShare& share_of(StreamId stream) {
+    const bool is_known = stream.slot < streams_.size() && streams_[stream.slot].stream == stream;
+    return is_known ? streams_[stream.slot] : new_share_of(stream);
+  }
+  StreamShare& new_share_of(StreamId stream);
   void leave(StreamId stream, std::size_t bytes);
 
   MemoryGauges all_;

@@ -69,7 +69,7 @@ void CachingAllocator::State::poll(Lock& lock) {
 void CachingAllocator::State::sweep() {
   const std::uint64_t now = device.ledger().epoch();
   if (std::exchange(swept, now) == now) return;
-  const std::vector<Block*> drained = shelves.drained();
+  const std::vector<Block*>& drained = shelves.drained();
   for (Block* const block : drained) {
     meter.drained(block->bytes);
     runs.claimed(block);

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace millrace {
+namespace {
+
+constexpr std::size_t kSpareQueues = 64;
+
+}  // namespace
 
 // Host memory is written by the host, which no stream is ordered before.
 bool Shelves::passed(Point point, StreamId user) const {
@@ -138,23 +143,31 @@ void Shelves::claim(Block* block) {
   --blocks_;
 }
 
-std::unique_ptr<WaitQueue>& Shelves::queue_of(Lane& lane, StreamId stream, Waits kind) {
-  if (kind == Waits::for_others && stream == lane.stream) return lane.own;
-  return lane.queues[{stream, kind}];
+WaitQueue& Shelves::queue_of(Lane& lane, StreamId stream, Waits kind) {
+  const auto make = [&] { return std::make_unique<WaitQueue>(&lane, stream, kind, memory_); };
+  if (kind == Waits::for_others && stream == lane.stream) {
+    if (lane.own == nullptr) lane.own = make();
+    return *lane.own;
+  }
+  const std::pair key{stream, kind};
+  if (const auto known = lane.queues.find(key); known != lane.queues.end()) return *known->second;
+  if (spare_queues_.empty()) return *lane.queues.emplace(key, make()).first->second;
+  auto node = std::move(spare_queues_.back());
+  spare_queues_.pop_back();
+  node.key() = key;
+  node.mapped()->serve(&lane, stream, kind);
+  return *lane.queues.insert(std::move(node)).position->second;
 }
 
 void Shelves::enqueue(Lane& lane, Block* block, Point point, Waits kind) {
-  std::unique_ptr<WaitQueue>& queue = queue_of(lane, point.stream, kind);
-  if (queue == nullptr) {
-    queue = std::make_unique<WaitQueue>(&lane, point.stream, kind, memory_);
-  }
+  WaitQueue* const queue = &queue_of(lane, point.stream, kind);
   if (queue->empty()) {
     const std::uint32_t slot = point.stream.slot;
     if (on_stream_.size() <= slot) on_stream_.resize(slot + std::size_t{1});
     queue->place_among_kind = of_kind(kind).size();
     queue->place_on_stream = on_stream_[slot].size();
-    of_kind(kind).push_back(queue.get());
-    on_stream_[slot].push_back(queue.get());
+    of_kind(kind).push_back(queue);
+    on_stream_[slot].push_back(queue);
   }
   queue->insert(block, point.marker);
 }
@@ -171,51 +184,53 @@ void Shelves::dequeue(Block* block) {
   take_out(of_kind(queue.kind()), &WaitQueue::place_among_kind, queue);
   take_out(on_stream_[queue.stream().slot], &WaitQueue::place_on_stream, queue);
   Lane& lane = *queue.lane();
-  if (&queue != lane.own.get()) lane.queues.erase({queue.stream(), queue.kind()});
+  if (&queue == lane.own.get()) return;
+  auto node = lane.queues.extract({queue.stream(), queue.kind()});
+  if (spare_queues_.size() < kSpareQueues) spare_queues_.push_back(std::move(node));
 }
 
 // Takes out of the queue what waits for nothing more there, as `user` sees it; the host, if none.
-void Shelves::pop_passed(WaitQueue* queue, StreamId user, std::vector<Block*>& out) {
+void Shelves::pop_passed(WaitQueue* queue, StreamId user) {
+  passed_.clear();
   for (bool emptied = false; !emptied;) {
     const Point point = queue->front_point();
     if (user.valid() ? !passed(point, user) : !ledger_.completed(point)) return;
     Block* const block = queue->front();
     emptied = queue->holds_one();
     dequeue(block);
-    out.push_back(block);
+    passed_.push_back(block);
   }
 }
 
-std::vector<Block*> Shelves::drained() {
-  std::vector<Block*> passed, result;
-  const Queues queues = of_kind(Waits::for_all);
-  for (WaitQueue* const queue : queues) {
+const std::vector<Block*>& Shelves::drained() {
+  drained_.clear();
+  looked_at_ = of_kind(Waits::for_all);
+  for (WaitQueue* const queue : looked_at_) {
     Lane& lane = *queue->lane();
-    passed.clear();
-    pop_passed(queue, lane.stream, passed);
-    for (Block* const block : passed) {
+    pop_passed(queue, lane.stream);
+    for (Block* const block : passed_) {
       if (const Point* const point = missing(*block, lane.stream)) {
         enqueue(lane, block, *point, Waits::for_all);
       } else {
         claim(block);
-        result.push_back(block);
+        drained_.push_back(block);
       }
     }
   }
-  return result;
+  return drained_;
 }
 
 void Shelves::settle() {
   progressed_.clear();
   if (!ledger_.completed_since(settled_, progressed_)) {
-    const Queues queues = of_kind(Waits::for_others);
-    for (WaitQueue* const queue : queues) settle(queue);
+    looked_at_ = of_kind(Waits::for_others);
+    for (WaitQueue* const queue : looked_at_) settle(queue);
     return;
   }
   for (const StreamId stream : progressed_) {
     if (stream.slot >= on_stream_.size()) continue;
-    const Queues queues = on_stream_[stream.slot];
-    for (WaitQueue* const queue : queues) {
+    looked_at_ = on_stream_[stream.slot];
+    for (WaitQueue* const queue : looked_at_) {
       if (queue->kind() == Waits::for_others && !queue->empty()) settle(queue);
     }
   }
@@ -223,9 +238,8 @@ void Shelves::settle() {
 
 void Shelves::settle(WaitQueue* queue) {
   Lane& lane = *queue->lane();
-  std::vector<Block*> passed;
-  pop_passed(queue, {}, passed);
-  for (Block* const block : passed) {
+  pop_passed(queue, {});
+  for (Block* const block : passed_) {
     wait_for_others(lane, block);
   }
 }

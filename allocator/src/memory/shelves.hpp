@@ -53,7 +53,7 @@ class Shelves {
   void forget(StreamId stream) { former_.erase(stream); }
 
   /** @brief Claims the blocks that their lane can have since the last look. */
-  [[nodiscard]] std::vector<Block*> drained();
+  [[nodiscard]] const std::vector<Block*>& drained();
   /** @brief Adds what has completed since the last look to what is complete. */
   void settle();
 
@@ -95,7 +95,7 @@ class Shelves {
 
   [[nodiscard]] Lane* find_elsewhere(StreamId stream) noexcept;
   void enqueue(Lane& lane, Block* block, Point point, Waits kind);
-  std::unique_ptr<WaitQueue>& queue_of(Lane& lane, StreamId stream, Waits kind);
+  WaitQueue& queue_of(Lane& lane, StreamId stream, Waits kind);
   void dequeue(Block* block);
   Queues& of_kind(Waits kind) noexcept { return by_kind_[kind == Waits::for_all ? 1 : 0]; }
   [[nodiscard]] bool passed(Point point, StreamId user) const;
@@ -105,7 +105,7 @@ class Shelves {
   void put_unlisted(Lane& lane, Block* block);
   void take_unlisted(Lane& lane, Block* block);
   void settle(WaitQueue* queue);
-  void pop_passed(WaitQueue* queue, StreamId user, std::vector<Block*>& out);
+  void pop_passed(WaitQueue* queue, StreamId user);
 
   const Ledger& ledger_;
   const Sharing sharing_;
@@ -119,6 +119,10 @@ class Shelves {
   std::vector<Queues> on_stream_;     // the same, by the slot of the stream that they wait for
   std::uint64_t settled_ = 0;         // how far `settle` has followed the ledger
   std::vector<StreamId> progressed_;  // of `settle`
+  // Memory that is used again: a queue comes and goes with every other block that others use.
+  Queues looked_at_;
+  std::vector<Block*> passed_, drained_;
+  std::vector<LaneQueues::node_type> spare_queues_;
   std::uint64_t visits_ = 0;
   std::size_t blocks_ = 0;
 };

@@ -25,6 +25,14 @@ class WaitQueue {
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
 
+  /** @brief Begins anew, empty, as another queue. */
+  void serve(Lane* lane, StreamId stream, Waits kind) noexcept {
+    lane_ = lane;
+    stream_ = stream;
+    kind_ = kind;
+    newest_ = {};
+  }
+
   /** @brief `marker` is that of the block's point of this stream, which stays while it is here. */
   void insert(Block* block, Marker marker);
   void erase(Block* block);
@@ -58,9 +66,9 @@ class WaitQueue {
   std::size_t place_among_kind = 0, place_on_stream = 0;
 
  private:
-  Lane* const lane_;
-  const StreamId stream_;
-  const Waits kind_;
+  Lane* lane_;
+  StreamId stream_;
+  Waits kind_;
   struct Group {
     Marker marker = 0;
     Block* first = nullptr;
