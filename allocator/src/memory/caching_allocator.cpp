@@ -124,7 +124,7 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
   const StreamId owner = request.owner.id(), user = request.user.id();
   if (worth_splitting(*block, request.bytes)) {
     Block* const rest = heap.split(block, request.bytes);
-    was_own ? shelve(rest, true) : put_free(rest);
+    was_own ? shelve(rest) : put_free(rest);
   }
   block->lane = request.lane;
   heap.live().insert(block);
@@ -185,7 +185,7 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   const Point point{stream.id(), next};
   block->points = PointSet{point};
   if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
-  put_free(block, true);
+  put_free(block, nullptr);
   return true;
 }
 
@@ -272,11 +272,12 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
 // Puts a claimed block into its lane, with the free neighbours that it can be merged with.
 void CachingAllocator::State::put_free(Block* block) {
   const bool own = policy.sharing == Sharing::own_stream;
-  put_free(block, own || shelves.ready(*block, block->lane));
+  put_free(block, own ? nullptr : shelves.missing(*block, block->lane));
 }
 
-void CachingAllocator::State::put_free(Block* block, bool is_ready) {
-  if (is_ready) {
+// `missing`: what its lane would have to wait for.
+void CachingAllocator::State::put_free(Block* block, const Point* missing) {
+  if (missing == nullptr) {
     if (Block* const left = block->previous; mergeable(left, block->lane)) {
       claim(left);
       left->points.join(block->points);
@@ -290,11 +291,11 @@ void CachingAllocator::State::put_free(Block* block, bool is_ready) {
     }
   }
   if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
-  shelve(block, is_ready);
+  shelve(block, missing);
 }
 
-void CachingAllocator::State::shelve(Block* block, bool is_ready) {
-  shelves.put(block, is_ready);
+void CachingAllocator::State::shelve(Block* block, const Point* missing) {
+  shelves.put(block, missing);
   if (policy.sharing == Sharing::own_stream) return;
   if (block->waits == Waits::for_all) meter.draining(block->bytes);
   if (block->waits != Waits::unlisted) return runs.freed(block);

@@ -93,8 +93,8 @@ struct CachingAllocator::State {
   WhileLive count_in(Block& block);
   Company& company_of(Block& block);
   void put_free(Block* block);
-  void put_free(Block* block, bool is_ready);
-  void shelve(Block* block, bool is_ready);
+  void put_free(Block* block, const Point* missing);
+  void shelve(Block* block, const Point* missing = nullptr);
   void merge_former_lanes();
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 

@@ -235,7 +235,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
         state.meter.allocated(wanted.requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());
       } else {
-        state.shelve(block, true);
+        state.shelve(block);
       }
     }
   }

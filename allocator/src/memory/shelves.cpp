@@ -16,11 +16,6 @@ bool Shelves::passed(Point point, StreamId user) const {
   return (point.stream == user && ledger_.is_open(user)) || ledger_.ordered(point, user);
 }
 
-bool Shelves::ready(const Block& block, StreamId user) const {
-  return missing(block, user) == nullptr;
-}
-
-// The first point that `user` would have to wait for.
 const Point* Shelves::missing(const Block& block, StreamId user) const {
   for (const Point& point : block.points) {
     if (!passed(point, user)) return &point;
@@ -63,7 +58,7 @@ bool Shelves::holds(const Block* block) const {
              (block->waits == Waits::nothing || block->waits == Waits::unlisted);
 }
 
-void Shelves::put(Block* block, bool is_ready) {
+void Shelves::put(Block* block, const Point* missing) {
   Lane& lane = this->lane(block->lane);
   block->lane = lane.stream;
   block->free = {};
@@ -76,11 +71,10 @@ void Shelves::put(Block* block, bool is_ready) {
     lane.shelf(small).ready.insert(block);
     return;
   }
-  const Point* const point = is_ready ? nullptr : missing(*block, lane.stream);
-  if (point != nullptr) {
+  if (missing != nullptr) {
     block->waits = Waits::for_all;
     lane.shelf(small).draining.insert(block);
-    enqueue(lane, block, *point, Waits::for_all);
+    enqueue(lane, block, *missing, Waits::for_all);
     return;
   }
   lane.shelf(small).ready.insert(block);

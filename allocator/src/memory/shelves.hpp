@@ -26,10 +26,12 @@ class Shelves {
  public:
   Shelves(const Ledger& ledger, Sharing sharing) : ledger_(ledger), sharing_(sharing) {}
 
-  /** @brief Claimed -> free. Sees to what it waits for. */
-  void put(Block* block) { put(block, ready(*block, block->lane)); }
-  /** @param is_ready  whether its lane may have it now: for a caller who has asked */
-  void put(Block* block, bool is_ready);
+  /**
+   * @brief Claimed -> free.
+   * @param missing  of the block: the first point that its lane would have to wait for, as
+   * `missing` says; nullptr: its lane may have it now
+   */
+  void put(Block* block, const Point* missing);
   /** @brief Free -> claimed. */
   void claim(Block* block);
 
@@ -85,7 +87,11 @@ class Shelves {
   [[nodiscard]] std::vector<Lane*> waiting(std::size_t most);
 
   /** @brief Whether `user` may have the block now. */
-  [[nodiscard]] bool ready(const Block& block, StreamId user) const;
+  [[nodiscard]] bool ready(const Block& block, StreamId user) const {
+    return missing(block, user) == nullptr;
+  }
+  /** @brief The block's first point that `user` would have to wait for; nullptr: none. */
+  [[nodiscard]] const Point* missing(const Block& block, StreamId user) const;
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
   /** @brief Whether the free block is in each index where it belongs, for tests. */
   [[nodiscard]] bool holds(const Block* block) const;
@@ -99,7 +105,6 @@ class Shelves {
   void dequeue(Block* block);
   Queues& of_kind(Waits kind) noexcept { return by_kind_[kind == Waits::for_all ? 1 : 0]; }
   [[nodiscard]] bool passed(Point point, StreamId user) const;
-  [[nodiscard]] const Point* missing(const Block& block, StreamId user) const;
   void wait_for_others(Lane& lane, Block* block);
   Block* list_oldest(Lane& lane);
   void put_unlisted(Lane& lane, Block* block);
