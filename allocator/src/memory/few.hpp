@@ -62,11 +62,12 @@ class Few {
     }
   }
   void assign(const Few& other) {
+    if (this == &other) return;
     if (other.list_ <= kOne) {
       clear();
       one_ = other.one_;
       list_ = other.list_;
-    } else if (this != &other) {
+    } else {
       const std::uint32_t size = other.more().size;
       if (list_ <= kOne || more().room < size) move_to(make(size));
       std::copy_n(other.begin(), size, more().items());
