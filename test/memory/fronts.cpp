@@ -130,6 +130,39 @@ TEST_CASE("threads on their own streams, and threads that free for others, leave
   CHECK(end.bytes.allocated.peak <= (kThreads * (kPerThread + 1)) * (kBytes + 64 * 512));
 }
 
+TEST_CASE("nothing is lost when two threads meet for the first time") {
+  constexpr int kRounds = 200, kPairs = 50;
+  ThreadedDevice device{std::size_t{1} << 28};
+  OrderedDevice ordered{device};
+  DeviceSource source{device};
+  std::vector<Stream> streams;
+  for (int t = 0; t < 2; ++t) streams.emplace_back(ordered);
+  for (int round = 0; round < kRounds; ++round) {
+    CachingAllocator allocator{ordered, source, Policy::millrace()};
+    std::atomic<int> ready{0};
+    std::vector<void*> kept(2);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 2; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 2; ++i) allocator.deallocate(allocator.allocate(4096, streams[t]));
+        for (++ready; ready < 2;) std::this_thread::yield();
+        for (int i = 0; i < kPairs; ++i) {
+          allocator.deallocate(allocator.allocate(4096, streams[t]));
+        }
+        kept[t] = allocator.allocate(4096, streams[t]);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const MemoryStatistics now = allocator.statistics();
+    REQUIRE(now.counts.allocations == 2 * (kPairs + 3));
+    REQUIRE(now.counts.frees == 2 * (kPairs + 2));
+    REQUIRE(now.bytes.allocated.current == std::size_t{2} * 4096);
+    REQUIRE(now.bytes.allocated.peak == std::size_t{2} * 4096);
+    for (void* const address : kept) allocator.deallocate(address);
+    allocator.check_invariants();
+  }
+}
+
 TEST_CASE("one-shot streams leave nothing in the front that they shared") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};

@@ -14,6 +14,7 @@
 #include "memory/pending_frees.hpp"
 #include "memory/runs.hpp"
 #include "memory/shelves.hpp"
+#include "memory/turns.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 
 namespace millrace {
@@ -37,10 +38,8 @@ namespace millrace {
  * takes it out of everybody's sight, and is put back if the call fails.
  *
  * Before all that, a request is served with a block of its size that its stream freed just now,
- * from the stream's front: under the front's lock only, and with a tally in place of the meter
- * (front.cpp). While calls do not overlap, no more than one front has a tally, which is added
- * before anything else changes: so peaks are exact. Once two threads have met at the lock, each
- * front keeps its own.
+ * from the stream's front: under the front's lock only (front.cpp), and with a tally in place of
+ * the meter (turns.hpp). What it counts is added before anything else changes.
  */
 struct CachingAllocator::State {
   using Lock = std::unique_lock<std::mutex>;
@@ -118,7 +117,6 @@ struct CachingAllocator::State {
 
   // front.cpp: blocks that come back as they were given out
   [[nodiscard]] Lock enter();
-  void turn_to(Front& front);
   QuickAnswer take_quick(const Request& request);
   Block* take_quick_alone(const Request& request);
   Kept keep_quick(void* address, const StreamRef* stream);
@@ -128,11 +126,7 @@ struct CachingAllocator::State {
   void keep(Front& front, Block* block, Point point);
   Front* front_of(StreamId stream);
   void look_further(Front& front);
-  void add(Front& front);
-  void add_current();
   void add_tally(StreamId stream);
-  void add_if_crowded(Front& front);
-  void add_tallies();
   void empty_quick();
   void give_up(Block* first);
   [[nodiscard]] Demand demand_of(StreamId stream) const;
@@ -221,16 +215,13 @@ struct CachingAllocator::State {
 
   Fronts fronts;
   FrontList<&Front::with_blocks> with_blocks;
-  FrontList<&Front::with_tally> with_tally;  // while crowded
-  std::atomic<Front*> current{nullptr};      // may have a tally, while not crowded
-  // Written under `mutex`.
-  std::atomic<bool> crowded{false};  // two threads have called at once
-  std::atomic<bool> shut{false};     // fronts serve nothing
+  std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`
   std::atomic<std::uint64_t> next_id{1};
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;
   Meter meter;
+  Turns turns{mutex, meter};
   Shelves shelves;       // the free blocks
   Runs runs;             // of them those that are neighbours
   PendingFrees pending;  // Return::polled: freed, their uses not seen complete

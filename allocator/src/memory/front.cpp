@@ -13,7 +13,7 @@ CachingAllocator::State::Paused::Paused(State& state) : state_(state) {
   state.shut.store(true, std::memory_order_relaxed);
   state.fronts.for_each([&](Front& front) {
     const std::lock_guard hold{front.lock};  // who did not see `shut` is through then
-    state.add(front);
+    state.turns.add(front);
   });
 }
 
@@ -22,31 +22,9 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
   Lock lock{mutex, std::try_to_lock};
   const bool met = !lock.owns_lock();
   if (met) lock.lock();
-  add_current();
-  if (met && has_fronts) {
-    crowded.store(true, std::memory_order_release);
-    current.store(nullptr, std::memory_order_relaxed);
-  }
+  turns.add_current();
+  if (met) turns.crowd();
   return lock;
-}
-
-// The next one to have a tally.
-void CachingAllocator::State::turn_to(Front& front) {
-  const Lock lock = enter();
-  if (!crowded.load(std::memory_order_relaxed)) current.store(&front, std::memory_order_relaxed);
-}
-
-// Under the front's lock.
-void CachingAllocator::State::add(Front& front) {
-  if (front.stream().valid()) meter.add(front.stream(), front.tally);
-}
-
-// While calls do not overlap, all that is not in the meter yet.
-void CachingAllocator::State::add_current() {
-  Front* const front = current.load(std::memory_order_relaxed);
-  if (front == nullptr || front->tally.empty()) return;
-  const std::lock_guard hold{front->lock};
-  add(*front);
 }
 
 // A block of exactly this size that the stream freed itself since anybody last looked further.
@@ -54,11 +32,9 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
   Front* const front = request.front;
   if (front == nullptr) return {.ask = true};
   if (!front->quick.may_have(request.bytes)) return {};
-  const bool is_crowded = crowded.load(std::memory_order_acquire);
-  if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
-  const std::lock_guard hold{front->lock};
+  Turns::Turn turn{turns, *front};
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
-  if (!serves || !front->tally.has_room(request.bytes, request.tag)) return {.ask = true};
+  if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
   Block* const block = front->quick.pop(request.bytes);
   if (block == nullptr) return {};
   if (front->next_id == front->end_id) {
@@ -66,8 +42,7 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
     front->end_id = front->next_id + kIdsAtOnce;
   }
   give_again(*front, block, request, front->next_id++);
-  front->tally.allocate(request.requested, block->bytes, block->tag);
-  if (is_crowded) with_tally.add(*front);
+  turn.allocate(request.requested, *block);
   return {.block = block};
 }
 
@@ -78,7 +53,7 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   Block* block = nullptr;
   {
     const std::lock_guard hold{front->lock};
-    add(*front);
+    turns.add(*front);
     block = front->quick.pop(request.bytes);
     if (block == nullptr) return nullptr;
     give_again(*front, block, request, next_id.fetch_add(1, std::memory_order_relaxed));
@@ -125,14 +100,11 @@ CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
   if (!front->quick.expects(block->rounded())) return Kept::no;
   const Marker next = device.ledger().next_if_open(id);
   if (next == 0) return Kept::no;
-  const bool is_crowded = crowded.load(std::memory_order_acquire);
-  if (!is_crowded && current.load(std::memory_order_relaxed) != front) turn_to(*front);
-  const std::lock_guard hold{front->lock};
+  Turns::Turn turn{turns, *front};
   if (block->state != BlockState::live || !keepable(*front, *block, id)) return Kept::no;
   const bool is_shut = shut.load(std::memory_order_relaxed);
-  if (is_shut || !front->tally.has_room(block->bytes, block->tag)) return Kept::ask;
-  front->tally.free(block->live.requested, block->bytes, block->tag);
-  if (is_crowded) with_tally.add(*front);
+  if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
+  turn.free(block->live.requested, *block);
   keep(*front, block, {id, next});
   return Kept::yes;
 }
@@ -148,7 +120,7 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   {
     const std::lock_guard hold{front->lock};
     if (!keepable(*front, *block, id)) return false;
-    add(*front);
+    turns.add(*front);
     keep(*front, block, point);
   }
   meter.freed(was.requested, block->bytes, id, block->tag);
@@ -168,7 +140,7 @@ Front* CachingAllocator::State::front_of(StreamId stream) {
   Block* left = nullptr;
   {
     const std::lock_guard hold{front.lock};
-    add(front);
+    turns.add(front);
     left = front.quick.take_all();
     front.demand = {};
     front.serve(stream);
@@ -188,21 +160,12 @@ void CachingAllocator::State::look_further(Front& front) {
   give_up(kept);
 }
 
-// Before the meter is told more of the stream's blocks. Under the front's lock.
-void CachingAllocator::State::add_if_crowded(Front& front) {
-  if (crowded.load(std::memory_order_relaxed)) add(front);
-}
-
+// Before the meter is told more of the stream's blocks.
 void CachingAllocator::State::add_tally(StreamId stream) {
   Front* const front = fronts.find(stream);
   if (front == nullptr) return;
   const std::lock_guard hold{front->lock};
-  add_if_crowded(*front);
-}
-
-// Before somebody reads the meter.
-void CachingAllocator::State::add_tallies() {
-  with_tally.take_all([&](Front& front) { add(front); }, [] {});
+  turns.add(*front);
 }
 
 // Before anybody looks at more than one stream's blocks.
@@ -232,7 +195,7 @@ void CachingAllocator::State::count_out(Block& block, const Request& request) {
   const bool is_owners = request.lane == owner;
   const std::lock_guard hold{front->lock};
   if (is_owners) {
-    add_if_crowded(*front);
+    if (front->has_uncounted()) turns.add(*front);
     front->quick.expect(request.bytes);
   }
   front->demand.count(block.bytes, is_owners ? request.next : request.next_of_user,
@@ -246,7 +209,7 @@ WhileLive CachingAllocator::State::count_in(Block& block) {
   if (block.lane != owner) add_tally(owner);
   if (Front* const front = has_fronts ? fronts.find(block.lane) : nullptr) {
     const std::lock_guard hold{front->lock};
-    if (block.lane == owner) add_if_crowded(*front);
+    if (block.lane == owner && front->has_uncounted()) turns.add(*front);
     front->demand.uncount(block.bytes);
   }
   meter.freed(was.requested, block.bytes, owner, block.tag);

@@ -60,7 +60,9 @@ class alignas(64) Front {
   // Under it.
   QuickBins quick;
   Demand demand;
-  Tally tally;                            // while several threads call at once
+  Tally tally;          // while several threads call at once
+  Tally::Change share;  // of the stream, that the meter does not know of
+  [[nodiscard]] bool has_uncounted() const noexcept { return !share.empty() || !tally.empty(); }
   std::uint64_t next_id = 0, end_id = 0;  // of blocks that are given out here
 
   /** @brief Its place in one of the lists. */

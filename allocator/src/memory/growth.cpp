@@ -81,7 +81,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
       throw;
     }
     lock.lock();
-    add_current();  // of what the callback did
+    turns.add_current();  // of what the callback did
     if (!freed) continue;
     if (Block* block = search(request, lock)) return block;
   }

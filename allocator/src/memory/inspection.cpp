@@ -68,7 +68,7 @@ UsableBytes CachingAllocator::usable(StreamRef stream) {
 
 MemoryStatistics CachingAllocator::statistics() {
   const State::Lock lock = state_->enter();
-  state_->add_tallies();
+  state_->turns.add_all();
   state_->empty_quick();
   state_->sweep();
   MemoryStatistics result = state_->meter.statistics(state_->device);
@@ -142,19 +142,19 @@ Tag CachingAllocator::tag(std::string_view name) {
 
 ScopeId CachingAllocator::open_scope() {
   const State::Lock lock = state_->enter();
-  state_->add_tallies();
+  state_->turns.add_all();
   return state_->meter.open_scope();
 }
 
 MemoryGauges CachingAllocator::peaks(ScopeId scope) {
   const State::Lock lock = state_->enter();
-  state_->add_tallies();
+  state_->turns.add_all();
   return state_->meter.peaks(scope);
 }
 
 void CachingAllocator::close_scope(ScopeId scope) {
   const State::Lock lock = state_->enter();
-  state_->add_tallies();
+  state_->turns.add_all();
   state_->meter.close_scope(scope);
 }
 

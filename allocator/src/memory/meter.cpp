@@ -56,7 +56,7 @@ void add_to(Gauge& gauge, const Tally::Change& change) {
 }  // namespace
 
 // Peaks as if the other streams had done nothing in the meantime.
-void Meter::add(StreamId stream, Tally& tally) {
+void Meter::add(Tally& tally) {
   if (tally.empty()) {
     tally.tags.resize(tags_.size());
     return;
@@ -75,8 +75,6 @@ void Meter::add(StreamId stream, Tally& tally) {
   add_to(all_.allocated, tally.allocated);
   add_to(all_.active, tally.allocated);
   changed();
-  add_to(share_of(stream).allocated, tally.allocated);
-  leave(stream, 0);
   for (std::size_t i = 0; i < tally.tags.size(); ++i) add_to(tags_[i].allocated, tally.tags[i]);
   counts_.allocations += tally.allocations;
   counts_.served_own += tally.allocations;
@@ -84,6 +82,13 @@ void Meter::add(StreamId stream, Tally& tally) {
   live_ += static_cast<std::size_t>(tally.allocations - tally.frees);
   tally.clear();
   tally.tags.resize(tags_.size());
+}
+
+void Meter::add(StreamId stream, Tally::Change& share) {
+  if (share.empty()) return;
+  add_to(share_of(stream).allocated, share);
+  leave(stream, 0);
+  share = {};
 }
 
 void Meter::moved(std::size_t bytes, StreamId from, StreamId to) {

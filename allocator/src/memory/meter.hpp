@@ -74,8 +74,10 @@ class Meter {
     --live_;
   }
   void moved(std::size_t bytes, StreamId from, StreamId to);
-  /** @brief What `stream` did since the last time; the tally is empty then. */
-  void add(StreamId stream, Tally& tally);
+  /** @brief What was done since the last time; the tally is empty then. */
+  void add(Tally& tally);
+  /** @brief How much of it `stream` owns; nothing is left then. */
+  void add(StreamId stream, Tally::Change& share);
   void drained(std::size_t bytes);   ///< freed bytes that are not active any more
   void draining(std::size_t bytes);  ///< freed bytes that still count as active
   void reserved(std::size_t bytes);

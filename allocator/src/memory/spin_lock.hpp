@@ -8,7 +8,7 @@ namespace millrace {
 /**
  * @brief A lock of one byte for a few dozen instructions. Nothing that may wait is called under it.
  *
- * Meets the requirements of BasicLockable. A thread that finds it taken gives its processor away:
+ * Meets the requirements of Lockable. A thread that finds it taken gives its processor away:
  * the holder may be one that the system has put aside.
  */
 class SpinLock {
@@ -19,6 +19,10 @@ class SpinLock {
         if (++spins % kSpins == 0) std::this_thread::yield();
       }
     }
+  }
+  [[nodiscard]] bool try_lock() noexcept {
+    return !taken_.load(std::memory_order_relaxed) &&
+           !taken_.exchange(true, std::memory_order_acquire);
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 

@@ -11,13 +11,15 @@
 namespace millrace {
 
 /**
- * @brief What one stream allocated and freed since it was last added to the meter, with the highest
+ * @brief What was allocated and freed since it was last added to the meter, with the highest
  *        and lowest values in between. Locks nothing.
  */
 class Tally {
  public:
   struct Change {
     std::ptrdiff_t now = 0, highest = 0, lowest = 0;
+
+    [[nodiscard]] bool empty() const noexcept { return highest == 0 && lowest == 0; }
 
     void add(std::size_t bytes) noexcept {
       now += static_cast<std::ptrdiff_t>(bytes);
@@ -34,11 +36,12 @@ class Tally {
 
   /** @brief May be asked without the lock that the rest is under. */
   [[nodiscard]] bool empty() const noexcept { return !counts; }
-  /** @brief Whether a block of `bytes` and of `tag` can be counted, here and without memory. */
+  /** @brief Whether blocks of `tag` can be counted without memory. */
+  [[nodiscard]] bool knows(Tag tag) const noexcept { return tag.index < tags.size(); }
+  /** @brief The same, and whether peaks miss no more than `kMost` with one of `bytes`. */
   [[nodiscard]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
     const auto size = static_cast<std::ptrdiff_t>(std::min<std::size_t>(bytes, kMost + 1));
-    return tag.index < tags.size() && allocated.now + size <= kMost &&
-           allocated.now - size >= -kMost;
+    return knows(tag) && allocated.now + size <= kMost && allocated.now - size >= -kMost;
   }
   void allocate(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
     requested.add(asked);

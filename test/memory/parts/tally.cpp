@@ -36,16 +36,20 @@ TEST_CASE("a tally that is added before anything else changes leaves the meter e
   std::mt19937_64 random{seed()};
   Meter told, added;
   const std::array<StreamId, 2> streams{StreamId{0, 1}, StreamId{1, 1}};
-  std::array<Tally, 2> tallies;
+  Tally tally;
+  std::array<Tally::Change, 2> shares;
+  const auto add = [&] {
+    added.add(tally);
+    for (std::size_t i = 0; i < 2; ++i) added.add(streams[i], shares[i]);
+  };
   const std::array<Tag, 2> tags{Tag{}, told.tag("rows")};
   REQUIRE(added.tag("rows").index == tags[1].index);
-  for (std::size_t i = 0; i < 2; ++i) added.add(streams[i], tallies[i]);
+  add();
   told.reserved(std::size_t{1} << 30);
   added.reserved(std::size_t{1} << 30);
   const ScopeId scope = told.open_scope();
   REQUIRE(added.open_scope().value == scope.value);
   std::vector<Live> live;
-  std::size_t current = 0;  // whose tally may hold something
   for (int step = 0; step < 5000; ++step) {
     const bool frees = !live.empty() && random() % 2 == 0;
     if (frees) std::swap(live[random() % live.size()], live.back());
@@ -53,27 +57,25 @@ TEST_CASE("a tally that is added before anything else changes leaves the meter e
     const Live block =
         frees ? live.back() : Live{random() % 2, bytes - random() % 512, bytes, tags[random() % 2]};
     const StreamId stream = streams[block.stream];
-    if (block.stream != current || random() % 50 == 0) {
-      added.add(streams[current], tallies[current]);
-      current = block.stream;
-    }
-    Tally& tally = tallies[current];
-    REQUIRE(tally.has_room(block.bytes, block.tag));
+    if (random() % 50 == 0) added.add(tally);
+    REQUIRE(tally.knows(block.tag));
     if (frees) {
       told.freed(block.requested, block.bytes, stream, block.tag);
       tally.free(block.requested, block.bytes, block.tag);
+      shares[block.stream].subtract(block.bytes);
       live.pop_back();
     } else {
       told.allocated(block.requested, block.bytes, stream, block.tag);
       tally.allocate(block.requested, block.bytes, block.tag);
+      shares[block.stream].add(block.bytes);
       live.push_back(block);
     }
     if (step % 500 != 0) continue;
-    added.add(streams[current], tallies[current]);
+    add();
     check_same(told.bytes(), added.bytes());
     check_same(told.peaks(scope), added.peaks(scope));
   }
-  added.add(streams[current], tallies[current]);
+  add();
   CHECK(told.counts().allocations == added.counts().allocations);
   CHECK(told.counts().frees == added.counts().frees);
 }
@@ -84,7 +86,7 @@ TEST_CASE("a tally counts no more bytes than the peaks may miss, and no tag that
   Tally tally;
   const Tag tag;
   CHECK_FALSE(tally.has_room(512, tag));  // it has not met the meter
-  meter.add({0, 1}, tally);
+  meter.add(tally);
   CHECK(tally.has_room(std::size_t{Tally::kMost}, tag));
   CHECK_FALSE(tally.has_room(std::size_t{Tally::kMost} + 1, tag));
   CHECK_FALSE(tally.has_room(~std::size_t{0}, tag));
@@ -92,7 +94,7 @@ TEST_CASE("a tally counts no more bytes than the peaks may miss, and no tag that
   CHECK_FALSE(tally.has_room(std::size_t{Tally::kMost}, tag));
   const Tag rows = meter.tag("rows");
   CHECK_FALSE(tally.has_room(512, rows));
-  meter.add({0, 1}, tally);
+  meter.add(tally);
   CHECK(tally.has_room(512, rows));
 }
 

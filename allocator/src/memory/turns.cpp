@@ -1,0 +1,60 @@
+#include "memory/turns.hpp"
+
+namespace millrace {
+
+// A holder changes under its own lock only: who has that lock, and is the holder, stays it.
+template <typename Use>
+void Turns::with_holder(const Use& use) {
+  for (;;) {
+    Front* const holder = holder_.load(std::memory_order_acquire);
+    if (holder == nullptr) return;
+    const std::lock_guard hold{holder->lock};
+    if (holder_.load(std::memory_order_relaxed) == holder) return use(*holder);
+  }
+}
+
+// A lock that is taken says that another thread serves at this moment.
+void Turns::pass_to(Front& front) {
+  Front* holder = holder_.load(std::memory_order_acquire);
+  if (holder == nullptr) {
+    if (!crowded_.load(std::memory_order_acquire)) {
+      holder_.compare_exchange_strong(holder, &front, std::memory_order_acq_rel);
+    }
+    return;
+  }
+  if (holder->lock.try_lock()) {
+    if (holder_.load(std::memory_order_relaxed) == holder) {
+      holder_.store(&front, std::memory_order_release);
+    }
+    return holder->lock.unlock();
+  }
+  const std::lock_guard hold{mutex_};
+  crowd();
+}
+
+void Turns::crowd() {
+  with_holder([&](Front&) {
+    meter_.add(together_);
+    crowded_.store(true, std::memory_order_release);
+    holder_.store(nullptr, std::memory_order_release);
+  });
+}
+
+void Turns::add_current() {
+  if (together_.empty()) return;
+  with_holder([&](Front&) { meter_.add(together_); });
+}
+
+void Turns::add_all() {
+  add_current();
+  uncounted_.take_all([&](Front& front) { add(front); }, [] {});
+}
+
+void Turns::add(Front& front) {
+  if (!front.stream().valid()) return;
+  meter_.add(front.tally);
+  if (holder_.load(std::memory_order_acquire) == &front) meter_.add(together_);
+  meter_.add(front.stream(), front.share);
+}
+
+}  // namespace millrace

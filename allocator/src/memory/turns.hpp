@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "memory/front.hpp"
+#include "memory/meter.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Which tally counts what the fronts serve, and when the meter learns of it.
+ *
+ * While calls do not overlap, one tally counts for all streams, so that the meter's peaks are
+ * exact. The front that serves has it, under its own lock; the next one takes it over. From the
+ * first time that two threads meet, each front counts alone.
+ */
+class Turns {
+ public:
+  /** @param mutex  the allocator's, which the meter is under */
+  Turns(std::mutex& mutex, Meter& meter) : mutex_(mutex), meter_(meter) {}
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  /** @brief The front's lock, and the tally that counts. Without the allocator's lock. */
+  class Turn {
+   public:
+    Turn(Turns& turns, Front& front);
+    ~Turn() { front_.lock.unlock(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    /** @brief Whether a block can be counted; only what counts alone makes peaks miss something. */
+    [[nodiscard]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
+      return tally_ == &front_.tally ? tally_->has_room(bytes, tag) : tally_->knows(tag);
+    }
+    void allocate(std::size_t requested, const Block& block) noexcept;
+    void free(std::size_t requested, const Block& block) noexcept;
+
+   private:
+    Turns& turns_;
+    Front& front_;
+    Tally* tally_ = nullptr;
+  };
+
+  // Under the allocator's lock.
+  /** @brief Two threads have met there. */
+  void crowd();
+  /** @brief While calls do not overlap, what all streams did since the meter was last told. */
+  void add_current();
+  /** @brief All that the meter does not know yet: before somebody reads it. */
+  void add_all();
+  /** @brief What the meter does not know of the front's stream. Under the front's lock as well. */
+  void add(Front& front);
+
+ private:
+  void pass_to(Front& front);
+  /** Calls `use` under the lock of the front that has the tally, if one has it. */
+  template <typename Use>
+  void with_holder(const Use& use);
+
+  std::mutex& mutex_;
+  Meter& meter_;
+  Tally together_;                       // of the holder's lock
+  std::atomic<Front*> holder_{nullptr};  // nullptr: none yet, or crowded
+  std::atomic<bool> crowded_{false};
+  FrontList<&Front::with_tally> uncounted_;
+};
+
+inline Turns::Turn::Turn(Turns& turns, Front& front) : turns_(turns), front_(front) {
+  for (front.lock.lock(); tally_ == nullptr;) {
+    if (turns.holder_.load(std::memory_order_acquire) == &front) {
+      tally_ = &turns.together_;
+    } else if (turns.crowded_.load(std::memory_order_acquire)) {
+      tally_ = &front.tally;
+    } else {
+      front.lock.unlock();
+      turns.pass_to(front);
+      front.lock.lock();
+    }
+  }
+}
+
+inline void Turns::Turn::allocate(std::size_t requested, const Block& block) noexcept {
+  tally_->allocate(requested, block.bytes, block.tag);
+  front_.share.add(block.bytes);
+  turns_.uncounted_.add(front_);
+}
+
+inline void Turns::Turn::free(std::size_t requested, const Block& block) noexcept {
+  tally_->free(requested, block.bytes, block.tag);
+  front_.share.subtract(block.bytes);
+  turns_.uncounted_.add(front_);
+}
+
+}  // namespace millrace
