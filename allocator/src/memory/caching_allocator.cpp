@@ -247,7 +247,10 @@ void CachingAllocator::State::put_free(Block* block) {
 
 void CachingAllocator::State::shelve(Block* block) {
   shelves.put(block);
-  if (policy.sharing != Sharing::own_stream) runs.freed(block);
+  Segment& segment = *block->segment;
+  const bool merges = policy.sharing == Sharing::own_stream;  // at once, all there is to merge
+  const std::size_t free = merges ? block->bytes : runs.freed(block);
+  if (segment.growable() && free >= source.page_bytes()) segment.may_have_free_page = true;
 }
 
 // What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits

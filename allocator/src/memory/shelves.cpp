@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ordering/steps.hpp"
+
 namespace millrace {
 
 // Host memory is written by the host, which no stream is ordered before.
@@ -18,6 +20,7 @@ bool Shelves::ready(const Block& block, StreamId user) const {
 // The first point that `user` would have to wait for.
 const Point* Shelves::missing(const Block& block, StreamId user) const {
   for (const Point& point : block.points) {
+    ordering::count_steps(1);
     if (!passed(point, user)) return &point;
   }
   return nullptr;
@@ -62,7 +65,7 @@ void Shelves::put(Block* block) {
   block->lane = lane.stream;
   const bool small = block->segment->small;
   block->state = BlockState::free;
-  block->segment->free_bytes += block->bytes;
+  free_segments_.freed(*block);
   ++blocks_;
   if (sharing_ == Sharing::own_stream) {
     block->waits = Waits::for_others;
@@ -100,7 +103,7 @@ void Shelves::claim(Block* block) {
   const bool complete = block->waits == Waits::nothing && lane.stream.valid();
   if (complete && sharing_ != Sharing::own_stream) complete_[small ? 1 : 0].erase(block);
   block->state = BlockState::claimed;
-  block->segment->free_bytes -= block->bytes;
+  free_segments_.claimed(*block);
   --blocks_;
 }
 
@@ -145,6 +148,7 @@ void Shelves::pop_passed(WaitQueue* queue, StreamId user, std::vector<Block*>& o
   for (bool emptied = false; !emptied;) {
     const Point point = queue->front_point();
     if (user.valid() ? !passed(point, user) : !ledger_.completed(point)) return;
+    ordering::count_steps(1);
     Block* const block = queue->front();
     emptied = queue->holds_one();
     dequeue(block);
@@ -155,6 +159,7 @@ void Shelves::pop_passed(WaitQueue* queue, StreamId user, std::vector<Block*>& o
 std::vector<Block*> Shelves::drained() {
   std::vector<Block*> passed, result;
   const Queues queues = of_kind(Waits::for_all);
+  ordering::count_steps(queues.size());
   for (WaitQueue* const queue : queues) {
     Lane& lane = *queue->lane();
     passed.clear();
@@ -175,12 +180,14 @@ void Shelves::settle() {
   progressed_.clear();
   if (!ledger_.completed_since(settled_, progressed_)) {
     const Queues queues = of_kind(Waits::for_others);
+    ordering::count_steps(queues.size());
     for (WaitQueue* const queue : queues) settle(queue);
     return;
   }
   for (const StreamId stream : progressed_) {
     if (stream.slot >= on_stream_.size()) continue;
     const Queues queues = on_stream_[stream.slot];
+    ordering::count_steps(queues.size());
     for (WaitQueue* const queue : queues) {
       if (queue->kind() == Waits::for_others && !queue->empty()) settle(queue);
     }
@@ -197,11 +204,31 @@ void Shelves::settle(WaitQueue* queue) {
   }
 }
 
+void Shelves::visit_lanes(const std::function<bool(const Lane&)>& visit) const {
+  if (!visit(nobodys_)) return;
+  for (const auto& lane : lanes_) {
+    ordering::count_steps(1);
+    if (lane != nullptr && !visit(*lane)) return;
+  }
+  for (const auto& [stream, lane] : former_) {
+    if (!visit(*lane)) return;
+  }
+}
+
+void Shelves::visit_queues(const std::function<bool(const WaitQueue&)>& visit) const {
+  for (const Queues& queues : by_kind_) {
+    for (const WaitQueue* const queue : queues) {
+      if (!visit(*queue)) return;
+    }
+  }
+}
+
 std::vector<Lane*> Shelves::waiting_for(const std::vector<StreamId>& streams, const Lane* but,
                                         std::size_t most) {
   std::vector<Lane*> result;
   ++visits_;
   const auto add = [&](Lane* lane) {
+    ordering::count_steps(1);
     if (lane == nullptr || lane == but || result.size() == most) return;
     if (std::exchange(lane->visited, visits_) != visits_) result.push_back(lane);
   };
@@ -222,6 +249,7 @@ std::vector<Lane*> Shelves::waiting(std::size_t most) {
   for (const Queues& queues : by_kind_) {
     for (WaitQueue* const queue : queues) {
       if (result.size() == most) return result;
+      ordering::count_steps(1);
       Lane* const lane = queue->lane();
       if (std::exchange(lane->visited, visits_) != visits_) result.push_back(lane);
     }

@@ -3,11 +3,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <unordered_map>
 #include <vector>
 
+#include "memory/free_segments.hpp"
 #include "memory/lane.hpp"
 #include "millrace/memory/policy.hpp"
 #include "millrace/ordering/ledger.hpp"
@@ -43,6 +45,7 @@ class Shelves {
   /** @brief Makes it if need be. Nobody's, if there is no such stream. */
   [[nodiscard]] Lane& lane(StreamId stream);
   [[nodiscard]] Lane& nobodys() noexcept { return nobodys_; }
+  [[nodiscard]] const Lane& nobodys() const noexcept { return nobodys_; }
   /** @brief A lane with blocks whose stream is gone, all its work complete; nullptr: none is. */
   [[nodiscard]] Lane* former() noexcept {
     return former_.empty() ? nullptr : former_.begin()->second.get();
@@ -69,6 +72,11 @@ class Shelves {
   /** @brief Whether `user` may have the block now. */
   [[nodiscard]] bool ready(const Block& block, StreamId user) const;
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
+  [[nodiscard]] const FreeSegments& free_segments() const noexcept { return free_segments_; }
+  /** @brief Visits the lanes, until `visit` says false. */
+  void visit_lanes(const std::function<bool(const Lane&)>& visit) const;
+  /** @brief Visits the queues that have blocks, until `visit` says false. */
+  void visit_queues(const std::function<bool(const WaitQueue&)>& visit) const;
   /** @brief Whether the free block is in each index where it belongs, for tests. */
   [[nodiscard]] bool holds(const Block* block) const;
 
@@ -93,6 +101,7 @@ class Shelves {
   std::unordered_map<StreamId, std::unique_ptr<Lane>> former_;  // of streams before it
   Lane nobodys_{StreamId{}};
   std::array<SizeIndex<&Block::among_complete>, 2> complete_;
+  FreeSegments free_segments_;
   std::array<Queues, 2> by_kind_;     // that have blocks
   std::vector<Queues> on_stream_;     // the same, by the slot of the stream that they wait for
   std::uint64_t settled_ = 0;         // how far `settle` has followed the ledger

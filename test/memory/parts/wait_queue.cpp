@@ -1,0 +1,108 @@
+// A queue of blocks by marker, and what is kept back until a poll, beside lists that are searched.
+#include "memory/wait_queue.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// Markers in an order that is drawn with the seed: mostly rising, all alike, falling, or any.
+class Markers {
+ public:
+  explicit Markers(std::uint64_t seed) : random_(seed), way_(random_() % 4) {}
+
+  Marker next() {
+    ++turn_;
+    switch (way_) {
+      case 0:
+        return 1'000 + turn_ / 3 - random_() % 3;
+      case 1:
+        return 7;
+      case 2:
+        return 1'000'000 - turn_ / 2;
+      default:
+        return 1 + random_() % 20;
+    }
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::uint64_t way_, turn_ = 0;
+};
+
+void check(const WaitQueue& queue, const std::vector<Block*>& model) {
+  std::size_t bytes = 0, visited = 0;
+  Marker least = ~Marker{0}, before = 0;
+  for (const Block* const block : model) {
+    bytes += block->bytes;
+    least = std::min(least, block->marker);
+  }
+  REQUIRE(queue.bytes() == bytes);
+  REQUIRE(queue.empty() == model.empty());
+  if (!model.empty()) {
+    REQUIRE(queue.front()->marker == least);
+    REQUIRE(queue.front_point() == Point{queue.stream(), least});
+    REQUIRE(queue.holds_one() == (model.size() == 1));
+  }
+  REQUIRE(queue.visit([&](const Block& block) {
+    ++visited;
+    REQUIRE(std::ranges::count(model, &block) == 1);
+    REQUIRE(block.marker >= before);
+    before = block.marker;
+    return true;
+  }));
+  REQUIRE(visited == model.size());
+}
+
+}  // namespace
+
+TEST_CASE("a queue gives the block of the earliest marker, whatever came and went", "[parts]") {
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    std::mt19937_64 random{seed() * 100 + round};
+    Markers markers{random()};
+    std::pmr::unsynchronized_pool_resource memory;
+    WaitQueue queue{nullptr, StreamId{3, 1}, Waits::for_all, memory};
+    std::deque<Block> blocks(60);
+    std::vector<Block*> out, in;
+    for (Block& block : blocks) out.push_back(&block);
+    for (int step = 0; step < 600; ++step) {
+      const std::uint64_t filling = step / 100 % 2 == 0 ? 4 : 1;  // of 5 steps
+      const bool inserts = in.empty() || (!out.empty() && random() % 5 < filling);
+      auto& from = inserts ? out : in;
+      auto& to = inserts ? in : out;
+      auto chosen = from.begin() + static_cast<std::ptrdiff_t>(random() % from.size());
+      // As often as not the front is taken, as those do that empty a queue.
+      if (!inserts && random() % 2 == 0) chosen = std::ranges::find(from, queue.front());
+      Block* const block = *chosen;
+      from.erase(chosen);
+      to.push_back(block);
+      if (inserts) {
+        block->bytes = 512 * (1 + random() % 9);
+        queue.insert(block, markers.next());
+        REQUIRE(block->queue == &queue);
+      } else {
+        queue.erase(block);
+        REQUIRE(block->queue == nullptr);
+      }
+      check(queue, in);
+    }
+  }
+}
+
+TEST_CASE("a visit of a queue ends when it has seen enough", "[parts]") {
+  std::pmr::unsynchronized_pool_resource memory;
+  WaitQueue queue{nullptr, StreamId{3, 1}, Waits::for_all, memory};
+  std::deque<Block> blocks(10);
+  for (Marker i = 0; i < blocks.size(); ++i) queue.insert(&blocks[i], i / 2);
+  int visited = 0;
+  CHECK_FALSE(queue.visit([&](const Block&) { return ++visited < 5; }));
+  CHECK(visited == 5);
+}
+
+}  // namespace millrace::test
