@@ -98,6 +98,33 @@ TEST_CASE("where no more addresses are to be had, streams grow at one place") {
   CHECK(bench.reserved() == 50 * MiB);
 }
 
+TEST_CASE("a source that has no more addresses is asked less and less often") {
+  RangeBench bench;
+  (void)bench.allocator.allocate(2 * MiB, bench.main);
+  FaultInjector faults{bench.device};
+  faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
+  const auto before = bench.device.calls(Call::reserve_range);
+  for (int i = 0; i < 100; ++i) (void)bench.allocator.allocate(2 * MiB, bench.copy);
+  const auto asked = bench.device.calls(Call::reserve_range) - before;
+  CHECK(asked >= 1);
+  CHECK(asked <= 7);  // after 1, 2, 4, ... growths
+  CHECK(bench.reserved() == 202 * MiB);
+}
+
+TEST_CASE("a source that has addresses again is soon asked for them") {
+  RangeBench bench;
+  void* const first = bench.allocator.allocate(2 * MiB, bench.main);
+  {
+    FaultInjector faults{bench.device};
+    faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
+    CHECK(bench.allocator.allocate(2 * MiB, bench.copy) == at(first) + 2 * MiB);
+  }
+  CHECK(bench.allocator.allocate(2 * MiB, bench.copy) == at(first) + 4 * MiB);
+  void* const there = bench.allocator.allocate(2 * MiB, bench.copy);
+  CHECK(bench.device.calls(Call::reserve_range) >= 2);
+  CHECK(bench.allocator.allocate(2 * MiB, bench.copy) == at(there) + 2 * MiB);
+}
+
 TEST_CASE("a range does not grow into a last block that another stream may still use") {
   RangeBench bench;
   void* const busy_there = bench.allocator.allocate(30 * MiB, bench.main);

@@ -4,21 +4,12 @@
 #include <thread>
 #include <vector>
 
-#include "ordering/steps.hpp"
 #include "test/ordering/streams.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/steps.hpp"
 
 namespace millrace::test {
 namespace {
-
-using ordering::steps_of_this_thread;
-
-template <typename Body>
-std::uint64_t steps(Body body) {
-  const std::uint64_t before = steps_of_this_thread;
-  body();
-  return steps_of_this_thread - before;
-}
 
 TEST_CASE("records, searches and completions cost the same with 1,000 and 100,000 in flight") {
   const int n = GENERATE(1'000, 100'000);

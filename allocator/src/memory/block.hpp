@@ -118,6 +118,8 @@ struct Segment {
   Block* last = nullptr;
   std::size_t free_bytes = 0;  // in free blocks
   std::uint64_t age = 0;       // when it was acquired, or last became wholly free
+  Segment *free_before = nullptr, *free_behind = nullptr;  // of those that are wholly free
+  bool may_have_free_page = true;  // a growable range: false if none was found, and none came since
 
   [[nodiscard]] bool growable() const noexcept { return addresses != 0; }
   [[nodiscard]] bool wholly_free() const noexcept { return !growable() && free_bytes == bytes; }

@@ -296,15 +296,22 @@ void CachingAllocator::State::put_free(Block* block, const Point* missing) {
 
 void CachingAllocator::State::shelve(Block* block, const Point* missing) {
   shelves.put(block, missing);
-  if (policy.sharing == Sharing::own_stream) return;
+  if (policy.sharing == Sharing::own_stream) return note_free(*block, block->bytes);  // is merged
   if (block->waits == Waits::for_all) meter.draining(block->bytes);
-  if (block->waits != Waits::unlisted) return runs.freed(block);
-  shelves.list_surplus(block, [&](Block* listed) { runs.freed(listed); });
+  if (block->waits != Waits::unlisted) return note_free(*block, runs.freed(block));
+  note_free(*block, block->bytes);
+  shelves.list_surplus(block, [&](Block* listed) { note_free(*listed, runs.freed(listed)); });
 }
 
 // Before anybody looks at more than one lane.
 void CachingAllocator::State::list_all() {
-  shelves.list_all([&](Block* listed) { runs.freed(listed); });
+  shelves.list_all([&](Block* listed) { note_free(*listed, runs.freed(listed)); });
+}
+
+// The block is free, with neighbors that are `bytes` together.
+void CachingAllocator::State::note_free(const Block& block, std::size_t bytes) {
+  Segment& segment = *block.segment;
+  if (segment.growable() && bytes >= source.page_bytes()) segment.may_have_free_page = true;
 }
 
 // What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "memory/backoff.hpp"
 #include "memory/front.hpp"
 #include "memory/heap.hpp"
 #include "memory/meter.hpp"
@@ -94,6 +95,7 @@ struct CachingAllocator::State {
   void put_free(Block* block);
   void put_free(Block* block, const Point* missing);
   void shelve(Block* block, const Point* missing = nullptr);
+  void note_free(const Block& block, std::size_t bytes);
   void merge_former_lanes();
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
@@ -194,6 +196,7 @@ struct CachingAllocator::State {
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
   bool release_range_if_free(Segment& range, Lock& lock);
+  [[nodiscard]] const Segment* oldest_free_segment() const;
   void collect_old_segments(const Request& request, Lock& lock);
   bool complete_on_host(Block* block, Lock& lock);
   void release(Block* whole, Lock& lock);
@@ -201,10 +204,15 @@ struct CachingAllocator::State {
 
   // inspection.cpp
   [[nodiscard]] UsableBytes usable(StreamId stream) const;
-  [[nodiscard]] bool may_have(const Block& block, StreamId stream) const;
-  [[nodiscard]] MemoryPicture picture(const Request& request) const;
-  [[nodiscard]] std::string usable_when(const Block& block, const Request& request) const;
   void check() const;
+
+  // picture.cpp: what the message of a request that fails says
+  [[nodiscard]] MemoryPicture picture(const Request& request) const;
+  void picture_of_lanes(StreamId user, MemoryPicture& seen) const;
+  void picture_of_queues(const Request& request, MemoryPicture& seen) const;
+  [[nodiscard]] std::size_t largest_run(StreamId stream) const;
+  [[nodiscard]] bool may_have(const Block& block, StreamId stream) const;
+  [[nodiscard]] std::string usable_when(const Block& block, const Request& request) const;
 
   OrderedDevice& device;
   SegmentSource& source;
@@ -227,6 +235,7 @@ struct CachingAllocator::State {
   PendingFrees pending;  // Return::polled: freed, their uses not seen complete
   std::vector<MemoryCallback> callbacks;
   AllocationObserver* observer = nullptr;
+  Backoff range_refusals;   // of the source
   std::size_t growing = 0;  // bytes being asked of the source
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "memory/caching_state.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 namespace {
@@ -134,7 +135,10 @@ PointSet CachingAllocator::State::points_of_runs(const Request& request) {
   list_all();
   runs.visit(request.small, request.bytes, [&](const Run& run) {
     const Block* block = run.first;
-    for (std::size_t i = 0; i < run.count; ++i, block = block->next) result.join(block->points);
+    for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
+      ordering::count_steps(1);
+      result.join(block->points);
+    }
     return ++looks < kMostRunsAwaited;
   });
   for (Lane* const lane : shelves.waiting(kMostRunsAwaited)) {
@@ -142,6 +146,7 @@ PointSet CachingAllocator::State::points_of_runs(const Request& request) {
     for (const auto* const index : {&shelf.ready, &shelf.draining}) {
       const Block* block = index->first(request.bytes);
       for (looks = 0; block != nullptr && looks < kMostRunsAwaited; ++looks) {
+        ordering::count_steps(1);
         result.join(block->points);
         block = index->after(block);
       }
@@ -205,6 +210,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
   empty_quick();
+  list_all();  // so that the ranges know of their free pages
   std::size_t released = release_free_segments(keep_bytes, lock);
   const std::vector<Segment*> ranges = heap.ranges();
   for (Segment* range : ranges) {
@@ -222,9 +228,14 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
   await(pending.points(), lock);
   std::size_t released = 0;
   std::vector<std::byte*> bases;
-  for (const auto& [base, segment] : heap.segments()) {
-    if (segment->wholly_free()) bases.push_back(base);
+  for (const bool small : {false, true}) {
+    const Segment* segment = shelves.free_segments().first(small);
+    for (; segment != nullptr; segment = segment->free_behind) {
+      ordering::count_steps(1);
+      bases.push_back(segment->base);
+    }
   }
+  std::ranges::sort(bases);
   for (std::byte* base : bases) {
     const auto it = heap.segments().find(base);  // the lock was dropped in between
     if (it == heap.segments().end()) continue;
@@ -264,21 +275,26 @@ bool CachingAllocator::release_segment(void* base) {
   return state_->release_if_free(static_cast<std::byte*>(base), lock);
 }
 
+// Large, and one block. Of those that were restored, and never used since, the first one.
+const Segment* CachingAllocator::State::oldest_free_segment() const {
+  const Segment* oldest = nullptr;
+  const Segment* segment = shelves.free_segments().first(false);
+  for (; segment != nullptr; segment = segment->free_behind) {
+    ordering::count_steps(1);
+    if (oldest != nullptr && segment->age > oldest->age) break;
+    if (segment->first->bytes != segment->bytes) continue;
+    if (oldest == nullptr || segment->base < oldest->base) oldest = segment;
+  }
+  return oldest;
+}
+
 // PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.
 void CachingAllocator::State::collect_old_segments(const Request& request, Lock& lock) {
   if (policy.collect_threshold <= 0 || policy.collect_threshold >= 1 || limits.limit == 0) return;
   const auto threshold =
       static_cast<std::size_t>(policy.collect_threshold * static_cast<double>(limits.limit));
   while (meter.bytes().reserved.current + request.bytes > threshold) {
-    Segment* oldest = nullptr;
-    for (const auto& [base, segment] : heap.segments()) {
-      if (segment->growable()) continue;
-      const Block& first = *segment->first;
-      const bool idle = first.state == BlockState::free && first.bytes == segment->bytes;
-      if (!segment->small && idle && (oldest == nullptr || segment->age < oldest->age)) {
-        oldest = segment.get();
-      }
-    }
+    const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
     Block* whole = oldest->first;
     claim(whole);
@@ -295,6 +311,9 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   MemoryPicture seen;
   {
     const Paused paused{*this};
+    turns.add_all();
+    empty_quick();
+    list_all();
     seen = picture(request);
   }
   lock.unlock();

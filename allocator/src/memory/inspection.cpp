@@ -1,9 +1,6 @@
 #include <algorithm>
-#include <cstdint>
-#include <map>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 
 #include "memory/caching_state.hpp"
 
@@ -14,29 +11,7 @@ void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error{std::string{"allocator invariant broken: "} + what};
 }
 
-// The same number for blocks that are stranded in the same place for the same reason.
-std::uint64_t kind_of(const Block& block) {
-  std::uint64_t kind = 0;
-  const auto mix = [&](std::uint64_t value) {
-    kind = (kind ^ value) * 0x9e3779b97f4a7c15;
-    kind ^= kind >> 32;
-  };
-  const auto mix_stream = [&](StreamId id) { mix(std::uint64_t{id.generation} << 32 | id.slot); };
-  mix_stream(block.lane);
-  for (const Point point : block.points) {
-    mix_stream(point.stream);
-    mix(point.marker);
-  }
-  return kind;
-}
-
 }  // namespace
-
-bool CachingAllocator::State::may_have(const Block& block, StreamId stream) const {
-  if (block.state != BlockState::free) return false;
-  if (policy.sharing == Sharing::own_stream && block.lane != stream) return false;
-  return shelves.ready(block, stream);
-}
 
 UsableBytes CachingAllocator::State::usable(StreamId stream) const {
   UsableBytes result;
@@ -81,58 +56,6 @@ MemoryStatistics CachingAllocator::statistics() {
     for (const Shelf& shelf : lane->shelves) share.cached += shelf.bytes();
   }
   return result;
-}
-
-MemoryPicture CachingAllocator::State::picture(const Request& request) const {
-  MemoryPicture seen;
-  seen.requested = request.requested;
-  seen.rounded = request.bytes;
-  seen.stream = device.name(request.user.id());
-  seen.limit = limits.limit;
-  const MemoryGauges& bytes = meter.bytes();
-  seen.reserved = bytes.reserved.current;
-  seen.allocated = bytes.allocated.current;
-  const UsableBytes free = usable(request.user.id());
-  seen.usable = free.total;
-  seen.largest_usable = free.largest;
-
-  struct Share {
-    const Block* one;  // of several that are alike
-    std::size_t bytes;
-  };
-  std::unordered_map<std::uint64_t, Share> shares;  // by lane, and by what is waited for
-  for (const auto& [base, segment] : heap.segments()) {
-    for (const Block* block = segment->first; block != nullptr; block = block->next) {
-      if (block->state == BlockState::absent) continue;
-      if (block->state == BlockState::live || may_have(*block, request.user.id())) continue;
-      if (block->state == BlockState::pending) seen.pending += block->bytes;
-      shares.try_emplace(kind_of(*block), Share{block, 0}).first->second.bytes += block->bytes;
-    }
-  }
-  std::map<std::pair<std::string, std::string>, std::size_t> stranded;
-  for (const auto& [kind, share] : shares) {
-    stranded[{device.name(share.one->lane), usable_when(*share.one, request)}] += share.bytes;
-  }
-  for (const auto& [where, amount] : stranded) {
-    seen.stranded.push_back({where.first, amount, where.second});
-  }
-  return seen;
-}
-
-// When the user of the request could have the block, in words.
-std::string CachingAllocator::State::usable_when(const Block& block, const Request& request) const {
-  if (policy.sharing == Sharing::own_stream) return "only by that stream";
-  std::string usable;
-  for (const Point point : block.points) {
-    if (device.ledger().ordered(point, request.user.id())) continue;
-    const auto when = device.earliest_wait(request.user.id(), point);
-    usable += usable.empty() ? "" : " and ";
-    usable +=
-        when ? "after marker " + std::to_string(point.marker) + " of " + device.name(point.stream)
-             : "not until " + device.name(point.stream) +
-                   " is marked (not attached, or independent)";
-  }
-  return usable;
 }
 
 Tag CachingAllocator::tag(std::string_view name) {

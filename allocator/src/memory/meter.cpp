@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ordering/steps.hpp"
+
 namespace millrace {
 namespace {
 
@@ -30,7 +32,10 @@ ScopedPeaks::Peaks ScopedPeaks::since(ScopeId scope) const {
   auto it = scopes_.find(scope.value);
   if (it == scopes_.end()) throw std::invalid_argument{"peaks: this scope is not open"};
   Peaks all;
-  for (; it != scopes_.end(); ++it) all.raise(it->second);
+  for (; it != scopes_.end(); ++it) {
+    ordering::count_steps(1);
+    all.raise(it->second);
+  }
   return all;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ordering/steps.hpp"
+
 namespace millrace {
 
 PageMap::Cell& PageMap::entry_of_page(const void* address) {
@@ -24,6 +26,7 @@ void PageMap::insert(Cell& entry, unsigned bits, Block* block) {
   Cell* at = &entry;
   Node* node = nullptr;
   for (; at->get().is_node(); bits -= kNodeBits) {
+    ordering::count_steps(1);
     node = at->get().node();
     at = &node->entries[part(block->address, bits)];
   }
@@ -38,6 +41,7 @@ void PageMap::insert(Cell& entry, unsigned bits, Block* block) {
   Node* const top = make_node();
   node = top;
   for (; part(other->address, bits) == part(block->address, bits); bits -= kNodeBits) {
+    ordering::count_steps(1);
     Node* const below = make_node();
     node->entries[part(block->address, bits)].set(Entry{below});
     node->used = 1;
@@ -55,6 +59,7 @@ void PageMap::erase(Cell& entry, unsigned bits, const void* address) {
   std::size_t depth = 0;
   Cell* at = &entry;
   for (; at->get().is_node(); bits -= kNodeBits) {
+    ordering::count_steps(1);
     nodes[depth++] = at;
     at = &at->get().node()->entries[part(address, bits)];
   }

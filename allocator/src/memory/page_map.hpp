@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory/block.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 
@@ -43,6 +44,7 @@ class PageMap {
     if (branch == nullptr) return nullptr;
     Entry entry = (*branch)[page & kBranchMask].get();
     for (unsigned bits = kPageBits; entry.is_node() && bits >= kNodeBits; bits -= kNodeBits) {
+      ordering::count_steps(1);
       entry = entry.node()->entries[part(address, bits)].get();
     }
     if (entry.is_node()) return nullptr;  // changed on the way: nothing live is there

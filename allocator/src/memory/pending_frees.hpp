@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <memory_resource>
@@ -23,23 +24,33 @@ class PendingFrees {
   void insert(Block* block);
   /** @brief Takes out those that wait for nothing more, in the order of their frees. */
   [[nodiscard]] std::vector<Block*> completed();
-  /** @brief All that they wait for. */
+  /** @brief All that they wait for, and of each stream nothing that the latest of them does not. */
   [[nodiscard]] PointSet points() const;
+  /** @brief Visits them, in no order, until `visit` says false. */
+  void visit(const std::function<bool(const Block&)>& visit) const;
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
   /** @return false if it waits for nothing */
   bool enqueue(Block* block);
   void enqueue(Block* block, Point point);
+  void forget(const Block& block);
+
+  struct Last {
+    Marker marker = 0;
+    std::size_t blocks = 0;  // with a point of the stream
+  };
 
   const Ledger& ledger_;
   std::pmr::unsynchronized_pool_resource memory_;
   std::map<StreamId, std::unique_ptr<WaitQueue>> queues_;  // by what they wait for; none is empty
-  std::vector<Block*> done_;  // that wait for nothing, and are out with the next look
+  std::vector<Block*> done_;       // that wait for nothing, and are out with the next look
+  std::map<StreamId, Last> last_;  // of all that they wait for
   std::uint64_t turns_ = 0;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, bytes_ = 0;
 };
 
 }  // namespace millrace

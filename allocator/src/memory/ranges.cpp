@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "memory/caching_state.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 namespace {
@@ -41,6 +42,7 @@ CachingAllocator::State::Gap CachingAllocator::State::gap_behind(Segment& range,
   Gap gap{.range = &range};
   std::size_t in_front = 0, looks = 0;
   for (Block* block = last; block != nullptr && looks < kMostLooks; block = block->previous) {
+    ordering::count_steps(1);
     const bool usable =
         block->state == BlockState::free && shelves.ready(*block, request.user.id());
     // One that is large enough, and was not given, is kept for another stream.
@@ -91,7 +93,7 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
     range->home = request.lane;
     return true;
   }
-  if (heap.ranges().size() >= kMostRanges) return false;
+  if (heap.ranges().size() >= kMostRanges || !range_refusals.due()) return false;
   const std::ptrdiff_t before = ranges_of(request.lane);
   AddressRange range;
   try {
@@ -99,8 +101,10 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
     range = source.reserve();
   } catch (const DeviceError& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
+    range_refusals.refused();
     return false;
   }
+  range_refusals.granted();
   if (ranges_of(request.lane) == before) {
     heap.add_range(range.base, range.bytes, request.lane);
   } else {  // another thread was faster
@@ -149,8 +153,10 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
     return block != nullptr && block->state == BlockState::free;
   };
   std::size_t released = 0;
-  if (range.free_bytes < source.page_bytes()) return 0;
+  if (range.free_bytes < source.page_bytes() || !range.may_have_free_page) return 0;
+  range.may_have_free_page = false;  // what is put back sets it again
   for (Block* block = range.last; block != nullptr && released < most;) {
+    ordering::count_steps(1);
     if (!is_free(block)) {
       block = block->previous;
       continue;
@@ -165,6 +171,7 @@ std::size_t CachingAllocator::State::unmap_free(Segment& range, std::size_t most
     released += unmap_run(block, most - released, lock, before);
     block = before;
   }
+  if (released >= most) range.may_have_free_page = true;
   return released;
 }
 

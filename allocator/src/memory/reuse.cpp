@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "memory/caching_state.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 namespace {
@@ -23,6 +24,7 @@ Block* first_usable(const Index& index, std::size_t bytes, std::size_t limit,
                     const Usable& usable) {
   Block* block = index.first(bytes);
   for (std::size_t looks = 0; block != nullptr && looks < kMostLooks; ++looks) {
+    ordering::count_steps(1);
     if (block->bytes > limit) return nullptr;
     if (usable(*block)) return block;
     block = index.after(block);
@@ -163,6 +165,7 @@ Block* CachingAllocator::State::least_ordered(const Request& request) {
   const StreamId user = request.user.id();
   std::vector<StreamId> before;
   for (const Point point : device.ledger().frontier(user)) before.push_back(point.stream);
+  ordering::count_steps(before.size());
   Block* best = nullptr;
   const auto usable = [&](const Block& block) { return shelves.ready(block, user); };
   for (Lane* const lane : shelves.waiting_for(before, shelves.find(request.lane), kMostLooks)) {
@@ -200,6 +203,7 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
     std::size_t foreign = 0;  // blocks in the run that are kept for others
     Block* block = candidate.first;
     for (std::size_t i = 0; i < candidate.count; ++i, block = block->next) {
+      ordering::count_steps(1);
       if (!usable(*block)) {
         first = nullptr;
         run = foreign = 0;

@@ -1,5 +1,9 @@
 #include "memory/runs.hpp"
 
+#include <limits>
+
+#include "ordering/steps.hpp"
+
 namespace millrace {
 namespace {
 
@@ -19,13 +23,15 @@ Extent extent_of(const Block* head) {
 
 }  // namespace
 
-void Runs::freed(Block* block) {
+std::size_t Runs::freed(Block* block) {
   Block* head = block;
+  bool& parted = pools_[block->segment->small ? 1 : 0].parted;
   Extent all{1, block->bytes};
   if (is_free(block->previous)) {
     Block* left = block->previous;
-    while (!left->begins_run) left = left->previous;
+    for (; !left->begins_run; left = left->previous) ordering::count_steps(1);
     const Extent more = extent_of(left);
+    parted = parted || more.count >= kMost;
     if (more.count < kMost) {
       remove(left);
       head = left;
@@ -35,6 +41,7 @@ void Runs::freed(Block* block) {
   block->begins_run = head == block;
   if (Block* const right = block->next; is_free(right)) {
     const Extent more = extent_of(right);
+    parted = parted || all.count + more.count > kMost;
     if (all.count + more.count <= kMost) {
       remove(right);
       right->begins_run = false;
@@ -42,12 +49,14 @@ void Runs::freed(Block* block) {
     }
   }
   make(head, all.count, all.bytes);
+  return parted ? std::numeric_limits<std::size_t>::max() : all.bytes;
 }
 
 void Runs::claimed(Block* block) {
   Block* head = block;
   std::size_t before = 0, bytes_before = 0;
   while (!head->begins_run) {
+    ordering::count_steps(1);
     head = head->previous;
     bytes_before += head->bytes;
     ++before;
@@ -75,11 +84,14 @@ void Runs::make(Block* first, std::size_t count, std::size_t bytes) {
   *run = Run{.first = first, .count = count, .bytes = bytes};
   first->free.run = run;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
-  Run*& bin = pool.bins[bin_of(bytes)];
-  run->next = bin;
-  if (bin != nullptr) bin->previous = run;
-  bin = run;
-  pool.in_use |= std::uint64_t{1} << bin_of(bytes);
+  const Bin bin = bin_of(bytes);
+  Row& row = pool.rows[bin.row];
+  Run*& newest = row.bins[bin.column];
+  run->next = newest;
+  if (newest != nullptr) newest->previous = run;
+  newest = run;
+  row.in_use |= std::uint32_t{1} << bin.column;
+  pool.in_use |= std::uint64_t{1} << bin.row;
 }
 
 void Runs::remove(Block* first) {
@@ -87,21 +99,56 @@ void Runs::remove(Block* first) {
   if (run == nullptr) return;
   first->free.run = nullptr;
   Pool& pool = pools_[first->segment->small ? 1 : 0];
-  Run*& bin = pool.bins[bin_of(run->bytes)];
-  if (run->next != nullptr) run->next->previous = run->previous;
-  (run->previous != nullptr ? run->previous->next : bin) = run->next;
-  if (bin == nullptr) pool.in_use &= ~(std::uint64_t{1} << bin_of(run->bytes));
+  const Bin bin = bin_of(run->bytes);
+  Row& row = pool.rows[bin.row];
+  Run*& newest = row.bins[bin.column];
   spare_.push_back(run);
+  if (run->next != nullptr) run->next->previous = run->previous;
+  (run->previous != nullptr ? run->previous->next : newest) = run->next;
+  if (newest != nullptr) return;
+  row.in_use &= ~(std::uint32_t{1} << bin.column);
+  if (row.in_use == 0) pool.in_use &= ~(std::uint64_t{1} << bin.row);
 }
 
 void Runs::visit(bool small, std::size_t bytes,
                  const std::function<bool(const Run&)>& visit) const {
   const Pool& pool = pools_[small ? 1 : 0];
-  std::uint64_t bins = pool.in_use >> bin_of(bytes) << bin_of(bytes);
-  for (; bins != 0; bins &= bins - 1) {
-    for (const Run* run = pool.bins[static_cast<unsigned>(std::countr_zero(bins))]; run != nullptr;
-         run = run->next) {
-      if (run->bytes >= bytes && !visit(*run)) return;
+  const Bin least = bin_of(bytes);
+  std::size_t too_small = 0;
+  const auto visit_bin = [&](const Run* run) {
+    for (; run != nullptr && too_small < kMostTooSmall; run = run->next) {
+      ordering::count_steps(1);
+      if (run->bytes < bytes) {
+        ++too_small;
+      } else if (!visit(*run)) {
+        return false;
+      }
+    }
+    too_small = 0;
+    return true;
+  };
+  std::uint64_t rows = pool.in_use >> least.row << least.row;
+  for (; rows != 0; rows &= rows - 1) {
+    const auto number = static_cast<unsigned>(std::countr_zero(rows));
+    const Row& row = pool.rows[number];
+    std::uint32_t bins = row.in_use;
+    if (number == least.row) bins = bins >> least.column << least.column;
+    for (; bins != 0; bins &= bins - 1) {
+      if (!visit_bin(row.bins[static_cast<unsigned>(std::countr_zero(bins))])) return;
+    }
+  }
+}
+
+void Runs::visit_largest(bool small, const std::function<bool(const Run&)>& visit) const {
+  const Pool& pool = pools_[small ? 1 : 0];
+  for (std::uint64_t rows = pool.in_use; rows != 0; rows &= ~std::bit_floor(rows)) {
+    const Row& row = pool.rows[static_cast<unsigned>(std::bit_width(rows)) - 1];
+    for (std::uint32_t bins = row.in_use; bins != 0; bins &= ~std::bit_floor(bins)) {
+      const Run* run = row.bins[static_cast<unsigned>(std::bit_width(bins)) - 1];
+      for (; run != nullptr; run = run->next) {
+        ordering::count_steps(1);
+        if (!visit(*run)) return;
+      }
     }
   }
 }

@@ -24,30 +24,51 @@ struct Run {
  *        request. Decides nothing, locks nothing. Unlisted blocks are in no run.
  *
  * A run has at most `kMost` blocks; where more are free, several runs follow each other. So each
- * change looks at no more blocks than that, and nearly always at one or two.
+ * change looks at no more blocks than that, and nearly always at one or two. A bin holds the runs
+ * of one 32nd of a power of two, newest first; two bitmaps find the next bin that has any.
  */
 class Runs {
  public:
   static constexpr std::size_t kMost = 64;
 
-  void freed(Block* block);    ///< it is free now, and was not
+  /**
+   * @brief It is free now, and was not.
+   * @return bytes of it and its free neighbours, or more
+   */
+  std::size_t freed(Block* block);
   void claimed(Block* block);  ///< it is not free any more
 
-  /** @brief Visits runs of at least `bytes`, nearly the smallest first, until `visit` says false.
+  static constexpr std::size_t kMostTooSmall = 64;
+
+  /**
+   * @brief Visits runs of at least `bytes`, nearly the smallest first, until `visit` says false.
+   *
+   * In the bin of `bytes` it passes over no more than `kMostTooSmall` runs that are smaller.
    */
   void visit(bool small, std::size_t bytes, const std::function<bool(const Run&)>& visit) const;
+  /** @brief Visits all runs, nearly the largest first, until `visit` says false. */
+  void visit_largest(bool small, const std::function<bool(const Run&)>& visit) const;
 
  private:
-  static constexpr unsigned kBins = 64;
-  using Bins = std::array<Run*, kBins>;
+  static constexpr unsigned kBinBits = 5;
+  static constexpr std::size_t kBins = std::size_t{1} << kBinBits;
 
+  struct Row {
+    std::array<Run*, kBins> bins{};
+    std::uint32_t in_use = 0;
+  };
   struct Pool {
-    Bins bins{};
+    std::array<Row, 64> rows;  // by power of two
     std::uint64_t in_use = 0;
+    bool parted = false;  // more free neighbours than a run has were ever there
+  };
+  struct Bin {
+    unsigned row, column;
   };
 
-  static unsigned bin_of(std::size_t bytes) noexcept {
-    return static_cast<unsigned>(std::bit_width(bytes)) - 1;
+  static Bin bin_of(std::size_t bytes) noexcept {
+    const auto row = static_cast<unsigned>(std::bit_width(bytes | kBins)) - 1;
+    return {row, static_cast<unsigned>((bytes >> (row - kBinBits)) & (kBins - 1))};
   }
   void make(Block* first, std::size_t count, std::size_t bytes);
   void remove(Block* first);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ordering/steps.hpp"
+
 namespace millrace {
 namespace {
 
@@ -18,6 +20,7 @@ bool Shelves::passed(Point point, StreamId user) const {
 
 const Point* Shelves::missing(const Block& block, StreamId user) const {
   for (const Point& point : block.points) {
+    ordering::count_steps(1);
     if (!passed(point, user)) return &point;
   }
   return nullptr;
@@ -64,7 +67,7 @@ void Shelves::put(Block* block, const Point* missing) {
   block->free = {};
   const bool small = block->segment->small;
   block->state = BlockState::free;
-  block->segment->free_bytes += block->bytes;
+  free_segments_.freed(*block);
   ++blocks_;
   if (sharing_ == Sharing::own_stream) {
     block->waits = Waits::for_others;
@@ -133,7 +136,7 @@ void Shelves::claim(Block* block) {
     complete_[small ? 1 : 0].erase(block);
   }
   block->state = BlockState::claimed;
-  block->segment->free_bytes -= block->bytes;
+  free_segments_.claimed(*block);
   --blocks_;
 }
 
@@ -189,6 +192,7 @@ void Shelves::pop_passed(WaitQueue* queue, StreamId user) {
   for (bool emptied = false; !emptied;) {
     const Point point = queue->front_point();
     if (user.valid() ? !passed(point, user) : !ledger_.completed(point)) return;
+    ordering::count_steps(1);
     Block* const block = queue->front();
     emptied = queue->holds_one();
     dequeue(block);
@@ -199,6 +203,7 @@ void Shelves::pop_passed(WaitQueue* queue, StreamId user) {
 const std::vector<Block*>& Shelves::drained() {
   drained_.clear();
   looked_at_ = of_kind(Waits::for_all);
+  ordering::count_steps(looked_at_.size());
   for (WaitQueue* const queue : looked_at_) {
     Lane& lane = *queue->lane();
     pop_passed(queue, lane.stream);
@@ -218,12 +223,14 @@ void Shelves::settle() {
   progressed_.clear();
   if (!ledger_.completed_since(settled_, progressed_)) {
     looked_at_ = of_kind(Waits::for_others);
+    ordering::count_steps(looked_at_.size());
     for (WaitQueue* const queue : looked_at_) settle(queue);
     return;
   }
   for (const StreamId stream : progressed_) {
     if (stream.slot >= on_stream_.size()) continue;
     looked_at_ = on_stream_[stream.slot];
+    ordering::count_steps(looked_at_.size());
     for (WaitQueue* const queue : looked_at_) {
       if (queue->kind() == Waits::for_others && !queue->empty()) settle(queue);
     }
@@ -238,11 +245,31 @@ void Shelves::settle(WaitQueue* queue) {
   }
 }
 
+void Shelves::visit_lanes(const std::function<bool(const Lane&)>& visit) const {
+  if (!visit(nobodys_)) return;
+  for (const auto& lane : lanes_) {
+    ordering::count_steps(1);
+    if (lane != nullptr && !visit(*lane)) return;
+  }
+  for (const auto& [stream, lane] : former_) {
+    if (!visit(*lane)) return;
+  }
+}
+
+void Shelves::visit_queues(const std::function<bool(const WaitQueue&)>& visit) const {
+  for (const Queues& queues : by_kind_) {
+    for (const WaitQueue* const queue : queues) {
+      if (!visit(*queue)) return;
+    }
+  }
+}
+
 std::vector<Lane*> Shelves::waiting_for(const std::vector<StreamId>& streams, const Lane* but,
                                         std::size_t most) {
   std::vector<Lane*> result;
   ++visits_;
   const auto add = [&](Lane* lane) {
+    ordering::count_steps(1);
     if (lane == nullptr || lane == but || result.size() == most) return;
     if (std::exchange(lane->visited, visits_) != visits_) result.push_back(lane);
   };
@@ -263,6 +290,7 @@ std::vector<Lane*> Shelves::waiting(std::size_t most) {
   for (const Queues& queues : by_kind_) {
     for (WaitQueue* const queue : queues) {
       if (result.size() == most) return result;
+      ordering::count_steps(1);
       Lane* const lane = queue->lane();
       if (std::exchange(lane->visited, visits_) != visits_) result.push_back(lane);
     }

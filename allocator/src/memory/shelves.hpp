@@ -3,11 +3,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <unordered_map>
 #include <vector>
 
+#include "memory/free_segments.hpp"
 #include "memory/lane.hpp"
 #include "millrace/memory/policy.hpp"
 #include "millrace/ordering/ledger.hpp"
@@ -47,6 +49,7 @@ class Shelves {
   /** @brief Makes it if need be. Nobody's, if there is no such stream. */
   [[nodiscard]] Lane& lane(StreamId stream);
   [[nodiscard]] Lane& nobodys() noexcept { return nobodys_; }
+  [[nodiscard]] const Lane& nobodys() const noexcept { return nobodys_; }
   /** @brief A lane with blocks whose stream is gone, all its work complete; nullptr: none is. */
   [[nodiscard]] Lane* former() noexcept {
     return former_.empty() ? nullptr : former_.begin()->second.get();
@@ -93,6 +96,11 @@ class Shelves {
   /** @brief The block's first point that `user` would have to wait for; nullptr: none. */
   [[nodiscard]] const Point* missing(const Block& block, StreamId user) const;
   [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
+  [[nodiscard]] const FreeSegments& free_segments() const noexcept { return free_segments_; }
+  /** @brief Visits the lanes, until `visit` says false. */
+  void visit_lanes(const std::function<bool(const Lane&)>& visit) const;
+  /** @brief Visits the queues that have blocks, until `visit` says false. */
+  void visit_queues(const std::function<bool(const WaitQueue&)>& visit) const;
   /** @brief Whether the free block is in each index where it belongs, for tests. */
   [[nodiscard]] bool holds(const Block* block) const;
 
@@ -120,6 +128,7 @@ class Shelves {
   Lane nobodys_{StreamId{}};
   std::array<SizeIndex<&WhileFree::among_complete>, 2> complete_;
   std::vector<Lane*> with_unlisted_;
+  FreeSegments free_segments_;
   std::array<Queues, 2> by_kind_;     // that have blocks
   std::vector<Queues> on_stream_;     // the same, by the slot of the stream that they wait for
   std::uint64_t settled_ = 0;         // how far `settle` has followed the ledger

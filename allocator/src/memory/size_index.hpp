@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory/block.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 
@@ -59,7 +60,8 @@ class SizeIndex {
     return reinterpret_cast<std::uintptr_t>(block) * 0x9e3779b97f4a7c15;
   }
   static Block* least(Block* root) noexcept {
-    while ((root->free.*Hook).left != nullptr) root = (root->free.*Hook).left;
+    for (; (root->free.*Hook).left != nullptr; root = (root->free.*Hook).left)
+      ordering::count_steps(1);
     return root;
   }
   /** The least of the bins behind `bin`, or nullptr. */
@@ -93,12 +95,14 @@ void SizeIndex<Hook>::insert(Block* block) {
   Block** at = &row.roots[bin.column];
   const std::uint64_t mine = priority(block);
   while (*at != nullptr && priority(*at) > mine) {
+    ordering::count_steps(1);
     at = fits_before(block, *at) ? &((*at)->free.*Hook).left : &((*at)->free.*Hook).right;
   }
   // What is below goes to the left or to the right of the new one.
   Block *rest = *at, **left = &(block->free.*Hook).left, **right = &(block->free.*Hook).right;
   *at = block;
   while (rest != nullptr) {
+    ordering::count_steps(1);
     Block**& side = fits_before(rest, block) ? left : right;
     *side = rest;
     side = &side == &left ? &(rest->free.*Hook).right : &(rest->free.*Hook).left;
@@ -117,10 +121,12 @@ void SizeIndex<Hook>::erase(Block* block) {
   Row& row = *row_at(bin.row);
   Block** at = &row.roots[bin.column];
   while (*at != block) {
+    ordering::count_steps(1);
     at = fits_before(block, *at) ? &((*at)->free.*Hook).left : &((*at)->free.*Hook).right;
   }
   Block *left = (block->free.*Hook).left, *right = (block->free.*Hook).right;
   while (left != nullptr && right != nullptr) {
+    ordering::count_steps(1);
     if (priority(left) > priority(right)) {
       *at = left;
       at = &(left->free.*Hook).right;
@@ -164,6 +170,7 @@ Block* SizeIndex<Hook>::first(std::size_t bytes) const {
   Block* best = nullptr;
   if ((rows_in_use_ >> bin.row & 1) != 0) {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
+      ordering::count_steps(1);
       const bool enough = at->bytes >= bytes;
       if (enough) best = at;
       at = enough ? (at->free.*Hook).left : (at->free.*Hook).right;
@@ -178,6 +185,7 @@ Block* SizeIndex<Hook>::after(const Block* block) const {
   Block* best = nullptr;
   if ((rows_in_use_ >> bin.row & 1) != 0) {
     for (Block* at = row_at(bin.row)->roots[bin.column]; at != nullptr;) {
+      ordering::count_steps(1);
       const bool behind = fits_before(block, at);
       if (behind) best = at;
       at = behind ? (at->free.*Hook).left : (at->free.*Hook).right;
@@ -191,7 +199,7 @@ Block* SizeIndex<Hook>::last() const {
   if (rows_in_use_ == 0) return nullptr;
   const Row& row = *row_at(static_cast<unsigned>(std::bit_width(rows_in_use_)) - 1);
   Block* at = row.roots[static_cast<unsigned>(std::bit_width(row.in_use)) - 1];
-  while ((at->free.*Hook).right != nullptr) at = (at->free.*Hook).right;
+  for (; (at->free.*Hook).right != nullptr; at = (at->free.*Hook).right) ordering::count_steps(1);
   return at;
 }
 

@@ -3,6 +3,8 @@
 namespace millrace {
 
 void WaitQueue::insert(Block* block, Marker marker) {
+  ordering::count_steps(1);
+  bytes_ += block->bytes;
   if (marker > newest_.marker) {
     if (newest_.first != nullptr) older_.emplace_hint(older_.end(), newest_.marker, newest_.first);
     newest_ = {.marker = marker, .first = nullptr};
@@ -17,6 +19,8 @@ void WaitQueue::insert(Block* block, Marker marker) {
 }
 
 void WaitQueue::erase(Block* block) {
+  ordering::count_steps(1);
+  bytes_ -= block->bytes;
   Block *const before = block->free.queue_previous(), *const behind = block->free.queue_next();
   if (behind != nullptr) behind->free.queue_previous() = before;
   block->free.queue = nullptr;

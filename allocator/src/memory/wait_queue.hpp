@@ -5,6 +5,7 @@
 #include <memory_resource>
 
 #include "memory/block.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 
@@ -49,17 +50,25 @@ class WaitQueue {
     const bool one_group = older_.size() + (newest_.first != nullptr ? 1 : 0) == 1;
     return one_group && front()->free.queue_next() == nullptr;
   }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] Lane* lane() const noexcept { return lane_; }
   [[nodiscard]] StreamId stream() const noexcept { return stream_; }
   [[nodiscard]] Waits kind() const noexcept { return kind_; }
 
+  /** @brief Visits the blocks, the earliest markers first, until `visit` says false. */
   template <typename Visit>
-  void visit(Visit&& visit) const {
+  bool visit(Visit&& visit) const {
     const auto visit_group = [&](const Block* block) {
-      for (; block != nullptr; block = block->free.queue_next()) visit(*block);
+      for (; block != nullptr; block = block->free.queue_next()) {
+        ordering::count_steps(1);
+        if (!visit(*block)) return false;
+      }
+      return true;
     };
-    for (const auto& [marker, first] : older_) visit_group(first);
-    visit_group(newest_.first);
+    for (const auto& [marker, first] : older_) {
+      if (!visit_group(first)) return false;
+    }
+    return visit_group(newest_.first);
   }
 
   /** @brief Where the lists of queues that have blocks hold it. */
@@ -74,6 +83,7 @@ class WaitQueue {
     Block* first = nullptr;
   };
 
+  std::size_t bytes_ = 0;
   // Most frees wait for the newest marker, and most requests take them back before the next one.
   Group newest_;
   std::pmr::map<Marker, Block*> older_;  // none is empty

@@ -4,9 +4,11 @@
 #include <deque>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/steps.hpp"
 
 namespace millrace::test {
 namespace {
@@ -105,6 +107,46 @@ TEST_CASE("only runs of at least so many bytes are visited, and no more than ask
     return true;
   });
   CHECK(visited == 3);
+}
+
+TEST_CASE("few of many runs that are a little too small are looked at", "[parts]") {
+  const std::size_t n = GENERATE(1'000, 100'000);
+  constexpr std::size_t kRun = std::size_t{1} << 20;
+  Segment segment;
+  Runs runs;
+  std::deque<Block> blocks(3 * n + 3);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Block& block = blocks[i];
+    const bool last = i + 3 >= blocks.size();
+    block.segment = &segment;
+    block.bytes = last ? kRun : kRun / 2;
+    block.state = BlockState::live;
+    if (i > 0) block.previous = &blocks[i - 1];
+    if (i + 1 < blocks.size()) block.next = &blocks[i + 1];
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i % 3 == 2) continue;
+    blocks[i].state = BlockState::free;
+    runs.freed(&blocks[i]);
+  }
+  // In one bin: 2^20 and 2^20 + 2^14. In another, that is as large as the last two.
+  for (const std::size_t bytes : {kRun + 1, kRun + (kRun >> 6), kRun + (kRun >> 5), 2 * kRun}) {
+    std::vector<std::size_t> seen;
+    const std::uint64_t taken = steps([&] {
+      runs.visit(false, bytes, [&](const Run& run) {
+        seen.push_back(run.bytes);
+        return true;
+      });
+    });
+    CHECK(seen == std::vector{2 * kRun});
+    CHECK(taken <= Runs::kMostTooSmall + 1);
+  }
+  std::size_t first = 0;
+  runs.visit_largest(false, [&](const Run& run) {
+    first = run.bytes;
+    return false;
+  });
+  CHECK(first == 2 * kRun);
 }
 
 }  // namespace millrace::test

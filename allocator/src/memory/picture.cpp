@@ -1,0 +1,207 @@
+// What the message of a request that fails says.
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "memory/caching_state.hpp"
+#include "ordering/steps.hpp"
+
+namespace millrace {
+namespace {
+
+// Blocks and queues that are described one by one; of the others the message has the sum.
+constexpr std::size_t kMostDescribed = 1024;
+
+// Runs in which the largest piece is looked for.
+constexpr std::size_t kMostRuns = 64;
+
+/** Counts down what may still be looked at. */
+class Budget {
+ public:
+  [[nodiscard]] bool spend() noexcept {
+    ordering::count_steps(1);
+    return left_ != 0 && left_-- != 0;
+  }
+
+ private:
+  std::size_t left_ = kMostDescribed;
+};
+
+// The same number for blocks that are stranded in the same place for the same reason.
+std::uint64_t kind_of(const Block& block) {
+  std::uint64_t kind = 0;
+  const auto mix = [&](std::uint64_t value) {
+    kind = (kind ^ value) * 0x9e3779b97f4a7c15;
+    kind ^= kind >> 32;
+  };
+  const auto mix_stream = [&](StreamId id) { mix(std::uint64_t{id.generation} << 32 | id.slot); };
+  mix_stream(block.lane);
+  for (const Point point : block.points) {
+    mix_stream(point.stream);
+    mix(point.marker);
+  }
+  return kind;
+}
+
+struct Share {
+  const Block* one;  // of several that are alike
+  std::size_t bytes;
+};
+using Shares = std::unordered_map<std::uint64_t, Share>;  // by lane, and by what is waited for
+
+void add_share(Shares& shares, const Block& block) {
+  shares.try_emplace(kind_of(block), Share{&block, 0}).first->second.bytes += block.bytes;
+}
+
+std::size_t largest_of(const Shelf& shelf) {
+  const Block* const last = shelf.ready.last();
+  return last == nullptr ? 0 : last->bytes;
+}
+
+}  // namespace
+
+bool CachingAllocator::State::may_have(const Block& block, StreamId stream) const {
+  if (block.state != BlockState::free) return false;
+  if (policy.sharing == Sharing::own_stream && block.lane != stream) return false;
+  return shelves.ready(block, stream);
+}
+
+// The largest of the free neighbours that the stream may have; neighbours can be merged on demand.
+std::size_t CachingAllocator::State::largest_run(StreamId stream) const {
+  std::size_t largest = 0;
+  Budget budget;
+  const auto grow = [&](std::size_t bytes, const Block* block, Block* Block::*next) {
+    for (; block != nullptr && may_have(*block, stream) && budget.spend(); block = block->*next) {
+      bytes += block->bytes;
+    }
+    return bytes;
+  };
+  for (const bool small : {false, true}) {
+    std::size_t looks = 0;
+    runs.visit_largest(small, [&](const Run& run) {
+      // What may not be had parts the run; what is beside it may be another run.
+      std::size_t piece = grow(0, run.first->previous, &Block::previous);
+      const Block* block = run.first;
+      for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
+        ordering::count_steps(1);
+        piece = may_have(*block, stream) ? piece + block->bytes : 0;
+        largest = std::max(largest, piece);
+      }
+      if (piece > 0) largest = std::max(largest, grow(piece, block, &Block::next));
+      return ++looks < kMostRuns;
+    });
+  }
+  return largest;
+}
+
+// PyTorch's way: what is kept for another stream is of no use, whatever it waits for.
+void CachingAllocator::State::picture_of_lanes(StreamId user, MemoryPicture& seen) const {
+  std::map<std::string, std::size_t> kept;
+  Budget budget;
+  shelves.visit_lanes([&](const Lane& lane) {
+    for (const Shelf& shelf : lane.shelves) {
+      if (lane.stream == user) {
+        seen.usable += shelf.bytes();
+        seen.largest_usable = std::max(seen.largest_usable, largest_of(shelf));
+      } else if (shelf.bytes() > 0) {
+        kept[device.name(lane.stream)] += shelf.bytes();
+      }
+    }
+    return budget.spend();
+  });
+  pending.visit([&](const Block& block) {
+    kept[device.name(block.lane)] += block.bytes;
+    return budget.spend();
+  });
+  for (const auto& [name, bytes] : kept) {
+    seen.stranded.push_back({name, bytes, "only by that stream"});
+  }
+}
+
+// Otherwise each free block is complete, or ready for its lane and in a queue, or in a queue.
+void CachingAllocator::State::picture_of_queues(const Request& request, MemoryPicture& seen) const {
+  const StreamId user = request.user.id();
+  const auto take = [&](std::size_t bytes, std::size_t largest) {
+    seen.usable += bytes;
+    seen.largest_usable = std::max(seen.largest_usable, largest);
+  };
+  const Lane* const own = shelves.find(user);
+  for (const bool small : {false, true}) {
+    const auto& complete = shelves.complete(small);
+    take(complete.bytes(), complete.empty() ? 0 : complete.last()->bytes);
+    const Shelf& nobodys = shelves.nobodys().shelves[small ? 1 : 0];
+    take(nobodys.ready.bytes(), largest_of(nobodys));
+    if (own != nullptr) take(0, largest_of(own->shelves[small ? 1 : 0]));
+  }
+  Shares shares;
+  Budget budget;
+  const auto look = [&](const Block& block) {
+    if (may_have(block, user)) {
+      take(block.bytes, block.bytes);
+    } else {
+      add_share(shares, block);
+    }
+    return budget.spend();
+  };
+  shelves.visit_queues([&](const WaitQueue& queue) {
+    if (!budget.spend()) return false;
+    if (queue.lane() == own && queue.kind() == Waits::for_others) {
+      take(queue.bytes(), 0);
+      return true;
+    }
+    return queue.visit(look);
+  });
+  pending.visit(look);
+  take(0, largest_run(user));
+  std::map<std::pair<std::string, std::string>, std::size_t> stranded;
+  for (const auto& [kind, share] : shares) {
+    stranded[{device.name(share.one->lane), usable_when(*share.one, request)}] += share.bytes;
+  }
+  for (const auto& [where, bytes] : stranded) {
+    seen.stranded.push_back({where.first, bytes, where.second});
+  }
+}
+
+MemoryPicture CachingAllocator::State::picture(const Request& request) const {
+  MemoryPicture seen;
+  seen.requested = request.requested;
+  seen.rounded = request.bytes;
+  seen.stream = device.name(request.user.id());
+  seen.limit = limits.limit;
+  const MemoryGauges& bytes = meter.bytes();
+  seen.reserved = bytes.reserved.current;
+  seen.allocated = bytes.allocated.current;
+  seen.pending = pending.bytes();
+  if (policy.sharing == Sharing::own_stream) {
+    picture_of_lanes(request.user.id(), seen);
+  } else {
+    picture_of_queues(request, seen);
+  }
+  std::size_t described = seen.allocated + seen.usable;
+  for (const MemoryPicture::Stranded& where : seen.stranded) described += where.bytes;
+  if (described < seen.reserved) {
+    seen.stranded.push_back(
+        {"other streams", seen.reserved - described, "after more than is described one by one"});
+  }
+  return seen;
+}
+
+// When the user of the request could have the block, in words.
+std::string CachingAllocator::State::usable_when(const Block& block, const Request& request) const {
+  std::string usable;
+  for (const Point point : block.points) {
+    if (device.ledger().ordered(point, request.user.id())) continue;
+    const auto when = device.earliest_wait(request.user.id(), point);
+    usable += usable.empty() ? "" : " and ";
+    usable +=
+        when ? "after marker " + std::to_string(point.marker) + " of " + device.name(point.stream)
+             : "not until " + device.name(point.stream) +
+                   " is marked (not attached, or independent)";
+  }
+  return usable;
+}
+
+}  // namespace millrace

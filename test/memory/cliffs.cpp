@@ -1,0 +1,231 @@
+// What a call looks at does not grow with what is live, free, waiting or open: each workload has
+// 1,000 of something, then 100,000, and its calls are held to the same number of steps.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/steps.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t KiB = 1024, GiB = std::size_t{1} << 30;
+constexpr std::size_t kBlock = 4 * KiB;
+constexpr int kCalls = 50;
+
+/// Requests of 4 KiB are large ones: they are served from growable ranges.
+Policy ranges() {
+  Policy policy = Policy::millrace();
+  policy.name = "ranges";
+  policy.small_limit = 512;
+  policy.large_remainder = 512;
+  return policy;
+}
+
+struct Crowd {
+  explicit Crowd(const Policy& policy)
+      : allocator{ordered, policy.sharing == Sharing::completed ? pinned : own, policy} {}
+
+  /// Work that does not end before it is waited for.
+  void keep_busy(const Stream& stream) {
+    device.launch({.name = "work",
+                   .views = {},
+                   .cost = {.fixed = std::chrono::hours{10}},
+                   .host = {},
+                   .cuda = {}},
+                  stream.handle());
+  }
+  void* allocate(const Stream& stream, std::size_t bytes = kBlock) {
+    void* const block = allocator.allocate(bytes, stream);
+    live.push_back(block);
+    return block;
+  }
+  void pair(const Stream& stream, std::size_t bytes = kBlock) {
+    allocator.deallocate(allocator.allocate(bytes, stream));
+  }
+  /// n free blocks of `stream`, each between two live ones.
+  void fragment(const Stream& stream, std::size_t n) {
+    std::vector<void*> every_other;
+    for (std::size_t i = 0; i < n; ++i) {
+      every_other.push_back(allocator.allocate(kBlock, stream));
+      (void)allocate(stream);
+    }
+    for (void* const block : every_other) allocator.deallocate(block);
+  }
+  /// More than there may be. The first time it gives back what can be.
+  void fail() {
+    if (limit == 0) allocator.set_limit(limit = allocator.statistics().bytes.reserved.current);
+    CHECK_THROWS_AS(allocator.allocate(2 * GiB, main), out_of_memory);
+  }
+
+  VirtualMachine machine;
+  VirtualDevice& device =
+      machine.add_device({.memory_bytes = 64 * GiB, .launch_queue_depth = 10'000'000});
+  OrderedDevice ordered{device};
+  DeviceSource own_source{device};
+  PinnedSource pinned_source{device};
+  SegmentSource &own = own_source, &pinned = pinned_source;
+  CachingAllocator allocator;
+  Stream main{ordered, {.name = "main"}};
+  Stream copy{ordered, {.name = "copy"}};
+  Stream third{ordered, {.name = "third"}};
+  std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<void*> live;
+  std::size_t limit = 0;
+};
+
+/// Sets a crowd of n up, and returns what one call more is.
+using Workload = std::function<std::function<void()>(Crowd&, std::size_t)>;
+
+std::uint64_t most_steps(const Policy& policy, std::size_t n, const Workload& workload) {
+  Crowd crowd{policy};
+  const std::function<void()> call = workload(crowd, n);
+  call();  // and what the crowd put off, which is once for each of it
+  std::uint64_t most = 0;
+  for (int i = 0; i < kCalls; ++i) most = std::max(most, steps(call));
+  crowd.allocator.check_invariants();
+  return most;
+}
+
+void check_cliff(const Policy& policy, const Workload& workload, std::size_t few = 1'000,
+                 std::size_t many = 100'000) {
+  const std::uint64_t before = most_steps(policy, few, workload);
+  const std::uint64_t after = most_steps(policy, many, workload);
+  INFO(policy.name << ": " << before << " steps with " << few << ", " << after << " with " << many);
+  CHECK(after <= 3 * before + 100);
+  CHECK(after <= 50'000);
+}
+
+void check_cliffs(const Workload& workload) {
+  for (const Policy& policy : {Policy::millrace(), ranges(), Policy::torch(), Policy::pinned()}) {
+    check_cliff(policy, workload);
+  }
+}
+
+/// Streams are threads of work on the virtual device: of those there are fewer.
+void check_streams(const Workload& workload) {
+  for (const Policy& policy : {Policy::millrace(), ranges(), Policy::torch(), Policy::pinned()}) {
+    check_cliff(policy, workload, 1'000, 8'000);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an allocation costs the same however many blocks live", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main, 512 * (1 + i * i % 31));
+    return [&] { (void)crowd.allocate(crowd.main, 512 * (1 + crowd.live.size() % 37)); };
+  });
+}
+
+TEST_CASE("a pair costs the same however many blocks live in a page", "[cliffs]") {
+  const Workload workload = [](Crowd& crowd, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main, 512);
+    return [&crowd, i = std::size_t{0}]() mutable {
+      i = (i + 7'919) % crowd.live.size();
+      crowd.allocator.deallocate(crowd.live[i]);
+      crowd.live[i] = crowd.allocator.allocate(512, crowd.main);
+    };
+  };
+  check_cliff(Policy::millrace(), workload, 16, 4'000);
+  check_cliff(Policy::torch(), workload, 16, 4'000);
+}
+
+TEST_CASE("that nothing fits is found at once however many fragments are free", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    crowd.fragment(crowd.main, n);
+    return [&] { (void)crowd.allocate(crowd.main, 2 * kBlock); };
+  });
+}
+
+TEST_CASE("that no run of neighbours is large enough is found at once", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    std::vector<void*> freed;
+    for (std::size_t i = 0; i < n; ++i) {  // two of different streams, then one that stays
+      freed.push_back(crowd.allocator.allocate(kBlock, crowd.main));
+      freed.push_back(crowd.allocator.allocate(kBlock, crowd.copy));
+      (void)crowd.allocate(crowd.main);
+    }
+    for (void* const block : freed) crowd.allocator.deallocate(block);
+    return [&] { (void)crowd.allocate(crowd.main, 3 * kBlock); };
+  });
+}
+
+TEST_CASE("another stream's request costs the same however many blocks it would have to wait for",
+          "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    crowd.keep_busy(crowd.main);
+    crowd.fragment(crowd.main, n);
+    return [&] { (void)crowd.allocate(crowd.copy); };
+  });
+}
+
+TEST_CASE("a pair costs the same however many blocks drain elsewhere", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    crowd.keep_busy(crowd.copy);
+    for (std::size_t i = 0; i < n; ++i) (void)crowd.allocate(crowd.main);
+    for (void* const block : crowd.live) {
+      crowd.allocator.record_use(block, crowd.copy);
+      crowd.allocator.deallocate(block);
+    }
+    return [&] { crowd.pair(crowd.third); };
+  });
+}
+
+TEST_CASE("a pair costs the same however many scopes are open", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) (void)crowd.allocator.open_scope();
+    return [&] { crowd.pair(crowd.main); };
+  });
+}
+
+TEST_CASE("a pair costs the same however many streams were used once and are gone", "[cliffs]") {
+  check_streams([](Crowd& crowd, std::size_t n) {
+    const auto once = [&] {
+      const Stream passing{crowd.ordered, {.name = "passing"}};
+      crowd.pair(passing);
+    };
+    for (std::size_t i = 0; i < n; ++i) once();
+    return once;
+  });
+}
+
+TEST_CASE("a request costs the same however many streams have free blocks", "[cliffs]") {
+  check_streams([](Crowd& crowd, std::size_t n) {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < n; ++i) {
+      crowd.streams.push_back(
+          std::make_unique<Stream>(crowd.ordered, StreamOptions{.name = "one"}));
+      blocks.push_back(crowd.allocator.allocate(kBlock, *crowd.streams.back()));
+    }
+    for (void* const block : blocks) crowd.allocator.deallocate(block);
+    return [&] { (void)crowd.allocate(crowd.main); };
+  });
+}
+
+TEST_CASE("a request that fails costs the same however many fragments are free", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    crowd.fragment(crowd.main, n);
+    crowd.fail();
+    return [&] { crowd.fail(); };
+  });
+}
+
+TEST_CASE("a request that fails costs the same however many blocks drain", "[cliffs]") {
+  check_cliffs([](Crowd& crowd, std::size_t n) {
+    for (std::size_t i = 0; i < 2 * n; ++i) (void)crowd.allocate(crowd.main);
+    crowd.keep_busy(crowd.copy);
+    for (std::size_t i = 0; i < 2 * n; i += 2) {
+      crowd.allocator.record_use(crowd.live[i], crowd.copy);
+      crowd.allocator.deallocate(crowd.live[i]);
+    }
+    crowd.fail();
+    return [&] { crowd.fail(); };
+  });
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,123 @@
+// What is kept back until a poll, beside a list that is searched.
+#include "memory/pending_frees.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "test/ordering/streams.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// Frees are kept in their order, and each is asked about each time.
+struct Model {
+  const Ledger& ledger;
+  std::vector<Block*> frees;
+
+  [[nodiscard]] bool waits(const Block& block) const {
+    return std::ranges::any_of(block.points, [&](const Point point) {
+      return point.stream != block.lane && !ledger.completed(point);
+    });
+  }
+  std::vector<Block*> completed() {
+    std::vector<Block*> result;
+    std::ranges::copy_if(frees, std::back_inserter(result),
+                         [&](const Block* block) { return !waits(*block); });
+    std::erase_if(frees, [&](const Block* block) { return !waits(*block); });
+    return result;
+  }
+};
+
+/// What a wait for `pending.points()` has to wait for, and may wait for at most.
+void check_points(const PendingFrees& pending, const Model& model,
+                  const std::map<StreamId, Marker>& newest) {
+  const PointSet points = pending.points();
+  for (const Block* const block : model.frees) {
+    for (const Point needed : block->points) {
+      REQUIRE(std::ranges::any_of(points, [&](const Point point) {
+        return point.stream == needed.stream && point.marker >= needed.marker;
+      }));
+    }
+  }
+  for (const Point point : points) {
+    REQUIRE(point.marker <= newest.at(point.stream));
+    REQUIRE(std::ranges::any_of(model.frees, [&](const Block* block) {
+      return std::ranges::any_of(block->points,
+                                 [&](const Point needed) { return needed.stream == point.stream; });
+    }));
+  }
+  REQUIRE(std::ranges::is_sorted(points, {}, &Point::stream));
+}
+
+void check(const PendingFrees& pending, const Model& model) {
+  REQUIRE(pending.size() == model.frees.size());
+  REQUIRE(pending.empty() == model.frees.empty());
+  std::size_t bytes = 0, visited = 0;
+  for (const Block* const block : model.frees) bytes += block->bytes;
+  REQUIRE(pending.bytes() == bytes);
+  pending.visit([&](const Block& block) {
+    ++visited;
+    REQUIRE(std::ranges::count(model.frees, &block) == 1);
+    return true;
+  });
+  REQUIRE(visited == model.frees.size());
+}
+
+}  // namespace
+
+TEST_CASE("frees come back once all their markers are complete, in the order of the frees",
+          "[parts]") {
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    std::mt19937_64 random{seed() * 100 + round};
+    Streams s;
+    std::vector<StreamId> streams;
+    std::map<StreamId, Marker> newest;
+    std::vector<Point> recorded;  // and not known to be complete
+    for (std::uint64_t i = 0; i < 1 + round % 6; ++i) streams.push_back(s.ledger.open());
+    PendingFrees pending{s.ledger};
+    Model model{s.ledger, {}};
+    std::deque<Block> blocks;
+    const auto any = [&] { return streams[random() % streams.size()]; };
+    for (int step = 0; step < 400; ++step) {
+      switch (random() % 5) {
+        case 0:
+          recorded.push_back(s.record(any()));
+          break;
+        case 1:
+          if (!recorded.empty()) {  // late or early, and some never
+            const std::size_t which = random() % recorded.size();
+            s.ledger.complete(recorded[which]);
+            recorded.erase(recorded.begin() + static_cast<std::ptrdiff_t>(which));
+          }
+          break;
+        case 2:
+          REQUIRE(pending.completed() == model.completed());
+          break;
+        default:
+          Block& block = blocks.emplace_back();
+          block.bytes = 512 * (1 + random() % 9);
+          block.lane = any();
+          for (std::uint64_t uses = random() % 4; uses > 0; --uses) {
+            const Point point = s.freed(any());
+            block.points.join(point);
+            newest[point.stream] = std::max(newest[point.stream], point.marker);
+          }
+          pending.insert(&block);
+          model.frees.push_back(&block);
+      }
+      check(pending, model);
+      check_points(pending, model, newest);
+    }
+    for (const StreamId stream : streams) s.ledger.complete(s.record(stream));
+    REQUIRE(pending.completed() == model.completed());
+    CHECK(pending.empty());
+    CHECK(pending.points().empty());
+  }
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ordering/steps.hpp"
+
+namespace millrace::test {
+
+/// Entries that loops of the ledger and of the allocator look at while `body` runs.
+template <typename Body>
+std::uint64_t steps(Body body) {
+  const std::uint64_t before = ordering::steps_of_this_thread;
+  body();
+  return ordering::steps_of_this_thread - before;
+}
+
+}  // namespace millrace::test
