@@ -21,6 +21,7 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
 }
 
 CachingAllocator::~CachingAllocator() {
+  state_->graphs.close();
   try {
     state_->device.synchronize();
     for (const auto& [base, segment] : state_->heap.segments()) {
@@ -36,7 +37,8 @@ CachingAllocator::~CachingAllocator() {
 
 Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
   Block* const block = heap.live().find(address);
-  if (block == nullptr || block->state != BlockState::live) refuse_address(call, address);
+  const bool live = block != nullptr && block->state == BlockState::live;
+  if (!live || (graphs.any() && graphs.hides(address))) refuse_address(call, address);
   return block;
 }
 
@@ -58,20 +60,25 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   request.bytes = state.policy.round(bytes);
   request.small = request.bytes <= state.policy.small_limit;
   request.lane = state.policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
-  return state.serve(request)->address;
+  return state.serve(request);
 }
 
-Block* CachingAllocator::State::serve(const Request& request) {
+void* CachingAllocator::State::serve(const Request& request) {
   const bool plain = has_fronts && request.user.id() == request.owner.id();
   QuickAnswer quick;
   if (plain) quick = take_quick(request);
-  if (quick.block != nullptr) return quick.block;
+  if (quick.block != nullptr) return quick.block->address;
+  if (device.capturing() || graphs.any()) {
+    graphs.tidy();
+    void* const address = graphs.allocate(request.requested, request.owner, request.user);
+    if (address != nullptr) return address;
+  }
   Lock lock = enter();
   if (!meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
   if (quick.ask) {
-    if (Block* const block = take_quick_alone(request)) return block;
+    if (Block* const block = take_quick_alone(request)) return block->address;
   }
   if (plain) look_further(request);
   if (!pending.empty()) poll(lock);
@@ -89,7 +96,7 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   hand_out(request, block);
-  return block;
+  return block->address;
 }
 
 void CachingAllocator::State::hand_out(const Request& request, Block* block) {
@@ -140,17 +147,24 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream) {
   const Kept kept = has_fronts ? keep_quick(address, stream) : Kept::no;
   if (kept == Kept::yes) return;
+  if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter();
   Block* const block = live_block("deallocate", address);
   const StreamRef on = stream == nullptr ? block->owner : *stream;
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
-  free_on(block, on, stream != nullptr, lock);
+  PointSet after;
+  if (graphs.any() && graphs.defer(address, {on.id(), device.ledger().next(on.id())}, after))
+    return;
+  free_on(block, on, stream != nullptr, lock, after);
 }
 
 // `given`: by the caller in this call, so that it is there still.
-void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+// `after`: what its next use has to come after as well.
+void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock,
+                                      const PointSet& after) {
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
+  points.join(after);
   std::vector<StreamRef> used;
   for (const StreamRef use : block->uses) {
     if (use.id() == stream.id()) continue;
@@ -189,10 +203,12 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
 void CachingAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
   State& state = *state_;
+  if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
   const State::Lock lock = state.enter();
   Block* const block = state.live_block("deallocate", address);
   block->first_markers.require_covered(marker, address);
   PointSet points{marker};
+  if (state.graphs.any() && state.graphs.defer(address, marker, points)) return;
   const Frontier behind = state.device.ledger().snapshot(marker);
   for (const Point point : block->inherited) {
     if (!behind.covers(point) && !state.device.ledger().completed(point)) {
@@ -270,8 +286,13 @@ void CachingAllocator::State::merge_former_lanes() {
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);
+  if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
+  if (state_->graphs.any() && state_->graphs.use(address, stream.id())) {
+    if (block->uses.empty()) block->uses.push_back(block->owner);  // so that no front keeps it
+    return;
+  }
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->owner) || std::ranges::any_of(block->uses, same)) return;
   block->uses.push_back(stream);
@@ -282,6 +303,7 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   if (address == nullptr) return;
   new_owner = state_->device.resolve(new_owner);
   require_open("transfer", state_->device, new_owner);
+  if (state_->graphs.any() && state_->graphs.transfer(address, new_owner)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("transfer", address);
   if (block->owner.id() == new_owner.id()) return;

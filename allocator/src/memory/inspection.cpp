@@ -60,6 +60,7 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
 
 UsableBytes CachingAllocator::usable(StreamRef stream) {
   stream = state_->device.resolve(stream);
+  state_->graphs.tidy();
   const State::Lock lock = state_->enter();
   const State::Paused paused{*state_};
   state_->empty_quick();
@@ -67,11 +68,14 @@ UsableBytes CachingAllocator::usable(StreamRef stream) {
 }
 
 MemoryStatistics CachingAllocator::statistics() {
+  state_->graphs.tidy();
+  const GraphPoolStatistics graph_pools = state_->graphs.statistics();
   const State::Lock lock = state_->enter();
   state_->add_tallies();
   state_->empty_quick();
   state_->sweep();
   MemoryStatistics result = state_->meter.statistics(state_->device);
+  result.graph_pools = graph_pools;
   result.segments = static_cast<std::size_t>(std::ranges::count_if(
       state_->heap.segments(), [](const auto& held) { return held.second->first != nullptr; }));
   result.free_blocks = state_->shelves.blocks() + state_->pending.size();
@@ -92,6 +96,9 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
   const MemoryGauges& bytes = meter.bytes();
   seen.reserved = bytes.reserved.current;
   seen.allocated = bytes.allocated.current;
+  const GraphPoolStatistics pools = graphs.statistics();
+  seen.graph_pools = pools.reserved;
+  seen.graph_pools_free = pools.reserved - std::min(pools.allocated, pools.reserved);
   const UsableBytes free = usable(request.user.id());
   seen.usable = free.total;
   seen.largest_usable = free.largest;
@@ -165,6 +172,10 @@ void CachingAllocator::observe(AllocationObserver* observer) {
 }
 
 std::size_t CachingAllocator::block_size(const void* address) const {
+  if (state_->graphs.any()) {
+    if (const std::size_t bytes = state_->graphs.block_size(address)) return bytes;
+    if (state_->graphs.hides(address)) return 0;
+  }
   const State::Lock lock = state_->enter();
   const Block* block = state_->heap.live().find(address);
   return block == nullptr || block->state != BlockState::live ? 0 : block->bytes;
