@@ -28,6 +28,8 @@ class PendingFrees {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  /** @brief Whether one waited for nothing when it was inserted: no completion will tell of it. */
+  [[nodiscard]] bool any_done() const noexcept { return !done_.empty(); }
 
  private:
   /** @return false if it waits for nothing */
