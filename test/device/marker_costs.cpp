@@ -8,13 +8,13 @@
 
 #include "millrace/device/stream.hpp"
 #include "millrace/device/virtual_machine.hpp"
-#include "ordering/steps.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/lagging_device.hpp"
+#include "test/support/steps.hpp"
 
 using namespace millrace;
 using millrace::test::LaggingDevice;
-using ordering::steps_of_this_thread;
+using millrace::test::steps;
 
 namespace {
 
@@ -33,13 +33,6 @@ std::uint64_t calls(Device& device, Call call, Body body) {
   const std::uint64_t before = device.calls(call);
   body();
   return device.calls(call) - before;
-}
-
-template <typename Body>
-std::uint64_t steps(Body body) {
-  const std::uint64_t before = steps_of_this_thread;
-  body();
-  return steps_of_this_thread - before;
 }
 
 }  // namespace

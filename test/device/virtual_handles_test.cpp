@@ -151,7 +151,7 @@ TEST_CASE("a stream that is being captured takes no work, records, waits or sync
   CHECK(code_of([&] { device.synchronize(); }) == ErrorCode::capture);
   CHECK(code_of([&] { device.record(event, device.legacy_stream()); }) == ErrorCode::capture);
   CHECK_NOTHROW(device.record(event, other));
-  CHECK_NOTHROW(device.stream_id(captured));
+  CHECK_THROWS_AS(device.stream_id(captured), DeviceError);
   device.set_capturing(captured, false);
   CHECK_NOTHROW(device.record(event, captured));
 }

@@ -203,6 +203,20 @@ TEST_CASE("a block with recorded uses is not reused before they are done") {
   }
 }
 
+TEST_CASE("a block whose recorded uses are complete at the free serves the next request") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
+  void* const used = allocator.allocate(4 * MiB, bench.main);
+  {
+    Stream side{bench.ordered};
+    allocator.record_use(used, side);
+  }
+  bench.ordered.synchronize();
+  static_cast<void>(allocator.statistics());
+  allocator.deallocate(used);  // nothing completes from here on that could tell of it
+  CHECK(allocator.allocate(4 * MiB, bench.main) == used);
+}
+
 TEST_CASE("a declared last use lets the copy stream go on before the main stream's tail") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, exact(Sharing::wait_before_grow)};

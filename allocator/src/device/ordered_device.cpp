@@ -46,7 +46,14 @@ struct OrderedDevice::State {
   OwedMarks owed;
   std::atomic<std::uint64_t> marks{0};
 
-  std::mutex mutex;                          // of everything below; never held across a driver call
+  std::atomic<std::size_t> captures{0};  // streams that are captured
+
+  std::mutex mutex;  // of everything below; never held across a driver call
+  struct Captured {
+    StreamId stream;
+    unsigned times = 0;
+  };
+  std::unordered_map<void*, Captured> captured_handles;
   std::unordered_map<void*, Event> foreign;  // callers' own events: the latest recording through us
   std::uint32_t next_tended = 0;             // slot of the ledger
 
@@ -65,6 +72,12 @@ struct OrderedDevice::State {
   /** On the marker that covers `point` earliest; recorded now if need be, or nothing recorded. */
   Event covering_mark(Point point);
   void pay_owed_marks();
+  [[nodiscard]] bool captured(StreamId stream) const noexcept {
+    const KnownStream* const known = streams.find(stream);
+    return known != nullptr && known->captured != 0;
+  }
+  /** Whether the stream is captured, and the mark is made later. */
+  bool owe_after_capture(KnownStream& known);
 
   [[nodiscard]] bool has_many_markers() const noexcept {
     return ledger.outstanding_markers() >= kTendedBeyond;
@@ -96,6 +109,9 @@ void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
 Event OrderedDevice::State::record_mark(StreamRef stream) {
   Event mark = record_if_there(stream);
   if (mark.recorded()) return mark;
+  if (captured(stream.id())) {
+    throw DeviceError{ErrorCode::capture, "record", "the stream is being captured"};
+  }
   throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
 }
 
@@ -103,11 +119,14 @@ Event OrderedDevice::State::record_if_there(StreamRef stream) {
   KnownStream* known = streams.find(stream.id());
   if (known == nullptr) return {};
   const std::lock_guard held{known->recording};
-  if (streams.find(stream.id()) == nullptr) return {};
+  if (streams.find(stream.id()) == nullptr || known->captured != 0) return {};
   return record_held(*known, stream, pool->take());
 }
 
 Event OrderedDevice::State::record_held(KnownStream& known, StreamRef stream, Event mark) {
+  if (known.captured != 0) {
+    throw DeviceError{ErrorCode::capture, "record", "the stream is being captured"};
+  }
   ledger.begin_record(stream.id(), known.record);
   mark.mark_->point = known.record.point;
   device.record(mark.mark_->event, stream.handle());
@@ -130,8 +149,19 @@ Event OrderedDevice::State::covering_mark(Point point) {
 void OrderedDevice::State::pay_owed_marks() {
   if (owed.empty() || in_host_callback()) return;
   owed.pay(streams, [&](StreamId stream) {
+    KnownStream* const known = streams.find(stream);
+    if (known != nullptr && owe_after_capture(*known)) return;
     if (const auto handle = streams.handle(stream)) record_if_there(StreamRef{*handle, stream});
   });
+}
+
+bool OrderedDevice::State::owe_after_capture(KnownStream& known) {
+  if (known.captured == 0) [[likely]]
+    return false;
+  const std::lock_guard held{known.recording};
+  if (known.captured == 0) return false;
+  known.owes_after_capture = true;
+  return true;
 }
 
 bool OrderedDevice::State::ask(const WaitableMarker& marker) {
@@ -206,9 +236,78 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
     state_->refuse_other_threads(stream);
     return stream;
   }
+  if (state_->captures.load(std::memory_order_relaxed) != 0) {  // the driver must not be asked
+    const std::lock_guard lock{state_->mutex};
+    const auto it = state_->captured_handles.find(stream.handle().value);
+    if (it != state_->captured_handles.end()) return {stream.handle(), it->second.stream};
+  }
   const std::uint64_t driver_id = state_->device.stream_id(stream.handle());
   const bool legacy = stream.handle() == state_->device.legacy_stream();
   return {stream.handle(), state_->streams.resolve(stream.handle(), driver_id, legacy)};
+}
+
+StreamRef OrderedDevice::begin_capture(StreamRef stream) {
+  if (stream.handle() == state_->per_thread || stream.handle() == state_->device.legacy_stream()) {
+    throw std::invalid_argument{
+        "begin_capture: the legacy stream can not be captured, and the per-thread stream is "
+        "another "
+        "one on each thread"};
+  }
+  try {
+    stream = resolve(stream);
+  } catch (const DeviceError& error) {  // it is captured already, and its id can not be asked
+    const auto last = state_->streams.last_known(stream.handle());
+    if (error.code() != ErrorCode::capture || !last) throw;
+    stream = {stream.handle(), *last};
+  }
+  KnownStream* const known = state_->streams.find(stream.id());
+  if (known == nullptr) {
+    throw std::invalid_argument{"begin_capture: this stream was destroyed or detached"};
+  }
+  const std::lock_guard held{known->recording};
+  const std::lock_guard lock{state_->mutex};
+  State::Captured& captured = state_->captured_handles[stream.handle().value];
+  captured.stream = stream.id();
+  if (captured.times++ == 0) ++state_->captures;
+  ++known->captured;
+  return stream;
+}
+
+void OrderedDevice::end_capture(StreamRef stream) {
+  bool owes = false;
+  if (KnownStream* const known = state_->streams.find(stream.id())) {  // unless it was detached
+    const std::lock_guard held{known->recording};
+    owes = --known->captured == 0 && std::exchange(known->owes_after_capture, false);
+  }
+  {
+    const std::lock_guard lock{state_->mutex};
+    const auto it = state_->captured_handles.find(stream.handle().value);
+    if (it != state_->captured_handles.end() && --it->second.times == 0) {
+      state_->captured_handles.erase(it);
+      --state_->captures;
+    }
+  }
+  if (owes) mark(stream);
+}
+
+bool OrderedDevice::capturing() const noexcept {
+  return state_->captures.load(std::memory_order_relaxed) != 0;
+}
+
+bool OrderedDevice::captured(StreamId stream) const noexcept { return state_->captured(stream); }
+
+StreamRef OrderedDevice::open_nominal(std::string name) {
+  return {StreamHandle{}, state_->streams.open_nominal(std::move(name))};
+}
+
+void OrderedDevice::close_nominal(StreamRef stream, bool idle) {
+  Marker last = 0;
+  if (idle) {
+    const Frontier all = state_->ledger.begin_synchronize(stream.id());
+    last = state_->ledger.next(stream.id()) - 1;
+    state_->complete(all);
+  }
+  state_->streams.close(stream.id(), last);
 }
 
 bool OrderedDevice::attached(StreamId stream) const { return state_->streams.attached(stream); }
@@ -221,6 +320,10 @@ Point OrderedDevice::mark(StreamRef stream) {
     if (KnownStream* known = state_->streams.find(stream.id())) {
       state_->owed.add(*known, stream.id());
     }
+    return {stream.id(), state_->ledger.next(stream.id())};
+  }
+  KnownStream* const known = state_->streams.find(stream.id());
+  if (known != nullptr && state_->owe_after_capture(*known)) {
     return {stream.id(), state_->ledger.next(stream.id())};
   }
   tend();
@@ -305,6 +408,9 @@ void OrderedDevice::synchronize(StreamRef stream) {
 }
 
 void OrderedDevice::synchronize() {
+  if (state_->captures != 0) {
+    throw DeviceError{ErrorCode::capture, "synchronize", "a stream is being captured"};
+  }
   const Frontier all = state_->ledger.begin_synchronize();
   state_->device.synchronize();
   state_->complete(all);
@@ -314,9 +420,11 @@ std::optional<std::uint64_t> OrderedDevice::earliest_wait(StreamId waiter, Point
   const Ledger& ledger = state_->ledger;
   if (ledger.ordered(point, waiter)) return 0;
   if (ledger.traits(waiter).independent || ledger.traits(point.stream).independent) return {};
+  if (state_->captured(waiter)) return {};
   if (const auto marker = ledger.earliest_covering(point)) return marker->serial;
   if (ledger.ordered(point, waiter)) return 0;
-  if (attached(point.stream) && !in_host_callback()) return kTail;
+  const bool can_record = attached(point.stream) && !state_->captured(point.stream);
+  if (can_record && !in_host_callback()) return kTail;
   return {};
 }
 

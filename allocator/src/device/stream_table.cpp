@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace millrace {
+namespace {
+
+constexpr std::uint64_t kNominal = ~std::uint64_t{0};  // no driver's id: those are counted up
+
+}  // namespace
 
 bool StreamTable::attached(StreamId stream) const noexcept {
   const KnownStream* known = find(stream);
@@ -42,6 +47,16 @@ StreamId StreamTable::resolve(StreamHandle handle, std::uint64_t driver_id, bool
   return stream;
 }
 
+std::optional<StreamId> StreamTable::last_known(StreamHandle handle) const {
+  const std::lock_guard lock{mutex_};
+  if (const auto raw = raw_.find(handle.value); raw != raw_.end()) return raw->second;
+  for (const auto& [driver_id, stream] : by_driver_id_) {
+    const KnownStream* const known = find(stream);
+    if (known != nullptr && known->attached && known->handle == handle.value) return stream;
+  }
+  return {};
+}
+
 StreamId StreamTable::attach(StreamHandle handle, std::uint64_t driver_id,
                              const StreamTraits& traits, std::string name) {
   const std::lock_guard lock{mutex_};
@@ -66,6 +81,19 @@ StreamId StreamTable::attach(StreamHandle handle, std::uint64_t driver_id,
   return stream;
 }
 
+StreamId StreamTable::open_nominal(std::string name) {
+  const std::lock_guard lock{mutex_};
+  const StreamId stream = ledger_.open({.blocking = false, .independent = true});
+  KnownStream& known = streams_.grow_to(stream.slot);
+  known.handle = nullptr;
+  known.driver_id = kNominal;
+  known.owes_mark = known.owes_after_capture = false;
+  known.captured = 0;
+  known.name = std::move(name);
+  known.generation = stream.generation;
+  return stream;
+}
+
 void StreamTable::close(StreamId stream, Marker last) {
   const std::lock_guard lock{mutex_};
   close_locked(stream, last);
@@ -77,7 +105,8 @@ StreamId StreamTable::open(StreamHandle handle, std::uint64_t driver_id,
   KnownStream& known = streams_.grow_to(stream.slot);
   known.handle = handle.value;
   known.driver_id = driver_id;
-  known.owes_mark = false;
+  known.owes_mark = known.owes_after_capture = false;
+  known.captured = 0;
   known.generation = stream.generation;
   by_driver_id_[driver_id] = stream;
   return stream;
@@ -85,7 +114,7 @@ StreamId StreamTable::open(StreamHandle handle, std::uint64_t driver_id,
 
 void StreamTable::close_locked(StreamId stream, Marker last) {
   KnownStream& known = streams_[stream.slot];
-  by_driver_id_.erase(known.driver_id);
+  if (known.driver_id != kNominal) by_driver_id_.erase(known.driver_id);
   known.generation = 0;
   known.attached = false;
   known.name.clear();

@@ -20,12 +20,14 @@ struct KnownStream {
   std::atomic<bool> attached{false};
   std::atomic<void*> handle{nullptr};
   std::atomic<bool> owes_mark{false};
+  std::atomic<unsigned> captured{0};  // by so many; changes under `recording`
   std::uint64_t driver_id = 0;
   std::string name;
 
   /** Held while a marker is recorded there, by whomever: until then the stream is not let go. */
   Mutex recording;
-  PendingRecord record;  // under `recording`
+  PendingRecord record;             // under `recording`
+  bool owes_after_capture = false;  // under `recording`
 };
 
 /**
@@ -52,11 +54,15 @@ class StreamTable {
 
   /** @brief The stream of this driver id, known as `handle`, opened if need be as a raw one. */
   StreamId resolve(StreamHandle handle, std::uint64_t driver_id, bool legacy);
+  /** @brief The stream that was last known by this handle, if there is one. */
+  [[nodiscard]] std::optional<StreamId> last_known(StreamHandle handle) const;
   [[nodiscard]] bool is(StreamId stream, std::uint64_t driver_id) const;
 
   /** @throws std::invalid_argument if it is attached already */
   StreamId attach(StreamHandle handle, std::uint64_t driver_id, const StreamTraits& traits,
                   std::string name);
+  /** @brief One that the driver does not know. */
+  StreamId open_nominal(std::string name);
   void close(StreamId stream, Marker last);
 
  private:

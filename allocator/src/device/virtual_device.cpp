@@ -240,7 +240,11 @@ StreamHandle VirtualDevice::per_thread_stream() {
 
 std::uint64_t VirtualDevice::do_stream_id(StreamHandle stream) {
   model_->enter(Call::stream_id);
-  return model_->stream(stream, Call::stream_id).id;
+  const simulation::StreamState& found = model_->stream(stream, Call::stream_id);
+  if (found.capturing) {  // a driver refuses even that, and breaks the capture
+    refuse(Call::stream_id, fmt::format("stream {}", found.name), ErrorCode::capture);
+  }
+  return found.id;
 }
 
 bool VirtualDevice::do_blocking(StreamHandle stream) {

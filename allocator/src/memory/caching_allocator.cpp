@@ -34,6 +34,7 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
 }
 
 CachingAllocator::~CachingAllocator() {
+  state_->graphs.close();
   try {
     state_->device.synchronize();
     for (const auto& [base, segment] : state_->heap.segments()) {
@@ -49,7 +50,8 @@ CachingAllocator::~CachingAllocator() {
 
 Block* CachingAllocator::State::live_block(const char* call, const void* address) const {
   Block* const block = heap.live().find(address);
-  if (block == nullptr || block->state != BlockState::live) refuse_address(call, address);
+  const bool live = block != nullptr && block->state == BlockState::live;
+  if (!live || (graphs.any() && graphs.hides(address))) refuse_address(call, address);
   return block;
 }
 
@@ -72,7 +74,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   request.small = request.bytes <= state.policy.small_limit;
   request.lane = state.policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
   if (state.has_fronts) request.front = state.fronts.find(request.lane);
-  return state.serve(request)->address;
+  return state.serve(request);
 }
 
 // Made when somebody else than the owner has to do with the block.
@@ -86,17 +88,22 @@ Company& CachingAllocator::State::company_of(Block& block) {
   return *block.live.company;
 }
 
-Block* CachingAllocator::State::serve(const Request& request) {
+void* CachingAllocator::State::serve(const Request& request) {
   const bool plain = has_fronts && request.user.id() == request.owner.id();
   QuickAnswer quick;
   if (plain) quick = take_quick(request);
-  if (quick.block != nullptr) return quick.block;
+  if (quick.block != nullptr) return quick.block->address;
+  if (device.capturing() || graphs.any()) {
+    graphs.tidy();
+    void* const address = graphs.allocate(request.requested, request.owner, request.user);
+    if (address != nullptr) return address;
+  }
   Lock lock = enter();
   if (!meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
   if (quick.ask) {
-    if (Block* const block = take_quick_alone(request)) return block;
+    if (Block* const block = take_quick_alone(request)) return block->address;
   }
   if (plain && request.front != nullptr) look_further(*request.front);
   if (!pending.empty()) poll(lock);
@@ -115,7 +122,7 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   hand_out(request, block, is_own);
-  return block;
+  return block->address;
 }
 
 // `was_own`: in the lane of the request. The rest of such a block is that lane's too, and has no
@@ -166,11 +173,15 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream) {
   const Kept kept = has_fronts ? keep_quick(address, stream) : Kept::no;
   if (kept == Kept::yes) return;
+  if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter();
   Block* const block = live_block("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
-  free_on(block, on, stream != nullptr, lock);
+  PointSet after;
+  if (graphs.any() && graphs.defer(address, {on.id(), device.ledger().next(on.id())}, after))
+    return;
+  free_on(block, on, stream != nullptr, lock, after);
 }
 
 // Of a block that nobody but its lane's stream has used. False: not this one.
@@ -190,10 +201,13 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
 }
 
 // `given`: by the caller in this call, so that it is there still.
-void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
-  if (free_plainly(block, stream)) return;
+// `after`: what its next use has to come after as well.
+void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock,
+                                      const PointSet& after) {
+  if (after.empty() && free_plainly(block, stream)) return;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
+  points.join(after);
   Few<StreamRef> used;
   const Company* const company = block->live.company;
   const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
@@ -236,10 +250,12 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
 void CachingAllocator::deallocate(void* address, Point marker) {
   if (address == nullptr) return;
   State& state = *state_;
+  if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
   const State::Lock lock = state.enter();
   Block* const block = state.live_block("deallocate", address);
   first_markers(*block).require_covered(marker, address);
   PointSet points{marker};
+  if (state.graphs.any() && state.graphs.defer(address, marker, points)) return;
   const Frontier behind = state.device.ledger().snapshot(marker);
   for (const Point point : block->points) {
     if (!behind.covers(point) && !state.device.ledger().completed(point)) {
@@ -334,8 +350,13 @@ void CachingAllocator::State::merge_former_lanes() {
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);
+  if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
+  if (state_->graphs.any() && state_->graphs.use(address, stream.id())) {
+    state_->company_of(*block);  // so that no front keeps it
+    return;
+  }
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->live.owner)) return;
   Company& company = state_->company_of(*block);
@@ -348,6 +369,7 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   if (address == nullptr) return;
   new_owner = state_->device.resolve(new_owner);
   require_open("transfer", state_->device, new_owner);
+  if (state_->graphs.any() && state_->graphs.transfer(address, new_owner)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("transfer", address);
   const StreamRef owner = block->live.owner;

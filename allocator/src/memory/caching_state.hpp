@@ -10,6 +10,7 @@
 
 #include "memory/backoff.hpp"
 #include "memory/front.hpp"
+#include "memory/graph/graph_pools.hpp"
 #include "memory/heap.hpp"
 #include "memory/meter.hpp"
 #include "memory/pending_frees.hpp"
@@ -41,8 +42,11 @@ namespace millrace {
  * Before all that, a request is served with a block of its size that its stream freed just now,
  * from the stream's front: under the front's lock only (front.cpp), and with a tally in place of
  * the meter (turns.hpp). What it counts is added before anything else changes.
+ *
+ * A stream that is captured into a graph has no front, and its requests are the business of a pool
+ * (graph/), whose segments are live blocks here.
  */
-struct CachingAllocator::State {
+struct CachingAllocator::State : GraphMemory {
   using Lock = std::unique_lock<std::mutex>;
 
   /** @brief Around a driver call. */
@@ -78,14 +82,15 @@ struct CachingAllocator::State {
         limits(l),
         has_fronts(policy.sharing == Sharing::ordered ||
                    policy.sharing == Sharing::wait_before_grow),
+        graphs(*this, d, policy),
         shelves(d.ledger(), policy.sharing),
         pending(d.ledger()) {}
 
   // caching_allocator.cpp: giving out and taking back
-  Block* serve(const Request& request);
+  void* serve(const Request& request);
   void hand_out(const Request& request, Block* block, bool was_own);
   void deallocate(void* address, const StreamRef* stream);
-  void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
+  void free_on(Block* block, StreamRef stream, bool given, Lock& lock, const PointSet& after = {});
   bool free_plainly(Block* block, StreamRef stream);
   void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
@@ -202,6 +207,13 @@ struct CachingAllocator::State {
   void release(Block* whole, Lock& lock);
   [[noreturn]] void fail(const Request& request, Lock& lock);
 
+  // graph_memory.cpp: what the pools of graphs have of it
+  void* take(std::size_t bytes, StreamRef pool, Effort effort) override;
+  Block* take_complete(const Request& request);
+  void give_back(void* base, const PointSet& points) override;
+  void free_used(void* address, const PointSet& points) override;
+  void close_front(StreamId stream) override;
+
   // inspection.cpp
   [[nodiscard]] UsableBytes usable(StreamId stream) const;
   void check() const;
@@ -225,6 +237,8 @@ struct CachingAllocator::State {
   FrontList<&Front::with_blocks> with_blocks;
   std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`
   std::atomic<std::uint64_t> next_id{1};
+
+  GraphPools graphs;
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;

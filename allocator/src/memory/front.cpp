@@ -133,6 +133,7 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
 // nullptr: the stream is older than the one that its slot's front serves.
 Front* CachingAllocator::State::front_of(StreamId stream) {
   if (!has_fronts || !stream.valid()) return nullptr;
+  if (device.capturing() && device.captured(stream)) return nullptr;
   Front& front = fronts.at(stream.slot);
   const StreamId served = front.stream();
   if (served == stream) return &front;

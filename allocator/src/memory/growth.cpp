@@ -329,6 +329,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
 }
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
+  state_->graphs.tidy();
   State::Lock lock = state_->enter();
   state_->fronts.for_each([](Front& front) {
     const std::lock_guard hold{front.lock};

@@ -35,6 +35,7 @@ UsableBytes CachingAllocator::State::usable(StreamId stream) const {
 
 UsableBytes CachingAllocator::usable(StreamRef stream) {
   stream = state_->device.resolve(stream);
+  state_->graphs.tidy();
   const State::Lock lock = state_->enter();
   const State::Paused paused{*state_};
   state_->empty_quick();
@@ -42,11 +43,14 @@ UsableBytes CachingAllocator::usable(StreamRef stream) {
 }
 
 MemoryStatistics CachingAllocator::statistics() {
+  state_->graphs.tidy();
+  const GraphPoolStatistics graph_pools = state_->graphs.statistics();
   const State::Lock lock = state_->enter();
   state_->turns.add_all();
   state_->empty_quick();
   state_->sweep();
   MemoryStatistics result = state_->meter.statistics(state_->device);
+  result.graph_pools = graph_pools;
   result.segments = static_cast<std::size_t>(std::ranges::count_if(
       state_->heap.segments(), [](const auto& held) { return held.second->first != nullptr; }));
   result.free_blocks = state_->shelves.blocks() + state_->pending.size();
@@ -88,6 +92,10 @@ void CachingAllocator::observe(AllocationObserver* observer) {
 }
 
 std::size_t CachingAllocator::block_size(const void* address) const {
+  if (state_->graphs.any()) {
+    if (const std::size_t bytes = state_->graphs.block_size(address)) return bytes;
+    if (state_->graphs.hides(address)) return 0;
+  }
   const State::Lock lock = state_->enter();
   const Block* block = state_->heap.live().find(address);
   return block == nullptr || block->state != BlockState::live ? 0 : block->bytes;

@@ -28,6 +28,10 @@ std::string MemoryPicture::to_string() const {
   fmt::format_to(out, "  reserved {}{}: {} allocated, {} usable now (largest piece {})\n",
                  size(reserved), limit == 0 ? "" : fmt::format(" of a limit of {}", size(limit)),
                  size(allocated), size(usable), size(largest_usable));
+  if (graph_pools != 0) {
+    fmt::format_to(out, "  held by graph pools: {}, {} of it in no live block\n", size(graph_pools),
+                   size(graph_pools_free));
+  }
   for (const Stranded& where : stranded) {
     fmt::format_to(out, "  stranded on {}: {}, usable {}\n", where.stream, size(where.bytes),
                    where.usable.empty() ? "once it is complete" : where.usable);

@@ -32,6 +32,8 @@ class PendingFrees {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /** @brief Whether one waited for nothing when it was inserted: no completion will tell of it. */
+  [[nodiscard]] bool any_done() const noexcept { return !done_.empty(); }
 
  private:
   /** @return false if it waits for nothing */

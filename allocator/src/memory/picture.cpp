@@ -175,6 +175,9 @@ MemoryPicture CachingAllocator::State::picture(const Request& request) const {
   seen.reserved = bytes.reserved.current;
   seen.allocated = bytes.allocated.current;
   seen.pending = pending.bytes();
+  const GraphPoolStatistics pools = graphs.statistics();
+  seen.graph_pools = pools.reserved;
+  seen.graph_pools_free = pools.reserved - std::min(pools.allocated, pools.reserved);
   if (policy.sharing == Sharing::own_stream) {
     picture_of_lanes(request.user.id(), seen);
   } else {

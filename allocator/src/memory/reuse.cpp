@@ -70,7 +70,7 @@ void CachingAllocator::State::poll(Lock& lock) {
 
 void CachingAllocator::State::sweep() {
   const std::uint64_t now = device.ledger().epoch();
-  if (std::exchange(swept, now) == now) return;
+  if (std::exchange(swept, now) == now && !pending.any_done()) return;
   const std::vector<Block*>& drained = shelves.drained();
   for (Block* const block : drained) {
     meter.drained(block->bytes);

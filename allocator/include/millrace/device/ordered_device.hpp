@@ -88,11 +88,45 @@ class OrderedDevice {
    */
   [[nodiscard]] StreamRef resolve(StreamRef stream);
 
+  /**
+   * @brief A capture into a graph begins on `stream`; tell it before the driver is told.
+   *
+   * Until `end_capture` nothing is recorded or waited for there, no wait is promised that would
+   * need it, `mark` owes the marker until then, and synchronising the device is refused
+   * (`capture`), since that would break the capture. A raw handle is known meanwhile without asking
+   * the driver. Told twice, it ends with the second `end_capture`.
+   * @throws std::invalid_argument for the legacy and the per-thread stream, and one that is
+   * detached
+   */
+  [[nodiscard]] StreamRef begin_capture(StreamRef stream);
+  /** @brief It is over, as the driver was told before. Records the mark that is owed, if one is. */
+  void end_capture(StreamRef stream);
+  [[nodiscard]] bool captured(StreamId stream) const noexcept;
+  [[nodiscard]] bool capturing() const noexcept;  ///< any stream
+
+  /**
+   * @brief A stream in name only: the driver has none, and nothing is enqueued there. It is ordered
+   *        after what is complete and nothing else. Never record or wait on it.
+   * @param name  for reports
+   */
+  [[nodiscard]] StreamRef open_nominal(std::string name);
+  /**
+   * @brief Ends it.
+   * @param idle  false: work that nobody told of goes by its name; its point, `ledger().next(id)`,
+   *              is complete when the device has been synchronised
+   */
+  void close_nominal(StreamRef stream, bool idle);
+
   [[nodiscard]] bool attached(StreamId stream) const;
   /** @brief "main", "copy", ...: for reports. */
   [[nodiscard]] std::string name(StreamId stream) const;
 
-  /** @brief Ends a phase: records a pooled event. Cheap, and what makes waits precise. */
+  /**
+   * @brief Ends a phase: records a pooled event. Cheap, and what makes waits precise.
+   *
+   * While the stream is captured, and in a host callback, the mark is owed: the point returned is
+   * covered by the one that is made later.
+   */
   Point mark(StreamRef stream);
 
   /** @brief Records `event` (anew). Earlier waiters keep what they got. */

@@ -88,6 +88,7 @@ class CachingAllocator final : public Allocator {
   void check_invariants() const;
 
  private:
+  friend class GraphPool;
   struct State;
   std::unique_ptr<State> state_;
 };

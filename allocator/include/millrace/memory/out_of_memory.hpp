@@ -19,6 +19,8 @@ struct MemoryPicture {
   std::string stream;
   std::size_t limit = 0;  ///< 0: none
   std::size_t reserved = 0, allocated = 0, pending = 0;
+  std::size_t graph_pools = 0;       ///< of what is allocated: held for graphs
+  std::size_t graph_pools_free = 0;  ///< of that, in no live block: for their captures only
   std::size_t usable = 0, largest_usable = 0;  ///< free, for this stream, now
   std::vector<Stranded> stranded;
   std::size_t device_free = 0, device_total = 0;

@@ -53,6 +53,14 @@ struct ShareStatistics {
   std::size_t cached = 0;  ///< free blocks kept for it (streams only)
 };
 
+/** @brief What the pools of graphs hold (graph_pool.hpp). Bytes. */
+struct GraphPoolStatistics {
+  std::size_t pools = 0;
+  std::size_t capturing = 0;  ///< of them, now
+  std::size_t reserved = 0;   ///< held: counts as allocated in the allocator's own gauges
+  std::size_t allocated = 0;  ///< of that, in live blocks
+};
+
 struct MemoryStatistics {
   MemoryGauges bytes;
   MemoryCounters counts;
@@ -61,6 +69,7 @@ struct MemoryStatistics {
   std::size_t free_blocks = 0;
   std::vector<ShareStatistics> streams;
   std::vector<ShareStatistics> tags;
+  GraphPoolStatistics graph_pools;
 
   /** @brief peak active / peak reserved; 1 when nothing was reserved. */
   [[nodiscard]] double utilisation() const noexcept;

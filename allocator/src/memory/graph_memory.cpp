@@ -1,0 +1,78 @@
+#include "memory/caching_state.hpp"
+#include "millrace/memory/graph_pool.hpp"
+
+// What the pools of graphs have of the general allocator (graph/graph_memory.hpp).
+
+namespace millrace {
+
+GraphPool::GraphPool(CachingAllocator& allocator, HeldUntil until)
+    : hold_(allocator.state_->graphs.make(until)) {}
+
+// A request in the name of a nominal stream, which is ordered after what is complete only: wherever
+// a graph will be launched, it may use what such a request is given.
+void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort effort) {
+  const Marker next = device.ledger().next(pool.id());
+  Request request{bytes, policy.round(bytes), false, pool, pool, {}, pool.id(), next, next};
+  request.small = request.bytes <= policy.small_limit;
+  Lock lock = enter();
+  request.tag = meter.tag("graph pools");
+  empty_quick();
+  merge_former_lanes();
+  sweep();
+  Block* block = take_complete(request);
+  if (block == nullptr && effort != Effort::quiet) {
+    poll(lock);
+    block = take_complete(request);
+  }
+  if (block == nullptr) block = grow(request, lock);
+  if (block == nullptr && effort == Effort::pressed) block = reclaim(request, lock);
+  if (block == nullptr) return nullptr;
+  const bool own = policy.sharing == Sharing::own_stream;
+  if (!own && block->bytes - request.bytes >= policy.granule) {  // it is held for long: no slack
+    put_free(heap.split(block, request.bytes));
+  }
+  hand_out(request, block, false);
+  company_of(*block);  // so that no front keeps it
+  graphs.hide(block->address);
+  return block->address;
+}
+
+Block* CachingAllocator::State::take_complete(const Request& request) {
+  if (policy.sharing == Sharing::own_stream) return take_own(request);
+  if (Block* const block = take_ready(request)) return block;
+  return take_merged(request, carve_limit(request));
+}
+
+void CachingAllocator::State::give_back(void* base, const PointSet& points) {
+  const Lock lock = enter();
+  Block* const block = heap.live().find(base);
+  heap.live().erase(block);
+  graphs.show(base);
+  block->state = BlockState::claimed;
+  PointSet after;
+  after.assign(points);
+  take_back(block, std::move(after));
+}
+
+void CachingAllocator::State::free_used(void* address, const PointSet& points) {
+  Lock lock = enter();
+  Block* const block = heap.live().find(address);
+  free_on(block, block->live.owner, false, lock, points);
+}
+
+void CachingAllocator::State::close_front(StreamId stream) {
+  const Lock lock = enter();
+  Front* const front = has_fronts ? fronts.find(stream) : nullptr;
+  if (front == nullptr) return;
+  Block* left = nullptr;
+  {
+    const std::lock_guard hold{front->lock};
+    turns.add(*front);
+    left = front->quick.take_all();
+    front->demand = {};
+    front->serve({});
+  }
+  give_up(left);
+}
+
+}  // namespace millrace

@@ -1,0 +1,318 @@
+// Memory that is given out while a stream is captured.
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "millrace/memory/graph_pool.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/captured_graph.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct Rig : Bench {
+  explicit Rig(Policy policy = Policy::millrace(), MemoryLimits limits = {})
+      : allocator(ordered, source, std::move(policy), limits) {}
+
+  CachingAllocator allocator;
+};
+
+/// Calls that a capture forbids, or that ask or order anything.
+[[nodiscard]] std::uint64_t ordering_calls(const Device& device) {
+  std::uint64_t calls = 0;
+  for (const Call call :
+       {Call::record, Call::wait, Call::query_event, Call::query_stream, Call::synchronize_event,
+        Call::synchronize_stream, Call::synchronize_device, Call::stream_id}) {
+    calls += device.calls(call);
+  }
+  return calls;
+}
+
+/// A capture as a program makes it: announced before the driver begins, ended after the driver has.
+struct Captured {
+  Captured(Rig& rig, const GraphPool& pool, StreamRef origin)
+      : announced(std::in_place, pool, origin), graph(rig.device, origin.handle()) {}
+  void end() {
+    graph.end();
+    announced->end();
+  }
+  void abandon() {
+    graph.end();
+    announced->abandon();
+  }
+
+  std::optional<GraphCapture> announced;
+  CapturedGraph graph;
+};
+
+}  // namespace
+
+TEST_CASE("captures of a pool are given the same memory, which nobody else is given", "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator};
+  const auto capture = [&] {
+    Captured captured{rig, pool, rig.main};
+    std::vector<void*> addresses;
+    for (const std::size_t bytes : {3 * kMiB, 512UL, 40 * kMiB, 3 * kMiB, 7 * kMiB}) {
+      addresses.push_back(rig.allocator.allocate(bytes, rig.main));
+    }
+    for (void* const address : addresses) rig.allocator.deallocate(address);
+    captured.end();
+    return addresses;
+  };
+  const std::vector<void*> first = capture();
+  const std::size_t held = pool.statistics().reserved;
+  CHECK(held >= 50 * kMiB);
+  std::vector<void*> others;
+  for (int i = 0; i < 200; ++i) {
+    others.push_back(rig.allocator.allocate(kMiB << (i % 3), i % 2 == 0 ? rig.main : rig.copy));
+    const auto* const begin = static_cast<std::byte*>(others.back());
+    CHECK(std::ranges::none_of(first, [&](const void* address) {
+      return begin <= address && address < begin + (kMiB << (i % 3));
+    }));
+  }
+  capture();
+  CHECK(pool.statistics().reserved == held);
+  for (void* const address : others) rig.allocator.deallocate(address);
+  capture();
+  CHECK(pool.statistics().reserved == held);
+  rig.allocator.check_invariants();
+}
+
+TEST_CASE("within a capture memory is reused by the stream that freed it", "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, rig.main};
+  void* const first = rig.allocator.allocate(5 * kMiB, rig.main);
+  rig.allocator.deallocate(first);
+  CHECK(rig.allocator.allocate(5 * kMiB, rig.main) == first);
+  captured.end();
+}
+
+TEST_CASE("another stream of a capture reuses memory once it is told to be ordered", "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, rig.main};
+  GraphCapture& announced = *captured.announced;
+  void* const early = rig.allocator.allocate(5 * kMiB, rig.main);
+  rig.allocator.deallocate(early);
+  const Point after_early = announced.mark(rig.main);
+  void* const late = rig.allocator.allocate(9 * kMiB, rig.main);
+  rig.allocator.deallocate(late);
+  announced.wait(rig.copy, after_early);
+  void* const reused = rig.allocator.allocate(5 * kMiB, rig.copy);
+  CHECK(reused == early);
+  void* const other = rig.allocator.allocate(9 * kMiB, rig.copy);
+  CHECK(other != late);
+  announced.wait(rig.copy, announced.mark(rig.main));
+  CHECK(rig.allocator.allocate(9 * kMiB, rig.copy) == late);
+  captured.end();
+}
+
+TEST_CASE("memory with a use by another stream of the capture waits for both", "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, rig.main};
+  GraphCapture& announced = *captured.announced;
+  announced.wait(rig.copy, announced.mark(rig.main));
+  void* const shared = rig.allocator.allocate(5 * kMiB, rig.main);
+  rig.allocator.record_use(shared, rig.copy);
+  rig.allocator.deallocate(shared);
+  void* const other = rig.allocator.allocate(5 * kMiB, rig.main);
+  CHECK(other != shared);
+  announced.wait(rig.main, announced.mark(rig.copy));
+  CHECK(rig.allocator.allocate(5 * kMiB, rig.main) == shared);
+  captured.end();
+}
+
+TEST_CASE("a capture neither asks nor orders, and with memory in reserve makes no call",
+          "[graph]") {
+  const auto presets = {Policy::millrace(), Policy::torch()};
+  for (const Policy& policy : presets) {
+    CAPTURE(policy.name);
+    Rig rig{policy};
+    void* const before = rig.allocator.allocate(8 * kMiB, rig.main);
+    busy(rig, rig.main, before, 8 * kMiB);
+    rig.allocator.record_use(before, rig.copy);
+    GraphPool pool{rig.allocator};
+    const bool reserves = policy.name == "millrace";
+    if (reserves) pool.reserve(64 * kMiB);
+    Captured captured{rig, pool, rig.main};
+    const std::uint64_t ordering = ordering_calls(rig.device), all = rig.device.calls();
+    std::vector<void*> live;
+    for (int i = 0; i < 20; ++i) {
+      live.push_back(rig.allocator.allocate(1000U << (i % 8), rig.main));
+      live.push_back(rig.allocator.allocate(kMiB, rig.main));
+      if (i % 3 == 0) rig.allocator.deallocate(live[static_cast<std::size_t>(i)]);
+    }
+    CHECK(ordering_calls(rig.device) == ordering);
+    if (reserves) CHECK(rig.device.calls() == all);
+    captured.end();
+    CHECK(ordering_calls(rig.device) == ordering);
+  }
+}
+
+TEST_CASE("a raw handle of a captured stream is known without asking the driver", "[graph]") {
+  Rig rig;
+  const StreamHandle raw = rig.device.create_stream();
+  const GraphPool pool{rig.allocator};
+  {
+    Captured captured{rig, pool, StreamRef{raw}};
+    void* const address = rig.allocator.allocate(kMiB, StreamRef{raw});
+    rig.allocator.record_use(address, StreamRef{raw});
+    rig.allocator.deallocate(address, StreamRef{raw});
+    CHECK(rig.allocator.allocate(kMiB, StreamRef{raw}) == address);
+    captured.end();
+    rig.allocator.deallocate(address);
+  }
+  rig.ordered.synchronize();
+  rig.device.destroy_stream(raw);
+}
+
+TEST_CASE("memory for a graph is complete on the device, wherever it will be launched", "[graph]") {
+  for (const std::uint64_t number : {0, 1, 2, 3}) {
+    VirtualMachine::Options options;
+    if (number != 0) options = {.schedule = VirtualMachine::Schedule::adversarial, .seed = number};
+    Bench bench{std::size_t{1} << 30, options};
+    CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+    void* const used = allocator.allocate(32 * kMiB, bench.main);
+    Gate gate = bench.device.enqueue_gate(bench.main.handle());
+    busy(bench, bench.main, used, 32 * kMiB);
+    allocator.deallocate(used);
+    const GraphPool pool{allocator};
+    GraphCapture capture{pool, bench.main};
+    void* const given = allocator.allocate(32 * kMiB, bench.main);
+    CHECK(given != used);
+    capture.end();
+    gate.open();
+    bench.ordered.synchronize();
+    GraphCapture second{GraphPool{allocator}, bench.copy};
+    CHECK(allocator.allocate(32 * kMiB, bench.copy) == used);  // and what is complete is not wasted
+    second.end();
+  }
+}
+
+TEST_CASE("other streams go on while one is captured, and never wait on it", "[graph]") {
+  Rig rig;
+  void* const shared = rig.allocator.allocate(300 * kMiB, rig.main);
+  busy(rig, rig.main, shared, kMiB);
+  const GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, rig.main};
+  rig.allocator.deallocate(shared);  // no marker of main can come before the capture's end
+  rig.allocator.set_limit(400 * kMiB);
+  CHECK_THROWS_AS(rig.allocator.allocate(300 * kMiB, rig.copy), out_of_memory);
+  void* const small = rig.allocator.allocate(20 * kMiB, rig.copy);
+  rig.allocator.deallocate(small);
+  CHECK(rig.ordered.mark(rig.main).stream == rig.main.id());  // owed
+  CHECK_THROWS_AS(rig.ordered.synchronize(), DeviceError);
+  captured.end();
+  CHECK(rig.allocator.allocate(300 * kMiB, rig.copy) == shared);
+  rig.allocator.check_invariants();
+}
+
+TEST_CASE("a mark that is asked for during a capture is made after it", "[graph]") {
+  Rig rig;
+  const StreamHandle raw = rig.device.create_stream();
+  void* const shared = rig.allocator.allocate(30 * kMiB, rig.main);
+  rig.allocator.record_use(shared, StreamRef{raw});
+  const GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, StreamRef{raw}};
+  const std::uint64_t marks = rig.device.calls(Call::record);
+  rig.allocator.deallocate(shared);
+  CHECK(rig.device.calls(Call::record) == marks);
+  captured.end();
+  CHECK(rig.device.calls(Call::record) == marks + 1);
+  rig.device.destroy_stream(raw);
+}
+
+TEST_CASE("a request that a capture can not be served says what pools hold", "[graph]") {
+  const auto presets = {Policy::millrace(), Policy::torch()};
+  for (const Policy& policy : presets) {
+    CAPTURE(policy.name);
+    Rig rig{policy, {.limit = 200 * kMiB}};
+    const GraphPool pool{rig.allocator};
+    Captured captured{rig, pool, rig.main};
+    void* const first = rig.allocator.allocate(50 * kMiB, rig.main);
+    void* const second = rig.allocator.allocate(20 * kMiB, rig.main);
+    rig.allocator.deallocate(second);
+    try {
+      (void)rig.allocator.allocate(180 * kMiB, rig.main);
+      FAIL("180 MiB more than there is");
+    } catch (const out_of_memory& error) {
+      const MemoryPicture& seen = error.picture();
+      CHECK(seen.graph_pools >= 70 * kMiB);
+      CHECK(seen.graph_pools_free == seen.graph_pools - 50 * kMiB);
+      CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("held by graph pools"));
+    }
+    CHECK(rig.allocator.allocate(20 * kMiB, rig.main) == second);  // the capture goes on
+    rig.allocator.deallocate(first);
+    captured.end();
+    rig.allocator.check_invariants();
+  }
+}
+
+TEST_CASE("a capture that finds no room takes what others have cached", "[graph]") {
+  Rig rig{Policy::millrace(), {.limit = 200 * kMiB}};
+  std::vector<void*> cached;
+  for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * kMiB, rig.copy));
+  for (void* const address : cached) rig.allocator.deallocate(address);
+  rig.copy.synchronize();
+  const GraphPool pool{rig.allocator};
+  Captured captured{rig, pool, rig.main};
+  void* const large = rig.allocator.allocate(150 * kMiB, rig.main);
+  CHECK(rig.allocator.block_size(large) == 150 * kMiB);
+  captured.end();
+}
+
+TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]") {
+  Rig rig;
+  GraphPool pool{rig.allocator};
+  pool.reserve(100 * kMiB);
+  CHECK(pool.statistics().reserved == 100 * kMiB);
+  Captured captured{rig, pool, rig.main};
+  CHECK_THROWS_AS(pool.reserve(kMiB), std::logic_error);
+  std::vector<void*> live;
+  for (int i = 0; i < 100; ++i) live.push_back(rig.allocator.allocate(kMiB, rig.main));
+  CHECK(pool.statistics().reserved == 100 * kMiB);
+  CHECK(pool.statistics().allocated == 100 * kMiB);
+  captured.end();
+}
+
+TEST_CASE("what does not belong to a capture is refused", "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator}, other{rig.allocator};
+  CHECK_THROWS_AS(GraphCapture(pool, rig.device.legacy_stream()), std::invalid_argument);
+  CHECK_THROWS_AS(GraphCapture(pool, rig.device.per_thread_stream()), std::invalid_argument);
+  GraphCapture capture{pool, rig.main};
+  CHECK_THROWS_AS(GraphCapture(pool, rig.copy), std::logic_error);        // one at a time
+  CHECK_THROWS_AS(GraphCapture(other, rig.main), std::invalid_argument);  // one pool a stream
+  CHECK_THROWS_AS(rig.allocator.allocate(1, rig.main, rig.copy), std::invalid_argument);
+  CHECK_THROWS_AS(rig.allocator.allocate(1, rig.copy, rig.main), std::invalid_argument);
+  CHECK_THROWS_AS(capture.mark(rig.copy), std::invalid_argument);
+  capture.end();
+  GraphCapture again{other, rig.main};  // what was refused left nothing behind
+  GraphCapture beside{pool, rig.copy};
+}
+
+TEST_CASE("a stream that another allocator of the device captures is refused or served apart",
+          "[graph]") {
+  Rig rig;
+  CachingAllocator pinned{rig.ordered, rig.pinned, Policy::pinned()};
+  const GraphPool pool{rig.allocator}, pinned_pool{pinned};
+  GraphCapture capture{pool, rig.main};
+  CHECK_THROWS_AS(pinned.allocate(kMiB, rig.main), std::invalid_argument);
+  GraphCapture both{pinned_pool, rig.main};
+  void* const host = pinned.allocate(kMiB, rig.main);
+  pinned.deallocate(host);
+  CHECK(pinned.allocate(kMiB, rig.main) != host);  // the host writes it when it likes
+  both.end();
+  CHECK(rig.ordered.captured(rig.main.id()));
+  capture.end();
+  CHECK_FALSE(rig.ordered.captured(rig.main.id()));
+}
+
+}  // namespace millrace::test

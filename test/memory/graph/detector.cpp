@@ -1,0 +1,75 @@
+// Captures that nobody announced.
+
+#include "millrace/memory/capture_detector.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct Rig : Bench {
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  GraphPool pool{allocator};
+  CaptureDetector detector{allocator, pool};
+
+  void set_capturing(StreamRef stream, bool capturing) {
+    device.set_capturing(stream.handle(), capturing);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a captured stream that is given to a call is given memory of the pool", "[graph]") {
+  Rig rig;
+  void* const before = rig.detector.allocate(10 * kMiB, rig.main);
+  rig.detector.deallocate(before);
+  rig.set_capturing(rig.main, true);
+  void* const during = rig.detector.allocate(10 * kMiB, rig.main);
+  CHECK(during != before);
+  CHECK(rig.pool.statistics().allocated == 10 * kMiB);
+  CHECK(rig.detector.allocate(kMiB, rig.copy) != nullptr);
+  CHECK(rig.pool.statistics().allocated == 10 * kMiB);
+  rig.set_capturing(rig.copy, true);  // it joined
+  void* const joined = rig.detector.allocate(kMiB, rig.copy);
+  CHECK(rig.pool.statistics().allocated == 11 * kMiB);
+  rig.detector.deallocate(joined, rig.copy);
+  rig.detector.deallocate(during, rig.main);
+  rig.set_capturing(rig.main, false);
+  rig.set_capturing(rig.copy, false);
+  CHECK(rig.detector.allocate(10 * kMiB, rig.main) == before);
+  CHECK(rig.pool.statistics().allocated == 0);
+  CHECK(rig.pool.statistics().capturing == 0);
+}
+
+TEST_CASE("a capture that ended is noticed when asked", "[graph]") {
+  Rig rig;
+  rig.set_capturing(rig.main, true);
+  void* const output = rig.detector.allocate(kMiB, rig.main);
+  CHECK(rig.detector.poll());
+  rig.set_capturing(rig.main, false);
+  CHECK_FALSE(rig.detector.poll());
+  CHECK_FALSE(rig.ordered.capturing());
+  rig.ordered.synchronize();
+  rig.set_capturing(rig.copy, true);  // the next one, of another stream
+  CHECK(rig.detector.allocate(kMiB, rig.copy) != output);
+  CHECK(rig.pool.statistics().capturing == 1);
+  rig.set_capturing(rig.copy, false);
+}
+
+TEST_CASE("a raw handle has to be known before it is captured", "[graph]") {
+  Rig rig;
+  const StreamHandle known = rig.device.create_stream(), unknown = rig.device.create_stream();
+  rig.detector.deallocate(rig.detector.allocate(kMiB, known));
+  rig.set_capturing(known, true);
+  rig.set_capturing(unknown, true);
+  CHECK(rig.detector.allocate(kMiB, known) != nullptr);
+  CHECK(rig.pool.statistics().allocated == kMiB);
+  CHECK_THROWS_AS(rig.detector.allocate(kMiB, unknown), DeviceError);
+  rig.set_capturing(known, false);
+  rig.set_capturing(unknown, false);
+  CHECK_FALSE(rig.detector.poll());
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,330 @@
+// How long a pool's memory is kept, and what becomes of it.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "millrace/memory/graph_pool.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct Rig : Bench {
+  explicit Rig(Policy policy = Policy::millrace())
+      : allocator(ordered, source, std::move(policy)) {}
+
+  /// A graph that used this much at once, all of it freed.
+  void capture(const GraphPool& pool, StreamRef stream, std::size_t bytes) {
+    GraphCapture capture{pool, stream};
+    allocator.deallocate(allocator.allocate(bytes, stream));
+    capture.end();
+  }
+  [[nodiscard]] MemoryGauges bytes() { return allocator.statistics().bytes; }
+
+  CachingAllocator allocator;
+};
+
+}  // namespace
+
+TEST_CASE("what a pool holds is counted as allocated until its last holder is gone", "[graph]") {
+  const auto presets = {Policy::millrace(), Policy::torch()};
+  for (const Policy& policy : presets) {
+    CAPTURE(policy.name);
+    Rig rig{policy};
+    rig.allocator.deallocate(rig.allocator.allocate(kMiB, rig.main));
+    const MemoryStatistics before = rig.allocator.statistics();
+    std::optional<GraphPool> graph{std::in_place, rig.allocator};
+    std::optional<GraphPool> executable{*graph};
+    rig.capture(*graph, rig.main, 24 * kMiB);
+    graph->launched(rig.main);
+    graph.reset();
+    MemoryStatistics now = rig.allocator.statistics();
+    CHECK(now.graph_pools.pools == 1);
+    CHECK(now.graph_pools.reserved >= 24 * kMiB);
+    CHECK(now.graph_pools.allocated == 0);
+    CHECK(now.bytes.allocated.current == before.bytes.allocated.current + now.graph_pools.reserved);
+    executable.reset();
+    now = rig.allocator.statistics();
+    CHECK(now.graph_pools.pools == 0);
+    CHECK(now.graph_pools.reserved == 0);
+    CHECK(now.bytes.allocated.current == before.bytes.allocated.current);
+    CHECK(now.bytes.requested.current == before.bytes.requested.current);
+    CHECK(now.live_blocks == before.live_blocks);
+    rig.allocator.check_invariants();
+    rig.ordered.synchronize();
+    rig.allocator.trim();
+    CHECK(rig.bytes().reserved.current == 0);
+  }
+}
+
+TEST_CASE("a graph's memory is free after the launches that were told of", "[graph]") {
+  Rig rig;
+  {
+    GraphPool pool{rig.allocator};
+    rig.capture(pool, rig.main, 24 * kMiB);
+    pool.launched(rig.copy);
+  }
+  const std::size_t reserved = rig.bytes().reserved.current;
+  void* const same = rig.allocator.allocate(24 * kMiB, rig.copy);  // behind the launch: for nothing
+  CHECK(rig.bytes().reserved.current == reserved);
+  rig.allocator.deallocate(same);
+  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * kMiB);
+}
+
+TEST_CASE("of launches that nobody told of, only synchronising the device is proof", "[graph]") {
+  Rig rig;
+  {
+    const GraphPool pool{rig.allocator};
+    rig.capture(pool, rig.main, 24 * kMiB);
+  }
+  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * kMiB);
+  rig.main.synchronize();
+  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * kMiB);
+  rig.ordered.synchronize();
+  CHECK(rig.allocator.usable(rig.main).stranded == 0);
+  CHECK(rig.ordered.ledger().tracked_streams() == 2);
+}
+
+TEST_CASE("a request that nothing else serves synchronises for the memory of former graphs",
+          "[graph]") {
+  Rig rig;
+  {
+    const GraphPool pool{rig.allocator};
+    rig.capture(pool, rig.main, 600 * kMiB);
+  }
+  rig.allocator.set_limit(700 * kMiB);
+  CHECK(rig.allocator.allocate(600 * kMiB, rig.copy) != nullptr);
+}
+
+TEST_CASE("memory held by user objects is free at once", "[graph]") {
+  Rig rig;
+  void* object = nullptr;
+  {
+    const GraphPool pool{rig.allocator, GraphPool::HeldUntil::executed};
+    rig.capture(pool, rig.main, 24 * kMiB);
+    object = pool.retain();
+  }
+  CHECK(rig.allocator.statistics().graph_pools.pools == 1);
+  const std::uint64_t calls = rig.device.calls();
+  GraphPool::release(object);
+  CHECK(rig.device.calls() == calls);
+  CHECK(rig.allocator.statistics().graph_pools.pools == 0);
+  CHECK(rig.allocator.usable(rig.copy).stranded == 0);
+  CHECK(rig.allocator.usable(rig.copy).total >= 24 * kMiB);
+  CHECK(rig.ordered.ledger().tracked_streams() == 2);
+}
+
+TEST_CASE("an output that outlives its graph is the caller's, and its memory follows", "[graph]") {
+  Rig rig;
+  void *output = nullptr, *temporary = nullptr;
+  {
+    GraphPool pool{rig.allocator};
+    GraphCapture capture{pool, rig.main};
+    output = rig.allocator.allocate(10 * kMiB, rig.main);
+    temporary = rig.allocator.allocate(40 * kMiB, rig.main);
+    rig.allocator.deallocate(temporary);
+    capture.end();
+    pool.launched(rig.main);
+  }
+  CHECK(rig.allocator.statistics().graph_pools.allocated == 10 * kMiB);
+  CHECK(rig.allocator.statistics().graph_pools.reserved < 40 * kMiB);
+  CHECK(rig.allocator.block_size(output) == 10 * kMiB);
+  rig.allocator.record_use(output, rig.copy);
+  rig.allocator.deallocate(output);
+  CHECK(rig.allocator.statistics().graph_pools.pools == 0);
+  CHECK(rig.bytes().allocated.current == 0);
+  CHECK_THROWS_AS(rig.allocator.deallocate(output), std::invalid_argument);
+  rig.ordered.synchronize();
+  rig.allocator.trim();
+  CHECK(rig.bytes().reserved.current == 0);
+}
+
+TEST_CASE("an output freed after the capture serves the next one once its uses are complete",
+          "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator};
+  void* output = nullptr;
+  {
+    GraphCapture capture{pool, rig.main};
+    output = rig.allocator.allocate(10 * kMiB, rig.main);
+    capture.end();
+  }
+  busy(rig, rig.copy, output, 10 * kMiB);
+  rig.allocator.record_use(output, rig.copy);
+  rig.allocator.deallocate(output);
+  {
+    GraphCapture capture{pool, rig.main};
+    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != output);
+    capture.end();
+  }
+  rig.ordered.synchronize();
+  GraphCapture capture{pool, rig.main};
+  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == output);
+  capture.end();
+}
+
+TEST_CASE("an earlier capture's output freed in a later one does not serve that one", "[graph]") {
+  Rig rig;
+  const GraphPool pool{rig.allocator};
+  void* output = nullptr;
+  {
+    GraphCapture capture{pool, rig.main};
+    output = rig.allocator.allocate(10 * kMiB, rig.main);
+    capture.end();
+  }
+  busy(rig, rig.main, output, 10 * kMiB);  // a replay elsewhere would not be ordered after it
+  GraphCapture capture{pool, rig.main};
+  rig.allocator.deallocate(output);
+  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != output);
+  capture.end();
+}
+
+TEST_CASE("memory from outside that a graph uses is kept until the graph is gone", "[graph]") {
+  for (const bool by_marker : {false, true}) {
+    Rig rig;
+    void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+    const std::size_t allocated = rig.bytes().allocated.current;
+    std::optional<GraphPool> pool{std::in_place, rig.allocator};
+    {
+      GraphCapture capture{*pool, rig.main};
+      rig.allocator.record_use(weights, rig.main);
+      capture.end();
+    }
+    if (by_marker) {
+      rig.allocator.deallocate(weights, rig.main.mark());
+    } else {
+      rig.allocator.deallocate(weights);
+    }
+    rig.ordered.synchronize();
+    CHECK(rig.allocator.block_size(weights) == 0);
+    CHECK_THROWS_AS(rig.allocator.deallocate(weights), std::invalid_argument);
+    CHECK(rig.bytes().allocated.current == allocated);
+    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
+    pool->launched(rig.copy);
+    pool.reset();
+    CHECK(rig.allocator.statistics().graph_pools.pools == 0);
+    rig.ordered.synchronize();
+    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
+    rig.allocator.check_invariants();
+  }
+}
+
+TEST_CASE("a free after the graph is gone waits for its launches as well", "[graph]") {
+  Rig rig;
+  void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+  {
+    GraphPool pool{rig.allocator, GraphPool::HeldUntil::destroyed};
+    GraphCapture capture{pool, rig.main};
+    rig.allocator.record_use(weights, rig.main);
+    capture.end();
+    pool.launched(rig.copy);
+  }
+  rig.allocator.deallocate(weights);
+  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
+  rig.main.wait_stream(rig.copy);
+  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
+}
+
+TEST_CASE("memory freed in a capture without a use told there serves others after it", "[graph]") {
+  Rig rig;
+  void* const garbage = rig.allocator.allocate(10 * kMiB, rig.main);
+  const GraphPool pool{rig.allocator};
+  {
+    GraphCapture capture{pool, rig.main};
+    rig.allocator.deallocate(garbage);
+    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != garbage);
+    capture.end();
+  }
+  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == garbage);
+}
+
+TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
+  const auto presets = {Policy::millrace(), Policy::torch()};
+  for (const Policy& policy : presets) {
+    CAPTURE(policy.name);
+    Rig rig{policy};
+    const GraphPool pool{rig.allocator};
+    void *left = nullptr, *weights = rig.allocator.allocate(3 * kMiB, rig.main);
+    try {
+      const GraphCapture capture{pool, rig.main};
+      rig.allocator.record_use(weights, rig.main);
+      rig.allocator.deallocate(rig.allocator.allocate(30 * kMiB, rig.main));
+      left = rig.allocator.allocate(5 * kMiB, rig.main);
+      rig.allocator.deallocate(weights);
+      throw std::runtime_error{"the model can not be captured"};
+    } catch (const std::runtime_error&) {
+    }
+    CHECK(pool.statistics().allocated == 5 * kMiB);
+    rig.allocator.deallocate(left);
+    CHECK_FALSE(rig.ordered.capturing());
+    {
+      const GraphCapture capture{pool, rig.main};  // and another one, of nothing
+    }
+    CHECK(pool.statistics().capturing == 0);
+    rig.allocator.check_invariants();
+    CHECK(rig.allocator.allocate(3 * kMiB, rig.main) == weights);
+  }
+}
+
+TEST_CASE("what only an abandoned capture acquired goes back at once", "[graph]") {
+  Rig rig;
+  GraphPool pool{rig.allocator};
+  rig.capture(pool, rig.main, 10 * kMiB);
+  const std::size_t held = pool.statistics().reserved;
+  void* again = nullptr;
+  {
+    const GraphCapture capture{pool, rig.main};
+    again = rig.allocator.allocate(10 * kMiB, rig.main);
+    rig.allocator.deallocate(rig.allocator.allocate(64 * kMiB, rig.main));
+    rig.allocator.deallocate(again);
+  }
+  CHECK(pool.statistics().reserved == held);
+  CHECK(rig.allocator.usable(rig.copy).largest >= 64 * kMiB);  // nothing of it ever ran
+  GraphCapture capture{pool, rig.main};
+  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == again);
+  capture.end();
+}
+
+TEST_CASE("holders may outlive their allocator", "[graph]") {
+  Bench bench;
+  auto allocator =
+      std::make_unique<CachingAllocator>(bench.ordered, bench.source, Policy::millrace());
+  GraphPool pool{*allocator};
+  auto capture = std::make_unique<GraphCapture>(pool, bench.main);
+  static_cast<void>(allocator->allocate(kMiB, bench.main));
+  allocator.reset();
+  CHECK_FALSE(bench.ordered.capturing());
+  capture.reset();
+  CHECK_THROWS_AS(pool.reserve(1), std::logic_error);
+  CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+}
+
+TEST_CASE("pools that come and go leave no stream, no block and no byte", "[graph]") {
+  Rig rig;
+  std::size_t reserved = 0, tracked = 0;
+  for (int round = 0; round < 300; ++round) {
+    {
+      GraphPool pool{rig.allocator};
+      rig.capture(pool, round % 2 == 0 ? rig.main : rig.copy, 20 * kMiB);
+      pool.launched(rig.main);
+    }
+    rig.main.mark();
+    if (round % 10 == 9) rig.main.synchronize();
+    const std::size_t now = rig.bytes().reserved.current;
+    if (round == 20) {
+      reserved = now;
+      tracked = rig.ordered.ledger().tracked_streams();
+    }
+    if (round % 10 == 0 && round > 20) {
+      CHECK(now == reserved);
+      CHECK(rig.ordered.ledger().tracked_streams() == tracked);
+    }
+  }
+  rig.allocator.check_invariants();
+}
+
+}  // namespace millrace::test
