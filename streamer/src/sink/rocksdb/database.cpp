@@ -151,7 +151,8 @@ Database::Database(const RocksdbOptions& given) {
   lock_ = open_to_read(folder / kLock);
 }
 
-bool Database::is_still_there() const { return !lock_ || is_at(lock_, folder_ / kLock); }
+// A lock file that went while it was being opened was taken away as well.
+bool Database::is_still_there() const { return lock_ && is_at(lock_, folder_ / kLock); }
 
 std::string Database::file_that_is_gone() const {
   const auto first_gone = [&](const std::string& only) -> std::string {

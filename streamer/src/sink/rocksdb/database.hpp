@@ -45,7 +45,10 @@ class Database {
 
   /** @brief Whether there is one in the folder. */
   [[nodiscard]] static bool is_there(const std::filesystem::path& folder);
-  /** @brief Whether this one is what is in the folder: nobody took it away. @throws SinkError */
+  /**
+   * @brief Whether this one, which is open to write to, is what is in the folder: nobody took it
+   *        away. @throws SinkError
+   */
   [[nodiscard]] bool is_still_there() const;
   /** @brief A file of rows that somebody took away; empty: none. @throws SinkError */
   [[nodiscard]] std::string file_that_is_gone() const;

@@ -15,6 +15,7 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::size_t kRowsAtOnce = 1024;  ///< that are looked up together
+constexpr int kPatience = 10;              ///< half a minute, with a shipper's pauses
 constexpr std::string_view kSchema = "schema", kPosition = "position", kMark = "mark/";
 
 rocksdb::Slice slice(std::span<const std::byte> bytes) {
@@ -86,7 +87,20 @@ bool RocksdbSink::close_if_gone() {
   if (!shared_->database || shared_->database->is_still_there()) return false;
   shared_->database.reset();
   shared_->state = {};
+  shared_->patience = kPatience;
   return true;
+}
+
+/** Files go one by one: what is found of a database that somebody takes away may be any of them. */
+template <typename Open>
+auto RocksdbSink::patiently(const Open& open) {
+  try {
+    return open();
+  } catch (const SinkError& error) {
+    if (error.kind() != SinkError::Kind::wrong || shared_->patience == 0) throw;
+    --shared_->patience;
+    throw SinkError{SinkError::Kind::retry, error.what()};
+  }
 }
 
 /** Opens what is not, and after a failure makes sure of what is there. */
@@ -97,7 +111,8 @@ void RocksdbSink::open() {
   }
   if (!shared_->database) {
     shared_->is_failed = true;
-    shared_->database = std::make_shared<Database>(options_);
+    shared_->database = patiently([&] { return std::make_shared<Database>(options_); });
+    shared_->patience = 0;
   }
   if (!shared_->is_failed) return;
   shared_->state = stored_state(*shared_->database);
@@ -141,7 +156,9 @@ SinkState RocksdbSink::stored_state(const Database& database) const {
 
 /** What this process has open, or else what is there now; null: nothing. */
 std::shared_ptr<Database> RocksdbSink::to_read() {
-  if (close_if_gone() || !shared_->database) return Database::look(options_);
+  if (close_if_gone() || !shared_->database) {
+    return patiently([&]() -> std::shared_ptr<Database> { return Database::look(options_); });
+  }
   open();
   return shared_->database;
 }

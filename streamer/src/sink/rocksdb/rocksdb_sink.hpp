@@ -15,7 +15,9 @@ namespace millrace::sink {
  * survives the end of the process, what was flushed that of the machine. Sinks of one folder and
  * process share the database, which no other process can open to write to meanwhile. `state` and
  * `read` of a sink that nothing was begun in need no right to write, and disturb nobody who writes.
- * If the folder is taken away it is made anew with the next write, and has lost its marks.
+ * If the folder is taken away it is made anew with the next write, and has lost its marks. While it
+ * is being taken away what is left of it looks damaged: that is reported as damage only if it
+ * lasts.
  */
 class RocksdbSink final : public Sink {
  public:
@@ -37,10 +39,13 @@ class RocksdbSink final : public Sink {
     SinkState state;                     ///< of what is open
     std::optional<StreamSchema> begun;   ///< that one which is made anew is given
     bool is_failed = false;              ///< a write was: nothing can be taken for granted
+    int patience = 0;  ///< so many openings may still find damage, after it was taken away
   };
   [[nodiscard]] static std::shared_ptr<Shared> shared(const RocksdbOptions& options);
 
   void open();
+  template <typename Open>
+  auto patiently(const Open& open);
   [[nodiscard]] std::shared_ptr<Database> to_read();
   [[nodiscard]] bool close_if_gone();
   void write_schema(const StreamSchema& schema);

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "sink/rocksdb/rocksdb_sink.hpp"
 #include "test/streamer/sink/told.hpp"
@@ -48,6 +51,64 @@ TEST_CASE("a RocksDB whose folder is taken away has lost all, and is filled agai
   CHECK(values_in(begun.rows).size() == 20);
   CHECK(begun.rows.state().schema == told_schema());
   CHECK(std::filesystem::exists(begun.folder / "CURRENT"));
+}
+
+TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged", "[rocksdb]") {
+  Begun begun;
+  const std::string first = GENERATE("LOCK", "all but CURRENT");
+  CAPTURE(first);
+  for (const auto& entry : std::filesystem::directory_iterator{begun.folder}) {
+    const std::string name = entry.path().filename();
+    const bool goes =
+        first == "LOCK" ? name == "LOCK" || name.starts_with("MANIFEST") : name != "CURRENT";
+    if (goes) std::filesystem::remove(entry.path());
+  }
+  for (int i = 0; i < 3; ++i) {
+    const auto write = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+    REQUIRE(write);
+    CHECK(write->kind == SinkError::Kind::retry);
+    const auto look = refusal_of([&] { (void)begun.rows.state(); });
+    REQUIRE(look);
+    CHECK(look->kind == SinkError::Kind::retry);
+  }
+  SECTION("in the end it is gone, and filled again") {
+    std::filesystem::remove_all(begun.folder);
+    const auto lost = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+    REQUIRE(lost);
+    CHECK(lost->kind == SinkError::Kind::lost);
+    begun.rows.write(told({1, 2}, {}, 0, 20, 2));
+    CHECK(values_in(begun.rows).size() == 20);
+  }
+  SECTION("what stays as it is is damaged") {
+    std::optional<SinkError::Kind> kind;
+    for (int i = 0; i < 20 && kind != SinkError::Kind::wrong; ++i) {
+      kind = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); })->kind;
+    }
+    CHECK(kind == SinkError::Kind::wrong);
+  }
+}
+
+TEST_CASE("a RocksDB that is taken away while it is being opened is found so by the next write",
+          "[rocksdb]") {
+  struct Thief : rocksdb::EnvWrapper {
+    Thief() : EnvWrapper(rocksdb::Env::Default()) {}
+    rocksdb::Status LockFile(const std::string& file, rocksdb::FileLock** lock) override {
+      const rocksdb::Status status = EnvWrapper::LockFile(file, lock);
+      if (std::exchange(steals, false)) std::filesystem::remove(file);
+      return status;
+    }
+    bool steals = true;
+  } thief;
+  const TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path() / "rows";
+  RocksdbSink rows{{.folder = folder, .env = &thief}};
+  rows.begin(told_schema());
+  std::filesystem::remove_all(folder);
+  const auto refusal = refusal_of([&] { rows.write(told({1, 1}, {}, 0, 10, 1)); });
+  CHECK((!refusal || refusal->kind == SinkError::Kind::retry));
+  rows.write(told({1, 1}, {}, 0, 10, 1));
+  CHECK(std::filesystem::exists(folder / "CURRENT"));
+  CHECK(values_in(rows).size() == 10);
 }
 
 TEST_CASE("a RocksDB that is taken away behind the last write is found so by a flush",
