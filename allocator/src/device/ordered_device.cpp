@@ -330,6 +330,16 @@ Point OrderedDevice::mark(StreamRef stream) {
   return state_->record_mark(stream).point();
 }
 
+std::optional<Point> OrderedDevice::cover(Point point) {
+  const Ledger& ledger = state_->ledger;
+  if (in_host_callback() || ledger.completed(point) || ledger.earliest_covering(point)) return {};
+  const auto handle = state_->streams.handle(point.stream);
+  if (!handle || state_->device.capturing(*handle)) return {};
+  tend();
+  const Event mark = state_->record_if_there(StreamRef{*handle, point.stream});
+  return mark.recorded() ? std::optional{mark.point()} : std::nullopt;
+}
+
 // Markers that nobody asks about must not pile up.
 void OrderedDevice::tend() {
   if (!state_->has_many_markers()) return;

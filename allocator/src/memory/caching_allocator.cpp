@@ -119,6 +119,7 @@ void* CachingAllocator::State::serve(const Request& request) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);
   }
+  if (block == nullptr) block = instead_of_growing(request, lock);
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
   hand_out(request, block, is_own);

@@ -13,6 +13,7 @@
 #include "memory/graph/graph_pools.hpp"
 #include "memory/heap.hpp"
 #include "memory/meter.hpp"
+#include "memory/move_patience.hpp"
 #include "memory/pending_frees.hpp"
 #include "memory/runs.hpp"
 #include "memory/shelves.hpp"
@@ -29,7 +30,8 @@ namespace millrace {
  *   2. free neighbours that together are large enough, all of them ready;
  *   3. a block that the stream can be made to wait for and whose last use is long ago: the one
  * whose marker was recorded earliest, then the best fit; else the first run of such neighbours;
- *   4. new memory, as long as the stream has less than its fair share;
+ *   4. new memory, as long as the stream has less than its fair share; before that it marks what is
+ *      in use, and asks once more, and what it maps it takes from where complete pages lie unused;
  *   5. any other block that the stream can be made to wait for, or new memory;
  *   6. anything that waiting, merging, callbacks and giving segments back can make.
  * New memory for large requests is mapped behind what a growable range of the stream's own has, or
@@ -161,6 +163,7 @@ struct CachingAllocator::State : GraphMemory {
   void claim(Block* block);
   void poll(Lock& lock);
   void list_all();
+  void settle();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
   /** @brief Where memory may be mapped in a range. */
@@ -173,6 +176,7 @@ struct CachingAllocator::State : GraphMemory {
 
   // ranges.cpp: memory in growable ranges
   Block* grow_range(const Request& request, Lock& lock);
+  std::optional<Gap> find_gap(const Request& request, Lock& lock);
   [[nodiscard]] std::optional<Gap> least_gap(const Request& request, StreamId home) const;
   bool add_range(const Request& request, Lock& lock);
   Block* map(const Gap& gap, Lock& lock);
@@ -186,6 +190,18 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] Gap gap_behind(Segment& range, Block* last, const Request& request) const;
   [[nodiscard]] std::ptrdiff_t ranges_of(StreamId home) const;
   [[nodiscard]] bool uses_ranges(const Request& request) const;
+
+  // before_growth.cpp: what costs less than growing
+  Block* instead_of_growing(const Request& request, Lock& lock);
+  bool mark_what_waits(Lock& lock);
+  void continue_burst(Point marker);
+
+  // moved_pages.cpp: pages that lie elsewhere
+  class Movable;
+  void gather_pages(const Request& request, const Gap& gap, Lock& lock);
+  std::size_t unmap_blocks(Movable& movable, Block* first, Block* last, std::size_t most,
+                           Lock& lock);
+  [[nodiscard]] std::size_t unneeded(StreamId lane);
 
   // growth.cpp: segments
   Block* grow(const Request& request, Lock& lock);
@@ -249,7 +265,8 @@ struct CachingAllocator::State : GraphMemory {
   PendingFrees pending;  // Return::polled: freed, their uses not seen complete
   std::vector<MemoryCallback> callbacks;
   AllocationObserver* observer = nullptr;
-  Backoff range_refusals;   // of the source
+  Backoff range_refusals;  // of the source
+  MovePatience move_patience;
   std::size_t growing = 0;  // bytes being asked of the source
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +22,9 @@ struct Demand {
   Marker marker = 0;  // the burst is before it
   std::size_t burst = 0;
   std::size_t largest_burst = 0;
-  std::uint64_t began = 0;           // the newest marker when the burst began, as a serial
-  std::uint64_t previous_began = 0;  // when the burst before it did
+  std::uint64_t began = 0;             // the newest marker when the burst began, as a serial
+  std::uint64_t previous_began = 0;    // when the burst before it did
+  std::array<std::size_t, 4> peaks{};  // of live bytes, in this burst and in those before it
 
   /** @param next  the next marker of the stream */
   template <typename NewestMarker>
@@ -29,10 +32,13 @@ struct Demand {
     live.add(bytes);
     if (next != marker) {
       burst = 0;
+      std::shift_right(peaks.begin(), peaks.end(), 1);
+      peaks.front() = 0;
       previous_began = std::exchange(began, newest());
       marker = next;
     }
     burst += bytes;
+    peaks.front() = std::max(peaks.front(), live.current);
     largest_burst = std::max(largest_burst, burst);
   }
   void uncount(std::size_t bytes) noexcept { live.subtract(std::min(bytes, live.current)); }

@@ -27,6 +27,7 @@ Policy Policy::millrace() {
   policy.slack = 0.25;
   policy.sharing = Sharing::wait_before_grow;
   policy.give_back = Return::rule;
+  policy.before_growing = true;
   return policy;
 }
 

@@ -29,10 +29,19 @@ bool CachingAllocator::State::uses_ranges(const Request& request) const {
 
 // In the stream's own range if that is to be had, else where there are addresses.
 Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
+  auto gap = find_gap(request, lock);
+  if (gap) {
+    gather_pages(request, *gap, lock);  // which may drop the lock
+    gap = find_gap(request, lock);
+  }
+  return gap ? map(*gap, lock) : nullptr;
+}
+
+std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap(
+    const Request& request, Lock& lock) {
   auto gap = least_gap(request, request.lane);
   if (!gap && add_range(request, lock)) gap = least_gap(request, request.lane);
-  if (!gap) gap = least_gap(request, {});
-  return gap ? map(*gap, lock) : nullptr;
+  return gap ? gap : least_gap(request, {});
 }
 
 // What a range lacks behind `last`, which is its last block or the one in front of a hole. What is

@@ -68,6 +68,12 @@ void CachingAllocator::State::poll(Lock& lock) {
   sweep();
 }
 
+// What polls have shown: blocks of other lanes are complete.
+void CachingAllocator::State::settle() {
+  const std::uint64_t now = device.ledger().epoch();
+  if (std::exchange(settled, now) != now) shelves.settle();
+}
+
 void CachingAllocator::State::sweep() {
   const std::uint64_t now = device.ledger().epoch();
   if (std::exchange(swept, now) == now && !pending.any_done()) return;
@@ -137,8 +143,7 @@ Block* CachingAllocator::State::take_ready_own(const Request& request) {
 Block* CachingAllocator::State::take_ready(const Request& request) {
   if (Block* const block = take_ready_own(request)) return block;
   list_all();
-  const std::uint64_t now = device.ledger().epoch();
-  if (std::exchange(settled, now) != now) shelves.settle();
+  settle();
   Block* best = least_complete(request);
   if (policy.sharing != Sharing::completed) {
     Block* const ordered = least_ordered(request);

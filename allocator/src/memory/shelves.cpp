@@ -284,6 +284,17 @@ std::vector<Lane*> Shelves::waiting_for(const std::vector<StreamId>& streams, co
   return result;
 }
 
+PointSet Shelves::newest_points(std::size_t most) const {
+  PointSet result;
+  for (const Queues& queues : by_kind_) {
+    for (const WaitQueue* const queue : queues) {
+      if (result.size() == most) return result;
+      result.join(queue->newest_point());
+    }
+  }
+  return result;
+}
+
 std::vector<Lane*> Shelves::waiting(std::size_t most) {
   std::vector<Lane*> result;
   ++visits_;

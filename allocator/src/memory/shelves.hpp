@@ -86,6 +86,8 @@ class Shelves {
   [[nodiscard]] bool any_waits() const noexcept {
     return !by_kind_[0].empty() || !by_kind_[1].empty();
   }
+  /** @brief The latest that blocks of up to `most` queues wait for: a point a stream. */
+  [[nodiscard]] PointSet newest_points(std::size_t most) const;
   /** @brief Lanes with blocks that wait for anything. At most `most`. */
   [[nodiscard]] std::vector<Lane*> waiting(std::size_t most);
 

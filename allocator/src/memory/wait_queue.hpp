@@ -45,6 +45,11 @@ class WaitQueue {
   [[nodiscard]] Point front_point() const noexcept {
     return {stream_, older_.empty() ? newest_.marker : older_.begin()->first};
   }
+  /** @brief The latest that a block in it waits for. */
+  [[nodiscard]] Point newest_point() const noexcept {
+    const bool newest = newest_.first != nullptr || older_.empty();
+    return {stream_, newest ? newest_.marker : older_.rbegin()->first};
+  }
   [[nodiscard]] bool empty() const noexcept { return front() == nullptr; }
   [[nodiscard]] bool holds_one() const noexcept {
     const bool one_group = older_.size() + (newest_.first != nullptr ? 1 : 0) == 1;

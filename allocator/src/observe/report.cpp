@@ -25,6 +25,7 @@ void to_json(json& out, const MemoryCounters& counts) {
          {"served_ordered", counts.served_ordered},
          {"served_waited", counts.served_waited},
          {"served_grown", counts.served_grown},
+         {"bytes_moved", counts.bytes_moved},
          {"waits_inserted", counts.waits_inserted},
          {"segments_acquired", counts.segments_acquired},
          {"segments_released", counts.segments_released},

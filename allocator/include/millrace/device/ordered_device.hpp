@@ -129,6 +129,13 @@ class OrderedDevice {
    */
   Point mark(StreamRef stream);
 
+  /**
+   * @brief Records a marker that covers `point`, if there is none: so that a poll can see it pass.
+   * @return the marker that was recorded; nothing where there is one already, the stream is not
+   *         attached or is being captured, and inside a host callback
+   */
+  std::optional<Point> cover(Point point);
+
   /** @brief Records `event` (anew). Earlier waiters keep what they got. */
   void record(Event& event, StreamRef stream);
   void wait(StreamRef stream, const Event& event);

@@ -67,6 +67,10 @@ struct Policy {
    * memory, a stream grows while what is kept for it, live or free, stays within its highest live
    * bytes and this many bursts. */
   double spare_bursts = 2;
+  /** Before it grows, a request marks the streams whose last uses of free blocks no marker covers,
+   * and polls once more; and a range takes complete pages from where they are free, as far as their
+   * stream did without them in its last bursts. */
+  bool before_growing = false;
   /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
   double collect_threshold = 0;
 

@@ -39,6 +39,8 @@ struct MemoryCounters {
   std::uint64_t served_waited = 0;   ///< after a wait was inserted
   std::uint64_t served_grown = 0;    ///< from a new segment, or with what a range grew by
   std::uint64_t waits_inserted = 0;
+  std::uint64_t bytes_moved =
+      0;  ///< of ranges: mapped where they were missing, in place of growing
   /** Growing and shrinking of a range count as well. */
   std::uint64_t segments_acquired = 0, segments_released = 0;
   std::uint64_t retries = 0;        ///< reclaims after the device or the limit said no

@@ -1,0 +1,132 @@
+#include <utility>
+#include <vector>
+
+#include "memory/move_patience.hpp"
+#include "millrace/device/fault.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+using millrace::test::busy;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+struct GrowthBench : Bench {
+  using Bench::Bench;
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+
+  [[nodiscard]] std::size_t reserved() {
+    allocator.check_invariants();
+    return allocator.statistics().bytes.reserved.current;
+  }
+  [[nodiscard]] std::size_t moved() { return allocator.statistics().counts.bytes_moved; }
+
+  /// Blocks of 30 MiB on `stream`, in one row; every second one is free and complete.
+  std::vector<void*> comb(const Stream& stream, std::size_t blocks) {
+    std::vector<void*> held, freed;
+    for (std::size_t i = 0; i < blocks; ++i) {
+      (i % 2 == 0 ? held : freed).push_back(allocator.allocate(30 * MiB, stream));
+    }
+    for (void* const address : freed) allocator.deallocate(address);
+    ordered.mark(stream);
+    ordered.synchronize();
+    return held;
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "what no marker covers is marked before the allocator grows, and used once it is complete") {
+  GrowthBench bench;
+  void* const used = bench.allocator.allocate(64 * MiB, bench.copy);
+  bench.allocator.deallocate(used);
+  static_cast<void>(bench.allocator.allocate(64 * MiB, bench.main));
+  REQUIRE(bench.reserved() == 128 * MiB);
+  bench.device.synchronize();
+  CHECK(bench.allocator.allocate(64 * MiB, bench.main) == used);
+  CHECK(bench.reserved() == 128 * MiB);
+}
+
+TEST_CASE("what is marked before growing and is not complete is not given out") {
+  GrowthBench bench;
+  void* const used = bench.allocator.allocate(64 * MiB, bench.copy);
+  busy(bench, bench.copy, used, 64 * MiB);
+  bench.allocator.deallocate(used);
+  CHECK(bench.allocator.allocate(64 * MiB, bench.main) != used);
+  CHECK(bench.reserved() == 128 * MiB);
+}
+
+TEST_CASE("complete pages are moved to where a contiguous range is missing") {
+  GrowthBench bench;
+  bench.comb(bench.main, 8);
+  REQUIRE(bench.reserved() == 240 * MiB);
+  static_cast<void>(bench.allocator.allocate(100 * MiB, bench.main));
+  CHECK(bench.reserved() == 240 * MiB);
+  CHECK(bench.moved() == 70 * MiB);  // behind 30 MiB that are free there
+}
+
+TEST_CASE("pages that the device may still use stay where they are") {
+  GrowthBench bench;
+  void* const first = bench.allocator.allocate(30 * MiB, bench.main);
+  void* const between = bench.allocator.allocate(30 * MiB, bench.main);
+  busy(bench, bench.main, first, 30 * MiB);
+  bench.allocator.deallocate(first);
+  void* const large = bench.allocator.allocate(60 * MiB, bench.main);
+  CHECK(bench.moved() == 0);
+  CHECK(bench.reserved() == 120 * MiB);
+  bench.allocator.deallocate(between);
+  bench.allocator.deallocate(large);
+}
+
+TEST_CASE("another stream keeps the pages that it needed in its last bursts") {
+  const bool needed = GENERATE(true, false);
+  CAPTURE(needed);
+  GrowthBench bench;
+  const auto held = bench.comb(bench.copy, 8);  // 240 MiB at once
+  for (int burst = 0; burst < (needed ? 2 : 6); ++burst) {
+    bench.allocator.deallocate(bench.allocator.allocate(2 * MiB, bench.copy));
+    bench.ordered.mark(bench.copy);
+  }
+  bench.ordered.synchronize();
+  static_cast<void>(bench.allocator.allocate(100 * MiB, bench.main));
+  CHECK(bench.moved() == (needed ? 0 : 100 * MiB));
+  CHECK(bench.reserved() == (needed ? 340 * MiB : 240 * MiB));
+}
+
+TEST_CASE("a request grows where pages can not be unmapped") {
+  GrowthBench bench;
+  bench.comb(bench.main, 8);
+  FaultInjector faults{bench.device};
+  faults.fail(Call::unmap, 1, ErrorCode::unknown);
+  static_cast<void>(bench.allocator.allocate(100 * MiB, bench.main));
+  CHECK(bench.moved() == 0);
+  CHECK(bench.reserved() == 310 * MiB);
+}
+
+TEST_CASE("moving pages gives way to growing after twice as many bytes each time") {
+  MovePatience patience;
+  std::vector<std::size_t> grew_after;
+  std::size_t moved = 0;
+  for (int i = 0; i < 1000; ++i) {
+    if (patience.lasts(256 * 10)) {
+      patience.moved(1);
+      ++moved;
+    } else {
+      grew_after.push_back(std::exchange(moved, 0));
+    }
+  }
+  CHECK(grew_after == std::vector<std::size_t>{11, 21, 41, 81, 161, 321});
+}
+
+TEST_CASE("the torch preset marks nothing and moves nothing") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
+  allocator.deallocate(allocator.allocate(64 * MiB, bench.copy));
+  static_cast<void>(allocator.allocate(64 * MiB, bench.main));
+  CHECK(bench.device.calls(Call::record) == 0);
+  CHECK(allocator.statistics().bytes.reserved.current == 128 * MiB);
+}
