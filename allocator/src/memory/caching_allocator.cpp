@@ -76,6 +76,13 @@ Block* CachingAllocator::State::serve(const Request& request) {
   if (plain) look_further(request);
   if (!pending.empty()) poll(lock);
   sweep();
+  Block* const block = find(request, lock);
+  hand_out(request, block);
+  return block;
+}
+
+// A claimed block that serves, from wherever there is one.
+Block* CachingAllocator::State::find(const Request& request, Lock& lock) {
   Block* block = has_fronts ? take_ready_own(request) : nullptr;
   if (block == nullptr) {
     empty_quick();
@@ -88,7 +95,6 @@ Block* CachingAllocator::State::serve(const Request& request) {
   }
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
-  hand_out(request, block);
   return block;
 }
 
@@ -149,9 +155,21 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream)
 
 // `given`: by the caller in this call, so that it is there still.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+  std::vector<StreamRef> used;
+  PointSet points = points_of_free(*block, stream, given, used);
+  heap.live().erase(block);
+  block->state = BlockState::claimed;
+  if (!used.empty()) mark(used, lock);
+  take_back(block, std::move(points));
+}
+
+// What comes before the next use of a block that is freed on `stream`. `used`: streams that are to
+// be marked for it are added.
+PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef stream, bool given,
+                                                 std::vector<StreamRef>& used) const {
+  const Block* const block = &freed;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
-  std::vector<StreamRef> used;
   for (const StreamRef use : block->uses) {
     if (use.id() == stream.id()) continue;
     points.join({use.id(), ledger.next(use.id())});
@@ -171,19 +189,17 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
       if (!ledger.ordered(point, stream.id())) points.join(point);
     }
   }
-  heap.live().erase(block);
-  block->state = BlockState::claimed;
-  if (!used.empty()) {
-    lock.unlock();
-    for (const StreamRef use : used) {
-      try {
-        device.mark(use);
-      } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-      }
+  return points;
+}
+
+void CachingAllocator::State::mark(const std::vector<StreamRef>& streams, Lock& lock) {
+  const Unlocked unlocked{lock};
+  for (const StreamRef stream : streams) {
+    try {
+      device.mark(stream);
+    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
     }
-    lock.lock();
   }
-  take_back(block, std::move(points));
 }
 
 void CachingAllocator::deallocate(void* address, Point marker) {
@@ -293,14 +309,20 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   block->owner = new_owner;
 }
 
-void CachingAllocator::on_out_of_memory(MemoryCallback callback) {
+void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
   const State::Lock lock = state_->enter();
-  state_->callbacks.push_back(std::move(callback));
+  const auto after = std::ranges::upper_bound(state_->callbacks, turn, {}, &State::Callback::turn);
+  state_->callbacks.insert(after, {turn, std::move(callback)});
 }
 
 void CachingAllocator::set_limit(std::size_t bytes) {
   const State::Lock lock = state_->enter();
   state_->limits.limit = bytes;
+}
+
+void CachingAllocator::set_headroom(std::size_t bytes) {
+  const State::Lock lock = state_->enter();
+  state_->limits.headroom = bytes;
 }
 
 OrderedDevice& CachingAllocator::device() const noexcept { return state_->device; }

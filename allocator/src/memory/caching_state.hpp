@@ -80,15 +80,25 @@ struct CachingAllocator::State {
 
   // caching_allocator.cpp: giving out and taking back
   Block* serve(const Request& request);
+  Block* find(const Request& request, Lock& lock);
   void hand_out(const Request& request, Block* block);
   void deallocate(void* address, const StreamRef* stream);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
+  PointSet points_of_free(const Block& block, StreamRef stream, bool given,
+                          std::vector<StreamRef>& to_mark) const;
+  void mark(const std::vector<StreamRef>& streams, Lock& lock);
   void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
   void put_free(Block* block);
   void shelve(Block* block);
   void merge_former_lanes();
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
+
+  // batch.cpp: many at once
+  void serve(std::span<const Request> requests, std::vector<Block*>& blocks);
+  void undo(std::span<Block* const> blocks);
+  [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
+  void free_on(std::span<Block* const> blocks, const StreamRef* stream, Lock& lock);
 
   /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
   class Paused {
@@ -188,7 +198,8 @@ struct CachingAllocator::State {
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
-  std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);
+  std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
+  Block* grow_reserve(const Request& request, Lock& lock);
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
   bool release_range_if_free(Segment& range, Lock& lock);
@@ -226,7 +237,11 @@ struct CachingAllocator::State {
   Shelves shelves;       // the free blocks
   Runs runs;             // of them those that are neighbours
   PendingFrees pending;  // Return::polled: freed, their uses not seen complete
-  std::vector<MemoryCallback> callbacks;
+  struct Callback {
+    int turn;
+    MemoryCallback ask;
+  };
+  std::vector<Callback> callbacks;  // by turn
   AllocationObserver* observer = nullptr;
   std::size_t growing = 0;  // bytes being asked of the source
   std::uint64_t clock = 0;  // ages of segments
