@@ -111,6 +111,7 @@ struct Segment {
   std::byte* base = nullptr;
   std::size_t bytes = 0;
   bool small = false;
+  bool kept = false;          // reserved by the user: given back last
   std::size_t addresses = 0;  // a growable range: how many it has; 0: it is as large as it is
   std::size_t number = 0;     // a growable range: which it is, from 1
   StreamId home;              // a growable range: whose requests grow it

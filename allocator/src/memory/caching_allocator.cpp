@@ -108,8 +108,16 @@ void* CachingAllocator::State::serve(const Request& request) {
   if (plain && request.front != nullptr) look_further(*request.front);
   if (!pending.empty()) poll(lock);
   sweep();
+  bool is_own = false;
+  Block* const block = find(request, lock, is_own);
+  hand_out(request, block, is_own);
+  return block->address;
+}
+
+// A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
+Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
   Block* block = take_ready_own(request);
-  const bool is_own = block != nullptr;
+  is_own = block != nullptr;
   if (block == nullptr) {
     empty_quick();
     merge_former_lanes();
@@ -122,8 +130,7 @@ void* CachingAllocator::State::serve(const Request& request) {
   if (block == nullptr) block = instead_of_growing(request, lock);
   if (block == nullptr) block = grow(request, lock);
   if (block == nullptr) block = reclaim(request, lock);
-  hand_out(request, block, is_own);
-  return block->address;
+  return block;
 }
 
 // `was_own`: in the lane of the request. The rest of such a block is that lane's too, and has no
@@ -206,23 +213,39 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock,
                                       const PointSet& after) {
   if (after.empty() && free_plainly(block, stream)) return;
+  Few<StreamRef> used;
+  PointSet points = points_of_free(*block, stream, given, used);
+  points.join(after);
+  heap.live().erase(block);
+  block->state = BlockState::claimed;
+  if (!used.empty()) mark(used, lock);
+  take_back(block, std::move(points));
+}
+
+// What comes before the next use of a block that is freed on `stream`. `used`: streams that are to
+// be marked for it are added.
+PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef stream, bool given,
+                                                 Few<StreamRef>& used) const {
+  const Block* const block = &freed;
   const Ledger& ledger = device.ledger();
   PointSet points{Point{stream.id(), ledger.next(stream.id())}};
-  points.join(after);
-  Few<StreamRef> used;
   const Company* const company = block->live.company;
   const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
+  const auto mark_later = [&](const StreamRef use) {
+    const auto same = [&](const StreamRef known) { return known.id() == use.id(); };
+    if (std::ranges::none_of(used, same)) used.push_back(use);
+  };
   if (company != nullptr) {
     for (const StreamRef use : company->uses) {
       if (use.id() == stream.id()) continue;
       points.join({use.id(), ledger.next(use.id())});
-      if (ledger.is_open(use.id())) used.push_back(use);  // a closed one left its last marker
+      if (ledger.is_open(use.id())) mark_later(use);  // a closed one left its last marker
     }
   }
   // A host poll needs something to poll.
   const bool polled = policy.give_back == Return::polled && stream.id() != block->lane;
   if (polled && (given || device.attached(stream.id())) && ledger.is_open(stream.id())) {
-    used.push_back(stream);
+    mark_later(stream);
   }
   // Earlier tenants come before the work of the user that was made to wait for them; of others only
   // this free knows.
@@ -233,19 +256,17 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
       if (!ledger.ordered(point, stream.id())) points.join(point);
     }
   }
-  heap.live().erase(block);
-  block->state = BlockState::claimed;
-  if (!used.empty()) {
-    lock.unlock();
-    for (const StreamRef use : used) {
-      try {
-        device.mark(use);
-      } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-      }
+  return points;
+}
+
+void CachingAllocator::State::mark(const Few<StreamRef>& streams, Lock& lock) {
+  const Unlocked unlocked{lock};
+  for (const StreamRef stream : streams) {
+    try {
+      device.mark(stream);
+    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
     }
-    lock.lock();
   }
-  take_back(block, std::move(points));
 }
 
 void CachingAllocator::deallocate(void* address, Point marker) {
@@ -384,14 +405,20 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   block->live.owner = new_owner;
 }
 
-void CachingAllocator::on_out_of_memory(MemoryCallback callback) {
+void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {
   const State::Lock lock = state_->enter();
-  state_->callbacks.push_back(std::move(callback));
+  const auto after = std::ranges::upper_bound(state_->callbacks, turn, {}, &State::Callback::turn);
+  state_->callbacks.insert(after, {turn, std::move(callback)});
 }
 
 void CachingAllocator::set_limit(std::size_t bytes) {
   const State::Lock lock = state_->enter();
   state_->limits.limit = bytes;
+}
+
+void CachingAllocator::set_headroom(std::size_t bytes) {
+  const State::Lock lock = state_->enter();
+  state_->limits.headroom = bytes;
 }
 
 OrderedDevice& CachingAllocator::device() const noexcept { return state_->device; }

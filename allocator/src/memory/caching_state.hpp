@@ -94,6 +94,10 @@ struct CachingAllocator::State : GraphMemory {
   void deallocate(void* address, const StreamRef* stream);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock, const PointSet& after = {});
   bool free_plainly(Block* block, StreamRef stream);
+  Block* find(const Request& request, Lock& lock, bool& is_own);
+  PointSet points_of_free(const Block& block, StreamRef stream, bool given,
+                          Few<StreamRef>& to_mark) const;
+  void mark(const Few<StreamRef>& streams, Lock& lock);
   void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
   void count_out(Block& block, const Request& request);
@@ -105,6 +109,12 @@ struct CachingAllocator::State : GraphMemory {
   void note_free(const Block& block, std::size_t bytes);
   void merge_former_lanes();
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
+
+  // batch.cpp: many at once
+  void serve(std::span<const Request> requests, std::vector<Block*>& blocks);
+  void undo(std::span<Block* const> blocks);
+  [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
+  void free_on(std::span<Block* const> blocks, const StreamRef* stream, Lock& lock);
 
   /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
   class Paused {
@@ -213,7 +223,8 @@ struct CachingAllocator::State : GraphMemory {
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
-  std::size_t release_free_segments(std::size_t keep_bytes, Lock& lock);
+  std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
+  Block* grow_reserve(const Request& request, Lock& lock);
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
   bool release_range_if_free(Segment& range, Lock& lock);
@@ -263,7 +274,11 @@ struct CachingAllocator::State : GraphMemory {
   Shelves shelves;       // the free blocks
   Runs runs;             // of them those that are neighbours
   PendingFrees pending;  // Return::polled: freed, their uses not seen complete
-  std::vector<MemoryCallback> callbacks;
+  struct Callback {
+    int turn;
+    MemoryCallback ask;
+  };
+  std::vector<Callback> callbacks;  // by turn
   AllocationObserver* observer = nullptr;
   Backoff range_refusals;  // of the source
   MovePatience move_patience;

@@ -258,6 +258,11 @@ void DriverAllocator::deallocate(void* address, Point marker) {
   state_->free(address, block, block.owner, marker);
 }
 
+bool DriverAllocator::is_live(const void* address) const {
+  const std::lock_guard lock{state_->mutex};
+  return state_->live.contains(const_cast<void*>(address));
+}
+
 void DriverAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
   stream = state_->device.resolve(stream);

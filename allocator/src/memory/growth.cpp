@@ -43,10 +43,11 @@ bool CachingAllocator::State::obtain(std::size_t bytes, Lock& lock,
   if (limits.limit != 0 && reserved + bytes > limits.limit) return false;
   growing += bytes;
   bool obtained = false;
+  // Two that saw the same memory free would take it together: the later one counts the earlier.
+  const std::size_t headroom = limits.headroom, wanted = growing;
   lock.unlock();
   try {
-    obtained =
-        limits.headroom == 0 || device.device().memory_info().free >= bytes + limits.headroom;
+    obtained = headroom == 0 || device.device().memory_info().free >= wanted + headroom;
     if (obtained) ask();
   } catch (const DeviceError& error) {
     lock.lock();
@@ -71,8 +72,8 @@ Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& reques
 }
 
 Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock) {
-  const std::vector<MemoryCallback> asked = callbacks;
-  for (const MemoryCallback& callback : asked) {
+  const std::vector<Callback> asked = callbacks;
+  for (const auto& [turn, callback] : asked) {
     lock.unlock();
     bool freed = false;
     try {
@@ -206,25 +207,37 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
   meter.released(bytes);
 }
 
-// Segments that are wholly free, and of ranges what is free, until that is `enough`.
+// Segments that are wholly free, and of ranges what is free, until that is `enough`; what was
+// reserved by the user last.
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
   empty_quick();
   list_all();  // so that the ranges know of their free pages
-  std::size_t released = release_free_segments(keep_bytes, lock);
-  const std::vector<Segment*> ranges = heap.ranges();
+  std::size_t released = release_free_segments(keep_bytes, false, lock);
+  std::vector<Segment*> ranges = heap.ranges();
+  const auto kept = std::ranges::stable_partition(ranges, [](auto* range) { return !range->kept; });
+  const Segment* const first_kept = kept.empty() ? nullptr : kept.front();
   for (Segment* range : ranges) {
+    if (range == first_kept && released < enough) {
+      released += release_free_segments(keep_bytes, true, lock);
+    }
     const std::size_t page = source.page_bytes();
     const std::size_t reserved = meter.bytes().reserved.current;
     if (released >= enough || reserved <= keep_bytes) break;
     const std::size_t wanted = std::min(enough - released, reserved);
     const std::size_t most = std::min((reserved - keep_bytes) / page, (wanted + page - 1) / page);
     released += unmap_free(*range, most * page, lock);
+    if (range->first == nullptr) range->kept = false;
+  }
+  if (first_kept == nullptr && released < enough) {
+    released += release_free_segments(keep_bytes, true, lock);
   }
   return released;
 }
 
-std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, Lock& lock) {
+// Of those that the user reserved, if `kept`, else of the others.
+std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
+                                                           Lock& lock) {
   await(pending.points(), lock);
   std::size_t released = 0;
   std::vector<std::byte*> bases;
@@ -232,7 +245,7 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
     const Segment* segment = shelves.free_segments().first(small);
     for (; segment != nullptr; segment = segment->free_behind) {
       ordering::count_steps(1);
-      bases.push_back(segment->base);
+      if (segment->kept == kept) bases.push_back(segment->base);
     }
   }
   std::ranges::sort(bases);
@@ -282,7 +295,7 @@ const Segment* CachingAllocator::State::oldest_free_segment() const {
   for (; segment != nullptr; segment = segment->free_behind) {
     ordering::count_steps(1);
     if (oldest != nullptr && segment->age > oldest->age) break;
-    if (segment->first->bytes != segment->bytes) continue;
+    if (segment->kept || segment->first->bytes != segment->bytes) continue;
     if (oldest == nullptr || segment->base < oldest->base) oldest = segment;
   }
   return oldest;

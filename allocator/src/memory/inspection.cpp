@@ -101,6 +101,8 @@ std::size_t CachingAllocator::block_size(const void* address) const {
   return block == nullptr || block->state != BlockState::live ? 0 : block->bytes;
 }
 
+bool CachingAllocator::is_live(const void* address) const { return block_size(address) != 0; }
+
 std::vector<CachingAllocator::SegmentLayout> CachingAllocator::layout() const {
   const State::Lock lock = state_->enter();
   const State::Paused paused{*state_};

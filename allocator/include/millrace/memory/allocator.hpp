@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "millrace/device/ordered_device.hpp"
@@ -76,6 +77,33 @@ class Allocator {
   virtual void deallocate(void* address, Point marker) = 0;
 
   /**
+   * @brief Memory for each of `sizes`, all of `stream`; or none, if one can not be had.
+   *
+   * As many calls of `allocate`, in this order, except that a failure gives back what was got. A
+   * CachingAllocator polls and takes its lock once.
+   * @param addresses  as many as `sizes`; untouched if the call throws
+   * @throws what `allocate` throws; std::invalid_argument if the spans differ in length
+   */
+  void allocate(std::span<const std::size_t> sizes, std::span<void*> addresses, StreamRef stream,
+                Tag tag = {});
+
+  /**
+   * @brief Frees each, ordered on its owner. nullptr is ignored.
+   *
+   * A CachingAllocator takes its lock once, and records one marker for each stream of the recorded
+   * uses, not one for each block.
+   * @throws std::invalid_argument if an address is not a live allocation or is named twice; then
+   *         none is freed
+   */
+  void deallocate(std::span<void* const> addresses);
+
+  /** @brief The same, ordered on `stream` instead of the owners. */
+  void deallocate(std::span<void* const> addresses, StreamRef stream);
+
+  /** @brief Whether `address` is a live allocation. An allocator that does not know says yes. */
+  [[nodiscard]] virtual bool is_live(const void* address) const { return address != nullptr; }
+
+  /**
    * @brief `stream` uses the memory too: the free will also wait for what is enqueued there.
    *
    * A stream that is not attached has to live, uncaptured, until then; as a destroyed handle may be
@@ -109,6 +137,13 @@ class Allocator {
   virtual void observe(AllocationObserver* observer) = 0;
 
   [[nodiscard]] virtual OrderedDevice& device() const noexcept = 0;
+
+ protected:
+  /** @brief Serves a batch, spans of one length; here: one call for each. */
+  virtual void allocate_batch(std::span<const std::size_t> sizes, std::span<void*> addresses,
+                              StreamRef stream, Tag tag);
+  /** @brief Frees a batch; here: one call for each. @param stream  nullptr: each one's owner */
+  virtual void deallocate_batch(std::span<void* const> addresses, const StreamRef* stream);
 };
 
 }  // namespace millrace

@@ -14,7 +14,7 @@ namespace millrace {
 
 /** @brief How much a CachingAllocator may take. Bytes. */
 struct MemoryLimits {
-  std::size_t limit = 0;     ///< most bytes to reserve; 0: what the device has
+  std::size_t limit = 0;     ///< most bytes to reserve, whoever grows; 0: what the device has
   std::size_t headroom = 0;  ///< device bytes to leave free for others when growing
 };
 
@@ -36,12 +36,14 @@ class CachingAllocator final : public Allocator {
   ~CachingAllocator() override;
 
   using Allocator::allocate;
+  using Allocator::deallocate;
   void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag = {}) override;
   void deallocate(void* address) override;
   void deallocate(void* address, StreamRef stream) override;
   void deallocate(void* address, Point marker) override;
   void record_use(void* address, StreamRef stream) override;
   void transfer(void* address, StreamRef new_owner) override;
+  bool is_live(const void* address) const override;
   std::size_t trim(std::size_t keep_bytes = 0) override;
   Tag tag(std::string_view name) override;
   MemoryStatistics statistics() override;
@@ -53,13 +55,41 @@ class CachingAllocator final : public Allocator {
   OrderedDevice& device() const noexcept override;
 
   [[nodiscard]] const Policy& policy() const noexcept;
+
+  /**
+   * @brief Most bytes to reserve from now on; 0: what the device has.
+   *
+   * Below what is reserved, growth is refused until that has shrunk; `trim(bytes)` gives back what
+   * is free.
+   */
   void set_limit(std::size_t bytes);
+
+  /** @brief Device bytes to leave free for others when growing. Growth under way counts. */
+  void set_headroom(std::size_t bytes);
+
+  /**
+   * @brief Gets memory from the device now, in one piece, for `stream` to take blocks from.
+   *
+   * Large requests of the stream then grow nothing until they come to `bytes`, rounded as sizes
+   * are; requests up to `Policy::small_limit` have segments of their own, and are served by this
+   * only if `bytes` is no more than that. What is free and complete right in front, in the stream's
+   * growable range, counts. Under Sharing other than own_stream, other streams may take of it what
+   * the one rule allows. It is given back after everything else that is free.
+   * @return bytes of the piece, at least `bytes`
+   * @throws out_of_memory if the limit, the headroom or the device forbid it, also after cached
+   *         memory was given back; caches may have shrunk, nothing else
+   * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
+   */
+  std::size_t reserve(std::size_t bytes, StreamRef stream);
 
   /** @brief Gives back the segment at `base`, if it is wholly free. @return whether it was */
   bool release_segment(void* base);
 
-  /** @brief Asked, in order, before a request fails. Called without the allocator's lock. */
-  void on_out_of_memory(MemoryCallback callback);
+  /**
+   * @brief Asked before a request fails: those of lower `turn` first, then in order of
+   *        registration. Called without the allocator's lock.
+   */
+  void on_out_of_memory(MemoryCallback callback, int turn = 0);
 
   /** @brief Bytes of the block at `address`, or 0 if it is not a live allocation. */
   [[nodiscard]] std::size_t block_size(const void* address) const;
@@ -86,6 +116,11 @@ class CachingAllocator final : public Allocator {
    * @throws std::logic_error naming the first invariant that does not hold
    */
   void check_invariants() const;
+
+ protected:
+  void allocate_batch(std::span<const std::size_t> sizes, std::span<void*> addresses,
+                      StreamRef stream, Tag tag) override;
+  void deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) override;
 
  private:
   friend class GraphPool;

@@ -21,12 +21,14 @@ class DriverAllocator final : public Allocator {
   ~DriverAllocator() override;
 
   using Allocator::allocate;
+  using Allocator::deallocate;
   void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag = {}) override;
   void deallocate(void* address) override;
   void deallocate(void* address, StreamRef stream) override;
   void deallocate(void* address, Point marker) override;
   void record_use(void* address, StreamRef stream) override;
   void transfer(void* address, StreamRef new_owner) override;
+  bool is_live(const void* address) const override;
   std::size_t trim(std::size_t keep_bytes = 0) override;
   Tag tag(std::string_view name) override;
   MemoryStatistics statistics() override;

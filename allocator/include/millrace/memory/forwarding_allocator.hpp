@@ -7,6 +7,7 @@ namespace millrace {
 /**
  * @brief Hands every call on to another allocator. Derive from it to change or observe some calls.
  *
+ * A batch becomes one call for each block, so that what is changed here is changed there too.
  * Contracts, errors and threads are those of the inner allocator.
  */
 class ForwardingAllocator : public Allocator {
@@ -15,6 +16,7 @@ class ForwardingAllocator : public Allocator {
   explicit ForwardingAllocator(Allocator& inner) : inner_(inner) {}
 
   using Allocator::allocate;
+  using Allocator::deallocate;
   void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag = {}) override {
     return inner_.allocate(bytes, owner, first_user, tag);
   }
@@ -23,6 +25,7 @@ class ForwardingAllocator : public Allocator {
   void deallocate(void* address, Point marker) override { inner_.deallocate(address, marker); }
   void record_use(void* address, StreamRef stream) override { inner_.record_use(address, stream); }
   void transfer(void* address, StreamRef owner) override { inner_.transfer(address, owner); }
+  bool is_live(const void* address) const override { return inner_.is_live(address); }
   std::size_t trim(std::size_t keep_bytes = 0) override { return inner_.trim(keep_bytes); }
   Tag tag(std::string_view name) override { return inner_.tag(name); }
   MemoryStatistics statistics() override { return inner_.statistics(); }

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "memory/caching_state.hpp"
+#include "memory/contract.hpp"
+
+namespace millrace {
+
+void Allocator::allocate(std::span<const std::size_t> sizes, std::span<void*> addresses,
+                         StreamRef stream, Tag tag) {
+  if (sizes.size() != addresses.size()) {
+    throw std::invalid_argument{"allocate: a batch takes as many addresses as sizes"};
+  }
+  if (!sizes.empty()) allocate_batch(sizes, addresses, stream, tag);
+}
+
+void Allocator::deallocate(std::span<void* const> addresses) {
+  if (!addresses.empty()) deallocate_batch(addresses, nullptr);
+}
+
+void Allocator::deallocate(std::span<void* const> addresses, StreamRef stream) {
+  if (!addresses.empty()) deallocate_batch(addresses, &stream);
+}
+
+void Allocator::allocate_batch(std::span<const std::size_t> sizes, std::span<void*> addresses,
+                               StreamRef stream, Tag tag) {
+  std::vector<void*> got;
+  got.reserve(sizes.size());
+  try {
+    for (const std::size_t bytes : sizes) got.push_back(allocate(bytes, stream, tag));
+  } catch (...) {
+    for (void* const address : got) deallocate(address);
+    throw;
+  }
+  std::ranges::copy(got, addresses.begin());
+}
+
+void Allocator::deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) {
+  std::vector<void*> sorted;
+  sorted.reserve(addresses.size());
+  for (void* const address : addresses) {
+    if (address == nullptr) continue;
+    if (!is_live(address)) refuse_address("deallocate", address);
+    sorted.push_back(address);
+  }
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice != sorted.end()) refuse_address("deallocate", *twice);
+  for (void* const address : addresses) {
+    if (stream == nullptr) {
+      deallocate(address);
+    } else {
+      deallocate(address, *stream);
+    }
+  }
+}
+
+void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
+                                      std::span<void*> addresses, StreamRef stream, Tag tag) {
+  State& state = *state_;
+  if (state.device.capturing() || state.graphs.any()) {  // a pool of a graph may have to serve
+    return Allocator::allocate_batch(sizes, addresses, stream, tag);
+  }
+  stream = state.device.resolve(stream);
+  const Marker marker = require_open("allocate", state.device, stream);
+  Front* const front = state.has_fronts ? state.fronts.find(stream.id()) : nullptr;
+  const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+  std::vector<State::Request> requests;
+  requests.reserve(sizes.size());
+  for (const std::size_t bytes : sizes) {
+    if (bytes == 0) continue;
+    State::Request request{bytes, bytes, false, stream, stream, tag, stream.id(), marker, marker};
+    request.front = front;
+    if (bytes > largest - state.policy.segment_multiple) {
+      State::Lock lock = state.enter();
+      state.fail(request, lock);
+    }
+    request.bytes = state.policy.round(bytes);
+    request.small = request.bytes <= state.policy.small_limit;
+    requests.push_back(request);
+  }
+  std::vector<Block*> blocks;
+  blocks.reserve(requests.size());
+  try {
+    state.serve(requests, blocks);
+  } catch (...) {
+    state.undo(blocks);
+    throw;
+  }
+  auto block = blocks.begin();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    addresses[i] = sizes[i] == 0 ? nullptr : (*block++)->address;
+  }
+}
+
+// Adds to `blocks` one for each request, and what it has got so far if it throws.
+void CachingAllocator::State::serve(std::span<const Request> requests,
+                                    std::vector<Block*>& blocks) {
+  auto next = requests.begin();
+  for (; has_fronts && next != requests.end(); ++next) {
+    Block* const block = take_quick(*next).block;
+    if (block == nullptr) break;
+    blocks.push_back(block);
+  }
+  if (next == requests.end()) return;
+  Lock lock = enter();
+  if (!meter.known(next->tag)) {
+    throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
+  }
+  if (!pending.empty()) poll(lock);
+  sweep();
+  for (; next != requests.end(); ++next) {
+    Block* block = has_fronts ? take_quick_alone(*next) : nullptr;
+    if (block == nullptr) {
+      if (next->front != nullptr) look_further(*next->front);
+      bool is_own = false;
+      block = find(*next, lock, is_own);
+      hand_out(*next, block, is_own);
+    }
+    blocks.push_back(block);
+  }
+}
+
+// Nothing has used the blocks since they were given out: what they waited for then is all.
+void CachingAllocator::State::undo(std::span<Block* const> blocks) {
+  const Lock lock = enter();
+  for (Block* const block : blocks) {
+    heap.live().erase(block);
+    block->state = BlockState::claimed;
+    take_back(block, std::exchange(block->points, {}));
+  }
+}
+
+void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) {
+  State& state = *state_;
+  if (state.device.capturing() || state.graphs.any()) {
+    return Allocator::deallocate_batch(addresses, stream);
+  }
+  StreamRef given{StreamHandle{}};
+  if (stream != nullptr) given = state.device.resolve(*stream);
+  State::Lock lock = state.enter();
+  const std::vector<Block*> blocks = state.claim_live(addresses);
+  state.free_on(blocks, stream == nullptr ? nullptr : &given, lock);
+}
+
+// All, or none: one that is named twice is not live any more the second time.
+std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> addresses) {
+  std::vector<Block*> blocks;
+  blocks.reserve(addresses.size());
+  try {
+    for (void* const address : addresses) {
+      if (address == nullptr) continue;
+      Block* const block = live_block("deallocate", address);
+      blocks.push_back(block);
+      block->state = BlockState::claimed;
+    }
+  } catch (...) {
+    for (Block* const block : blocks) block->state = BlockState::live;
+    throw;
+  }
+  return blocks;
+}
+
+// Frees claimed blocks that were live. `stream`: nullptr for each one's owner. What each comes
+// after is known before the streams are marked: one marker then covers all that was used there.
+void CachingAllocator::State::free_on(std::span<Block* const> blocks, const StreamRef* stream,
+                                      Lock& lock) {
+  std::vector<std::pair<Block*, PointSet>> freed;
+  Few<StreamRef> used;
+  for (Block* const block : blocks) {
+    const StreamRef owner = block->live.owner, on = stream == nullptr ? owner : *stream;
+    if (has_fronts && owner.id() == on.id() && keep_quick_alone(block, on)) continue;
+    freed.emplace_back(block, points_of_free(*block, on, stream != nullptr, used));
+    heap.live().erase(block);
+  }
+  if (!used.empty()) mark(used, lock);
+  for (auto& [block, points] : freed) take_back(block, std::move(points));
+}
+
+}  // namespace millrace

@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+template <typename Body>
+void over_every_allocator(Body body) {
+  for (const auto& factory : test::allocator_factories()) {
+    SECTION(factory.name) {
+      Bench bench;
+      const auto allocator = factory.make(bench);
+      body(bench, *allocator);
+    }
+  }
+}
+
+void check(Allocator& allocator) {
+  if (auto* const caching = dynamic_cast<CachingAllocator*>(&allocator))
+    caching->check_invariants();
+}
+
+}  // namespace
+
+TEST_CASE("a batch is as many allocations, and as many frees") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    std::mt19937_64 random{test::seed()};
+    for (int round = 0; round < 50; ++round) {
+      std::vector<std::size_t> sizes(random() % 20);
+      std::size_t blocks = 0, requested = 0;
+      for (std::size_t& bytes : sizes) {
+        bytes = random() % 8 == 0 ? 0 : 1 + random() % (round % 2 == 0 ? 4096 : 2 * MiB);
+        blocks += bytes != 0 ? 1 : 0;
+        requested += bytes;
+      }
+      std::vector<void*> addresses(sizes.size());
+      allocator.allocate(sizes, addresses, bench.main);
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        CHECK((addresses[i] == nullptr) == (sizes[i] == 0));
+        if (random() % 3 == 0) allocator.record_use(addresses[i], bench.copy);
+      }
+      CHECK(allocator.statistics().live_blocks == blocks);
+      CHECK(allocator.statistics().bytes.requested.current == requested);
+      check(allocator);
+      std::ranges::shuffle(addresses, random);
+      if (round % 3 == 0) {
+        allocator.deallocate(addresses, bench.copy);
+      } else {
+        allocator.deallocate(addresses);
+      }
+      CHECK(allocator.statistics().live_blocks == 0);
+      check(allocator);
+    }
+  });
+}
+
+TEST_CASE("a batch that fails allocates nothing") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    void* const held = allocator.allocate(MiB, bench.main);
+    const std::array<std::size_t, 3> sizes{MiB, 3 * MiB, std::size_t{1} << 40};
+    const std::array<std::size_t, 3> absurd{MiB, 3 * MiB, std::numeric_limits<std::size_t>::max()};
+    std::array<void*, 3> addresses{held, held, held};
+    CHECK_THROWS_AS(allocator.allocate(sizes, addresses, bench.main), out_of_memory);
+    CHECK_THROWS_AS(allocator.allocate(absurd, addresses, bench.main), out_of_memory);
+    CHECK_THROWS_AS(allocator.allocate(std::span{sizes}.first(2), addresses, bench.main),
+                    std::invalid_argument);
+    CHECK(addresses == std::array<void*, 3>{held, held, held});
+    CHECK(allocator.statistics().live_blocks == 1);
+    check(allocator);
+    allocator.deallocate(held);
+  });
+}
+
+TEST_CASE("a batch with an address that is not live, or twice, frees none") {
+  over_every_allocator([](Bench& bench, Allocator& allocator) {
+    const std::array<std::size_t, 3> sizes{MiB, 512, 3 * MiB};
+    std::array<void*, 3> live{};
+    allocator.allocate(sizes, live, bench.main);
+    int elsewhere = 0;
+    for (void* const bad : {static_cast<void*>(&elsewhere), live[0]}) {
+      const std::array<void*, 4> addresses{live[0], live[1], live[2], bad};
+      CHECK_THROWS_AS(allocator.deallocate(addresses), std::invalid_argument);
+      CHECK_THROWS_AS(allocator.deallocate(addresses, bench.copy), std::invalid_argument);
+      CHECK(allocator.statistics().live_blocks == 3);
+      check(allocator);
+    }
+    allocator.deallocate(live);
+    CHECK(allocator.statistics().live_blocks == 0);
+    CHECK_THROWS_AS(allocator.deallocate(live), std::invalid_argument);
+  });
+}
+
+TEST_CASE("a batch of frees records one marker a stream") {
+  for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
+    Bench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    const std::vector<std::size_t> sizes(100, 4096);
+    std::vector<void*> addresses(100);
+    allocator.allocate(sizes, addresses, bench.main);
+    for (void* const address : addresses) allocator.record_use(address, bench.copy);
+    const Marker before = bench.ordered.ledger().next(bench.copy.id());
+    allocator.deallocate(addresses);
+    CHECK(bench.ordered.ledger().next(bench.copy.id()) == before + 1);
+    allocator.check_invariants();
+  }
+}

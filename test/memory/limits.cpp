@@ -1,0 +1,57 @@
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+using namespace millrace;
+using millrace::test::Bench;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+}  // namespace
+
+TEST_CASE("a limit below what is reserved refuses growth until it is given back") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
+  void* const held = allocator.allocate(20 * MiB, bench.main);
+  allocator.deallocate(allocator.allocate(30 * MiB, bench.main));
+  allocator.set_limit(25 * MiB);
+  CHECK(allocator.statistics().bytes.reserved.current == 50 * MiB);
+  CHECK_THROWS_AS(allocator.allocate(40 * MiB, bench.main), out_of_memory);
+  CHECK(allocator.trim(25 * MiB) == 0);  // the failing request gave back what was free
+  CHECK(allocator.statistics().bytes.reserved.current == 20 * MiB);
+  allocator.deallocate(held);
+  CHECK(allocator.allocate(24 * MiB, bench.main) != nullptr);
+}
+
+TEST_CASE("headroom can be set later") {
+  Bench bench{256 * MiB};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
+  (void)allocator.allocate(100 * MiB, bench.main);
+  allocator.set_headroom(128 * MiB);
+  CHECK_THROWS_AS(allocator.allocate(60 * MiB, bench.main), out_of_memory);
+  allocator.set_headroom(0);
+  CHECK(allocator.allocate(60 * MiB, bench.main) != nullptr);
+}
+
+TEST_CASE("callbacks are asked by turn, then as they were registered") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 8 * MiB}};
+  std::string asked;
+  const auto note = [&](char name) {
+    return [&asked, name](std::size_t) { return asked += name, false; };
+  };
+  allocator.on_out_of_memory(note('c'), 1);
+  allocator.on_out_of_memory(note('a'), -1);
+  allocator.on_out_of_memory(note('d'), 1);
+  allocator.on_out_of_memory(note('b'));
+  CHECK_THROWS_AS(allocator.allocate(40 * MiB, bench.main), out_of_memory);
+  CHECK(asked == "abcd");
+}
