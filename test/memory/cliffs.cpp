@@ -76,6 +76,8 @@ struct Crowd {
   std::vector<std::unique_ptr<Stream>> streams;
   std::vector<void*> live;
   std::size_t limit = 0;
+  /// Calls that do what the crowd put off, which is once for each of it: they are not counted.
+  int warm_ups = 1;
 };
 
 /// Sets a crowd of n up, and returns what one call more is.
@@ -84,7 +86,7 @@ using Workload = std::function<std::function<void()>(Crowd&, std::size_t)>;
 std::uint64_t most_steps(const Policy& policy, std::size_t n, const Workload& workload) {
   Crowd crowd{policy};
   const std::function<void()> call = workload(crowd, n);
-  call();  // and what the crowd put off, which is once for each of it
+  for (int i = 0; i < crowd.warm_ups; ++i) call();
   std::uint64_t most = 0;
   for (int i = 0; i < kCalls; ++i) most = std::max(most, steps(call));
   crowd.allocator.check_invariants();
@@ -151,6 +153,8 @@ TEST_CASE("that no run of neighbours is large enough is found at once", "[cliffs
       (void)crowd.allocate(crowd.main);
     }
     for (void* const block : freed) crowd.allocator.deallocate(block);
+    // Until a request grows, and so has the streams marked, and what is complete then is seen.
+    crowd.warm_ups = 400;
     return [&] { (void)crowd.allocate(crowd.main, 3 * kBlock); };
   });
 }

@@ -208,7 +208,7 @@ struct CachingAllocator::State : GraphMemory {
 
   // moved_pages.cpp: pages that lie elsewhere
   class Movable;
-  void gather_pages(const Request& request, const Gap& gap, Lock& lock);
+  bool gather_pages(const Request& request, const Gap& gap, Lock& lock);
   std::size_t unmap_blocks(Movable& movable, Block* first, Block* last, std::size_t most,
                            Lock& lock);
   [[nodiscard]] std::size_t unneeded(StreamId lane);

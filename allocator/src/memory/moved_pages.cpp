@@ -65,6 +65,10 @@ class CachingAllocator::State::Movable {
   [[nodiscard]] bool is_kept(const Block& block) const {
     return block.address >= kept_ && block.address < end_kept_;
   }
+  // What the user reserved stays where it is.
+  [[nodiscard]] static bool has_movable_pages(const Segment& segment) {
+    return segment.growable() && !segment.kept;
+  }
   [[nodiscard]] bool has_page(const Block& first, const Block& last) const {
     return state_.has_page(*first.segment, first.address, last.address + last.bytes);
   }
@@ -73,7 +77,7 @@ class CachingAllocator::State::Movable {
     const auto& complete = state_.shelves.complete(false);
     Block* block = complete.first(least);
     for (std::size_t looks = 0; block != nullptr && looks < kMostLooks; ++looks) {
-      const bool there = block->segment->growable() && !is_kept(*block);
+      const bool there = has_movable_pages(*block->segment) && !is_kept(*block);
       if (there && has_page(*block, *block) && spare(*block) >= page_) return block;
       block = complete.after(block);
     }
@@ -81,7 +85,7 @@ class CachingAllocator::State::Movable {
   }
 
   Blocks find_in(const Run& run) {
-    if (!run.first->segment->growable()) return {};
+    if (!has_movable_pages(*run.first->segment)) return {};
     Blocks found;
     Block* block = run.first;
     for (std::size_t i = 0; i < run.count; ++i, block = block->next) {
@@ -124,22 +128,23 @@ std::size_t CachingAllocator::State::unneeded(StreamId lane) {
 }
 
 // Unmaps whole pages of complete blocks, up to `gap` and no more, so that mapping them there is not
-// growing. Nothing waits: not the host either.
-void CachingAllocator::State::gather_pages(const Request& request, const Gap& gap, Lock& lock) {
+// growing. Nothing waits: not the host either. Returns whether it unmapped any, or tried to.
+bool CachingAllocator::State::gather_pages(const Request& request, const Gap& gap, Lock& lock) {
   const std::size_t page = source.page_bytes();
-  if (!policy.before_growing || gap.bytes < page) return;
-  if (!move_patience.lasts(meter.bytes().reserved.current)) return;
+  if (!policy.before_growing || gap.bytes < page) return false;
+  if (!move_patience.lasts(meter.bytes().reserved.current)) return false;
   settle();
   Movable movable{*this, request, gap};
   for (std::size_t missing = gap.bytes; missing >= page;) {
     const Movable::Blocks found = movable.find();
-    if (found.first == nullptr) return;
+    if (found.first == nullptr) return missing < gap.bytes;
     const std::size_t bytes = unmap_blocks(movable, found.first, found.last, missing, lock);
-    if (bytes == 0) return;
+    if (bytes == 0) return true;
     missing -= std::min(missing, bytes);
     move_patience.moved(bytes);
     meter.counts().bytes_moved += bytes;
   }
+  return true;
 }
 
 // Of the free blocks up to `last` at most so many bytes; 0 if the driver said no.
