@@ -63,6 +63,7 @@ class CachingAllocator::State::Movable {
   };
 
   [[nodiscard]] bool is_kept(const Block& block) const {
+    if (block.segment->kept) return true;  // what was reserved stays where it was reserved
     return block.address >= kept_ && block.address < end_kept_;
   }
   [[nodiscard]] bool has_page(const Block& first, const Block& last) const {
