@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -106,4 +108,82 @@ TEST_CASE("a fixed pool gives blocks of one size by the one rule, up to its maxi
   pool.memory().check_invariants();
   CHECK_THROWS_AS((FixedPool{bench.ordered, bench.source, {.block_bytes = 0}}),
                   std::invalid_argument);
+}
+
+TEST_CASE("requests that together are no more than what was reserved grow nothing") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, test::seed());
+    std::mt19937_64 random{test::seed()};
+    for (int program = 0; program < 20; ++program) {
+      Bench bench;
+      CachingAllocator allocator{bench.ordered, bench.source, policy};
+      const std::size_t got = allocator.reserve((20 + random() % 200) * MiB, bench.main);
+      for (int round = 0; round < 4; ++round) {
+        std::vector<std::size_t> sizes;
+        std::size_t sum = 0;
+        while (true) {
+          const std::size_t bytes = MiB + 1 + random() % (8 * MiB);
+          sum += policy.round(bytes);
+          if (sum + 3 * MiB > got) break;  // what is left over is never too little to split off
+          sizes.push_back(bytes);
+        }
+        std::vector<void*> addresses(sizes.size());
+        if (round % 2 == 0) {
+          allocator.allocate(sizes, addresses, bench.main);
+        } else {
+          for (std::size_t i = 0; i < sizes.size(); ++i) {
+            addresses[i] = allocator.allocate(sizes[i], bench.main);
+          }
+        }
+        std::ranges::shuffle(addresses, random);
+        allocator.deallocate(addresses);
+      }
+      CHECK(reserved(allocator) == got);
+      CHECK(allocator.statistics().counts.served_grown == 0);
+      allocator.check_invariants();
+    }
+  }
+}
+
+TEST_CASE("a fixed pool refuses only when it is full") {
+  constexpr std::size_t kBlock = 64 << 10, kAtOnce = 32, kBlocks = 4 * kAtOnce;
+  CAPTURE(test::seed());
+  std::mt19937_64 random{test::seed()};
+  for (int program = 0; program < 20; ++program) {
+    Bench bench;
+    FixedPool pool{bench.ordered,
+                   bench.source,
+                   {.block_bytes = kBlock, .blocks_at_once = kAtOnce, .most_bytes = 8 * MiB}};
+    std::vector<void*> held;
+    for (int step = 0; step < 300; ++step) {
+      const Stream& stream = random() % 2 == 0 ? bench.main : bench.copy;
+      const std::size_t count = 1 + random() % 24;
+      if (random() % 5 < 3) {
+        std::vector<void*> got(count);
+        bool is_served = true;
+        try {
+          pool.allocate(got, stream);
+        } catch (const out_of_memory&) {
+          is_served = false;
+        }
+        REQUIRE(is_served == (held.size() + count <= kBlocks));
+        if (!is_served) continue;
+        test::busy(bench, stream, got.front(), kBlock);
+        held.insert(held.end(), got.begin(), got.end());
+      } else {
+        std::ranges::shuffle(held, random);
+        const std::size_t left = held.size() - std::min(count, held.size());
+        const std::span<void* const> freed = std::span{held}.subspan(left);
+        for (void* const address : freed) {
+          if (random() % 4 == 0) pool.memory().record_use(address, bench.copy);
+        }
+        pool.memory().deallocate(freed);
+        held.resize(left);
+      }
+    }
+    const std::size_t peak = pool.memory().statistics().bytes.reserved.peak;
+    CHECK(peak <= 8 * MiB);
+    CHECK(pool.memory().statistics().live_blocks == held.size());
+    pool.memory().check_invariants();
+  }
 }

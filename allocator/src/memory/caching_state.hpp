@@ -11,6 +11,7 @@
 #include "memory/backoff.hpp"
 #include "memory/front.hpp"
 #include "memory/graph/graph_pools.hpp"
+#include "memory/growths.hpp"
 #include "memory/heap.hpp"
 #include "memory/meter.hpp"
 #include "memory/move_patience.hpp"
@@ -223,6 +224,7 @@ struct CachingAllocator::State : GraphMemory {
   Block* ask_callbacks(const Request& request, Lock& lock);
   Block* search(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
+  bool leaves_headroom(Growths::Growth growth, Lock& lock);
   std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
   Block* grow_reserve(const Request& request, Lock& lock);
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
@@ -282,7 +284,7 @@ struct CachingAllocator::State : GraphMemory {
   AllocationObserver* observer = nullptr;
   Backoff range_refusals;  // of the source
   MovePatience move_patience;
-  std::size_t growing = 0;  // bytes being asked of the source
+  Growths growing;
   std::uint64_t clock = 0;  // ages of segments
   std::uint64_t swept = 0;  // the ledger's epoch at the last sweep
   std::uint64_t settled = 0;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include "memory/caching_state.hpp"
@@ -39,25 +40,45 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
 bool CachingAllocator::State::obtain(std::size_t bytes, Lock& lock,
                                      const std::function<void()>& ask) {
   // Threads that grow at once stay within the limit together.
-  const std::size_t reserved = meter.bytes().reserved.current + growing;
+  const std::size_t reserved = meter.bytes().reserved.current + growing.bytes();
   if (limits.limit != 0 && reserved + bytes > limits.limit) return false;
-  growing += bytes;
+  const Growths::Growth growth = growing.begin(bytes);
   bool obtained = false;
-  // Two that saw the same memory free would take it together: the later one counts the earlier.
-  const std::size_t headroom = limits.headroom, wanted = growing;
-  lock.unlock();
   try {
-    obtained = headroom == 0 || device.device().memory_info().free >= wanted + headroom;
-    if (obtained) ask();
+    obtained = leaves_headroom(growth, lock);
+    if (obtained) {
+      const Unlocked unlocked{lock};
+      ask();
+    }
   } catch (const DeviceError& error) {
-    lock.lock();
-    growing -= bytes;
+    growing.end(growth);
     if (error.code() != ErrorCode::out_of_memory) throw;
     return false;
+  } catch (...) {
+    growing.end(growth);
+    throw;
   }
-  lock.lock();
-  growing -= bytes;
+  growing.end(growth);
   return obtained;
+}
+
+// Two that saw the same memory free would take it together: the later one counts the earlier. What
+// that one has taken by then counts twice, so that no is the answer only once it has ended.
+bool CachingAllocator::State::leaves_headroom(Growths::Growth growth, Lock& lock) {
+  while (limits.headroom != 0) {
+    const std::size_t wanted = growing.bytes_up_to(growth);
+    std::size_t free = 0;
+    {
+      const Unlocked unlocked{lock};
+      free = device.device().memory_info().free;
+    }
+    const std::size_t headroom = limits.headroom;
+    if (free >= headroom && free - headroom >= wanted) return true;
+    if (wanted == *growth) return false;
+    const Unlocked unlocked{lock};
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {

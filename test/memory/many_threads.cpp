@@ -1,0 +1,380 @@
+// Limits, headroom, batches and fixed pools, with several threads at once.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "millrace/memory/fixed_pool.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/forwarding_device.hpp"
+#include "test/support/seed.hpp"
+#include "test/support/threaded_device.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kDevice = 256 * kMiB;
+constexpr std::size_t kThreads = 4;
+
+void raise_to(std::atomic<std::size_t>& most, std::size_t value) {
+  std::size_t was = most;
+  while (was < value && !most.compare_exchange_weak(was, value)) {
+  }
+}
+
+/// Device memory; notes how much was ever taken, and lets other threads in around each call.
+class WatchedSource final : public SegmentSource {
+ public:
+  explicit WatchedSource(ThreadedDevice& device) : device_(device), source_(device) {}
+
+  void* acquire(std::size_t bytes) override {
+    let_others();
+    void* const base = source_.acquire(bytes);
+    note();
+    return base;
+  }
+  void map(void* address, std::size_t bytes) override {
+    let_others();
+    source_.map(address, bytes);
+    note();
+  }
+  void release(void* base, std::size_t bytes) override {
+    let_others();
+    source_.release(base, bytes);
+    let_others();
+  }
+  void unmap(void* address, std::size_t bytes) override {
+    let_others();
+    source_.unmap(address, bytes);
+    let_others();
+  }
+  std::size_t granularity() const override { return source_.granularity(); }
+  std::size_t page_bytes() const override { return source_.page_bytes(); }
+  AddressRange reserve() override { return source_.reserve(); }
+  void give_back(AddressRange range) override { source_.give_back(range); }
+
+  [[nodiscard]] std::size_t most() const { return most_; }
+  void forget_most() { most_ = device_.allocated(); }
+
+ private:
+  void note() {
+    raise_to(most_, device_.allocated());
+    let_others();
+  }
+  void let_others() {
+    std::uint64_t state = seed() * 0x9E3779B97F4A7C15U + ++calls_ * 0xBF58476D1CE4E5B9U;
+    state ^= state >> 31U;
+    for (std::uint64_t i = 0; i < state % 8; ++i) std::this_thread::yield();
+  }
+
+  ThreadedDevice& device_;
+  DeviceSource source_;
+  std::atomic<std::size_t> most_{0};
+  std::atomic<std::uint64_t> calls_{0};
+};
+
+struct ThreadedBench {
+  ThreadedBench() {
+    for (std::size_t t = 0; t < kThreads; ++t) streams.emplace_back(ordered);
+  }
+
+  ThreadedDevice device{kDevice};
+  OrderedDevice ordered{device};
+  WatchedSource source{device};
+  std::vector<Stream> streams;
+};
+
+template <typename Body>
+void on_threads(Body body) {
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&body, t] {
+      std::mt19937_64 random{seed() * 1000 + t};
+      body(t, random);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Holds up to 6 blocks of up to 12 MiB; gives all of them back at the end, and when refused.
+void come_and_go(CachingAllocator& allocator, const Stream& stream, std::mt19937_64& random,
+                 int steps) {
+  std::vector<void*> live;
+  const auto free_all = [&] {
+    for (void* const address : live) allocator.deallocate(address);
+    live.clear();
+  };
+  for (int step = 0; step < steps; ++step) {
+    try {
+      live.push_back(allocator.allocate(1 + random() % (12 * kMiB), stream));
+    } catch (const out_of_memory&) {
+      free_all();
+    }
+    if (live.size() == 6 || random() % 16 == 0) free_all();
+    if (random() % 32 == 0) static_cast<void>(allocator.trim(random() % (32 * kMiB)));
+  }
+  free_all();
+}
+
+std::vector<Policy> presets() {
+  return {Policy::torch(), Policy::millrace(), exact_segments(Policy::millrace())};
+}
+
+}  // namespace
+
+TEST_CASE("several threads never take more than the limit from the device") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, seed());
+    ThreadedBench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 96 * kMiB}};
+    on_threads([&](std::size_t t, std::mt19937_64& random) {
+      come_and_go(allocator, bench.streams[t], random, 300);
+    });
+    CHECK(bench.source.most() <= 96 * kMiB);
+    CHECK(bench.source.most() > 64 * kMiB);
+    CHECK(allocator.statistics().bytes.reserved.peak <= 96 * kMiB);
+    CHECK(allocator.statistics().live_blocks == 0);
+    allocator.check_invariants();
+  }
+}
+
+TEST_CASE("several threads leave the headroom on the device") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, seed());
+    ThreadedBench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy, {.headroom = kDevice / 2}};
+    on_threads([&](std::size_t t, std::mt19937_64& random) {
+      come_and_go(allocator, bench.streams[t], random, 300);
+    });
+    CHECK(bench.source.most() <= kDevice / 2);
+    CHECK(bench.source.most() > kDevice / 4);
+    CHECK(allocator.statistics().live_blocks == 0);
+    allocator.check_invariants();
+  }
+}
+
+TEST_CASE("a limit or a headroom that is set while threads grow holds for what they ask next") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, seed());
+    ThreadedBench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    std::thread setter{[&] {
+      std::mt19937_64 random{seed()};
+      for (int i = 0; i < 100; ++i) {
+        allocator.set_limit(random() % kDevice);
+        std::this_thread::yield();
+        allocator.set_headroom(random() % kDevice);
+      }
+      allocator.set_limit(64 * kMiB);
+      allocator.set_headroom(kDevice / 2);
+    }};
+    const auto all = [&](std::size_t t, std::mt19937_64& random) {
+      come_and_go(allocator, bench.streams[t], random, 200);
+    };
+    on_threads(all);
+    setter.join();
+    static_cast<void>(allocator.trim());
+    bench.source.forget_most();
+    on_threads(all);
+    CHECK(bench.source.most() <= 64 * kMiB);
+    allocator.set_limit(0);
+    on_threads(all);
+    CHECK(bench.source.most() <= kDevice / 2);
+    allocator.check_invariants();
+  }
+}
+
+TEST_CASE("what another thread has just got does not count twice against the headroom") {
+  class Counting final : public ForwardingDevice {
+   public:
+    using ForwardingDevice::ForwardingDevice;
+    int asked = 0;  // one actor runs at a time
+
+   private:
+    MemoryInfo do_memory_info() override {
+      ++asked;
+      return ForwardingDevice::do_memory_info();
+    }
+  };
+  class Slow final : public SegmentSource {
+   public:
+    Slow(Executor& executor, Counting& device) : executor_(executor), device_(device) {}
+    void* acquire(std::size_t bytes) override {
+      void* const base = device_.allocate(bytes);
+      while (!has_other_ended && first_ && device_.asked < 10) {
+        executor_.spend(std::chrono::microseconds{1});
+      }
+      first_ = false;
+      return base;
+    }
+    void release(void* base, std::size_t) override { device_.free(base); }
+    std::size_t granularity() const override { return 2 * kMiB; }
+    bool has_other_ended = false;
+
+   private:
+    Executor& executor_;
+    Counting& device_;
+    bool first_ = true;
+  };
+  Bench bench{128 * kMiB};
+  Counting device{bench.device};
+  OrderedDevice ordered{device};
+  const Stream stream{ordered, {.name = "stream"}};
+  Executor& executor = bench.machine.executor();
+  Slow source{executor, device};
+  CachingAllocator allocator{ordered, source, Policy::torch(), {.headroom = 64 * kMiB}};
+  int served = 0;
+  const auto grow = [&](bool is_first) {
+    return [&, is_first] {
+      if (!is_first) executor.spend(std::chrono::milliseconds{1});
+      try {
+        if (allocator.allocate(32 * kMiB, stream) != nullptr) ++served;
+      } catch (const out_of_memory&) {
+      }
+      if (!is_first) source.has_other_ended = true;
+    };
+  };
+  const auto first = executor.spawn("first", grow(true)),
+             second = executor.spawn("second", grow(false));
+  first->join();
+  second->join();
+  CHECK(served == 2);
+  CHECK(bench.device.memory_info().free == 64 * kMiB);
+}
+
+TEST_CASE("batches of several threads are all or none, and leave exact counts") {
+  for (const Policy& policy : presets()) {
+    for (const bool is_shared : {false, true}) {
+      CAPTURE(policy.name, is_shared, seed());
+      ThreadedBench bench;
+      CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 24 * kMiB}};
+      std::atomic<std::uint64_t> frees{0}, refused{0}, partial{0};
+      on_threads([&](std::size_t t, std::mt19937_64& random) {
+        const Stream& stream = bench.streams[is_shared ? 0 : t];
+        std::vector<void*> kept;
+        for (int round = 0; round < 200; ++round) {
+          std::vector<std::size_t> sizes(1 + random() % 16);
+          for (std::size_t& bytes : sizes) {
+            bytes = random() % 2 == 0 ? 4096 : 1 + random() % (4 * kMiB);
+          }
+          std::vector<void*> got(sizes.size());
+          try {
+            allocator.allocate(sizes, got, stream);
+            if (std::ranges::count(got, nullptr) != 0) ++partial;
+          } catch (const out_of_memory&) {
+            ++refused;
+            if (std::ranges::count(got, nullptr) != std::ssize(got)) ++partial;
+            got.clear();
+          }
+          if (random() % 4 == 0) {
+            for (void* const address : got) {
+              allocator.record_use(address, bench.streams[(t + 1) % kThreads]);
+            }
+          }
+          kept.insert(kept.end(), got.begin(), got.end());
+          if (kept.size() < 8 && !got.empty()) continue;
+          std::ranges::shuffle(kept, random);
+          allocator.deallocate(kept);
+          frees += kept.size();
+          kept.clear();
+        }
+        allocator.deallocate(kept);
+        frees += kept.size();
+      });
+      const MemoryStatistics end = allocator.statistics();
+      CHECK(partial == 0);
+      CHECK(refused > 0);
+      CHECK(end.live_blocks == 0);
+      CHECK(end.bytes.allocated.current == 0);
+      CHECK(end.bytes.requested.current == 0);
+      CHECK(end.counts.allocations == end.counts.frees);
+      CHECK(end.counts.frees >= frees);
+      CHECK(bench.source.most() <= 24 * kMiB);
+      allocator.check_invariants();
+    }
+  }
+}
+
+TEST_CASE("a batch that several threads free is freed once") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, seed());
+    ThreadedBench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    for (int round = 0; round < 50; ++round) {
+      const std::vector<std::size_t> sizes(16, 4096);
+      std::vector<void*> got(sizes.size());
+      allocator.allocate(sizes, got, bench.streams[0]);
+      std::atomic<int> freed{0};
+      on_threads([&](std::size_t, std::mt19937_64& random) {
+        std::vector<void*> mine = got;
+        std::ranges::shuffle(mine, random);
+        try {
+          allocator.deallocate(mine);
+          ++freed;
+        } catch (const std::invalid_argument&) {
+        }
+      });
+      REQUIRE(freed == 1);
+      REQUIRE(allocator.statistics().live_blocks == 0);
+    }
+    allocator.check_invariants();
+  }
+}
+
+TEST_CASE("a fixed pool that threads share keeps to its maximum, and its blocks are ordered") {
+  constexpr std::size_t kBlock = 64 << 10, kMost = 4 * kMiB;
+  ThreadedBench bench;
+  FixedPool pool{bench.ordered,
+                 bench.source,
+                 {.block_bytes = kBlock, .blocks_at_once = 32, .most_bytes = kMost}};
+  std::atomic<std::size_t> mixed{0}, refused{0};
+  on_threads([&](std::size_t t, std::mt19937_64& random) {
+    const Stream& stream = bench.streams[t];
+    std::vector<void*> live;
+    for (int step = 0; step < 400; ++step) {
+      std::vector<void*> got(1 + random() % 8);
+      try {
+        pool.allocate(got, stream);
+      } catch (const out_of_memory&) {
+        ++refused;
+        got.clear();
+      }
+      // Plain writes: a sanitizer sees two that are not ordered; so does the check behind them.
+      for (void* const address : got) {
+        const auto mark = static_cast<unsigned char>(1 + random() % 255);
+        const auto work = [&mixed, address, mark, at = random() % kBlock](const KernelContext&) {
+          auto* const bytes = static_cast<volatile unsigned char*>(address);
+          bytes[0] = mark;
+          bytes[at] = mark;
+          std::this_thread::yield();
+          if (bytes[0] != mark || bytes[at] != mark) ++mixed;
+        };
+        bench.device.launch({.name = "work",
+                             .views = {{address, kBlock, Access::read_write}},
+                             .cost = {},
+                             .host = work,
+                             .cuda = {}},
+                            stream.handle());
+      }
+      live.insert(live.end(), got.begin(), got.end());
+      if (live.size() < 60 && !got.empty()) continue;
+      pool.memory().deallocate(live);
+      live.clear();
+    }
+    pool.memory().deallocate(live);
+  });
+  bench.ordered.synchronize();
+  CHECK(mixed == 0);
+  CHECK(refused > 0);
+  CHECK(bench.source.most() <= kMost);
+  CHECK(pool.memory().statistics().bytes.reserved.peak <= kMost);
+  CHECK(pool.memory().statistics().live_blocks == 0);
+  pool.memory().check_invariants();
+}
+
+}  // namespace millrace::test
