@@ -121,9 +121,10 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
     const std::lock_guard hold{front->lock};
     if (!keepable(*front, *block, id)) return false;
     turns.add(*front);
+    meter.freed(was.requested, block->bytes, id,
+                block->tag);  // a kept one may be another's at once
     keep(*front, block, point);
   }
-  meter.freed(was.requested, block->bytes, id, block->tag);
   if (observer != nullptr) {
     observer->freed({was.id, block->address, block->bytes, {&point, 1}});
   }
