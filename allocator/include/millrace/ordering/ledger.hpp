@@ -57,8 +57,8 @@ struct WaitableMarker {
  * Frees that come in between are not covered. All members may be called from any thread; none
  * calls out.
  *
- * Costs. `next`, `next_if_open`, `completed`, `is_open`, `epoch` and `newest_serial` are a few loads; so is
- * `ordered` where the stream itself, the device's progress or a frontier of up to six points
+ * Costs. `next`, `next_if_open`, `completed`, `is_open`, `epoch` and `newest_serial` are a few
+ * loads; so is `ordered` where the stream, the device's progress or a frontier of up to six points
  * answers it. Others take one lock. A record copies the stream's frontier and allocates nothing
  * once there were a few; a marker that is complete is removed in O(1); a search among the markers
  * of a stream is O(log n). The number of streams and of markers in flight makes nothing slower,
