@@ -163,6 +163,48 @@ TEST_CASE("nothing is lost when two threads meet for the first time") {
   }
 }
 
+TEST_CASE("a stream's share is exact when the next stream of its slot owns memory") {
+  const bool is_transferred = GENERATE(false, true);
+  CAPTURE(is_transferred);
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  std::uint32_t slot = 0;
+  void* kept = nullptr;
+  {
+    Stream first{bench.ordered, {.name = "first"}};
+    slot = first.id().slot;
+    kept = allocator.allocate(2 * kMiB, first);
+    allocator.transfer(kept, bench.main);
+    for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(kMiB / 8, first));
+    // The front has the block and counts the free; the meter knows of the allocation only.
+    allocator.deallocate(allocator.allocate(kMiB / 4, first));
+  }
+  bench.ordered.synchronize();
+  Stream second{bench.ordered, {.name = "second"}};
+  REQUIRE(second.id().slot == slot);
+  void* owned = nullptr;
+  if (is_transferred) {
+    owned = allocator.allocate(kMiB, bench.main);
+    allocator.transfer(owned, second);
+  } else {
+    owned = allocator.allocate(kMiB, second, bench.copy);
+  }
+  std::size_t of_all = 0, of_second = 0;
+  for (const ShareStatistics& share : allocator.statistics().streams) {
+    CHECK(share.allocated.current <= 3 * kMiB);
+    of_all += share.allocated.current;
+    if (share.stream == second.id()) of_second = share.allocated.current;
+  }
+  CHECK(of_second == kMiB);
+  CHECK(of_all == 3 * kMiB);
+  allocator.deallocate(owned);
+  allocator.deallocate(kept);
+  for (const ShareStatistics& share : allocator.statistics().streams) {
+    CHECK(share.allocated.current == 0);
+  }
+  allocator.check_invariants();
+}
+
 TEST_CASE("one-shot streams leave nothing in the front that they shared") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};

@@ -15,6 +15,7 @@ CachingAllocator::State::Paused::Paused(State& state) : state_(state) {
     const std::lock_guard hold{front.lock};  // who did not see `shut` is through then
     state.turns.add(front);
   });
+  state.turns.add_current();  // the tally may have passed to a front that was looked at before
 }
 
 // Threads that meet here go past it from now on, where they can.

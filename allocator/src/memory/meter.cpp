@@ -91,23 +91,25 @@ void Meter::add(Tally& tally) {
 
 void Meter::add(StreamId stream, Tally::Change& share) {
   if (share.empty()) return;
-  add_to(share_of(stream).allocated, share);
+  add_to(gauge_of(stream), share);
   leave(stream, 0);
   share = {};
 }
 
 void Meter::moved(std::size_t bytes, StreamId from, StreamId to) {
   leave(from, bytes);
-  share_of(to).allocated.add(bytes);
+  gauge_of(to).add(bytes);
 }
 
-Meter::StreamShare& Meter::new_share_of(StreamId stream) {
+// A front may tell of a former stream when a later one of the slot owns blocks already.
+Gauge& Meter::new_gauge_of(StreamId stream) {
   if (stream.slot >= streams_.size()) streams_.resize(stream.slot + std::size_t{1});
   StreamShare& share = streams_[stream.slot];
+  if (share.stream.generation > stream.generation) return former_[stream];
   if (!share.stream.valid()) ++shares_;
   if (share.allocated.current > 0) former_[share.stream] = share.allocated;
   share = {stream, {}};
-  return share;
+  return share.allocated;
 }
 
 void Meter::leave(StreamId stream, std::size_t bytes) {

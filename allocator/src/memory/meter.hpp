@@ -58,7 +58,7 @@ class Meter {
     all_.allocated.add(bytes);
     all_.active.add(bytes);
     changed();
-    share_of(owner).allocated.add(bytes);
+    gauge_of(owner).add(bytes);
     tags_[tag.index].allocated.add(bytes);
     ++counts_.allocations;
     ++live_;
@@ -114,11 +114,11 @@ class Meter {
     all_.cached.peak = std::max(all_.cached.peak, all_.cached.current);
     scopes_.see(all_);
   }
-  StreamShare& share_of(StreamId stream) {
+  Gauge& gauge_of(StreamId stream) {
     const bool is_known = stream.slot < streams_.size() && streams_[stream.slot].stream == stream;
-    return is_known ? streams_[stream.slot] : new_share_of(stream);
+    return is_known ? streams_[stream.slot].allocated : new_gauge_of(stream);
   }
-  StreamShare& new_share_of(StreamId stream);
+  Gauge& new_gauge_of(StreamId stream);
   void leave(StreamId stream, std::size_t bytes);
 
   MemoryGauges all_;

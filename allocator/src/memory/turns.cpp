@@ -17,10 +17,11 @@ void Turns::with_holder(const Use& use) {
 void Turns::pass_to(Front& front) {
   Front* holder = holder_.load(std::memory_order_acquire);
   if (holder == nullptr) {
-    if (!crowded_.load(std::memory_order_acquire)) {
-      holder_.compare_exchange_strong(holder, &front, std::memory_order_acq_rel);
-    }
-    return;
+    if (crowded_.load(std::memory_order_acquire)) return;
+    holder_.compare_exchange_strong(holder, &front, std::memory_order_acq_rel);
+    if (!crowded_.load(std::memory_order_acquire)) return;
+    const std::lock_guard hold{mutex_};  // threads met in the meantime
+    return crowd();
   }
   if (holder->lock.try_lock()) {
     if (holder_.load(std::memory_order_relaxed) == holder) {
