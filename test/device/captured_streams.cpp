@@ -1,8 +1,14 @@
 // What an ordered device does while a stream is captured into a graph.
 
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
 #include "millrace/device/stream.hpp"
 #include "millrace/device/virtual_machine.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/forwarding_device.hpp"
 #include "test/support/plain_device.hpp"
 
 namespace millrace::test {
@@ -13,6 +19,28 @@ struct Rig {
   VirtualDevice& device = machine.add_device(plain_options());
   OrderedDevice ordered{device};
   Stream main{ordered, {.name = "main"}}, copy{ordered, {.name = "copy"}};
+};
+
+/// Notes when a stream is destroyed while the driver is asked whether it is captured.
+class SlowToAnswer final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  std::atomic<bool> is_asked{false}, destroyed_meanwhile{false};
+
+ private:
+  bool do_capturing(StreamHandle stream) override {
+    is_asked = true;
+    for (int i = 0; i < 20 && !destroyed_meanwhile; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+    is_asked = false;
+    return ForwardingDevice::do_capturing(stream);
+  }
+  void do_destroy_stream(StreamHandle stream) override {
+    if (is_asked) destroyed_meanwhile = true;
+    ForwardingDevice::do_destroy_stream(stream);
+  }
 };
 
 }  // namespace
@@ -123,6 +151,22 @@ TEST_CASE("a nominal stream is ordered after what is complete and nothing else")
   CHECK(rig.ordered.ledger().completed(of_busy));
   CHECK(rig.ordered.ledger().completed(work));
   CHECK(rig.ordered.ledger().tracked_streams() == 2);
+}
+
+TEST_CASE("a stream that is to be covered is there while the driver is asked about it") {
+  VirtualMachine machine;
+  SlowToAnswer device{machine.add_device()};
+  OrderedDevice ordered{device};
+  auto side = std::make_unique<Stream>(ordered);
+  const Point point{side->id(), ordered.ledger().next(side->id())};
+  std::thread ending{[&] {
+    while (!device.is_asked) std::this_thread::yield();
+    side.reset();
+  }};
+  CHECK(ordered.cover(point).has_value());
+  ending.join();
+  CHECK_FALSE(device.destroyed_meanwhile);
+  CHECK_FALSE(ordered.cover(point).has_value());  // it left its last marker
 }
 
 }  // namespace millrace::test

@@ -1,94 +1,15 @@
 #include "millrace/device/ordered_device.hpp"
 
-#include <atomic>
 #include <mutex>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "device/mark_pool.hpp"
-#include "device/marker_search.hpp"
-#include "device/owed_marks.hpp"
-#include "device/stream_table.hpp"
+#include "device/ordered_device_state.hpp"
 #include "millrace/device/mutex.hpp"
 #include "millrace/device/stream.hpp"
 
 namespace millrace {
-
-namespace {
-
-// With so many markers in flight, each so many marks ask about so many streams in turn.
-constexpr std::size_t kTendedBeyond = 256;
-constexpr std::uint64_t kMarksPerRound = 16;
-constexpr std::size_t kStreamsPerRound = 32;
-
-}  // namespace
-
-struct OrderedDevice::State {
-  explicit State(Device& d)
-      : device(d),
-        per_thread(d.per_thread_stream()),
-        pool(new MarkPool{d}),
-        streams(ledger, per_thread) {}
-  ~State() {
-    release(ledger.complete(ledger.begin_synchronize()));
-    pool->leave();
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-
-  Device& device;
-  const StreamHandle per_thread;  // on each thread the handle of another stream
-  Ledger ledger;
-  MarkPool* pool;  // marks that callers hold keep it beyond this
-  StreamTable streams;
-  OwedMarks owed;
-  std::atomic<std::uint64_t> marks{0};
-
-  std::atomic<std::size_t> captures{0};  // streams that are captured
-
-  std::mutex mutex;  // of everything below; never held across a driver call
-  struct Captured {
-    StreamId stream;
-    unsigned times = 0;
-  };
-  std::unordered_map<void*, Captured> captured_handles;
-  std::unordered_map<void*, Event> foreign;  // callers' own events: the latest recording through us
-  std::uint32_t next_tended = 0;             // slot of the ledger
-
-  void release(const std::vector<MarkerToken>& tokens) const noexcept {
-    for (const MarkerToken token : tokens) pool->release(token);
-  }
-  void complete(Point marker);
-  void complete(const Frontier& frontier) { release(ledger.complete(frontier)); }
-
-  void refuse_other_threads(StreamRef stream) const;
-  Event record_mark(StreamRef stream);
-  /** Nothing recorded: the stream has been detached. */
-  Event record_if_there(StreamRef stream);
-  /** While the stream is held. */
-  Event record_held(KnownStream& known, StreamRef stream, Event mark);
-  /** On the marker that covers `point` earliest; recorded now if need be, or nothing recorded. */
-  Event covering_mark(Point point);
-  void pay_owed_marks();
-  [[nodiscard]] bool captured(StreamId stream) const noexcept {
-    const KnownStream* const known = streams.find(stream);
-    return known != nullptr && known->captured != 0;
-  }
-  /** Whether the stream is captured, and the mark is made later. */
-  bool owe_after_capture(KnownStream& known);
-
-  [[nodiscard]] bool has_many_markers() const noexcept {
-    return ledger.outstanding_markers() >= kTendedBeyond;
-  }
-  /** At every few calls about a few streams, in turn. */
-  void ask_some();
-  /** Whether the marker was found to be complete now. */
-  bool ask(const WaitableMarker& marker);
-  /** Round after round, one question a stream: what one stream has passed may spare another's. */
-  void search(const std::vector<WaitableMarker>& oldest);
-};
 
 // The tokens are a thread's own, so that completing allocates nothing.
 void OrderedDevice::State::complete(Point marker) {
@@ -115,11 +36,12 @@ Event OrderedDevice::State::record_mark(StreamRef stream) {
   throw DeviceError{ErrorCode::invalid_argument, "record", "the stream has been detached"};
 }
 
-Event OrderedDevice::State::record_if_there(StreamRef stream) {
+Event OrderedDevice::State::record_if_there(StreamRef stream, Untold captures) {
   KnownStream* known = streams.find(stream.id());
   if (known == nullptr) return {};
   const std::lock_guard held{known->recording};
   if (streams.find(stream.id()) == nullptr || known->captured != 0) return {};
+  if (captures == Untold::asked && device.capturing(stream.handle())) return {};
   return record_held(*known, stream, pool->take());
 }
 
@@ -153,48 +75,6 @@ void OrderedDevice::State::pay_owed_marks() {
     if (known != nullptr && owe_after_capture(*known)) return;
     if (const auto handle = streams.handle(stream)) record_if_there(StreamRef{*handle, stream});
   });
-}
-
-bool OrderedDevice::State::owe_after_capture(KnownStream& known) {
-  if (known.captured == 0) [[likely]]
-    return false;
-  const std::lock_guard held{known.recording};
-  if (known.captured == 0) return false;
-  known.owes_after_capture = true;
-  return true;
-}
-
-bool OrderedDevice::State::ask(const WaitableMarker& marker) {
-  const Event mark = pool->find(marker.token);
-  if (!mark.recorded())
-    return true;  // another thread has found that out, or the event is forgotten
-  if (!device.query(mark.mark_->event)) return false;
-  complete(mark.point());
-  return true;
-}
-
-void OrderedDevice::State::search(const std::vector<WaitableMarker>& oldest) {
-  std::vector<MarkerSearch> searches;
-  searches.reserve(oldest.size());
-  for (const WaitableMarker& marker : oldest) searches.emplace_back(marker.point.stream);
-  while (!searches.empty()) {
-    std::erase_if(searches, [&](MarkerSearch& search) {
-      const auto marker = search.next(ledger);
-      if (marker) search.answered(marker->point.marker, ask(*marker));
-      return !marker;
-    });
-  }
-}
-
-void OrderedDevice::State::ask_some() {
-  if (marks.fetch_add(1, std::memory_order_relaxed) % kMarksPerRound != 0) return;
-  std::vector<WaitableMarker> oldest;
-  {
-    const std::lock_guard lock{mutex};
-    ledger.oldest_outstanding(next_tended, kStreamsPerRound, oldest);
-    if (oldest.empty()) ledger.oldest_outstanding(next_tended, kStreamsPerRound, oldest);
-  }
-  search(oldest);
 }
 
 OrderedDevice::OrderedDevice(Device& device) : state_(std::make_unique<State>(device)) {}
@@ -246,70 +126,6 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   return {stream.handle(), state_->streams.resolve(stream.handle(), driver_id, legacy)};
 }
 
-StreamRef OrderedDevice::begin_capture(StreamRef stream) {
-  if (stream.handle() == state_->per_thread || stream.handle() == state_->device.legacy_stream()) {
-    throw std::invalid_argument{
-        "begin_capture: the legacy stream can not be captured, and the per-thread stream is "
-        "another "
-        "one on each thread"};
-  }
-  try {
-    stream = resolve(stream);
-  } catch (const DeviceError& error) {  // it is captured already, and its id can not be asked
-    const auto last = state_->streams.last_known(stream.handle());
-    if (error.code() != ErrorCode::capture || !last) throw;
-    stream = {stream.handle(), *last};
-  }
-  KnownStream* const known = state_->streams.find(stream.id());
-  if (known == nullptr) {
-    throw std::invalid_argument{"begin_capture: this stream was destroyed or detached"};
-  }
-  const std::lock_guard held{known->recording};
-  const std::lock_guard lock{state_->mutex};
-  State::Captured& captured = state_->captured_handles[stream.handle().value];
-  captured.stream = stream.id();
-  if (captured.times++ == 0) ++state_->captures;
-  ++known->captured;
-  return stream;
-}
-
-void OrderedDevice::end_capture(StreamRef stream) {
-  bool owes = false;
-  if (KnownStream* const known = state_->streams.find(stream.id())) {  // unless it was detached
-    const std::lock_guard held{known->recording};
-    owes = --known->captured == 0 && std::exchange(known->owes_after_capture, false);
-  }
-  {
-    const std::lock_guard lock{state_->mutex};
-    const auto it = state_->captured_handles.find(stream.handle().value);
-    if (it != state_->captured_handles.end() && --it->second.times == 0) {
-      state_->captured_handles.erase(it);
-      --state_->captures;
-    }
-  }
-  if (owes) mark(stream);
-}
-
-bool OrderedDevice::capturing() const noexcept {
-  return state_->captures.load(std::memory_order_relaxed) != 0;
-}
-
-bool OrderedDevice::captured(StreamId stream) const noexcept { return state_->captured(stream); }
-
-StreamRef OrderedDevice::open_nominal(std::string name) {
-  return {StreamHandle{}, state_->streams.open_nominal(std::move(name))};
-}
-
-void OrderedDevice::close_nominal(StreamRef stream, bool idle) {
-  Marker last = 0;
-  if (idle) {
-    const Frontier all = state_->ledger.begin_synchronize(stream.id());
-    last = state_->ledger.next(stream.id()) - 1;
-    state_->complete(all);
-  }
-  state_->streams.close(stream.id(), last);
-}
-
 bool OrderedDevice::attached(StreamId stream) const { return state_->streams.attached(stream); }
 
 std::string OrderedDevice::name(StreamId stream) const { return state_->streams.name(stream); }
@@ -334,17 +150,11 @@ std::optional<Point> OrderedDevice::cover(Point point) {
   const Ledger& ledger = state_->ledger;
   if (in_host_callback() || ledger.completed(point) || ledger.earliest_covering(point)) return {};
   const auto handle = state_->streams.handle(point.stream);
-  if (!handle || state_->device.capturing(*handle)) return {};
+  if (!handle) return {};
   tend();
-  const Event mark = state_->record_if_there(StreamRef{*handle, point.stream});
+  const Event mark =
+      state_->record_if_there(StreamRef{*handle, point.stream}, State::Untold::asked);
   return mark.recorded() ? std::optional{mark.point()} : std::nullopt;
-}
-
-// Markers that nobody asks about must not pile up.
-void OrderedDevice::tend() {
-  if (!state_->has_many_markers()) return;
-  state_->pay_owed_marks();
-  state_->ask_some();
 }
 
 void OrderedDevice::record(Event& event, StreamRef stream) {
@@ -459,28 +269,6 @@ bool OrderedDevice::synchronize(Point point) {
   state_->device.synchronize(mark.mark_->event);
   state_->complete(mark.point());
   return true;
-}
-
-void OrderedDevice::poll() {
-  state_->pay_owed_marks();
-  if (state_->ledger.outstanding_markers() == 0) return;
-  state_->search(state_->ledger.oldest_outstanding());
-}
-
-void OrderedDevice::poll(StreamId stream) {
-  state_->pay_owed_marks();
-  MarkerSearch search{stream};
-  while (const auto marker = search.next(state_->ledger)) {
-    search.answered(marker->point.marker, state_->ask(*marker));
-  }
-}
-
-bool OrderedDevice::poll(Point point) {
-  state_->pay_owed_marks();
-  if (state_->ledger.completed(point)) return true;
-  const auto marker = state_->ledger.earliest_covering(point);
-  if (marker) state_->ask(*marker);
-  return state_->ledger.completed(point);
 }
 
 }  // namespace millrace
