@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <new>
 #include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "millrace/memory/forwarding_allocator.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -116,4 +118,77 @@ TEST_CASE("a batch of frees records one marker a stream") {
     CHECK(bench.ordered.ledger().next(bench.copy.id()) == before + 1);
     allocator.check_invariants();
   }
+}
+
+namespace {
+
+/// Every record throws what no device does.
+class OutOfHostMemory final : public DeviceObserver {
+ public:
+  explicit OutOfHostMemory(Device& device) : device_(device) { device_.add_observer(*this); }
+  ~OutOfHostMemory() override { device_.remove_observer(*this); }
+  OutOfHostMemory(const OutOfHostMemory&) = delete;
+  OutOfHostMemory& operator=(const OutOfHostMemory&) = delete;
+
+  void before(Call call) override {
+    if (call == Call::record) throw std::bad_alloc{};
+  }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace
+
+TEST_CASE("a batch of frees that throws leaves all its blocks live") {
+  for (const Policy& policy : {Policy::millrace(), Policy::torch()}) {
+    CAPTURE(policy.name);
+    Bench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    std::vector<std::size_t> sizes{MiB, 2 * MiB, 3 * MiB};
+    std::vector<void*> addresses(sizes.size());
+    allocator.allocate(sizes, addresses, bench.main);
+    allocator.record_use(addresses[1], bench.copy);
+    {
+      const OutOfHostMemory failing{bench.device};
+      CHECK_THROWS_AS(allocator.deallocate(addresses), std::bad_alloc);
+    }
+    CHECK(allocator.statistics().live_blocks == 3);
+    allocator.check_invariants();
+    allocator.deallocate(addresses);
+    CHECK(allocator.statistics().live_blocks == 0);
+    allocator.check_invariants();
+  }
+}
+
+namespace {
+
+/// Serves three requests, and throws at the first free.
+class Failing final : public ForwardingAllocator {
+ public:
+  using ForwardingAllocator::ForwardingAllocator;
+  void* allocate(std::size_t bytes, StreamRef owner, StreamRef user, Tag tag) override {
+    if (++allocations_ == 4) throw std::length_error{"no more than three"};
+    return ForwardingAllocator::allocate(bytes, owner, user, tag);
+  }
+  void deallocate(void* address) override {
+    if (++frees_ == 1) throw DeviceError{ErrorCode::unknown, "free", "refused once"};
+    ForwardingAllocator::deallocate(address);
+  }
+
+ private:
+  int allocations_ = 0, frees_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a batch that fails gives back what it can, and says why it failed") {
+  Bench bench;
+  CachingAllocator memory{bench.ordered, bench.source, Policy::millrace()};
+  Failing allocator{memory};
+  const std::vector<std::size_t> sizes(4, MiB);
+  std::vector<void*> addresses(sizes.size());
+  CHECK_THROWS_AS(static_cast<Allocator&>(allocator).allocate(sizes, addresses, bench.main),
+                  std::length_error);
+  CHECK(memory.statistics().live_blocks == 1);  // the one whose free was refused
 }

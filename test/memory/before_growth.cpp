@@ -97,6 +97,39 @@ TEST_CASE("another stream keeps the pages that it needed in its last bursts") {
   CHECK(bench.reserved() == (needed ? 340 * MiB : 240 * MiB));
 }
 
+TEST_CASE("another stream keeps the pages that it needed, though they lie among others'") {
+  GrowthBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  Stream third{bench.ordered, {.name = "third"}};
+  constexpr std::size_t kBlock = 5 * MiB / 4;  // less than a page
+  std::vector<void*> row(9);                   // the first and the last one stay
+  allocator.deallocate(allocator.allocate(12 * MiB, bench.copy));
+  for (void*& address : row) address = allocator.allocate(kBlock, bench.copy);
+  const auto settle = [&] {
+    bench.ordered.mark(bench.copy);
+    bench.ordered.synchronize();
+  };
+  for (const std::size_t i : {2, 4, 6}) allocator.deallocate(row[i]);
+  settle();
+  for (const std::size_t i : {2, 4, 6}) {
+    row[i] = allocator.allocate(kBlock, third);
+    REQUIRE((row[i] > row[0] && row[i] < row[8]));
+  }
+  for (const std::size_t i : {1, 3, 5, 7}) allocator.deallocate(row[i]);
+  settle();
+  for (int burst = 0; burst < 6; ++burst) {  // of 8.25 MiB it needs 5.75 at once
+    void* const one = allocator.allocate(MiB + 1, bench.copy);
+    allocator.deallocate(allocator.allocate(MiB + 1, bench.copy));
+    allocator.deallocate(one);
+    bench.ordered.mark(bench.copy);
+  }
+  for (const std::size_t i : {2, 4, 6}) allocator.deallocate(row[i]);
+  bench.ordered.mark(third);
+  settle();
+  static_cast<void>(allocator.allocate(200 * MiB, bench.main));
+  CHECK(bench.moved() == 4 * MiB);  // in two of its four blocks, and in what lies between
+}
+
 TEST_CASE("a request grows where pages can not be unmapped") {
   GrowthBench bench;
   bench.comb(bench.main, 8);

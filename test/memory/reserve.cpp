@@ -187,3 +187,36 @@ TEST_CASE("a fixed pool refuses only when it is full") {
     pool.memory().check_invariants();
   }
 }
+
+TEST_CASE("a fixed pool whose maximum is no multiple of a segment serves up to its maximum") {
+  constexpr std::size_t kBlock = 64 << 10;
+  for (const std::size_t most : {4 * MiB, 18 * MiB, 63 * MiB}) {
+    CAPTURE(most);
+    Bench bench;
+    FixedPool pool{bench.ordered,
+                   bench.source,
+                   {.block_bytes = kBlock, .blocks_at_once = 256, .most_bytes = most}};
+    std::vector<void*> held(most / (2 * MiB) * (2 * MiB) / kBlock);  // whole pages of the device
+    for (void*& address : held) REQUIRE_NOTHROW(address = pool.allocate(bench.main));
+    CHECK_THROWS_AS(pool.allocate(bench.main), out_of_memory);
+    CHECK(reserved(pool.memory()) <= most);
+    pool.memory().deallocate(held);
+    pool.memory().check_invariants();
+  }
+}
+
+TEST_CASE("a reserve moves complete pages, as a request does") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  std::vector<void*> held, freed;
+  for (int i = 0; i < 8; ++i) {
+    (i % 2 == 0 ? held : freed).push_back(allocator.allocate(30 * MiB, bench.main));
+  }
+  for (void* const address : freed) allocator.deallocate(address);
+  bench.ordered.mark(bench.main);
+  bench.ordered.synchronize();
+  REQUIRE(reserved(allocator) == 240 * MiB);
+  CHECK(allocator.reserve(100 * MiB, bench.main) >= 100 * MiB);
+  CHECK(reserved(allocator) == 240 * MiB);
+  allocator.check_invariants();
+}

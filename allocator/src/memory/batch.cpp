@@ -31,7 +31,12 @@ void Allocator::allocate_batch(std::span<const std::size_t> sizes, std::span<voi
   try {
     for (const std::size_t bytes : sizes) got.push_back(allocate(bytes, stream, tag));
   } catch (...) {
-    for (void* const address : got) deallocate(address);
+    for (void* const address : got) {
+      try {
+        deallocate(address);
+      } catch (const std::exception&) {  // the caller learns why the batch failed; others go back
+      }
+    }
     throw;
   }
   std::ranges::copy(got, addresses.begin());
@@ -163,20 +168,33 @@ std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> a
   return blocks;
 }
 
-// Frees claimed blocks that were live. `stream`: nullptr for each one's owner. What each comes
-// after is known before the streams are marked: one marker then covers all that was used there.
+// Frees claimed blocks that were live; those are live again if it throws. `stream`: nullptr for
+// each one's owner. What each comes after is known before the streams are marked: one marker then
+// covers all that was used there.
 void CachingAllocator::State::free_on(std::span<Block* const> blocks, const StreamRef* stream,
                                       Lock& lock) {
-  std::vector<std::pair<Block*, PointSet>> freed;
-  Few<StreamRef> used;
-  for (Block* const block : blocks) {
-    const StreamRef owner = block->live.owner, on = stream == nullptr ? owner : *stream;
-    if (has_fronts && owner.id() == on.id() && keep_quick_alone(block, on)) continue;
-    freed.emplace_back(block, points_of_free(*block, on, stream != nullptr, used));
-    heap.live().erase(block);
+  const auto where = [&](const Block& block) {
+    return stream == nullptr ? block.live.owner : *stream;
+  };
+  std::vector<PointSet> points;
+  try {
+    points.reserve(blocks.size());
+    Few<StreamRef> used;
+    for (const Block* const block : blocks) {
+      points.push_back(points_of_free(*block, where(*block), stream != nullptr, used));
+    }
+    if (!used.empty()) mark(used, lock);
+  } catch (...) {
+    for (Block* const block : blocks) block->state = BlockState::live;
+    throw;
   }
-  if (!used.empty()) mark(used, lock);
-  for (auto& [block, points] : freed) take_back(block, std::move(points));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    Block* const block = blocks[i];
+    const StreamRef on = where(*block);
+    if (has_fronts && block->live.owner.id() == on.id() && keep_quick_alone(block, on)) continue;
+    heap.live().erase(block);
+    take_back(block, std::move(points[i]));
+  }
 }
 
 }  // namespace millrace

@@ -16,12 +16,6 @@ std::uint32_t spare_of(const Block& block, std::size_t rounded) {
   return static_cast<std::uint32_t>(std::min<std::size_t>(block.bytes - rounded, Block::kMuch));
 }
 
-FirstMarkers first_markers(const Block& live) {
-  if (live.live.company != nullptr) return live.live.company->first_markers;
-  const Point first{live.live.owner.id(), live.live.first_marker};
-  return {first, first};
-}
-
 }  // namespace
 
 CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
@@ -36,14 +30,7 @@ CachingAllocator::CachingAllocator(OrderedDevice& device, SegmentSource& source,
 CachingAllocator::~CachingAllocator() {
   state_->graphs.close();
   try {
-    state_->device.synchronize();
-    for (const auto& [base, segment] : state_->heap.segments()) {
-      if (segment->growable()) {
-        state_->release_range(*segment);
-      } else {
-        state_->source.release(base, segment->bytes);
-      }
-    }
+    state_->release_everything();
   } catch (const DeviceError&) {  // the device is lost: so is its memory
   }
 }
@@ -80,7 +67,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
 // Made when somebody else than the owner has to do with the block.
 Company& CachingAllocator::State::company_of(Block& block) {
   if (block.live.company == nullptr) {
-    const FirstMarkers markers = first_markers(block);
+    const FirstMarkers markers = block.first_markers();
     block.live.company = heap.make_company();
     block.live.company->user = block.live.owner.id();
     block.live.company->first_markers = markers;
@@ -165,208 +152,6 @@ void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) 
   const Frontier completed = device.ledger().completed_frontier();
   observer->allocated({block.live.id, block.address, block.live.requested, block.bytes,
                        block.live.owner.id(), user, meter.name(block.tag), frontier, completed});
-}
-
-void CachingAllocator::deallocate(void* address) {
-  if (address != nullptr) state_->deallocate(address, nullptr);
-}
-
-void CachingAllocator::deallocate(void* address, StreamRef stream) {
-  if (address == nullptr) return;
-  stream = state_->device.resolve(stream);
-  state_->deallocate(address, &stream);
-}
-
-// `stream`: nullptr for the owner.
-void CachingAllocator::State::deallocate(void* address, const StreamRef* stream) {
-  const Kept kept = has_fronts ? keep_quick(address, stream) : Kept::no;
-  if (kept == Kept::yes) return;
-  if (graphs.any() && graphs.deallocate(address, stream)) return;
-  Lock lock = enter();
-  Block* const block = live_block("deallocate", address);
-  const StreamRef on = stream == nullptr ? block->live.owner : *stream;
-  if (kept == Kept::ask && keep_quick_alone(block, on)) return;
-  PointSet after;
-  if (graphs.any() && graphs.defer(address, {on.id(), device.ledger().next(on.id())}, after))
-    return;
-  free_on(block, on, stream != nullptr, lock, after);
-}
-
-// Of a block that nobody but its lane's stream has used. False: not this one.
-bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
-  if (block->live.company != nullptr || stream.id() != block->lane) return false;
-  if (policy.sharing == Sharing::completed) return false;  // its own stream may have to wait too
-  const Marker next = device.ledger().next_if_open(stream.id());
-  if (next == 0) return false;
-  heap.live().erase(block);
-  block->state = BlockState::claimed;
-  const WhileLive was = count_in(*block);
-  const Point point{stream.id(), next};
-  block->points = PointSet{point};
-  if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
-  put_free(block, nullptr);
-  return true;
-}
-
-// `given`: by the caller in this call, so that it is there still.
-// `after`: what its next use has to come after as well.
-void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock,
-                                      const PointSet& after) {
-  if (after.empty() && free_plainly(block, stream)) return;
-  Few<StreamRef> used;
-  PointSet points = points_of_free(*block, stream, given, used);
-  points.join(after);
-  heap.live().erase(block);
-  block->state = BlockState::claimed;
-  if (!used.empty()) mark(used, lock);
-  take_back(block, std::move(points));
-}
-
-// What comes before the next use of a block that is freed on `stream`. `used`: streams that are to
-// be marked for it are added.
-PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef stream, bool given,
-                                                 Few<StreamRef>& used) const {
-  const Block* const block = &freed;
-  const Ledger& ledger = device.ledger();
-  PointSet points{Point{stream.id(), ledger.next(stream.id())}};
-  const Company* const company = block->live.company;
-  const StreamId user = company == nullptr ? block->live.owner.id() : company->user;
-  const auto mark_later = [&](const StreamRef use) {
-    const auto same = [&](const StreamRef known) { return known.id() == use.id(); };
-    if (std::ranges::none_of(used, same)) used.push_back(use);
-  };
-  if (company != nullptr) {
-    for (const StreamRef use : company->uses) {
-      if (use.id() == stream.id()) continue;
-      points.join({use.id(), ledger.next(use.id())});
-      if (ledger.is_open(use.id())) mark_later(use);  // a closed one left its last marker
-    }
-  }
-  // A host poll needs something to poll.
-  const bool polled = policy.give_back == Return::polled && stream.id() != block->lane;
-  if (polled && (given || device.attached(stream.id())) && ledger.is_open(stream.id())) {
-    mark_later(stream);
-  }
-  // Earlier tenants come before the work of the user that was made to wait for them; of others only
-  // this free knows.
-  const bool behind_user =
-      std::ranges::any_of(points, [&](const Point point) { return point.stream == user; });
-  if (!behind_user) {
-    for (const Point point : block->points) {
-      if (!ledger.ordered(point, stream.id())) points.join(point);
-    }
-  }
-  return points;
-}
-
-void CachingAllocator::State::mark(const Few<StreamRef>& streams, Lock& lock) {
-  const Unlocked unlocked{lock};
-  for (const StreamRef stream : streams) {
-    try {
-      device.mark(stream);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-    }
-  }
-}
-
-void CachingAllocator::deallocate(void* address, Point marker) {
-  if (address == nullptr) return;
-  State& state = *state_;
-  if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
-  const State::Lock lock = state.enter();
-  Block* const block = state.live_block("deallocate", address);
-  first_markers(*block).require_covered(marker, address);
-  PointSet points{marker};
-  if (state.graphs.any() && state.graphs.defer(address, marker, points)) return;
-  const Frontier behind = state.device.ledger().snapshot(marker);
-  for (const Point point : block->points) {
-    if (!behind.covers(point) && !state.device.ledger().completed(point)) {
-      points.join(point);
-    }
-  }
-  state.heap.live().erase(block);
-  block->state = BlockState::claimed;
-  state.take_back(block, std::move(points));
-}
-
-void CachingAllocator::State::take_back(Block* block, PointSet points) {
-  const WhileLive was = count_in(*block);
-  block->points = std::move(points);
-  if (observer != nullptr) {
-    const std::span<const Point> behind{block->points.begin(), block->points.end()};
-    observer->freed({was.id, block->address, block->bytes, behind});
-  }
-  const bool used_elsewhere = std::ranges::any_of(
-      block->points, [&](const Point point) { return point.stream != block->lane; });
-  if (policy.give_back == Return::polled && used_elsewhere) {
-    block->state = BlockState::pending;
-    pending.insert(block);
-    meter.draining(block->bytes);
-  } else {
-    put_free(block);
-  }
-}
-
-// Puts a claimed block into its lane, with the free neighbours that it can be merged with.
-void CachingAllocator::State::put_free(Block* block) {
-  const bool own = policy.sharing == Sharing::own_stream;
-  put_free(block, own ? nullptr : shelves.missing(*block, block->lane));
-}
-
-// `missing`: what its lane would have to wait for.
-void CachingAllocator::State::put_free(Block* block, const Point* missing) {
-  if (missing == nullptr) {
-    if (Block* const left = block->previous; mergeable(left, block->lane)) {
-      claim(left);
-      left->points.join(block->points);
-      heap.absorb(left, block);
-      block = left;
-    }
-    if (Block* const right = block->next; mergeable(right, block->lane)) {
-      claim(right);
-      block->points.join(right->points);
-      heap.absorb(block, right);
-    }
-  }
-  if (block->bytes == block->segment->bytes) block->segment->age = ++clock;
-  shelve(block, missing);
-}
-
-void CachingAllocator::State::shelve(Block* block, const Point* missing) {
-  shelves.put(block, missing);
-  if (policy.sharing == Sharing::own_stream) return note_free(*block, block->bytes);  // is merged
-  if (block->waits == Waits::for_all) meter.draining(block->bytes);
-  if (block->waits != Waits::unlisted) return note_free(*block, runs.freed(block));
-  note_free(*block, block->bytes);
-  shelves.list_surplus(block, [&](Block* listed) { note_free(*listed, runs.freed(listed)); });
-}
-
-// Before anybody looks at more than one lane.
-void CachingAllocator::State::list_all() {
-  shelves.list_all([&](Block* listed) { note_free(*listed, runs.freed(listed)); });
-}
-
-// The block is free, with neighbors that are `bytes` together.
-void CachingAllocator::State::note_free(const Block& block, std::size_t bytes) {
-  Segment& segment = *block.segment;
-  if (segment.growable() && bytes >= source.page_bytes()) segment.may_have_free_page = true;
-}
-
-// What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits
-// for is of other streams.
-void CachingAllocator::State::merge_former_lanes() {
-  while (Lane* const lane = shelves.former()) {
-    for (const bool small : {false, true}) {
-      for (auto* const index : {&lane->shelf(small).ready, &lane->shelf(small).draining}) {
-        while (Block* const block = index->last()) {
-          claim(block);
-          block->lane = {};
-          put_free(block);
-        }
-      }
-    }
-    shelves.forget(lane->stream);
-  }
 }
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {

@@ -89,27 +89,28 @@ struct CachingAllocator::State : GraphMemory {
         shelves(d.ledger(), policy.sharing),
         pending(d.ledger()) {}
 
-  // caching_allocator.cpp: giving out and taking back
+  // caching_allocator.cpp: giving out
   void* serve(const Request& request);
   void hand_out(const Request& request, Block* block, bool was_own);
+  Block* find(const Request& request, Lock& lock, bool& is_own);
+  void tell_allocated(const Block& block, StreamId user);
+  Company& company_of(Block& block);
+  [[nodiscard]] Block* live_block(const char* call, const void* address) const;
+
+  // freeing.cpp: taking back
   void deallocate(void* address, const StreamRef* stream);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock, const PointSet& after = {});
   bool free_plainly(Block* block, StreamRef stream);
-  Block* find(const Request& request, Lock& lock, bool& is_own);
   PointSet points_of_free(const Block& block, StreamRef stream, bool given,
                           Few<StreamRef>& to_mark) const;
   void mark(const Few<StreamRef>& streams, Lock& lock);
-  void tell_allocated(const Block& block, StreamId user);
   void take_back(Block* block, PointSet points);
-  void count_out(Block& block, const Request& request);
-  WhileLive count_in(Block& block);
-  Company& company_of(Block& block);
   void put_free(Block* block);
   void put_free(Block* block, const Point* missing);
   void shelve(Block* block, const Point* missing = nullptr);
+  void list_all();
   void note_free(const Block& block, std::size_t bytes);
   void merge_former_lanes();
-  [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
   // batch.cpp: many at once
   void serve(std::span<const Request> requests, std::vector<Block*>& blocks);
@@ -147,6 +148,8 @@ struct CachingAllocator::State : GraphMemory {
   Front* front_of(StreamId stream);
   void look_further(Front& front);
   void add_tally(StreamId stream);
+  void count_out(Block& block, const Request& request);
+  WhileLive count_in(Block& block);
   void empty_quick();
   void give_up(Block* first);
   [[nodiscard]] Demand demand_of(StreamId stream) const;
@@ -173,7 +176,6 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] bool should_grow(const Request& request);
   void claim(Block* block);
   void poll(Lock& lock);
-  void list_all();
   void settle();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
 
@@ -214,7 +216,7 @@ struct CachingAllocator::State : GraphMemory {
                            Lock& lock);
   [[nodiscard]] std::size_t unneeded(StreamId lane);
 
-  // growth.cpp: segments
+  // growth.cpp: new segments, and what is done where the device has none
   Block* grow(const Request& request, Lock& lock);
   Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
   Block* reclaim(const Request& request, Lock& lock);
@@ -225,8 +227,11 @@ struct CachingAllocator::State : GraphMemory {
   Block* search(const Request& request, Lock& lock);
   bool obtain(std::size_t bytes, Lock& lock, const std::function<void()>& ask);
   bool leaves_headroom(Growths::Growth growth, Lock& lock);
-  std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
   Block* grow_reserve(const Request& request, Lock& lock);
+  [[noreturn]] void fail(const Request& request, Lock& lock);
+
+  // giving_back.cpp: memory that goes back to the device
+  std::size_t release_free_segments(std::size_t keep_bytes, bool kept, Lock& lock);
   std::size_t release_free_memory(std::size_t keep_bytes, std::size_t enough, Lock& lock);
   bool release_if_free(std::byte* base, Lock& lock);
   bool release_range_if_free(Segment& range, Lock& lock);
@@ -234,7 +239,8 @@ struct CachingAllocator::State : GraphMemory {
   void collect_old_segments(const Request& request, Lock& lock);
   bool complete_on_host(Block* block, Lock& lock);
   void release(Block* whole, Lock& lock);
-  [[noreturn]] void fail(const Request& request, Lock& lock);
+  [[nodiscard]] PointSet points_of(const Segment& segment) const;
+  void release_everything();
 
   // graph_memory.cpp: what the pools of graphs have of it
   void* take(std::size_t bytes, StreamRef pool, Effort effort) override;

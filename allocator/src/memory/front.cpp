@@ -32,6 +32,7 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
 CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const Request& request) {
   Front* const front = request.front;
   if (front == nullptr) return {.ask = true};
+  if (device.capturing() && device.captured(request.lane)) return {.ask = true};
   if (!front->quick.may_have(request.bytes)) return {};
   Turns::Turn turn{turns, *front};
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);

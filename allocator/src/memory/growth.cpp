@@ -33,7 +33,8 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
     liked = std::max(needed, std::min(liked, share));
   }
   if (Block* block = acquire(liked, request, lock)) return block;
-  return roomy && needed < liked ? acquire(needed, request, lock) : nullptr;
+  const bool less_serves = policy.sharing != Sharing::own_stream && !request.small;
+  return less_serves && needed < liked ? acquire(needed, request, lock) : nullptr;
 }
 
 // Whether `ask` got `bytes` more from the device; the limit or the device may say no.
@@ -197,149 +198,6 @@ bool CachingAllocator::State::await(const PointSet& points, Lock& lock) {
   return complete;
 }
 
-// The host waits until nothing uses the claimed block any more.
-bool CachingAllocator::State::complete_on_host(Block* block, Lock& lock) {
-  try {
-    PointSet points;
-    points.assign(block->points);
-    return points.empty() || await(points, lock);
-  } catch (...) {
-    put_free(block);
-    throw;
-  }
-}
-
-// Forgotten first: the driver may give the address to another thread at once.
-void CachingAllocator::State::release(Block* whole, Lock& lock) {
-  std::unique_ptr<Segment> segment = heap.extract(whole->segment);
-  std::byte* const base = segment->base;
-  const std::size_t bytes = segment->bytes;
-  if (observer != nullptr) observer->segment_released(base, bytes);
-  try {
-    const Unlocked unlocked{lock};
-    source.release(base, bytes);
-  } catch (...) {
-    heap.insert(std::move(segment));
-    if (observer != nullptr) observer->segment_acquired(base, bytes);
-    put_free(whole);
-    throw;
-  }
-  heap.forget(std::move(segment));
-  meter.released(bytes);
-}
-
-// Segments that are wholly free, and of ranges what is free, until that is `enough`; what was
-// reserved by the user last.
-std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
-                                                         Lock& lock) {
-  empty_quick();
-  list_all();  // so that the ranges know of their free pages
-  std::size_t released = release_free_segments(keep_bytes, false, lock);
-  std::vector<Segment*> ranges = heap.ranges();
-  const auto kept = std::ranges::stable_partition(ranges, [](auto* range) { return !range->kept; });
-  const Segment* const first_kept = kept.empty() ? nullptr : kept.front();
-  for (Segment* range : ranges) {
-    if (range == first_kept && released < enough) {
-      released += release_free_segments(keep_bytes, true, lock);
-    }
-    const std::size_t page = source.page_bytes();
-    const std::size_t reserved = meter.bytes().reserved.current;
-    if (released >= enough || reserved <= keep_bytes) break;
-    const std::size_t wanted = std::min(enough - released, reserved);
-    const std::size_t most = std::min((reserved - keep_bytes) / page, (wanted + page - 1) / page);
-    released += unmap_free(*range, most * page, lock);
-    if (range->first == nullptr) range->kept = false;
-  }
-  if (first_kept == nullptr && released < enough) {
-    released += release_free_segments(keep_bytes, true, lock);
-  }
-  return released;
-}
-
-// Of those that the user reserved, if `kept`, else of the others.
-std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
-                                                           Lock& lock) {
-  await(pending.points(), lock);
-  std::size_t released = 0;
-  std::vector<std::byte*> bases;
-  for (const bool small : {false, true}) {
-    const Segment* segment = shelves.free_segments().first(small);
-    for (; segment != nullptr; segment = segment->free_behind) {
-      ordering::count_steps(1);
-      if (segment->kept == kept) bases.push_back(segment->base);
-    }
-  }
-  std::ranges::sort(bases);
-  for (std::byte* base : bases) {
-    const auto it = heap.segments().find(base);  // the lock was dropped in between
-    if (it == heap.segments().end()) continue;
-    const std::size_t bytes = it->second->bytes;
-    if (meter.bytes().reserved.current < keep_bytes + bytes) continue;
-    if (release_if_free(base, lock)) released += bytes;
-  }
-  return released;
-}
-
-bool CachingAllocator::State::release_if_free(std::byte* base, Lock& lock) {
-  const auto it = heap.segments().find(base);
-  if (it == heap.segments().end()) return false;
-  if (it->second->growable()) return release_range_if_free(*it->second, lock);
-  if (!it->second->wholly_free()) return false;
-  Block* whole = it->second->first;
-  merge_until(whole, it->second->bytes);
-  if (!complete_on_host(whole, lock)) {
-    put_free(whole);
-    return false;
-  }
-  release(whole, lock);
-  return true;
-}
-
-bool CachingAllocator::State::release_range_if_free(Segment& range, Lock& lock) {
-  for (const Block* block = range.first; block != nullptr; block = block->next) {
-    if (block->state != BlockState::free && block->state != BlockState::absent) return false;
-  }
-  return range.first != nullptr && unmap_free(range, range.bytes, lock) > 0;
-}
-
-bool CachingAllocator::release_segment(void* base) {
-  State::Lock lock = state_->enter();
-  state_->empty_quick();
-  state_->sweep();  // what is known to be complete is free
-  return state_->release_if_free(static_cast<std::byte*>(base), lock);
-}
-
-// Large, and one block. Of those that were restored, and never used since, the first one.
-const Segment* CachingAllocator::State::oldest_free_segment() const {
-  const Segment* oldest = nullptr;
-  const Segment* segment = shelves.free_segments().first(false);
-  for (; segment != nullptr; segment = segment->free_behind) {
-    ordering::count_steps(1);
-    if (oldest != nullptr && segment->age > oldest->age) break;
-    if (segment->kept || segment->first->bytes != segment->bytes) continue;
-    if (oldest == nullptr || segment->base < oldest->base) oldest = segment;
-  }
-  return oldest;
-}
-
-// PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.
-void CachingAllocator::State::collect_old_segments(const Request& request, Lock& lock) {
-  if (policy.collect_threshold <= 0 || policy.collect_threshold >= 1 || limits.limit == 0) return;
-  const auto threshold =
-      static_cast<std::size_t>(policy.collect_threshold * static_cast<double>(limits.limit));
-  while (meter.bytes().reserved.current + request.bytes > threshold) {
-    const Segment* oldest = oldest_free_segment();
-    if (oldest == nullptr) return;
-    Block* whole = oldest->first;
-    claim(whole);
-    if (!complete_on_host(whole, lock)) {
-      put_free(whole);
-      return;
-    }
-    release(whole, lock);
-  }
-}
-
 void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   ++meter.counts().out_of_memory;
   MemoryPicture seen;
@@ -360,17 +218,6 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   } catch (const DeviceError&) {  // the picture does without it
   }
   throw out_of_memory{std::move(seen)};
-}
-
-std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
-  state_->graphs.tidy();
-  State::Lock lock = state_->enter();
-  state_->fronts.for_each([](Front& front) {
-    const std::lock_guard hold{front.lock};
-    front.demand = {};  // what streams needed so far says nothing of what comes
-  });
-  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
-  return state_->release_free_memory(keep_bytes, kAll, lock);
 }
 
 }  // namespace millrace

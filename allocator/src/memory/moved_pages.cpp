@@ -84,6 +84,8 @@ class CachingAllocator::State::Movable {
     return nullptr;
   }
 
+  // What is found is taken from its lanes' spare bytes: together they may be too much where each
+  // is not.
   Blocks find_in(const Run& run) {
     if (!has_movable_pages(*run.first->segment)) return {};
     Blocks found;
@@ -93,13 +95,22 @@ class CachingAllocator::State::Movable {
       if (complete && spare(*block) >= block->bytes) {
         if (found.first == nullptr) found.first = block;
         found.last = block;
+        took(block->lane, block->bytes);
         continue;
       }
       if (found.first != nullptr && has_page(*found.first, *found.last)) return found;
-      found = {};
+      put_back(found);
     }
     if (found.first != nullptr && has_page(*found.first, *found.last)) return found;
+    put_back(found);
     return {};
+  }
+  void put_back(Blocks& found) {
+    for (const Block* block = found.first; block != nullptr; block = block->next) {
+      if (std::size_t* const left = spare_of(block->lane)) *left += block->bytes;
+      if (block == found.last) break;
+    }
+    found = {};
   }
 
   // nullptr: all that the lane has.
@@ -157,7 +168,6 @@ std::size_t CachingAllocator::State::unmap_blocks(Movable& movable, Block* first
   for (bool whole = one; !whole;) {
     Block* const next = first->next;
     whole = next == last;
-    movable.took(next->lane, next->bytes);
     claim(next);
     first->points.join(next->points);
     heap.absorb(first, next);
@@ -165,7 +175,7 @@ std::size_t CachingAllocator::State::unmap_blocks(Movable& movable, Block* first
   Block* const pages = keep_pages(first, most);
   if (pages == nullptr) return 0;
   const std::size_t bytes = pages->bytes;
-  movable.took(lane, bytes);
+  if (one) movable.took(lane, bytes);
   try {
     unmap(pages, lock);
   } catch (const DeviceError&) {  // the pages are free still

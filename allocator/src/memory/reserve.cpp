@@ -23,6 +23,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   stream = state.device.resolve(stream);
   const Marker next = require_open("reserve", state.device, stream);
   State::Request request{bytes, bytes, false, stream, stream, {}, stream.id(), next, next};
+  state.graphs.tidy();
   State::Lock lock = state.enter();
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
   if (bytes > largest - state.policy.segment_multiple) state.fail(request, lock);
@@ -30,6 +31,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   request.small = request.bytes <= state.policy.small_limit;
   state.empty_quick();
   state.sweep();
+  state.list_all();
   Block* block = state.grow_reserve(request, lock);
   if (block == nullptr) {
     state.release_free_memory(0, request.bytes, lock);

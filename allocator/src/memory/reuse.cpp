@@ -70,6 +70,7 @@ void CachingAllocator::State::poll(Lock& lock) {
 
 // What polls have shown: blocks of other lanes are complete.
 void CachingAllocator::State::settle() {
+  list_all();
   const std::uint64_t now = device.ledger().epoch();
   if (std::exchange(settled, now) != now) shelves.settle();
 }
@@ -142,7 +143,6 @@ Block* CachingAllocator::State::take_ready_own(const Request& request) {
 
 Block* CachingAllocator::State::take_ready(const Request& request) {
   if (Block* const block = take_ready_own(request)) return block;
-  list_all();
   settle();
   Block* best = least_complete(request);
   if (policy.sharing != Sharing::completed) {

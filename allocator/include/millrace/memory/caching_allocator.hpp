@@ -32,7 +32,13 @@ class CachingAllocator final : public Allocator {
 
   CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
                    MemoryLimits limits = {});
-  /** @brief Waits for the device, then gives every segment back. Live blocks become invalid. */
+  /**
+   * @brief Waits for the device, then gives every segment back. Live blocks become invalid.
+   *
+   * While a stream of the device is captured, the device cannot be synchronized. The host then
+   * waits for what used each segment. A segment that the captured stream, or a stream that is not
+   * attached, may still use stays reserved until the process ends: end captures first.
+   */
   ~CachingAllocator() override;
 
   using Allocator::allocate;
@@ -70,11 +76,14 @@ class CachingAllocator final : public Allocator {
   /**
    * @brief Gets memory from the device now, in one piece, for `stream` to take blocks from.
    *
-   * Large requests of the stream then grow nothing until they come to `bytes`, rounded as sizes
-   * are; requests up to `Policy::small_limit` have segments of their own, and are served by this
-   * only if `bytes` is no more than that. What is free and complete right in front, in the stream's
-   * growable range, counts. Under Sharing other than own_stream, other streams may take of it what
-   * the one rule allows. It is given back after everything else that is free.
+   * Large requests of the stream then grow nothing until they come to `bytes`. Count each request
+   * as what it occupies: its size rounded up to the granule, and up to `Policy::slack` of its block
+   * more (25% in `millrace`), since the rest of a block that is too little to split off stays with
+   * it. Requests up to `Policy::small_limit` have segments of their own, and are served by this
+   * only if `bytes` is no more than that. Free complete memory right in front of the piece, in the
+   * stream's growable range, counts toward `bytes`. Under Sharing other than own_stream, other
+   * streams may take of the piece what the one rule allows. Reserved memory is given back after all
+   * other free memory; in a growable range this holds for the whole range, until it is empty.
    * @return bytes of the piece, at least `bytes`
    * @throws out_of_memory if the limit, the headroom or the device forbid it, also after cached
    *         memory was given back; caches may have shrunk, nothing else

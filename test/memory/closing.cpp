@@ -1,0 +1,70 @@
+// What an allocator gives back when it goes.
+
+#include <memory>
+
+#include "millrace/memory/fixed_pool.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+std::size_t used(Bench& bench) {
+  const MemoryInfo info = bench.device.memory_info();
+  return info.total - info.free;
+}
+
+}  // namespace
+
+TEST_CASE("an allocator that goes while a stream is captured gives back what the host can await") {
+  const bool growable = GENERATE(true, false);
+  CAPTURE(growable);
+  Policy policy = Policy::millrace();
+  if (!growable) policy = exact_segments(policy);
+  Bench bench;
+  auto allocator = std::make_unique<CachingAllocator>(bench.ordered, bench.source, policy);
+  void* const freed = allocator->allocate(8 * kMiB, bench.copy);
+  busy(bench, bench.copy, freed, 8 * kMiB);
+  allocator->deallocate(freed);
+  void* const kept = allocator->allocate(16 * kMiB, bench.copy);  // the program forgets it
+  busy(bench, bench.copy, kept, 16 * kMiB);
+  REQUIRE(used(bench) >= 16 * kMiB);
+  const StreamRef captured = bench.ordered.begin_capture(bench.main);
+  bench.device.set_capturing(bench.main.handle(), true);
+  allocator.reset();
+  CHECK(used(bench) == 0);
+  bench.device.set_capturing(bench.main.handle(), false);
+  bench.ordered.end_capture(captured);
+}
+
+TEST_CASE("an allocator that goes keeps what a captured stream may still use") {
+  Bench bench;
+  auto allocator = std::make_unique<CachingAllocator>(bench.ordered, bench.source,
+                                                      exact_segments(Policy::millrace()));
+  allocator->deallocate(allocator->allocate(16 * kMiB, bench.copy));
+  void* const of_main = allocator->allocate(24 * kMiB, bench.main);
+  busy(bench, bench.main, of_main, 24 * kMiB);
+  allocator->deallocate(of_main);  // no marker covers its last use
+  const StreamRef captured = bench.ordered.begin_capture(bench.main);
+  bench.device.set_capturing(bench.main.handle(), true);
+  allocator.reset();
+  CHECK(used(bench) == 24 * kMiB);
+  bench.device.set_capturing(bench.main.handle(), false);
+  bench.ordered.end_capture(captured);
+}
+
+TEST_CASE("an allocator that was told of no pool refuses a captured stream") {
+  Bench bench;
+  FixedPool pool{bench.ordered, bench.source, {.block_bytes = 64 << 10}};
+  for (int i = 0; i < 3; ++i) pool.memory().deallocate(pool.allocate(bench.main));
+  const StreamRef captured = bench.ordered.begin_capture(bench.main);
+  CHECK_THROWS_AS(pool.allocate(bench.main), std::invalid_argument);
+  CHECK(pool.memory().statistics().live_blocks == 0);
+  bench.ordered.end_capture(captured);
+  pool.memory().deallocate(pool.allocate(bench.main));
+  pool.memory().check_invariants();
+}
+
+}  // namespace millrace::test
