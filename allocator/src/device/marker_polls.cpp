@@ -19,7 +19,7 @@ constexpr std::size_t kStreamsPerRound = 32;
 }  // namespace
 
 bool OrderedDevice::State::has_many_markers() const noexcept {
-  return ledger.outstanding_markers() >= kTendedBeyond;
+  return polls() && ledger.outstanding_markers() >= kTendedBeyond;
 }
 
 bool OrderedDevice::State::ask(const WaitableMarker& marker) {
@@ -64,12 +64,13 @@ void OrderedDevice::tend() {
 
 void OrderedDevice::poll() {
   state_->pay_owed_marks();
-  if (state_->ledger.outstanding_markers() == 0) return;
+  if (!state_->polls() || state_->ledger.outstanding_markers() == 0) return;
   state_->search(state_->ledger.oldest_outstanding());
 }
 
 void OrderedDevice::poll(StreamId stream) {
   state_->pay_owed_marks();
+  if (!state_->polls()) return;
   MarkerSearch search{stream};
   while (const auto marker = search.next(state_->ledger)) {
     search.answered(marker->point.marker, state_->ask(*marker));
@@ -80,7 +81,7 @@ bool OrderedDevice::poll(Point point) {
   state_->pay_owed_marks();
   if (state_->ledger.completed(point)) return true;
   const auto marker = state_->ledger.earliest_covering(point);
-  if (marker) state_->ask(*marker);
+  if (marker && state_->polls()) state_->ask(*marker);
   return state_->ledger.completed(point);
 }
 

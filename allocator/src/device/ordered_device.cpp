@@ -77,11 +77,13 @@ void OrderedDevice::State::pay_owed_marks() {
   });
 }
 
-OrderedDevice::OrderedDevice(Device& device) : state_(std::make_unique<State>(device)) {}
+OrderedDevice::OrderedDevice(Device& device, Completion completion)
+    : state_(std::make_unique<State>(device, completion)) {}
 OrderedDevice::~OrderedDevice() = default;
 
 Device& OrderedDevice::device() const noexcept { return state_->device; }
 const Ledger& OrderedDevice::ledger() const noexcept { return state_->ledger; }
+Completion OrderedDevice::completion() const noexcept { return state_->completion; }
 
 StreamRef OrderedDevice::attach(StreamHandle stream, AttachOptions options) {
   if (stream == state_->per_thread) {
@@ -148,6 +150,7 @@ Point OrderedDevice::mark(StreamRef stream) {
 
 std::optional<Point> OrderedDevice::cover(Point point) {
   const Ledger& ledger = state_->ledger;
+  if (!state_->polls()) return {};
   if (in_host_callback() || ledger.completed(point) || ledger.earliest_covering(point)) return {};
   const auto handle = state_->streams.handle(point.stream);
   if (!handle) return {};
@@ -172,7 +175,7 @@ void OrderedDevice::wait(StreamRef stream, const Event& event) {
 bool OrderedDevice::query(const Event& event) {
   if (!event.recorded()) return true;
   if (!state_->device.query(event.mark_->event)) return false;
-  state_->complete(event.point());
+  if (state_->polls()) state_->complete(event.point());
   return true;
 }
 

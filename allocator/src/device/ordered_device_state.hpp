@@ -13,8 +13,9 @@
 namespace millrace {
 
 struct OrderedDevice::State {
-  explicit State(Device& d)
+  State(Device& d, Completion c)
       : device(d),
+        completion(c),
         per_thread(d.per_thread_stream()),
         pool(new MarkPool{d}),
         streams(ledger, per_thread) {}
@@ -26,6 +27,7 @@ struct OrderedDevice::State {
   State& operator=(const State&) = delete;
 
   Device& device;
+  const Completion completion;
   const StreamHandle per_thread;  // on each thread the handle of another stream
   Ledger ledger;
   MarkPool* pool;  // marks that callers hold keep it beyond this
@@ -68,6 +70,7 @@ struct OrderedDevice::State {
   /** Whether the stream is captured, and the mark is made later. */
   bool owe_after_capture(KnownStream& known);
 
+  [[nodiscard]] bool polls() const noexcept { return completion == Completion::polled; }
   [[nodiscard]] bool has_many_markers() const noexcept;
   /** At every few calls about a few streams, in turn. */
   void ask_some();

@@ -86,6 +86,7 @@ struct CachingAllocator::State : GraphMemory {
         has_fronts(policy.sharing == Sharing::ordered ||
                    policy.sharing == Sharing::wait_before_grow),
         graphs(*this, d, policy),
+        heap(d.completion() == Completion::synchronized),
         shelves(d.ledger(), policy.sharing),
         pending(d.ledger()) {}
 

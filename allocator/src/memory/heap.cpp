@@ -66,6 +66,7 @@ Block* Heap::add_segment(void* base, std::size_t bytes, bool small) {
   segment->base = static_cast<std::byte*>(base);
   segment->bytes = bytes;
   segment->small = small;
+  if (numbered_) segment->number = ++newest_number_;
   Block* block = make(*segment, segment->base, bytes);
   segment->first = segment->last = block;
   insert(std::move(segment));
@@ -76,7 +77,7 @@ Segment& Heap::add_range(void* base, std::size_t addresses, StreamId home) {
   auto range = std::make_unique<Segment>();
   range->base = static_cast<std::byte*>(base);
   range->addresses = addresses;
-  range->number = ranges_.size() + 1;
+  range->number = ++newest_number_;
   range->home = home;
   Segment& added = *range;
   ranges_.push_back(&added);

@@ -19,7 +19,8 @@ namespace millrace {
  */
 class Heap {
  public:
-  Heap() = default;
+  /** @param numbered  segments are told apart by when they came, not by where they lie */
+  explicit Heap(bool numbered = false) : numbered_(numbered) {}
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
@@ -68,6 +69,8 @@ class Heap {
   Block* make(Segment& segment, std::byte* address, std::size_t bytes);
 
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;
+  const bool numbered_;
+  std::size_t newest_number_ = 0;
   std::vector<Segment*> ranges_;
   SizeIndex<&WhileFree::by_size> holes_;
   PageMap live_;

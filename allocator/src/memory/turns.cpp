@@ -13,22 +13,23 @@ void Turns::with_holder(const Use& use) {
   }
 }
 
-// A lock that is taken says that another thread serves at this moment.
-void Turns::pass_to(Front& front) {
+// The holder's lock is only tried: who waited for it could be waited for. A lock that is taken says
+// that another thread serves at this moment.
+bool Turns::pass_to(Front& front) {
   Front* holder = holder_.load(std::memory_order_acquire);
   if (holder == nullptr) {
-    if (crowded_.load(std::memory_order_acquire)) return;
-    holder_.compare_exchange_strong(holder, &front, std::memory_order_acq_rel);
-    if (!crowded_.load(std::memory_order_acquire)) return;
-    const std::lock_guard hold{mutex_};  // threads met in the meantime
-    return crowd();
+    if (!holder_.compare_exchange_strong(holder, &front, std::memory_order_acq_rel)) return false;
+    return !crowded_.load(std::memory_order_acquire);  // threads may have met in the meantime
   }
-  if (holder->lock.try_lock()) {
-    if (holder_.load(std::memory_order_relaxed) == holder) {
-      holder_.store(&front, std::memory_order_release);
-    }
-    return holder->lock.unlock();
+  if (!holder->lock.try_lock()) return false;
+  if (holder_.load(std::memory_order_relaxed) == holder) {
+    holder_.store(&front, std::memory_order_release);
   }
+  holder->lock.unlock();
+  return true;
+}
+
+void Turns::meet() {
   const std::lock_guard hold{mutex_};
   crowd();
 }

@@ -54,7 +54,10 @@ class Turns {
   void add(Front& front);
 
  private:
-  void pass_to(Front& front);
+  /** Under the front's lock. False: another thread serves at this moment, or has just done so. */
+  bool pass_to(Front& front);
+  /** Without any lock: threads have met. */
+  void meet();
   /** Calls `use` under the lock of the front that has the tally, if one has it. */
   template <typename Use>
   void with_holder(const Use& use);
@@ -73,9 +76,9 @@ inline Turns::Turn::Turn(Turns& turns, Front& front) : turns_(turns), front_(fro
       tally_ = &turns.together_;
     } else if (turns.crowded_.load(std::memory_order_acquire)) {
       tally_ = &front.tally;
-    } else {
+    } else if (!turns.pass_to(front)) {
       front.lock.unlock();
-      turns.pass_to(front);
+      turns.meet();
       front.lock.lock();
     }
   }

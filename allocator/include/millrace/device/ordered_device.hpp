@@ -42,6 +42,16 @@ struct AttachOptions {
 class Event;
 
 /**
+ * @brief What counts as knowing that the device has finished something.
+ *
+ * `polled` is the usual choice: a query that finds an event complete lets memory be reused. When it
+ * does so depends on the device's speed. `synchronized` knows only what the program's own order
+ * says: waits between streams, and host synchronization. Ranks of one job that make the same calls
+ * then reuse the same memory at the same call (see docs/ordering.md).
+ */
+enum class Completion : std::uint8_t { polled, synchronized };
+
+/**
  * @brief A device, and who is ordered after whom on it.
  *
  * Every record, wait, query and synchronisation that goes through here is made first and published
@@ -56,13 +66,19 @@ class Event;
  */
 class OrderedDevice {
  public:
-  explicit OrderedDevice(Device& device);
+  /**
+   * @param completion  with `synchronized`, no poll asks the device, a query answers its caller and
+   *        nobody else, and events are kept until the host synchronizes with what covers them:
+   *        a program that never synchronizes then keeps one event for each marker
+   */
+  explicit OrderedDevice(Device& device, Completion completion = Completion::polled);
   ~OrderedDevice();
   OrderedDevice(const OrderedDevice&) = delete;
   OrderedDevice& operator=(const OrderedDevice&) = delete;
 
   [[nodiscard]] Device& device() const noexcept;
   [[nodiscard]] const Ledger& ledger() const noexcept;
+  [[nodiscard]] Completion completion() const noexcept;
 
   /**
    * @brief Takes part in ordering from now on; the handle stays the caller's. One that was used as
@@ -132,7 +148,8 @@ class OrderedDevice {
   /**
    * @brief Records a marker that covers `point`, if there is none: so that a poll can see it pass.
    * @return the marker that was recorded; nothing where there is one already, the stream is not
-   *         attached or is being captured, and inside a host callback
+   *         attached or is being captured, inside a host callback, and with
+   *         Completion::synchronized
    */
   std::optional<Point> cover(Point point);
 
@@ -176,6 +193,8 @@ class OrderedDevice {
   /**
    * @brief Asks the device what has completed: of each stream with markers in flight the oldest one
    *        and, where that is complete, a few later ones: O(log n) queries of n markers.
+   *
+   * With Completion::synchronized, no poll asks anything.
    */
   void poll();
 

@@ -1,0 +1,170 @@
+// With Completion::synchronized, what an allocator decides does not depend on when the device
+// finishes its work.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// Knows where memory lies by the order in which it came.
+class NumberedSource final : public SegmentSource {
+ public:
+  explicit NumberedSource(Device& device) : source_(device) {}
+
+  void* acquire(std::size_t bytes) override { return came(source_.acquire(bytes)); }
+  void release(void* base, std::size_t bytes) override { source_.release(base, bytes); }
+  std::size_t granularity() const override { return source_.granularity(); }
+  std::size_t page_bytes() const override { return source_.page_bytes(); }
+  AddressRange reserve() override {
+    const AddressRange range = source_.reserve();
+    came(range.base);
+    return range;
+  }
+  void give_back(AddressRange range) override { source_.give_back(range); }
+  void map(void* address, std::size_t bytes) override { source_.map(address, bytes); }
+  void unmap(void* address, std::size_t bytes) override { source_.unmap(address, bytes); }
+
+  using Place = std::pair<std::size_t, std::ptrdiff_t>;  // which piece, and where in it
+  [[nodiscard]] Place place(void* address) const {
+    const auto* const at = static_cast<std::byte*>(address);
+    const auto& [base, number] = *std::prev(bases_.upper_bound(at));
+    return {number, at - base};
+  }
+
+ private:
+  void* came(void* base) {
+    bases_[static_cast<std::byte*>(base)] = ++count_;
+    return base;
+  }
+
+  DeviceSource source_;
+  std::map<const std::byte*, std::size_t> bases_;
+  std::size_t count_ = 0;
+};
+
+/// What one rank did.
+struct Decisions {
+  std::vector<NumberedSource::Place> places;  // of each allocation
+  std::size_t reserved = 0;
+  std::uint64_t waits = 0;
+
+  bool operator==(const Decisions&) const = default;
+};
+
+/// A program that is the same for each `schedule`, which says when the device finishes what.
+Decisions run(const Policy& policy, Completion completion, std::uint64_t program,
+              std::uint64_t schedule) {
+  VirtualMachine machine{{.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule}};
+  VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{4} << 30});
+  OrderedDevice ordered{device, completion};
+  NumberedSource source{device};
+  CachingAllocator allocator{ordered, source, policy};
+  std::vector<Stream> streams;
+  for (int i = 0; i < 3; ++i) streams.emplace_back(ordered);
+  std::mt19937_64 random{program};
+  const auto any = [&]() -> Stream& { return streams[random() % streams.size()]; };
+  Decisions decisions;
+  std::vector<std::pair<void*, std::size_t>> live;
+  for (int step = 0; step < 400; ++step) {
+    const std::uint64_t choice = random() % 16;
+    if (choice < 7 || live.empty()) {
+      const std::size_t bytes = std::size_t{512} << random() % 14;
+      const std::size_t asked = bytes + random() % bytes;
+      Stream& stream = any();
+      void* const address = allocator.allocate(asked, stream);
+      decisions.places.push_back(source.place(address));
+      device.launch({.name = "work",
+                     .views = {{address, asked, Access::write}},
+                     .cost = {.fixed = std::chrono::microseconds{50}},
+                     .host = {},
+                     .cuda = {}},
+                    stream.handle());
+      live.emplace_back(address, asked);
+    } else if (choice < 12) {
+      std::swap(live[random() % live.size()], live.back());
+      if (random() % 4 == 0) allocator.record_use(live.back().first, any());
+      allocator.deallocate(live.back().first);
+      live.pop_back();
+    } else if (choice < 14) {
+      ordered.mark(any());
+    } else if (choice == 14) {
+      any().wait_stream(any());
+    } else if (random() % 8 == 0) {
+      ordered.synchronize(any());
+    }
+  }
+  for (const auto& [address, bytes] : live) allocator.deallocate(address);
+  allocator.check_invariants();
+  decisions.reserved = allocator.statistics().bytes.reserved.peak;
+  decisions.waits = device.calls(Call::wait);
+  return decisions;
+}
+
+std::vector<Policy> presets() {
+  return {Policy::millrace(), exact_segments(Policy::millrace()), Policy::torch()};
+}
+
+}  // namespace
+
+TEST_CASE("ranks that make the same calls reuse the same memory, however fast each device is") {
+  for (const Policy& policy : presets()) {
+    for (std::uint64_t program = 0; program < 8; ++program) {
+      CAPTURE(policy.name, seed(), program);
+      const Decisions first = run(policy, Completion::synchronized, seed() + program, 1);
+      for (std::uint64_t schedule = 2; schedule < 8; ++schedule) {
+        CAPTURE(schedule);
+        CHECK(run(policy, Completion::synchronized, seed() + program, schedule) == first);
+      }
+    }
+  }
+}
+
+TEST_CASE("ranks that poll may each reuse other memory") {
+  std::size_t differ = 0;
+  for (const Policy& policy : presets()) {
+    for (std::uint64_t program = 0; program < 8; ++program) {
+      const Decisions first = run(policy, Completion::polled, seed() + program, 1);
+      for (std::uint64_t schedule = 2; schedule < 8; ++schedule) {
+        differ += run(policy, Completion::polled, seed() + program, schedule) == first ? 0 : 1;
+      }
+    }
+  }
+  CHECK(differ > 0);  // or the law above says nothing
+}
+
+TEST_CASE("with Completion::synchronized a query orders nothing, and a synchronization does") {
+  VirtualMachine machine;
+  VirtualDevice& device = machine.add_device({.memory_bytes = 64 * kMiB});
+  OrderedDevice ordered{device, Completion::synchronized};
+  Stream main{ordered}, copy{ordered};
+  const Point work{main.id(), ordered.ledger().next(main.id())};
+  Event event;
+  ordered.record(event, main);
+  CHECK_FALSE(ordered.cover(work).has_value());
+  device.synchronize();  // behind its back
+  const auto asked = device.calls(Call::query_event);
+  ordered.poll();
+  ordered.poll(main.id());
+  CHECK_FALSE(ordered.poll(work));
+  CHECK(device.calls(Call::query_event) == asked);
+  CHECK(ordered.query(event));
+  CHECK_FALSE(ordered.ledger().completed(work));
+  CHECK_FALSE(ordered.ledger().ordered(work, copy.id()));
+  CHECK(ordered.wait_for(copy, work));  // in order all the same
+  CHECK(ordered.ledger().ordered(work, copy.id()));
+  ordered.synchronize(event);
+  CHECK(ordered.ledger().completed(work));
+}
+
+}  // namespace millrace::test
