@@ -35,6 +35,8 @@ preset=$1
 shift
 # What one clone compiled serves the next.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR-1}
+# Or else nothing that uses a precompiled header is kept.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS-pch_defines,time_macros}
 # shellcheck disable=SC2086  # several arguments are meant
 cmake --preset "$preset" ${CMAKE_ARGS-} --log-level=NOTICE >/dev/null
 cmake --build --preset "$preset" --parallel "$(jobs)" ${1+--target "$@"}

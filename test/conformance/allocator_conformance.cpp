@@ -7,29 +7,17 @@
 #include <stdexcept>
 #include <string>
 
-#include "test/support/allocators.hpp"
-#include "test/support/catch.hpp"
+#include "test/conformance/every_allocator.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
 using Catch::Matchers::ContainsSubstring;
 using millrace::test::Bench;
+using millrace::test::over_every_allocator;
 
 namespace {
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
-
-// Runs `body` over every allocator, each on a machine of its own.
-template <typename Body>
-void over_every_allocator(Body body) {
-  for (const auto& factory : test::allocator_factories()) {
-    SECTION(factory.name) {
-      Bench bench;
-      const auto allocator = factory.make(bench);
-      body(bench, *allocator);
-    }
-  }
-}
 
 }  // namespace
 

@@ -8,27 +8,16 @@
 #include <vector>
 
 #include "millrace/memory/forwarding_allocator.hpp"
-#include "test/support/allocators.hpp"
-#include "test/support/catch.hpp"
+#include "test/conformance/every_allocator.hpp"
 #include "test/support/seed.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::over_every_allocator;
 
 namespace {
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
-
-template <typename Body>
-void over_every_allocator(Body body) {
-  for (const auto& factory : test::allocator_factories()) {
-    SECTION(factory.name) {
-      Bench bench;
-      const auto allocator = factory.make(bench);
-      body(bench, *allocator);
-    }
-  }
-}
 
 void check(Allocator& allocator) {
   if (auto* const caching = dynamic_cast<CachingAllocator*>(&allocator))

@@ -7,21 +7,13 @@
 #include "test/support/catch.hpp"
 
 using namespace millrace;
-using millrace::test::Bench;
 using millrace::test::busy;
 
 namespace {
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
 
-struct GrowthBench : Bench {
-  using Bench::Bench;
-  CachingAllocator allocator{ordered, source, Policy::millrace()};
-
-  [[nodiscard]] std::size_t reserved() {
-    allocator.check_invariants();
-    return allocator.statistics().bytes.reserved.current;
-  }
+struct GrowthBench : test::CachingBench {
   [[nodiscard]] std::size_t moved() { return allocator.statistics().counts.bytes_moved; }
 
   /// Blocks of 30 MiB on `stream`, in one row; every second one is free and complete.
@@ -156,7 +148,7 @@ TEST_CASE("moving pages gives way to growing after twice as many bytes each time
 }
 
 TEST_CASE("the torch preset marks nothing and moves nothing") {
-  Bench bench;
+  test::Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch()};
   allocator.deallocate(allocator.allocate(64 * MiB, bench.copy));
   static_cast<void>(allocator.allocate(64 * MiB, bench.main));

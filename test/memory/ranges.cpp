@@ -3,29 +3,19 @@
 #include "test/support/catch.hpp"
 
 using namespace millrace;
-using millrace::test::Bench;
 using millrace::test::busy;
+using millrace::test::CachingBench;
 
 namespace {
 
 constexpr std::size_t MiB = std::size_t{1} << 20;
-
-struct RangeBench : Bench {
-  using Bench::Bench;
-  CachingAllocator allocator{ordered, source, Policy::millrace()};
-
-  [[nodiscard]] std::size_t reserved() {
-    allocator.check_invariants();
-    return allocator.statistics().bytes.reserved.current;
-  }
-};
 
 std::byte* at(void* address) { return static_cast<std::byte*>(address); }
 
 }  // namespace
 
 TEST_CASE("a range grows by what is missing behind its last block, if that is free") {
-  RangeBench bench;
+  CachingBench bench;
   void* const held = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
   REQUIRE(bench.reserved() == 80 * MiB);
@@ -35,7 +25,7 @@ TEST_CASE("a range grows by what is missing behind its last block, if that is fr
 }
 
 TEST_CASE("what was grown in pieces is one piece when it is free") {
-  RangeBench bench;
+  CachingBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   void* const second = bench.allocator.allocate(50 * MiB, bench.main);
   bench.allocator.deallocate(first);
@@ -45,7 +35,7 @@ TEST_CASE("what was grown in pieces is one piece when it is free") {
 }
 
 TEST_CASE("each stream grows at a place of its own: what another holds is not in its way") {
-  RangeBench bench;
+  CachingBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   void* const between = bench.allocator.allocate(20 * MiB, bench.copy);
   bench.allocator.deallocate(first);
@@ -57,7 +47,7 @@ TEST_CASE("each stream grows at a place of its own: what another holds is not in
 }
 
 TEST_CASE("free memory of another stream's place is used, once it may be") {
-  RangeBench bench;
+  CachingBench bench;
   void* const theirs = bench.allocator.allocate(30 * MiB, bench.copy);
   bench.allocator.deallocate(theirs);
   const Point used = bench.ordered.mark(bench.copy);
@@ -67,7 +57,7 @@ TEST_CASE("free memory of another stream's place is used, once it may be") {
 }
 
 TEST_CASE("the place of a stream that is gone is another's") {
-  RangeBench bench;
+  CachingBench bench;
   std::vector<void*> held;
   for (int i = 0; i < 5; ++i) {
     const Stream passing{bench.ordered, {.name = "passing"}};
@@ -79,7 +69,7 @@ TEST_CASE("the place of a stream that is gone is another's") {
 }
 
 TEST_CASE("of many streams some grow at others' places") {
-  RangeBench bench;
+  CachingBench bench;
   std::vector<std::unique_ptr<Stream>> streams;
   for (int i = 0; i < 20; ++i) {
     streams.push_back(std::make_unique<Stream>(bench.ordered, StreamOptions{.name = "one"}));
@@ -90,7 +80,7 @@ TEST_CASE("of many streams some grow at others' places") {
 }
 
 TEST_CASE("where no more addresses are to be had, streams grow at one place") {
-  RangeBench bench;
+  CachingBench bench;
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   FaultInjector faults{bench.device};
   faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
@@ -99,7 +89,7 @@ TEST_CASE("where no more addresses are to be had, streams grow at one place") {
 }
 
 TEST_CASE("a source that has no more addresses is asked less and less often") {
-  RangeBench bench;
+  CachingBench bench;
   (void)bench.allocator.allocate(2 * MiB, bench.main);
   FaultInjector faults{bench.device};
   faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
@@ -112,7 +102,7 @@ TEST_CASE("a source that has no more addresses is asked less and less often") {
 }
 
 TEST_CASE("a source that has addresses again is soon asked for them") {
-  RangeBench bench;
+  CachingBench bench;
   void* const first = bench.allocator.allocate(2 * MiB, bench.main);
   {
     FaultInjector faults{bench.device};
@@ -126,7 +116,7 @@ TEST_CASE("a source that has addresses again is soon asked for them") {
 }
 
 TEST_CASE("a range does not grow into a last block that another stream may still use") {
-  RangeBench bench;
+  CachingBench bench;
   void* const busy_there = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.record_use(busy_there, bench.copy);
   busy(bench, bench.copy, busy_there, 30 * MiB);
@@ -137,7 +127,7 @@ TEST_CASE("a range does not grow into a last block that another stream may still
 }
 
 TEST_CASE("a third stream waits for what came before the block that a range grew into") {
-  RangeBench bench;
+  CachingBench bench;
   Stream third{bench.ordered, {.name = "third"}};
   void* const first = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.record_use(first, bench.copy);
@@ -152,7 +142,7 @@ TEST_CASE("a third stream waits for what came before the block that a range grew
 }
 
 TEST_CASE("when memory can not be mapped nothing has changed") {
-  RangeBench bench;
+  CachingBench bench;
   void* const held = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
   {
@@ -169,7 +159,7 @@ TEST_CASE("when memory can not be mapped nothing has changed") {
 }
 
 TEST_CASE("when memory can not be unmapped it stays cached") {
-  RangeBench bench;
+  CachingBench bench;
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
   bench.ordered.synchronize();
   FaultInjector faults{bench.device};
@@ -181,7 +171,7 @@ TEST_CASE("when memory can not be unmapped it stays cached") {
 }
 
 TEST_CASE("trimming gives free pages back wherever they are, and a hole is filled again") {
-  RangeBench bench;
+  CachingBench bench;
   void* const first = bench.allocator.allocate(10 * MiB, bench.main);
   void* const middle = bench.allocator.allocate(21 * MiB - MiB / 4, bench.main);
   void* const last = bench.allocator.allocate(11 * MiB, bench.main);  // from within a page on
@@ -201,7 +191,7 @@ TEST_CASE("trimming gives free pages back wherever they are, and a hole is fille
 }
 
 TEST_CASE("when the device is full, free pages move to where they are one piece") {
-  RangeBench bench{64 * MiB};
+  CachingBench bench{64 * MiB};
   std::vector<void*> blocks;
   for (int i = 0; i < 4; ++i) blocks.push_back(bench.allocator.allocate(16 * MiB, bench.main));
   bench.allocator.deallocate(blocks[0]);
@@ -213,7 +203,7 @@ TEST_CASE("when the device is full, free pages move to where they are one piece"
 }
 
 TEST_CASE("when the device is full, free pages move to the stream that needs them") {
-  RangeBench bench{64 * MiB};
+  CachingBench bench{64 * MiB};
   void* const theirs = bench.allocator.allocate(40 * MiB, bench.copy);
   bench.allocator.deallocate(theirs);
   void* const kept = bench.allocator.allocate(8 * MiB, bench.copy);
@@ -224,7 +214,7 @@ TEST_CASE("when the device is full, free pages move to the stream that needs the
 }
 
 TEST_CASE("threads that grow at once share a range and stay within the limit together") {
-  Bench bench;
+  test::Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 64 * MiB}};
   std::vector<std::unique_ptr<Executor::Task>> tasks;
   std::vector<void*> served;
@@ -244,7 +234,7 @@ TEST_CASE("threads that grow at once share a range and stay within the limit tog
 }
 
 TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
-  Bench bench;
+  test::Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
   FaultInjector faults{bench.device};
   allocator.deallocate(allocator.allocate(2 * MiB, bench.main));
@@ -270,7 +260,7 @@ TEST_CASE("a thread that fails to grow leaves what another grew behind it") {
 }
 
 TEST_CASE("where no addresses are to be had, memory comes in segments") {
-  RangeBench bench;
+  CachingBench bench;
   FaultInjector faults{bench.device};
   faults.fail_each(Call::reserve_range, ErrorCode::out_of_memory);
   CHECK(bench.allocator.allocate(30 * MiB, bench.main) != nullptr);
@@ -279,7 +269,7 @@ TEST_CASE("where no addresses are to be had, memory comes in segments") {
 }
 
 TEST_CASE("the torch preset takes segments, and small requests do") {
-  RangeBench bench;
+  CachingBench bench;
   CachingAllocator torch{bench.ordered, bench.source, Policy::torch()};
   (void)torch.allocate(30 * MiB, bench.main);
   (void)bench.allocator.allocate(3000, bench.main);

@@ -32,6 +32,17 @@ struct Bench {
   PinnedSource pinned{device};
 };
 
+/// With an allocator of the `millrace` preset.
+struct CachingBench : Bench {
+  using Bench::Bench;
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+
+  [[nodiscard]] std::size_t reserved() {
+    allocator.check_invariants();
+    return allocator.statistics().bytes.reserved.current;
+  }
+};
+
 /// 5 ms of work on `stream`, on all of the memory.
 inline void busy(Bench& bench, const Stream& stream, void* address, std::size_t bytes) {
   bench.device.launch({.name = "work",
