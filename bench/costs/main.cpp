@@ -11,6 +11,7 @@
 #include "allocator/measure/draws.hpp"
 #include "allocator/subjects/subject.hpp"
 #include "millrace/device/ordered_device.hpp"
+#include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 
 namespace millrace::bench {
@@ -81,12 +82,33 @@ void block_size(Subject& subject, std::size_t count) {
   subject.free(address, kBytes, 0);
 }
 
+void batches(Subject& subject, std::size_t count) {
+  MillraceParts& parts = *subject.millrace();
+  const Stream stream{parts.device};
+  const std::vector<std::size_t> sizes(16, kBytes);
+  std::vector<void*> addresses(sizes.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    parts.allocator.allocate(sizes, addresses, stream);
+    parts.allocator.deallocate(addresses);
+  }
+}
+
+void sixteen(Subject& subject, std::size_t count) {
+  std::vector<void*> addresses(16);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (void*& address : addresses) address = subject.allocate(kBytes, 0);
+    for (void* const address : addresses) subject.free(address, kBytes, 0);
+  }
+}
+
 constexpr Entry kEntries[] = {
     {"pair", "allocate and deallocate, 4 KiB, one stream", pair},
     {"pair-in-turn", "the same on 32 streams in turn", pair_in_turn},
     {"pair-used", "the same with one recorded use of another stream", pair_used},
     {"random-1k", "one of 1,000 live blocks replaced, 512 B to 4 MiB", random<1'000>},
     {"random-10k", "the same of 10,000", random<10'000>},
+    {"sixteen", "16 blocks of 4 KiB allocated, then freed, call by call", sixteen},
+    {"batch-of-16", "the same as two batches", batches, true},
     {"mark", "mark of an idle stream", mark},
     {"record-and-wait", "an event recorded on a stream, another waits for it", record_and_wait},
     {"statistics", "statistics() with one live block", statistics, true},
