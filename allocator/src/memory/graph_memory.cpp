@@ -54,12 +54,6 @@ void CachingAllocator::State::give_back(void* base, const PointSet& points) {
   take_back(block, std::move(after));
 }
 
-void CachingAllocator::State::free_used(void* address, const PointSet& points) {
-  Lock lock = enter();
-  Block* const block = heap.live().find(address);
-  free_on(block, block->live.owner, false, lock, points);
-}
-
 void CachingAllocator::State::close_front(StreamId stream) {
   const Lock lock = enter();
   Front* const front = has_fronts ? fronts.find(stream) : nullptr;

@@ -183,65 +183,6 @@ TEST_CASE("an earlier capture's output freed in a later one does not serve that 
   capture.end();
 }
 
-TEST_CASE("memory from outside that a graph uses is kept until the graph is gone", "[graph]") {
-  for (const bool by_marker : {false, true}) {
-    Rig rig;
-    void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
-    const std::size_t allocated = rig.bytes().allocated.current;
-    std::optional<GraphPool> pool{std::in_place, rig.allocator};
-    {
-      GraphCapture capture{*pool, rig.main};
-      rig.allocator.record_use(weights, rig.main);
-      capture.end();
-    }
-    if (by_marker) {
-      rig.allocator.deallocate(weights, rig.main.mark());
-    } else {
-      rig.allocator.deallocate(weights);
-    }
-    rig.ordered.synchronize();
-    CHECK(rig.allocator.block_size(weights) == 0);
-    CHECK_THROWS_AS(rig.allocator.deallocate(weights), std::invalid_argument);
-    CHECK(rig.bytes().allocated.current == allocated);
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
-    pool->launched(rig.copy);
-    pool.reset();
-    CHECK(rig.allocator.statistics().graph_pools.pools == 0);
-    rig.ordered.synchronize();
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
-    rig.allocator.check_invariants();
-  }
-}
-
-TEST_CASE("a free after the graph is gone waits for its launches as well", "[graph]") {
-  Rig rig;
-  void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
-  {
-    GraphPool pool{rig.allocator, GraphPool::HeldUntil::destroyed};
-    GraphCapture capture{pool, rig.main};
-    rig.allocator.record_use(weights, rig.main);
-    capture.end();
-    pool.launched(rig.copy);
-  }
-  rig.allocator.deallocate(weights);
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
-  rig.main.wait_stream(rig.copy);
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
-}
-
-TEST_CASE("memory freed in a capture without a use told there serves others after it", "[graph]") {
-  Rig rig;
-  void* const garbage = rig.allocator.allocate(10 * kMiB, rig.main);
-  const GraphPool pool{rig.allocator};
-  {
-    GraphCapture capture{pool, rig.main};
-    rig.allocator.deallocate(garbage);
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != garbage);
-    capture.end();
-  }
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == garbage);
-}
-
 TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {

@@ -1,10 +1,9 @@
 #include "memory/graph/pool_source.hpp"
 
-#include <map>
 #include <vector>
 
 #include "memory/graph/capture_order.hpp"
-#include "millrace/memory/out_of_memory.hpp"
+#include "test/memory/parts/graph_memory.hpp"
 #include "test/support/catch.hpp"
 
 namespace millrace::test {
@@ -12,39 +11,10 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// A general allocator with so much memory.
-struct Memory final : GraphMemory {
-  explicit Memory(std::size_t free) : left(free) {}
-
-  void* take(std::size_t bytes, StreamRef, Effort effort) override {
-    efforts.push_back(effort);
-    if (bytes > left && effort == Effort::pressed) throw out_of_memory{MemoryPicture{}};
-    if (bytes > left) return nullptr;
-    left -= bytes;
-    auto* const base = reinterpret_cast<void*>(next);
-    next += bytes;
-    given[base] = bytes;
-    return base;
-  }
-  void give_back(void* base, const PointSet& points) override {
-    left += given.at(base);
-    given.erase(base);
-    points_of_last.assign(points);
-  }
-  void free_used(void*, const PointSet&) override {}
-  void close_front(StreamId) override {}
-
-  std::size_t left;
-  std::uintptr_t next = std::uintptr_t{1} << 40;
-  std::map<void*, std::size_t> given;
-  std::vector<Effort> efforts;
-  PointSet points_of_last;
-};
-
 }  // namespace
 
 TEST_CASE("a pool's segments are parked until they are to be given back", "[parts]") {
-  Memory memory{100 * kMiB};
+  CountedMemory memory{100 * kMiB};
   PoolSource source{memory, StreamHandle{}};
   void* const small = source.acquire(4 * kMiB);
   void* const large = source.acquire(20 * kMiB);
@@ -69,7 +39,7 @@ TEST_CASE("a pool's segments are parked until they are to be given back", "[part
 }
 
 TEST_CASE("under pressure a pool asks once, and for no more than it needs", "[parts]") {
-  Memory memory{10 * kMiB};
+  CountedMemory memory{10 * kMiB};
   PoolSource source{memory, StreamHandle{}};
   source.set_effort(GraphMemory::Effort::quiet);
   CHECK_THROWS_AS(source.acquire(64 * kMiB), DeviceError);

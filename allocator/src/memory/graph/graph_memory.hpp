@@ -27,11 +27,12 @@ class GraphMemory {
    */
   [[nodiscard]] virtual void* take(std::size_t bytes, StreamRef pool, Effort effort) = 0;
 
-  /** @brief What `take` gave. `points`: what must come before its next use. */
+  /**
+   * @brief Frees what `take` gave, or a block that its user has freed and graphs used until now.
+   *        Makes no driver call.
+   * @param points  what must come before its next use
+   */
   virtual void give_back(void* base, const PointSet& points) = 0;
-
-  /** @brief A live block that graphs used after all that `points` says: frees it. */
-  virtual void free_used(void* address, const PointSet& points) = 0;
 
   /** @brief The stream's requests take no short cut from now on. */
   virtual void close_front(StreamId stream) = 0;

@@ -232,9 +232,7 @@ std::size_t GraphPools::block_size(const void* address) const {
 
 bool GraphPools::hides(const void* address) const {
   const std::lock_guard lock{mutex_};
-  if (segments_.contains(address)) return true;
-  const auto it = uses_.find(address);
-  return it != uses_.end() && it->second.freed;
+  return segments_.contains(address) || uses_.keeps(address);
 }
 
 void GraphPools::hide(const void* segment) {
@@ -250,46 +248,26 @@ void GraphPools::show(const void* segment) {
 bool GraphPools::use(void* address, StreamId stream) {
   const std::lock_guard lock{mutex_};
   const std::shared_ptr<PrivatePool> pool = pool_of(stream);
-  if (pool == nullptr) return false;
-  auto& pools = uses_[address].pools;
-  if (std::ranges::find(pools, pool.get()) == pools.end()) pools.push_back(pool.get());
-  return true;
+  if (pool != nullptr) uses_.add(address, *pool);
+  return pool != nullptr;
 }
 
-bool GraphPools::defer(void* address, Point point, PointSet& after) {
+bool GraphPools::keep(void* address, PointSet& points) {
   const std::lock_guard lock{mutex_};
-  const auto it = uses_.find(address);
-  if (it == uses_.end()) return false;
-  Use& use = it->second;
-  if (!use.pools.empty()) {
-    use.after.join(point);
-    return use.freed = true;
-  }
-  after.join(use.after);
-  uses_.erase(it);
+  const bool kept = uses_.keep(address, points);
   any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
-  return false;
+  return kept;
 }
 
 // No graph of the pool will run again.
 void GraphPools::end_uses(PrivatePool& pool) {
   const PointSet after = pool.points();
-  std::vector<std::pair<void*, PointSet>> ended;
+  std::vector<GraphUses::Freed> freed;
   {
     const std::lock_guard lock{mutex_};
-    for (auto it = uses_.begin(); it != uses_.end();) {
-      Use& use = it->second;
-      const bool used = std::erase(use.pools, &pool) > 0;
-      if (used) use.after.join(after);
-      if (used && use.freed && use.pools.empty()) {
-        ended.emplace_back(const_cast<void*>(it->first), std::move(use.after));
-        it = uses_.erase(it);
-      } else {
-        ++it;
-      }
-    }
+    freed = uses_.end(pool, after);
   }
-  for (const auto& [address, points] : ended) memory_.free_used(address, points);
+  for (const auto& [address, points] : freed) memory_.give_back(address, points);
 }
 
 void GraphPools::tidy() {

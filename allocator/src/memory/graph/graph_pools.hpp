@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "memory/contract.hpp"
+#include "memory/graph/graph_uses.hpp"
 #include "memory/graph/private_pool.hpp"
 
 namespace millrace {
@@ -33,9 +34,8 @@ struct GraphPool::Hold {
 };
 
 /**
- * @brief The private pools of an allocator: which streams are captured into which, whose each block
- *        is, and which general memory graphs use. Its lock is taken last, and no call made under
- * it.
+ * @brief The private pools of an allocator: which streams are captured into which, and whose each
+ *        block is. Its lock is taken last, and no call is made under it.
  */
 class GraphPools {
  public:
@@ -72,13 +72,10 @@ class GraphPools {
   void hide(const void* segment);
   void show(const void* segment);
 
-  /** @brief If `stream` is captured: the graph uses this general memory. */
+  /** @brief If `stream` is captured: its graph uses this general memory. @return whether it is */
   bool use(void* address, StreamId stream);
-  /**
-   * @brief Whether a free of general memory, after `point`, is kept back as graphs use it.
-   * @param after  else: gets what must come before its next use as well
-   */
-  bool defer(void* address, Point point, PointSet& after);
+  /** @brief The user frees general memory: `GraphUses::keep`. */
+  [[nodiscard]] bool keep(void* address, PointSet& points);
 
   /** @brief Takes back what is held by nobody any more. No lock is held. */
   void tidy();
@@ -91,11 +88,6 @@ class GraphPools {
     StreamRef owner;
     FirstMarkers first_markers;
     Few<StreamRef> uses;  // outside the capture
-  };
-  struct Use {
-    std::vector<const PrivatePool*> pools;
-    bool freed = false;
-    PointSet after;
   };
 
   [[nodiscard]] std::shared_ptr<PrivatePool> pool_of(StreamId stream) const;
@@ -118,7 +110,7 @@ class GraphPools {
   std::unordered_set<const PrivatePool*> lingering_;  // unheld before, with live blocks
   std::vector<std::pair<StreamId, std::shared_ptr<PrivatePool>>> captured_;
   std::unordered_map<const void*, Live> live_;
-  std::unordered_map<const void*, Use> uses_;
+  GraphUses uses_;
   std::unordered_set<const void*> segments_;
 };
 
