@@ -244,6 +244,46 @@ TEST_CASE("holders may outlive their allocator", "[graph]") {
   CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
 }
 
+TEST_CASE("an allocator that goes first leaves no stream behind, whatever holds its pools",
+          "[graph]") {
+  Bench bench;
+  auto allocator =
+      std::make_unique<CachingAllocator>(bench.ordered, bench.source, Policy::millrace());
+  std::optional<GraphPool> idle{std::in_place, *allocator}, ran{std::in_place, *allocator},
+      in_capture{std::in_place, *allocator};
+  {
+    GraphCapture capture{*ran, bench.main};
+    static_cast<void>(allocator->allocate(kMiB, bench.main));
+    capture.end();
+  }
+  std::optional<GraphCapture> capture{std::in_place, *in_capture, bench.main};
+  static_cast<void>(allocator->allocate(kMiB, bench.main));
+  allocator.reset();
+  CHECK(bench.ordered.ledger().tracked_streams() == 2);
+  CHECK(in_capture->statistics().capturing == 0);
+  CHECK(bench.device.memory_info().free == bench.device.memory_info().total);
+  idle.reset();
+  ran.reset();
+  capture.reset();
+  in_capture.reset();
+  CHECK(bench.ordered.ledger().tracked_streams() == 2);
+}
+
+TEST_CASE("holders may outlive the device", "[graph]") {
+  std::optional<GraphPool> pool;
+  std::optional<GraphCapture> capture;
+  {
+    Bench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+    pool.emplace(allocator);
+    capture.emplace(*pool, bench.main);
+    static_cast<void>(allocator.allocate(kMiB, bench.main));
+  }
+  capture.reset();
+  CHECK_THROWS_AS(pool->reserve(1), std::logic_error);
+  pool.reset();
+}
+
 TEST_CASE("pools that come and go leave no stream, no block and no byte", "[graph]") {
   Rig rig;
   std::size_t reserved = 0, tracked = 0;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace millrace {
 
 GraphPool::Hold::~Hold() {
   const std::lock_guard lock{link->mutex};
-  if (link->pools != nullptr) link->pools->unheld(pool);
+  if (link->pools != nullptr && pool != nullptr) link->pools->unheld(*pool);
 }
 
 GraphPools& GraphPool::Hold::pools() const {
@@ -21,13 +23,21 @@ GraphPools::GraphPools(GraphMemory& memory, OrderedDevice& device, const Policy&
   link_->pools = this;
 }
 
-void GraphPools::close() {
+// Holders keep their pools, which then know neither the allocator nor the device.
+void GraphPools::close() noexcept {
   {
     const std::lock_guard lock{link_->mutex};
     link_->pools = nullptr;
   }
-  for (const auto& [stream, pool] : captured_) end_captures(pool->order().end());
-  captured_.clear();
+  for (const auto& [key, known] : pools_) {
+    try {
+      if (known.pool->capturing()) end(*known.pool, false);
+      known.pool->close();
+    } catch (const std::exception&) {  // what it holds goes with the allocator
+    }
+  }
+  unheld_ = nullptr;
+  pools_.clear();
 }
 
 std::shared_ptr<GraphPool::Hold> GraphPools::make(GraphPool::HeldUntil until) {
@@ -35,9 +45,14 @@ std::shared_ptr<GraphPool::Hold> GraphPools::make(GraphPool::HeldUntil until) {
   hold->link = link_;
   hold->pool = std::make_shared<PrivatePool>(memory_, device_, policy_, until);
   const std::lock_guard lock{mutex_};
-  pools_.push_back(hold->pool);
-  any_.store(true, std::memory_order_release);
+  pools_.try_emplace(hold->pool.get(), Pool{hold->pool});
+  note_any();
   return hold;
+}
+
+// Under the lock.
+void GraphPools::note_any() noexcept {
+  any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
 }
 
 void GraphPools::begin(PrivatePool& pool, StreamRef origin) {
@@ -51,38 +66,48 @@ void GraphPools::begin(PrivatePool& pool, StreamRef origin) {
 }
 
 void GraphPools::join(PrivatePool& pool, StreamRef stream) {
-  stream = device_.begin_capture(stream);
-  bool is_taken = false;
-  {
-    const std::lock_guard lock{mutex_};
-    is_taken = pool_of(stream.id()) != nullptr;
+  std::list<Captured> joining{{stream, nullptr}};
+  stream = joining.front().stream = device_.begin_capture(stream);
+  const auto joined = joining.begin();
+  try {
+    {
+      const std::lock_guard lock{mutex_};
+      if (pool_of(stream.id()) != nullptr) {
+        throw std::invalid_argument{"this stream is in a capture of the allocator already"};
+      }
+      joined->pool = pools_.at(&pool).pool;
+      captured_.splice(captured_.end(), joining);
+    }
+    memory_.close_front(stream.id());
+    pool.order().join(stream);
+  } catch (...) {
+    {
+      const std::lock_guard lock{mutex_};
+      if (joining.empty()) joining.splice(joining.end(), captured_, joined);
+    }
+    end_capture(stream);
+    throw;
   }
-  if (is_taken) {
-    device_.end_capture(stream);
-    throw std::invalid_argument{"this stream is in a capture of the allocator already"};
-  }
-  memory_.close_front(stream.id());
-  pool.order().join(stream);
-  const std::lock_guard lock{mutex_};
-  const auto it = std::ranges::find(pools_, &pool, &std::shared_ptr<PrivatePool>::get);
-  captured_.emplace_back(stream.id(), *it);
 }
 
 void GraphPools::end(PrivatePool& pool, bool kept) {
+  std::list<Captured> ended;
   {
     const std::lock_guard lock{mutex_};
-    std::erase_if(captured_, [&](const auto& captured) { return captured.second.get() == &pool; });
+    for (auto it = captured_.begin(); it != captured_.end();) {
+      const auto captured = it++;
+      if (captured->pool.get() == &pool) ended.splice(ended.end(), captured_, captured);
+    }
   }
-  end_captures(pool.end(kept));
+  for (const Captured& captured : ended) end_capture(captured.stream);
+  pool.end(kept);
   if (!kept && pool.never_ran()) end_uses(pool);
 }
 
-void GraphPools::end_captures(const std::vector<StreamRef>& streams) {
-  for (const StreamRef stream : streams) {
-    try {
-      device_.end_capture(stream);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-    }
+void GraphPools::end_capture(StreamRef stream) noexcept {
+  try {
+    device_.end_capture(stream);
+  } catch (const std::exception&) {  // no marker: a later one of that stream will cover it
   }
 }
 
@@ -91,46 +116,46 @@ std::optional<StreamRef> GraphPools::in_capture(const PrivatePool& pool, StreamR
   return {};
 }
 
-void GraphPools::unheld(const std::shared_ptr<PrivatePool>& pool) {
-  const std::lock_guard lock{mutex_};
-  unheld_.push_back(pool);
-  untidy_.store(true, std::memory_order_release);
-}
-
 // Under the lock.
 std::shared_ptr<PrivatePool> GraphPools::pool_of(StreamId stream) const {
-  for (const auto& [captured, pool] : captured_) {
-    if (captured == stream) return pool;
+  for (const Captured& captured : captured_) {
+    if (captured.stream.id() == stream) return captured.pool;
   }
   return nullptr;
 }
 
-void* GraphPools::allocate(std::size_t bytes, StreamRef owner, StreamRef user) {
-  std::shared_ptr<PrivatePool> pool;
-  {
-    const std::lock_guard lock{mutex_};
-    pool = pool_of(owner.id());
-    if (pool != pool_of(user.id())) {
-      throw std::invalid_argument{
-          "allocate: owner and first user have to be in the same capture, or in none"};
-    }
+// nullptr: neither is captured.
+std::shared_ptr<PrivatePool> GraphPools::require_one_pool(StreamId owner, StreamId user) const {
+  std::unique_lock lock{mutex_};
+  std::shared_ptr<PrivatePool> pool = pool_of(owner);
+  if (pool != pool_of(user)) {
+    throw std::invalid_argument{
+        "allocate: owner and first user have to be in the same capture, or in none"};
   }
-  if (pool == nullptr) {
-    if (!device_.captured(owner.id()) && !device_.captured(user.id())) return nullptr;
+  lock.unlock();
+  if (pool == nullptr && (device_.captured(owner) || device_.captured(user))) {
     throw std::invalid_argument{
         "allocate: this stream is captured, but not into a pool of this allocator"};
   }
+  return pool;
+}
+
+void* GraphPools::allocate(std::size_t bytes, StreamRef owner, StreamRef user) {
+  std::shared_ptr<PrivatePool> pool = require_one_pool(owner.id(), user.id());
+  if (pool == nullptr) return nullptr;
+  const std::uint64_t capture = pool->captures();
   const auto inner_owner = pool->order().find(owner.id());
   const auto inner_user = pool->order().find(user.id());
   if (!inner_owner || !inner_user) return nullptr;  // it has just ended
+  const FirstMarkers first = FirstMarkers::now(device_.ledger(), owner.id(), user.id());
   void* const address = pool->allocate(bytes, *inner_owner, *inner_user);
-  Live live{pool,
-            pool->captures(),
-            owner,
-            FirstMarkers::now(device_.ledger(), owner.id(), user.id()),
-            {}};
-  const std::lock_guard lock{mutex_};
-  live_.insert_or_assign(address, std::move(live));
+  try {
+    const std::lock_guard lock{mutex_};
+    live_.insert_or_assign(address, Live{pool, capture, owner, first, {}});
+  } catch (...) {
+    pool->memory().deallocate(address);
+    throw;
+  }
   return address;
 }
 
@@ -141,50 +166,63 @@ std::optional<StreamRef> GraphPools::still_in(const Live& live, StreamId stream)
 }
 
 bool GraphPools::deallocate(void* address, const StreamRef* stream) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  const Live live = std::move(it->second);
-  live_.erase(it);
-  lock.unlock();
-  const StreamRef on = stream == nullptr ? live.owner : *stream;
-  const auto inner = live.uses.empty() ? still_in(live, on.id()) : std::nullopt;
-  if (inner) {
-    live.pool->memory().deallocate(address, *inner);
-    return true;
+  LiveBlocks::node_type freed;
+  {
+    const std::lock_guard lock{mutex_};
+    freed = live_.extract(address);
   }
-  PointSet points{Point{on.id(), device_.ledger().next(on.id())}};
-  for (const StreamRef use : live.uses) points.join({use.id(), device_.ledger().next(use.id())});
-  for (const StreamRef use : live.uses) {
-    try {
-      if (device_.ledger().is_open(use.id())) device_.mark(use);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
+  if (freed.empty()) return false;
+  const std::shared_ptr<PrivatePool> pool = freed.mapped().pool;
+  try {
+    const Live& live = freed.mapped();
+    const StreamRef on = stream == nullptr ? live.owner : *stream;
+    const auto inner = live.uses.empty() ? still_in(live, on.id()) : std::nullopt;
+    if (inner) {
+      pool->memory().deallocate(address, *inner);
+    } else {
+      free_outside(address, live, on);
     }
+  } catch (...) {
+    const std::lock_guard lock{mutex_};
+    live_.insert(std::move(freed));
+    throw;
   }
-  live.pool->free_after(address, points);
-  freed_in(live.pool);
+  freed_in(*pool);
   return true;
 }
 
+// The block was used outside its capture, or that has ended.
+void GraphPools::free_outside(void* address, const Live& live, StreamRef stream) {
+  const Ledger& ledger = device_.ledger();
+  PointSet points{Point{stream.id(), ledger.next(stream.id())}};
+  for (const StreamRef use : live.uses) points.join({use.id(), ledger.next(use.id())});
+  for (const StreamRef use : live.uses) {
+    try {
+      if (ledger.is_open(use.id())) device_.mark(use);
+    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
+    }
+  }
+  live.pool->free_after(address, std::move(points));
+}
+
 bool GraphPools::deallocate(void* address, Point marker) {
+  PointSet points{marker};
   std::unique_lock lock{mutex_};
   const auto it = live_.find(address);
   if (it == live_.end()) return false;
   it->second.first_markers.require_covered(marker, address);
-  const std::shared_ptr<PrivatePool> pool = it->second.pool;
-  live_.erase(it);
+  LiveBlocks::node_type freed = live_.extract(it);
   lock.unlock();
-  pool->free_after(address, PointSet{marker});
-  freed_in(pool);
+  const std::shared_ptr<PrivatePool> pool = freed.mapped().pool;
+  try {
+    pool->free_after(address, std::move(points));
+  } catch (...) {
+    lock.lock();
+    live_.insert(std::move(freed));
+    throw;
+  }
+  freed_in(*pool);
   return true;
-}
-
-// It may have been the last live block of a pool that nobody holds.
-void GraphPools::freed_in(const std::shared_ptr<PrivatePool>& pool) {
-  const std::lock_guard lock{mutex_};
-  if (lingering_.erase(pool.get()) == 0) return;
-  unheld_.push_back(pool);
-  untidy_.store(true, std::memory_order_release);
 }
 
 bool GraphPools::record_use(void* address, StreamRef stream) {
@@ -208,16 +246,21 @@ bool GraphPools::transfer(void* address, StreamRef owner) {
   const auto it = live_.find(address);
   if (it == live_.end()) return false;
   Live& live = it->second;
-  const StreamRef former = std::exchange(live.owner, owner);
+  const StreamRef former = live.owner;
   if (former.id() == owner.id()) return true;
-  live.uses.erase_if([&](const StreamRef use) { return use.id() == owner.id(); });
-  if (const auto inner = still_in(live, owner.id())) {
+  const auto inner = still_in(live, owner.id());
+  if (inner && still_in(live, former.id())) {
     const std::shared_ptr<PrivatePool> pool = live.pool;
     lock.unlock();
     pool->memory().transfer(address, *inner);
-  } else {
-    live.uses.push_back(former);
+    lock.lock();
+    const auto again = live_.find(address);
+    if (again != live_.end()) again->second.owner = owner;
+    return true;
   }
+  live.uses.push_back(former);
+  live.uses.erase_if([&](const StreamRef use) { return use.id() == owner.id(); });
+  live.owner = owner;
   return true;
 }
 
@@ -255,7 +298,7 @@ bool GraphPools::use(void* address, StreamId stream) {
 bool GraphPools::keep(void* address, PointSet& points) {
   const std::lock_guard lock{mutex_};
   const bool kept = uses_.keep(address, points);
-  any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
+  note_any();
   return kept;
 }
 
@@ -270,36 +313,69 @@ void GraphPools::end_uses(PrivatePool& pool) {
   for (const auto& [address, points] : freed) memory_.give_back(address, points);
 }
 
-void GraphPools::tidy() {
-  if (!untidy_.load(std::memory_order_acquire)) return;
-  std::vector<std::shared_ptr<PrivatePool>> unheld;
-  {
-    const std::lock_guard lock{mutex_};
-    unheld.swap(unheld_);
-    untidy_.store(false, std::memory_order_release);
-  }
-  for (const std::shared_ptr<PrivatePool>& pool : unheld) give_back(pool);
+void GraphPools::unheld(const PrivatePool& pool) noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto it = pools_.find(&pool);
+  if (it != pools_.end()) to_be_given_back(it->second);
 }
 
-void GraphPools::give_back(const std::shared_ptr<PrivatePool>& pool) {
-  const bool empty = pool->give_back();
-  end_uses(*pool);
-  if (!empty) {
-    const std::lock_guard lock{mutex_};
-    lingering_.insert(pool.get());
-    return;
+// After a free: it may have been the last live block of a pool that nobody holds.
+void GraphPools::freed_in(const PrivatePool& pool) noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto it = pools_.find(&pool);
+  if (it != pools_.end() && it->second.held == Held::lingering) to_be_given_back(it->second);
+}
+
+// Under the lock.
+void GraphPools::to_be_given_back(Pool& pool) noexcept {
+  pool.held = Held::no;
+  pool.next_unheld = std::exchange(unheld_, &pool);
+  untidy_.store(true, std::memory_order_release);
+}
+
+// It lingers from here on: a free that follows has it looked at again.
+GraphPools::Pool* GraphPools::next_to_give_back() noexcept {
+  const std::lock_guard lock{mutex_};
+  Pool* const pool = unheld_;
+  if (pool == nullptr) {
+    untidy_.store(false, std::memory_order_release);
+    return nullptr;
   }
+  unheld_ = std::exchange(pool->next_unheld, nullptr);
+  pool->held = Held::lingering;
+  return pool;
+}
+
+void GraphPools::tidy() {
+  if (!untidy_.load(std::memory_order_acquire)) return;
+  const std::lock_guard tidying{tidying_};
+  while (Pool* const pool = next_to_give_back()) {
+    try {
+      give_back(*pool);
+    } catch (...) {
+      freed_in(*pool->pool);  // again later
+      throw;
+    }
+  }
+}
+
+// By one thread at a time.
+void GraphPools::give_back(Pool& known) {
+  const std::shared_ptr<PrivatePool> pool = known.pool;
+  const bool is_empty = pool->give_back();
+  end_uses(*pool);
+  if (!is_empty) return;
   pool->close();
   const std::lock_guard lock{mutex_};
-  std::erase(pools_, pool);
-  any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
+  if (known.held == Held::lingering) pools_.erase(pool.get());
+  note_any();
 }
 
 GraphPoolStatistics GraphPools::statistics() const {
   std::vector<std::shared_ptr<PrivatePool>> pools;
   {
     const std::lock_guard lock{mutex_};
-    pools = pools_;
+    for (const auto& [key, known] : pools_) pools.push_back(known.pool);
   }
   GraphPoolStatistics all;
   for (const auto& pool : pools) {

@@ -3,12 +3,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "memory/contract.hpp"
 #include "memory/graph/graph_uses.hpp"
@@ -18,7 +17,7 @@ namespace millrace {
 
 class GraphPools;
 
-/** @brief The way from holders to the pools, while there are pools. */
+/** @brief Leads holders to the pools of their allocator, while that lives. */
 struct GraphPoolsLink {
   std::mutex mutex;  // never held across a driver call
   GraphPools* pools = nullptr;
@@ -44,19 +43,23 @@ class GraphPools {
   GraphPools(const GraphPools&) = delete;
   GraphPools& operator=(const GraphPools&) = delete;
 
-  /** @brief Before the allocator goes: holders and captures are on their own then. */
-  void close();
+  /** @brief Ends all captures, before the allocator goes. Holders may outlive it. */
+  void close() noexcept;
 
   /** @brief Whether calls have to ask here at all. Takes no lock. */
   [[nodiscard]] bool any() const noexcept { return any_.load(std::memory_order_acquire); }
 
   [[nodiscard]] std::shared_ptr<GraphPool::Hold> make(GraphPool::HeldUntil until);
+  /** @brief Begins a capture into the pool. One that throws has done nothing. */
   void begin(PrivatePool& pool, StreamRef origin);
+  /** @brief Adds a stream to the pool's capture. One that throws has done nothing. */
   void join(PrivatePool& pool, StreamRef stream);
+  /** @brief Ends the pool's capture, whatever it throws. */
   void end(PrivatePool& pool, bool kept);
   /** @brief The stream's reference in the pool's capture, if it takes part. */
   [[nodiscard]] std::optional<StreamRef> in_capture(const PrivatePool& pool, StreamRef stream);
-  void unheld(const std::shared_ptr<PrivatePool>& pool);
+  /** @brief Nobody holds the pool any more. Makes no call, and fails never. */
+  void unheld(const PrivatePool& pool) noexcept;
 
   // Calls of the allocator, which go on as ever where these return nullptr or false.
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef owner, StreamRef user);
@@ -89,13 +92,35 @@ class GraphPools {
     FirstMarkers first_markers;
     Few<StreamRef> uses;  // outside the capture
   };
+  using LiveBlocks = std::unordered_map<const void*, Live>;
+
+  enum class Held {
+    yes,
+    no,         // to be given back
+    lingering,  // given back, but for what is live
+  };
+  struct Pool {
+    std::shared_ptr<PrivatePool> pool;
+    Held held = Held::yes;
+    Pool* next_unheld = nullptr;
+  };
+
+  struct Captured {
+    StreamRef stream;
+    std::shared_ptr<PrivatePool> pool;
+  };
 
   [[nodiscard]] std::shared_ptr<PrivatePool> pool_of(StreamId stream) const;
+  [[nodiscard]] std::shared_ptr<PrivatePool> require_one_pool(StreamId owner, StreamId user) const;
   [[nodiscard]] static std::optional<StreamRef> still_in(const Live& live, StreamId stream);
-  void end_captures(const std::vector<StreamRef>& streams);
-  void give_back(const std::shared_ptr<PrivatePool>& pool);
+  void end_capture(StreamRef stream) noexcept;
+  void to_be_given_back(Pool& pool) noexcept;
+  [[nodiscard]] Pool* next_to_give_back() noexcept;
+  void give_back(Pool& pool);
   void end_uses(PrivatePool& pool);
-  void freed_in(const std::shared_ptr<PrivatePool>& pool);
+  void free_outside(void* address, const Live& live, StreamRef stream);
+  void freed_in(const PrivatePool& pool) noexcept;
+  void note_any() noexcept;
 
   GraphMemory& memory_;
   OrderedDevice& device_;
@@ -104,12 +129,13 @@ class GraphPools {
   std::atomic<bool> any_{false};
   std::atomic<bool> untidy_{false};
 
+  std::mutex tidying_;  // held while pools are given back, by one thread; taken before `mutex_`
+
   mutable std::mutex mutex_;  // of everything below
-  std::vector<std::shared_ptr<PrivatePool>> pools_;
-  std::vector<std::shared_ptr<PrivatePool>> unheld_;  // of them; since the last look
-  std::unordered_set<const PrivatePool*> lingering_;  // unheld before, with live blocks
-  std::vector<std::pair<StreamId, std::shared_ptr<PrivatePool>>> captured_;
-  std::unordered_map<const void*, Live> live_;
+  std::unordered_map<const PrivatePool*, Pool> pools_;
+  Pool* unheld_ = nullptr;  // the first of those with Held::no
+  std::list<Captured> captured_;
+  LiveBlocks live_;
   GraphUses uses_;
   std::unordered_set<const void*> segments_;
 };
