@@ -19,21 +19,26 @@ GraphPools& GraphPool::Hold::pools() const {
 }
 
 GraphPools::GraphPools(GraphMemory& memory, OrderedDevice& device, const Policy& policy)
-    : memory_(memory), device_(device), policy_(policy), link_(std::make_shared<GraphPoolsLink>()) {
+    : memory_(memory),
+      device_(device),
+      policy_(policy),
+      link_(std::make_shared<GraphPoolsLink>()),
+      blocks_(device) {
   link_->pools = this;
 }
 
-// Holders keep their pools, which then know neither the allocator nor the device.
+// Holders keep their pools, which then know neither the allocator nor the device. What pools hold
+// goes with the allocator: nothing is given back, and no observer is told.
 void GraphPools::close() noexcept {
   {
     const std::lock_guard lock{link_->mutex};
     link_->pools = nullptr;
   }
   for (const auto& [key, known] : pools_) {
+    end_on_device(*known.pool);
     try {
-      if (known.pool->capturing()) end(*known.pool, false);
       known.pool->close();
-    } catch (const std::exception&) {  // what it holds goes with the allocator
+    } catch (const std::exception&) {  // an entry stays in a ledger
     }
   }
   unheld_ = nullptr;
@@ -91,6 +96,13 @@ void GraphPools::join(PrivatePool& pool, StreamRef stream) {
 }
 
 void GraphPools::end(PrivatePool& pool, bool kept) {
+  end_on_device(pool);
+  pool.end(kept);
+  if (!kept && pool.never_ran()) end_uses(pool);
+}
+
+// The streams of its capture, all at once for those who ask.
+void GraphPools::end_on_device(const PrivatePool& pool) noexcept {
   std::list<Captured> ended;
   {
     const std::lock_guard lock{mutex_};
@@ -100,8 +112,6 @@ void GraphPools::end(PrivatePool& pool, bool kept) {
     }
   }
   for (const Captured& captured : ended) end_capture(captured.stream);
-  pool.end(kept);
-  if (!kept && pool.never_ran()) end_uses(pool);
 }
 
 void GraphPools::end_capture(StreamRef stream) noexcept {
@@ -141,136 +151,20 @@ std::shared_ptr<PrivatePool> GraphPools::require_one_pool(StreamId owner, Stream
 }
 
 void* GraphPools::allocate(std::size_t bytes, StreamRef owner, StreamRef user) {
-  std::shared_ptr<PrivatePool> pool = require_one_pool(owner.id(), user.id());
-  if (pool == nullptr) return nullptr;
-  const std::uint64_t capture = pool->captures();
-  const auto inner_owner = pool->order().find(owner.id());
-  const auto inner_user = pool->order().find(user.id());
-  if (!inner_owner || !inner_user) return nullptr;  // it has just ended
-  const FirstMarkers first = FirstMarkers::now(device_.ledger(), owner.id(), user.id());
-  void* const address = pool->allocate(bytes, *inner_owner, *inner_user);
-  try {
-    const std::lock_guard lock{mutex_};
-    live_.insert_or_assign(address, Live{pool, capture, owner, first, {}});
-  } catch (...) {
-    pool->memory().deallocate(address);
-    throw;
-  }
-  return address;
-}
-
-// Where the block is used within the capture that it was given out in.
-std::optional<StreamRef> GraphPools::still_in(const Live& live, StreamId stream) {
-  if (live.capture != live.pool->captures()) return {};
-  return live.pool->order().find(stream);
+  const std::shared_ptr<PrivatePool> pool = require_one_pool(owner.id(), user.id());
+  return pool == nullptr ? nullptr : blocks_.allocate(pool, bytes, owner, user);
 }
 
 bool GraphPools::deallocate(void* address, const StreamRef* stream) {
-  LiveBlocks::node_type freed;
-  {
-    const std::lock_guard lock{mutex_};
-    freed = live_.extract(address);
-  }
-  if (freed.empty()) return false;
-  const std::shared_ptr<PrivatePool> pool = freed.mapped().pool;
-  try {
-    const Live& live = freed.mapped();
-    const StreamRef on = stream == nullptr ? live.owner : *stream;
-    const auto inner = live.uses.empty() ? still_in(live, on.id()) : std::nullopt;
-    if (inner) {
-      pool->memory().deallocate(address, *inner);
-    } else {
-      free_outside(address, live, on);
-    }
-  } catch (...) {
-    const std::lock_guard lock{mutex_};
-    live_.insert(std::move(freed));
-    throw;
-  }
-  freed_in(*pool);
-  return true;
-}
-
-// The block was used outside its capture, or that has ended.
-void GraphPools::free_outside(void* address, const Live& live, StreamRef stream) {
-  const Ledger& ledger = device_.ledger();
-  PointSet points{Point{stream.id(), ledger.next(stream.id())}};
-  for (const StreamRef use : live.uses) points.join({use.id(), ledger.next(use.id())});
-  for (const StreamRef use : live.uses) {
-    try {
-      if (ledger.is_open(use.id())) device_.mark(use);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-    }
-  }
-  live.pool->free_after(address, std::move(points));
+  const std::shared_ptr<PrivatePool> pool = blocks_.deallocate(address, stream);
+  if (pool != nullptr) freed_in(*pool);
+  return pool != nullptr;
 }
 
 bool GraphPools::deallocate(void* address, Point marker) {
-  PointSet points{marker};
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  it->second.first_markers.require_covered(marker, address);
-  LiveBlocks::node_type freed = live_.extract(it);
-  lock.unlock();
-  const std::shared_ptr<PrivatePool> pool = freed.mapped().pool;
-  try {
-    pool->free_after(address, std::move(points));
-  } catch (...) {
-    lock.lock();
-    live_.insert(std::move(freed));
-    throw;
-  }
-  freed_in(*pool);
-  return true;
-}
-
-bool GraphPools::record_use(void* address, StreamRef stream) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  Live& live = it->second;
-  if (const auto inner = still_in(live, stream.id())) {
-    const std::shared_ptr<PrivatePool> pool = live.pool;
-    lock.unlock();
-    pool->memory().record_use(address, *inner);
-    return true;
-  }
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (!same(live.owner) && std::ranges::none_of(live.uses, same)) live.uses.push_back(stream);
-  return true;
-}
-
-bool GraphPools::transfer(void* address, StreamRef owner) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  Live& live = it->second;
-  const StreamRef former = live.owner;
-  if (former.id() == owner.id()) return true;
-  const auto inner = still_in(live, owner.id());
-  if (inner && still_in(live, former.id())) {
-    const std::shared_ptr<PrivatePool> pool = live.pool;
-    lock.unlock();
-    pool->memory().transfer(address, *inner);
-    lock.lock();
-    const auto again = live_.find(address);
-    if (again != live_.end()) again->second.owner = owner;
-    return true;
-  }
-  live.uses.push_back(former);
-  live.uses.erase_if([&](const StreamRef use) { return use.id() == owner.id(); });
-  live.owner = owner;
-  return true;
-}
-
-std::size_t GraphPools::block_size(const void* address) const {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return 0;
-  const std::shared_ptr<PrivatePool> pool = it->second.pool;
-  lock.unlock();
-  return pool->memory().block_size(address);
+  const std::shared_ptr<PrivatePool> pool = blocks_.deallocate(address, marker);
+  if (pool != nullptr) freed_in(*pool);
+  return pool != nullptr;
 }
 
 bool GraphPools::hides(const void* address) const {

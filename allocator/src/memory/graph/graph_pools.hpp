@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "memory/contract.hpp"
 #include "memory/graph/graph_uses.hpp"
+#include "memory/graph/pool_blocks.hpp"
 #include "memory/graph/private_pool.hpp"
 
 namespace millrace {
@@ -33,8 +33,8 @@ struct GraphPool::Hold {
 };
 
 /**
- * @brief The private pools of an allocator: which streams are captured into which, and whose each
- *        block is. Its lock is taken last, and no call is made under it.
+ * @brief The private pools of an allocator: which streams are captured into which, and which pools
+ *        nobody holds. Its lock is taken last, and no call is made under it.
  */
 class GraphPools {
  public:
@@ -66,9 +66,11 @@ class GraphPools {
   /** @param stream  nullptr: the owner */
   bool deallocate(void* address, const StreamRef* stream);
   bool deallocate(void* address, Point marker);
-  bool record_use(void* address, StreamRef stream);
-  bool transfer(void* address, StreamRef owner);
-  [[nodiscard]] std::size_t block_size(const void* address) const;
+  bool record_use(void* address, StreamRef stream) { return blocks_.record_use(address, stream); }
+  bool transfer(void* address, StreamRef owner) { return blocks_.transfer(address, owner); }
+  [[nodiscard]] std::size_t block_size(const void* address) const {
+    return blocks_.block_size(address);
+  }
 
   /** @brief Whether the live block is none to callers: a pool's segment, or freed already. */
   [[nodiscard]] bool hides(const void* address) const;
@@ -85,15 +87,6 @@ class GraphPools {
   [[nodiscard]] GraphPoolStatistics statistics() const;
 
  private:
-  struct Live {
-    std::shared_ptr<PrivatePool> pool;
-    std::uint64_t capture;  // in which it was given out
-    StreamRef owner;
-    FirstMarkers first_markers;
-    Few<StreamRef> uses;  // outside the capture
-  };
-  using LiveBlocks = std::unordered_map<const void*, Live>;
-
   enum class Held {
     yes,
     no,         // to be given back
@@ -112,13 +105,12 @@ class GraphPools {
 
   [[nodiscard]] std::shared_ptr<PrivatePool> pool_of(StreamId stream) const;
   [[nodiscard]] std::shared_ptr<PrivatePool> require_one_pool(StreamId owner, StreamId user) const;
-  [[nodiscard]] static std::optional<StreamRef> still_in(const Live& live, StreamId stream);
+  void end_on_device(const PrivatePool& pool) noexcept;
   void end_capture(StreamRef stream) noexcept;
   void to_be_given_back(Pool& pool) noexcept;
   [[nodiscard]] Pool* next_to_give_back() noexcept;
   void give_back(Pool& pool);
   void end_uses(PrivatePool& pool);
-  void free_outside(void* address, const Live& live, StreamRef stream);
   void freed_in(const PrivatePool& pool) noexcept;
   void note_any() noexcept;
 
@@ -126,6 +118,7 @@ class GraphPools {
   OrderedDevice& device_;
   const Policy& policy_;
   const std::shared_ptr<GraphPoolsLink> link_;
+  PoolBlocks blocks_;
   std::atomic<bool> any_{false};
   std::atomic<bool> untidy_{false};
 
@@ -135,7 +128,6 @@ class GraphPools {
   std::unordered_map<const PrivatePool*, Pool> pools_;
   Pool* unheld_ = nullptr;  // the first of those with Held::no
   std::list<Captured> captured_;
-  LiveBlocks live_;
   GraphUses uses_;
   std::unordered_set<const void*> segments_;
 };

@@ -206,6 +206,7 @@ bool PrivatePool::give_back() {
 }
 
 void PrivatePool::close() {
+  if (capturing_.exchange(false)) order_.end();
   const std::lock_guard lock{mutex_};
   nominal_.close(!launches_untold());
 }

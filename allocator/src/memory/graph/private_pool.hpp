@@ -65,7 +65,7 @@ class PrivatePool {
   bool give_back();
   /** @brief What must come before the next use of memory that its graphs used. */
   [[nodiscard]] PointSet points();
-  /** @brief Closes the stream in whose name it asked for memory; later calls do nothing. */
+  /** @brief Ends a capture that goes on, and the stream in whose name it asked for memory. */
   void close();
 
   [[nodiscard]] GraphPoolStatistics statistics();
