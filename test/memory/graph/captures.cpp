@@ -83,52 +83,6 @@ TEST_CASE("captures of a pool are given the same memory, which nobody else is gi
   rig.allocator.check_invariants();
 }
 
-TEST_CASE("within a capture memory is reused by the stream that freed it", "[graph]") {
-  Rig rig;
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  void* const first = rig.allocator.allocate(5 * kMiB, rig.main);
-  rig.allocator.deallocate(first);
-  CHECK(rig.allocator.allocate(5 * kMiB, rig.main) == first);
-  captured.end();
-}
-
-TEST_CASE("another stream of a capture reuses memory once it is told to be ordered", "[graph]") {
-  Rig rig;
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  GraphCapture& announced = *captured.announced;
-  void* const early = rig.allocator.allocate(5 * kMiB, rig.main);
-  rig.allocator.deallocate(early);
-  const Point after_early = announced.mark(rig.main);
-  void* const late = rig.allocator.allocate(9 * kMiB, rig.main);
-  rig.allocator.deallocate(late);
-  announced.wait(rig.copy, after_early);
-  void* const reused = rig.allocator.allocate(5 * kMiB, rig.copy);
-  CHECK(reused == early);
-  void* const other = rig.allocator.allocate(9 * kMiB, rig.copy);
-  CHECK(other != late);
-  announced.wait(rig.copy, announced.mark(rig.main));
-  CHECK(rig.allocator.allocate(9 * kMiB, rig.copy) == late);
-  captured.end();
-}
-
-TEST_CASE("memory with a use by another stream of the capture waits for both", "[graph]") {
-  Rig rig;
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  GraphCapture& announced = *captured.announced;
-  announced.wait(rig.copy, announced.mark(rig.main));
-  void* const shared = rig.allocator.allocate(5 * kMiB, rig.main);
-  rig.allocator.record_use(shared, rig.copy);
-  rig.allocator.deallocate(shared);
-  void* const other = rig.allocator.allocate(5 * kMiB, rig.main);
-  CHECK(other != shared);
-  announced.wait(rig.main, announced.mark(rig.copy));
-  CHECK(rig.allocator.allocate(5 * kMiB, rig.main) == shared);
-  captured.end();
-}
-
 TEST_CASE("a capture neither asks nor orders, and with memory in reserve makes no call",
           "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
