@@ -56,12 +56,12 @@ class GraphPools {
   void join(PrivatePool& pool, StreamRef stream);
   /** @brief Ends the pool's capture, whatever it throws. */
   void end(PrivatePool& pool, bool kept);
-  /** @brief The stream's reference in the pool's capture, if it takes part. */
+  /** @brief The stream's inner reference, if it is in the pool's capture. */
   [[nodiscard]] std::optional<StreamRef> in_capture(const PrivatePool& pool, StreamRef stream);
-  /** @brief Nobody holds the pool any more. Makes no call, and fails never. */
+  /** @brief The pool's last holder is gone. Makes no call. */
   void unheld(const PrivatePool& pool) noexcept;
 
-  // Calls of the allocator, which go on as ever where these return nullptr or false.
+  // Calls of the allocator. Where these return nullptr or false, pools have no part in the call.
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef owner, StreamRef user);
   /** @param stream  nullptr: the owner */
   bool deallocate(void* address, const StreamRef* stream);
@@ -72,7 +72,7 @@ class GraphPools {
     return blocks_.block_size(address);
   }
 
-  /** @brief Whether the live block is none to callers: a pool's segment, or freed already. */
+  /** @brief Whether callers must not see this live block: a pool's segment, or freed and kept. */
   [[nodiscard]] bool hides(const void* address) const;
   void hide(const void* segment);
   void show(const void* segment);
@@ -82,7 +82,7 @@ class GraphPools {
   /** @brief The user frees general memory: `GraphUses::keep`. */
   [[nodiscard]] bool keep(void* address, PointSet& points);
 
-  /** @brief Takes back what is held by nobody any more. No lock is held. */
+  /** @brief Takes back the memory of pools that nobody holds. The caller holds no lock. */
   void tidy();
   [[nodiscard]] GraphPoolStatistics statistics() const;
 
