@@ -210,16 +210,25 @@ TEST_CASE("a request that a capture can not be served says what pools hold", "[g
 }
 
 TEST_CASE("a capture that finds no room takes what others have cached", "[graph]") {
-  Rig rig{Policy::millrace(), {.limit = 200 * kMiB}};
-  std::vector<void*> cached;
-  for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * kMiB, rig.copy));
-  for (void* const address : cached) rig.allocator.deallocate(address);
-  rig.copy.synchronize();
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  void* const large = rig.allocator.allocate(150 * kMiB, rig.main);
-  CHECK(rig.allocator.block_size(large) == 150 * kMiB);
-  captured.end();
+  const auto presets = {Policy::millrace(), Policy::torch(), Policy::pinned()};
+  for (const Policy& policy : presets) {
+    CAPTURE(policy.name);
+    Rig rig{policy, {.limit = 200 * kMiB}};
+    std::vector<void*> cached;
+    for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * kMiB, rig.copy));
+    for (void* const address : cached) rig.allocator.deallocate(address);
+    rig.copy.synchronize();
+    const GraphPool pool{rig.allocator};
+    Captured captured{rig, pool, rig.main};
+    captured.announced->wait(rig.copy, {});
+    void* const large = rig.allocator.allocate(100 * kMiB, rig.main);
+    CHECK(rig.allocator.block_size(large) == 100 * kMiB);
+    void* const shared = rig.allocator.allocate(60 * kMiB, rig.main, rig.copy);
+    CHECK(rig.allocator.block_size(shared) == 60 * kMiB);
+    CHECK(pool.statistics().reserved == 160 * kMiB);
+    CHECK_THROWS_AS(rig.allocator.allocate(60 * kMiB, rig.copy), out_of_memory);
+    captured.end();
+  }
 }
 
 TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]") {

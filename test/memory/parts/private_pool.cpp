@@ -35,6 +35,14 @@ TEST_CASE("a request beside one that is pressed is as quiet as ever", "[parts]")
   rig.pool.end(false);
 }
 
+TEST_CASE("launches of one graph cost a pool one point", "[parts]") {
+  Rig rig;
+  rig.pool.begin();
+  rig.pool.end(true);
+  for (int launch = 0; launch < 100'000; ++launch) rig.pool.launched(rig.main);
+  CHECK(rig.pool.points().size() == 1);
+}
+
 TEST_CASE("launches on streams that are gone cost a pool nothing", "[parts]") {
   Rig rig;
   rig.pool.begin();
