@@ -160,9 +160,9 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
-  if (state_->graphs.any() && state_->graphs.use(address, stream.id())) {
-    state_->company_of(*block);  // so that no front keeps it
-    return;
+  if (state_->graphs.any() && state_->device.captured(stream.id())) {
+    state_->company_of(*block);  // so that no front keeps it, and each free asks for its graphs
+    if (state_->graphs.use(address, stream.id())) return;
   }
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (same(block->live.owner)) return;

@@ -100,7 +100,7 @@ struct CachingAllocator::State : GraphMemory {
 
   // freeing.cpp: taking back
   void deallocate(void* address, const StreamRef* stream);
-  void free_on(Block* block, StreamRef stream, bool given, Lock& lock, const PointSet& after = {});
+  void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   bool free_plainly(Block* block, StreamRef stream);
   PointSet points_of_free(const Block& block, StreamRef stream, bool given,
                           Few<StreamRef>& to_mark) const;
@@ -247,7 +247,6 @@ struct CachingAllocator::State : GraphMemory {
   void* take(std::size_t bytes, StreamRef pool, Effort effort) override;
   Block* take_complete(const Request& request);
   void give_back(void* base, const PointSet& points) override;
-  void free_used(void* address, const PointSet& points) override;
   void close_front(StreamId stream) override;
 
   // inspection.cpp

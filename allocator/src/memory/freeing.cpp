@@ -27,10 +27,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream)
   Block* const block = live_block("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
-  PointSet after;
-  if (graphs.any() && graphs.defer(address, {on.id(), device.ledger().next(on.id())}, after))
-    return;
-  free_on(block, on, stream != nullptr, lock, after);
+  free_on(block, on, stream != nullptr, lock);
 }
 
 // Of a block that nobody but its lane's stream has used. False: not this one.
@@ -49,18 +46,19 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   return true;
 }
 
-// `given`: by the caller in this call, so that it is there still.
-// `after`: what its next use has to come after as well.
-void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock,
-                                      const PointSet& after) {
-  if (after.empty() && free_plainly(block, stream)) return;
+// `given`: by the caller in this call, so that it is there still. A block that graphs use is kept:
+// its uses are marked all the same, while their streams are there.
+void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
+  if (free_plainly(block, stream)) return;  // what graphs use has company
   Few<StreamRef> used;
   PointSet points = points_of_free(*block, stream, given, used);
-  points.join(after);
-  heap.live().erase(block);
-  block->state = BlockState::claimed;
+  const bool kept = graphs.any() && graphs.keep(block->address, points);
+  if (!kept) {
+    heap.live().erase(block);
+    block->state = BlockState::claimed;
+  }
   if (!used.empty()) mark(used, lock);
-  take_back(block, std::move(points));
+  if (!kept) take_back(block, std::move(points));
 }
 
 // What comes before the next use of a block that is freed on `stream`. `used`: streams that are to
@@ -118,13 +116,13 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   Block* const block = state.live_block("deallocate", address);
   block->first_markers().require_covered(marker, address);
   PointSet points{marker};
-  if (state.graphs.any() && state.graphs.defer(address, marker, points)) return;
   const Frontier behind = state.device.ledger().snapshot(marker);
   for (const Point point : block->points) {
     if (!behind.covers(point) && !state.device.ledger().completed(point)) {
       points.join(point);
     }
   }
+  if (state.graphs.any() && state.graphs.keep(address, points)) return;
   state.heap.live().erase(block);
   block->state = BlockState::claimed;
   state.take_back(block, std::move(points));

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "memory/caching_state.hpp"
 #include "millrace/memory/graph_pool.hpp"
 
@@ -16,6 +18,9 @@ void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort ef
   request.small = request.bytes <= policy.small_limit;
   Lock lock = enter();
   request.tag = meter.tag("graph pools");
+  if (bytes > std::numeric_limits<std::ptrdiff_t>::max() - policy.segment_multiple) {
+    fail(request, lock);
+  }
   empty_quick();
   merge_former_lanes();
   sweep();
@@ -44,20 +49,14 @@ Block* CachingAllocator::State::take_complete(const Request& request) {
 }
 
 void CachingAllocator::State::give_back(void* base, const PointSet& points) {
+  PointSet after;
+  after.assign(points);
   const Lock lock = enter();
   Block* const block = heap.live().find(base);
   heap.live().erase(block);
   graphs.show(base);
   block->state = BlockState::claimed;
-  PointSet after;
-  after.assign(points);
   take_back(block, std::move(after));
-}
-
-void CachingAllocator::State::free_used(void* address, const PointSet& points) {
-  Lock lock = enter();
-  Block* const block = heap.live().find(address);
-  free_on(block, block->live.owner, false, lock, points);
 }
 
 void CachingAllocator::State::close_front(StreamId stream) {

@@ -83,52 +83,6 @@ TEST_CASE("captures of a pool are given the same memory, which nobody else is gi
   rig.allocator.check_invariants();
 }
 
-TEST_CASE("within a capture memory is reused by the stream that freed it", "[graph]") {
-  Rig rig;
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  void* const first = rig.allocator.allocate(5 * kMiB, rig.main);
-  rig.allocator.deallocate(first);
-  CHECK(rig.allocator.allocate(5 * kMiB, rig.main) == first);
-  captured.end();
-}
-
-TEST_CASE("another stream of a capture reuses memory once it is told to be ordered", "[graph]") {
-  Rig rig;
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  GraphCapture& announced = *captured.announced;
-  void* const early = rig.allocator.allocate(5 * kMiB, rig.main);
-  rig.allocator.deallocate(early);
-  const Point after_early = announced.mark(rig.main);
-  void* const late = rig.allocator.allocate(9 * kMiB, rig.main);
-  rig.allocator.deallocate(late);
-  announced.wait(rig.copy, after_early);
-  void* const reused = rig.allocator.allocate(5 * kMiB, rig.copy);
-  CHECK(reused == early);
-  void* const other = rig.allocator.allocate(9 * kMiB, rig.copy);
-  CHECK(other != late);
-  announced.wait(rig.copy, announced.mark(rig.main));
-  CHECK(rig.allocator.allocate(9 * kMiB, rig.copy) == late);
-  captured.end();
-}
-
-TEST_CASE("memory with a use by another stream of the capture waits for both", "[graph]") {
-  Rig rig;
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  GraphCapture& announced = *captured.announced;
-  announced.wait(rig.copy, announced.mark(rig.main));
-  void* const shared = rig.allocator.allocate(5 * kMiB, rig.main);
-  rig.allocator.record_use(shared, rig.copy);
-  rig.allocator.deallocate(shared);
-  void* const other = rig.allocator.allocate(5 * kMiB, rig.main);
-  CHECK(other != shared);
-  announced.wait(rig.main, announced.mark(rig.copy));
-  CHECK(rig.allocator.allocate(5 * kMiB, rig.main) == shared);
-  captured.end();
-}
-
 TEST_CASE("a capture neither asks nor orders, and with memory in reserve makes no call",
           "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
@@ -256,16 +210,25 @@ TEST_CASE("a request that a capture can not be served says what pools hold", "[g
 }
 
 TEST_CASE("a capture that finds no room takes what others have cached", "[graph]") {
-  Rig rig{Policy::millrace(), {.limit = 200 * kMiB}};
-  std::vector<void*> cached;
-  for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * kMiB, rig.copy));
-  for (void* const address : cached) rig.allocator.deallocate(address);
-  rig.copy.synchronize();
-  const GraphPool pool{rig.allocator};
-  Captured captured{rig, pool, rig.main};
-  void* const large = rig.allocator.allocate(150 * kMiB, rig.main);
-  CHECK(rig.allocator.block_size(large) == 150 * kMiB);
-  captured.end();
+  const auto presets = {Policy::millrace(), Policy::torch(), Policy::pinned()};
+  for (const Policy& policy : presets) {
+    CAPTURE(policy.name);
+    Rig rig{policy, {.limit = 200 * kMiB}};
+    std::vector<void*> cached;
+    for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * kMiB, rig.copy));
+    for (void* const address : cached) rig.allocator.deallocate(address);
+    rig.copy.synchronize();
+    const GraphPool pool{rig.allocator};
+    Captured captured{rig, pool, rig.main};
+    captured.announced->wait(rig.copy, {});
+    void* const large = rig.allocator.allocate(100 * kMiB, rig.main);
+    CHECK(rig.allocator.block_size(large) == 100 * kMiB);
+    void* const shared = rig.allocator.allocate(60 * kMiB, rig.main, rig.copy);
+    CHECK(rig.allocator.block_size(shared) == 60 * kMiB);
+    CHECK(pool.statistics().reserved == 160 * kMiB);
+    CHECK_THROWS_AS(rig.allocator.allocate(60 * kMiB, rig.copy), out_of_memory);
+    captured.end();
+  }
 }
 
 TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]") {

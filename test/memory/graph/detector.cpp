@@ -1,5 +1,11 @@
 // Captures that nobody announced.
 
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <vector>
+
 #include "millrace/memory/capture_detector.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
@@ -70,6 +76,47 @@ TEST_CASE("a raw handle has to be known before it is captured", "[graph]") {
   rig.set_capturing(known, false);
   rig.set_capturing(unknown, false);
   CHECK_FALSE(rig.detector.poll());
+}
+
+TEST_CASE("a detector holds no lock while it asks the device", "[graph]") {
+  struct Asks final : DeviceObserver {
+    void before(Call call) override {
+      if (call != Call::capture_status || asking) return;
+      asking = true;
+      auto other = std::async(std::launch::async, [this] { ask(); });
+      if (other.wait_for(std::chrono::seconds{5}) != std::future_status::ready) {
+        free = false;
+        late.push_back(std::move(other));
+      }
+      asking = false;
+    }
+    std::function<void()> ask;
+    std::atomic<bool> asking = false, free = true;
+    std::vector<std::future<void>> late;
+  };
+  Rig rig;
+  Asks asks;
+  asks.ask = [&rig] { static_cast<void>(rig.detector.poll()); };
+  rig.set_capturing(rig.main, true);
+  void* const during = rig.detector.allocate(kMiB, rig.main);
+  rig.device.add_observer(asks);
+  CHECK(rig.detector.poll());
+  rig.detector.deallocate(during, rig.main);
+  static_cast<void>(rig.detector.allocate(kMiB, rig.copy));
+  rig.set_capturing(rig.main, false);
+  CHECK_FALSE(rig.detector.poll());
+  rig.device.remove_observer(asks);
+  CHECK(asks.free);
+}
+
+TEST_CASE("a detector asks nothing in a host callback", "[graph]") {
+  Rig rig;
+  void* const block = rig.detector.allocate(kMiB, rig.main);
+  const std::uint64_t asked = rig.device.calls(Call::capture_status);
+  rig.device.callback(rig.copy.handle(), [&] { rig.detector.deallocate(block, rig.main); });
+  rig.copy.synchronize();
+  CHECK(rig.device.calls(Call::capture_status) == asked);
+  CHECK_FALSE(rig.allocator.is_live(block));
 }
 
 }  // namespace millrace::test

@@ -1,11 +1,9 @@
 // Graphs that are replayed while programs go on: nobody's memory is touched by anybody else.
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "millrace/memory/graph_pool.hpp"
@@ -14,7 +12,6 @@
 #include "test/support/catch.hpp"
 #include "test/support/schedules.hpp"
 #include "test/support/seed.hpp"
-#include "test/support/threaded_device.hpp"
 
 namespace millrace::test {
 namespace {
@@ -305,51 +302,6 @@ TEST_CASE("an edge of a graph that was told but not made shows in some replay", 
     found += Program(number, Policy::millrace(), Flaw::edge_left_out).run(250) > 0 ? 1 : 0;
   }
   CHECK(found > 0);
-}
-
-TEST_CASE("a thread captures while others allocate", "[graph]") {
-  ThreadedDevice device{std::size_t{1} << 28};
-  OrderedDevice ordered{device};
-  DeviceSource source{device};
-  CachingAllocator allocator{ordered, source, Policy::millrace()};
-  std::atomic<bool> done{false};
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < 2; ++thread) {
-    threads.emplace_back([&, thread] {
-      Stream stream{ordered};
-      std::mt19937_64 random{seed() + static_cast<std::uint64_t>(thread)};
-      std::vector<void*> live;
-      while (!done) {
-        if (live.size() < 20 && random() % 2 == 0) {
-          live.push_back(allocator.allocate((random() % 300 + 1) * kKiB, stream));
-        } else if (!live.empty()) {
-          allocator.deallocate(live.back());
-          live.pop_back();
-        }
-      }
-      for (void* const address : live) allocator.deallocate(address);
-    });
-  }
-  Stream stream{ordered};
-  std::optional<GraphPool> pool;
-  for (int round = 0; round < 200; ++round) {
-    if (round % 8 == 0) pool.emplace(allocator);
-    GraphCapture capture{*pool, stream};
-    std::vector<void*> live;
-    for (int i = 0; i < 20; ++i) live.push_back(allocator.allocate(100 * kKiB, stream));
-    for (void* const address : live) allocator.deallocate(address);
-    if (round % 3 == 0) continue;  // abandoned
-    capture.end();
-    pool->launched(stream);
-    stream.mark();
-  }
-  pool.reset();
-  done = true;
-  for (std::thread& thread : threads) thread.join();
-  const MemoryStatistics now = allocator.statistics();
-  CHECK(now.graph_pools.pools == 0);
-  CHECK(now.live_blocks == 0);
-  allocator.check_invariants();
 }
 
 }  // namespace millrace::test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <optional>
 
@@ -9,18 +10,25 @@
 namespace millrace {
 
 /**
- * @brief Finds out that a stream is captured when it is given to a call, and announces it.
+ * @brief Finds captures that the program does not announce, and announces them to an allocator.
  *
- * For programs that can not announce their captures (docs/graph-capture.md). Costs one driver call,
- * `Device::capturing`, in each call that names a stream. All that is captured at one time counts as
- * one capture into the pool, and has ended when a stream of it is found not to be captured any
- * more; edges within it are not known, so that its streams share memory after it only.
+ * For programs that can't announce their captures (docs/graph-capture.md). Each call that names a
+ * stream asks the driver whether that stream is captured, which costs one driver call
+ * (`Device::capturing`), and two where a capture has begun or ended. Calls from a host callback
+ * ask nothing, since a callback makes no driver call.
  *
- * Raw handles have to be known to the device before they are captured, from any earlier call.
+ * The detector treats all streams that are captured at one time as one capture into the pool. That
+ * capture ends when one of its streams is found not to be captured. The detector does not see the
+ * edges within a capture, so the capture's streams do not reuse each other's memory.
+ *
+ * The device has to know a raw handle before it is captured, from any earlier call.
  */
 class CaptureDetector final : public ForwardingAllocator {
  public:
-  /** @param inner  serves every call; it outlives this object  @param pool  one of `inner`'s */
+  /**
+   * @param inner  serves every call; has to outlive the detector
+   * @param pool   a pool of `inner`
+   */
   CaptureDetector(CachingAllocator& inner, GraphPool pool);
   ~CaptureDetector() override;
 
@@ -34,17 +42,30 @@ class CaptureDetector final : public ForwardingAllocator {
   void record_use(void* address, StreamRef stream) override;
   void transfer(void* address, StreamRef owner) override;
 
-  /** @brief Asks whether the capture goes on, if there is one. @return whether it does */
+  /**
+   * @brief Asks the driver whether the current capture goes on, if there is one.
+   * @return whether it does
+   */
   bool poll();
 
  private:
+  /** @brief A capture, and a stream whose state tells of it. */
+  struct Watched {
+    std::uint64_t number;
+    StreamRef origin;
+  };
+
   void look_at(StreamRef stream);
-  bool still_captured();
+  [[nodiscard]] bool asks_captured(StreamRef stream) const;
+  [[nodiscard]] std::optional<Watched> watched() const;
+  bool still_captured(const Watched& seen);
 
   const GraphPool pool_;
-  std::mutex mutex_;  // of everything below
+  // Held while a capture is announced, which calls the device. No callback takes it.
+  mutable std::mutex mutex_;  // of everything below
   std::optional<GraphCapture> capture_;
   StreamRef origin_{StreamHandle{}};
+  std::uint64_t captures_ = 0;  // that were found
 };
 
 }  // namespace millrace

@@ -8,65 +8,71 @@
 /// @file
 /// Memory for CUDA graphs: docs/graph-capture.md.
 ///
-///   GraphPool pool{allocator};                // may be shared by graphs that never run at once
+///   GraphPool pool{allocator};                // graphs that never run at once may share it
 ///   GraphCapture capture{pool, stream};       // first
 ///   cudaStreamBeginCapture(stream, mode);
-///   ... allocate, launch, deallocate on `stream`, as ever ...
+///   ... allocate, launch, deallocate on `stream`, as usual ...
 ///   cudaStreamEndCapture(stream, &graph);
-///   capture.end();                            // last; without it the capture is abandoned
-///   ... keep `pool`, or a copy of it, with the graph and with each executable ...
+///   capture.end();                            // last; a capture without it is abandoned
+///   ... keep a copy of `pool` with the graph and with each executable ...
 
 namespace millrace {
 
 /**
- * @brief Memory that graphs use: theirs alone from the first capture until nobody holds it.
+ * @brief Memory that belongs to graphs, from their first capture until nobody holds it.
  *
- * A handle: each copy is a holder, one for each graph and each executable. While there is one, the
- * addresses that a capture was given are given to later captures of the same pool and to nobody
- * else. When the last is gone, the next call of the allocator that takes its lock makes what is
- * free in the pool general memory again; blocks that are live follow when they are freed. Any
- * thread may call, and drop a holder, a host callback too. Holders may outlive the allocator.
+ * A handle. Each copy is one holder: keep one with each graph and each executable. While a holder
+ * exists, later captures of the pool reuse its addresses, and nobody else is given them. When the
+ * last holder is gone, the next call of the allocator that takes its lock makes the pool's free
+ * memory general again; the memory of live blocks follows when they are freed.
+ *
+ * Thread-safe. Any thread may drop a holder, also in a host callback. Holders may outlive the
+ * allocator and the device.
  */
 class GraphPool {
  public:
-  /** @brief What the holders are, and so what the memory still waits for when the last is gone. */
+  /** @brief What the holders stand for, and so what the pool's memory still waits for after them.
+   */
   enum class HeldUntil {
-    /** The executable is destroyed: a launch may still run. The memory's next use comes after the
-     * launches that `launched` told of; if it told of none, after the device was synchronised. */
+    /** The executable is destroyed; a launch may still run. The next use of the memory comes after
+     * the launches that `launched` reported. If it reported none, the next use comes after the next
+     * synchronization of the device. */
     destroyed,
-    /** The executable is destroyed and its last launch has ended, as user objects have it that the
-     * graph owns (`retain`). Nothing is waited for. */
+    /** The executable is destroyed and its last launch has ended: the holders are user objects that
+     * the graph retains (`retain`). The next use of the memory waits for nothing. */
     executed,
   };
 
-  /** @param allocator  whose memory it is */
+  /** @param allocator  serves the pool's memory */
   explicit GraphPool(CachingAllocator& allocator, HeldUntil until = HeldUntil::destroyed);
 
   /**
-   * @brief Makes sure that `bytes` in one piece are in the pool, so that captures which need no
-   *        more make no driver call.
+   * @brief Adds memory to the pool until it has `bytes` in one piece. Captures that need no more
+   *        make no driver call.
    * @throws out_of_memory as `allocate` does
-   * @throws std::logic_error while a capture goes on
+   * @throws std::logic_error during a capture, and after the allocator is gone
    */
   void reserve(std::size_t bytes);
 
   /**
-   * @brief A graph that uses the pool was launched on `stream`, just now. Tell all launches or
-   * none.
+   * @brief Reports that a graph which uses the pool was launched on `stream`. Call it just after
+   *        the launch, and for all launches or for none.
    *
-   * Costs a lock; on a stream that is not attached, a record as well.
+   * Takes a lock. Records a marker if the stream is not attached.
+   * @throws std::logic_error if the allocator is gone
    */
   void launched(StreamRef stream);
 
   /**
-   * @brief One more holder, for C: a CUDA user object that a graph retains.
+   * @brief Makes one more holder, for a C interface: a CUDA user object that a graph retains.
    *
    *   cudaUserObjectCreate(&object, pool.retain(), GraphPool::release, 1,
    *                        cudaUserObjectNoDestructorSync);
    *   cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+   * @return what `release` takes
    */
   [[nodiscard]] void* retain() const;
-  /** @brief Drops what `retain` gave. Makes no driver call. */
+  /** @brief Drops a holder that `retain` made. Makes no driver call. */
   static void release(void* retained) noexcept;
 
   [[nodiscard]] GraphPoolStatistics statistics() const;
@@ -79,54 +85,63 @@ class GraphPool {
 };
 
 /**
- * @brief Announces that a stream is captured into a graph whose memory is a pool's. Holds the pool.
+ * @brief Announces a capture: a stream is captured into a graph, which uses the pool's memory.
+ *        Holds the pool.
  *
- * Make it before the driver's capture begins, and end it after the driver's has ended. In between,
- * of the allocator that the pool is of:
- *   - `allocate` on a stream of the capture gives memory of the pool. It makes no driver call while
- *     the pool or the allocator's free memory that is known to be complete serves; else it grows,
- *     which CudaDevice does in a way that leaves the capture sound. It never asks, records or waits
- *     on an event; before it fails it does what any request does.
- *   - memory freed in the capture serves the capture again: on the stream that freed it at once, on
- *     others once `wait` told that they are ordered after it.
- *   - a free of other memory makes no driver call on a stream of the capture; a mark there is made
- *     afterwards.
- *   - `record_use(p, stream of the capture)` of memory from outside says that the graph uses it: it
- *     can be freed at any time, and is kept until the pool is held by nobody.
- *   - the device as a whole is not synchronised by Millrace, and refuses to be (`capture`).
- * One thread at a time may call it; any may allocate meanwhile.
+ * Make it before the driver's capture begins. End it after the driver's capture has ended. In
+ * between, calls of the pool's allocator behave as follows:
+ *   - `allocate` on a stream of the capture returns memory of the pool. It makes no driver call
+ *     while the pool, or free memory of the allocator that is known to be complete, serves the
+ *     request. Otherwise the pool grows, by calls that keep the capture valid. It queries, records
+ *     and waits for no event, except in a request that would otherwise fail.
+ *   - The capture reuses memory that is freed in it: the stream of the free at once, other streams
+ *     after `wait` ordered them.
+ *   - A free of other memory on a stream of the capture makes no driver call. A mark on that stream
+ *     is made when the capture ends.
+ *   - `record_use(p, stream of the capture)` of other memory tells that the graph uses the block.
+ *     The block can be freed at any time; it is kept until nobody holds the pool.
+ *   - Millrace does not synchronize the device, and refuses to (ErrorCode::capture).
+ * One thread at a time may call a GraphCapture. Any thread may allocate meanwhile.
  */
 class GraphCapture {
  public:
   /**
-   * @brief Polls the device. `origin` is captured from now on.
-   * @throws std::logic_error if the pool is in a capture already
-   * @throws std::invalid_argument if `origin` is, or is the legacy or the per-thread stream
+   * @brief Begins a capture of `origin`. Polls the device. Nothing has changed if it throws.
+   * @throws std::logic_error if the pool is in a capture
+   * @throws std::invalid_argument if `origin` is in a capture of the allocator, or is the legacy or
+   *         the per-thread stream
    */
   GraphCapture(GraphPool pool, StreamRef origin);
-  /** @brief Abandons it, unless it has ended. */
+  /** @brief Abandons the capture, unless it has ended. */
   ~GraphCapture();
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
 
   /**
-   * @brief What was captured on `stream` so far, to be waited for: where the program records an
-   *        event. @throws std::invalid_argument if the stream is not in this capture
+   * @brief Marks what was captured on `stream` so far. Call it where the program records an event.
+   * @return what `wait` takes
+   * @throws std::invalid_argument if the stream is not in this capture
    */
   [[nodiscard]] Point mark(StreamRef stream);
   /**
-   * @brief `stream` now waits for what `mark` returned: where the program makes it wait for the
-   *        event. A stream that took no part is captured from now on.
-   * @param marker  {}: it takes part, ordered after nothing that is known
+   * @brief Orders `stream` after a mark. Call it where the program makes `stream` wait for the
+   *        event. Adds a stream to the capture that is not in it; if that throws, the stream is not
+   *        added.
+   * @param marker  what `mark` returned; {} adds the stream and orders it after nothing
+   * @throws std::logic_error after the end
+   * @throws std::invalid_argument as the constructor
    */
   void wait(StreamRef stream, Point marker);
-  [[nodiscard]] bool has(StreamRef stream) const;  ///< whether it takes part
+  [[nodiscard]] bool has(StreamRef stream) const;  ///< whether the stream is in the capture
 
-  /** @brief A graph came of it. Blocks that are live are its outputs, the caller's to free. */
+  /**
+   * @brief Ends the capture: it made a graph. The caller still frees the blocks that are live, the
+   *        graph's outputs.
+   */
   void end();
   /**
-   * @brief None did. What was acquired for it alone and is free goes back at once; blocks that are
-   *        live are the caller's to free, as ever.
+   * @brief Ends the capture: it made no graph. Gives back at once what was acquired for it alone
+   *        and is free. The caller still frees the blocks that are live.
    */
   void abandon() noexcept;
 

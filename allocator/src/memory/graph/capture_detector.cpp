@@ -30,32 +30,48 @@ void CaptureDetector::transfer(void* address, StreamRef owner) {
   ForwardingAllocator::transfer(address, owner);
 }
 
-bool CaptureDetector::poll() {
-  const std::lock_guard lock{mutex_};
-  return still_captured();
+bool CaptureDetector::asks_captured(StreamRef stream) const {
+  return device().device().capturing(stream.handle());
 }
 
-// All streams of a capture end together, so that one tells of them all.
-bool CaptureDetector::still_captured() {
-  if (!capture_) return false;
-  if (device().device().capturing(origin_.handle())) return true;
+std::optional<CaptureDetector::Watched> CaptureDetector::watched() const {
+  const std::lock_guard lock{mutex_};
+  return capture_ ? std::optional{Watched{captures_, origin_}} : std::nullopt;
+}
+
+// All streams of a capture end together: one of them tells of all. The device is asked without the
+// lock; an answer about a capture that another thread has ended meanwhile says nothing.
+bool CaptureDetector::still_captured(const Watched& seen) {
+  if (asks_captured(seen.origin)) return true;
+  const std::lock_guard lock{mutex_};
+  if (!capture_ || captures_ != seen.number) return false;
   capture_->end();
   capture_.reset();
   return false;
 }
 
+bool CaptureDetector::poll() {
+  if (in_host_callback()) return watched().has_value();
+  const auto seen = watched();
+  return seen && still_captured(*seen);
+}
+
 void CaptureDetector::look_at(StreamRef stream) {
-  const bool is_captured = device().device().capturing(stream.handle());
-  const std::lock_guard lock{mutex_};
-  const bool was_captured = capture_ && capture_->has(stream);
-  if (is_captured == was_captured) return;
-  const bool goes_on = still_captured();
+  if (in_host_callback()) return;
+  const bool is_captured = asks_captured(stream);
+  {
+    const std::lock_guard lock{mutex_};
+    if (is_captured == (capture_ && capture_->has(stream))) return;
+  }
+  if (const auto seen = watched()) still_captured(*seen);
   if (!is_captured) return;
-  if (goes_on) {
-    capture_->wait(stream, {});
-  } else {
+  const std::lock_guard lock{mutex_};
+  if (!capture_) {
     capture_.emplace(pool_, stream);
     origin_ = stream;
+    ++captures_;
+  } else if (!capture_->has(stream)) {
+    capture_->wait(stream, {});
   }
 }
 

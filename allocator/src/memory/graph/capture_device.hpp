@@ -7,11 +7,11 @@
 namespace millrace {
 
 /**
- * @brief The device that a capture is ordered on: it runs nothing and makes no driver call.
+ * @brief The device of a pool's allocator. It runs nothing and makes no driver call.
  *
- * Records and waits are what the program told of the capture. While one lasts nothing completes:
- * its work runs when the graph does. Afterwards everything is complete, since captures that share
- * memory do not run at once.
+ * Its records and waits are the edges that the program reported. During a capture nothing
+ * completes, since captured work runs when the graph does. After a capture everything is complete,
+ * since graphs that share a pool never run at once.
  */
 class CaptureDevice final : public Device {
  public:

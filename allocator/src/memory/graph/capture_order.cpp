@@ -6,49 +6,49 @@ namespace millrace {
 
 StreamRef CaptureOrder::join(StreamRef stream) {
   const std::lock_guard lock{mutex_};
-  const auto known = std::ranges::find_if(
-      former_, [&](const auto& former) { return former.first.id() == stream.id(); });
-  if (known != former_.end()) {
-    streams_.push_back(*known);
-    former_.erase(known);
-  } else {
-    const StreamHandle handle{reinterpret_cast<void*>(next_handle_++)};
-    streams_.emplace_back(stream, device_.attach(handle));
+  const auto known = std::ranges::find_if(streams_, [&](const Joined& joined) {
+    return !joined.takes_part && joined.outer.id() == stream.id();
+  });
+  if (known != streams_.end()) {
+    known->takes_part = true;
+    return known->inner;
   }
-  return streams_.back().second;
+  streams_.reserve(streams_.size() + 1);
+  const StreamHandle handle{reinterpret_cast<void*>(next_handle_++)};
+  return streams_.emplace_back(stream, device_.attach(handle), true).inner;
 }
 
 std::optional<StreamRef> CaptureOrder::find(StreamId stream) const {
   const std::lock_guard lock{mutex_};
-  for (const auto& [outer, inner] : streams_) {
-    if (outer.id() == stream) return inner;
+  for (const Joined& joined : streams_) {
+    if (joined.takes_part && joined.outer.id() == stream) return joined.inner;
   }
   return {};
 }
 
 bool CaptureOrder::has(StreamRef stream) const {
   const std::lock_guard lock{mutex_};
-  return std::ranges::any_of(
-      streams_, [&](const auto& known) { return known.first.handle() == stream.handle(); });
+  return std::ranges::any_of(streams_, [&](const Joined& joined) {
+    return joined.takes_part && joined.outer.handle() == stream.handle();
+  });
 }
 
-std::vector<StreamRef> CaptureOrder::end() {
-  std::vector<StreamRef> streams;
+void CaptureOrder::end() {
   {
     const std::lock_guard lock{mutex_};
-    for (const auto& [outer, inner] : streams_) {
-      streams.push_back(outer);
-      if (remembers_) {
-        former_.emplace_back(outer, inner);
-      } else {
-        device_.detach(inner);
-      }
-    }
-    streams_.clear();
+    for (Joined& joined : streams_) joined.takes_part = false;
   }
   captured_.set_capturing(false);
+  if (!remembers_) forget_former();
   device_.synchronize();
-  return streams;
+}
+
+void CaptureOrder::forget_former() {
+  const std::lock_guard lock{mutex_};
+  while (!streams_.empty()) {
+    device_.detach(streams_.back().inner);
+    streams_.pop_back();
+  }
 }
 
 }  // namespace millrace

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "memory/graph/capture_device.hpp"
@@ -12,14 +11,14 @@
 namespace millrace {
 
 /**
- * @brief Who is ordered after whom among the streams of one capture after another, by the one rule
- *        and a ledger of its own: that of the device says nothing of what is captured.
+ * @brief Which stream is ordered after which within a capture, by the one rule and a ledger of its
+ *        own: the device's ledger knows nothing of captured work. Serves one capture after another.
  *
- * Streams are known here by two references: that of the device, and that of the capture.
+ * A stream has two references here: the device's ("outer") and the capture's ("inner").
  */
 class CaptureOrder {
  public:
-  /** @param remembers  a stream that takes part again is the same one as before */
+  /** @param remembers  a stream that joins again is the same inner stream as before */
   explicit CaptureOrder(bool remembers = false) : remembers_(remembers), device_(captured_) {}
   CaptureOrder(const CaptureOrder&) = delete;
   CaptureOrder& operator=(const CaptureOrder&) = delete;
@@ -27,26 +26,33 @@ class CaptureOrder {
   /** @brief The ordering of what is captured. */
   [[nodiscard]] OrderedDevice& device() noexcept { return device_; }
 
-  void begin() { captured_.set_capturing(true); }
-  /** @brief The stream takes part from now on; ordered after nothing yet. */
+  void begin() noexcept { captured_.set_capturing(true); }
+  /** @brief Adds the stream to the capture, ordered after nothing yet. @return its inner reference
+   */
   StreamRef join(StreamRef stream);
-  /** @brief Its reference in the capture; nothing if it takes no part. */
+  /** @brief The stream's inner reference; nothing if it is not in the capture. */
   [[nodiscard]] std::optional<StreamRef> find(StreamId stream) const;
-  /** @brief Whether it takes part; a raw handle is compared as it is. */
+  /** @brief Whether the stream is in the capture; raw handles are compared as they are. */
   [[nodiscard]] bool has(StreamRef stream) const;
-  /** @brief Ends it: what was freed so far can be had by whatever is captured next. @return who
-   * took part */
-  std::vector<StreamRef> end();
+  /**
+   * @brief Ends the capture. All that was freed in it is then complete, for the next capture.
+   * @throws std::bad_alloc  after the capture has ended; `device().synchronize()` completes it then
+   */
+  void end();
 
  private:
-  using Streams = std::vector<std::pair<StreamRef, StreamRef>>;  // few
+  struct Joined {
+    StreamRef outer, inner;
+    bool takes_part;
+  };
+
+  void forget_former();
 
   const bool remembers_;
   CaptureDevice captured_;
   OrderedDevice device_;
-  mutable std::mutex mutex_;  // of everything below
-  Streams streams_;           // that take part
-  Streams former_;            // that took part before, if they are remembered
+  mutable std::mutex mutex_;     // of everything below
+  std::vector<Joined> streams_;  // few
   std::uintptr_t next_handle_ = 1;
 };
 

@@ -7,33 +7,33 @@
 
 namespace millrace {
 
-/** @brief What private pools need of the general allocator. No call is made under a lock of theirs.
- */
+/** @brief What private pools need of the general allocator. They call it without their locks. */
 class GraphMemory {
  public:
   virtual ~GraphMemory() = default;
 
   /** @brief How hard to look for memory. */
   enum class Effort {
-    quiet,    ///< asks no event: a capture may be going on
-    ask,      ///< polls the device first
-    pressed,  ///< and does what any request does before it fails
+    quiet,    ///< queries no event: a capture may be going on
+    ask,      ///< polls the device before it grows
+    pressed,  ///< also does all that a request does before it fails
   };
 
   /**
-   * @brief Memory that the device has finished with, in the name of `pool`, a nominal stream.
-   * @return nullptr if there is none without more effort
-   * @throws out_of_memory if `pressed`, and nothing serves
+   * @brief Takes memory that is complete on the device, in the name of `pool`, a nominal stream.
+   * @return nullptr if this effort finds none
+   * @throws out_of_memory if the effort is `pressed` and nothing serves
    */
   [[nodiscard]] virtual void* take(std::size_t bytes, StreamRef pool, Effort effort) = 0;
 
-  /** @brief What `take` gave. `points`: what must come before its next use. */
+  /**
+   * @brief Frees what `take` gave, or a block that its user has freed and graphs used until now.
+   *        Makes no driver call.
+   * @param points  what must come before its next use
+   */
   virtual void give_back(void* base, const PointSet& points) = 0;
 
-  /** @brief A live block that graphs used after all that `points` says: frees it. */
-  virtual void free_used(void* address, const PointSet& points) = 0;
-
-  /** @brief The stream's requests take no short cut from now on. */
+  /** @brief Sends all requests of the stream through the lock, where they ask for a pool. */
   virtual void close_front(StreamId stream) = 0;
 };
 

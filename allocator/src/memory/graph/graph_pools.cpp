@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace millrace {
 
 GraphPool::Hold::~Hold() {
   const std::lock_guard lock{link->mutex};
-  if (link->pools != nullptr) link->pools->unheld(pool);
+  if (link->pools != nullptr && pool != nullptr) link->pools->unheld(*pool);
 }
 
 GraphPools& GraphPool::Hold::pools() const {
@@ -17,17 +19,30 @@ GraphPools& GraphPool::Hold::pools() const {
 }
 
 GraphPools::GraphPools(GraphMemory& memory, OrderedDevice& device, const Policy& policy)
-    : memory_(memory), device_(device), policy_(policy), link_(std::make_shared<GraphPoolsLink>()) {
+    : memory_(memory),
+      device_(device),
+      policy_(policy),
+      link_(std::make_shared<GraphPoolsLink>()),
+      blocks_(device) {
   link_->pools = this;
 }
 
-void GraphPools::close() {
+// Holders keep their pools, which then know neither the allocator nor the device. What pools hold
+// goes with the allocator: nothing is given back, and no observer is told.
+void GraphPools::close() noexcept {
   {
     const std::lock_guard lock{link_->mutex};
     link_->pools = nullptr;
   }
-  for (const auto& [stream, pool] : captured_) end_captures(pool->order().end());
-  captured_.clear();
+  for (const auto& [key, known] : pools_) {
+    end_on_device(*known.pool);
+    try {
+      known.pool->close();
+    } catch (const std::exception&) {  // an entry stays in a ledger
+    }
+  }
+  unheld_ = nullptr;
+  pools_.clear();
 }
 
 std::shared_ptr<GraphPool::Hold> GraphPools::make(GraphPool::HeldUntil until) {
@@ -35,9 +50,14 @@ std::shared_ptr<GraphPool::Hold> GraphPools::make(GraphPool::HeldUntil until) {
   hold->link = link_;
   hold->pool = std::make_shared<PrivatePool>(memory_, device_, policy_, until);
   const std::lock_guard lock{mutex_};
-  pools_.push_back(hold->pool);
-  any_.store(true, std::memory_order_release);
+  pools_.try_emplace(hold->pool.get(), Pool{hold->pool});
+  note_any();
   return hold;
+}
+
+// Under the lock.
+void GraphPools::note_any() noexcept {
+  any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
 }
 
 void GraphPools::begin(PrivatePool& pool, StreamRef origin) {
@@ -51,38 +71,53 @@ void GraphPools::begin(PrivatePool& pool, StreamRef origin) {
 }
 
 void GraphPools::join(PrivatePool& pool, StreamRef stream) {
-  stream = device_.begin_capture(stream);
-  bool is_taken = false;
-  {
-    const std::lock_guard lock{mutex_};
-    is_taken = pool_of(stream.id()) != nullptr;
+  std::list<Captured> joining{{stream, nullptr}};
+  stream = joining.front().stream = device_.begin_capture(stream);
+  const auto joined = joining.begin();
+  try {
+    {
+      const std::lock_guard lock{mutex_};
+      if (pool_of(stream.id()) != nullptr) {
+        throw std::invalid_argument{"this stream is in a capture of the allocator already"};
+      }
+      joined->pool = pools_.at(&pool).pool;
+      captured_.splice(captured_.end(), joining);
+    }
+    memory_.close_front(stream.id());
+    pool.order().join(stream);
+  } catch (...) {
+    {
+      const std::lock_guard lock{mutex_};
+      if (joining.empty()) joining.splice(joining.end(), captured_, joined);
+    }
+    end_capture(stream);
+    throw;
   }
-  if (is_taken) {
-    device_.end_capture(stream);
-    throw std::invalid_argument{"this stream is in a capture of the allocator already"};
-  }
-  memory_.close_front(stream.id());
-  pool.order().join(stream);
-  const std::lock_guard lock{mutex_};
-  const auto it = std::ranges::find(pools_, &pool, &std::shared_ptr<PrivatePool>::get);
-  captured_.emplace_back(stream.id(), *it);
 }
 
 void GraphPools::end(PrivatePool& pool, bool kept) {
-  {
-    const std::lock_guard lock{mutex_};
-    std::erase_if(captured_, [&](const auto& captured) { return captured.second.get() == &pool; });
-  }
-  end_captures(pool.end(kept));
+  end_on_device(pool);
+  pool.end(kept);
   if (!kept && pool.never_ran()) end_uses(pool);
 }
 
-void GraphPools::end_captures(const std::vector<StreamRef>& streams) {
-  for (const StreamRef stream : streams) {
-    try {
-      device_.end_capture(stream);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
+// The streams of its capture, all at once for those who ask.
+void GraphPools::end_on_device(const PrivatePool& pool) noexcept {
+  std::list<Captured> ended;
+  {
+    const std::lock_guard lock{mutex_};
+    for (auto it = captured_.begin(); it != captured_.end();) {
+      const auto captured = it++;
+      if (captured->pool.get() == &pool) ended.splice(ended.end(), captured_, captured);
     }
+  }
+  for (const Captured& captured : ended) end_capture(captured.stream);
+}
+
+void GraphPools::end_capture(StreamRef stream) noexcept {
+  try {
+    device_.end_capture(stream);
+  } catch (const std::exception&) {  // no marker: a later one of that stream will cover it
   }
 }
 
@@ -91,150 +126,50 @@ std::optional<StreamRef> GraphPools::in_capture(const PrivatePool& pool, StreamR
   return {};
 }
 
-void GraphPools::unheld(const std::shared_ptr<PrivatePool>& pool) {
-  const std::lock_guard lock{mutex_};
-  unheld_.push_back(pool);
-  untidy_.store(true, std::memory_order_release);
-}
-
 // Under the lock.
 std::shared_ptr<PrivatePool> GraphPools::pool_of(StreamId stream) const {
-  for (const auto& [captured, pool] : captured_) {
-    if (captured == stream) return pool;
+  for (const Captured& captured : captured_) {
+    if (captured.stream.id() == stream) return captured.pool;
   }
   return nullptr;
 }
 
-void* GraphPools::allocate(std::size_t bytes, StreamRef owner, StreamRef user) {
-  std::shared_ptr<PrivatePool> pool;
-  {
-    const std::lock_guard lock{mutex_};
-    pool = pool_of(owner.id());
-    if (pool != pool_of(user.id())) {
-      throw std::invalid_argument{
-          "allocate: owner and first user have to be in the same capture, or in none"};
-    }
+// nullptr: neither is captured.
+std::shared_ptr<PrivatePool> GraphPools::require_one_pool(StreamId owner, StreamId user) const {
+  std::unique_lock lock{mutex_};
+  std::shared_ptr<PrivatePool> pool = pool_of(owner);
+  if (pool != pool_of(user)) {
+    throw std::invalid_argument{
+        "allocate: owner and first user have to be in the same capture, or in none"};
   }
-  if (pool == nullptr) {
-    if (!device_.captured(owner.id()) && !device_.captured(user.id())) return nullptr;
+  lock.unlock();
+  if (pool == nullptr && (device_.captured(owner) || device_.captured(user))) {
     throw std::invalid_argument{
         "allocate: this stream is captured, but not into a pool of this allocator"};
   }
-  const auto inner_owner = pool->order().find(owner.id());
-  const auto inner_user = pool->order().find(user.id());
-  if (!inner_owner || !inner_user) return nullptr;  // it has just ended
-  void* const address = pool->allocate(bytes, *inner_owner, *inner_user);
-  Live live{pool,
-            pool->captures(),
-            owner,
-            FirstMarkers::now(device_.ledger(), owner.id(), user.id()),
-            {}};
-  const std::lock_guard lock{mutex_};
-  live_.insert_or_assign(address, std::move(live));
-  return address;
+  return pool;
 }
 
-// Where the block is used within the capture that it was given out in.
-std::optional<StreamRef> GraphPools::still_in(const Live& live, StreamId stream) {
-  if (live.capture != live.pool->captures()) return {};
-  return live.pool->order().find(stream);
+void* GraphPools::allocate(std::size_t bytes, StreamRef owner, StreamRef user) {
+  const std::shared_ptr<PrivatePool> pool = require_one_pool(owner.id(), user.id());
+  return pool == nullptr ? nullptr : blocks_.allocate(pool, bytes, owner, user);
 }
 
 bool GraphPools::deallocate(void* address, const StreamRef* stream) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  const Live live = std::move(it->second);
-  live_.erase(it);
-  lock.unlock();
-  const StreamRef on = stream == nullptr ? live.owner : *stream;
-  const auto inner = live.uses.empty() ? still_in(live, on.id()) : std::nullopt;
-  if (inner) {
-    live.pool->memory().deallocate(address, *inner);
-    return true;
-  }
-  PointSet points{Point{on.id(), device_.ledger().next(on.id())}};
-  for (const StreamRef use : live.uses) points.join({use.id(), device_.ledger().next(use.id())});
-  for (const StreamRef use : live.uses) {
-    try {
-      if (device_.ledger().is_open(use.id())) device_.mark(use);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-    }
-  }
-  live.pool->free_after(address, points);
-  freed_in(live.pool);
-  return true;
+  const std::shared_ptr<PrivatePool> pool = blocks_.deallocate(address, stream);
+  if (pool != nullptr) freed_in(*pool);
+  return pool != nullptr;
 }
 
 bool GraphPools::deallocate(void* address, Point marker) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  it->second.first_markers.require_covered(marker, address);
-  const std::shared_ptr<PrivatePool> pool = it->second.pool;
-  live_.erase(it);
-  lock.unlock();
-  pool->free_after(address, PointSet{marker});
-  freed_in(pool);
-  return true;
-}
-
-// It may have been the last live block of a pool that nobody holds.
-void GraphPools::freed_in(const std::shared_ptr<PrivatePool>& pool) {
-  const std::lock_guard lock{mutex_};
-  if (lingering_.erase(pool.get()) == 0) return;
-  unheld_.push_back(pool);
-  untidy_.store(true, std::memory_order_release);
-}
-
-bool GraphPools::record_use(void* address, StreamRef stream) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  Live& live = it->second;
-  if (const auto inner = still_in(live, stream.id())) {
-    const std::shared_ptr<PrivatePool> pool = live.pool;
-    lock.unlock();
-    pool->memory().record_use(address, *inner);
-    return true;
-  }
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (!same(live.owner) && std::ranges::none_of(live.uses, same)) live.uses.push_back(stream);
-  return true;
-}
-
-bool GraphPools::transfer(void* address, StreamRef owner) {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return false;
-  Live& live = it->second;
-  const StreamRef former = std::exchange(live.owner, owner);
-  if (former.id() == owner.id()) return true;
-  live.uses.erase_if([&](const StreamRef use) { return use.id() == owner.id(); });
-  if (const auto inner = still_in(live, owner.id())) {
-    const std::shared_ptr<PrivatePool> pool = live.pool;
-    lock.unlock();
-    pool->memory().transfer(address, *inner);
-  } else {
-    live.uses.push_back(former);
-  }
-  return true;
-}
-
-std::size_t GraphPools::block_size(const void* address) const {
-  std::unique_lock lock{mutex_};
-  const auto it = live_.find(address);
-  if (it == live_.end()) return 0;
-  const std::shared_ptr<PrivatePool> pool = it->second.pool;
-  lock.unlock();
-  return pool->memory().block_size(address);
+  const std::shared_ptr<PrivatePool> pool = blocks_.deallocate(address, marker);
+  if (pool != nullptr) freed_in(*pool);
+  return pool != nullptr;
 }
 
 bool GraphPools::hides(const void* address) const {
   const std::lock_guard lock{mutex_};
-  if (segments_.contains(address)) return true;
-  const auto it = uses_.find(address);
-  return it != uses_.end() && it->second.freed;
+  return segments_.contains(address) || uses_.keeps(address);
 }
 
 void GraphPools::hide(const void* segment) {
@@ -250,78 +185,91 @@ void GraphPools::show(const void* segment) {
 bool GraphPools::use(void* address, StreamId stream) {
   const std::lock_guard lock{mutex_};
   const std::shared_ptr<PrivatePool> pool = pool_of(stream);
-  if (pool == nullptr) return false;
-  auto& pools = uses_[address].pools;
-  if (std::ranges::find(pools, pool.get()) == pools.end()) pools.push_back(pool.get());
-  return true;
+  if (pool != nullptr) uses_.add(address, *pool);
+  return pool != nullptr;
 }
 
-bool GraphPools::defer(void* address, Point point, PointSet& after) {
+bool GraphPools::keep(void* address, PointSet& points) {
   const std::lock_guard lock{mutex_};
-  const auto it = uses_.find(address);
-  if (it == uses_.end()) return false;
-  Use& use = it->second;
-  if (!use.pools.empty()) {
-    use.after.join(point);
-    return use.freed = true;
-  }
-  after.join(use.after);
-  uses_.erase(it);
-  any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
-  return false;
+  const bool kept = uses_.keep(address, points);
+  note_any();
+  return kept;
 }
 
 // No graph of the pool will run again.
 void GraphPools::end_uses(PrivatePool& pool) {
   const PointSet after = pool.points();
-  std::vector<std::pair<void*, PointSet>> ended;
+  std::vector<GraphUses::Freed> freed;
   {
     const std::lock_guard lock{mutex_};
-    for (auto it = uses_.begin(); it != uses_.end();) {
-      Use& use = it->second;
-      const bool used = std::erase(use.pools, &pool) > 0;
-      if (used) use.after.join(after);
-      if (used && use.freed && use.pools.empty()) {
-        ended.emplace_back(const_cast<void*>(it->first), std::move(use.after));
-        it = uses_.erase(it);
-      } else {
-        ++it;
-      }
-    }
+    freed = uses_.end(pool, after);
   }
-  for (const auto& [address, points] : ended) memory_.free_used(address, points);
+  for (const auto& [address, points] : freed) memory_.give_back(address, points);
+}
+
+void GraphPools::unheld(const PrivatePool& pool) noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto it = pools_.find(&pool);
+  if (it != pools_.end()) to_be_given_back(it->second);
+}
+
+// After a free: it may have been the last live block of a pool that nobody holds.
+void GraphPools::freed_in(const PrivatePool& pool) noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto it = pools_.find(&pool);
+  if (it != pools_.end() && it->second.held == Held::lingering) to_be_given_back(it->second);
+}
+
+// Under the lock.
+void GraphPools::to_be_given_back(Pool& pool) noexcept {
+  pool.held = Held::no;
+  pool.next_unheld = std::exchange(unheld_, &pool);
+  untidy_.store(true, std::memory_order_release);
+}
+
+// It lingers from here on: a free that follows has it looked at again.
+GraphPools::Pool* GraphPools::next_to_give_back() noexcept {
+  const std::lock_guard lock{mutex_};
+  Pool* const pool = unheld_;
+  if (pool == nullptr) {
+    untidy_.store(false, std::memory_order_release);
+    return nullptr;
+  }
+  unheld_ = std::exchange(pool->next_unheld, nullptr);
+  pool->held = Held::lingering;
+  return pool;
 }
 
 void GraphPools::tidy() {
   if (!untidy_.load(std::memory_order_acquire)) return;
-  std::vector<std::shared_ptr<PrivatePool>> unheld;
-  {
-    const std::lock_guard lock{mutex_};
-    unheld.swap(unheld_);
-    untidy_.store(false, std::memory_order_release);
+  const std::lock_guard tidying{tidying_};
+  while (Pool* const pool = next_to_give_back()) {
+    try {
+      give_back(*pool);
+    } catch (...) {
+      freed_in(*pool->pool);  // again later
+      throw;
+    }
   }
-  for (const std::shared_ptr<PrivatePool>& pool : unheld) give_back(pool);
 }
 
-void GraphPools::give_back(const std::shared_ptr<PrivatePool>& pool) {
-  const bool empty = pool->give_back();
+// By one thread at a time.
+void GraphPools::give_back(Pool& known) {
+  const std::shared_ptr<PrivatePool> pool = known.pool;
+  const bool is_empty = pool->give_back();
   end_uses(*pool);
-  if (!empty) {
-    const std::lock_guard lock{mutex_};
-    lingering_.insert(pool.get());
-    return;
-  }
+  if (!is_empty) return;
   pool->close();
   const std::lock_guard lock{mutex_};
-  std::erase(pools_, pool);
-  any_.store(!pools_.empty() || !uses_.empty(), std::memory_order_release);
+  if (known.held == Held::lingering) pools_.erase(pool.get());
+  note_any();
 }
 
 GraphPoolStatistics GraphPools::statistics() const {
   std::vector<std::shared_ptr<PrivatePool>> pools;
   {
     const std::lock_guard lock{mutex_};
-    pools = pools_;
+    for (const auto& [key, known] : pools_) pools.push_back(known.pool);
   }
   GraphPoolStatistics all;
   for (const auto& pool : pools) {

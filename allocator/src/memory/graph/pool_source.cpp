@@ -1,9 +1,6 @@
 #include "memory/graph/pool_source.hpp"
 
 #include <algorithm>
-#include <utility>
-
-#include "millrace/memory/out_of_memory.hpp"
 
 namespace millrace {
 
@@ -13,27 +10,28 @@ void* PoolSource::acquire(std::size_t bytes) {
     const std::lock_guard lock{mutex_};
     if (void* const base = unpark(bytes)) return base;
     effort = effort_;
-    // Nothing more than what is needed is asked for then, and only once.
-    const bool too_much = pressed_ != 0 && bytes > pressed_;
-    if (failure_ != nullptr || too_much) {
-      throw DeviceError{ErrorCode::out_of_memory, "acquire", "for a graph pool"};
-    }
-    if (pressed_ != 0) effort = GraphMemory::Effort::pressed;
   }
-  void* base = nullptr;
-  try {
-    base = memory_.take(bytes, pool_, effort);
-  } catch (const out_of_memory&) {
-    const std::lock_guard lock{mutex_};
-    failure_ = std::current_exception();
-  }
+  void* const base = memory_.take(bytes, pool_, effort);
   if (base == nullptr) {
     throw DeviceError{ErrorCode::out_of_memory, "acquire", "for a graph pool"};
   }
-  const std::lock_guard lock{mutex_};
-  segments_.push_back({base, bytes, false});
-  acquired_.push_back(base);
+  hold({base, bytes, false});
   return base;
+}
+
+void PoolSource::add(std::size_t bytes) {
+  void* const base = memory_.take(bytes, pool_, GraphMemory::Effort::pressed);
+  hold({base, bytes, true});
+}
+
+void PoolSource::hold(const Segment& segment) {
+  try {
+    const std::lock_guard lock{mutex_};
+    segments_.push_back(segment);
+  } catch (...) {
+    memory_.give_back(segment.base, {});  // nothing used it
+    throw;
+  }
 }
 
 // The least that is large enough. Under the lock.
@@ -48,17 +46,55 @@ void* PoolSource::unpark(std::size_t bytes) {
   return best->base;
 }
 
+// Under the lock.
+PoolSource::Segment* PoolSource::find(const void* base) {
+  const auto it = std::ranges::find(segments_, base, &Segment::base);
+  return it == segments_.end() ? nullptr : &*it;
+}
+
 void PoolSource::release(void* base, std::size_t) {
+  PointSet after;
   {
     const std::lock_guard lock{mutex_};
-    const auto it = std::ranges::find(segments_, base, &Segment::base);
-    if (!gives_back_) {
-      it->parked = true;
+    Segment* const segment = find(base);
+    if (!segment->leaving) {
+      segment->parked = true;
       return;
     }
-    segments_.erase(it);
+    after = take_out(segment);
   }
-  memory_.give_back(base, points_);
+  memory_.give_back(base, after);
+}
+
+// Under the lock. @return what must come before its next use
+PointSet PoolSource::take_out(const Segment* segment) {
+  PointSet after;
+  after.assign(after_);
+  segments_.erase(segments_.begin() + (segment - segments_.data()));
+  return after;
+}
+
+PoolSource::GivingBack::GivingBack(PoolSource& source, const PointSet& points) : source_(source) {
+  const std::lock_guard lock{source_.mutex_};
+  source_.after_.assign(points);
+}
+
+PoolSource::GivingBack::~GivingBack() {
+  const std::lock_guard lock{source_.mutex_};
+  for (Segment& segment : source_.segments_) segment.leaving = false;
+}
+
+void PoolSource::GivingBack::let_go(void* base) {
+  PointSet after;
+  {
+    const std::lock_guard lock{source_.mutex_};
+    Segment* const segment = source_.find(base);
+    if (segment == nullptr) return;
+    segment->leaving = true;
+    if (!segment->parked) return;
+    after = source_.take_out(segment);
+  }
+  source_.memory_.give_back(base, after);
 }
 
 void PoolSource::set_effort(GraphMemory::Effort effort) {
@@ -66,51 +102,21 @@ void PoolSource::set_effort(GraphMemory::Effort effort) {
   effort_ = effort;
 }
 
-void PoolSource::press(std::size_t bytes) {
+std::vector<void*> PoolSource::segments() const {
   const std::lock_guard lock{mutex_};
-  pressed_ = (bytes + kGranularity - 1) / kGranularity * kGranularity;
-}
-
-std::exception_ptr PoolSource::relax() {
-  const std::lock_guard lock{mutex_};
-  pressed_ = 0;
-  return std::exchange(failure_, nullptr);
-}
-
-void PoolSource::give_back_after(const PointSet& points) {
-  const std::lock_guard lock{mutex_};
-  points_.assign(points);
-  gives_back_ = true;
-}
-
-bool PoolSource::give_back_parked(void* base) {
-  {
-    const std::lock_guard lock{mutex_};
-    const auto it = std::ranges::find(segments_, base, &Segment::base);
-    if (it == segments_.end() || !it->parked) return false;
-    segments_.erase(it);
-  }
-  memory_.give_back(base, points_);
-  return true;
-}
-
-void PoolSource::keep() {
-  const std::lock_guard lock{mutex_};
-  gives_back_ = false;
+  std::vector<void*> bases;
+  for (const Segment& segment : segments_) bases.push_back(segment.base);
+  return bases;
 }
 
 std::vector<void*> PoolSource::acquired() {
   const std::lock_guard lock{mutex_};
-  return std::exchange(acquired_, {});
-}
-
-std::vector<void*> PoolSource::parked() const {
-  const std::lock_guard lock{mutex_};
-  std::vector<void*> parked;
+  std::vector<void*> acquired;
   for (const Segment& segment : segments_) {
-    if (segment.parked) parked.push_back(segment.base);
+    if (segment.is_new) acquired.push_back(segment.base);
   }
-  return parked;
+  for (Segment& segment : segments_) segment.is_new = false;
+  return acquired;
 }
 
 std::size_t PoolSource::bytes() const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <mutex>
 #include <vector>
 
@@ -11,10 +10,10 @@
 namespace millrace {
 
 /**
- * @brief A private pool's segments: memory of the general allocator, held until nothing captured
- *        can use it any more.
+ * @brief The segments of a private pool: memory of the general allocator, which the pool holds
+ *        until nothing captured can use it.
  *
- * What the pool's allocator gives back before that is parked, and serves its next requests.
+ * A segment that the pool's allocator releases before that is parked, and serves its next requests.
  */
 class PoolSource final : public SegmentSource {
  public:
@@ -24,23 +23,34 @@ class PoolSource final : public SegmentSource {
   void release(void* base, std::size_t bytes) override;
   [[nodiscard]] std::size_t granularity() const override { return kGranularity; }
 
-  /** @brief For requests that follow. */
+  /** @brief How hard `acquire` looks for memory from now on. */
   void set_effort(GraphMemory::Effort effort);
-  /** @brief A request of `bytes` would fail: the next one of them does all that can be done. */
-  void press(std::size_t bytes);
-  /** @brief Why that failed, if it did; the effort is as before. */
-  [[nodiscard]] std::exception_ptr relax();
+  /**
+   * @brief Adds a parked segment of this size: does all that can be done to get it.
+   * @throws out_of_memory, of the general allocator
+   */
+  void add(std::size_t bytes);
 
-  /** @brief What comes back from now on is given back, to be used after `points`. */
-  void give_back_after(const PointSet& points);
-  /** @brief What comes back is parked again. */
-  void keep();
-  /** @brief Gives a segment back that is parked. @return whether it was */
-  bool give_back_parked(void* base);
+  /** @brief Gives segments back to the general allocator, while it lives. One at a time. */
+  class GivingBack {
+   public:
+    /** @param points  what must come before the next use of these segments */
+    GivingBack(PoolSource& source, const PointSet& points);
+    ~GivingBack();
+    GivingBack(const GivingBack&) = delete;
+    GivingBack& operator=(const GivingBack&) = delete;
 
-  /** @brief What was acquired since the last call, in order. */
+    /** @brief Gives the segment back: now if it is parked, else if it is released meanwhile. */
+    void let_go(void* base);
+
+   private:
+    PoolSource& source_;
+  };
+
+  /** @brief The segments that are held. */
+  [[nodiscard]] std::vector<void*> segments() const;
+  /** @brief The segments acquired since the last call, in order. */
   [[nodiscard]] std::vector<void*> acquired();
-  [[nodiscard]] std::vector<void*> parked() const;
   [[nodiscard]] std::size_t bytes() const;
 
  private:
@@ -50,20 +60,21 @@ class PoolSource final : public SegmentSource {
     void* base;
     std::size_t bytes;
     bool parked;
+    bool is_new = true;    // since the last call of `acquired`
+    bool leaving = false;  // it is given back when it is released
   };
 
   void* unpark(std::size_t bytes);
+  [[nodiscard]] Segment* find(const void* base);
+  void hold(const Segment& segment);
+  PointSet take_out(const Segment* segment);
 
   GraphMemory& memory_;
   const StreamRef pool_;
   mutable std::mutex mutex_;  // of everything below
   std::vector<Segment> segments_;
-  std::vector<void*> acquired_;
   GraphMemory::Effort effort_ = GraphMemory::Effort::ask;
-  std::size_t pressed_ = 0;  // bytes; 0: not
-  std::exception_ptr failure_;
-  bool gives_back_ = false;
-  PointSet points_;
+  PointSet after_;  // what is given back is used after these
 };
 
 }  // namespace millrace

@@ -1,7 +1,9 @@
 #include "memory/graph/private_pool.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -26,20 +28,11 @@ Policy for_pool(Policy policy) {
 PrivatePool::PrivatePool(GraphMemory& memory, OrderedDevice& device, const Policy& policy,
                          GraphPool::HeldUntil until)
     : device_(device),
-      nominal_(device.open_nominal("graph pool")),
+      nominal_(device, "graph pool"),
       until_(until),
-      source_(memory, nominal_),
+      source_(memory, nominal_.ref()),
       order_(policy.sharing == Sharing::own_stream),
-      inner_(order_.device(), source_, for_pool(policy)) {
-  inner_.on_out_of_memory([this](std::size_t bytes) {
-    const Policy& chosen = inner_.policy();
-    const bool fixed = chosen.large_segment_most == 0;
-    source_.press(fixed ? chosen.segment_for(bytes, 0) : bytes);
-    return false;
-  });
-}
-
-PrivatePool::~PrivatePool() = default;
+      inner_(order_.device(), source_, for_pool(policy)) {}
 
 void PrivatePool::begin() {
   if (capturing_.exchange(true)) {
@@ -49,27 +42,28 @@ void PrivatePool::begin() {
   try {
     device_.poll();
     settle();
+    (void)source_.acquired();
   } catch (...) {
     capturing_ = false;
     throw;
   }
-  (void)source_.acquired();
   source_.set_effort(GraphMemory::Effort::quiet);
   ++captures_;
   order_.begin();
 }
 
-std::vector<StreamRef> PrivatePool::end(bool kept) {
-  std::vector<StreamRef> streams = order_.end();
+void PrivatePool::end(bool kept) {
+  struct Over {
+    std::atomic<bool>& capturing;
+    ~Over() { capturing = false; }
+  } const over{capturing_};
   source_.set_effort(GraphMemory::Effort::ask);
   if (kept) {
     const std::lock_guard lock{mutex_};
     ran_ = true;
-  } else {
-    drop_unused();
   }
-  capturing_ = false;
-  return streams;
+  order_.end();
+  if (!kept) drop_unused();
 }
 
 bool PrivatePool::never_ran() {
@@ -84,60 +78,76 @@ void PrivatePool::drop_unused() {
     const std::lock_guard lock{mutex_};
     freed_outside.assign(launches_);
   }
-  source_.give_back_after(freed_outside);
+  PoolSource::GivingBack giving_back{source_, freed_outside};
   for (void* const base : source_.acquired()) {
-    if (!source_.give_back_parked(base)) inner_.release_segment(base);
+    giving_back.let_go(base);
+    inner_.release_segment(base);
   }
-  source_.keep();
 }
 
 void* PrivatePool::allocate(std::size_t bytes, StreamRef owner, StreamRef user) {
-  try {
-    void* const address = inner_.allocate(bytes, owner, user);
-    (void)source_.relax();
-    return address;
-  } catch (const out_of_memory&) {
-    if (const std::exception_ptr failure = source_.relax()) std::rethrow_exception(failure);
-    throw;
-  } catch (...) {
-    (void)source_.relax();
-    throw;
+  for (;;) {
+    try {
+      return inner_.allocate(bytes, owner, user);
+    } catch (const out_of_memory&) {  // here; another thread may have taken what was added
+    }
+    add(bytes, owner, user);
   }
 }
 
-void PrivatePool::free_after(void* address, const PointSet& points) {
-  const std::lock_guard lock{mutex_};
-  outside_.emplace_back(address, PointSet{});
-  outside_.back().second.assign(points);
+// A segment for this request and no more, with all that can be done to get it.
+void PrivatePool::add(std::size_t bytes, StreamRef owner, StreamRef user) {
+  const Policy& policy = inner_.policy();
+  const bool fixed_sizes = policy.large_segment_most == 0;
+  const std::size_t multiple = std::max(policy.segment_multiple, source_.granularity());
+  const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+  std::size_t needed = bytes;  // of which there are not as many, where it is beyond all bounds
+  if (bytes <= largest - multiple) {
+    const std::size_t rounded = policy.round(bytes);
+    needed = fixed_sizes ? policy.segment_for(rounded, 0)
+                         : (rounded + multiple - 1) / multiple * multiple;
+  }
+  source_.add(needed);
+  if (fixed_sizes) return;  // the next request asks for just that
+  try {
+    (void)inner_.reserve(bytes, policy.sharing == Sharing::own_stream ? owner : user);
+  } catch (const out_of_memory&) {
+  }
 }
 
-// Memory that was used outside serves captures once that is complete: where a graph is launched is
-// not known yet.
+void PrivatePool::free_after(void* address, PointSet points) {
+  const std::lock_guard lock{mutex_};
+  outside_.push_back({address, std::move(points)});
+}
+
+bool PrivatePool::complete(const PointSet& points) const {
+  return std::ranges::all_of(points,
+                             [&](const Point point) { return device_.ledger().completed(point); });
+}
+
+// Memory that was used outside serves captures once that is complete: where a graph will be
+// launched is not known yet.
 void PrivatePool::settle() {
-  std::vector<void*> complete;
+  std::vector<void*> ended;
   {
     const std::lock_guard lock{mutex_};
-    std::erase_if(outside_, [&](const auto& freed) {
-      const bool done = std::ranges::all_of(
-          freed.second, [&](const Point point) { return device_.ledger().completed(point); });
-      if (done) complete.push_back(freed.first);
-      return done;
+    ended.reserve(outside_.size());
+    std::erase_if(outside_, [&](const Outside& freed) {
+      const bool is_complete = complete(freed.points);
+      if (is_complete) ended.push_back(freed.address);
+      return is_complete;
     });
   }
-  for (void* const address : complete) inner_.deallocate(address);
+  for (void* const address : ended) inner_.deallocate(address);
   order_.device().synchronize();
 }
 
 void PrivatePool::reserve(std::size_t bytes) {
   if (capturing_) throw std::logic_error{"reserve: before the capture begins"};
-  const StreamRef nobody = order_.device().open_nominal("reserve");
-  try {
-    inner_.deallocate(allocate(bytes, nobody, nobody));
-  } catch (...) {
-    order_.device().close_nominal(nobody, true);
-    throw;
+  {
+    const NominalStream nobody{order_.device(), "reserve"};
+    inner_.deallocate(allocate(bytes, nobody.ref(), nobody.ref()));
   }
-  order_.device().close_nominal(nobody, true);
   order_.device().synchronize();
 }
 
@@ -146,43 +156,59 @@ void PrivatePool::launched(StreamRef stream) {
   const Point point{stream.id(), device_.ledger().next(stream.id())};
   {
     const std::lock_guard lock{mutex_};
-    launches_.join(point);
     any_launch_ = true;
+    launches_.join(point);
+    forget_complete_launches();
   }
   if (!device_.attached(stream.id())) device_.mark(stream);  // who knows how long it lives
+}
+
+// Streams come and go: the points of those that are gone must not pile up. Each look is paid for by
+// as many launches elsewhere. Under the lock.
+void PrivatePool::forget_complete_launches() {
+  if (launches_.size() < many_launches_) return;
+  launches_.erase_if([&](const Point point) { return device_.ledger().completed(point); });
+  many_launches_ = std::max(kFewLaunches, launches_.size() * 2);
+}
+
+// Graphs that are launched where nobody says so. Under the lock.
+bool PrivatePool::launches_untold() const {
+  return ran_ && !any_launch_ && until_ == GraphPool::HeldUntil::destroyed;
 }
 
 PointSet PrivatePool::points() {
   PointSet points;
   const std::lock_guard lock{mutex_};
-  points.assign(launches_);
-  if (ran_ && !any_launch_ && until_ == GraphPool::HeldUntil::destroyed) {
-    points.join({nominal_.id(), device_.ledger().next(nominal_.id())});
+  for (const Point point : launches_) {
+    if (!device_.ledger().completed(point)) points.join(point);
+  }
+  if (launches_untold()) {
+    points.join({nominal_.ref().id(), device_.ledger().next(nominal_.ref().id())});
   }
   return points;
 }
 
 bool PrivatePool::give_back() {
-  std::vector<std::pair<void*, PointSet>> freed;
-  {
-    const std::lock_guard lock{mutex_};
-    freed.swap(outside_);
-    for (const auto& [address, points] : freed) launches_.join(points);
+  for (;;) {
+    std::unique_lock lock{mutex_};
+    if (outside_.empty()) break;
+    launches_.join(outside_.back().points);
+    void* const address = outside_.back().address;
+    outside_.pop_back();
+    lock.unlock();
+    inner_.deallocate(address);
   }
-  for (const auto& [address, points] : freed) inner_.deallocate(address);
   order_.device().synchronize();
-  const PointSet after = points();
-  source_.give_back_after(after);
-  for (void* const base : source_.parked()) source_.give_back_parked(base);
+  PoolSource::GivingBack giving_back{source_, points()};
+  for (void* const base : source_.segments()) giving_back.let_go(base);
   inner_.trim();
-  source_.keep();
   return source_.bytes() == 0;
 }
 
 void PrivatePool::close() {
+  if (capturing_.exchange(false)) order_.end();
   const std::lock_guard lock{mutex_};
-  const bool unknown = ran_ && !any_launch_ && until_ == GraphPool::HeldUntil::destroyed;
-  device_.close_nominal(nominal_, !unknown);
+  nominal_.close(!launches_untold());
 }
 
 GraphPoolStatistics PrivatePool::statistics() {

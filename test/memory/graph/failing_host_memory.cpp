@@ -1,0 +1,52 @@
+#include "test/memory/graph/failing_host_memory.hpp"
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace millrace::test {
+namespace {
+
+thread_local std::uint64_t left = 0;  // 0: none fails
+thread_local bool struck = false;
+
+}  // namespace
+
+FailingHostMemory::FailingHostMemory(std::uint64_t number) noexcept {
+  left = number;
+  struck = false;
+}
+FailingHostMemory::~FailingHostMemory() { left = 0; }
+bool FailingHostMemory::failed() noexcept { return struck; }
+
+FailingHostMemory::Paused::Paused() noexcept : left_(std::exchange(left, 0)) {}
+FailingHostMemory::Paused::~Paused() { left = left_; }
+
+namespace {
+
+void* allocate(std::size_t bytes) {
+  if (left != 0 && --left == 0) {
+    struck = true;
+    throw std::bad_alloc{};
+  }
+  if (void* const address = std::malloc(bytes == 0 ? 1 : bytes)) return address;
+  throw std::bad_alloc{};
+}
+
+}  // namespace
+}  // namespace millrace::test
+
+// For the whole program, and all forms of it: a sanitizer has its own for each that is missing.
+// Aligned memory never fails.
+void* operator new(std::size_t bytes) { return millrace::test::allocate(bytes); }
+void* operator new[](std::size_t bytes) { return millrace::test::allocate(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return std::malloc(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return std::malloc(bytes);
+}
+void operator delete(void* address) noexcept { std::free(address); }
+void operator delete[](void* address) noexcept { std::free(address); }
+void operator delete(void* address, std::size_t) noexcept { std::free(address); }
+void operator delete[](void* address, std::size_t) noexcept { std::free(address); }
+void operator delete(void* address, const std::nothrow_t&) noexcept { std::free(address); }
+void operator delete[](void* address, const std::nothrow_t&) noexcept { std::free(address); }

@@ -1,0 +1,134 @@
+// What fails half-way leaves nothing half done.
+
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "millrace/device/fault.hpp"
+#include "millrace/memory/graph_pool.hpp"
+#include "test/memory/graph/failing_host_memory.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+struct Rig : Bench {
+  Rig() { weights = allocator.allocate(3 * kMiB, main); }
+
+  /// A block that is freed whatever happens.
+  struct Block {
+    Block(Rig& of, std::size_t bytes, StreamRef stream) : rig(of) {
+      const FailingHostMemory::Paused paused;
+      address = rig.allocator.allocate(bytes, stream);
+    }
+    ~Block() {
+      const FailingHostMemory::Paused paused;
+      rig.allocator.deallocate(address);
+    }
+    Rig& rig;
+    void* address = nullptr;
+  };
+
+  /// Two streams, one of them raw; general memory; an output that is used and freed outside.
+  void capture() {
+    GraphCapture capture{*pool, raw};
+    capture.wait(copy, mark(capture));
+    allocator.record_use(weights, raw);
+    std::optional<Block> temporary{std::in_place, *this, 30 * kMiB, raw};
+    const Block output{*this, 5 * kMiB, copy};
+    temporary.reset();
+    static_cast<void>(ordered.mark(copy));  // is owed
+    // The ledger of a device may lose an event where host memory runs out.
+    const FailingHostMemory::Paused paused;
+    capture.end();
+    allocator.record_use(output.address, main);
+  }
+  Point mark(GraphCapture& capture) {
+    const FailingHostMemory::Paused paused;
+    return capture.mark(raw);
+  }
+  /// Its latest holder goes.
+  void drop_pool() {
+    pool.reset();
+    static_cast<void>(allocator.statistics());
+  }
+  void launch() { pool->launched(main); }
+
+  /// Nothing is captured, all can be done again, and no byte is lost.
+  void check_whole() {
+    CHECK_FALSE(ordered.capturing());
+    if (!pool) pool.emplace(allocator);
+    CHECK(pool->statistics().capturing == 0);
+    capture();
+    launch();
+    allocator.deallocate(weights);
+    drop_pool();
+    CHECK(allocator.statistics().graph_pools.pools == 0);
+    ordered.synchronize();
+    allocator.check_invariants();
+    allocator.trim();
+    CHECK(allocator.statistics().bytes.reserved.current == 0);
+    CHECK(allocator.statistics().live_blocks == 0);
+    CHECK(ordered.ledger().tracked_streams() == 3);
+    device.destroy_stream(raw);
+  }
+
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  const StreamHandle raw = device.create_stream();
+  std::optional<GraphPool> pool{std::in_place, allocator};
+  void* weights = nullptr;
+};
+
+/// What a program does, each time with a later failure, until there are none left. What `fail`
+/// returns lives meanwhile.
+template <typename Fail, typename Failed>
+void fail_each(const Fail& fail, const Failed& failed) {
+  for (std::uint64_t number = 1;; ++number) {
+    CAPTURE(number);
+    Rig rig;
+    rig.capture();
+    try {
+      const auto failing = fail(rig, number);
+      rig.capture();
+      rig.launch();
+      const FailingHostMemory::Paused paused;  // giving back is the general allocator's business
+      rig.drop_pool();
+    } catch (const std::exception&) {
+    }
+    const bool was_last = !failed();
+    rig.check_whole();
+    if (was_last) break;
+    REQUIRE(number < 1000);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("host memory that runs out as a capture goes on leaves nothing behind", "[graph]") {
+  fail_each([](Rig&, std::uint64_t number) { return FailingHostMemory{number}; },
+            [] { return FailingHostMemory::failed(); });
+}
+
+TEST_CASE("a call of the device that fails in or after a capture leaves nothing behind",
+          "[graph]") {
+  std::uint64_t injected = 0;
+  struct Faults {
+    Faults(Rig& rig, std::uint64_t number, std::uint64_t& count)
+        : faults(rig.device), injected(count) {
+      faults.fail_call(number, ErrorCode::unknown);
+    }
+    ~Faults() { injected = faults.injected(); }
+    FaultInjector faults;
+    std::uint64_t& injected;
+  };
+  fail_each(
+      [&](Rig& rig, std::uint64_t number) {
+        return Faults{rig, number, injected};
+      },
+      [&] { return injected != 0; });
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,85 @@
+// Which stream of a capture reuses what another one freed.
+
+#include "millrace/memory/graph_pool.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/captured_graph.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+/// A capture of `main` that goes on.
+struct Rig : Bench {
+  ~Rig() {
+    graph.end();
+    capture.end();
+  }
+  [[nodiscard]] void* allocate(std::size_t bytes, StreamRef stream) {
+    return allocator.allocate(bytes, stream);
+  }
+  void order_after(StreamRef waiter, StreamRef stream) {
+    capture.wait(waiter, capture.mark(stream));
+  }
+
+  CachingAllocator allocator{ordered, source, Policy::millrace()};
+  GraphPool pool{allocator};
+  GraphCapture capture{pool, main};
+  CapturedGraph graph{device, main.handle()};
+};
+
+}  // namespace
+
+TEST_CASE("within a capture memory is reused by the stream that freed it", "[graph]") {
+  Rig rig;
+  void* const first = rig.allocate(5 * kMiB, rig.main);
+  rig.allocator.deallocate(first);
+  CHECK(rig.allocate(5 * kMiB, rig.main) == first);
+}
+
+TEST_CASE("another stream of a capture reuses memory once it is told to be ordered", "[graph]") {
+  Rig rig;
+  void* const early = rig.allocate(5 * kMiB, rig.main);
+  rig.allocator.deallocate(early);
+  const Point after_early = rig.capture.mark(rig.main);
+  void* const late = rig.allocate(9 * kMiB, rig.main);
+  rig.allocator.deallocate(late);
+  rig.capture.wait(rig.copy, after_early);
+  CHECK(rig.allocate(5 * kMiB, rig.copy) == early);
+  CHECK(rig.allocate(9 * kMiB, rig.copy) != late);
+  rig.order_after(rig.copy, rig.main);
+  CHECK(rig.allocate(9 * kMiB, rig.copy) == late);
+}
+
+TEST_CASE("memory with a use by another stream of the capture waits for both", "[graph]") {
+  Rig rig;
+  rig.order_after(rig.copy, rig.main);
+  void* const shared = rig.allocate(5 * kMiB, rig.main);
+  rig.allocator.record_use(shared, rig.copy);
+  rig.allocator.deallocate(shared);
+  CHECK(rig.allocate(5 * kMiB, rig.main) != shared);
+  rig.order_after(rig.main, rig.copy);
+  CHECK(rig.allocate(5 * kMiB, rig.main) == shared);
+}
+
+TEST_CASE("memory that was another stream's outside does not serve its capture", "[graph]") {
+  Rig rig;
+  void* const shared = rig.allocate(5 * kMiB, rig.main);
+  rig.allocator.transfer(shared, rig.copy);  // which is not captured
+  rig.allocator.transfer(shared, rig.main);
+  rig.allocator.deallocate(shared);
+  CHECK(rig.allocate(5 * kMiB, rig.main) != shared);
+}
+
+TEST_CASE("memory that another stream of the capture took over serves that one", "[graph]") {
+  Rig rig;
+  rig.order_after(rig.copy, rig.main);
+  void* const shared = rig.allocate(5 * kMiB, rig.main);
+  rig.allocator.transfer(shared, rig.copy);
+  rig.allocator.deallocate(shared);
+  rig.order_after(rig.copy, rig.main);
+  CHECK(rig.allocate(5 * kMiB, rig.copy) == shared);
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,58 @@
+// One pool of graphs, above memory that tells when it is asked.
+#include "memory/graph/private_pool.hpp"
+
+#include "test/memory/parts/graph_memory.hpp"
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+using Effort = GraphMemory::Effort;
+
+struct Rig : Bench {
+  CountedMemory memory{1000 * kMiB};
+  PrivatePool pool{memory, ordered, Policy::millrace(), GraphPool::HeldUntil::destroyed};
+};
+
+}  // namespace
+
+TEST_CASE("a request beside one that is pressed is as quiet as ever", "[parts]") {
+  Rig rig;
+  rig.pool.begin();
+  const StreamRef inner = rig.pool.order().join(rig.main), other = rig.pool.order().join(rig.copy);
+  bool nested = false;
+  rig.memory.on_take = [&](std::size_t, Effort effort) {
+    if (effort != Effort::pressed || nested) return;
+    nested = true;
+    rig.memory.efforts.clear();
+    CHECK(rig.pool.allocate(20 * kMiB, other, other) != nullptr);
+    for (const Effort asked : rig.memory.efforts) CHECK(asked == Effort::quiet);
+  };
+  CHECK_THROWS_AS(rig.pool.allocate(2000 * kMiB, inner, inner), out_of_memory);
+  CHECK(nested);
+  rig.pool.end(false);
+}
+
+TEST_CASE("launches of one graph cost a pool one point", "[parts]") {
+  Rig rig;
+  rig.pool.begin();
+  rig.pool.end(true);
+  for (int launch = 0; launch < 100'000; ++launch) rig.pool.launched(rig.main);
+  CHECK(rig.pool.points().size() == 1);
+}
+
+TEST_CASE("launches on streams that are gone cost a pool nothing", "[parts]") {
+  Rig rig;
+  rig.pool.begin();
+  rig.pool.end(true);
+  for (int launch = 0; launch < 20'000; ++launch) {
+    Stream stream{rig.ordered};
+    rig.pool.launched(stream);
+    stream.synchronize();
+  }
+  CHECK(rig.pool.points().size() < 100);
+}
+
+}  // namespace millrace::test
