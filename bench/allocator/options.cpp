@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 
 #include "millrace/device/cuda_device.hpp"
@@ -16,7 +17,8 @@ constexpr int kBadUsage = 2, kSkipped = 4;
 
 /// As typed.
 struct Arguments {
-  std::string device = "null", scale = "default", json, data, filter;
+  std::string device = "null", scale = "default", json, filter;
+  std::optional<std::string> data;
   bool quick = false, list = false;
   std::uint64_t seed = 1;
   std::optional<unsigned> repetitions;
@@ -32,7 +34,8 @@ void declare(CLI::App& app, Arguments& given) {
                  "null: calls return at once; cuda:N: a GPU (default null)")
       ->type_name("DEVICE");
   app.add_option("--data", given.data,
-                 "Folder with the folder `traces` (default: MILLRACE_DATA in the environment)")
+                 "Folder with the folder `traces`; '' for none (default: MILLRACE_DATA in the "
+                 "environment)")
       ->type_name("FOLDER");
   app.add_option("--scale", given.scale, "How long: default, quick, smoke")
       ->type_name("NAME")
@@ -81,7 +84,7 @@ Options checked(const Arguments& given) {
   options.json = given.json;
   options.list = given.list;
   const char* const data = std::getenv("MILLRACE_DATA");
-  options.data = !given.data.empty() ? given.data : data != nullptr ? data : "";
+  options.data = given.data ? *given.data : data != nullptr ? data : "";
   return options;
 }
 
