@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "millrace/memory/fixed_pool.hpp"
+#include "millrace/memory/graph_pool.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 
@@ -65,6 +66,52 @@ TEST_CASE("an allocator that was told of no pool refuses a captured stream") {
   bench.ordered.end_capture(captured);
   pool.memory().deallocate(pool.allocate(bench.main));
   pool.memory().check_invariants();
+}
+
+TEST_CASE("an allocator that goes while a stream is captured keeps what graphs may still read") {
+  Bench bench;
+  auto allocator = std::make_unique<CachingAllocator>(bench.ordered, bench.source,
+                                                      exact_segments(Policy::millrace()));
+  std::size_t of_graphs = 0;
+  {
+    GraphPool pool{*allocator};
+    {
+      GraphCapture capture{pool, bench.main};
+      bench.device.set_capturing(bench.main.handle(), true);
+      allocator->deallocate(allocator->allocate(4 * kMiB, bench.main));
+      bench.device.set_capturing(bench.main.handle(), false);
+      capture.end();
+    }
+    of_graphs = used(bench);
+    REQUIRE(of_graphs >= 4 * kMiB);
+    pool.launched(bench.main);
+    const StreamRef captured = bench.ordered.begin_capture(bench.copy);
+    bench.device.set_capturing(bench.copy.handle(), true);
+    allocator.reset();
+    bench.device.set_capturing(bench.copy.handle(), false);
+    bench.ordered.end_capture(captured);
+  }
+  CHECK(used(bench) == of_graphs);
+}
+
+TEST_CASE("a use of a pool's block in a capture into another pool is refused") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  GraphPool first{allocator}, second{allocator};
+  void* output = nullptr;
+  {
+    GraphCapture capture{first, bench.main};
+    output = allocator.allocate(kMiB, bench.main);
+    capture.end();
+  }
+  {
+    GraphCapture capture{second, bench.copy};
+    CHECK_THROWS_AS(allocator.record_use(output, bench.copy), std::invalid_argument);
+    capture.end();
+  }
+  allocator.record_use(output, bench.copy);  // outside of captures
+  allocator.deallocate(output);
+  allocator.check_invariants();
 }
 
 }  // namespace millrace::test

@@ -17,13 +17,22 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// Knows where memory lies by the order in which it came.
+/// Knows where memory lies by the order in which it came. Where that is differs from rank to rank.
 class NumberedSource final : public SegmentSource {
  public:
-  explicit NumberedSource(Device& device) : source_(device) {}
+  NumberedSource(Device& device, std::uint64_t rank) : source_(device), random_(rank) {}
 
-  void* acquire(std::size_t bytes) override { return came(source_.acquire(bytes)); }
-  void release(void* base, std::size_t bytes) override { source_.release(base, bytes); }
+  void* acquire(std::size_t bytes) override {
+    if (random_() % 2 == 0) return came(source_.acquire(bytes));
+    void* const before = source_.acquire(bytes);
+    void* const base = source_.acquire(bytes);
+    source_.release(before, bytes);
+    return came(base);
+  }
+  void release(void* base, std::size_t bytes) override {
+    bases_.erase(static_cast<std::byte*>(base));
+    source_.release(base, bytes);
+  }
   std::size_t granularity() const override { return source_.granularity(); }
   std::size_t page_bytes() const override { return source_.page_bytes(); }
   AddressRange reserve() override {
@@ -31,7 +40,10 @@ class NumberedSource final : public SegmentSource {
     came(range.base);
     return range;
   }
-  void give_back(AddressRange range) override { source_.give_back(range); }
+  void give_back(AddressRange range) override {
+    bases_.erase(static_cast<std::byte*>(range.base));
+    source_.give_back(range);
+  }
   void map(void* address, std::size_t bytes) override { source_.map(address, bytes); }
   void unmap(void* address, std::size_t bytes) override { source_.unmap(address, bytes); }
 
@@ -49,6 +61,7 @@ class NumberedSource final : public SegmentSource {
   }
 
   DeviceSource source_;
+  std::mt19937_64 random_;
   std::map<const std::byte*, std::size_t> bases_;
   std::size_t count_ = 0;
 };
@@ -68,7 +81,7 @@ Decisions run(const Policy& policy, Completion completion, std::uint64_t program
   VirtualMachine machine{{.schedule = VirtualMachine::Schedule::adversarial, .seed = schedule}};
   VirtualDevice& device = machine.add_device({.memory_bytes = std::size_t{4} << 30});
   OrderedDevice ordered{device, completion};
-  NumberedSource source{device};
+  NumberedSource source{device, schedule};
   CachingAllocator allocator{ordered, source, policy};
   std::vector<Stream> streams;
   for (int i = 0; i < 3; ++i) streams.emplace_back(ordered);
@@ -93,15 +106,26 @@ Decisions run(const Policy& policy, Completion completion, std::uint64_t program
       live.emplace_back(address, asked);
     } else if (choice < 12) {
       std::swap(live[random() % live.size()], live.back());
-      if (random() % 4 == 0) allocator.record_use(live.back().first, any());
-      allocator.deallocate(live.back().first);
+      void* const address = live.back().first;
+      if (random() % 4 == 0) allocator.record_use(address, any());
+      if (random() % 8 == 0) allocator.transfer(address, any());
+      if (random() % 8 == 0) {
+        allocator.deallocate(address, any());
+      } else {
+        allocator.deallocate(address);
+      }
       live.pop_back();
     } else if (choice < 14) {
       ordered.mark(any());
     } else if (choice == 14) {
       any().wait_stream(any());
-    } else if (random() % 8 == 0) {
+    } else if (random() % 2 == 0) {
       ordered.synchronize(any());
+    } else if (random() % 2 == 0) {
+      allocator.trim(allocator.statistics().bytes.reserved.current / 2);
+    } else {
+      decisions.places.push_back(
+          {0, static_cast<std::ptrdiff_t>(allocator.reserve((1 + random() % 8) * kMiB, any()))});
     }
   }
   for (const auto& [address, bytes] : live) allocator.deallocate(address);
@@ -112,7 +136,8 @@ Decisions run(const Policy& policy, Completion completion, std::uint64_t program
 }
 
 std::vector<Policy> presets() {
-  return {Policy::millrace(), exact_segments(Policy::millrace()), Policy::torch()};
+  return {Policy::millrace(), exact_segments(Policy::millrace()), Policy::torch(),
+          Policy::pinned()};
 }
 
 }  // namespace

@@ -103,12 +103,8 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
 // Adds to `blocks` one for each request, and what it has got so far if it throws.
 void CachingAllocator::State::serve(std::span<const Request> requests,
                                     std::vector<Block*>& blocks) {
-  auto next = requests.begin();
-  for (; has_fronts && next != requests.end(); ++next) {
-    Block* const block = take_quick(*next).block;
-    if (block == nullptr) break;
-    blocks.push_back(block);
-  }
+  if (has_fronts && !requests.empty()) take_quick(requests, blocks);
+  auto next = requests.begin() + static_cast<std::ptrdiff_t>(blocks.size());
   if (next == requests.end()) return;
   Lock lock = enter();
   if (!meter.known(next->tag)) {
@@ -146,7 +142,7 @@ void CachingAllocator::deallocate_batch(std::span<void* const> addresses, const 
   StreamRef given{StreamHandle{}};
   if (stream != nullptr) given = state.device.resolve(*stream);
   State::Lock lock = state.enter();
-  const std::vector<Block*> blocks = state.claim_live(addresses);
+  std::vector<Block*> blocks = state.claim_live(addresses);
   state.free_on(blocks, stream == nullptr ? nullptr : &given, lock);
 }
 
@@ -171,27 +167,43 @@ std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> a
 // Frees claimed blocks that were live; those are live again if it throws. `stream`: nullptr for
 // each one's owner. What each comes after is known before the streams are marked: one marker then
 // covers all that was used there.
-void CachingAllocator::State::free_on(std::span<Block* const> blocks, const StreamRef* stream,
+void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef* stream,
                                       Lock& lock) {
   const auto where = [&](const Block& block) {
     return stream == nullptr ? block.live.owner : *stream;
   };
   std::vector<PointSet> points;
   try {
-    points.reserve(blocks.size());
+    points.resize(blocks.size());
     Few<StreamRef> used;
-    for (const Block* const block : blocks) {
-      points.push_back(points_of_free(*block, where(*block), stream != nullptr, used));
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const Block& block = *blocks[i];
+      const StreamRef on = where(block);
+      const bool is_plain = block.live.company == nullptr && on.id() == block.live.owner.id();
+      if (has_fronts && is_plain) continue;  // its front may keep it
+      points[i] = points_of_free(block, on, stream != nullptr, used);
     }
     if (!used.empty()) mark(used, lock);
   } catch (...) {
     for (Block* const block : blocks) block->state = BlockState::live;
     throw;
   }
+  if (has_fronts) {
+    {
+      const Unlocked unlocked{lock};
+      keep_quick(blocks, stream);
+    }
+    turns.add_current();
+  }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     Block* const block = blocks[i];
+    if (block == nullptr) continue;
     const StreamRef on = where(*block);
-    if (has_fronts && block->live.owner.id() == on.id() && keep_quick_alone(block, on)) continue;
+    if (points[i].empty()) {
+      if (keep_quick_alone(block, on) || free_plainly(block, on)) continue;
+      Few<StreamRef> used;
+      points[i] = points_of_free(*block, on, stream != nullptr, used);
+    }
     heap.live().erase(block);
     take_back(block, std::move(points[i]));
   }

@@ -117,7 +117,7 @@ struct CachingAllocator::State : GraphMemory {
   void serve(std::span<const Request> requests, std::vector<Block*>& blocks);
   void undo(std::span<Block* const> blocks);
   [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
-  void free_on(std::span<Block* const> blocks, const StreamRef* stream, Lock& lock);
+  void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
 
   /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
   class Paused {
@@ -140,8 +140,11 @@ struct CachingAllocator::State : GraphMemory {
   // front.cpp: blocks that come back as they were given out
   [[nodiscard]] Lock enter();
   QuickAnswer take_quick(const Request& request);
+  void take_quick(std::span<const Request> requests, std::vector<Block*>& blocks);
+  Block* pop_quick(Turns::Turn& turn, Front& front, const Request& request);
   Block* take_quick_alone(const Request& request);
   Kept keep_quick(void* address, const StreamRef* stream);
+  void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
   [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
   void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
@@ -241,6 +244,8 @@ struct CachingAllocator::State : GraphMemory {
   bool complete_on_host(Block* block, Lock& lock);
   void release(Block* whole, Lock& lock);
   [[nodiscard]] PointSet points_of(const Segment& segment) const;
+  [[nodiscard]] bool used_by_graphs(const Segment& segment) const;
+  bool await_all(const Segment& segment, Lock& lock);
   void release_everything();
 
   // graph_memory.cpp: what the pools of graphs have of it

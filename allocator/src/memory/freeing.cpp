@@ -52,13 +52,11 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
   if (free_plainly(block, stream)) return;  // what graphs use has company
   Few<StreamRef> used;
   PointSet points = points_of_free(*block, stream, given, used);
-  const bool kept = graphs.any() && graphs.keep(block->address, points);
-  if (!kept) {
-    heap.live().erase(block);
-    block->state = BlockState::claimed;
-  }
-  if (!used.empty()) mark(used, lock);
-  if (!kept) take_back(block, std::move(points));
+  if (!used.empty()) mark(used, lock);  // if it throws, the block is live still
+  if (graphs.any() && graphs.keep(block->address, points)) return;
+  heap.live().erase(block);
+  block->state = BlockState::claimed;
+  take_back(block, std::move(points));
 }
 
 // What comes before the next use of a block that is freed on `stream`. `used`: streams that are to

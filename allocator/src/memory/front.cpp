@@ -1,3 +1,5 @@
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "memory/caching_state.hpp"
@@ -37,15 +39,36 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
   Turns::Turn turn{turns, *front};
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
-  Block* const block = front->quick.pop(request.bytes);
-  if (block == nullptr) return {};
-  if (front->next_id == front->end_id) {
-    front->next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
-    front->end_id = front->next_id + kIdsAtOnce;
+  return {.block = pop_quick(turn, *front, request)};
+}
+
+// In the front's turn.
+Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front, const Request& request) {
+  Block* const block = front.quick.pop(request.bytes);
+  if (block == nullptr) return nullptr;
+  if (front.next_id == front.end_id) {
+    front.next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    front.end_id = front.next_id + kIdsAtOnce;
   }
-  give_again(*front, block, request, front->next_id++);
+  give_again(front, block, request, front.next_id++);
   turn.allocate(request.requested, *block);
-  return {.block = block};
+  return block;
+}
+
+// Of one stream's requests, in this order, as many as its front serves; all in one turn.
+void CachingAllocator::State::take_quick(std::span<const Request> requests,
+                                         std::vector<Block*>& blocks) {
+  const Request& first = requests.front();
+  Front* const front = first.front;
+  if (front == nullptr || (device.capturing() && device.captured(first.lane))) return;
+  Turns::Turn turn{turns, *front};
+  if (front->stream() != first.lane || shut.load(std::memory_order_relaxed)) return;
+  for (const Request& request : requests) {
+    if (!turn.has_room(request.bytes, request.tag)) return;
+    Block* const block = pop_quick(turn, *front, request);
+    if (block == nullptr) return;
+    blocks.push_back(block);
+  }
 }
 
 // As `take_quick`, under the lock.
@@ -109,6 +132,30 @@ CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
   turn.free(block->live.requested, *block);
   keep(*front, block, {id, next});
   return Kept::yes;
+}
+
+// Of claimed blocks that were live, those that their streams' fronts keep; nullptr in their place.
+// Blocks of one stream that follow each other take one turn. Without the lock.
+void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamRef* stream) {
+  std::optional<Turns::Turn> turn;
+  Front* front = nullptr;
+  Point point;
+  for (Block*& block : blocks) {
+    const StreamId owner = block->live.owner.id();
+    const StreamId id = stream == nullptr ? owner : stream->id();
+    if (owner != id) continue;
+    if (point.stream != id) {
+      turn.reset();
+      point = {id, device.ledger().next_if_open(id)};
+      front = point.marker == 0 ? nullptr : fronts.find(id);
+      if (front != nullptr) turn.emplace(turns, *front);
+    }
+    if (!turn || shut.load(std::memory_order_relaxed)) continue;
+    if (!keepable(*front, *block, id) || !turn->has_room(block->bytes, block->tag)) continue;
+    turn->free(block->live.requested, *block);
+    keep(*front, block, point);
+    block = nullptr;
+  }
 }
 
 // As `keep_quick`, under the lock.

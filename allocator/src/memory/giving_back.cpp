@@ -74,16 +74,16 @@ std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_byte
                                                            Lock& lock) {
   await(pending.points(), lock);
   std::size_t released = 0;
-  std::vector<std::byte*> bases;
+  std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
   for (const bool small : {false, true}) {
     const Segment* segment = shelves.free_segments().first(small);
     for (; segment != nullptr; segment = segment->free_behind) {
       ordering::count_steps(1);
-      if (segment->kept == kept) bases.push_back(segment->base);
+      if (segment->kept == kept) places.emplace_back(segment->number, segment->base);
     }
   }
-  std::ranges::sort(bases);
-  for (std::byte* base : bases) {
+  std::ranges::sort(places);
+  for (const auto& [number, base] : places) {
     const auto it = heap.segments().find(base);  // the lock was dropped in between
     if (it == heap.segments().end()) continue;
     const std::size_t bytes = it->second->bytes;
@@ -128,6 +128,19 @@ PointSet CachingAllocator::State::points_of(const Segment& segment) const {
   return points;
 }
 
+// Their launches are known to the device alone.
+bool CachingAllocator::State::used_by_graphs(const Segment& segment) const {
+  for (const Block* block = segment.first; block != nullptr; block = block->next) {
+    if (block->state == BlockState::live && graphs.may_use(block->address)) return true;
+  }
+  return false;
+}
+
+bool CachingAllocator::State::await_all(const Segment& segment, Lock& lock) {
+  const PointSet points = points_of(segment);
+  return points.empty() || await(points, lock);
+}
+
 // As the allocator goes. While a stream is captured the device can not be synchronized as a whole:
 // a segment then stays reserved if the host can not wait for all that used it.
 void CachingAllocator::State::release_everything() {
@@ -141,8 +154,7 @@ void CachingAllocator::State::release_everything() {
     is_idle = false;
   }
   for (const auto& [base, segment] : heap.segments()) {
-    const PointSet points = is_idle ? PointSet{} : points_of(*segment);
-    if (!points.empty() && !await(points, lock)) continue;
+    if (!is_idle && (used_by_graphs(*segment) || !await_all(*segment, lock))) continue;
     if (segment->growable()) {
       release_range(*segment);
     } else {
@@ -168,7 +180,8 @@ const Segment* CachingAllocator::State::oldest_free_segment() const {
     ordering::count_steps(1);
     if (oldest != nullptr && segment->age > oldest->age) break;
     if (segment->kept || segment->first->bytes != segment->bytes) continue;
-    if (oldest == nullptr || segment->base < oldest->base) oldest = segment;
+    const auto place = [](const Segment& of) { return std::pair{of.number, of.base}; };
+    if (oldest == nullptr || place(*segment) < place(*oldest)) oldest = segment;
   }
   return oldest;
 }

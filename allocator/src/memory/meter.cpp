@@ -106,6 +106,8 @@ Gauge& Meter::new_gauge_of(StreamId stream) {
   if (stream.slot >= streams_.size()) streams_.resize(stream.slot + std::size_t{1});
   StreamShare& share = streams_[stream.slot];
   if (share.stream.generation > stream.generation) return former_[stream];
+  const auto former = former_.find(stream);  // the slot was forgotten since
+  if (former != former_.end()) return former->second;
   if (!share.stream.valid()) ++shares_;
   if (share.allocated.current > 0) former_[share.stream] = share.allocated;
   share = {stream, {}};

@@ -42,6 +42,10 @@ class CachingAllocator::State::Movable {
     std::size_t looks = 0;
     state_.runs.visit(false, page_, [&](const Run& run) {
       found = find_in(run);
+      if (found.first == found.last) {  // what of one block is taken is known later
+        Blocks one = found;
+        put_back(one);
+      }
       return found.first == nullptr && ++looks < kMostLooks;
     });
     return found;
@@ -105,6 +109,7 @@ class CachingAllocator::State::Movable {
     put_back(found);
     return {};
   }
+  // As if they had not been found.
   void put_back(Blocks& found) {
     for (const Block* block = found.first; block != nullptr; block = block->next) {
       if (std::size_t* const left = spare_of(block->lane)) *left += block->bytes;

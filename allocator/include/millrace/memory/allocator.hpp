@@ -93,7 +93,8 @@ class Allocator {
    * A CachingAllocator takes its lock once, and records one marker for each stream of the recorded
    * uses, not one for each block.
    * @throws std::invalid_argument if an address is not a live allocation or is named twice; then
-   *         none is freed
+   *         none is freed. While a CachingAllocator has graph pools, blocks are freed one by one:
+   *         another error then leaves those live that come after it.
    */
   void deallocate(std::span<void* const> addresses);
 

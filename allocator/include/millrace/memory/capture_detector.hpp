@@ -1,9 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
+#include "millrace/device/mutex.hpp"
 #include "millrace/memory/forwarding_allocator.hpp"
 #include "millrace/memory/graph_pool.hpp"
 
@@ -61,8 +62,8 @@ class CaptureDetector final : public ForwardingAllocator {
   bool still_captured(const Watched& seen);
 
   const GraphPool pool_;
-  // Held while a capture is announced, which calls the device. No callback takes it.
-  mutable std::mutex mutex_;  // of everything below
+  std::atomic<bool> capturing_{false};  // for host callbacks, which must not wait for a lock
+  mutable Mutex mutex_;  // of everything below; held while a capture is announced or ended
   std::optional<GraphCapture> capture_;
   StreamRef origin_{StreamHandle{}};
   std::uint64_t captures_ = 0;  // that were found

@@ -1,5 +1,6 @@
 #include "millrace/memory/capture_detector.hpp"
 
+#include <mutex>
 #include <utility>
 
 namespace millrace {
@@ -45,13 +46,14 @@ bool CaptureDetector::still_captured(const Watched& seen) {
   if (asks_captured(seen.origin)) return true;
   const std::lock_guard lock{mutex_};
   if (!capture_ || captures_ != seen.number) return false;
+  capturing_ = false;
   capture_->end();
   capture_.reset();
   return false;
 }
 
 bool CaptureDetector::poll() {
-  if (in_host_callback()) return watched().has_value();
+  if (in_host_callback()) return capturing_;
   const auto seen = watched();
   return seen && still_captured(*seen);
 }
@@ -70,6 +72,7 @@ void CaptureDetector::look_at(StreamRef stream) {
     capture_.emplace(pool_, stream);
     origin_ = stream;
     ++captures_;
+    capturing_ = true;
   } else if (!capture_->has(stream)) {
     capture_->wait(stream, {});
   }

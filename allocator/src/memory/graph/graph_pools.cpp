@@ -1,6 +1,7 @@
 #include "memory/graph/graph_pools.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -97,8 +98,16 @@ void GraphPools::join(PrivatePool& pool, StreamRef stream) {
 
 void GraphPools::end(PrivatePool& pool, bool kept) {
   end_on_device(pool);
+  std::exception_ptr failure;
+  if (!kept && pool.never_ran()) {
+    try {
+      end_uses(pool);  // before another capture can begin and use more
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
   pool.end(kept);
-  if (!kept && pool.never_ran()) end_uses(pool);
+  if (failure) std::rethrow_exception(failure);
 }
 
 // The streams of its capture, all at once for those who ask.
@@ -170,6 +179,11 @@ bool GraphPools::deallocate(void* address, Point marker) {
 bool GraphPools::hides(const void* address) const {
   const std::lock_guard lock{mutex_};
   return segments_.contains(address) || uses_.keeps(address);
+}
+
+bool GraphPools::may_use(const void* address) const {
+  const std::lock_guard lock{mutex_};
+  return segments_.contains(address) || uses_.knows(address);
 }
 
 void GraphPools::hide(const void* segment) {

@@ -74,6 +74,8 @@ class GraphPools {
 
   /** @brief Whether callers must not see this live block: a pool's segment, or freed and kept. */
   [[nodiscard]] bool hides(const void* address) const;
+  /** @brief Whether it is a segment of a pool, or a block that graphs use. */
+  [[nodiscard]] bool may_use(const void* address) const;
   void hide(const void* segment);
   void show(const void* segment);
 

@@ -36,6 +36,8 @@ class GraphUses {
   [[nodiscard]] bool keep(void* address, PointSet& points);
   /** @brief Whether the user has freed the block, and it is kept. */
   [[nodiscard]] bool keeps(const void* address) const;
+  /** @brief Whether graphs use the block, or have used it. */
+  [[nodiscard]] bool knows(const void* address) const { return uses_.contains(address); }
 
   /**
    * @brief No graph of `pool` will run again.

@@ -26,9 +26,8 @@ class NominalStream {
 
   /** @brief Once, while the device is there; later calls do nothing. `idle`: as `close_nominal`. */
   void close(bool idle) {
-    if (device_ == nullptr) return;
-    device_->close_nominal(ref_, idle);
-    device_ = nullptr;
+    OrderedDevice* const device = std::exchange(device_, nullptr);
+    if (device != nullptr) device->close_nominal(ref_, idle);
   }
 
  private:

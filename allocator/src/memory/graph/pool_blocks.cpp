@@ -1,6 +1,7 @@
 #include "memory/graph/pool_blocks.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 namespace millrace {
@@ -97,6 +98,13 @@ bool PoolBlocks::record_use(void* address, StreamRef stream) {
     lock.unlock();
     pool->memory().record_use(address, *inner);
     return true;
+  }
+  // That graph would read the block after it is freed, whenever it is launched.
+  const bool is_mine = live.pool->order().find(stream.id()).has_value();
+  if (!is_mine && device_.captured(stream.id())) {
+    throw std::invalid_argument{
+        "record_use: this block is of a graph pool, and the stream is captured into another; keep "
+        "the block allocated for as long as that graph may be launched"};
   }
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (!same(live.owner) && std::ranges::none_of(live.uses, same)) live.uses.push_back(stream);

@@ -206,9 +206,11 @@ bool PrivatePool::give_back() {
 }
 
 void PrivatePool::close() {
+  {
+    const std::lock_guard lock{mutex_};
+    nominal_.close(!launches_untold());
+  }
   if (capturing_.exchange(false)) order_.end();
-  const std::lock_guard lock{mutex_};
-  nominal_.close(!launches_untold());
 }
 
 GraphPoolStatistics PrivatePool::statistics() {
