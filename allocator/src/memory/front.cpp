@@ -30,6 +30,20 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
   return lock;
 }
 
+// In the front's turn.
+inline Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front,
+                                                 const Request& request) {
+  Block* const block = front.quick.pop(request.bytes);
+  if (block == nullptr) return nullptr;
+  if (front.next_id == front.end_id) {
+    front.next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
+    front.end_id = front.next_id + kIdsAtOnce;
+  }
+  give_again(front, block, request, front.next_id++);
+  turn.allocate(request.requested, *block);
+  return block;
+}
+
 // A block of exactly this size that the stream freed itself since anybody last looked further.
 CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const Request& request) {
   Front* const front = request.front;
@@ -40,19 +54,6 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
   return {.block = pop_quick(turn, *front, request)};
-}
-
-// In the front's turn.
-Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front, const Request& request) {
-  Block* const block = front.quick.pop(request.bytes);
-  if (block == nullptr) return nullptr;
-  if (front.next_id == front.end_id) {
-    front.next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
-    front.end_id = front.next_id + kIdsAtOnce;
-  }
-  give_again(front, block, request, front.next_id++);
-  turn.allocate(request.requested, *block);
-  return block;
 }
 
 // Of one stream's requests, in this order, as many as its front serves; all in one turn.
