@@ -7,18 +7,19 @@
 namespace millrace {
 
 /**
- * @brief Where batches come from, in order, until an end. One thread at a time.
+ * @brief A sequence of batches. Not thread-safe: one thread calls it at a time.
  *
- * A pipeline asks for batches well ahead of training on them, and may ask again after the end.
+ * A pipeline draws batches several steps before it trains on them, and may call `next` again after
+ * the end.
  */
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
   /**
-   * @brief The next batch, in pinned memory; nothing at the end, and from then on.
-   *
-   * What it throws is not the end: the next call may succeed.
+   * @brief Returns the next batch, in pinned memory.
+   * @return std::nullopt at the end of the sequence, and in every later call
+   * @throws what the implementation throws; an exception is not the end: the next call may succeed
    */
   [[nodiscard]] std::optional<ModelInput> next() {
     if (ended_) return std::nullopt;
@@ -32,11 +33,11 @@ class BatchSource {
   BatchSource(const BatchSource&) = default;
   BatchSource& operator=(const BatchSource&) = default;
 
-  /** @brief There are batches again: for a source that has gone back to its beginning. */
+  /** @brief Ends the state "at the end", for a source that has moved to another position. */
   void resume() noexcept { ended_ = false; }
 
  private:
-  /** @brief As `next`, but never called again once it has said that there is no more. */
+  /** @brief Implements `next`. After it returned std::nullopt it is called only after `resume`. */
   virtual std::optional<ModelInput> do_next() = 0;
 
   bool ended_ = false;

@@ -10,19 +10,23 @@
 namespace millrace {
 
 /**
- * @brief A span of device memory or of pinned host memory, and who owns it.
+ * @brief A range of device memory or of pinned host memory, owned or borrowed.
  *
- * Copies and slices share the memory; it is freed, on its owner stream, when the last of them goes.
- * A borrowed tensor belongs to a batch (HostBatch, DeviceBatch), which has to outlive it.
+ * Copies and slices share the memory. Owned memory is freed, ordered on its owner stream, when the
+ * last copy or slice is destroyed. Borrowed memory belongs to a batch (HostBatch, DeviceBatch) that
+ * must outlive the tensor.
  */
 class BatchTensor {
  public:
   BatchTensor() = default;  ///< empty
-  /** @brief Borrows. */
+  /** @brief Borrows `bytes` bytes at `data`. */
   BatchTensor(void* data, std::size_t bytes) noexcept
       : data_(bytes == 0 ? nullptr : static_cast<std::byte*>(data)), bytes_(bytes) {}
   /**
-   * @brief Owns `bytes` that work enqueued on `stream` may use from now on.
+   * @brief Allocates memory that work enqueued on `stream` may use from now on.
+   * @param bytes   size in bytes; 0 gives an empty tensor
+   * @param stream  owner stream: the free is ordered on it
+   * @param tag     the tag that the allocator counts the bytes under
    * @throws out_of_memory, DeviceError as `Allocator::allocate`
    */
   BatchTensor(Allocator& allocator, std::size_t bytes, StreamRef stream, Tag tag = {})
@@ -30,19 +34,23 @@ class BatchTensor {
         data_(memory_ == nullptr ? nullptr : static_cast<std::byte*>(memory_->data())),
         bytes_(bytes) {}
 
-  [[nodiscard]] void* data() const noexcept { return data_; }  ///< null if it is empty
+  [[nodiscard]] void* data() const noexcept { return data_; }  ///< nullptr if empty
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] bool empty() const noexcept { return bytes_ == 0; }
   [[nodiscard]] bool owned() const noexcept { return memory_ != nullptr; }
 
-  /** @brief All of it as objects of `T`. On the host only where the memory is the host's. */
+  /**
+   * @brief The whole tensor as objects of type `T`.
+   *
+   * The host may read the span only if the memory is pinned host memory.
+   */
   template <typename T>
   [[nodiscard]] std::span<T> as() const noexcept {
     static_assert(std::is_trivially_copyable_v<T>, "batches are copied as bytes");
     return {reinterpret_cast<T*>(data_), bytes_ / sizeof(T)};
   }
 
-  /** @brief `bytes` from `offset` on, of the same owner. */
+  /** @brief The `bytes` bytes that begin at byte `offset`; shares the memory. */
   [[nodiscard]] BatchTensor slice(std::size_t offset, std::size_t bytes) const {
     BatchTensor part{*this};
     part.data_ = bytes == 0 ? nullptr : data_ + offset;
@@ -50,7 +58,11 @@ class BatchTensor {
     return part;
   }
 
-  /** @brief `stream` uses it too, until it is freed. What is borrowed is left to its owner. */
+  /**
+   * @brief Records that `stream` uses the memory, until it is freed.
+   *
+   * Does nothing for borrowed memory: its owner records uses.
+   */
   void record_use(StreamRef stream) const {
     if (memory_ != nullptr) memory_->record_use(stream);
   }

@@ -10,31 +10,36 @@
 
 namespace millrace {
 
-/** @brief Bytes, from the first to the last, once. */
+/** @brief A sequence of bytes that is read once, from first to last. */
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
   /**
-   * @brief Fills as much of `room` as there is. @return bytes; 0 only at the end
-   * @throws RetriableError if reading failed; DataError if what is read is damaged
+   * @brief Reads bytes into `room`, at most `room.size()`.
+   * @return the number of bytes read; 0 only at the end
+   * @throws RetriableError if reading failed
+   * @throws DataError if the data is damaged (for instance a truncated gzip file)
    */
   [[nodiscard]] virtual std::size_t read(std::span<char> room) = 0;
-  /** @brief About how much of all was read, 0 to 1, if that is known; for those who wait. */
+  /** @brief Approximate fraction of the input that was read, 0 to 1, if known; for progress. */
   [[nodiscard]] virtual std::optional<double> share_read() const { return std::nullopt; }
 };
 
-/** @brief Something that can be read from its beginning any number of times. */
+/** @brief An input that can be opened, and read from its beginning, any number of times. */
 struct ByteSource {
-  std::string name;  ///< for messages
+  std::string name;  ///< used in messages
   std::function<std::unique_ptr<ByteStream>()> open;
 };
 
 /**
- * @brief A file, as it is or gzip (by its contents, not its name).
- * Opening throws RetriableError if it can not be opened; data cut short or damaged: DataError.
+ * @brief A file, plain or compressed with gzip. The contents decide which, not the file name.
+ *
+ * `open` throws RetriableError if the file cannot be opened. Reading throws DataError if compressed
+ * data is truncated or damaged.
  */
 [[nodiscard]] ByteSource file_source(const std::filesystem::path& file);
 
+/** @brief A text in memory. @param name  used in messages */
 [[nodiscard]] ByteSource text_source(std::string name, std::string text);
 
 }  // namespace millrace

@@ -35,10 +35,10 @@ inline constexpr std::array kCopyMethods{CopyMethod::side_stream, CopyMethod::in
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] CopyMethod parse_copy_method(std::string_view name);
 
-/** @brief What a consumer of a copy, or of an exchange, waits for. */
+/** @brief What the consumer of a copy or of an exchange waits for. */
 enum class Waits {
-  coarse,   ///< all that is queued on the producing stream: `wait_stream`
-  precise,  ///< the marker behind the work that is needed
+  coarse,   ///< everything enqueued on the producing stream so far, like `wait_stream`
+  precise,  ///< only the marker recorded after the work that the consumer needs
 };
 
 /** @brief "coarse", "precise" */
@@ -46,24 +46,25 @@ enum class Waits {
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] Waits parse_waits(std::string_view name);
 
-/** @brief Told where a batch's copies begin and end on the copy stream, behind what they wait for.
- */
+/** @brief Is called around the copies of each batch, for instance to time them. */
 class CopyObserver {
  public:
   virtual ~CopyObserver() = default;
+  /** @brief The waits of a batch's copies are enqueued on `copy`; the copies follow. */
   virtual void copies_begin(Stream& copy) = 0;
+  /** @brief All copies of the batch are enqueued on `copy`. */
   virtual void copies_end(Stream& copy) = 0;
 };
 
-/** @brief What a strategy works with. All of it outlives the strategy. */
+/** @brief What a strategy works with. Everything that it refers to outlives the strategy. */
 struct CopySetting {
-  Allocator& allocator;  ///< of device memory; for `driver_async` one with the driver's pool
+  Allocator& allocator;  ///< of device memory; for `driver_async` it must use the driver's pool
   Stream& main;
   Stream& copy;
-  std::size_t depth = 2;  ///< batches that are held at once at most: the ring's slots
+  std::size_t depth = 2;  ///< maximum batches held at the same time; number of slots of `ring`
   Waits waits = Waits::coarse;
   CopyObserver* observer = nullptr;
-  Tag tag{};  ///< of `allocator`: what the batches' bytes are counted under
+  Tag tag{};  ///< the tag that `allocator` counts the batches' bytes under
 };
 
 /** @brief A tensor of a batch in device memory, borrowed. */
@@ -74,7 +75,11 @@ struct DeviceTensor {
 
 class CopyStrategy;
 
-/** @brief A batch on the device, or on its way there. Freed as its strategy does it. Move-only. */
+/**
+ * @brief A batch on the device, or being copied to it. Move-only.
+ *
+ * Its strategy decides where its memory comes from and how it is freed. The strategy outlives it.
+ */
 class DeviceBatch {
  public:
   DeviceBatch() = default;
@@ -83,23 +88,34 @@ class DeviceBatch {
   DeviceBatch& operator=(DeviceBatch&& other) noexcept;
 
   [[nodiscard]] std::span<const DeviceTensor> tensors() const noexcept { return tensors_; }
-  /** @brief The marker behind its copies on the copy stream. */
+  /** @brief The marker on the copy stream after the batch's copies. */
   [[nodiscard]] Point copied() const noexcept { return copied_.point(); }
 
-  /** @brief `user` waits for the copy, and may use the batch until it is released. */
+  /**
+   * @brief Makes `user` wait for the copies and records that it uses the batch.
+   *
+   * Work enqueued on `user` from now until `release` may use the batch.
+   */
   void hand_to(Stream& user);
-  /** @brief The same for a stream that is ordered after the copy already. */
+  /** @brief Like `hand_to`, for a stream that is already ordered after the copies: no wait. */
   void record_use(StreamRef user);
   /**
-   * @brief Every use of the batch, on whichever stream, precedes `marker`. `precise` then holds its
-   *        memory back until there, not until the release; the other strategies do not care.
+   * @brief Declares that every use of the batch, on any stream, precedes `marker`.
+   *
+   * With `precise`, the reuse of the memory is then ordered after `marker` instead of after the
+   * release. The other strategies ignore it.
    */
   void last_used(Point marker) noexcept { last_used_ = marker; }
-  /** @brief Frees; follows, on the host, all that enqueued a use. Nothing if there is no batch. */
+  /**
+   * @brief Frees the batch. Does nothing if the object holds no batch.
+   *
+   * Call it on the host after all calls that enqueued a use of the batch.
+   */
   void release();
   /**
-   * @brief The same for `count` tensors from `first` on, where they have memory of their own.
-   * @param marker  as `last_used`, of these
+   * @brief Frees only the `count` tensors that begin with tensor `first`, if the strategy gives
+   *        each tensor its own memory; otherwise they are freed with the batch.
+   * @param marker  every use of these tensors precedes it, as in `last_used`
    */
   void release(std::size_t first, std::size_t count, Point marker);
 
@@ -108,15 +124,15 @@ class DeviceBatch {
 
   CopyStrategy* strategy_ = nullptr;
   std::vector<DeviceTensor> tensors_;
-  std::vector<Buffer> memory_;  ///< none where the memory stays the strategy's
-  std::size_t slot_ = 0;        ///< the ring's
+  std::vector<Buffer> memory_;  ///< empty if the strategy owns the memory
+  std::size_t slot_ = 0;        ///< slot of `ring`
   Event copied_;
   bool main_waited_ = false;
-  Point last_used_;  ///< {}: not told
+  Point last_used_;  ///< {}: not declared
 };
 
 /**
- * @brief Brings batches to the device on the copy stream. One thread at a time.
+ * @brief Copies batches to the device on the copy stream. Not thread-safe.
  *
  *   DeviceBatch batch = host.to(*strategy, copy);   // nothing waits yet
  *   host.release(batch.copied());
@@ -126,7 +142,7 @@ class DeviceBatch {
  */
 class CopyStrategy {
  public:
-  /** @throws std::invalid_argument if the depth is 0 */
+  /** @brief Makes a strategy. @throws std::invalid_argument if the depth is 0 */
   [[nodiscard]] static std::unique_ptr<CopyStrategy> make(CopyMethod method,
                                                           const CopySetting& setting);
   virtual ~CopyStrategy() = default;
@@ -134,18 +150,22 @@ class CopyStrategy {
   CopyStrategy& operator=(const CopyStrategy&) = delete;
 
   /**
-   * @brief Enqueues the copy of every tensor, in order, and a marker behind them.
-   * @throws out_of_memory, DeviceError as `Allocator::allocate`; the batch is then not there
-   * @throws std::logic_error if more batches are held than the setting's depth (`ring` only)
+   * @brief Enqueues the copy of each tensor, in order, and then a marker. Does not wait.
+   * @param tensors  pinned memory that stays valid until the copies have run
+   * @throws out_of_memory, DeviceError as `Allocator::allocate`; no batch exists then
+   * @throws std::logic_error if more than `depth` batches are held at the same time (`ring` only)
    */
   [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors);
-  /** @brief The same. @throws std::invalid_argument if `copy` is not the setting's copy stream */
+  /**
+   * @brief As the other `copy`, with a check of the stream.
+   * @throws std::invalid_argument if `copy` is not the copy stream that the strategy was made with
+   */
   [[nodiscard]] DeviceBatch copy(std::span<const HostTensor> tensors, Stream& copy);
 
  protected:
   explicit CopyStrategy(const CopySetting& setting) : setting_(setting) {}
 
-  /** @brief What a strategy decides on. It sees a batch as its parts. */
+  /** @brief The parts of a DeviceBatch, as the strategies see them. */
   struct Parts {
     std::vector<DeviceTensor>& tensors;
     std::vector<Buffer>& memory;
@@ -154,11 +174,13 @@ class CopyStrategy {
     Point last_used;
   };
 
-  /** @brief Finds room for `sources` and makes the copy stream wait for what it has to. */
+  /** @brief Gets memory for `sources` and enqueues the waits that it needs on the copy stream. */
   virtual void place(std::span<const HostTensor> sources, const Parts& batch) = 0;
+  /** @brief Records that `user` uses the batch; `user` is ordered after the copies. */
   virtual void use(const Parts& batch, StreamRef user) = 0;
+  /** @brief Frees the batch's memory. */
   virtual void give_back(const Parts& batch) = 0;
-  /** @brief Only so many tensors from `first` on, if that can be. */
+  /** @brief Frees `count` tensors from `first` on, if each tensor has its own memory. */
   virtual void give_back(const Parts&, std::size_t /*first*/, std::size_t /*count*/) {}
 
   const CopySetting setting_;

@@ -9,48 +9,51 @@
 
 namespace millrace {
 
-/** @brief The next batch of a source: the same position gives the same batch, in any process. */
+/** @brief The position of a batch in a source. It identifies the same batch in every process. */
 struct BatchPosition {
   std::uint64_t epoch = 0;
-  std::uint64_t batch = 0;  ///< of the epoch, from 0
+  std::uint64_t batch = 0;  ///< index within the epoch, from 0
   friend auto operator<=>(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/** @brief A source failed, and nothing has changed: the same call may succeed later. */
+/** @brief A source failed and did not change its position: the same call may succeed later. */
 class RetriableError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/** @brief The data are not what they should be. The message names the source and the line. */
+/** @brief The data is not in the expected format. The message names the source and the line. */
 class DataError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/** @brief Where a source puts its batches. Both outlive the batches. */
+/** @brief Where a source puts its batches. Allocator and stream outlive the batches. */
 struct PinnedStaging {
-  Allocator& pinned;  ///< of pinned host memory
-  Stream& copy;       ///< whose copies read the batches
+  Allocator& pinned;  ///< allocates pinned host memory
+  Stream& copy;       ///< the stream on which the batches are copied to the device
 };
 
 /**
- * @brief A source of epochs that can go to any position: what a checkpoint needs.
+ * @brief A source with epochs that can seek, so that training can resume from a checkpoint.
  *
- * `next` gives the batch at `position()`, which moves on; nothing at the end of the epoch, until
- * `seek` or `next_epoch`. The last batch of an epoch may be smaller than the others. It throws
- * RetriableError, DataError, out_of_memory or DeviceError; the position is then unchanged.
+ * `next` returns the batch at `position()` and advances the position. At the end of the epoch it
+ * returns std::nullopt until `seek` or `next_epoch` is called. The last batch of an epoch may be
+ * smaller than the others. `next` throws RetriableError, DataError, out_of_memory or DeviceError;
+ * the position is then unchanged.
  */
 class EpochSource : public BatchSource {
  public:
+  /** @brief The features of every batch of this source. */
   [[nodiscard]] virtual const InputSchema& schema() const = 0;
+  /** @brief The position of the batch that the next call of `next` returns. */
   [[nodiscard]] virtual BatchPosition position() const = 0;
-  /** @brief Goes to any position, past the end of an epoch too. */
+  /** @brief Moves to `position`, which may be after the end of its epoch. */
   void seek(BatchPosition position) {
     do_seek(position);
     resume();
   }
-  /** @brief Begins the next epoch. */
+  /** @brief Moves to the first batch of the next epoch. */
   void next_epoch() { seek({position().epoch + 1, 0}); }
 
  private:

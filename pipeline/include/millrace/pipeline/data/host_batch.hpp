@@ -26,8 +26,9 @@ class HostBatch {
   HostBatch& operator=(HostBatch&&) noexcept = default;
 
   /**
-   * @brief Allocates one pinned tensor for each size; 0 gives an empty tensor.
-   * @param copy  the stream whose copies will read them
+   * @brief Allocates one pinned tensor for each size.
+   * @param sizes  in bytes; 0 gives an empty tensor
+   * @param copy   the stream on which the tensors will be copied
    * @throws out_of_memory, DeviceError as `Allocator::allocate`
    */
   HostBatch(Allocator& pinned, std::span<const std::size_t> sizes, StreamRef copy);
@@ -36,12 +37,16 @@ class HostBatch {
   [[nodiscard]] std::size_t bytes() const noexcept;
 
   /**
-   * @brief Enqueues its copy to the device, on the strategy's copy stream.
-   * @throws std::invalid_argument if `copy` is another stream; as `CopyStrategy::copy`
+   * @brief Enqueues the copy to the device on the strategy's copy stream. Does not wait.
+   * @throws std::invalid_argument if `copy` is not the strategy's copy stream
+   * @throws what `CopyStrategy::copy` throws
    */
   [[nodiscard]] DeviceBatch to(CopyStrategy& strategy, Stream& copy) const;
 
-  /** @brief Frees; all copies of it precede `copied`, a marker of the copy stream. */
+  /**
+   * @brief Frees the pinned memory once the device has passed `copied`.
+   * @param copied  a marker on the copy stream after all copies of this batch
+   */
   void release(Point copied);
 
  private:

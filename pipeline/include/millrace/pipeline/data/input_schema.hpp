@@ -10,35 +10,36 @@
 
 namespace millrace {
 
-/** @brief A sparse feature, and the embedding table that its ids are rows of. */
+/** @brief A sparse feature and the embedding table in which its ids are row numbers. */
 struct SparseFeature {
   std::string name;
-  std::string table;     ///< several features may share one
-  std::size_t rows = 0;  ///< of the table: ids are below
+  std::string table;     ///< several features may share a table
+  std::size_t rows = 0;  ///< rows of the table; ids are less than this
 };
 
-/** @brief What the batches of a source look like; a model's tables are made from it. */
+/** @brief Names and types of the features of a source; a model's tables are made from it. */
 struct InputSchema {
   std::vector<std::string> dense;
-  std::vector<SparseFeature> sparse;    ///< the keys of the unweighted tensor
-  std::vector<SparseFeature> weighted;  ///< and of the weighted one
+  std::vector<SparseFeature> sparse;    ///< keys of the unweighted tensor
+  std::vector<SparseFeature> weighted;  ///< keys of the weighted tensor
   IndexType value_type = IndexType::int64;
   IndexType length_type = IndexType::int32;
 
   /**
-   * @throws std::invalid_argument for a name that is there twice, a table without rows or of two
-   *         sizes, or rows that the type of the values can not count
+   * @brief Checks the schema.
+   * @throws std::invalid_argument for a duplicate name, a table without rows or with two sizes, or
+   *         more rows than `value_type` can number
    */
   void check() const;
 };
 
-/** @brief The names of features, as a KeyedJaggedTensor has them. */
+/** @brief The names of `features`, as the keys of a KeyedJaggedTensor. */
 [[nodiscard]] Keys keys_of(const std::vector<SparseFeature>& features);
 
-/** @brief An id of a batch that is not a row of its table. The message names all of these. */
+/** @brief An id is not a row of its table. The message names feature, table, id and example. */
 class InvalidIdError : public std::out_of_range {
  public:
-  /** @param example  of the batch, from 0 */
+  /** @param example  index of the example in the batch, from 0 */
   InvalidIdError(const SparseFeature& feature, std::int64_t id, std::size_t example);
 
   [[nodiscard]] const SparseFeature& feature() const noexcept { return feature_; }
@@ -52,9 +53,10 @@ class InvalidIdError : public std::out_of_range {
 };
 
 /**
- * @brief Reads every id of a batch in host memory.
- * @throws InvalidIdError for the first id that is not a row of its table; std::invalid_argument if
- *         the keys are not the schema's
+ * @brief Checks every id of a batch.
+ * @param batch  in host memory
+ * @throws InvalidIdError for the first id that is not a row of its table
+ * @throws std::invalid_argument if the keys are not those of the schema
  */
 void check_ids(const InputTensors& batch, const InputSchema& schema);
 

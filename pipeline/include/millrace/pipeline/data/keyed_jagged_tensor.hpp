@@ -19,46 +19,49 @@ enum class IndexType : unsigned char { int32, int64 };
 /** @brief "int32", "int64" */
 [[nodiscard]] std::string_view to_string(IndexType type) noexcept;
 
-/** @brief Names of features, in order; shared by all the batches of a source. */
+/** @brief Names of features, in order; shared by all batches of a source. */
 using Keys = std::shared_ptr<const std::vector<std::string>>;
 [[nodiscard]] Keys make_keys(std::vector<std::string> names);
 
-/** @brief What the host knows of a KeyedJaggedTensor without reading its memory. */
+/** @brief What the host knows about a KeyedJaggedTensor without reading its memory. */
 struct JaggedLayout {
-  Keys keys;                        ///< F features; null: none
-  std::size_t batch_size = 0;       ///< B examples: the stride
-  std::vector<std::size_t> counts;  ///< values of each key; N in all
-  bool weighted = false;            ///< one float for each value
+  Keys keys;                        ///< F features; nullptr: no features
+  std::size_t batch_size = 0;       ///< B examples (the stride)
+  std::vector<std::size_t> counts;  ///< number of values of each key; their sum is N
+  bool weighted = false;            ///< whether each value has a weight (float)
   IndexType value_type = IndexType::int64;
-  IndexType length_type = IndexType::int32;  ///< of lengths and offsets
+  IndexType length_type = IndexType::int32;  ///< type of lengths and offsets
 
   [[nodiscard]] std::size_t key_count() const noexcept { return keys ? keys->size() : 0; }
   [[nodiscard]] std::size_t value_count() const noexcept;
-  /** @brief Bags: F x B. */
+  /** @brief Number of bags: F x B. */
   [[nodiscard]] std::size_t bag_count() const noexcept { return key_count() * batch_size; }
 
   [[nodiscard]] std::size_t value_bytes() const noexcept;
-  [[nodiscard]] std::size_t length_bytes() const noexcept;  ///< F x B of them
-  [[nodiscard]] std::size_t offset_bytes() const noexcept;  ///< F x B + 1, or 0 without keys
+  [[nodiscard]] std::size_t length_bytes() const noexcept;  ///< bytes of F x B lengths
+  [[nodiscard]] std::size_t offset_bytes() const noexcept;  ///< of F x B + 1 offsets; 0 if F is 0
   [[nodiscard]] std::size_t weight_bytes() const noexcept;
 
   /**
-   * @throws std::invalid_argument that says which of them disagree: counts and keys, N and the
-   *         type of the offsets, values without a batch, a key that is there twice
+   * @brief Checks that the members agree.
+   * @throws std::invalid_argument if the numbers of counts and keys differ, N does not fit in
+   *         `length_type`, there are values but no examples, or a key appears twice
    */
   void check() const;
-  [[nodiscard]] bool operator==(const JaggedLayout& other) const;  ///< keys by their names
+  [[nodiscard]] bool operator==(const JaggedLayout& other) const;  ///< compares keys by name
 };
 
 /**
- * @brief For each of F keys (features) and each of B examples a list of ids: sparse features.
+ * @brief Sparse features: a list of ids for each of F keys (features) and each of B examples.
  *
- * Key-major, as TorchRec has it: bag (f, b) is number f * B + b. `lengths` [F x B] says how many
- * ids it has, `offsets` [F x B + 1] where in `values` [N] (and `weights` [N], floats) they begin;
- * offsets[0] is 0 and offsets[F x B] is N. So the values of a key are one range, whose size the
- * host knows, and neither splitting nor permuting has to ask the device.
+ * The order is key-major, as in TorchRec: bag (f, b) has number f * B + b. `lengths` [F x B] is the
+ * number of ids of each bag. `offsets` [F x B + 1] is the index of its first id in `values` [N] and
+ * in `weights` [N] (floats); offsets[0] is 0 and offsets[F x B] is N. The values of one key are
+ * therefore one range whose size the host knows, so that `split` and `permute` do not read from the
+ * device.
  *
- * The memory is pinned, or a device's. Copies share it; see BatchTensor for who owns it.
+ * The memory is pinned host memory or device memory. Copies of the object share it; BatchTensor
+ * describes its ownership.
  */
 class KeyedJaggedTensor {
  public:
@@ -68,9 +71,9 @@ class KeyedJaggedTensor {
 
   KeyedJaggedTensor() = default;  ///< no keys and no examples
   /**
-   * @brief Puts a layout on memory. What is in there is not looked at.
-   * @throws std::invalid_argument as `JaggedLayout::check`, or if a tensor is not as large as the
-   *         layout says
+   * @brief Describes existing memory. The contents are not read.
+   * @throws std::invalid_argument as `JaggedLayout::check`, or if the size of a tensor is not that
+   *         of the layout
    */
   KeyedJaggedTensor(JaggedLayout layout, Tensors tensors);
 
@@ -83,7 +86,7 @@ class KeyedJaggedTensor {
   }
   /** @brief Number of values of key `index`. */
   [[nodiscard]] std::size_t value_count(std::size_t index) const { return layout_.counts[index]; }
-  /** @brief Where in `values` those of key `index` begin; `key_count()` gives N. */
+  /** @brief Index in `values` of the first value of key `index`; N for `key_count()`. */
   [[nodiscard]] std::size_t value_start(std::size_t index) const { return value_starts_[index]; }
   [[nodiscard]] bool weighted() const noexcept { return layout_.weighted; }
   [[nodiscard]] bool empty() const noexcept { return key_count() == 0; }
@@ -93,10 +96,10 @@ class KeyedJaggedTensor {
   [[nodiscard]] const BatchTensor& offsets() const noexcept { return tensors_.offsets; }
   [[nodiscard]] const BatchTensor& weights() const noexcept { return tensors_.weights; }
 
-  /** @brief The position of a key. @throws std::invalid_argument that lists the keys there are */
+  /** @brief The position of a key. @throws std::invalid_argument that lists the existing keys */
   [[nodiscard]] std::size_t find(std::string_view key) const;
 
-  /** @brief `stream` uses it too; borrowed memory is left to its owner. */
+  /** @brief Records that `stream` uses the owned tensors; does nothing for borrowed ones. */
   void record_use(StreamRef stream) const;
 
  private:

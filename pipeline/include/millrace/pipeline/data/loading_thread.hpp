@@ -8,36 +8,41 @@
 
 namespace millrace {
 
+/** @brief How far a LoadingThread loads ahead, and how it retries. */
 struct LoadingOptions {
-  std::size_t depth = 2;           ///< batches that wait to be taken, at most
-  unsigned attempts = 3;           ///< how often a batch is asked for while that fails retriably
-  Nanoseconds pause{100'000'000};  ///< between attempts
-  bool check_ids = true;           ///< every id against the source's schema
+  std::size_t depth = 2;           ///< maximum number of loaded batches not yet taken
+  unsigned attempts = 3;           ///< attempts per batch while the source throws RetriableError
+  Nanoseconds pause{100'000'000};  ///< pause between attempts
+  bool check_ids = true;           ///< check every id against the source's schema
 };
 
 /**
- * @brief Loads batches ahead on an actor of its own; a source like the one that it loads from.
+ * @brief Loads batches from another source ahead of time, on its own thread (an executor's actor).
  *
- * Batches, the end of the epoch and exceptions come in the order in which the source gave them. A
- * RetriableError comes only after the last attempt; an id that is no row of its table, as
- * `check_ids` throws it, with a batch that is passed over. After an exception the loader rests; the
- * next call of `next` asks the source again, so that the caller may go on, or `seek` past what
- * fails. At the end of an epoch it rests until `seek`, which waits for the batch that is being
- * loaded and drops what was loaded ahead.
- * All calls from one thread; the source is the loader's until it ends.
+ * `next` returns batches, the end of the epoch and exceptions in the order of the source.
+ * - A RetriableError is thrown only after the last attempt.
+ * - A batch with an invalid id is skipped, and `next` throws InvalidIdError in its place.
+ * - After an exception the loader pauses. The next call of `next` asks the source again; the caller
+ *   can continue that way, or `seek` past the position that fails.
+ * - At the end of an epoch the loader pauses until `seek`. `seek` waits for the batch that is being
+ *   loaded, and drops all batches loaded ahead.
+ *
+ * All calls come from one thread. Nothing else may use the source while the loader exists.
  */
 class LoadingThread final : public EpochSource {
  public:
   /**
-   * @brief Begins to load at once. Executor and source outlive it.
-   * @throws std::invalid_argument if depth or attempts are 0
+   * @brief Starts to load at once.
+   * @param executor  runs the loader's actor; outlives the loader
+   * @param source    outlives the loader
+   * @throws std::invalid_argument if `options.depth` or `options.attempts` is 0
    */
   LoadingThread(Executor& executor, EpochSource& source, const LoadingOptions& options = {});
-  /** @brief Waits for the batch that is being loaded, and drops what was not taken. */
+  /** @brief Waits for the batch that is being loaded, and drops all batches not taken. */
   ~LoadingThread() override;
 
   [[nodiscard]] const InputSchema& schema() const override;
-  /** @brief Of the batch that `next` will give, not of those loaded ahead. */
+  /** @brief Position of the batch that `next` returns next, not of the batches loaded ahead. */
   [[nodiscard]] BatchPosition position() const override;
 
  private:

@@ -8,25 +8,26 @@
 
 namespace millrace {
 
+/** @brief A line that does not have the expected format. */
 struct MalformedLine {
-  std::uint64_t number = 0;  ///< from 1
+  std::uint64_t number = 0;  ///< line number in the file, from 1
   std::string reason;
-  std::string text;  ///< its beginning
+  std::string text;  ///< beginning of the line
 };
 
-/** @brief Lines of a file that were left out because they are not what they should be. */
+/** @brief The malformed lines of a file, which were skipped. */
 struct MalformedLines {
   std::uint64_t count = 0;
-  std::vector<MalformedLine> first;  ///< a few
+  std::vector<MalformedLine> first;  ///< the first few, at most `MalformedLimit::shown`
 
-  /** @brief "3 malformed lines; line 7: 12 columns, not 40: '1\t2...'"; "" if there are none */
+  /** @brief "3 malformed lines; line 7: 12 columns, not 40: '1\t2...'"; "" if `count` is 0 */
   [[nodiscard]] std::string describe() const;
 };
 
-/** @brief How many of them are borne. */
+/** @brief How many malformed lines are accepted. */
 struct MalformedLimit {
-  std::uint64_t limit = 100;  ///< one more is a DataError
-  std::size_t shown = 5;      ///< are kept, and said in the error
+  std::uint64_t limit = 100;  ///< more malformed lines than this are a DataError
+  std::size_t shown = 5;      ///< number of lines that are kept and shown in the error
 };
 
 }  // namespace millrace

@@ -10,22 +10,22 @@
 
 namespace millrace {
 
-/** @brief Sizes of a batch: all that is needed to make room for it. */
+/** @brief The sizes that determine how much memory a batch needs. */
 struct InputShape {
   std::size_t batch_size = 0;      ///< B
   std::size_t dense_features = 0;  ///< D
-  bool labelled = true;
-  JaggedLayout sparse;    ///< without weights
-  JaggedLayout weighted;  ///< with weights
+  bool labelled = true;            ///< whether the batch has labels
+  JaggedLayout sparse;             ///< features without weights
+  JaggedLayout weighted;           ///< features with weights
 
   /**
    * @brief Bytes of each tensor, in the order of `ModelInput::tensors`.
-   * @throws std::invalid_argument if the sizes disagree
+   * @throws std::invalid_argument if the sizes do not agree with each other
    */
   [[nodiscard]] std::vector<std::size_t> tensor_bytes() const;
 };
 
-/** @brief What a model reads of a batch, wherever that is. Each tensor may be empty. */
+/** @brief The tensors of a batch, on the host or on the device. Each of them may be empty. */
 struct InputTensors {
   std::size_t batch_size = 0;
   std::size_t dense_features = 0;
@@ -35,7 +35,11 @@ struct InputTensors {
   KeyedJaggedTensor weighted;
 };
 
-/** @brief A ModelInput on the device, or on its way there. Freed as its copy strategy does it. */
+/**
+ * @brief A ModelInput on the device, or being copied to it. Move-only.
+ *
+ * DeviceBatch describes `copied`, `hand_to`, `record_use`, `last_used` and `release`.
+ */
 class DeviceModelInput {
  public:
   DeviceModelInput() = default;
@@ -47,8 +51,11 @@ class DeviceModelInput {
   void record_use(StreamRef user) { memory_.record_use(user); }
   void last_used(Point marker) noexcept { memory_.last_used(marker); }
   void release();
-  /** @brief Frees the sparse features alone, all of whose uses precede `marker`; where the copy
-   *         strategy has them in memory of their own. */
+  /**
+   * @brief Frees only the sparse features, if the copy strategy gives them their own memory;
+   *        otherwise they are freed with the batch.
+   * @param marker  every use of the sparse features precedes it
+   */
   void release_features(Point marker);
 
  private:
@@ -57,19 +64,19 @@ class DeviceModelInput {
 };
 
 /**
- * @brief A batch of examples in pinned host memory: dense and sparse features, and labels.
+ * @brief A batch of examples in pinned host memory: dense features, sparse features and labels.
  *
- * Move-only. A batch of no examples is one as any other.
+ * Move-only. A batch may have no examples.
  */
 class ModelInput {
  public:
   ModelInput() = default;
   /**
-   * @brief Room for a batch of this shape; the memory's contents are the caller's to write.
-   * @param pinned  gives the memory
-   * @param copy    the stream whose copies will read it
-   * @throws std::invalid_argument if the sizes disagree; out_of_memory, DeviceError as
-   *         `Allocator::allocate`
+   * @brief Allocates a batch of this shape. The caller writes its contents.
+   * @param pinned  allocates the pinned memory
+   * @param copy    the stream on which the batch will be copied to the device
+   * @throws std::invalid_argument if the sizes do not agree with each other
+   * @throws out_of_memory, DeviceError as `Allocator::allocate`
    */
   ModelInput(Allocator& pinned, StreamRef copy, const InputShape& shape);
 
@@ -77,20 +84,25 @@ class ModelInput {
   [[nodiscard]] std::size_t batch_size() const noexcept { return contents_.batch_size; }
 
   /**
-   * @brief What is copied, in this order: dense, labels; lengths, offsets, values of `sparse`;
-   *        lengths, offsets, values, weights of `weighted`.
+   * @brief The tensors that are copied, in this order: dense; labels; lengths, offsets and values
+   *        of `sparse`; lengths, offsets, values and weights of `weighted`.
    */
   [[nodiscard]] std::span<const HostTensor> tensors() const noexcept { return memory_.tensors(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.bytes(); }
 
   /**
-   * @brief Enqueues its copy to the device. Release it behind `copied()` of the result.
-   * @throws std::invalid_argument if `copy` is not the strategy's copy stream; as
-   *         `CopyStrategy::copy`
+   * @brief Enqueues the copy to the device. Does not wait.
+   *
+   * Then call `release` with `copied()` of the result.
+   * @throws std::invalid_argument if `copy` is not the strategy's copy stream
+   * @throws what `CopyStrategy::copy` throws
    */
   [[nodiscard]] DeviceModelInput to(CopyStrategy& strategy, Stream& copy) const;
 
-  /** @brief Frees the pinned memory; all copies of it precede `copied`. */
+  /**
+   * @brief Frees the pinned memory once the device has passed `copied`.
+   * @param copied  a marker on the copy stream after all copies of this batch
+   */
   void release(Point copied);
 
  private:

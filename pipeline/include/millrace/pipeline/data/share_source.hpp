@@ -7,15 +7,19 @@
 
 namespace millrace {
 
-/** @brief Which of the examples of a batch of all ranks one rank has. */
+/** @brief Divides the examples of a global batch among the ranks. */
 struct BatchShare {
   unsigned rank = 0, ranks = 1;
 
-  /** @brief Of so many, the ones from here to before that of the next rank: shares differ by one
-   *         example at most, and may be empty. */
+  /**
+   * @brief Index of this rank's first example out of `examples`.
+   *
+   * The shares of two ranks differ by at most one example. A share may be empty.
+   */
   [[nodiscard]] std::size_t begin(std::size_t examples) const noexcept {
     return examples * rank / ranks;
   }
+  /** @brief Index of the first example after this rank's share: where the next rank's begins. */
   [[nodiscard]] std::size_t end(std::size_t examples) const noexcept {
     return examples * (rank + 1) / ranks;
   }
@@ -24,13 +28,14 @@ struct BatchShare {
 /**
  * @brief One rank's share of every batch of a source.
  *
- * All ranks together have the batches of the source, in its order, and each as many of them as the
- * source has; its last one, if that is short, may leave some ranks without examples. Positions
- * count the source's batches. Every rank reads all of the source, and stages its own examples.
+ * Every rank has as many batches as the source, in the source's order, and the shares of all ranks
+ * together are the source's batch. If the last batch is short, some ranks may get no examples from
+ * it. Positions are those of the source. Every rank reads the whole source but copies only its own
+ * examples into pinned memory.
  */
 class ShareSource final : public EpochSource {
  public:
-  /** @throws std::invalid_argument if there is no such rank */
+  /** @throws std::invalid_argument if `share.rank` is not less than `share.ranks` */
   ShareSource(std::unique_ptr<EpochSource> source, BatchShare share, const PinnedStaging& staging);
 
   [[nodiscard]] const InputSchema& schema() const override { return source_->schema(); }

@@ -9,36 +9,39 @@
 
 namespace millrace {
 
+/** @brief A sparse feature and the distribution of its ids. */
 struct SyntheticFeature {
   SparseFeature feature;
-  double pooling = 1;            ///< ids of an example: rounded normal with this average
-  double pooling_deviation = 0;  ///< and standard deviation between examples
-  std::uint32_t fewest = 1;      ///< but at least this many
-  double skew = 0;               ///< Zipf's exponent of the ids, row 0 the hottest; 0: uniform
+  double pooling = 1;            ///< ids per example: mean of a rounded normal distribution
+  double pooling_deviation = 0;  ///< standard deviation of that distribution
+  std::uint32_t fewest = 1;      ///< minimum ids per example
+  double skew = 0;               ///< Zipf exponent of the ids; row 0 is most frequent; 0: uniform
 };
 
+/** @brief Sizes and distributions of a SyntheticSource. */
 struct SyntheticSettings {
   std::size_t batch_size = 0;
-  std::uint64_t examples = 0;  ///< of an epoch; the last batch has what is left
+  std::uint64_t examples = 0;  ///< examples per epoch; the last batch may be smaller
   std::size_t dense_features = 0;
   std::vector<SyntheticFeature> sparse, weighted;
-  double pooling_variation = 0;  ///< deviation of a batch's poolings from the average, relative
+  double pooling_variation = 0;  ///< relative deviation of a batch's mean pooling from `pooling`
   std::uint64_t seed = 0;
   IndexType value_type = IndexType::int64;
   IndexType length_type = IndexType::int32;
-  bool contents = true;  ///< false: batches of the same sizes, in which nothing is written
+  bool contents = true;  ///< false: batches of the same sizes with uninitialized contents
 };
 
 /**
- * @brief Batches that are drawn; each follows from the seed and its number alone.
+ * @brief Random batches; each depends only on the seed and its number.
  *
- * Settings and seed give the same bits on any machine. Every epoch has the same batches. Dense
- * features are all but standard normal; weights lie in [0.5, 1.5). Labels follow from the ids and
- * some noise, so that there is something to learn.
+ * The same settings and seed give the same bits on every machine. Every epoch has the same batches.
+ * Dense features are approximately standard normal. Weights are in [0.5, 1.5). Labels depend on the
+ * ids and some noise, so that a model can learn them.
  */
 class SyntheticSource final : public EpochSource {
  public:
-  /** @throws std::invalid_argument for a batch size of 0, an average or deviation below 0, ... */
+  /** @throws std::invalid_argument for a batch size of 0, a negative mean or deviation, and other
+   *          settings that make no sense */
   SyntheticSource(SyntheticSettings settings, const PinnedStaging& staging);
   ~SyntheticSource() override;
 

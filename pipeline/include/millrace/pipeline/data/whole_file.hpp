@@ -8,46 +8,47 @@
 
 namespace millrace {
 
-/** @brief A file cannot be written; `what()` is the reason alone, as "it is a folder". */
+/** @brief A file cannot be written. `what()` is only the reason, for instance "it is a folder". */
 class WholeFileError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /**
- * @brief Writes a file that appears whole or not at all, and replaces what had its name.
+ * @brief Writes a file atomically: it appears complete or not at all, and replaces a file of the
+ *        same name.
  *
- * The bytes go to a file that has no name yet. `finish` writes them to the disk and then gives them
- * the name. A process that is killed before that leaves nothing behind. On a file system that has
- * no files without a name, the bytes go to a hidden file beside the target; the next writer of the
- * same target takes over what a killed process left there. Two processes that write one target at
- * the same time do not mix their bytes: the last one to finish is what remains.
+ * The bytes go to a file without a name. `finish` flushes them to the disk and then gives the file
+ * its name. A process that is killed before that leaves nothing. If the file system does not
+ * support files without a name, the bytes go to a hidden file in the target's folder; the next
+ * writer of the same target reuses what a killed process left there. If two processes write one
+ * target at the same time, their bytes are not mixed: the file of the last one to finish remains.
  *
- * A symbolic link is followed: the file that it leads to is replaced, also if that file does not
- * exist yet. A file that is replaced passes its permissions on. A device or a pipe has nothing to
- * replace: the bytes are written to it directly.
+ * A symbolic link is followed: the file that it points to is replaced, or created if it does not
+ * exist. The new file has the permissions of the file that it replaces. A device or a pipe cannot
+ * be replaced: the bytes are written to it directly.
  */
 class WholeFile {
  public:
-  /** @brief Where the bytes are until they are complete. */
+  /** @brief Where the bytes are until `finish`. */
   enum class Draft {
-    unnamed,  ///< without a name where the file system can do that, otherwise as `hidden`
-    hidden    ///< in a hidden file beside the target
+    unnamed,  ///< in a file without a name if the file system supports it; otherwise `hidden`
+    hidden    ///< in a hidden file in the target's folder
   };
 
   /**
-   * @param file  the target; opening a pipe waits for its reader
+   * @param file  the target; opening a pipe blocks until it has a reader
    * @throws WholeFileError if it cannot be written
    */
   explicit WholeFile(const std::filesystem::path& file, Draft draft = Draft::unnamed);
-  /** @brief Without `finish` the target stays as it was. */
+  /** @brief Without `finish` the target stays unchanged. */
   ~WholeFile();
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 
-  /** @throws WholeFileError for instance if the disk is full */
+  /** @brief Appends bytes. @throws WholeFileError for instance if the disk is full */
   void write(std::span<const std::byte> bytes);
-  /** @brief The bytes are on the disk, and then they have their name. @throws WholeFileError */
+  /** @brief Flushes the bytes to the disk, then gives the file its name. @throws WholeFileError */
   void finish();
 
  private:
@@ -64,14 +65,16 @@ class WholeFile {
 };
 
 /**
- * @brief Refuses a target that could not be written; nothing is changed and no pipe is opened.
- * @throws WholeFileError
+ * @brief Checks that a target can be written. Changes nothing and opens no pipe.
+ * @throws WholeFileError if it cannot be written
  */
 void check_whole_file(const std::filesystem::path& file);
 
 /**
- * @brief The file that a path stands for, without symbolic links, absolute. A link to a file that
- *        does not exist yet leads to that file; folders that do not exist keep their names.
+ * @brief The absolute path of a file, with symbolic links resolved.
+ *
+ * A link to a file that does not exist resolves to that file. Folders that do not exist keep their
+ * names.
  */
 [[nodiscard]] std::filesystem::path without_links(const std::filesystem::path& path);
 
