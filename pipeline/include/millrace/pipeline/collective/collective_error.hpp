@@ -6,16 +6,17 @@
 namespace millrace {
 
 /**
- * @brief The ranks of a group can not go on together: one failed, left, is out of step or silent.
+ * @brief The ranks of a group cannot continue together: a rank failed, left, called another
+ *        operation than the others, or did not answer in time.
  *
- * Every rank that needs it gets one, and of one cause all name the same rank. The group is of no
- * use from then on.
+ * Every rank that needs the failed rank gets this error, and all of them name the same rank. The
+ * group cannot be used afterwards.
  */
 class CollectiveError : public std::runtime_error {
  public:
   CollectiveError(unsigned rank, const std::string& what) : std::runtime_error(what), rank_(rank) {}
 
-  [[nodiscard]] unsigned rank() const noexcept { return rank_; }  ///< whose fault it is
+  [[nodiscard]] unsigned rank() const noexcept { return rank_; }  ///< the rank that caused it
 
  private:
   unsigned rank_;

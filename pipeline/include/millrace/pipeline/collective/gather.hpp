@@ -11,11 +11,13 @@
 namespace millrace {
 
 /**
- * @brief Brings what every rank has in host memory to rank 0, as many bytes as each has.
+ * @brief Collects bytes in host memory from every rank on rank 0.
  *
- * Every rank calls it. Goes through device memory, and waits for `stream`.
- * @param memory  of the group's device
- * @return on rank 0 the bytes of each rank; on others nothing
+ * Every rank calls it; the numbers of bytes may differ. The bytes go through device memory. Blocks
+ * the host until `stream` has passed the exchange.
+ * @param bytes   the bytes of this rank
+ * @param memory  allocates memory of the group's device
+ * @return on rank 0 the bytes of each rank, in the order of ranks; on other ranks an empty vector
  * @throws CollectiveError, out_of_memory, DeviceError
  */
 [[nodiscard]] std::vector<std::vector<std::byte>> gather(ProcessGroup& group,

@@ -9,29 +9,34 @@
 
 namespace millrace {
 
-/** @brief Whether this build has MPI; else how to get it, in one line. */
+/** @brief Whether this build has MPI. */
 struct MpiSupport {
   bool built = false;
-  std::string how_to_get;  ///< "" if it is there
+  std::string how_to_get;  ///< how to get it, in one line; "" if `built`
 };
 [[nodiscard]] MpiSupport mpi_support();
 
 /**
- * @brief The processes that mpirun started. One in a process, first thing in main; its groups end
- *        before it does.
+ * @brief The processes that mpirun started.
+ *
+ * Make one object per process, at the start of `main`. Its groups must be destroyed before it.
  *
  * Operations on device memory go through pinned memory and block the host until every rank that
- * they need is there. A process that dies takes the job with it: mpirun ends the others at once,
- * with an exit code other than 0, and names the rank. One that hangs is found by the time-out.
+ * they need has called them. If a process dies, mpirun ends the other processes at once, returns an
+ * exit code other than 0 and names the rank. A process that hangs is detected by the time-out.
  */
 class MpiProcesses {
  public:
   /**
-   * @brief Initialises MPI, unless the program did.
-   * @throws std::runtime_error if there is no MPI in this build, or it gives no threads
+   * @brief Initializes MPI, unless the program did that already.
+   * @throws std::runtime_error if this build has no MPI, or MPI does not support threads
    */
   MpiProcesses(int& argc, char**& argv);
-  /** @brief Ends MPI, if it began here. After a failure others may have to come to this as well. */
+  /**
+   * @brief Finalizes MPI if the constructor initialized it.
+   *
+   * After a failure this may block until the other processes finalize MPI too.
+   */
   ~MpiProcesses();
   MpiProcesses(const MpiProcesses&) = delete;
   MpiProcesses& operator=(const MpiProcesses&) = delete;
@@ -40,13 +45,13 @@ class MpiProcesses {
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
   struct Options {
-    /** How long an operation may wait for a rank before that rank is given up. */
+    /** How long an operation may wait for a rank before that rank counts as failed. */
     std::chrono::milliseconds time_out{std::chrono::minutes{5}};
   };
 
   /**
-   * @brief A group of all processes. Every process makes the same groups in the same order.
-   * @param device  of this rank; outlives the group
+   * @brief Makes a group of all processes. Every process makes the same groups in the same order.
+   * @param device  the device of this rank; outlives the group
    */
   [[nodiscard]] std::unique_ptr<ProcessGroup> group(OrderedDevice& device, const Options& options);
   [[nodiscard]] std::unique_ptr<ProcessGroup> group(OrderedDevice& device) {

@@ -11,58 +11,66 @@
 
 namespace millrace {
 
-/** @brief Whether NCCL can be loaded here. The library is looked for once in a process. */
+/** @brief Whether NCCL could be loaded. */
 struct NcclSupport {
   bool loaded = false;
-  int version = 0;      ///< 22304 is 2.23.4
-  std::string problem;  ///< why it is not, and how to get it; else ""
+  int version = 0;      ///< for instance 22304 for 2.23.4
+  std::string problem;  ///< why it was not loaded, and how to get it; "" if `loaded`
 };
+/** @brief Loads NCCL at the first call in a process; later calls return the same result. */
 [[nodiscard]] NcclSupport nccl_support();
 
 /**
- * @brief GPUs that exchange by NCCL, loaded at run time (libnccl.so.2, or what MILLRACE_NCCL
- * names).
+ * @brief A group of GPUs that communicate with NCCL.
  *
- * Operations on device memory are enqueued and block nobody. Each stream has a communicator of its
- * own, made when a stream is first used: that is collective, and waits for all ranks. Exchanges of
- * sizes and barriers go over the devices too, on a stream of the group's. On the device operations
- * begin in the order in which they were called, whatever their streams: by NCCL's own order of
- * launches from 2.26 on (NCCL_LAUNCH_ORDER_IMPLICIT, which is set unless the environment has it),
- * by events before.
+ * NCCL is loaded at run time: libnccl.so.2, or the file that the environment variable MILLRACE_NCCL
+ * names.
  *
- * A thread of the group looks after what is under way: an error of NCCL's, a rank that failed or is
- * gone by the rendezvous, or an operation that has not ended in time aborts every communicator. All
- * that was enqueued then ends, its results mean nothing, and every call throws.
+ * Operations on device memory are enqueued and do not block the host. Each stream has its own
+ * communicator, made at the first operation on the stream; making it blocks until all ranks do the
+ * same. Exchanges of sizes and barriers also go over the devices, on the group's own stream.
+ * Operations begin on the device in the order of the calls, even on different streams. NCCL 2.26
+ * and later provides this order (NCCL_LAUNCH_ORDER_IMPLICIT; the group sets the variable unless the
+ * environment has it). For older versions the group orders operations with events.
  *
- * Sums add up in NCCL's order, which is the same in each run with the same ranks and algorithm.
+ * A thread of the group watches the operations in progress. It aborts every communicator on an NCCL
+ * error, when the rendezvous reports that a rank failed or is gone, or when an operation exceeds
+ * the time-out. All enqueued operations then end with undefined results, and every call throws.
+ *
+ * The order of additions in a sum is NCCL's. It is the same in each run with the same ranks and
+ * algorithm.
  */
 class NcclGroup : public ProcessGroup {
  public:
   struct Options {
-    std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< of one operation
+    std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< for one operation
   };
 
   /**
-   * @brief To be called before a process makes its first CUDA call: sets CUDA_MODULE_LOADING to
-   *        EAGER, unless it is set.
+   * @brief Sets CUDA_MODULE_LOADING to EAGER unless it is set. Call it before the process makes its
+   *        first CUDA call.
    *
-   * Otherwise CUDA loads a kernel when it is first launched, and that may wait for the device: for
-   * a collective, say, which waits for a peer, which waits for what this rank was about to launch.
+   * By default CUDA loads a kernel at its first launch, and that load may wait for the device. The
+   * device may be in a collective that waits for another rank, which waits for the kernel that this
+   * rank is launching: a deadlock.
    */
   static void prepare_process();
 
   /**
-   * @param device      a CudaDevice; another GPU on each rank; outlives the group
-   * @param rendezvous  of all ranks; outlives the group
-   * @throws std::runtime_error if there is no NCCL; std::invalid_argument for another device
+   * @brief Makes the group. Every rank calls it.
+   * @param device      a CudaDevice, on a different GPU for each rank; outlives the group
+   * @param rendezvous  connects all ranks; outlives the group
+   * @throws std::runtime_error if NCCL cannot be loaded
+   * @throws std::invalid_argument if `device` is not a CudaDevice
    */
   [[nodiscard]] static std::unique_ptr<NcclGroup> make(OrderedDevice& device,
                                                        Rendezvous& rendezvous,
                                                        const Options& options);
 
   /**
-   * @brief Lets NCCL move these bytes without a copy in between, where it can (2.19 and later).
-   * @param data  device memory that stays until the group goes: an allocator's segment, say
+   * @brief Lets NCCL (2.19 and later) send and receive these bytes without an intermediate copy.
+   * @param data   device memory that outlives the group, for instance a segment of an allocator
+   * @param bytes  its size
    */
   virtual void register_memory(void* data, std::size_t bytes) = 0;
 

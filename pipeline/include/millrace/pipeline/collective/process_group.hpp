@@ -13,30 +13,31 @@
 
 namespace millrace {
 
-/** @brief What a rank tells the others beside its sizes. */
+/** @brief The state that a rank sends to the others together with its sizes. */
 enum class RankState : std::uint8_t {
   ok,
-  exhausted,  ///< it has no more batches
-  failed,     ///< it can not go on
+  exhausted,  ///< the rank has no more batches
+  failed,     ///< the rank cannot continue
 };
 
-/** @brief What came of an exchange of sizes. */
+/** @brief The result of an exchange of sizes. */
 struct ExchangedSizes {
-  std::vector<RankState> states;     ///< of each rank
+  std::vector<RankState> states;     ///< the state of each rank
   std::vector<std::int64_t> values;  ///< [ranks x width]: what each rank sent to this one
 };
 
-/** @brief An exchange of sizes under way. */
+/** @brief An exchange of sizes in progress. */
 class PendingSizes {
  public:
-  /** @brief Before `wait` has returned or thrown it fails the group: the others wait for more. */
+  /** @brief Fails the group if `wait` has not returned or thrown, since others wait for this rank.
+   */
   virtual ~PendingSizes() = default;
   PendingSizes(const PendingSizes&) = delete;
   PendingSizes& operator=(const PendingSizes&) = delete;
 
   /**
-   * @brief Blocks the host until every rank has started; once.
-   * @throws CollectiveError if a rank failed, or left without starting
+   * @brief Blocks the host until every rank has started the exchange. Call it once.
+   * @throws CollectiveError if a rank failed, or left the group without starting the exchange
    */
   [[nodiscard]] virtual ExchangedSizes wait() = 0;
 
@@ -44,32 +45,37 @@ class PendingSizes {
   PendingSizes() = default;
 };
 
-/** @brief Device memory for one other rank. */
+/** @brief Device memory that is sent to one rank. */
 struct SentBytes {
   const void* data = nullptr;
   std::size_t bytes = 0;
 };
-/** @brief Device memory that what another rank sent goes to. */
+/** @brief Device memory that receives the bytes of one rank. */
 struct ReceivedBytes {
   void* data = nullptr;
   std::size_t bytes = 0;
 };
 
 /**
- * @brief One of several ranks, each with a device, that exchange data: threads, processes, GPUs.
+ * @brief This rank's view of a group of ranks that exchange data. Ranks are threads, processes or
+ *        GPUs; each has a device.
  *
- * Every rank calls the same operations in the same order, from one thread. Those on device memory
- * are enqueued on the stream given: work that is there later finds the result, and no part of one
- * begins before every rank's stream has come to it. Some groups block the host for that; see where
- * they are made. Exchanges of sizes and barriers are the host's.
+ * Every rank calls the same operations in the same order, from one thread. Operations on device
+ * memory are enqueued on the given stream. Work enqueued on that stream later sees the result. An
+ * operation begins on the device only when the streams of all ranks have reached it. Some groups
+ * block the host until then; see ThreadRanks, MpiProcesses and NcclGroup. Exchanges of sizes and
+ * barriers block the host.
  *
- * All may throw CollectiveError, once a rank has failed or left: on every rank that needs it, with
- * that rank's name. Device work that waited for it ends then, and its results mean nothing; who
- * only waits for a stream calls `check` after that. What else an operation throws (DeviceError,
- * say) has failed the group as well, for its part is not there; only std::invalid_argument has not:
- * nothing has happened then. Destroying a group leaves it. That is an error only for those that
- * still need this rank. A rank that is unwound by an exception leaves so; one that stays calls
- * `fail`.
+ * Errors:
+ * - Every operation may throw CollectiveError, once a rank has failed or left the group. All ranks
+ *   that need that rank get the error, with its number. Device work that waits for that rank then
+ *   ends with undefined results. A program that only synchronizes a stream must therefore call
+ *   `check` afterwards.
+ * - Any other exception (for instance DeviceError) also fails the group, because this rank did not
+ *   take part in the operation. std::invalid_argument is the exception: nothing has happened.
+ * - Destroying the object leaves the group. That is an error only for ranks that still need this
+ *   rank. A rank that unwinds after an exception leaves in this way; a rank that cannot continue
+ *   but keeps the object calls `fail`.
  */
 class ProcessGroup {
  public:
@@ -82,39 +88,52 @@ class ProcessGroup {
   [[nodiscard]] virtual std::string_view name() const noexcept = 0;  ///< "threads", "mpi", "nccl"
 
   /**
-   * @brief Sends each rank a few numbers and the state of this one, and goes on.
-   * @param values  [ranks x width], those of rank r from r * width on; as wide on every rank
-   * @throws std::invalid_argument if they do not divide among the ranks
+   * @brief Starts to send numbers and the state of this rank to each rank. Does not block.
+   * @param values  [ranks x width]; those for rank r begin at r * width; `width` is the same on
+   *                every rank
+   * @throws std::invalid_argument if the number of values is not a multiple of the number of ranks
    */
   [[nodiscard]] std::unique_ptr<PendingSizes> start_sizes(RankState state,
                                                           std::span<const std::int64_t> values);
-  /** @brief Starts, and waits. */
+  /** @brief Calls `start_sizes` and waits for the result. */
   [[nodiscard]] ExchangedSizes exchange_sizes(RankState state,
                                               std::span<const std::int64_t> values);
-  /** @brief Blocks the host until every rank is here. */
+  /** @brief Blocks the host until every rank has called it. */
   void barrier();
 
   /**
-   * @brief Rank r gets `sends[r]` into what it calls `receives` of this rank; so for itself.
-   * @throws std::invalid_argument if there is not one of each for every rank, or what this rank
-   *         sends itself is not as large as what it receives from itself
+   * @brief Sends `sends[r]` to each rank r and receives `receives[r]` from it, this rank included.
+   * @param sends     one entry per rank; must stay valid until the stream has passed the operation
+   * @param receives  one entry per rank; its size is the size that rank r sends
+   * @throws std::invalid_argument if a list does not have one entry per rank, or the sizes of what
+   *         this rank sends to itself and receives from itself differ
    */
   void all_to_all(std::span<const SentBytes> sends, std::span<const ReceivedBytes> receives,
                   StreamRef stream);
   /**
-   * @brief Replaces `data` by its sum over the ranks.
+   * @brief Replaces `data` on every rank by its sum over the ranks.
    *
-   * ((rank 0 + rank 1) + rank 2) + ...: the same bits on each rank and in each run. NCCL adds in an
-   * order of its own.
+   * The order of additions is ((rank 0 + rank 1) + rank 2) + ..., so the bits are the same on each
+   * rank and in each run. NCCL uses its own order.
+   * @param count  number of floats, the same on every rank
    */
   void all_reduce_sum(float* data, std::size_t count, StreamRef stream);
-  /** @throws std::invalid_argument if there is no rank `root` */
+  /**
+   * @brief Copies `data` of rank `root` to `data` of every other rank.
+   * @param bytes  the same on every rank
+   * @throws std::invalid_argument if `root` is not a rank of the group
+   */
   void broadcast(void* data, std::size_t bytes, unsigned root, StreamRef stream);
 
-  /** @brief This rank can not go on: all others are told, whatever they wait for. First one wins.
+  /**
+   * @brief Fails the group because this rank cannot continue.
+   *
+   * All other ranks get a CollectiveError, whatever they wait for. Only the first failure of a
+   * group counts.
+   * @param why  becomes part of the error's message
    */
   virtual void fail(const std::string& why) noexcept = 0;
-  /** @brief Asks whether a rank has failed. @throws CollectiveError if one has */
+  /** @brief Checks whether a rank has failed. Does not block. @throws CollectiveError if so */
   virtual void check() = 0;
 
  protected:

@@ -14,34 +14,41 @@
 namespace millrace {
 
 /**
- * @brief Where processes find each other before they have a group, and hear that one has failed.
+ * @brief Connects processes before they have a group, and reports failed ranks. Thread-safe.
  *
- * Thread-safe. Over TCP every rank keeps a connection to rank 0, so that a process that dies is
- * known within the time of a look (`failure`); through a file only what a rank says is known.
+ * Over TCP every rank keeps a connection to rank 0, so the next call of `failure` reports a process
+ * that died. Through files, a failure is known only if the rank reports it (`tell_failure`).
  */
 class Rendezvous {
  public:
   struct Options {
-    std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< for all to come
+    std::chrono::milliseconds time_out{std::chrono::minutes{5}};  ///< until all ranks must be here
   };
 
   /**
-   * @brief Rank 0 listens at this port of its host.
-   * @throws CollectiveError if not all ranks have come in time; std::runtime_error if the port can
-   *         not be had, or the host is not known
+   * @brief Connects over TCP; rank 0 listens. Blocks until all ranks are connected.
+   * @param host  the host of rank 0
+   * @param port  the port that rank 0 listens on
+   * @throws CollectiveError if a rank does not connect in time
+   * @throws std::runtime_error if the port is not available or the host is unknown
    */
   [[nodiscard]] static std::unique_ptr<Rendezvous> over_tcp(const std::string& host,
                                                             std::uint16_t port, unsigned rank,
                                                             unsigned size, const Options& options);
-  /** @brief Through files whose names begin so, in a folder that all see; none is there before. */
+  /**
+   * @brief Connects through files in a folder that all ranks can access.
+   * @param path  common beginning of the file names; no file of that name may exist before
+   */
   [[nodiscard]] static std::unique_ptr<Rendezvous> over_file(const std::filesystem::path& path,
                                                              unsigned rank, unsigned size,
                                                              const Options& options);
   /**
-   * @brief By what torchrun puts into the environment: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+   * @brief Connects over TCP with the environment variables that torchrun sets: RANK, WORLD_SIZE,
+   *        MASTER_ADDR and MASTER_PORT.
    *
-   * Where torchrun's own store has the port (TORCHELASTIC_USE_AGENT_STORE is True), the next one.
-   * @throws std::runtime_error that names what is not set; as `over_tcp`
+   * If torchrun's own store uses MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE is True), the port is
+   * MASTER_PORT + 1.
+   * @throws std::runtime_error that names a variable that is not set; otherwise as `over_tcp`
    */
   [[nodiscard]] static std::unique_ptr<Rendezvous> from_environment(const Options& options);
 
@@ -53,18 +60,21 @@ class Rendezvous {
   [[nodiscard]] unsigned size() const noexcept { return size_; }
 
   /**
-   * @brief What rank 0 has in `bytes` every rank has there when this returns, and every rank has
-   *        come. As many bytes on each, as often, in the same order.
-   * @throws CollectiveError if a rank failed, is gone or has not come in time
+   * @brief Copies `bytes` of rank 0 to every rank. Blocks until every rank has called it.
+   *
+   * Every rank makes the same calls in the same order, with the same number of bytes.
+   * @throws CollectiveError if a rank failed, is gone or did not call it in time
    */
   virtual void share(std::span<std::byte> bytes) = 0;
 
+  /** @brief The failure of a rank. */
   struct Failure {
     unsigned rank = 0;
     std::string why;
   };
+  /** @brief Reports a failure to the other ranks. */
   virtual void tell_failure(const Failure& failure) noexcept = 0;
-  /** @brief The first that was heard of. Does not wait. */
+  /** @brief The first failure that this rank knows of; std::nullopt if none. Does not block. */
   [[nodiscard]] virtual std::optional<Failure> failure() = 0;
 
  protected:

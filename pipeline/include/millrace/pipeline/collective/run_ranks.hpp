@@ -7,11 +7,13 @@
 namespace millrace {
 
 /**
- * @brief Runs `body(rank)` for each of so many ranks, each on an actor of its own, "rank 0" and so
- *        on, and waits until all have ended.
- * @throws what a rank threw, once all have ended: of several the error of the lowest rank, and an
- *         error of a rank's own before a CollectiveError, which is what others hear of it, and that
- *         before a Deadlock, which is those that wait for a rank which has ended
+ * @brief Runs `body(rank)` for each rank and blocks until all have ended.
+ *
+ * Each rank runs on its own actor (a thread of the executor), named "rank 0", "rank 1", ...
+ * @param ranks  number of ranks
+ * @throws what a rank threw, after all ranks have ended. If several ranks threw, the root cause is
+ *         preferred: a rank's own error first, then CollectiveError (another rank failed), then
+ *         Deadlock (a rank waited for one that had ended); among equals, that of the lowest rank.
  */
 void run_ranks(Executor& executor, unsigned ranks, const std::function<void(unsigned rank)>& body);
 

@@ -17,63 +17,69 @@ namespace sharding {
 struct Layout;
 }
 
-/** @brief A tensor that a checkpoint keeps beside the model's, in parts. */
+/** @brief An additional tensor of a checkpoint, of which every rank has a part. */
 struct TensorOfRanks {
   StateTensor here;                ///< this rank's part
-  std::vector<std::size_t> sizes;  ///< of every rank's part, in floats, in the ranks' order
+  std::vector<std::size_t> sizes;  ///< size of every rank's part, in floats, in order of ranks
 };
 
 /**
- * @brief What a rank needs to train a SparseNN together with others: its share of the tables, the
- *        exchange of features, and the sum of gradients.
+ * @brief What a rank needs to train a SparseNN together with other ranks: its part of the tables,
+ *        the exchange of features, and the sum of gradients.
  *
  *   ShardedModel sharded{config, plan, group};
  *   SparseNN model{context, config, sharded.embeddings(), sharded.reduction()};
  *   const auto exchange = sharded.exchange(context);
  *
- * Every rank has the same model and plan, a batch of its own, and the same number of batches. The
- * gradient of a step is that of the mean loss over the examples of all ranks, however many each of
- * them has. With SGD the parameters after a step are those of one rank
- * with all examples, but for the order of sums; ranks hold the same dense parameters, bit for bit,
- * where the group adds up in one order.
+ * Every rank has the same model and plan, its own batches, and the same number of batches. The
+ * gradient of a step is that of the mean loss over the examples of all ranks; ranks may have
+ * different numbers of examples. With SGD the parameters after a step are those of one rank with
+ * all examples, except for the order of sums. The dense parameters of all ranks are equal, bit for
+ * bit, if the group always adds in the same order.
  *
- * On the way there
- *   features   each rank's ids go to the ranks that have the tables' rows, lengths and weights with
- *              them; the sizes before, on the host
- *   lookup     a rank pools what it has for the examples of all; rows go back in an all-to-all, and
- *              are put together: parts of a table split by rows are added up, in the order of ranks
- *   update     gradients go the other way, and the fused update follows
- *   optimizer  dense gradients, those of data-parallel tables among them, are added up before
+ * In one step:
+ *   features   The host exchanges sizes. Then each rank sends ids, lengths and weights to the ranks
+ *              that hold the rows.
+ *   lookup     Each rank pools its rows for the examples of all ranks. The pooled rows return in an
+ *              all-to-all. For a table that is split by rows, the partial sums of the ranks are
+ *              added in the order of ranks.
+ *   update     The gradients of the pooled rows take the opposite way; then the fused update runs.
+ *   optimizer  Before it, the dense gradients, including those of data-parallel tables, are summed
+ *              over the ranks.
  */
 class ShardedModel {
  public:
   /**
-   * @param group  outlives what is made here
-   * @throws std::invalid_argument as `ShardingPlan::check`, or if the plan is not for so many ranks
+   * @param group  outlives this object and all that it makes
+   * @throws std::invalid_argument as `ShardingPlan::check`, or if the plan and the group have
+   *         different numbers of ranks
    */
   ShardedModel(const SparseNNConfig& config, const ShardingPlan& plan, ProcessGroup& group);
   ~ShardedModel();
 
-  /** @brief For the constructor of SparseNN. */
+  /** @brief Makes this rank's part of the tables; an argument of SparseNN's constructor. */
   [[nodiscard]] MakeEmbeddings embeddings() const;
+  /** @brief Sums dense gradients over the ranks; an argument of SparseNN's constructor. */
   [[nodiscard]] DenseReduction reduction() const;
   /**
-   * @brief Of one pipeline, or of several that take turns.
-   * @param context  its allocator has the features' memory; outlives the exchange
+   * @brief Makes the exchange of features, for one pipeline or for several that take turns.
+   * @param context  its allocator allocates the features; outlives the exchange
    */
   [[nodiscard]] std::unique_ptr<SparseExchange> exchange(ModelContext& context) const;
 
   /**
-   * @brief What a checkpoint keeps: tensors and their names are those of a model on one rank, so
-   *        that another number of ranks with another plan may go on. Data-parallel tables have the
-   *        state of the dense optimizer, "table.NAME.dense.m", where the tables' is of another
-   * kind.
-   * @param model   of this, and `context` its own; both outlive the state
-   * @param beside  follow the model's tensors; the same on every rank
+   * @brief The state of the whole model, for a checkpoint.
+   *
+   * The tensors and their names are those of a model on one rank, so that training can resume with
+   * another number of ranks and another plan. A data-parallel table has the state of the dense
+   * optimizer, named "table.NAME.dense.m", if the tables' optimizer is of another kind.
+   * @param model    the model made with this object; outlives the state
+   * @param context  the context of `model`; outlives the state
+   * @param beside   additional tensors after those of the model; the same on every rank
    */
   [[nodiscard]] std::unique_ptr<WholeState> whole_state(
       SparseNN& model, ModelContext& context, const std::vector<TensorOfRanks>& beside = {}) const;
-  /** @brief This rank's parts of the same, to be restored; of some tensors it has none. */
+  /** @brief This rank's parts of that state, to be restored. Other ranks may have other tensors. */
   [[nodiscard]] ModelState state(SparseNN& model) const;
 
  private:

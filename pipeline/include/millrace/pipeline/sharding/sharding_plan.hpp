@@ -10,10 +10,11 @@
 
 namespace millrace {
 
+/** @brief How a table is divided among the ranks. */
 enum class Sharding {
-  table_wise,     ///< the whole table is on one rank
-  row_wise,       ///< each rank has a block of rows: rank r the ids from r * ceil(rows / ranks) on
-  data_parallel,  ///< each rank has all of it; its gradients are added up, densely
+  table_wise,     ///< one rank has the whole table
+  row_wise,       ///< each rank has a block of rows; rank r's begins at r * ceil(rows / ranks)
+  data_parallel,  ///< each rank has the whole table; dense gradients are summed over the ranks
 };
 
 /** @brief "table-wise", "row-wise", "data-parallel" */
@@ -24,62 +25,70 @@ enum class Sharding {
 /** @brief Where one table is. */
 struct TablePlacement {
   Sharding sharding = Sharding::table_wise;
-  unsigned rank = 0;  ///< of a table that is on one
+  unsigned rank = 0;  ///< the rank that has the table, for `table_wise`
 
   friend bool operator==(const TablePlacement&, const TablePlacement&) = default;
 };
 
-/** @brief Where the tables of a model are: one placement for each, in the model's order. */
+/** @brief Where the tables of a model are: one placement per table, in the model's order. */
 struct ShardingPlan {
   unsigned ranks = 1;
-  std::vector<TablePlacement> tables;           ///< of SparseNNConfig::tables
-  std::vector<TablePlacement> weighted_tables;  ///< of SparseNNConfig::weighted_tables
+  std::vector<TablePlacement> tables;           ///< for SparseNNConfig::tables
+  std::vector<TablePlacement> weighted_tables;  ///< for SparseNNConfig::weighted_tables
 
-  /** @throws std::invalid_argument that names the table: a rank that there is not, fewer or more
-   *          placements than tables, a table by rows that has too few of them, or a feature with
-   *          more than 2^24 position weights */
+  /**
+   * @brief Checks that the plan fits a model.
+   * @throws std::invalid_argument if the numbers of placements and tables differ, a rank is out of
+   *         range, or a row-wise table has too few rows for its ranks or a feature with more than
+   *         2^24 position weights. The message names the table.
+   */
   void check(const SparseNNConfig& config) const;
 
   friend bool operator==(const ShardingPlan&, const ShardingPlan&) = default;
 };
 
-/** @brief What the planner goes by. */
+/** @brief What the planner assumes about the model and the ranks. */
 struct PlannerOptions {
-  double pooling = 10;  ///< ids that an example has for a feature, about
-  std::size_t data_parallel_bytes = std::size_t{64} << 10;  ///< of a table that every rank has
-  std::size_t rank_bytes = ~std::size_t{0};  ///< for tables and their state, on each rank
-  bool split_rows = true;                    ///< tables may be split by rows
+  double pooling = 10;  ///< approximate number of ids per example and feature
+  /// Tables of at most this size are data-parallel.
+  std::size_t data_parallel_bytes = std::size_t{64} << 10;
+  std::size_t rank_bytes = ~std::size_t{0};  ///< room for tables and their state on each rank
+  bool split_rows = true;                    ///< whether tables may be split by rows
 };
 
 /**
- * @brief A plan by bytes and pooling.
+ * @brief Makes a plan that balances bytes and work.
  *
- * Small tables are data-parallel. A table that needs more than an even share of all bytes, or than
- * a rank has, is split by rows, if it can be. The others go whole, those that cost most
- * first, to the rank that has least to do: pooling * width for each feature, and has room.
+ * Small tables are data-parallel. A table that is larger than an even share of all bytes, or than
+ * `rank_bytes`, is split by rows if possible. Every other table goes to one rank: the tables are
+ * placed in order of decreasing work (pooling * width per feature), each on the least busy rank
+ * with enough room.
  * @throws std::invalid_argument if the tables do not fit
  */
 [[nodiscard]] ShardingPlan plan_sharding(const SparseNNConfig& config, unsigned ranks,
                                          const PlannerOptions& options = {});
 
 /**
- * @brief A plan with every table placed in one way; those that can not be split by rows (too few of
- *        them) go whole, as the planner does it.
+ * @brief Makes a plan in which every table has the same sharding.
+ *
+ * A table that cannot be split by rows is placed on one rank, as in `plan_sharding`.
  */
 [[nodiscard]] ShardingPlan plan_alike(const SparseNNConfig& config, unsigned ranks,
                                       Sharding sharding);
 
 /**
- * @brief Reads {"table": {"sharding": "table-wise", "rank": 1}, ...}; tables that it does not name
- *        are as `others` has them.
- * @throws std::invalid_argument that says where and what
+ * @brief Parses a plan such as {"table": {"sharding": "table-wise", "rank": 1}, ...}.
+ * @param json    the text
+ * @param origin  where the text comes from, for messages (for instance a file name)
+ * @param others  the placement of tables that the text does not name
+ * @throws std::invalid_argument with the place of the error and the reason
  */
 [[nodiscard]] ShardingPlan parse_sharding_plan(std::string_view json, std::string_view origin,
                                                const SparseNNConfig& config, ShardingPlan others);
-/** @brief `parse_sharding_plan` of a file of at most 4 MiB. */
+/** @brief `parse_sharding_plan` for a file of at most 4 MiB. */
 [[nodiscard]] ShardingPlan load_sharding_plan(const std::filesystem::path& file,
                                               const SparseNNConfig& config, ShardingPlan others);
-/** @brief What `parse_sharding_plan` reads; every table is named. */
+/** @brief The plan in the format of `parse_sharding_plan`, with all tables. */
 [[nodiscard]] std::string to_json(const ShardingPlan& plan, const SparseNNConfig& config);
 
 }  // namespace millrace

@@ -10,31 +10,38 @@
 namespace millrace {
 
 /**
- * @brief The exchange of one batch's sparse features, from its start on. All of it is enqueued on
- *        the stream that it was started on.
+ * @brief The exchange of the sparse features of one batch, after `SparseExchange::start`.
  *
- * Each call may be repeated after it has thrown. Destruction at any time gives the exchange up:
- * its memory is freed behind what is enqueued.
+ * All device work is enqueued on the stream given to `start`. A call that threw may be repeated.
+ * The object may be destroyed at any time, which abandons the exchange: its memory is freed after
+ * the work enqueued so far.
  */
 class FeatureExchange {
  public:
   virtual ~FeatureExchange() = default;
 
   /**
-   * @brief The host learns how much comes, blocking where it has to, and the data is exchanged.
-   * @param waits  coarse: blocks for all that the stream has queued; precise: for the sizes
+   * @brief Gets the sizes of the data to be received, then enqueues the exchange of the data.
+   *
+   * Blocks the host until the sizes are known, if they come from other ranks.
+   * @param waits  coarse: the host waits for everything enqueued on the stream; precise: it waits
+   *               only for the sizes
    */
   virtual void receive(Waits waits) = 0;
 
   /**
-   * @brief Frees what was brought into the order of the destinations and sent, which nothing but
-   *        the exchange of the data reads; after `receive`, before `arrange` or not at all.
+   * @brief Frees the send buffers: the features in the order of their destinations.
+   *
+   * Optional. Call it after `receive` and before `arrange`; only the exchange of the data reads
+   * these buffers.
    */
   virtual void clear_inputs() {}
 
   /**
-   * @brief Puts what was received into the order of the tables; after `receive`, once.
-   * @return memory of the exchange's stream: others wait for it and record their use
+   * @brief Brings the received features into the order of the tables. Call it once, after
+   * `receive`.
+   * @return features in memory owned by the exchange's stream; another stream must wait for that
+   *         stream and record its use
    */
   [[nodiscard]] virtual SparseFeatures arrange() = 0;
 
@@ -45,35 +52,39 @@ class FeatureExchange {
 };
 
 /**
- * @brief How sparse features get from the ranks that read them to the ranks that look them up.
+ * @brief Sends sparse features from the ranks that read them to the ranks that look them up.
  *
- * One for a pipeline, or for several; one thread at a time. Every rank starts, receives and
- * arranges the same batches in the same order.
+ * One object serves one pipeline, or several that take turns. Not thread-safe. Every rank calls
+ * `start`, `receive` and `arrange` for the same batches in the same order.
  */
 class SparseExchange {
  public:
   virtual ~SparseExchange() = default;
 
   /**
-   * @brief Brings a batch's features into the order of their destinations, and exchanges sizes.
-   * @param input   read by what is enqueued until `receive` has returned; borrowed
-   * @param stream  is ordered after what wrote `input`
-   * @throws out_of_memory, DeviceError: nothing was started then
+   * @brief Brings a batch's features into the order of their destinations, and starts the exchange
+   *        of sizes.
+   * @param input   borrowed; the work enqueued until `receive` returns reads it
+   * @param stream  must be ordered after the work that wrote `input`
+   * @throws out_of_memory, DeviceError: no exchange was started
    */
   [[nodiscard]] virtual std::unique_ptr<FeatureExchange> start(const InputTensors& input,
                                                                Stream& stream) = 0;
 
   /**
-   * @brief In the place of a start: this rank has no more batches. Blocks the host until the others
-   *        have come to their next batch, or to their end.
-   * @throws CollectiveError, on every rank, if some have a batch and some have none
+   * @brief Call it instead of `start` when this rank has no more batches. Blocks the host until
+   *        every other rank has called `start` or `exhausted`.
+   * @throws CollectiveError on every rank, if some ranks have a batch and others have none
    */
   virtual void exhausted() {}
 
   /**
-   * @brief Something that ranks do together, from the start of an exchange to the end of a step,
-   *        was left out here, or comes later: the others would take what is next for it. They are
-   *        told.
+   * @brief Call it when this rank skips or postpones a collective step, from the start of an
+   *        exchange to the end of a training step.
+   *
+   * Fails the group on the other ranks, which would otherwise pair their call with the wrong call
+   * of this rank.
+   * @param why  the error that made this rank skip the step
    */
   virtual void left_out(const std::exception& /*why*/) noexcept {}
 
