@@ -8,47 +8,54 @@
 
 namespace millrace {
 
-/** @brief A model that only looks up and goes forward: the rest of a step does nothing. */
+/** @brief Wraps a model so that only lookups and forward run; the rest of a step does nothing. */
 class ForwardOnly final : public ForwardingModel {
  public:
   using ForwardingModel::ForwardingModel;
 
   void zero_gradients() override {}
-  void backward(TableLookup&) override { abandon(); }  ///< activations go
+  void backward(TableLookup&) override { abandon(); }  ///< frees the activations
   void update_tables(TableLookup&, Stream&) override {}
   void optimizer_step() override {}
   void swap_gradients(Buffer&) override {}
-  std::string dense_parameters_of_lookups() const override { return {}; }  ///< that change
+  std::string dense_parameters_of_lookups() const override { return {}; }  ///< none change
   bool trains() const noexcept override { return false; }
 };
 
 /**
- * @brief Runs a model over the batches of a source, as the pipeline of the same kind trains on
- *        them: copies, exchanges, and lookups of later batches under way. Parameters stay.
+ * @brief Runs the forward pass of a model over the batches of a source; no parameter changes.
+ *
+ * Copies, exchanges and lookups of later batches overlap with forward in the same way as in the
+ * training pipeline of the same kind.
  *
  *   EvalPipeline pipeline{PipelineKind::sparse_dist, {streams, batches, model, exchange}};
  *   while (pipeline.progress(loader)) {
- *     ... model.logits() are this batch's ...
+ *     ... read model.logits() of this batch ...
  *   }
  *
- * With fused_sparse_dist the next batch is looked up during forward, whatever the lookups read:
- * nothing is updated. What TrainPipeline says of sources, failures and depth holds here.
+ * fused_sparse_dist looks up the next batch during forward even if lookups read dense parameters,
+ * since nothing is updated. For sources, failures and the number of batches held, see
+ * TrainPipeline.
  */
 class EvalPipeline {
  public:
-  /** @throws std::invalid_argument for semi_sync, which has nothing to be stale by; as
-   *         TrainPipeline::make */
+  /**
+   * @throws std::invalid_argument for semi_sync (without updates no lookup can be stale), and as
+   *         TrainPipeline::make
+   */
   EvalPipeline(PipelineKind kind, const PipelineSetting& setting,
                const PipelineOptions& options = {});
   EvalPipeline(const EvalPipeline&) = delete;
   EvalPipeline& operator=(const EvalPipeline&) = delete;
 
-  /** @brief Enqueues forward of the next batch. @return false when there is none */
+  /** @brief Enqueues forward of the next batch. @return false if the source has no more batches */
   bool progress(BatchSource& source) { return pipeline_->progress(source); }
-  /** @brief Gives up the batches in flight. */
+  /** @brief Drops the batches in flight. */
   void reset() noexcept { pipeline_->reset(); }
 
+  /** @brief Number of batches in flight on the device. */
   [[nodiscard]] std::size_t held() const noexcept { return pipeline_->held(); }
+  /** @brief Number of batches that forward was enqueued for. */
   [[nodiscard]] std::uint64_t batches() const noexcept { return pipeline_->steps(); }
 
  private:

@@ -9,24 +9,25 @@
 namespace millrace {
 
 /**
- * @brief The exchange of one rank, which has all tables: features are copied into the order in
- *        which the model looks them up, and nothing is sent.
+ * @brief The exchange for a single rank, which has all tables: nothing is sent.
  *
- * `start` enqueues the copy; `receive` has nothing to learn and never blocks. Features that the
- * model does not look up are left out. The copy is tagged "features".
+ * Features are copied into the order in which the model looks them up. `start` enqueues the copy;
+ * `receive` never blocks. Features that the model does not use are left out. The memory of the copy
+ * has the tag "features".
  */
 class LocalExchange final : public SparseExchange {
  public:
   /**
-   * @param memory    outlives the features that come of it
-   * @param features  that the model looks up, in its order
-   * @param weighted  those with weights
-   * @param cost_only  no kernels: see JaggedScope
+   * @param memory     allocates the arranged features, and outlives them
+   * @param features   names of the features that the model looks up, in the model's order
+   * @param weighted   the same for features with weights
+   * @param cost_only  run no host kernels; see JaggedScope
    */
   LocalExchange(Allocator& memory, std::vector<std::string> features,
                 std::vector<std::string> weighted = {}, bool cost_only = false);
 
-  /** @throws std::invalid_argument if a feature is not in the batch; as SparseExchange */
+  /** @throws std::invalid_argument if a feature is missing in the batch; otherwise as
+   *          SparseExchange */
   [[nodiscard]] std::unique_ptr<FeatureExchange> start(const InputTensors& input,
                                                        Stream& stream) override;
 

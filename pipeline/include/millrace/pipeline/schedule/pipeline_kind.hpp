@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-/** @brief The order in which a pipeline does things: see train_pipeline.hpp. */
+/** @brief The order of operations in a step; train_pipeline.hpp describes each kind. */
 enum class PipelineKind {
   sparse_dist,
   base,

@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-/** @brief Where in a step fused_sparse_dist enqueues the lookup of the batch to be trained next. */
+/** @brief Where fused_sparse_dist enqueues the lookup of a batch, relative to its step. */
 enum class LookupPosition {
-  after_optimizer,   ///< of the step before: first thing in a step
-  before_optimizer,  ///< of the step before, right behind the update of the tables
-  after_data_dist,   ///< behind the start of the next exchange and the copy after that
+  after_optimizer,   ///< at the start of the batch's step, after the optimizer of the previous step
+  before_optimizer,  ///< in the previous step, between its table update and its optimizer
+  after_data_dist,   ///< in the batch's step, after the start of the next exchange and copy
 };
 inline constexpr std::array kLookupPositions{LookupPosition::after_optimizer,
                                              LookupPosition::before_optimizer,
@@ -22,11 +22,11 @@ inline constexpr std::array kLookupPositions{LookupPosition::after_optimizer,
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] LookupPosition parse_lookup_position(std::string_view name);
 
-/** @brief The stream on which fused_sparse_dist looks up, and updates tables. */
+/** @brief The stream on which fused_sparse_dist looks up and updates the tables. */
 enum class LookupStream {
-  data_dist,  ///< no further stream, and no further pool of memory; exchanges queue up behind it
-  own,        ///< the next exchange starts at once; pooled rows are another stream's memory
-  main,       ///< nothing overlaps: for comparison
+  data_dist,  ///< no additional stream or pool of memory, but exchanges wait for lookups
+  own,        ///< the next exchange starts at once; the pooled rows are memory of a third stream
+  main,       ///< no overlap; for comparison
 };
 inline constexpr std::array kLookupStreams{LookupStream::data_dist, LookupStream::own,
                                            LookupStream::main};
@@ -35,35 +35,42 @@ inline constexpr std::array kLookupStreams{LookupStream::data_dist, LookupStream
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] LookupStream parse_lookup_stream(std::string_view name);
 
-/** @brief Of fused_sparse_dist. */
+/** @brief Options of fused_sparse_dist. */
 struct LookupOptions {
   LookupPosition position = LookupPosition::after_optimizer;
   LookupStream stream = LookupStream::data_dist;
-  /** A lookup waits for the dense optimizer of the step before, and that for the update of the
-   * tables: for a model whose lookups read dense parameters, and at the price of that overlap. */
+  /// Whether a lookup waits for the dense optimizer of the previous step, and that optimizer for
+  /// the table update. Needed if lookups read dense parameters (for instance position weights). The
+  /// lookup then does not overlap with the optimizer.
   bool order_after_dense = false;
 };
 
-/** @brief Of semi_sync. */
+/** @brief Options of semi_sync. */
 struct StaleOptions {
-  std::uint64_t start_batch = 900;  ///< steps of the run that are the plain loop's
-  /** From then on the optimizer follows the dense gradients of the step before, too; the step at
-   * `start_batch` has none and updates no dense parameter, and those of the last step are left. */
+  std::uint64_t start_batch = 900;  ///< number of initial steps without staleness
+  /// From step `start_batch` on, the optimizer also uses the dense gradients of the previous step.
+  /// Step `start_batch` itself then updates no dense parameter, and the gradients of the last step
+  /// are not used.
   bool stash_gradients = false;
 };
 
-/** @brief What is freed as soon as nothing reads it any more. No bit changes; see docs/pipelines.md
- * for what each is worth. */
+/**
+ * @brief Memory to free as soon as nothing reads it any more. The results do not change.
+ *
+ * docs/pipelines.md shows what each option saves.
+ */
 struct MemorySavers {
-  bool batch = false;             ///< when forward is enqueued, not at the end of the step
-  bool exchanged_inputs = false;  ///< what an exchange sends, when it is received
-  bool features = false;          ///< a batch's sparse features, when their exchange is received
+  bool batch = false;  ///< free a batch after forward is enqueued, not at the end of the step
+  bool exchanged_inputs = false;  ///< free the send buffers once the data has been received
+  bool features = false;  ///< free a batch's sparse features once their exchange was received
 };
 
+/** @brief Options of every pipeline. `lookup` and `stale` apply to one kind only. */
 struct PipelineOptions {
   CopyMethod copy = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
-  /** At a source's end train what is in flight. If not, that stays, for the next source. */
+  /// Whether to train the batches in flight when a source ends; otherwise they wait for the next
+  /// source.
   bool execute_all_batches = true;
   LookupOptions lookup;
   StaleOptions stale;

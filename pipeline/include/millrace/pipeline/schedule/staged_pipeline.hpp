@@ -16,54 +16,60 @@
 
 namespace millrace {
 
-/** @brief What stages work on: it can be moved, and knows who uses its memory. */
+/** @brief What stages work on: a movable batch that can record the streams that use it. */
 template <typename Batch>
 concept StagedBatch = std::movable<Batch> && requires(Batch& batch, StreamRef stream) {
   { batch.record_use(stream) } -> std::same_as<void>;
 };
 
-/** @brief One stage: work on a batch, enqueued on a stream of its own or shared with others. */
+/** @brief One stage: work on a batch that is enqueued on one stream. Stages may share a stream. */
 template <StagedBatch Batch>
 struct Stage {
-  std::string name;  ///< for errors
+  std::string name;  ///< used in errors
   Stream& stream;
-  /** Enqueues on `stream`. What it throws leaves the batch as it was: it is called again. */
+  /// Enqueues the work on `stream`. If it throws it must leave the batch unchanged: it is called
+  /// again for the same batch.
   std::function<void(Batch& batch)> run;
 };
 
 /**
- * @brief Brings batches through stages of the user's, each batch one stage further a step.
+ * @brief Moves batches through user-defined stages: one stage per step for each batch.
  *
  *   StagedPipeline<Rows> pipeline{{{"copy", copy, to_device}, {"sort", side, sort}}, main};
  *   while (std::optional<Rows> rows = pipeline.progress(next)) {
  *     ... enqueue work on main ...
  *   }
  *
- * With N stages, N batches are held between steps, the oldest of them through all stages, and one
- * more is the caller's. A stage's stream waits for the stage before of the same batch, precisely,
- * and its use is recorded. Stages are called for the newest batch first; each sees the batches in
- * the order in which they were drawn, so stages may hold collectives.
+ * With N stages the pipeline holds N batches between steps; the oldest has passed all stages. The
+ * caller holds one more. The stream of a stage waits for the marker after the batch's previous
+ * stage, and its use of the batch is recorded. In a step, stages are called for the newest batch
+ * first. Each stage sees the batches in the order in which they were drawn, so a stage may contain
+ * collectives.
  *
- * One thread at a time. Streams outlive the pipeline. Nothing waits for the device.
+ * Not thread-safe. The streams outlive the pipeline. No call waits for the device.
  */
 template <StagedBatch Batch>
 class StagedPipeline {
  public:
-  using Source = std::function<std::optional<Batch>()>;  ///< nothing: no more, for now
+  /** Returns the next batch, or std::nullopt if it has none at the moment. */
+  using Source = std::function<std::optional<Batch>()>;
 
-  /** @param compute  the stream on which the caller uses batches
-   *  @throws std::invalid_argument without stages */
+  /**
+   * @param stages   in the order in which a batch passes them
+   * @param compute  the stream on which the caller uses batches
+   * @throws std::invalid_argument if `stages` is empty
+   */
   StagedPipeline(std::vector<Stage<Batch>> stages, Stream& compute)
       : stages_(std::move(stages)), compute_(compute) {
     if (stages_.empty()) throw std::invalid_argument{"a staged pipeline has at least one stage"};
   }
 
   /**
-   * @brief The next batch, through all stages: `compute` may use it from now on.
+   * @brief Returns the next batch that has passed all stages; `compute` may use it from now on.
    *
-   * What a stage or the source throws on behalf of this batch is thrown here, and what they throw
-   * for later ones at the next call, before anything is done. No batch is lost.
-   * @return nothing when the source has no more and all batches were given out
+   * An exception of a stage or of the source is thrown at once if this batch needs that work. If
+   * only later batches need it, the next call throws it before it does anything. No batch is lost.
+   * @return std::nullopt when the source has no more batches and all batches were returned
    */
   [[nodiscard]] std::optional<Batch> progress(const Source& source) {
     if (failed_ahead_) std::rethrow_exception(std::exchange(failed_ahead_, nullptr));
@@ -86,27 +92,29 @@ class StagedPipeline {
   }
 
   /**
-   * @brief No batch is drawn until those in flight were given out; the call of `progress` behind
-   *        the last of them calls `flushed`, and goes on.
+   * @brief Stops drawing batches until all batches in flight were returned.
+   *
+   * The call of `progress` after the last of them calls `flushed` and then draws batches again.
    */
   void flush(std::function<void()> flushed) { flushed_ = std::move(flushed); }
 
-  /** @brief Gives up the batches in flight. */
+  /** @brief Drops the batches in flight. */
   void reset() noexcept {
     held_.clear();
     failed_ahead_ = nullptr;
     flushed_ = nullptr;
   }
 
+  /** @brief Number of batches in flight. */
   [[nodiscard]] std::size_t held() const noexcept { return held_.size(); }
 
  private:
   struct InFlight {
     Batch batch;
-    std::size_t done = 0, wanted = 0;  ///< stages
-    bool run = false;                  ///< the next one is, and its end not yet recorded
-    Stream* on = nullptr;              ///< of the last one
-    Event ready;                       ///< behind it
+    std::size_t done = 0, wanted = 0;  ///< number of stages
+    bool run = false;                  ///< stage `done` has run, but its end is not yet recorded
+    Stream* on = nullptr;              ///< stream of the last stage that is done
+    Event ready;                       ///< recorded after that stage
   };
 
   void fill(const Source& source) {
@@ -117,7 +125,7 @@ class StagedPipeline {
     }
   }
 
-  /** One stage further, each; what an earlier call left undone comes first. */
+  /** Moves each batch one stage further, after finishing what an earlier call that threw left. */
   void advance(const Source& source) {
     run_stages();
     if (!flushed_) {

@@ -17,11 +17,15 @@ namespace millrace {
 inline constexpr const char* kMainStream = "main";
 
 /**
- * @brief The streams of a pipeline: main is the model's, copy brings batches, data-dist exchanges
- *        their features (not Base's and SparseDistLite's), lookup is FusedSparseDist's own,
- * prefetch PrefetchSparseDist's.
+ * @brief The streams of a pipeline.
  *
- * Side streams of the SparseDist family run before main where both could, Base's do not.
+ *   main       the model's stream
+ *   copy       copies batches to the device
+ *   data_dist  exchanges features; base and sparse_dist_lite do not use it
+ *   lookup     looks up and updates tables; only fused_sparse_dist
+ *   prefetch   prefetches rows; only prefetch_sparse_dist
+ *
+ * Except with base, copy and data_dist have a higher priority than main.
  */
 struct PipelineStreams {
   PipelineStreams(OrderedDevice& device, PipelineKind kind);
@@ -31,23 +35,26 @@ struct PipelineStreams {
   std::optional<Stream> prefetch;  ///< prefetch_sparse_dist
 };
 
-/** @brief What a pipeline works with. All of it outlives the pipeline. */
+/** @brief What a pipeline works with. Everything that it refers to outlives the pipeline. */
 struct PipelineSetting {
   PipelineStreams& streams;
-  Allocator& batches;  ///< of device memory; for `driver_async` one with the driver's pool
+  Allocator& batches;  ///< of device memory; for `driver_async` it must use the driver's pool
   TrainModel& model;
   SparseExchange& exchange;
   CopyObserver* observer = nullptr;
 };
 
 /**
- * @brief Trains a model on the batches of a source, with work on later batches under way.
+ * @brief Trains a model on the batches of a source and works on later batches at the same time.
  *
- * Each but semi_sync gives the bits of the plain loop (copy, exchange, `train_plainly`, one batch
- * after the other); semi_sync those of a loop that looks batch i+1 up between forward and backward
- * of batch i, from `StaleOptions::start_batch` on. With D main, M copy, DD data-dist and E the
- * lookup's stream, the order of a step on batch i is that of TorchRec's pipelines; where no lookup
- * is told, forward has it before, and backward the update behind it, on D:
+ * Every kind except semi_sync gives the same bits as the plain loop (copy, exchange,
+ * `train_plainly`, one batch after the other). semi_sync gives the bits of a loop that, from step
+ * `StaleOptions::start_batch` on, looks up batch i+1 between forward and backward of batch i.
+ *
+ * The list below shows the host's order of calls in the step on batch i, as in TorchRec's
+ * pipelines. D is main, M copy, DD data_dist, E the lookup's stream and P prefetch; "D waits M"
+ * means that D waits for what is enqueued on M. Where no lookup or update is listed, forward
+ * includes the lookup and backward includes the table update, on D.
  *
  *   base              next batch drawn; zero_gradients; D waits M; exchange(i) and forward on D;
  *                     the batch is released; backward; copy(i+1); optimizer.
@@ -56,33 +63,37 @@ struct PipelineSetting {
  *                     receive(i+1): the host blocks for sizes; backward; optimizer; release.
  *   sparse_dist_lite  zero_gradients; D waits M; exchange(i) and forward on D; backward;
  *                     copy(i+1); optimizer; release.
- *   fused_sparse_dist looks i up on E, behind the update of i-1 there; zero_gradients; start(i+1);
+ *   fused_sparse_dist lookup(i) on E, after the update of i-1 there; zero_gradients; start(i+1);
  *                     copy(i+2); D waits E; forward; receive(i+1); backward; E waits D and updates
- *                     the tables; optimizer, meanwhile; release. Other positions: LookupPosition.
- *   semi_sync         zero_gradients; start(i+2); forward, whose lookup is there; the batch is
- *                     released; copy(i+3); D waits for features i+1 and looks them up;
- *                     receive(i+2); backward; optimizer. Before `start_batch` the lookup is last.
+ *                     the tables while the optimizer runs on D; release. LookupPosition has other
+ *                     places for the lookup.
+ *   semi_sync         zero_gradients; start(i+2); forward, with the lookup made in the previous
+ *                     step; release; copy(i+3); D waits for features i+1 and looks them up;
+ *                     receive(i+2); backward; optimizer. Before `start_batch` the lookup of i+1
+ *                     comes last.
+ *   prefetch_sparse_dist  zero_gradients; D waits P; copy(i+2); receive(i+1); lookup and forward;
+ *                     P waits for that lookup; DD arranges i+1; P waits DD and prefetches i+1;
+ *                     backward; D waits P; update; optimizer; start(i+2); release.
  *
- *   prefetch_sparse_dist  with P the prefetch stream: zero_gradients; D waits P; copy(i+2);
- *                     receive(i+1); lookup and forward; P waits for that lookup, DD arranges i+1, P
- *                     waits DD and prefetches i+1; backward; D waits P; update; optimizer;
- *                     start(i+2); release.
+ * Between steps, sparse_dist, fused_sparse_dist and prefetch_sparse_dist hold 2 batches, semi_sync
+ * holds 3, the others 1.
  *
- * Between steps sparse_dist, fused_sparse_dist and prefetch_sparse_dist hold 2 batches, semi_sync
- * 3, the others 1. With
- * precise waits each of them is for the marker behind the work that is needed, and features are
- * arranged as soon as they are received, so that forward(i) does not wait for start(i+1) and so for
- * copy(i+1). Main marks the ends of forward, of backward and of the step.
+ * With precise waits, each wait is for the marker after the work that is needed, and features are
+ * arranged as soon as they are received. forward(i) then does not wait for start(i+1), and
+ * therefore not for copy(i+1). Main marks the ends of forward, of backward and of the step.
  *
- * One thread at a time. Nothing waits for the device but `receive`.
+ * Not thread-safe. Only `receive` may block the host.
  */
 class TrainPipeline {
  public:
   /**
-   * @throws std::invalid_argument if fused_sparse_dist can not be exact: for a model whose lookups
-   *         read dense parameters, unless they are ordered after the dense optimizer, which a
-   *         position before the optimizer can not be; or if there is no stream for its lookups, or
-   *         for prefetches
+   * @brief Makes a pipeline.
+   * @param kind     must be the kind that `setting.streams` was made for
+   * @param setting  what the pipeline works with; all of it outlives the pipeline
+   * @throws std::invalid_argument if fused_sparse_dist cannot be exact: the model's lookups read
+   *         dense parameters and `order_after_dense` is not set
+   * @throws std::invalid_argument if `order_after_dense` is combined with
+   *         LookupPosition::before_optimizer, or a stream that the pipeline needs is missing
    */
   [[nodiscard]] static std::unique_ptr<TrainPipeline> make(PipelineKind kind,
                                                            const PipelineSetting& setting,
@@ -92,47 +103,62 @@ class TrainPipeline {
   TrainPipeline& operator=(const TrainPipeline&) = delete;
 
   /**
-   * @brief Enqueues one step, on the oldest batch in flight, and draws later ones from `source`.
+   * @brief Enqueues one training step on the oldest batch in flight, and draws later batches.
    *
-   * Sources may be given in turn: batches are trained in the order in which they were drawn.
+   * A caller may pass another source in each call: batches are trained in the order in which they
+   * were drawn.
    *
-   * A step is done as a whole or not at all, unless the model throws. What the model throws in
-   * forward, backward or optimizer_step gives up the step and its batch (`TrainModel::abandon`).
-   * What the source, a copy or an exchange throws loses no batch: before forward nothing of the
-   * step has happened, but that gradients are zero; what goes wrong with later batches is thrown
-   * when the step is done. `steps()` tells. The next call goes on from there.
-   * @return false if there is nothing (more) to train on, and nothing was done; main is then
-   *         ordered after all use of the tables, as it is after `drain`, `reset` and `detach`
+   * Errors: a step is done completely or not at all, unless the model throws.
+   * - If the model throws in forward, backward or optimizer_step, the step and its batch are
+   * dropped
+   *   (`TrainModel::abandon`).
+   * - If the source, a copy or an exchange throws, no batch is lost. An error that the step itself
+   *   depends on is thrown before forward; only the gradients were set to zero. An error for a
+   * later batch is thrown after the step is done; `steps()` then includes the step. In each case
+   * the next call continues from there.
+   * @return false if there is nothing to train on; no step was done. Main is then ordered after all
+   *         uses of the tables, as it is after `drain`, `reset` and `detach`
    * @throws std::logic_error while no model is attached
    */
   virtual bool progress(BatchSource& source) = 0;
 
-  /** @brief Trains on the batches in flight, and draws none. Throws as `progress`. */
+  /** @brief Trains on the batches in flight and draws no others. Throws as `progress`. */
   virtual void drain() = 0;
 
-  /** @brief Gives up the batches in flight. Waits for nothing. */
+  /** @brief Drops the batches in flight. Does not wait for the device. */
   virtual void reset() noexcept = 0;
 
-  /** @brief Between steps: the pipeline no longer uses the model. Batches in flight stay, and are
-   *         looked up again where they had been. */
+  /**
+   * @brief Detaches the model; call it between steps.
+   *
+   * Batches in flight stay in the pipeline. Those that were looked up already are looked up again
+   * after `attach`.
+   * @return the model, which the pipeline no longer uses
+   */
   virtual TrainModel& detach() = 0;
-  /** @brief Goes on with this model, which reads the same features and has the same main stream.
-   *  @throws std::invalid_argument as `make`; none is attached then */
+  /**
+   * @brief Continues with `model`.
+   * @param model  reads the same features and has the same main stream as the previous model
+   * @throws std::invalid_argument as `make`; no model is attached then
+   */
   virtual void attach(TrainModel& model) = 0;
 
   [[nodiscard]] virtual std::size_t held() const noexcept = 0;  ///< batches in flight on the device
-  [[nodiscard]] virtual std::size_t most_held() const noexcept = 0;  ///< at any moment so far
-  [[nodiscard]] virtual std::uint64_t steps() const noexcept = 0;    ///< done so far
+  [[nodiscard]] virtual std::size_t most_held() const noexcept = 0;  ///< maximum of `held` so far
+  [[nodiscard]] virtual std::uint64_t steps() const noexcept = 0;    ///< steps done so far
 
-  // What a checkpoint of semi_sync needs beside the model, and how a run goes on from one. Between
-  // steps; others have none of it.
-  /** @brief Steps are counted on from here: those of `StaleOptions::start_batch`. */
+  // The state that a checkpoint of semi_sync needs in addition to the model, and that a resumed run
+  // restores. Call these between steps. Other kinds have no such state.
+  /** @brief Sets the number of steps done, which is compared with `StaleOptions::start_batch`. */
   virtual void count_from(std::uint64_t steps) noexcept = 0;
-  /** @brief The lookup of the oldest batch in flight, if it was looked up ahead; else nullptr. */
+  /** @brief The lookup of the oldest batch in flight, or nullptr if it was not looked up yet. */
   [[nodiscard]] virtual TableLookup* looked_up_ahead() noexcept = 0;
-  /** @brief The dense gradients that the next optimizer_step takes, of main; nullptr: none. */
+  /** @brief The dense gradients for the next optimizer_step, ordered on main; nullptr if none. */
   [[nodiscard]] virtual const Buffer* stashed_gradients() const noexcept { return nullptr; }
-  /** @brief Puts dense gradients in their place. @throws std::logic_error if it stashes none */
+  /**
+   * @brief Sets the dense gradients for the next optimizer_step.
+   * @throws std::logic_error if this pipeline does not stash gradients
+   */
   virtual void stash_gradients(Buffer gradients);
 
  protected:

@@ -18,89 +18,102 @@ namespace millrace {
 struct Evaluation {
   std::uint64_t examples = 0;
   double loss = 0;  ///< mean binary cross-entropy, in nats
-  double auc = 0;   ///< as area_under_curve
+  double auc = 0;   ///< area under the ROC curve; see area_under_curve
 };
 
-/** @brief What was trained on since it was last asked. */
+/** @brief Steps, examples and loss since the previous call of `Trainer::take_progress`. */
 struct TrainingProgress {
   std::uint64_t steps = 0, examples = 0;
-  double loss = 0;  ///< mean over the examples, each as of its step
+  double loss = 0;  ///< mean over the examples, with the parameters at the time of each step
 };
 
 /** @brief One of several ranks that train a model together. */
 struct TrainingRank {
-  ProcessGroup& group;  ///< of the device; outlives the trainer
+  ProcessGroup& group;  ///< uses the trainer's device; outlives the trainer
   ShardingPlan plan;
 };
 
 /**
- * @brief Trains a SparseNN on the batches of a source, with the pipeline that its device is for.
+ * @brief Trains a SparseNN on the batches of a source, with the pipeline in the device's options.
  *
- * Every pipeline, copy strategy, kind of waits and allocator gives the same bits. What a model
- * throws is the end: a trainer is not used after that.
+ * All exact pipelines (all kinds except semi_sync), copy strategies, kinds of waits and allocators
+ * give the same weights, bit for bit. After an exception of the model the trainer cannot be used.
  *
- * With several ranks each has a trainer, and a share of every batch (ShareSource): all call the
- * same, in the same order. What one throws the others hear of, as a CollectiveError.
+ * With several ranks each rank has a trainer and a share of every batch (ShareSource). All ranks
+ * make the same calls in the same order. If one rank throws, the others get a CollectiveError.
  */
 class Trainer {
  public:
   /**
-   * @param device  and `source` outlive this
-   * @param rank    none: all is here
-   * @throws std::invalid_argument if the model can not be; as SparseNN, ShardedModel
+   * @param device  outlives the trainer
+   * @param model   the model's configuration
+   * @param source  the training data; outlives the trainer
+   * @param rank    std::nullopt if this process trains the whole model alone
+   * @throws std::invalid_argument for a model that cannot be made; see SparseNN and ShardedModel
    */
   Trainer(TrainingDevice& device, const SparseNNConfig& model, EpochSource& source,
           const std::optional<TrainingRank>& rank = std::nullopt);
   ~Trainer();
 
   /**
-   * @brief Enqueues one step. @return false when all of the epoch was trained on, or all that
-   *         `stop_at` lets be
-   * @throws InvalidIdError if an id is no row of the model's table; as TrainPipeline::progress
+   * @brief Enqueues one training step.
+   * @return false at the end of the epoch, or when the limit set by `stop_at` is reached
+   * @throws InvalidIdError if an id is not a row of the model's table
+   * @throws what TrainPipeline::progress throws
    */
   bool step();
-  /** @brief No batches are drawn for more steps than so many, `steps()` counted. */
+  /** @brief Limits the total number of steps, including those before `resume`. */
   void stop_at(std::uint64_t steps) noexcept;
   /**
-   * @brief A checkpoint may be taken after this: trains on the batches in flight, and draws none.
+   * @brief Finishes the batches in flight and draws no others, so that a checkpoint can be taken.
    *
-   * Semi-sync, whose lookups are made ahead, trains on none: what was looked up is put by, saved
-   * with `checkpoint_state`, and taken up by the next step.
+   * Semi-sync trains on none of them: it sets the lookup that it made ahead aside. The lookup is
+   * saved with `checkpoint_state`, and the next step uses it.
    */
   void drain();
 
-  [[nodiscard]] std::uint64_t steps() const noexcept;  ///< done so far, and before `resume`
-  /** @brief Goes on there: the source is sought. Nothing is in flight. */
+  /** @brief Steps done so far, including those before `resume`. */
+  [[nodiscard]] std::uint64_t steps() const noexcept;
+  /**
+   * @brief Continues at another position; the source seeks to it. No batch may be in flight.
+   * @param steps  the new value of `steps()`
+   */
   void resume(std::uint64_t steps, BatchPosition position);
   /**
-   * @brief Goes on from a checkpoint, as `resume`, with its numbers.
-   * @return of how many tables the optimizer's state begins anew
+   * @brief Restores the model from a checkpoint, and resumes at its step and position.
+   * @return number of tensors of optimizer state that were set to zero, because the checkpoint is
+   *         of another optimizer and does not have them
    * @throws CheckpointError as `Checkpoint::restore`
    */
   std::size_t restore(const Checkpoint& checkpoint);
 
-  /** @brief Of all ranks. Waits for main. */
+  /** @brief Progress of all ranks together since the previous call. Blocks until main is idle. */
   [[nodiscard]] TrainingProgress take_progress();
   /**
-   * @brief The first step of this rank whose loss was infinite or no number, counted as `steps()`.
+   * @brief The first step of this rank whose loss was infinite or NaN, numbered as in `steps()`.
    *
-   * Losses are looked at every 1,024 steps, by `take_progress`, and by `look_at_losses`.
+   * The losses are checked every 1,024 steps, by `take_progress` and by `look_at_losses`.
    */
   [[nodiscard]] std::optional<std::uint64_t> diverged_at() const noexcept;
-  void look_at_losses();  ///< waits for main
-  /** @brief Runs the model over what is left of an epoch, of all ranks' shares together, through an
-   *         EvalPipeline of the kind that trains. Drained before; waits for main in each step.
-   *  @throws InvalidIdError as `step` */
+  /** @brief Checks the losses for `diverged_at`. Blocks until main is idle. */
+  void look_at_losses();
+  /**
+   * @brief Evaluates the model on the rest of the source's epoch, over the shares of all ranks.
+   *
+   * Uses an EvalPipeline of the training pipeline's kind. Call `drain` before. Blocks until main is
+   * idle in each step.
+   * @throws InvalidIdError as `step`
+   */
   [[nodiscard]] Evaluation evaluate(EpochSource& source);
 
-  /** @brief The model; of several ranks every one reads it, and rank 0 gets it. */
+  /** @brief The whole model. Every rank must read it; rank 0 gets the data. */
   [[nodiscard]] std::unique_ptr<WholeState> whole_state();
-  /** @brief What a checkpoint keeps: the same, and after `drain` what semi-sync carries over. */
+  /** @brief The state for a checkpoint: the model and, after `drain`, what semi-sync set aside. */
   [[nodiscard]] std::unique_ptr<WholeState> checkpoint_state();
-  /** @brief What is here of that, for `Checkpoint::restore`. */
+  /** @brief This rank's part of that state, for `Checkpoint::restore`. */
   [[nodiscard]] ModelState state();
 
-  /** @brief Of what is not a table: layers, position weights. Padding is counted. */
+  /** @brief Number of parameters outside the tables (layers, position weights), with padding. */
   [[nodiscard]] std::size_t dense_parameters() const noexcept;
   [[nodiscard]] SparseNN& model() noexcept;
   [[nodiscard]] ModelContext& context() noexcept;

@@ -17,6 +17,7 @@
 
 namespace millrace {
 
+/** @brief The device, the allocator and the pipeline of a run of training. */
 struct TrainingOptions {
   std::string device = "virtual:h200";  ///< as footprint_device
   std::string allocator = "millrace";   ///< one of kAllocatorNames
@@ -26,9 +27,9 @@ struct TrainingOptions {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
-  bool check_races = false;  ///< on a virtual device; takes time
-  /** Records all that is done on the device, which it stops before; it has the device, the
-   * allocator and the strategy in its notes. */
+  bool check_races = false;  ///< checks for races; virtual devices only; slow
+  /// Records all operations on the device; its notes name the device, the allocator and the copy
+  /// strategy. Recording stops before the device is destroyed.
   Timeline* timeline = nullptr;
 };
 
@@ -37,30 +38,34 @@ struct TrainingAccounting {
   MemoryGauges bytes;  ///< peaks of the whole run
   MemoryCounters counts;
   Ladder ladder;               ///< of the newest allocations; `reserved` is that of the whole run
-  bool whole_ladder = true;    ///< these are all allocations
-  UsableBytes usable_by_main;  ///< now; not known with the driver's pool
-  std::map<StreamId, std::string> streams;
-  /** Nothing where they were not looked for. */
+  bool whole_ladder = true;    ///< whether the ladder covers all allocations
+  UsableBytes usable_by_main;  ///< now; unknown with the driver's pool
+  std::map<StreamId, std::string> streams;  ///< names of the streams
+  /// Descriptions of the races found; std::nullopt if the run did not check for races.
   std::optional<std::vector<std::string>> races;
 };
 
-/** @brief A device that is there already, one of several that train together. */
+/** @brief An existing device, one of several that train together. */
 struct TrainingPlace {
   Device& device;
   Executor& executor;
-  CheckingObserver* checking = nullptr;  ///< attached to it; in place of `check_races`
+  CheckingObserver* checking = nullptr;  ///< attached to `device`; replaces `check_races`
 };
 
 /**
- * @brief What a run of training stands on: a device (virtual with host kernels, or a GPU), streams,
- *        and allocators whose decisions are accounted for. One thread, and host actors of its
- *        executor. Outlives everything that is made with it.
+ * @brief What a run of training needs: a device (a virtual one with host kernels, or a GPU),
+ *        streams, and allocators whose memory is accounted for.
+ *
+ * Used by one thread and the host actors of its executor. Outlives everything that is made with it.
  */
 class TrainingDevice {
  public:
-  /** @throws std::invalid_argument for a device or an allocator that there is not; DeviceError */
+  /**
+   * @brief Opens the device that the options name.
+   * @throws std::invalid_argument for an unknown device or allocator; DeviceError
+   */
   explicit TrainingDevice(const TrainingOptions& options);
-  /** @brief On a device of the caller's, who attaches timelines to it. */
+  /** @brief Uses an existing device; the caller attaches timelines to it. */
   TrainingDevice(const TrainingOptions& options, const TrainingPlace& place);
   ~TrainingDevice();
 
@@ -69,11 +74,12 @@ class TrainingDevice {
   [[nodiscard]] OrderedDevice& ordered() noexcept;  ///< for process groups
   [[nodiscard]] PinnedStaging staging() noexcept;   ///< for sources of batches
   [[nodiscard]] PipelineStreams& streams() noexcept;
-  [[nodiscard]] Allocator& memory() noexcept;   ///< of device memory
-  [[nodiscard]] Allocator& batches() noexcept;  ///< of the batches there
+  [[nodiscard]] Allocator& memory() noexcept;   ///< allocates device memory
+  [[nodiscard]] Allocator& batches() noexcept;  ///< allocates batches in device memory
 
-  /** @brief To be called in each step, while its memory is held. */
+  /** @brief Samples the memory. Call it in each step, while the step's memory is allocated. */
   void sample();
+  /** @brief Where the device memory went, up to now. */
   [[nodiscard]] TrainingAccounting accounting();
 
  private:

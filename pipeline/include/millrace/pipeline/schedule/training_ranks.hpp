@@ -8,11 +8,14 @@
 namespace millrace {
 
 /**
- * @brief Runs `body` for each of so many ranks of this process: each an actor with a virtual device
- *        of its own, all on one machine, with the link that the device's profile has between peers.
- * @param options  with `check_races` one checker sees all devices; a timeline has all of them, and
- *                 the memory of rank 0
- * @throws as `run_ranks`; std::invalid_argument for a device that is not virtual
+ * @brief Runs `body` for each rank, with all ranks in this process.
+ *
+ * Each rank is an actor with its own virtual device. All devices belong to one virtual machine,
+ * linked as the device's profile says.
+ * @param options  `check_races` uses one checker for all devices; the timeline shows all devices
+ *                 and the memory of rank 0
+ * @param ranks    number of ranks
+ * @throws std::invalid_argument for a device that is not virtual; otherwise as `run_ranks`
  */
 void run_training_ranks(
     const TrainingOptions& options, unsigned ranks,
