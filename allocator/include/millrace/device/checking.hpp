@@ -13,54 +13,68 @@
 namespace millrace {
 
 /**
- * @brief Feeds a RaceChecker with what a program does on its devices, threads and memory.
+ * @brief Reports what a program does on its devices, threads and memory to a RaceChecker.
  *
- * One for all devices of a run. Attached before streams are made: one that was made before is taken
- * for a non-blocking stream. Threads are told apart by themselves, and inside a host callback the
- * callback is the actor. Orders between host threads come from an attached executor (spawn, join,
- * conditions) and from `released` / `acquired`, which a queue with a lock of its own has to tell; a
- * pinned buffer that one thread fills and another one enqueues is a race without. What any thread
- * saw complete is known to the allocators, and through them to every thread that is given memory.
- * On a virtual device pageable host memory is not watched: a copy has finished with it when the
+ * Use one object for all devices of a run. Attach it before streams are made: a stream made before
+ * is treated as a non-blocking stream.
+ *
+ * Host threads are identified automatically; inside a host callback, the callback is the actor. The
+ * order between host threads comes from an attached executor (spawn, join, conditions), and from
+ * `released` and `acquired`, which code with its own lock must call. Without them, a pinned buffer
+ * that one thread fills and another thread enqueues counts as a race. If one thread has seen work
+ * complete, the allocators know it, and so does every thread that gets memory from them.
+ *
+ * On a virtual device, pageable host memory is not checked: a copy has finished with it when the
  * call returns.
- * Thread-safe; calls of several threads count in the order in which they get here.
+ *
+ * Thread-safe. Calls of several threads are ordered as they arrive.
  */
 class CheckingObserver final : public HostOrderObserver {
  public:
   CheckingObserver();
-  ~CheckingObserver() override;  ///< detaches from what is still attached
+  ~CheckingObserver() override;  ///< detaches from all attached objects
   CheckingObserver(const CheckingObserver&) = delete;
   CheckingObserver& operator=(const CheckingObserver&) = delete;
 
-  /** @brief From now on, until detached. The device outlives that. Not while others use it. */
+  /**
+   * @brief Observes `device` until `detach`. Call it while no other thread uses the device.
+   * @param device  must not be destroyed while it is attached
+   */
   void attach(Device& device);
+  /** @brief Stops observing `device`. */
   void detach(Device& device);
-  /** @brief At most one; outlives this observer. While none of its actors runs. */
+  /**
+   * @brief Observes the order between the actors of `executor`. Call it while no actor runs.
+   * @param executor  only one may be attached; outlives this observer
+   */
   void attach(Executor& executor);
 
-  /** @brief For messages; else threads are "thread 1", "thread 2", ... */
+  /** @brief Sets the thread's name in messages. The default is "thread 1", "thread 2", ... */
   void name_this_thread(std::string_view name);
 
   void released(std::uint64_t object) override;
   void acquired(std::uint64_t object) override;
   void ended() override;
 
-  /** @brief The calling thread touches memory that devices see as well: pinned memory. */
+  /** @brief Reports that the calling thread reads pinned memory. @param name  for messages */
   void host_reads(const void* address, std::size_t bytes, std::string_view name);
+  /** @brief Reports that the calling thread writes pinned memory. @param name  for messages */
   void host_writes(const void* address, std::size_t bytes, std::string_view name);
 
   /**
-   * @brief An allocator has given this out, for `user` to use first. Told when it has.
-   * @throws std::invalid_argument if part of it is allocated already
+   * @brief Reports an allocation, after it was made.
+   * @param user  the stream that uses the memory first
+   * @throws std::invalid_argument if part of the memory is allocated already
    */
   void allocated(const void* address, std::size_t bytes, Device& device, StreamHandle user);
-  /** @brief The same for pinned memory that the calling thread uses first. */
+  /** @brief Reports an allocation of pinned memory that the calling thread uses first. */
   void allocated_for_host(const void* address, std::size_t bytes);
-  /** @brief About to be given back. @throws std::invalid_argument if it is not allocated */
+  /** @brief Reports a free, before it is made. @throws std::invalid_argument if not allocated */
   void freed(const void* address);
 
+  /** @brief The races found so far. */
   [[nodiscard]] std::vector<RaceChecker::Race> races() const;
-  /** @brief Operations, allocations and frees seen so far. */
+  /** @brief Number of operations, allocations and frees seen so far. */
   [[nodiscard]] std::uint64_t operations() const;
 
  private:

@@ -1,19 +1,19 @@
 #pragma once
 
 /// @file
-/// For code that calls CUDA itself, beside a CudaDevice. No header of CUDA's is needed.
+/// For code that calls CUDA directly and also uses a CudaDevice. No CUDA header is needed.
 
 namespace millrace {
 
 /**
- * @brief Makes a GPU the calling thread's current one for as long as this lives.
+ * @brief Makes a GPU the calling thread's current GPU while this object lives.
  *
- * Uses the GPU's primary context, and no other GPU gets one: cudaSetDevice would, of the device
- * that it sets back, which takes a few hundred MiB there.
+ * Uses the primary context of that GPU and creates no context on another GPU. cudaSetDevice would
+ * also create one on the previous GPU when it is restored, which takes a few hundred MiB there.
  */
 class CurrentGpu {
  public:
-  /** @throws DeviceError if there is no such GPU, or it is lost */
+  /** @throws DeviceError if the GPU does not exist or is lost */
   explicit CurrentGpu(int ordinal);
   ~CurrentGpu();
   CurrentGpu(const CurrentGpu&) = delete;
@@ -25,10 +25,10 @@ class CurrentGpu {
 };
 
 /**
- * @brief Clears the thread's error of CUDA's runtime, and throws what an error means.
- * @param error  a cudaError_t that is not success
- * @throws DeviceError with the code that CudaDevice gives this error; so it is `sticky()` if the
- *         GPU is lost
+ * @brief Clears the CUDA runtime's error of this thread and throws `error` as a DeviceError.
+ * @param error  a cudaError_t other than cudaSuccess
+ * @param call   name of the call that failed, for the message
+ * @throws DeviceError with the same code as from CudaDevice; it is `sticky()` if the GPU is lost
  */
 [[noreturn]] void throw_cuda_error(int error, const char* call);
 

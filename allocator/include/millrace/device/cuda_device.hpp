@@ -10,95 +10,109 @@
 
 namespace millrace {
 
-/** @brief How many GPUs CUDA offers this process. */
+/** @brief Number of GPUs that CUDA offers to this process. */
 struct CudaDeviceCount {
   int count = 0;
-  std::string reason;  ///< with a count of 0, why, in one line; else empty
+  std::string reason;  ///< why `count` is 0, in one line; empty otherwise
 };
 
-/** @brief 0 and the reason without a driver, without a GPU, and in a build without CUDA. */
+/** @brief Counts the GPUs. The count is 0 without a driver and in a build without CUDA. */
 [[nodiscard]] CudaDeviceCount cuda_device_count();
 
-/** @brief As CUDA writes them: 12040 is 12.4. 0 where there is none. */
+/** @brief Versions in CUDA's notation (12040 is 12.4); 0 if not available. */
 struct CudaVersions {
-  int toolkit = 0;  ///< that this build was compiled with
+  int toolkit = 0;  ///< the toolkit that compiled this build
   int runtime = 0;  ///< the libcudart that was loaded
-  int driver = 0;   ///< the newest CUDA that the driver serves
+  int driver = 0;   ///< the newest CUDA version that the driver supports
 };
 
 [[nodiscard]] CudaVersions cuda_versions() noexcept;
 
-/** @brief The architectures that this build has kernels for: {80, 90}. Later ones are compiled for
- *         by the driver. Empty in a build without CUDA. */
+/**
+ * @brief The architectures that this build has kernels for, for instance {80, 90}.
+ *
+ * For later architectures the driver compiles the kernels. Empty in a build without CUDA.
+ */
 [[nodiscard]] std::vector<int> cuda_architectures();
 
-/** @brief What a GPU says of itself. Peak figures follow from clocks and widths: none is reached.
+/**
+ * @brief Properties of a GPU.
+ *
+ * Peak rates are computed from clocks and widths; no program reaches them.
  */
 struct CudaDeviceInfo {
   std::string title;      ///< "NVIDIA H200"
   std::string pci_bus;    ///< "0000:1b:00.0"
-  int compute_major = 0;  ///< of the compute capability
-  int compute_minor = 0;
+  int compute_major = 0;  ///< compute capability, major number
+  int compute_minor = 0;  ///< compute capability, minor number
   std::size_t memory_bytes = 0;
   int multiprocessors = 0;
   int copy_engines = 0;
   double flops = 0;             ///< FP32 operations per second, outside the tensor cores
   double memory_bandwidth = 0;  ///< bytes per second, read and written
-  bool virtual_memory = false;  ///< reserving, creating and mapping memory (cuMemMap)
-  std::size_t page_bytes = 0;   ///< what is mapped in one piece at least; 0 without virtual_memory
-  bool memory_pools = false;    ///< cudaMallocAsync
-};
-
-/** @throws DeviceError if there is no such device: what there is instead, or why there is none */
-[[nodiscard]] CudaDeviceInfo cuda_device_info(int ordinal);
-
-/** @brief What can be learnt of a GPU only by starting to use it. */
-struct CudaDeviceState {
-  MemoryInfo memory;
-  int code = 0;  ///< architecture of this build's kernels as they run there: 90; 0: they do not
-  std::string code_problem;  ///< with a code of 0, why
+  bool virtual_memory = false;  ///< supports virtual memory management (cuMemMap)
+  std::size_t page_bytes = 0;   ///< smallest unit that can be mapped; 0 without virtual_memory
+  bool memory_pools = false;    ///< supports cudaMallocAsync
 };
 
 /**
- * @brief Starts the device's primary context, which takes a few hundred MiB there.
- * @throws DeviceError as `cuda_device_info`, and if the GPU can not be used now
+ * @brief Reads the properties of a GPU without starting a context on it.
+ * @throws DeviceError if the GPU does not exist; the message lists the GPUs, or says why there are
+ *         none
+ */
+[[nodiscard]] CudaDeviceInfo cuda_device_info(int ordinal);
+
+/** @brief Properties of a GPU that require a context on it. */
+struct CudaDeviceState {
+  MemoryInfo memory;
+  int code = 0;  ///< architecture of the kernels that run there, for instance 90; 0: none run
+  std::string code_problem;  ///< why `code` is 0; empty otherwise
+};
+
+/**
+ * @brief Reads those properties. Starts the GPU's primary context, which takes a few hundred MiB.
+ * @throws DeviceError as `cuda_device_info`, and if the GPU cannot be used at the moment
  */
 [[nodiscard]] CudaDeviceState cuda_device_state(int ordinal);
 
 /**
- * @brief Whether kernels on `from` could use memory of `to`; CudaDevice::allow_peer lets them.
- * @throws DeviceError as above
+ * @brief Whether kernels on GPU `from` can use memory of GPU `to`, after CudaDevice::allow_peer.
+ * @throws DeviceError as `cuda_device_info`
  */
 [[nodiscard]] bool cuda_peer_access(int from, int to);
 
 /**
- * @brief A GPU, through the CUDA runtime. Streams, events and pointers are CUDA's own.
+ * @brief A GPU, used through the CUDA runtime. Streams, events and pointers are CUDA's own.
  *
- * Works in the device's primary context, which it makes current for the length of a call only, and
- * which stays when the device goes: handles that others made remain good. At process exit, when
- * CUDA is gone already, releasing does nothing; every other call then throws `device_lost`.
+ * The object works in the GPU's primary context and makes it current only during a call. The
+ * context outlives the object, so handles made by other code stay valid. At process exit, after
+ * CUDA was unloaded, releasing does nothing and every other call throws `device_lost`.
  *
- * A stream that is being captured is refused (`capture`), and the capture goes on. Calls that act
- * at host time do not disturb a capture elsewhere, but for `synchronize()` of the whole device.
+ * A call on a stream that is being captured throws DeviceError (`capture`) and does not invalidate
+ * the capture. Calls that act at host time do not disturb captures of other streams, except
+ * `synchronize()` of the whole device.
  *
- * An Operation without `cuda` runs as a kernel that touches each declared view, moves as much of
- * them as `cost.bytes` says, and holds its stream until the declared cost is over, by the figures
- * of `info()`. Such kernels share the machine by taking turns; those with only a fixed cost run
- * beside others. What they write is unspecified.
+ * An Operation without `cuda` runs as a synthetic kernel. It touches each declared view, moves
+ * `cost.bytes` bytes, and occupies its stream for the declared cost, computed from `info()`. Such
+ * kernels take turns; kernels with only a fixed cost run at the same time as others. The bytes that
+ * they write are unspecified.
  *
- * Waiting for a stream or an event spins for 50 microseconds, and then sleeps: but for the legacy
- * stream and the whole device, of which it spins, as CUDA's own waits do.
+ * A wait for a stream or an event spins for 50 microseconds and then sleeps. A wait for the legacy
+ * stream or for the whole device spins only, like CUDA's own waits.
  *
- * The function of `callback` runs on a thread of the driver. One that throws loses the device. The
- * destructor waits for callbacks that are still to run.
+ * The function given to `callback` runs on a driver thread. If it throws, the device is lost. The
+ * destructor waits for callbacks that have not run yet.
  */
 class CudaDevice : public Device {
  public:
   struct Options {
-    DriverPoolPolicy pool;  ///< of this device's own pool; CUDA's default pool is left alone
+    DriverPoolPolicy pool;  ///< for this object's own pool; CUDA's default pool is not changed
   };
 
-  /** @throws DeviceError (not_supported) where there is no CUDA, (invalid_argument) no such GPU */
+  /**
+   * @brief Opens a GPU.
+   * @throws DeviceError `not_supported` without CUDA; `invalid_argument` if the GPU does not exist
+   */
   [[nodiscard]] static std::unique_ptr<CudaDevice> create(int ordinal);
   [[nodiscard]] static std::unique_ptr<CudaDevice> create(int ordinal, const Options& options);
 
@@ -107,11 +121,11 @@ class CudaDevice : public Device {
   [[nodiscard]] virtual const CudaDeviceInfo& info() const noexcept = 0;
 
   /**
-   * @brief Lets work of another GPU use this one's memory, until the process ends: all of this
-   *        device's, what is there already and what comes.
+   * @brief Lets work on GPU `ordinal` use all present and future memory of this device, until the
+   *        process ends.
    *
-   * Starts a context on that GPU. Before, such work fails there, and loses that GPU.
-   * @throws DeviceError (not_supported) unless `cuda_peer_access(ordinal, this)`
+   * Starts a context on that GPU. Without this call such work fails and loses that GPU.
+   * @throws DeviceError `not_supported` unless `cuda_peer_access(ordinal, this->ordinal())`
    */
   virtual void allow_peer(int ordinal) = 0;
 

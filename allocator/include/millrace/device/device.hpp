@@ -13,13 +13,13 @@
 
 namespace millrace {
 
-/** @brief A driver's stream handle. On CUDA a `cudaStream_t`; 0 is the legacy default stream. */
+/** @brief A driver's stream handle (CUDA: `cudaStream_t`); 0 is the legacy default stream. */
 struct StreamHandle {
   void* value = nullptr;
   friend bool operator==(StreamHandle, StreamHandle) = default;
 };
 
-/** @brief A driver's event handle. */
+/** @brief A driver's event handle (CUDA: `cudaEvent_t`). */
 struct EventHandle {
   void* value = nullptr;
   friend bool operator==(EventHandle, EventHandle) = default;
@@ -27,7 +27,7 @@ struct EventHandle {
 
 enum class CopyKind { host_to_device, device_to_host, device_to_device, host_to_host };
 
-/** @brief Everything Millrace asks of a driver, by name: for counting and for injecting errors. */
+/** @brief Names of the driver calls that Millrace makes, for counting and for injecting errors. */
 enum class Call : unsigned char {
   allocate,
   free,
@@ -60,19 +60,21 @@ enum class Call : unsigned char {
   launch,
   callback,
   event_time,
-  count_  ///< how many there are
+  count_  ///< number of enumerators
 };
 
 [[nodiscard]] const char* to_string(Call call) noexcept;
 
+/** @brief How a stream is made. */
 struct StreamOptions {
-  bool blocking = false;  ///< synchronises with the legacy stream
-  int priority = 0;       ///< lower runs first, as CUDA has it
-  std::string name;       ///< for reports and timelines
+  bool blocking = false;  ///< whether it synchronizes with the legacy stream
+  int priority = 0;       ///< lower numbers run first, as in CUDA
+  std::string name;       ///< shown in reports and timelines
 };
 
+/** @brief Memory of a device, in bytes. */
 struct MemoryInfo {
-  std::size_t free = 0;  ///< bytes that the driver could still give
+  std::size_t free = 0;  ///< bytes that the driver can still allocate
   std::size_t total = 0;
 };
 
@@ -82,11 +84,12 @@ struct DriverPoolInfo {
 };
 
 /**
- * @brief Sees each call on a device, in host order. Used by the race checker, traces and tests.
+ * @brief Is called for each call on a device, in host order. Used by the race checker, traces and
+ *        tests.
  *
- * `before` may throw a DeviceError: the call is then not made (fault injection). The others are
- * called after the call succeeded, on the calling thread, and must not throw or call the device;
- * `after` comes last, and also where the call failed.
+ * `before` may throw a DeviceError; the call is then not made (fault injection). The other
+ * functions are called on the calling thread after the call succeeded. They must not throw and must
+ * not call the device. `after` comes last, also if the call failed.
  */
 class DeviceObserver {
  public:
@@ -95,30 +98,30 @@ class DeviceObserver {
   virtual void after(Call) {}
   virtual void stream_created(StreamHandle, const StreamOptions&) {}
   virtual void stream_destroyed(StreamHandle) {}
-  virtual void enqueued(StreamHandle, const Operation&) {}  ///< kernels, copies and fills alike
+  virtual void enqueued(StreamHandle, const Operation&) {}  ///< a kernel, copy or fill
   virtual void recorded(EventHandle, StreamHandle) {}
   virtual void waited(StreamHandle, EventHandle) {}
-  virtual void event_completed(EventHandle) {}    ///< synchronised, or a query said so
-  virtual void stream_completed(StreamHandle) {}  ///< synchronised, or a query said so
+  virtual void event_completed(EventHandle) {}    ///< after a synchronization or a query
+  virtual void stream_completed(StreamHandle) {}  ///< after a synchronization or a query
   virtual void device_completed() {}
   virtual void event_destroyed(EventHandle) {}
   virtual void pool_allocated(StreamHandle, void* /*address*/, std::size_t /*bytes*/) {}
-  /** @brief Told just before the call, so that it precedes the next `pool_allocated` of the bytes.
-   */
+  /** @brief Called before the driver call, so that it precedes the next `pool_allocated` of the
+   *         same bytes. */
   virtual void pool_freed(StreamHandle, void* /*address*/) {}
-  /** @brief Told just before the call, so that it precedes `callback_started` on any device. */
+  /** @brief Called before the driver call, so that it precedes `callback_started`. */
   virtual void callback_enqueued(StreamHandle, std::uint64_t /*serial*/) {}
   virtual void callback_started(StreamHandle, std::uint64_t /*serial*/) {}
-  /** @brief Without a `callback_started`: the call failed and the callback will never run. */
+  /** @brief Without a preceding `callback_started`, the call failed and the callback never runs. */
   virtual void callback_ended(StreamHandle, std::uint64_t /*serial*/) {}
 };
 
 /**
- * @brief The few driver calls that the library needs: the one door to a GPU.
+ * @brief The few driver calls that the library needs. All access to a GPU goes through this class.
  *
- * Calls return when the driver's would: copies, fills, kernels, records and waits are enqueued.
- * Every call may throw DeviceError and then has done nothing. Thread-safe. The public functions
- * count and observe; devices implement the `do_` ones.
+ * Copies, fills, kernels, records and waits are enqueued: the calls return when the driver's calls
+ * would. Every call may throw DeviceError and then has done nothing. Thread-safe. The public
+ * functions count calls and inform observers; devices implement the `do_` functions.
  */
 class Device {
  public:
@@ -127,66 +130,71 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] virtual std::string name() const = 0;  ///< e.g. "virtual:h200"
-  [[nodiscard]] virtual bool modelled() const = 0;     ///< figures are modelled, not measured
+  [[nodiscard]] virtual bool modelled() const = 0;     ///< times are modeled, not measured
   [[nodiscard]] virtual bool has_driver_pool() const = 0;
 
-  // Memory. `allocate` is the driver's synchronous one, in multiples of its granularity.
+  // Memory. `allocate` is the driver's synchronous allocation; the driver rounds to its
+  // granularity.
   [[nodiscard]] void* allocate(std::size_t bytes);
-  void free(void* address);  ///< may synchronise the device
+  void free(void* address);  ///< may synchronize the device
   [[nodiscard]] void* allocate_host(std::size_t bytes);
   void free_host(void* address);
   [[nodiscard]] MemoryInfo memory_info();
 
-  // Growable ranges: addresses first, memory under them later, in whole pages of the range. What is
-  // mapped is zero or of no particular value. Acts at host time: unmap what is complete, and
-  // nothing else.
-  /** @brief The size of a page; 0: this device can not map memory, and the calls below fail. */
+  // Growable ranges: reserve addresses first, then map memory in whole pages. The contents of newly
+  // mapped memory are unspecified. These calls act at host time: unmap only memory whose uses are
+  // complete.
+  /** @brief Page size in bytes; 0 if this device cannot map memory: the calls below then fail. */
   [[nodiscard]] virtual std::size_t page_bytes() const { return 0; }
-  [[nodiscard]] void* reserve_range(std::size_t bytes);  ///< addresses only: no memory
-  void release_range(void* base, std::size_t bytes);     ///< a whole one, with nothing mapped
-  void map(void* address, std::size_t bytes);            ///< of a range, where nothing is mapped
-  void unmap(void* address, std::size_t bytes);          ///< all of it mapped; it may wait
+  [[nodiscard]] void* reserve_range(std::size_t bytes);  ///< reserves addresses without memory
+  void release_range(void* base, std::size_t bytes);     ///< a whole range with nothing mapped
+  void map(void* address, std::size_t bytes);            ///< pages of a range that are not mapped
+  void unmap(void* address, std::size_t bytes);          ///< pages that are all mapped; may wait
 
+  // The driver's stream-ordered pool (cudaMallocAsync).
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
   void free_async(void* address, StreamHandle stream);
   void trim_pool(std::size_t keep_bytes);
   [[nodiscard]] virtual DriverPoolInfo pool_info() = 0;
 
-  // Streams. Handles of destroyed streams may be reused; ids are not.
+  // Streams. The driver may reuse the handle of a destroyed stream; it never reuses an id.
   [[nodiscard]] StreamHandle create_stream(const StreamOptions& options = {});
-  void destroy_stream(StreamHandle stream);  ///< work that is queued still runs
+  void destroy_stream(StreamHandle stream);  ///< enqueued work still runs
   [[nodiscard]] StreamHandle legacy_stream() const noexcept { return {}; }
   [[nodiscard]] virtual StreamHandle per_thread_stream() = 0;
-  [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's own, never reused
-  /** @brief Whether it synchronises with the legacy stream: not cudaStreamNonBlocking. */
+  [[nodiscard]] std::uint64_t stream_id(StreamHandle stream);  ///< the driver's id, never reused
+  /** @brief Whether it synchronizes with the legacy stream (not cudaStreamNonBlocking). */
   [[nodiscard]] bool blocking(StreamHandle stream);
   [[nodiscard]] bool capturing(StreamHandle stream);
   [[nodiscard]] bool query(StreamHandle stream);
   void synchronize(StreamHandle stream);
   void synchronize();
 
-  // Events. Waiting on one that was never recorded orders nothing, and it queries as complete.
+  // Events. A wait for an event that was never recorded orders nothing; a query returns complete.
   [[nodiscard]] EventHandle create_event(bool timed = false);
   void destroy_event(EventHandle event);
   void record(EventHandle event, StreamHandle stream);
   void wait(StreamHandle stream, EventHandle event);
   [[nodiscard]] bool query(EventHandle event);
   void synchronize(EventHandle event);
-  /** @brief When a timed, completed event happened, counted from the device's own epoch. */
+  /** @brief Time of a timed, completed event, measured from the device's own epoch. */
   [[nodiscard]] Nanoseconds event_time(EventHandle event);
 
-  // Work. Pageable host memory makes a copy block, as CUDA's do.
+  // Work. A copy from or to pageable host memory blocks, as in CUDA.
   void copy(void* to, const void* from, std::size_t bytes, CopyKind kind, StreamHandle stream);
   void fill(void* address, unsigned char value, std::size_t bytes, StreamHandle stream);
   void launch(Operation operation, StreamHandle stream);
-  /** @brief Runs `function` on a driver thread after the stream's work; it must not call back. */
+  /** @brief Runs `function` on a driver thread after the stream's work; it must not call the
+   * device.
+   */
   void callback(StreamHandle stream, std::function<void()> function);
 
-  /** @brief How often each call was made (failed ones too), and all of them together. */
+  /** @brief Number of calls of this kind so far, including failed ones. */
   [[nodiscard]] std::uint64_t calls(Call call) const noexcept;
+  /** @brief Number of all calls so far, including failed ones. */
   [[nodiscard]] std::uint64_t calls() const noexcept;
 
-  /** @brief At most a few; not owned; set while nothing else uses the device. */
+  /** @brief Adds an observer, which is not owned. Call it while no other thread uses the device. */
   void add_observer(DeviceObserver& observer);
   void remove_observer(DeviceObserver& observer);
 

@@ -5,26 +5,26 @@
 
 namespace millrace {
 
-/** @brief What a driver call that failed said, in the few kinds that callers tell apart. */
+/** @brief The kinds of driver errors that callers distinguish. */
 enum class ErrorCode {
-  out_of_memory,     ///< nothing has changed; asking for less, or freeing, may help
-  invalid_argument,  ///< a handle, pointer or size that the device does not know
-  not_supported,     ///< the device has no such feature
+  out_of_memory,     ///< nothing has changed; a smaller request, or freeing memory, may help
+  invalid_argument,  ///< the device does not know the handle, pointer or size
+  not_supported,     ///< the device does not have this feature
   capture,           ///< the call is not allowed while a stream is being captured
-  device_lost,       ///< sticky: the context is gone, every later call fails
+  device_lost,       ///< sticky: the context is lost, every later call fails
   unknown,
 };
 
 [[nodiscard]] const char* to_string(ErrorCode code) noexcept;
 
-/** @brief A device call failed. Nothing that the call would have done has been published. */
+/** @brief A device call failed; it has had no effect. */
 class DeviceError : public std::runtime_error {
  public:
   /** @param call  the call and its arguments; `code` and `detail` say what went wrong */
   DeviceError(ErrorCode code, const std::string& call, const std::string& detail);
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-  /** @brief Every later call on this device will fail too; only a new process helps. */
+  /** @brief Whether every later call on this device fails too; only a new process helps then. */
   [[nodiscard]] bool sticky() const noexcept { return code_ == ErrorCode::device_lost; }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/** @brief A condition variable whose waiting and waking go through an executor. */
+/** @brief A condition variable that waits and notifies through an executor. */
 class Condition {
  public:
   virtual ~Condition() = default;
@@ -18,52 +18,57 @@ class Condition {
   virtual void notify_all() = 0;
 };
 
-/** @brief Sees the edges between host actors that go through an executor. Must not call it. */
+/** @brief Is called for each order between host actors that an executor creates. Must not call the
+ *         executor. */
 class HostOrderObserver {
  public:
   virtual ~HostOrderObserver() = default;
-  /** @brief What the calling thread did so far is before whatever acquires `object` later. */
+  /** @brief Everything the calling thread did so far happens before a later `acquired(object)`. */
   virtual void released(std::uint64_t object) = 0;
   virtual void acquired(std::uint64_t object) = 0;
-  /** @brief The calling thread's actor ends, after its last release. */
+  /** @brief The actor of the calling thread ends; its last release came before. */
   virtual void ended() = 0;
 };
 
 /**
- * @brief Where host actors (ranks, loader, copier, shipper) run, and what clock they live by.
+ * @brief Runs host actors (ranks, loader, copier, shipper) and provides their clock.
  *
- * `ThreadExecutor` gives each actor a thread and real time. A virtual machine's executor runs one
- * actor at a time, chosen by virtual time or by the seed, so that a run can be repeated exactly.
- * Actors use nothing else to wait for each other: `Condition`, `Task::join`, device waits.
+ * `ThreadExecutor` gives each actor a thread and uses real time. The executor of a virtual machine
+ * runs one actor at a time, chosen by virtual time or by the seed, so that a run can be repeated
+ * exactly. Actors must wait for each other only with `Condition`, `Task::join` and device waits.
  */
 class Executor {
  public:
+  /** @brief A running actor. */
   class Task {
    public:
     virtual ~Task() = default;
-    /** @brief Waits for the actor's end. @throws what the actor threw */
+    /** @brief Blocks until the actor has ended. @throws what the actor threw */
     virtual void join() = 0;
   };
 
   virtual ~Executor() = default;
 
+  /** @brief Starts an actor that runs `body`. @param name  shown in messages and timelines */
   [[nodiscard]] virtual std::unique_ptr<Task> spawn(std::string name,
                                                     std::function<void()> body) = 0;
   [[nodiscard]] virtual std::unique_ptr<Condition> make_condition() = 0;
-  /** @brief The calling actor's clock. */
+  /** @brief The time on the calling actor's clock. */
   [[nodiscard]] virtual Nanoseconds now() = 0;
-  /** @brief Host work of this length: passes on the virtual clock; sleeps or spins on the real. */
+  /** @brief Stands for host work of this length: advances a virtual clock; sleeps or spins on a
+   * real one. */
   virtual void spend(Nanoseconds host_time) = 0;
-  /** @brief A point at which another actor may be chosen. */
+  /** @brief Lets the executor run another actor. */
   virtual void yield() = 0;
 
   /**
-   * @brief Tells of spawn, join and conditions from now on; null ends it. Not owned.
-   * Set while no other actor runs.
+   * @brief Informs `observer` of spawn, join and conditions from now on; nullptr ends it.
+   *
+   * The observer is not owned. Call it while no other actor runs.
    */
   void observe_host_order(HostOrderObserver* observer) noexcept { observer_ = observer; }
 
-  /** @brief Tells the observer of an edge through a lock of the caller's: see HostOrderObserver. */
+  /** @brief Informs the observer of an order created by the caller's own lock `object`. */
   void released(const void* object) const {
     if (observer_ != nullptr) observer_->released(reinterpret_cast<std::uintptr_t>(object));
   }

@@ -10,11 +10,11 @@
 namespace millrace {
 
 /**
- * @brief Makes calls of a device fail before they are made: what an error does to a program.
+ * @brief Makes calls of a device fail, to test how a program handles errors.
  *
- * Attached to the device for as long as it lives. Calls are counted from when a failure is asked
- * for: 1 is the next one. A `device_lost` is sticky: every later call fails with it as well.
- * Thread-safe.
+ * The object observes the device while it lives. A call that fails is not made. Calls are numbered
+ * from the request: 1 is the next call. `device_lost` is sticky: every later call fails with it
+ * too. Thread-safe.
  */
 class FaultInjector final : public DeviceObserver {
  public:
@@ -23,25 +23,25 @@ class FaultInjector final : public DeviceObserver {
   FaultInjector(const FaultInjector&) = delete;
   FaultInjector& operator=(const FaultInjector&) = delete;
 
-  /** @brief The `number`-th call of any kind fails, once. In place of an earlier such request. */
+  /** @brief Makes the `number`-th call of any kind fail once. Replaces an earlier such request. */
   void fail_call(std::uint64_t number, ErrorCode code);
-  /** @brief The `number`-th call of this kind fails, once. In place of an earlier one for it. */
+  /** @brief Makes the `number`-th call of `kind` fail once. Replaces an earlier request for it. */
   void fail(Call kind, std::uint64_t number, ErrorCode code);
-  /** @brief Every call of this kind fails. */
+  /** @brief Makes every call of `kind` fail. */
   void fail_each(Call kind, ErrorCode code);
-  /** @brief Nothing fails any more, not even a device that was lost. */
+  /** @brief Removes all requests, and revives a device that was lost. */
   void clear();
 
-  /** @brief How many calls have failed here so far. */
+  /** @brief Number of calls that this object made fail so far. */
   [[nodiscard]] std::uint64_t injected() const;
-  /** @brief How many calls have been made or failed here so far. */
+  /** @brief Number of calls so far, successful or failed. */
   [[nodiscard]] std::uint64_t calls() const;
 
   void before(Call call) override;
 
  private:
   struct Planned {
-    std::uint64_t left = 0;  ///< 0: each
+    std::uint64_t left = 0;  ///< calls until the failure; 0: every call fails
     ErrorCode code = ErrorCode::unknown;
   };
 

@@ -17,20 +17,24 @@ struct WorkItem;
 }  // namespace simulation
 
 /**
- * @brief One operation that streams of several virtual devices do together: a collective.
+ * @brief A collective operation: streams of several virtual devices execute it together.
  *
  * Made by `VirtualMachine::make_meeting`. Each party launches an Operation that names the meeting
- * and its number among the parties; it declares that party's views and cost, and has no kernel of
- * its own. No part begins before every part is at the head of its stream and what it waits for is
- * done; a device takes part in one meeting at a time. Then all run, on `Engine::link`, for as long
- * as the longest of them takes alone, the effect happens, and all end together. So what any party
- * was given before is before what any party is given after.
+ * and the party's number. The Operation declares the views and the cost of that party and has no
+ * kernel of its own.
+ *
+ * The meeting begins when the Operation of every party is at the head of its stream and all waits
+ * before it are done. A device takes part in one meeting at a time. All parts then run on
+ * `Engine::link` for the time that the longest of them takes alone; the effect is applied; all
+ * parts end together. Work enqueued on any party's stream before its part therefore happens before
+ * work enqueued on any party's stream after its part.
  */
 class Meeting {
  public:
   /**
-   * @brief What happens to the data when all meet: it gets each party's views.
-   * Not called where a device has no data. If it throws, the devices are lost.
+   * @brief Moves the data of the collective; gets the views of each party.
+   *
+   * Not called if a device has no data. If it throws, the devices are lost.
    */
   using Effect = std::function<void(std::span<const KernelContext> parties)>;
 
@@ -40,14 +44,16 @@ class Meeting {
   Meeting& operator=(const Meeting&) = delete;
 
   [[nodiscard]] unsigned parties() const noexcept;
-  [[nodiscard]] std::uint64_t serial() const noexcept;  ///< another one for each meeting
-  /** @brief All have come and begun, or more. */
+  [[nodiscard]] std::uint64_t serial() const noexcept;  ///< unique for each meeting
+  /** @brief Whether the meeting has begun or has ended. */
   [[nodiscard]] bool met() const noexcept;
   [[nodiscard]] bool cancelled() const noexcept;
 
   /**
-   * @brief Gives it up, from any actor: parts end when their turn comes, each for itself and
-   *        without an effect, as those do that come later. Nothing happens if it has been met.
+   * @brief Cancels the meeting; any actor may call it.
+   *
+   * Each part, including those launched later, then ends by itself when its stream reaches it; the
+   * effect is not applied. Does nothing if the meeting has begun.
    */
   void cancel();
 

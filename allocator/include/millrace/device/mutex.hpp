@@ -6,15 +6,16 @@
 
 namespace millrace {
 
-/** @brief What a thread does about a lock that another holds. Set per thread by an executor. */
+/** @brief How a thread waits for a lock that another thread holds. Set per thread by an executor.
+ */
 class LockWaiting {
  public:
   virtual ~LockWaiting() = default;
-  /** @brief Returns when `mutex` may be free; spurious returns are fine. */
+  /** @brief Returns when `mutex` may be free; may also return early. */
   virtual void wait(const void* mutex) = 0;
   virtual void notify(const void* mutex) = 0;
 
-  /** @brief Of the calling thread; null on an ordinary one. */
+  /** @brief The calling thread's object; nullptr on an ordinary thread. */
   static LockWaiting*& of_this_thread() noexcept {
     static thread_local LockWaiting* waiting = nullptr;
     return waiting;
@@ -24,9 +25,9 @@ class LockWaiting {
 /**
  * @brief A mutex that may be held across device and executor calls.
  *
- * On ordinary threads a std::mutex and one relaxed load. On the actors of a VirtualMachine, which
- * run one at a time, waiting for it lets the others run; waiting for a std::mutex whose holder has
- * been put aside would stop the machine. Meets the requirements of Lockable.
+ * On ordinary threads it costs a std::mutex and one relaxed load. The actors of a VirtualMachine
+ * run one at a time: if one waits for this mutex, the others run. Waiting for a std::mutex whose
+ * holder is suspended would stop the machine. Meets the requirements of Lockable.
  */
 class Mutex {
  public:
@@ -54,7 +55,7 @@ class Mutex {
   }
 
   std::mutex mutex_;
-  std::atomic<std::uint32_t> waiting_{0};  ///< actors of a virtual machine only
+  std::atomic<std::uint32_t> waiting_{0};  ///< waiting actors of a virtual machine
 };
 
 }  // namespace millrace

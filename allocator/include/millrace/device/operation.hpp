@@ -22,28 +22,28 @@ struct View {
 };
 
 /**
- * @brief What a kernel asks of the machine. The device turns it into time.
+ * @brief The resources that a kernel uses. The device computes the kernel's time from them.
  *
- * A kernel alone takes `fixed` and then as long as the resource that it asks most of: flops / peak,
- * bytes / bandwidth, or its traffic to pinned host memory over the link, each way; kernels that run
- * at once share the machine.
+ * A kernel that runs alone takes `fixed` plus the longest of: flops / peak rate, bytes / bandwidth,
+ * and its traffic to and from pinned host memory over the link (each direction separately). Kernels
+ * that run at the same time share the machine.
  */
 struct Cost {
   double flops = 0;         ///< floating-point operations
   double bytes = 0;         ///< device-memory traffic, read and written
-  Nanoseconds fixed{0};     ///< time that no resource shortens (latency, links not modelled)
-  double host_read = 0;     ///< bytes of pinned host memory that the kernel itself reads
-  double host_written = 0;  ///< and writes
+  Nanoseconds fixed{0};     ///< time independent of resources (latency, links not modeled)
+  double host_read = 0;     ///< bytes of pinned host memory that the kernel reads
+  double host_written = 0;  ///< bytes of pinned host memory that the kernel writes
 };
 
-/** @brief What a host kernel gets: its views, in the order declared, as memory it may touch. */
+/** @brief The argument of a host kernel: its views, in the declared order, as accessible memory. */
 class KernelContext {
  public:
   explicit KernelContext(std::span<const std::span<std::byte>> views) : views_(views) {}
 
   [[nodiscard]] std::span<std::byte> bytes(std::size_t view) const { return views_[view]; }
 
-  /** @brief View number `view` as an array of `T`; trailing bytes short of a `T` are left out. */
+  /** @brief View number `view` as an array of `T`; an incomplete `T` at the end is left out. */
   template <typename T>
   [[nodiscard]] std::span<T> as(std::size_t view) const {
     return {reinterpret_cast<T*>(views_[view].data()), views_[view].size() / sizeof(T)};
@@ -56,20 +56,21 @@ class KernelContext {
 class Meeting;
 
 /**
- * @brief A kernel, declared once: what it touches, what it costs, and how each device runs it.
+ * @brief A kernel: the memory that it touches, its cost, and its implementation for each device.
  *
- * Without `host`, a virtual device accounts for time and accesses and leaves the data alone.
- * Without `cuda`, a CUDA device runs a kernel that sweeps the declared views and occupies the
- * stream for the declared cost. With `meeting` it is a part of a collective of virtual devices.
+ * Without `host`, a virtual device accounts for time and accesses and does not change the data.
+ * Without `cuda`, a CUDA device runs a synthetic kernel that touches the declared views and
+ * occupies the stream for the declared cost. With `meeting`, the operation is one part of a
+ * collective of virtual devices.
  */
 struct Operation {
   std::string name;
   std::vector<View> views;
   Cost cost;
   std::function<void(const KernelContext&)> host;
-  std::function<void(void* native_stream)> cuda;  ///< enqueues on a `cudaStream_t`, never syncs
-  std::shared_ptr<Meeting> meeting;               ///< none on a CUDA device
-  unsigned party = 0;                             ///< of the meeting's, from 0
+  std::function<void(void* native_stream)> cuda;  ///< enqueues on a `cudaStream_t`; must not wait
+  std::shared_ptr<Meeting> meeting;               ///< nullptr on a CUDA device
+  unsigned party = 0;                             ///< number of this part in the meeting, from 0
 };
 
 }  // namespace millrace

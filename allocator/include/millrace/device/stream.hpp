@@ -7,13 +7,13 @@ namespace millrace {
 struct Mark;
 
 /**
- * @brief Owns a stream of an ordered device, attached from birth to death.
+ * @brief Owns a stream of an ordered device. The stream is attached while the object lives.
  *
- * Destruction leaves a last marker and destroys the driver's stream; queued work still runs.
+ * The destructor records a last marker and destroys the driver's stream; enqueued work still runs.
  */
 class Stream {
  public:
-  /** @param independent  see AttachOptions */
+  /** @param independent  Millrace never inserts a wait on or for this stream; see AttachOptions */
   explicit Stream(OrderedDevice& device, const StreamOptions& options = {},
                   bool independent = false);
   ~Stream();
@@ -26,12 +26,16 @@ class Stream {
   [[nodiscard]] StreamId id() const noexcept { return ref_.id(); }
   [[nodiscard]] OrderedDevice& device() const noexcept { return *device_; }
 
-  /** @brief Ends a phase of the program: what was freed before can be waited for precisely. */
+  /**
+   * @brief Records a marker at the end of a phase of the program.
+   *
+   * Other streams can then wait for memory freed before it without waiting for later work.
+   */
   Point mark() { return device_->mark(ref_); }
   void wait(const Event& event) { device_->wait(ref_, event); }
   void synchronize() { device_->synchronize(ref_); }
 
-  /** @brief Waits for everything enqueued on `other` so far: a marker there, a wait here. */
+  /** @brief Makes this stream wait for everything enqueued on `other` so far. Records a marker. */
   void wait_stream(StreamRef other);
 
  private:
@@ -42,10 +46,11 @@ class Stream {
 };
 
 /**
- * @brief A place on a stream to wait for; like a CUDA event, but each recording is a new marker.
+ * @brief A point in a stream that others can wait for. Unlike a CUDA event, each record makes a new
+ *        marker.
  *
- * Before it is first recorded, waiting on it orders nothing and it queries as complete. Copies
- * share what was recorded, and keep it when the original is recorded again.
+ * A wait for an event that was never recorded orders nothing, and a query returns complete. A copy
+ * refers to the marker of the original at that time, also if the original is recorded again.
  */
 class Event {
  public:
@@ -56,7 +61,7 @@ class Event {
   ~Event();
 
   [[nodiscard]] bool recorded() const noexcept { return mark_ != nullptr; }
-  /** @brief The marker that it stands for; {} before it is recorded. */
+  /** @brief The marker of the latest record; {} if it was never recorded. */
   [[nodiscard]] Point point() const noexcept;
 
  private:

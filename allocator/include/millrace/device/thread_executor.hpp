@@ -7,10 +7,10 @@
 namespace millrace {
 
 /**
- * @brief Actors are threads, the clock is the machine's steady one, counted from construction.
+ * @brief An executor whose actors are threads. Its clock is the steady clock since construction.
  *
- * `spend` sleeps, and spins for the last 100 us. A task that is dropped unjoined is joined then,
- * and what it threw is lost. Outlives its tasks and conditions.
+ * `spend` sleeps, and spins for the last 100 us. The destructor of a task joins it and ignores what
+ * it threw. The executor outlives its tasks and conditions.
  */
 class ThreadExecutor final : public Executor {
  public:

@@ -19,10 +19,14 @@ struct GrowableRange;
 struct WorkItem;
 }  // namespace simulation
 
-/** @brief Holds back the work that was enqueued on a stream after it, until it is opened. */
+/** @brief Blocks the work enqueued on a stream after it, until it is opened. */
 class Gate {
  public:
-  /** @brief From any actor; once. Work behind the gate starts at that actor's clock or later. */
+  /**
+   * @brief Opens the gate. Call it once, from any actor.
+   *
+   * Work after the gate starts at the time of that actor's clock or later.
+   */
   void open();
 
  private:
@@ -33,22 +37,23 @@ class Gate {
 };
 
 /**
- * @brief A deterministic GPU in a process, made by `VirtualMachine::add_device`.
+ * @brief A deterministic GPU within the process, made by `VirtualMachine::add_device`.
  *
- * Device memory is address space that the host can not touch: a dereference faults. Kernels reach
- * it through a second mapping, which they get as the views that their Operation declares; under
- * AddressSanitizer everything else is poisoned while they run. With `data` off nothing is ever
- * touched, and any footprint costs no memory. Handles of destroyed streams and events are used
- * again, as CUDA does; stream ids are not. A kernel or callback that throws loses the device.
- * A callback that calls a device gets `not_supported`.
+ * Device memory is address space that the host cannot access: a dereference faults. Kernels access
+ * it through a second mapping, limited to the views that their Operation declares. Under
+ * AddressSanitizer all other memory is poisoned while a kernel runs. If `data` is false no memory
+ * is touched, so a large footprint costs no memory.
+ *
+ * Handles of destroyed streams and events are reused, as in CUDA; stream ids are not. A kernel or
+ * callback that throws loses the device. A callback that calls a device gets `not_supported`.
  */
 class VirtualDevice final : public Device {
  public:
   struct Options {
     DeviceProfile profile = DeviceProfile::named("h200");
-    std::optional<std::size_t> memory_bytes;     ///< in place of the profile's
-    std::optional<unsigned> launch_queue_depth;  ///< in place of the profile's
-    bool data = true;                            ///< run host kernels, copies and fills
+    std::optional<std::size_t> memory_bytes;     ///< overrides the profile's value
+    std::optional<unsigned> launch_queue_depth;  ///< overrides the profile's value
+    bool data = true;  ///< whether to run host kernels, copies and fills on real data
   };
 
   ~VirtualDevice() override;
@@ -58,23 +63,25 @@ class VirtualDevice final : public Device {
   [[nodiscard]] bool has_driver_pool() const override { return true; }
   [[nodiscard]] DriverPoolInfo pool_info() override;
   [[nodiscard]] std::size_t page_bytes() const override;  ///< the profile's granularity
-  /** @brief As cudaStreamPerThread: one value, that stands for another stream on each actor. */
+  /** @brief Like cudaStreamPerThread: one handle that means a different stream for each actor. */
   [[nodiscard]] StreamHandle per_thread_stream() override;
 
   [[nodiscard]] const DeviceProfile& profile() const noexcept;
-  [[nodiscard]] unsigned ordinal() const noexcept;  ///< of the machine's devices, from 0
+  [[nodiscard]] unsigned ordinal()
+      const noexcept;  ///< number of this device in its machine, from 0
 
-  /** @brief Where `address` lies in this device's address space: the same in every run. */
+  /** @brief Offset of `address` in this device's address space; the same in every run. */
   [[nodiscard]] std::size_t offset_of(const void* address) const;
-  /** @brief For how long at least one operation was running on `engine` so far. */
+  /** @brief Total time so far in which at least one operation ran on `engine`. */
   [[nodiscard]] Nanoseconds busy(Engine engine) const;
-  /** @brief Operations that were enqueued and have not ended. */
+  /** @brief Number of operations that were enqueued and have not ended. */
   [[nodiscard]] std::size_t pending() const;
 
   void set_pool_policy(const DriverPoolPolicy& policy);
-  /** @brief What is enqueued on `stream` from now on waits until the gate is opened. */
+  /** @brief Makes work enqueued on `stream` from now on wait until the gate is opened. */
   [[nodiscard]] Gate enqueue_gate(StreamHandle stream);
-  /** @brief While set, work, records, waits and synchronisation on `stream` fail: `capture`. */
+  /** @brief While `capturing`, work, records, waits and synchronization on `stream` throw
+   *         DeviceError (`capture`). */
   void set_capturing(StreamHandle stream, bool capturing);
 
  private:

@@ -14,30 +14,32 @@
 
 namespace millrace {
 
-/** @brief Every actor waits and no device work can end: says who waits for what. */
+/** @brief Every actor waits and no device work can end. The message lists what each waits for. */
 class Deadlock : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /**
- * @brief A deterministic machine in a process: a virtual clock, host actors, virtual devices.
+ * @brief A deterministic machine within the process: a virtual clock, host actors and virtual
+ *        devices.
  *
- * The thread that made it is actor 0; `executor()` makes the others. One actor runs at a time, so
- * a run can be repeated exactly: same program and seed, same addresses (as offsets), same order,
- * same virtual times. Only actors may use the devices; another thread gets a DeviceError.
+ * The thread that made the object is actor 0; `executor()` makes the others. One actor runs at a
+ * time, so a run can be repeated exactly: the same program and seed give the same addresses (as
+ * offsets), the same order and the same virtual times. Only actors may use the devices; another
+ * thread gets a DeviceError.
  *
  * Schedules
- * - `timed` is a discrete-event simulation by the devices' profiles. The actor with the smallest
- *   clock runs; devices have advanced exactly that far.
- * - `adversarial` runs nothing until an actor has to wait for it, and then only what that needs,
- *   in an order drawn from the seed: stream priorities with change points, each stream starved in
- *   turn over the seeds. The seed also picks actors and decides what queries answer. Operations
- *   then run one at a time, each for as long as it takes alone.
+ * - `timed` is a discrete-event simulation with the devices' profiles. The actor with the smallest
+ *   clock runs; the devices have advanced to exactly that time.
+ * - `adversarial` executes device work only when an actor must wait for it, and then only the work
+ *   that this needs, in an order drawn from the seed: streams have priorities that change at random
+ *   points, and over the seeds each stream is starved in turn. The seed also chooses actors and the
+ *   answers of queries. Operations run one at a time, each for the time that it takes alone.
  *
- * A device call is a point where another actor may run. Whoever holds a lock across one that other
- * actors take as well uses `Mutex` (millrace/device/mutex.hpp): waiting for a std::mutex there
- * would stop the machine.
+ * Another actor may run at each device call. A lock that is held across a device call, and that
+ * other actors take too, must be a `Mutex` (millrace/device/mutex.hpp): waiting for a std::mutex
+ * there would stop the machine.
  */
 class VirtualMachine {
  public:
@@ -45,26 +47,30 @@ class VirtualMachine {
 
   struct Options {
     Schedule schedule = Schedule::timed;
-    std::uint64_t seed = 0;                          ///< of the adversarial schedule
-    std::size_t host_memory = std::size_t{1} << 38;  ///< pinned memory there is, in bytes
+    std::uint64_t seed = 0;                          ///< for the adversarial schedule
+    std::size_t host_memory = std::size_t{1} << 38;  ///< available pinned memory, in bytes
   };
 
   VirtualMachine();
   explicit VirtualMachine(const Options& options);
   /**
-   * @brief On the thread that made it, or on any once that has ended. Runs all that is queued
-   * (gates open), unless an exception is what ends it; unwinds actors that have not ended.
+   * @brief Opens all gates, runs all enqueued work, and unwinds actors that have not ended.
+   *
+   * Does not run enqueued work if it is called during the unwinding of an exception. Call it on the
+   * thread that made the object, or on any thread after that one has ended.
    */
   ~VirtualMachine();
   VirtualMachine(const VirtualMachine&) = delete;
   VirtualMachine& operator=(const VirtualMachine&) = delete;
 
-  /** @brief Another device on this clock. Lives as long as the machine. */
+  /** @brief Adds a device, which uses this machine's clock and lives as long as the machine. */
   VirtualDevice& add_device(const VirtualDevice::Options& options = {});
 
   /**
-   * @brief A collective of `parties` streams of this machine's devices, each on another stream.
-   * @throws std::invalid_argument if there are no parties
+   * @brief Makes a collective for streams of this machine's devices.
+   * @param parties  number of streams that take part, all of them different
+   * @param effect   moves the data
+   * @throws std::invalid_argument if `parties` is 0
    */
   [[nodiscard]] std::shared_ptr<Meeting> make_meeting(unsigned parties, Meeting::Effect effect);
 
@@ -72,18 +78,19 @@ class VirtualMachine {
   [[nodiscard]] Schedule schedule() const noexcept;
   [[nodiscard]] std::uint64_t seed() const noexcept;
 
-  /** @brief The calling actor's clock. */
+  /** @brief The time on the calling actor's clock. */
   [[nodiscard]] Nanoseconds now();
 
-  /** @brief Which actor the calling thread is; nothing if it is none of this machine's. */
+  /** @brief An actor of this machine. */
   struct CallingActor {
-    unsigned id = 0;        ///< in the order in which they were made, from 0
-    std::string_view name;  ///< lives as long as the machine
+    unsigned id = 0;        ///< in order of creation, from 0
+    std::string_view name;  ///< valid as long as the machine lives
     Nanoseconds clock{0};
   };
+  /** @brief The actor of the calling thread; std::nullopt if it is not an actor of this machine. */
   [[nodiscard]] std::optional<CallingActor> calling_actor() noexcept;
 
-  /** @brief At most a few; not owned; set while nothing is queued. */
+  /** @brief Adds an observer, which is not owned. Call it while no work is enqueued. */
   void add_timeline(TimelineObserver& observer);
   void remove_timeline(TimelineObserver& observer);
 

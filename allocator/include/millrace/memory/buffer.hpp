@@ -8,13 +8,18 @@
 
 namespace millrace {
 
-/** @brief Owns bytes of an allocator; freed on their owner stream when it goes. Move-only. */
+/**
+ * @brief Owns an allocation. Move-only.
+ *
+ * The destructor frees it in the order of the owner stream. The allocator outlives the buffer.
+ */
 class Buffer {
  public:
-  Buffer() = default;
+  Buffer() = default;  ///< owns nothing
+  /** @brief Allocates; see `Allocator::allocate` for parameters and exceptions. */
   Buffer(Allocator& allocator, std::size_t bytes, StreamRef stream, Tag tag = {})
       : Buffer(allocator, bytes, stream, stream, tag) {}
-  /** @brief See `Allocator::allocate` with a first user. */
+  /** @brief Allocates memory of `owner` that `first_user` uses first; see `Allocator::allocate`. */
   Buffer(Allocator& allocator, std::size_t bytes, StreamRef owner, StreamRef first_user,
          Tag tag = {})
       : allocator_(&allocator),
@@ -39,21 +44,25 @@ class Buffer {
   [[nodiscard]] std::size_t size() const noexcept { return bytes_; }  ///< bytes asked for
   [[nodiscard]] explicit operator bool() const noexcept { return data_ != nullptr; }
 
+  /** @brief See `Allocator::record_use`. */
   void record_use(StreamRef stream) {
     if (data_ != nullptr) allocator_->record_use(data_, stream);
   }
+  /** @brief See `Allocator::transfer`. */
   void transfer(StreamRef new_owner) {
     if (data_ != nullptr) allocator_->transfer(data_, new_owner);
   }
-  /** @brief Frees now, on the owner, on `stream`, or behind `marker`. */
+  /** @brief Frees the memory in the order of the owner stream. */
   void reset() noexcept {
     if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr));
     bytes_ = 0;
   }
+  /** @brief Frees the memory in the order of `stream`. */
   void reset(StreamRef stream) {
     if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr), stream);
     bytes_ = 0;
   }
+  /** @brief Frees the memory; the caller states that every use precedes `marker`. */
   void reset(Point marker) {
     if (data_ != nullptr) allocator_->deallocate(std::exchange(data_, nullptr), marker);
     bytes_ = 0;
@@ -65,7 +74,7 @@ class Buffer {
   std::size_t bytes_ = 0;
 };
 
-/** @brief `size()` objects of a trivial type in device memory; like Buffer, typed. */
+/** @brief A Buffer for `size()` objects of the trivially copyable type `T`. */
 template <typename T>
 class Array {
   static_assert(std::is_trivially_copyable_v<T>, "device memory is copied as bytes");

@@ -7,16 +7,16 @@
 namespace millrace {
 
 /**
- * @brief The preset `driver`: the driver's own stream-ordered pool behind the same interface.
+ * @brief The preset `driver`: the driver's stream-ordered pool (cudaMallocAsync) as an Allocator.
  *
- * The pool knows only stream order: recorded uses are made good by waits at the free, which then
- * delay the freeing stream (`cudaFreeAsync` has no other means). Where no wait can be made (in a
- * host callback, for an independent stream) the memory is kept until its uses are complete, and
- * goes back with a later allocation or trim.
+ * The pool knows only stream order. For recorded uses, a free makes the freeing stream wait for
+ * them, which delays that stream; `cudaFreeAsync` offers nothing else. If no wait is possible (in a
+ * host callback, or for an independent stream), the memory is kept until its uses are complete, and
+ * a later allocation or trim frees it.
  */
 class DriverAllocator final : public Allocator {
  public:
-  /** @throws DeviceError (not_supported) if the device has no pool */
+  /** @throws DeviceError `not_supported` if the device has no pool */
   explicit DriverAllocator(OrderedDevice& device);
   ~DriverAllocator() override;
 

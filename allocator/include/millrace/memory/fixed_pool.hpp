@@ -7,34 +7,39 @@
 
 namespace millrace {
 
-/** @brief What a FixedPool gives out, and how it grows. */
+/** @brief The block size of a FixedPool, and how the pool grows. */
 struct FixedPoolOptions {
-  std::size_t block_bytes = 0;      ///< rounded up to 512
-  std::size_t blocks_at_once = 64;  ///< a segment has room for so many
-  std::size_t most_bytes = 0;       ///< most to reserve; 0: what the device has
+  std::size_t block_bytes = 0;      ///< rounded up to a multiple of 512
+  std::size_t blocks_at_once = 64;  ///< blocks per segment
+  std::size_t most_bytes = 0;       ///< maximum bytes to reserve; 0: all memory of the device
 };
 
 /**
- * @brief Stream-ordered blocks of one size, in segments that hold nothing else.
+ * @brief A pool of stream-ordered blocks of one size. Thread-safe.
  *
- * A CachingAllocator with a policy for one size: what is freed on one stream goes to another by the
- * same one rule, and a request waits for a block before the pool grows, as with the `millrace`
- * preset. No other size can cut a segment up, so that the pool never reserves more than its blocks
- * need. Any thread may call.
+ * It is a CachingAllocator with a policy for one size. The one rule decides which stream may reuse
+ * a block, and a request waits for a block before the pool grows, as with the preset `millrace`.
+ * Since the segments contain only blocks of this size, they do not fragment: the pool never
+ * reserves more than its blocks need.
  *
  *   FixedPool rows{device, source, {.block_bytes = 64 << 10, .most_bytes = 1 << 30}};
  */
 class FixedPool {
  public:
-  /** @throws std::invalid_argument if blocks have no bytes, or segments no blocks */
+  /**
+   * @param device  the device of the streams; outlives the pool
+   * @param source  provides the segments; outlives the pool
+   * @throws std::invalid_argument if `block_bytes` or `blocks_at_once` is 0
+   */
   FixedPool(OrderedDevice& device, SegmentSource& source, FixedPoolOptions options);
 
-  /** @brief As `Allocator::allocate`. @throws out_of_memory at `most_bytes` */
+  /** @brief Allocates one block; see `Allocator::allocate`. @throws out_of_memory at `most_bytes`
+   */
   [[nodiscard]] void* allocate(StreamRef stream, Tag tag = {});
-  /** @brief As many blocks as `addresses` has room for, or none. */
+  /** @brief Allocates one block for each element of `addresses`; all of them or none. */
   void allocate(std::span<void*> addresses, StreamRef stream, Tag tag = {});
 
-  /** @brief For all else: frees, recorded uses, statistics, `reserve`, `trim`. */
+  /** @brief The allocator, for frees, recorded uses, statistics, `reserve` and `trim`. */
   [[nodiscard]] CachingAllocator& memory() noexcept { return memory_; }
 
   [[nodiscard]] std::size_t block_bytes() const noexcept { return memory_.policy().granule; }

@@ -5,10 +5,10 @@
 namespace millrace {
 
 /**
- * @brief Hands every call on to another allocator. Derive from it to change or observe some calls.
+ * @brief Forwards every call to another allocator. Derive from it to change or observe some calls.
  *
- * A batch becomes one call for each block, so that what is changed here is changed there too.
- * Contracts, errors and threads are those of the inner allocator.
+ * A batch becomes one call for each block, so that an overridden call also applies to batches.
+ * Contracts, errors and thread safety are those of the inner allocator.
  */
 class ForwardingAllocator : public Allocator {
  public:

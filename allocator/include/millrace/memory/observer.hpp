@@ -9,32 +9,32 @@
 
 namespace millrace {
 
-/** @brief A block was given out. Valid during the call only. */
+/** @brief An allocation. Valid only during the call. */
 struct AllocationEvent {
-  std::uint64_t id;  ///< no two alike; counts allocations while there is an observer
+  std::uint64_t id;  ///< unique; counts the allocations while there is an observer
   void* address;
   std::size_t requested;  ///< bytes asked for
   std::size_t bytes;      ///< bytes of the block
   StreamId owner;
-  StreamId user;  ///< who may use it from now on: the owner, or the first user
+  StreamId user;  ///< the stream that may use it from now on: the owner or the first user
   std::string_view tag;
-  /** What `user` is ordered after, waits inserted for this allocation included. */
+  /// What `user` is ordered after, including waits that were inserted for this allocation.
   const Frontier& frontier;
   const Frontier& completed;  ///< what the device was known to have finished
 };
 
-/** @brief A block came back. `points`: who must be waited for before it can be used again. */
+/** @brief A free. Valid only during the call. */
 struct FreeEvent {
   std::uint64_t id;
   void* address;
   std::size_t bytes;
-  std::span<const Point> points;
+  std::span<const Point> points;  ///< all of them must happen before the next use of the block
 };
 
 /**
- * @brief Sees what an allocator does, in the order it does it, under the allocator's lock.
+ * @brief Is called for each allocation and free, in order, under the allocator's lock.
  *
- * Must not call the allocator or the device. Costs one branch when there is none.
+ * Must not call the allocator or the device. Without an observer the cost is one branch.
  */
 class AllocationObserver {
  public:
@@ -42,10 +42,14 @@ class AllocationObserver {
   virtual void allocated(const AllocationEvent&) {}
   virtual void use_recorded(std::uint64_t /*id*/, StreamId) {}
   virtual void freed(const FreeEvent&) {}
-  /** @brief Memory is there now. What a range grows by counts as a segment of its own, and may lie
-   * right behind another; blocks then span both. */
+  /**
+   * @brief The allocator got memory.
+   *
+   * The memory by which a range grows is reported as a segment. It may begin where another segment
+   * ends, and a block may then span both.
+   */
   virtual void segment_acquired(void* /*base*/, std::size_t /*bytes*/) {}
-  /** @brief It is gone. Of a range: any part of what was acquired, one piece or several. */
+  /** @brief The allocator gave memory back: a segment, or any part of a range's segments. */
   virtual void segment_released(void* /*base*/, std::size_t /*bytes*/) {}
 };
 

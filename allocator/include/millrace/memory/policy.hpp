@@ -7,78 +7,87 @@
 
 namespace millrace {
 
-/** @brief Which free blocks a stream is given, and when it waits rather than grows. */
+/** @brief Which free blocks a stream may get, and whether it waits before memory grows. */
 enum class Sharing {
-  own_stream,        ///< only what it freed itself (PyTorch)
-  ordered,           ///< any block that the one rule gives it for nothing; grows before it waits
-  wait_before_grow,  ///< and blocks that it has to wait for: first those used long ago, then any
-  completed,         ///< only what the device is known to have finished (memory the host writes)
+  own_stream,        ///< only blocks that the stream freed itself (PyTorch)
+  ordered,           ///< any block that the one rule allows without a wait; then memory grows
+  wait_before_grow,  ///< also blocks that need a wait: first those used long ago, then any
+  completed,         ///< only blocks whose uses are complete (memory that the host writes)
 };
 
-/** @brief When a block with recorded uses is free again. */
+/** @brief When a block with recorded uses becomes free. */
 enum class Return {
-  polled,  ///< when a host poll sees all its markers complete (PyTorch)
-  rule,    ///< at once, to whomever the one rule gives it
+  polled,  ///< when a host poll finds all its markers complete (PyTorch)
+  rule,    ///< at once, for any stream that the one rule allows
 };
 
 /**
- * @brief Every decision of a CachingAllocator that is a matter of taste. Sizes in bytes.
+ * @brief The decisions of a CachingAllocator. Sizes are in bytes.
  *
- * Sizes of the `torch` preset: PyTorch's c10/cuda/CUDACachingAllocator at 2.10. Figures of the
- * `millrace` preset: see docs/allocator.md for the experiments behind each.
+ * The sizes of the preset `torch` are those of PyTorch 2.10 (c10/cuda/CUDACachingAllocator).
+ * docs/allocator.md describes the experiments behind the values of the preset `millrace`.
  */
 struct Policy {
   std::string name;
 
-  std::size_t granule = 512;  ///< sizes are rounded up to multiples of this
-  /** If > 1: and to steps between powers of two; for sizes below 2 MiB, below 4 MiB, ..., and from
-   * 32 GiB on. */
+  std::size_t granule = 512;  ///< request sizes are rounded up to multiples of this
+  /// For each range of sizes, the number of steps between two powers of two to which a size is
+  /// rounded up; 0 or 1: use only `granule`. The first entry is for sizes below 2 MiB, the second
+  /// for sizes below 4 MiB, and so on; the last one is for 32 GiB and more.
   std::array<std::size_t, 16> power2_divisions{};
 
-  std::size_t small_limit = std::size_t{1} << 20;  ///< up to here: the small pool
-  std::size_t small_segment = std::size_t{2} << 20;
-  std::size_t medium_limit = std::size_t{10} << 20;  ///< below here: segments of one size
+  std::size_t small_limit = std::size_t{1} << 20;    ///< largest request of the small pool
+  std::size_t small_segment = std::size_t{2} << 20;  ///< segment size of the small pool
+  /// Larger requests below this size use segments of `medium_segment` bytes, unless
+  /// `large_segment_most` is set.
+  std::size_t medium_limit = std::size_t{10} << 20;
   std::size_t medium_segment = std::size_t{20} << 20;
-  std::size_t segment_multiple = std::size_t{2} << 20;
-  /** Larger requests: segments of at least an eighth of what is reserved, as a power of two
-   * within these; 0: of the request's size. */
+  std::size_t segment_multiple = std::size_t{2} << 20;  ///< other segment sizes are multiples
+  /// If `large_segment_most` > 0: segments for requests above `small_limit` have an eighth of the
+  /// reserved bytes, rounded down to a power of two and limited to these bounds, or the size of the
+  /// request if that is larger.
   std::size_t large_segment_least = 0, large_segment_most = 0;
 
-  /** Requests over `small_limit`, where the source has growable ranges: exactly the memory that is
-   * missing is mapped behind what the stream has in a range of its own, in place of segments. */
+  /// For requests above `small_limit`, if the source has growable ranges: each stream has its own
+  /// address range, and exactly the missing memory is mapped at its end, instead of a new segment.
   bool growable_ranges = false;
 
-  /** Blocks above are never split and serve only requests above. */
+  /// Larger blocks are never split, and serve only requests that are larger than this too.
   std::size_t max_split = std::numeric_limits<std::size_t>::max();
-  std::size_t small_remainder = 512;  ///< least remainder of a split, small pool
-  std::size_t large_remainder = (std::size_t{1} << 20) + 1;
+  std::size_t small_remainder = 512;  ///< smallest remainder of a split in the small pool
+  std::size_t large_remainder = (std::size_t{1} << 20) + 1;  ///< the same for larger requests
 
   Sharing sharing = Sharing::own_stream;
   Return give_back = Return::polled;
 
-  /** Another stream's block serves a request of at least its size over this. */
+  /// A block of another stream serves a request only if it is at most this many times larger.
+  /// Otherwise a small request would cut up the largest block of another stream.
   double carve_limit = 2.0;
-  /** A used block is not split for a remainder below this share of the request: sizes that vary a
-   * little then find the same blocks again. */
+  /// A reused block is not split if the remainder is below this fraction of the request. Sizes that
+  /// vary a little then find the same blocks again.
   double slack = 0;
-  /** `wait_before_grow`: a burst is what a stream allocates between two of its markers: one batch,
-   * if the stream is marked once a batch.
-   * Memory last used before its previous burst began is waited for. Rather than wait for other
-   * memory, a stream grows while what is kept for it, live or free, stays within its highest live
-   * bytes and this many bursts. */
+  /// For `wait_before_grow`. A *burst* is what a stream allocates between two of its markers: one
+  /// batch, if the stream is marked once per batch. A request waits for memory that was last used
+  /// before the stream's previous burst began. For other memory it waits only if the stream has its
+  /// share: it grows while the memory kept for the stream, live or free, is at most the stream's
+  /// highest live bytes plus this many bursts.
   double spare_bursts = 2;
-  /** Before it grows, a request marks the streams whose last uses of free blocks no marker covers,
-   * and polls once more; and a range takes complete pages from where they are free, as far as their
-   * stream did without them in its last bursts. */
+  /// Before a request makes memory grow, it marks the streams whose last uses of free blocks no
+  /// marker covers, and polls once more. A growable range also takes complete free pages from other
+  /// ranges, as far as their streams did not need them in their last bursts.
   bool before_growing = false;
-  /** 0 < f < 1: free old cached segments when reserved passes this share of the limit. */
+  /// If between 0 and 1: free old cached segments when the reserved bytes exceed this fraction of
+  /// the limit.
   double collect_threshold = 0;
 
-  [[nodiscard]] static Policy torch();
-  [[nodiscard]] static Policy millrace();
-  [[nodiscard]] static Policy pinned();  ///< for the pinned-host allocator
+  [[nodiscard]] static Policy torch();     ///< PyTorch's decisions
+  [[nodiscard]] static Policy millrace();  ///< the default of Millrace's own allocators
+  [[nodiscard]] static Policy pinned();    ///< for allocators of pinned host memory
 
+  /** @brief The size of the block for a request of `bytes` bytes. */
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
+  /** @brief The size of a new segment for a block of `rounded` bytes, with `reserved` bytes held.
+   */
   [[nodiscard]] std::size_t segment_for(std::size_t rounded, std::size_t reserved) const noexcept;
 };
 

@@ -6,41 +6,48 @@
 
 namespace millrace {
 
-/** @brief Addresses under which memory comes and goes. */
+/** @brief A range of addresses in which memory can be mapped. */
 struct AddressRange {
   void* base = nullptr;
   std::size_t bytes = 0;
 };
 
-/** @brief Where an allocator's segments come from. */
+/** @brief Provides an allocator's segments, and growable ranges if it supports them. */
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
 
-  /** @throws DeviceError (out_of_memory when there is no room); nothing has changed then */
+  /**
+   * @brief Allocates a segment.
+   * @param bytes  a multiple of `granularity()`
+   * @throws DeviceError (`out_of_memory` if there is not enough memory); nothing has changed then
+   */
   [[nodiscard]] virtual void* acquire(std::size_t bytes) = 0;
 
-  /** @brief Gives a segment back, whole. The caller knows all work on it to be complete. */
+  /** @brief Frees a whole segment. All work on it must be complete. */
   virtual void release(void* base, std::size_t bytes) = 0;
 
   /** @brief Segment sizes are multiples of this, in bytes. */
   [[nodiscard]] virtual std::size_t granularity() const = 0;
 
-  /** @brief Bytes by which memory comes and goes in growable ranges; 0: there are none here. */
+  /** @brief Page size of growable ranges in bytes; 0 if this source does not support them. */
   [[nodiscard]] virtual std::size_t page_bytes() const { return 0; }
-  /** @brief Addresses, for more than the device has. @throws DeviceError */
+  /** @brief Reserves more addresses than the device has memory. @throws DeviceError */
   [[nodiscard]] virtual AddressRange reserve();
-  /** @brief Nothing may be mapped there any more. */
+  /** @brief Releases a range of addresses in which no memory is mapped. */
   virtual void give_back(AddressRange range);
-  /** @throws DeviceError (out_of_memory when there is no room); nothing has changed then */
+  /**
+   * @brief Maps memory in a range, in whole pages.
+   * @throws DeviceError (`out_of_memory` if there is not enough memory); nothing has changed then
+   */
   virtual void map(void* address, std::size_t bytes);
-  /** @brief The caller knows all work on it to be complete. */
+  /** @brief Unmaps memory, in whole pages. All work on it must be complete. */
   virtual void unmap(void* address, std::size_t bytes);
 };
 
 /**
- * @brief Device memory: segments from the driver's synchronous allocation call, and growable ranges
- *        where the device can map memory.
+ * @brief Device memory: segments from the driver's synchronous allocation, and growable ranges if
+ *        the device can map memory.
  */
 class DeviceSource final : public SegmentSource {
  public:
@@ -49,7 +56,7 @@ class DeviceSource final : public SegmentSource {
   void release(void* base, std::size_t) override { device_.free(base); }
   std::size_t granularity() const override { return std::size_t{2} << 20; }
   std::size_t page_bytes() const override { return device_.page_bytes(); }
-  AddressRange reserve() override;  ///< twice what the device has: holes use addresses up
+  AddressRange reserve() override;  ///< twice the device's memory, since holes use up addresses
   void give_back(AddressRange range) override { device_.release_range(range.base, range.bytes); }
   void map(void* address, std::size_t bytes) override { device_.map(address, bytes); }
   void unmap(void* address, std::size_t bytes) override { device_.unmap(address, bytes); }

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief A quantity and its highest value since the scope began. */
+/** @brief A quantity, and its highest value since the scope was opened. */
 struct Gauge {
   std::size_t current = 0;
   std::size_t peak = 0;
@@ -22,47 +22,52 @@ struct Gauge {
   void reset_peak() noexcept { peak = current; }
 };
 
-/** @brief Bytes; reserved = active + cached. Peaks: exact unless calls overlap (allocator.md). */
+/**
+ * @brief Memory of an allocator, in bytes; reserved = active + cached.
+ *
+ * Peaks are exact unless calls of several threads overlap (docs/allocator.md).
+ */
 struct MemoryGauges {
-  Gauge requested;  ///< live, as asked for
-  Gauge allocated;  ///< live, rounded
+  Gauge requested;  ///< bytes asked for in live allocations
+  Gauge allocated;  ///< bytes of live blocks, after rounding
   Gauge active;     ///< allocated, or freed and not yet usable by the stream that keeps the block
-  Gauge reserved;   ///< segments held
+  Gauge reserved;   ///< bytes of all segments held
   Gauge cached;     ///< reserved - active
 };
 
-/** @brief How requests were served, and what that took. Counts since the allocator was made. */
+/** @brief How requests were served, and at which cost, since the allocator was made. */
 struct MemoryCounters {
   std::uint64_t allocations = 0, frees = 0;
-  std::uint64_t served_own = 0;      ///< from the stream's own free blocks
-  std::uint64_t served_ordered = 0;  ///< from another stream's, ordered or complete: no call
+  std::uint64_t served_own = 0;      ///< from a free block of the same stream
+  std::uint64_t served_ordered = 0;  ///< from a block of another stream, without a driver call
   std::uint64_t served_waited = 0;   ///< after a wait was inserted
-  std::uint64_t served_grown = 0;    ///< from a new segment, or with what a range grew by
+  std::uint64_t served_grown = 0;    ///< from a new segment or from growing a range
   std::uint64_t waits_inserted = 0;
-  std::uint64_t bytes_moved =
-      0;  ///< of ranges: mapped where they were missing, in place of growing
-  /** Growing and shrinking of a range count as well. */
+  /// Bytes of pages moved between ranges instead of growing.
+  std::uint64_t bytes_moved = 0;
+  /// Number of segments; growing or shrinking a range counts as one.
   std::uint64_t segments_acquired = 0, segments_released = 0;
-  std::uint64_t retries = 0;        ///< reclaims after the device or the limit said no
+  std::uint64_t retries = 0;        ///< reclaims after the device or the limit refused memory
   std::uint64_t out_of_memory = 0;  ///< requests that failed
 };
 
-/** @brief One stream's or one tag's share. */
+/** @brief The memory of one stream or of one tag. */
 struct ShareStatistics {
   std::string name;
   StreamId stream;  ///< invalid for a tag
   Gauge allocated;
-  std::size_t cached = 0;  ///< free blocks kept for it (streams only)
+  std::size_t cached = 0;  ///< bytes of free blocks kept for the stream; 0 for a tag
 };
 
-/** @brief What the pools of graphs hold (graph_pool.hpp). Bytes. */
+/** @brief The memory of CUDA graph pools (graph_pool.hpp), in bytes. */
 struct GraphPoolStatistics {
-  std::size_t pools = 0;
-  std::size_t capturing = 0;  ///< of them, now
-  std::size_t reserved = 0;   ///< held: counts as allocated in the allocator's own gauges
-  std::size_t allocated = 0;  ///< of that, in live blocks
+  std::size_t pools = 0;      ///< number of pools
+  std::size_t capturing = 0;  ///< number of pools with a capture in progress
+  std::size_t reserved = 0;   ///< counted as `allocated` in the allocator's own gauges
+  std::size_t allocated = 0;  ///< part of `reserved` that is in live blocks
 };
 
+/** @brief Everything that an allocator counts. */
 struct MemoryStatistics {
   MemoryGauges bytes;
   MemoryCounters counts;
@@ -73,17 +78,17 @@ struct MemoryStatistics {
   std::vector<ShareStatistics> tags;
   GraphPoolStatistics graph_pools;
 
-  /** @brief peak active / peak reserved; 1 when nothing was reserved. */
+  /** @brief Peak active bytes / peak reserved bytes; 1 if nothing was ever reserved. */
   [[nodiscard]] double utilisation() const noexcept;
 };
 
-/** @brief What one stream could have now, without waiting. Bytes. */
+/** @brief The free memory that one stream could get now without waiting, in bytes. */
 struct UsableBytes {
-  std::size_t total = 0;     ///< free bytes that the one rule gives it
-  std::size_t largest = 0;   ///< in one piece
-  std::size_t stranded = 0;  ///< cached bytes that it could not have
+  std::size_t total = 0;     ///< free bytes that the one rule allows
+  std::size_t largest = 0;   ///< largest piece of `total`
+  std::size_t stranded = 0;  ///< cached bytes that the one rule does not allow yet
 
-  /** @brief External fragmentation: 1 - largest / total; 0 when there is nothing. */
+  /** @brief External fragmentation: 1 - largest / total; 0 if `total` is 0. */
   [[nodiscard]] double fragmentation() const noexcept;
 };
 

@@ -14,35 +14,38 @@
 
 namespace millrace {
 
-/** @brief A stretch of a trace: events after `begin`, up to and including `end`. */
+/** @brief Part of a trace: the events after `begin`, up to and including `end`. */
 struct TraceWindow {
   TracePosition begin = 0;
   TracePosition end = kNever;
 };
 
-/** @brief One allocation, from when it was given out until it came back. */
+/** @brief One allocation and its free. */
 struct TracedBlock {
   std::uint64_t id = 0;
   std::uintptr_t address = 0;
   std::size_t requested = 0;  ///< bytes asked for
   std::size_t bytes = 0;      ///< bytes of the block
   StreamId owner;
-  StreamId user;          ///< who could use it first
+  StreamId user;          ///< the stream that could use it first
   std::uint32_t tag = 0;  ///< AllocationTrace::tag_name
   TracePosition allocated = 0;
   TracePosition freed = kNever;    ///< kNever: still live
-  std::vector<Point> free_points;  ///< who has to be waited for before it can be used again
+  std::vector<Point> free_points;  ///< all of them must happen before the next use of the memory
 };
 
-/** @brief A use by another stream, as it was recorded. */
+/** @brief A recorded use by another stream. */
 struct TracedUse {
   TracePosition position = 0;
-  std::uint64_t id = 0;  ///< of the allocation
+  std::uint64_t id = 0;  ///< id of the allocation
   StreamId stream;
 };
 
-/** @brief A segment, from when it was acquired until it was released. Of a range: what it grew by,
- * cut where only a part of that was given back. */
+/**
+ * @brief A segment, from its acquisition to its release.
+ *
+ * The memory by which a growable range grew is a segment; it is split if only a part was released.
+ */
 struct TracedSegment {
   std::uintptr_t base = 0;
   std::size_t bytes = 0;
@@ -51,22 +54,22 @@ struct TracedSegment {
 };
 
 /**
- * @brief Records what an allocator did, in the order in which it did it.
+ * @brief Records what an allocator does, in order.
  *
  *   AllocationTrace trace;
  *   allocator.observe(&trace);
  *   ... warm up ...; trace.mark("steady"); ... steps ...; trace.mark("end");
  *   Ladder ladder = attribute(trace, {.window = trace.window("steady")});
  *
- * Recording and `mark` may come from any thread. Everything else is to be called while nothing is
- * recorded. Memory is about 130 bytes an allocation; frontiers are kept as changes only. Blocks
- * that were given out before the trace began are not known, and their frees are passed over.
+ * Recording and `mark` are thread-safe. Call the other functions while nothing is recorded. The
+ * trace needs about 130 bytes of memory per allocation; of frontiers it keeps only the changes. It
+ * does not know blocks that were allocated before it began, and ignores their frees.
  */
 class AllocationTrace final : public AllocationObserver {
  public:
   struct Options {
-    /** Keep about this many of the newest allocations (and all that are live, or freed and not
-     * known to be complete); 0: all. */
+    /// Keep about this many of the newest allocations, and all that are live, or freed but not
+    /// known to be complete; 0: keep all.
     std::size_t keep = 0;
   };
 
@@ -82,21 +85,26 @@ class AllocationTrace final : public AllocationObserver {
   /** @brief Begins the window `name`, which lasts until the next mark. */
   TracePosition mark(std::string name);
 
-  /** @brief The latest window of that name. @throws std::out_of_range if there is none, or if its
-   * beginning has been discarded */
+  /**
+   * @brief The latest window with this name.
+   * @throws std::out_of_range if there is none, or if its beginning was discarded
+   */
   [[nodiscard]] TraceWindow window(std::string_view name) const;
 
-  /** @brief Forgets what can not matter to a window that begins at `position` or later: blocks
-   * freed and known to be complete before, segments released before, and when things got ordered.
+  /**
+   * @brief Forgets what cannot matter to a window that begins at `position` or later.
+   *
+   * That is: blocks that were freed and known to be complete before, segments released before, and
+   * the times at which streams were ordered before.
    */
   void discard_before(TracePosition position);
 
-  /** @brief Windows must not begin before this. 0 unless something was discarded. */
+  /** @brief Windows must not begin before this position; 0 if nothing was discarded. */
   [[nodiscard]] TracePosition complete_from() const noexcept { return complete_from_; }
 
   [[nodiscard]] TracePosition position() const noexcept {
     return position_;
-  }  ///< of the last event
+  }  ///< position of the last event
   [[nodiscard]] std::span<const TracedBlock> blocks() const noexcept { return blocks_; }  ///< by id
   [[nodiscard]] std::span<const TracedUse> uses() const noexcept { return uses_; }
   [[nodiscard]] std::span<const TracedSegment> segments() const noexcept { return segments_; }

@@ -8,40 +8,43 @@
 namespace millrace {
 
 /**
- * @brief The heaviest set of blocks of which any two conflict: no allocator could have served the
- *        same calls, with the same ordering, from fewer bytes.
+ * @brief Finds the heaviest set of blocks that conflict pairwise: with the same calls and the same
+ *        ordering, no allocator could need fewer bytes.
  *
- * It is the heaviest: conflicts leave open only who may follow whom in the same memory, and there
- * Dilworth's theorem holds (the heaviest set is as heavy as the fewest bytes that can be handed on
- * from block to block to serve all; Dilworth, 10.2307/1969503), so a maximum flow of bytes finds
- * it. An allocator that knew the future, and could scatter a block over many pages, would need
- * exactly this. Where "may follow" is not transitive (a free that named a stream which was not
- * ordered after the block's uses) the set is still one of mutual conflicts.
+ * The set is optimal. Conflicts define which block may follow which in the same memory. For this
+ * relation Dilworth's theorem holds (10.2307/1969503): the weight of the heaviest set equals the
+ * least number of bytes that serves all blocks when memory passes from block to block. A maximum
+ * flow of bytes therefore finds it. An allocator that knew the future and could place a block on
+ * arbitrary pages would need exactly this much. If "may follow" is not transitive (a free named a
+ * stream that was not ordered after the block's uses), the result is still a set of pairwise
+ * conflicts.
  *
- * With one or two streams this takes n log n steps. With more of them blocks may have to be swapped
- * between their successors; after 5 * 10^8 steps the search ends, and the set is the heaviest one
- * among the first blocks.
+ * The search takes O(n log n) steps for one or two streams. With more streams, blocks may have to
+ * be swapped between their successors. After 5 * 10^8 steps the search ends, and the result is the
+ * heaviest set among the first blocks.
  *
- * @return nodes, ascending
+ * @return nodes in ascending order
  */
 [[nodiscard]] std::vector<ConflictGraph::Node> heaviest_conflicting_set(const ConflictGraph& graph);
 
-/** @brief Where each block would lie, and how many bytes that takes. */
+/** @brief A placement of all blocks, and the bytes that it needs. */
 struct ConflictPacking {
-  std::vector<std::size_t> offsets;  ///< by node
+  std::vector<std::size_t> offsets;  ///< offset of each block, by node
   std::size_t bytes = 0;
 };
 
 /**
- * @brief The lowest of several offline packings in one contiguous range.
+ * @brief The smallest of several offline packings in one contiguous range.
  *
- * - Every stream has a range of its own, packed by `quick_pack`. With one stream this is all.
- * - All streams share one range, and each block lasts until every stream could have it.
- * - The largest block comes first, each at the lowest offset that no block in conflict with it has.
- *   It is left out if it needs more than its part of the steps: beyond about 20,000 blocks, with
- *   thousands of them in conflict at a time.
+ * - Every stream has its own range, packed by `quick_pack`. With one stream, only this is tried.
+ * - All streams share one range, and each block occupies its place until every stream could have
+ * it.
+ * - Blocks are placed by decreasing size, each at the lowest offset that no conflicting block uses.
+ *   This packing is skipped if it needs too many steps: with more than about 20,000 blocks of which
+ *   thousands conflict at a time.
  *
- * O(n log n) and 5 * 10^8 elementary steps of one to two nanoseconds, whatever the streams.
+ * Takes O(n log n) plus at most 5 * 10^8 elementary steps of one to two nanoseconds, for any number
+ * of streams.
  */
 [[nodiscard]] ConflictPacking pack_conflicts(const ConflictGraph& graph);
 

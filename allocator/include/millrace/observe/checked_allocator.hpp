@@ -5,24 +5,27 @@
 
 namespace millrace {
 
-/** @brief Whose memory a CheckedAllocator gives out. */
+/** @brief The kind of memory that a CheckedAllocator allocates. */
 enum class CheckedMemory {
   device,
-  pinned,  ///< the host touches it first: `CheckingObserver::host_writes` and `host_reads` tell
+  pinned,  ///< used first by the host; report its accesses with `CheckingObserver::host_writes`
 };
 
 /**
- * @brief Hands everything on to another allocator, and tells a race checker what it gives out.
+ * @brief Forwards every call to another allocator and reports allocations and frees to a race
+ *        checker.
  *
- * With the checker attached to the device below, every access is then checked against the one rule:
- * memory that was handed on too early, to work or to the host, is found and named. Not for the
- * driver's pool, of which the device itself tells its observers.
+ * If the checker is also attached to the device, every access is checked against the one rule, and
+ * memory that was reused too early, by device work or by the host, is reported. Do not use it for
+ * the driver's pool, which the device itself reports to its observers.
  */
 class CheckedAllocator final : public ForwardingAllocator {
  public:
   /**
-   * @param checking  outlives this, and is attached to `device`
-   * @param device    the one that observers see: below any that stands for it
+   * @param inner     serves every call; outlives this object
+   * @param checking  attached to `device`; outlives this object
+   * @param device    the innermost device, if devices are wrapped: the one that observers see
+   * @param memory    the kind of memory of `inner`
    */
   CheckedAllocator(Allocator& inner, CheckingObserver& checking, Device& device,
                    CheckedMemory memory = CheckedMemory::device)

@@ -9,10 +9,10 @@
 
 namespace millrace {
 
-/** @brief What may have a freed block. */
+/** @brief When a freed block may be used again. */
 enum class ReuseRule {
-  enqueued_work,  ///< work ordered after the free: the rule for device memory
-  host_time,      ///< only what comes after it is known to be complete: memory the host writes
+  enqueued_work,  ///< by work that is ordered after the free: the rule for device memory
+  host_time,      ///< after the free is known to be complete: the rule for memory the host writes
 };
 
 /** @brief Two blocks of a trace. */
@@ -21,16 +21,16 @@ struct BlockPair {
 };
 
 /**
- * @brief Which allocations of a trace could not have shared memory, wherever an allocator put them.
+ * @brief The allocations of a trace that no allocator could have placed in the same memory.
  *
- * Block a *conflicts* with a later block b if a was live when b was allocated, or if b's user might
- * not legally have had a then: some point of a's free was neither in the user's own program order,
- * nor in what the user was ordered after, nor known to be complete. So for each stream a block
- * lasts until a definite place in the order of allocations, and that is all that is kept: a few
- * numbers a block, not the pairs.
+ * Block a *conflicts* with a later block b if a was live when b was allocated, or if the one rule
+ * did not allow b's user to have a then: some point of a's free was not in the user's own program
+ * order, not in what the user was ordered after, and not known to be complete. For each stream, a
+ * block is therefore occupied until a definite place in the order of allocations. Only these places
+ * are stored, a few numbers per block, and not the pairs.
  *
- * Nodes are the blocks that matter to a window, in order of allocation: allocated in it, live at
- * its beginning, or in conflict with one that was allocated in it.
+ * The nodes are the blocks that matter to a window, in order of allocation: blocks allocated in the
+ * window, blocks live at its beginning, and blocks that conflict with one allocated in it.
  */
 class ConflictGraph {
  public:
@@ -40,12 +40,12 @@ class ConflictGraph {
   struct Options {
     TraceWindow window{};
     ReuseRule rule = ReuseRule::enqueued_work;
-    /** A block that was given memory of another one proves that they do not conflict: for
-     * allocators that order streams unseen (the driver's pool). */
+    /// If a block was given memory of another block, treat that as proof that they do not conflict.
+    /// For allocators that order streams in ways not visible in the trace (the driver's pool).
     bool reuse_proves_order = false;
   };
 
-  /** @brief From this node on, blocks given out to `lane` could have had the block. */
+  /** @brief From node `from` on, blocks allocated for `lane` could have used the memory. */
   struct Release {
     Lane lane;
     Node from;
@@ -60,22 +60,27 @@ class ConflictGraph {
   [[nodiscard]] std::size_t bytes(Node node) const { return block(node).bytes; }
 
   [[nodiscard]] Lane lane(Node node) const { return lanes_[node]; }
-  /** @brief Nodes of a lane, ascending. */
+  /** @brief The nodes of a lane, in ascending order. */
   [[nodiscard]] std::span<const Node> nodes_of(Lane lane) const { return nodes_of_[lane]; }
   [[nodiscard]] Lane lane_count() const noexcept { return static_cast<Lane>(nodes_of_.size()); }
 
-  /** @brief From this node on, every stream could have had the block; size() if none. */
+  /** @brief The node from which on every stream could have used the memory; size() if none. */
   [[nodiscard]] Node released_from(Node node) const { return released_[node]; }
-  /** @brief The lanes that could have had it earlier, ascending by lane. */
+  /** @brief The lanes that could have used the memory earlier, in ascending order of lanes. */
   [[nodiscard]] std::span<const Release> released_early(Node node) const;
 
   [[nodiscard]] bool conflict(Node a, Node b) const;
 
-  /** @brief Why `later` could not have `earlier`: the first point that it is not ordered after. An
-   * invalid stream if `earlier` was live. Only for nodes in conflict. */
+  /**
+   * @brief Why `later` could not use the memory of `earlier`: the first point of the free that it
+   *        is not ordered after.
+   *
+   * Only for nodes in conflict.
+   * @return a point with an invalid stream if `earlier` was live
+   */
   [[nodiscard]] Point missing_point(Node earlier, Node later) const;
 
-  /** @brief From this node on, `lane` could have had the block. */
+  /** @brief The node from which on `lane` could have used the memory. */
   [[nodiscard]] Node released_from(Node node, Lane lane) const;
 
  private:
@@ -95,8 +100,10 @@ class ConflictGraph {
 };
 
 /**
- * @brief Pairs of blocks where the later one was given memory of the earlier one that its user
- * might not legally have had: the allocator (or who told it of edges) broke the one rule.
+ * @brief Finds violations of the one rule: pairs of blocks in which the later block was given
+ *        memory of the earlier one too early.
+ *
+ * The cause is the allocator, or a program that reported an order that does not exist.
  */
 [[nodiscard]] std::vector<BlockPair> find_illegal_reuse(const AllocationTrace& trace,
                                                         ReuseRule rule = ReuseRule::enqueued_work);

@@ -10,28 +10,28 @@
 
 namespace millrace {
 
-/** @brief Blocks of one tag and one stream. */
+/** @brief The blocks of one tag and one stream. */
 struct LadderShare {
   std::string tag;
   StreamId stream;     ///< the owner
   StreamId waits_for;  ///< freed, but work on this stream may still use it; invalid: live
   std::size_t blocks = 0;
   std::size_t bytes = 0;
-  std::size_t requested = 0;  ///< of these bytes, those that were asked for
+  std::size_t requested = 0;  ///< bytes asked for, part of `bytes`
 };
 
 /**
  * @brief Where reserved memory went: requested <= rounded <= ordered <= packed <= reserved.
  *
- * All in bytes, over one window of a trace. Each step is what one thing costs:
- * - `requested` (L0): peak of live bytes as asked for
- * - `rounded`   (L1): peak of live block bytes; the step is the cost of rounding
+ * All values are in bytes, for one window of a trace. Each step is one cost:
+ * - `requested` (L0): peak of the requested bytes of live blocks
+ * - `rounded`   (L1): peak of the bytes of live blocks; the step is the cost of rounding
  * - `ordered`   (L2): heaviest set of blocks that could not have shared memory; the step is the
- * cost of streams: blocks freed, but not to be had by who asked next
- * - `packed`    (L3): the better of an offline packing and the layout that there was; the step is
- * the cost of blocks in one piece
- * - `reserved`      : peak of segments held; the step is the cost of deciding without the future,
- * and of keeping memory that nobody uses
+ * cost of streams: blocks that were freed, but not yet usable by the next requester
+ * - `packed`    (L3): the better of an offline packing and the actual layout; the step is the cost
+ *                     of contiguous blocks
+ * - `reserved`      : peak of the segments held; the step is the cost of not knowing the future,
+ * and of keeping unused memory
  */
 struct Ladder {
   std::size_t requested = 0;
@@ -40,9 +40,9 @@ struct Ladder {
   std::size_t packed = 0;
   std::size_t reserved = 0;
 
-  std::vector<LadderShare> at_peak;   ///< what was live at the peak of `rounded`
-  std::vector<LadderShare> heaviest;  ///< what `ordered` consists of; `waits_for` says why
-  std::vector<LadderShare> idle;      ///< held but free at that peak, by who had it last
+  std::vector<LadderShare> at_peak;   ///< blocks live at the peak of `rounded`
+  std::vector<LadderShare> heaviest;  ///< the set behind `ordered`; `waits_for` says why
+  std::vector<LadderShare> idle;      ///< memory held but free at that peak, by its last user
 
   [[nodiscard]] std::size_t rounding() const noexcept { return rounded - requested; }
   [[nodiscard]] std::size_t streams() const noexcept { return ordered - rounded; }
@@ -50,20 +50,21 @@ struct Ladder {
   [[nodiscard]] std::size_t policy() const noexcept { return reserved - packed; }
 };
 
+/** @brief Options of `attribute`. */
 struct LadderOptions {
   TraceWindow window{};
   ReuseRule rule = ReuseRule::enqueued_work;
   bool reuse_proves_order = false;  ///< see ConflictGraph::Options
-  /** For allocators whose segments are not traced (the driver's pool): their peak of reserved. It
-   * is taken as a layout that there was, so no level lies above it. */
+  /// Peak of reserved bytes, for allocators whose segments are not traced (the driver's pool). It
+  /// counts as an actual layout, so no level is above it.
   std::optional<std::size_t> reserved{};
 };
 
 /**
- * @brief Climbs the ladder for one window of a trace.
+ * @brief Computes the ladder for one window of a trace.
  *
  * 50,000 allocations take about a second. Blocks outside all traced segments count as reserved at
- * their addresses, for the whole window.
+ * their addresses during the whole window.
  */
 [[nodiscard]] Ladder attribute(const AllocationTrace& trace, const LadderOptions& options = {});
 

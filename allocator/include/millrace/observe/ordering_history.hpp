@@ -11,43 +11,52 @@
 
 namespace millrace {
 
-/** @brief A place in a recorded order of events, counted from 1. 0 lies before all of them. */
+/** @brief A position in a recorded sequence of events, from 1; 0 is before all events. */
 using TracePosition = std::uint64_t;
 
 inline constexpr TracePosition kNever = std::numeric_limits<TracePosition>::max();
 
 /**
- * @brief From when on each stream was seen to be ordered after each point.
+ * @brief The first position at which each stream was ordered after each point.
  *
- * Fed with snapshots of frontiers at ascending positions. Only changes are kept, so that memory
- * grows with the ordering that happened and not with the number of snapshots. Frontiers never go
- * back; an entry that a snapshot lacks (because it is known to be complete) stays as it was. As in
- * a Frontier, an entry for a slot's tenant covers all earlier tenants.
+ * The input is snapshots of frontiers at ascending positions. Only changes are kept, so memory
+ * grows with the number of changes and not with the number of snapshots. Frontiers never go back:
+ * an entry that a snapshot lacks (because it is complete) stays as it was. As in a Frontier, an
+ * entry for a stream covers all earlier streams of the same slot.
  */
 class OrderingHistory {
  public:
-  /** @brief At `position`, `stream` was ordered after all of `frontier`. */
+  /** @brief Adds a snapshot: at `position`, `stream` was ordered after all points of `frontier`. */
   void stream_saw(StreamId stream, const Frontier& frontier, TracePosition position);
 
-  /** @brief At `position`, the device was known to have finished all of `completed`. */
+  /** @brief Adds a snapshot: at `position`, all points of `completed` were known to be complete. */
   void device_finished(const Frontier& completed, TracePosition position);
 
-  /** @brief First position at which work on `stream` was seen ordered after `point`, or kNever.
-   * Own program order and completion are not counted. */
+  /**
+   * @brief First position at which `stream` was ordered after `point`, or kNever.
+   *
+   * Does not include the stream's own program order or completion.
+   */
   [[nodiscard]] TracePosition ordered_from(Point point, StreamId stream) const;
 
   /** @brief First position at which `point` was known to be complete, or kNever. */
   [[nodiscard]] TracePosition completed_from(Point point) const;
 
-  /** @brief Streams that were ever seen ordered after a point of this slot's tenants; for all
-   * others `ordered_from` is kNever. */
+  /**
+   * @brief The streams that were ever ordered after a point of a stream in this slot.
+   *
+   * For all other streams `ordered_from` is kNever.
+   */
   [[nodiscard]] std::span<const StreamId> observers_of(std::uint32_t slot) const;
 
-  /** @brief Forgets when before `position` things changed. Answers below it become inexact: they
-   * are at or before `position` if they were before, and otherwise the same. */
+  /**
+   * @brief Forgets the exact positions of changes before `position`.
+   *
+   * An answer before `position` may then be any position up to it; other answers do not change.
+   */
   void discard_before(TracePosition position);
 
-  /** @brief Changes kept. */
+  /** @brief Number of changes kept. */
   [[nodiscard]] std::size_t size() const noexcept;
 
  private:
@@ -55,10 +64,10 @@ class OrderingHistory {
     TracePosition position;
     Point point;
   };
-  /** For each slot the points seen, of its tenants in turn; both members of a step ascend. */
+  /** For each slot, the points seen for its successive streams; both members of a step ascend. */
   class Log {
    public:
-    /** @param new_slot  called with each slot that the log had no point of */
+    /** @param new_slot  called with each slot that the log had no point for */
     template <typename NewSlot>
     void add(const Frontier& frontier, TracePosition position, NewSlot new_slot);
     [[nodiscard]] TracePosition from(Point point) const;

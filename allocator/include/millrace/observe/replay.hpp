@@ -13,110 +13,112 @@
 
 namespace millrace {
 
-/** @brief How many decisions of the recorded allocator were made again. */
+/** @brief How many decisions of the replay are those of the recorded allocator. */
 struct ReplayDecisions {
   std::size_t same = 0;            ///< allocations at the recorded address
-  std::size_t total = 0;           ///< allocations whose address the log tells, and can be compared
-  std::size_t segments_same = 0;   ///< segments taken at the same allocation, of the same size
-  std::size_t segments_total = 0;  ///< segments that either of the two took
-  std::string first_difference;    ///< "" if there is none
+  std::size_t total = 0;           ///< allocations whose recorded address can be compared
+  std::size_t segments_same = 0;   ///< segments of the same size, acquired at the same allocation
+  std::size_t segments_total = 0;  ///< segments that either of the two acquired
+  std::string first_difference;    ///< "" if there is no difference
 };
 
-/** @brief Reserved bytes after an event, recorded and replayed; one point where either changes. */
+/** @brief Reserved bytes after an event at which the recorded or the replayed value changes. */
 struct ReservedPoint {
-  std::uint64_t event = 0;  ///< its place in the device's trace
+  std::uint64_t event = 0;  ///< number of the event in the device's trace
   std::int64_t time_us = 0;
   std::size_t recorded = 0;
   std::size_t replayed = 0;
 };
 
-/** @brief What an allocator holds when its replay begins. */
+/** @brief What the allocator holds when a replay begins. */
 enum class ReplayStart : std::uint8_t {
-  /** The layout that PyTorch had, its cached segments included; segments go back to the driver when
-   * PyTorch gave them back. Only with the `torch` policy on a PyTorch snapshot. */
+  /// PyTorch's layout, including its cached segments. Segments are released when PyTorch released
+  /// them. Only with the policy `torch` and a PyTorch snapshot.
   recorded,
-  /** The blocks that were live, allocated anew, and no cache. The cache is emptied when the program
-   * emptied PyTorch's (`torch.cuda.empty_cache()`). */
+  /// Only the blocks that were live; they are allocated again, and the cache is empty. The cache is
+  /// emptied when the program emptied PyTorch's (`torch.cuda.empty_cache()`).
   live_blocks,
 };
 
 [[nodiscard]] const char* to_string(ReplayStart start) noexcept;  ///< "recorded", "live blocks"
 
-/** @brief What came of replaying one device's part of a log. All sizes in bytes. */
+/** @brief The result of replaying one device's part of a log. All sizes are in bytes. */
 struct ReplayReport {
   std::string allocator;
   std::uint32_t device = 0;
   ReplayStart start = ReplayStart::live_blocks;
-  std::size_t device_bytes = 0;    ///< as ReplayOptions has it
-  std::size_t start_reserved = 0;  ///< when the first event is still to come
+  std::size_t device_bytes = 0;    ///< memory of the device; see ReplayOptions
+  std::size_t start_reserved = 0;  ///< reserved bytes before the first event
   std::size_t allocations = 0;
   std::size_t frees = 0;
 
   MemoryStatistics statistics;
   Ladder ladder;
-  std::size_t load = 0;  ///< most requested bytes that live at once: no allocator needs less
-  /** An offline packing of the requests that knows the future; at most the ladder's `packed`. */
+  std::size_t load = 0;  ///< peak of live requested bytes: no allocator needs less
+  /// An offline packing of the requests, which knows the future; at most the ladder's `packed`.
   std::size_t packed = 0;
-  /// @name Only where the log tells what its own allocator reserved: PyTorch
+  /// @name Only for logs that contain the reserved bytes of their own allocator (PyTorch)
   /// @{
   std::optional<std::size_t> recorded_peak;
   std::vector<ReservedPoint> curve;          ///< empty for other logs
-  std::optional<ReplayDecisions> decisions;  ///< only with the `torch` policy
+  std::optional<ReplayDecisions> decisions;  ///< only with the policy `torch`
   /// @}
   std::vector<std::string> warnings;
 };
 
-/** @brief What the requests of one device need, whatever the allocator. Bytes. */
+/** @brief Bounds on what any allocator needs for the requests of one device, in bytes. */
 struct RequestBounds {
-  std::size_t load = 0;    ///< most requested bytes that live at once: nothing needs less
+  std::size_t load = 0;    ///< peak of live requested bytes: no allocator needs less
   std::size_t packed = 0;  ///< the best offline packing of the requests that was found
 };
 
-/** @brief Finds both; `best_pack` may take seconds. */
+/** @brief Computes both bounds. May take seconds (`best_pack`). */
 [[nodiscard]] RequestBounds request_bounds(const trace::AllocationLog& log, std::uint32_t device);
 
-/** @brief What a trace is replayed with. */
+/** @brief Options of a replay. */
 struct ReplayOptions {
   Policy policy = Policy::torch();
   std::size_t device_bytes = 0;  ///< memory of the device; 0: 64 TiB
-  /** Where it can be had, else the live blocks. */
+  /// `live_blocks` is used if a recorded start is not available.
   ReplayStart start = ReplayStart::recorded;
-  /** If known already, so that several replays of one log find them once. */
+  /// The bounds if they are known already, so that several replays of one log compute them once.
   std::optional<RequestBounds> bounds{};
 };
 
-/** @brief How much memory the recorded allocator's device had for it. */
+/** @brief How much memory the device had for the recorded allocator. */
 struct RecordedDevice {
-  /** Where the size is known from. */
+  /** How the size was found. */
   enum class Source : std::uint8_t {
-    unknown,        ///< PyTorch was never short of memory, or the log does not tell
-    out_of_memory,  ///< PyTorch ran out: what it held then, and what the device had free
-    full,           ///< PyTorch gave segments back to serve a request: the most that it ever held
+    unknown,        ///< PyTorch was never short of memory, or the log does not contain it
+    out_of_memory,  ///< PyTorch ran out: the bytes that it held, plus the device's free bytes
+    full,           ///< PyTorch released segments to serve a request: the most that it ever held
   };
   Source source = Source::unknown;
   std::size_t bytes = 0;  ///< 0 if unknown
 };
 
 /**
- * @brief The size of a device, as far as a PyTorch snapshot tells it.
+ * @brief Estimates the size of a device from a PyTorch snapshot.
  *
- * A program that empties PyTorch's cache right before a request that needs a new segment looks like
- * a request that found the device full.
+ * If a program empties PyTorch's cache just before a request that needs a new segment, this looks
+ * the same as a request that found the device full.
  */
 [[nodiscard]] RecordedDevice recorded_device(const trace::AllocationLog& log, std::uint32_t device);
 
 /**
- * @brief Makes the requests of one device of a log again, in order, on an allocator of its own.
+ * @brief Repeats the requests of one device of a log, in order, on a new allocator.
  *
- * Nothing is touched: addresses are numbers. Work that a log does not tell of is taken as pending:
- * a block that was freed serves another stream only after a wait, or when the log says that its
- * free was complete.
+ * No memory is touched: addresses are numbers. A log does not contain the device's work, so freed
+ * blocks count as still in use: a freed block serves another stream only after a wait, or after the
+ * log says that its free is complete.
  *
- * With the `torch` policy and the recorded start, a PyTorch snapshot starts from the layout that
- * its trace began with, gets its segments where they were, and gives back what was given back: then
- * every decision can be compared. The `torch` policy keeps private pools apart as PyTorch does.
- * Expandable segments are not modelled: what lay there is replayed in ordinary segments and not
- * compared, and a warning says so. To compare policies, give each of them the same start.
+ * With the policy `torch` and the recorded start, a PyTorch snapshot starts from the layout at the
+ * beginning of its trace, gets segments at the recorded addresses, and releases what was released.
+ * Every decision can then be compared. The policy `torch` keeps private pools separate, as PyTorch
+ * does. Expandable segments are not modeled: their blocks are replayed in ordinary segments and are
+ * not compared, and the report has a warning. To compare policies, use the same start for each.
+ * @param log     the recorded trace
+ * @param device  number of the device in the log
  * @throws out_of_memory if `device_bytes` are not enough
  */
 [[nodiscard]] ReplayReport replay(const trace::AllocationLog& log, std::uint32_t device,

@@ -14,8 +14,8 @@
 namespace millrace {
 
 /// @file
-/// The accounting as JSON: `nlohmann::json document = statistics;`. Bytes end in `_bytes`, unless
-/// a whole object is in bytes; docs/accounting.md defines every quantity.
+/// The accounting as JSON: `nlohmann::json document = statistics;`. Keys of byte counts end in
+/// `_bytes`, unless the whole object is in bytes. docs/accounting.md defines every quantity.
 
 /** @brief {"current", "peak"}, in bytes. */
 void to_json(nlohmann::json& out, const Gauge& gauge);
@@ -31,18 +31,18 @@ void to_json(nlohmann::json& out, const FootprintSampler& footprint);
 /** @brief {"l0", "l1", "l2", "l3", "reserved"}, in bytes. */
 void to_json(nlohmann::json& out, const Ladder& ladder);
 
-/** @brief What a stream is called: `[&](StreamId id) { return device.name(id); }`. */
+/** @brief Returns the name of a stream: `[&](StreamId id) { return device.name(id); }`. */
 using StreamNames = std::function<std::string(StreamId)>;
 
-/** @brief The ladder with its steps, and with what each level consists of by tag and stream. */
+/** @brief The ladder with its steps, and the blocks of each level by tag and stream. */
 [[nodiscard]] nlohmann::json explain(const Ladder& ladder, const StreamNames& name);
 
 /**
- * @brief The keys of `torch.cuda.memory_stats()` that have a counterpart here, for tools that read
- *        those: the totals ("...all..."), and the scalars.
+ * @brief The statistics with the keys of `torch.cuda.memory_stats()`, for tools that read those.
  *
- * PyTorch counts requested bytes until a free is complete, and this until the free. Keys of its
- * pools, and cumulative byte counts, are left out and not made up.
+ * Contains the totals ("...all...") and the scalars that have a counterpart here. Keys of PyTorch's
+ * pools and cumulative byte counts are left out. Requested bytes are counted until the free;
+ * PyTorch counts them until the free is complete.
  */
 [[nodiscard]] std::map<std::string, std::uint64_t> torch_memory_stats(
     const MemoryStatistics& statistics);

@@ -7,17 +7,17 @@
 
 namespace millrace {
 
-/** @brief A quantity that was sampled: each value holds until the next sample. */
+/** @brief A sampled quantity. Each value is valid until the next sample. */
 class SampledSeries {
  public:
-  /** @throws std::invalid_argument if `now` is before the last sample */
+  /** @brief Adds a sample. @throws std::invalid_argument if `now` is before the last sample */
   void add(double value, Nanoseconds now);
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] double last() const noexcept { return last_; }
   [[nodiscard]] double peak() const noexcept { return peak_; }
-  /** @brief Over the time between the first sample and the last, by how long each value held; if
-   * no time passed, the last value. */
+  /** @brief Time-weighted mean from the first to the last sample; the last value if no time passed.
+   */
   [[nodiscard]] double mean() const noexcept;
 
  private:
@@ -28,18 +28,18 @@ class SampledSeries {
 };
 
 /**
- * @brief Collects an allocator's footprint, and what one stream could have of it.
+ * @brief Samples an allocator's footprint and the part of it that one stream could use.
  *
- * Peaks are those of the samples; between samples a PeakScope does not miss any. A sample walks all
- * of the allocator's blocks under its lock: once a step is what it is for.
+ * The peaks are those of the samples; use PeakScope for exact peaks. A sample walks all blocks
+ * under the allocator's lock, so take about one sample per step.
  */
 class FootprintSampler {
  public:
-  /** @param stream  whose stranded bytes and fragmentation are of interest: the main stream's */
+  /** @param stream  the stream for usable and stranded bytes and fragmentation; usually main */
   FootprintSampler(Allocator& allocator, StreamRef stream)
       : allocator_(allocator), stream_(stream) {}
 
-  /** @param now  of any clock that does not go back */
+  /** @brief Takes a sample. @param now  time on a clock that does not go back */
   void sample(Nanoseconds now);
 
   // Bytes.

@@ -14,32 +14,31 @@
 namespace millrace {
 
 /**
- * @brief Records what a run did and when, for Perfetto and chrome://tracing.
+ * @brief Records the operations of a run with their times, for Perfetto and chrome://tracing.
  *
  *   Timeline timeline;
  *   timeline.note("seed", "1");
- *   timeline.attach(machine);                      // virtual: what streams and engines did
- *   timeline.attach(device);                       // what host threads called
- *   timeline.watch(allocator, "memory", main);     // what was reserved, active, stranded for main
+ *   timeline.attach(machine);                      // virtual device: streams and engines
+ *   timeline.attach(device);                       // calls of host threads
+ *   timeline.watch(allocator, "memory", main);     // bytes reserved, active, stranded for main
  *   ... run ...
  *   timeline.stop();
  *   timeline.write(file);
  *
- * What is written is the JSON object format of the Chrome trace event format (docs/timeline.md): a
- * track for each stream, each engine and each host thread; an arrow from a record to each wait for
- * it; counters. Times are those of the machine's clock; without a machine, of the host's steady
- * clock since the first `attach`.
+ * The file has the JSON object format of the Chrome trace event format (docs/timeline.md): a track
+ * for each stream, each engine and each host thread; an arrow from each record to each wait for it;
+ * and counters. Times are on the machine's clock; without a machine, on the host's steady clock
+ * since the first `attach`.
  *
- * It changes nothing of a virtual run: not a call, not a time, not an address. The same program and
- * seed give the same bytes. It costs about 120 bytes of memory an event, for so many as the options
- * say, and a walk over the allocator's blocks for each operation that is enqueued.
- * Thread-safe while it records.
+ * Recording changes no call, no time and no address of a virtual run, and the same program and seed
+ * give the same file, byte for byte. It costs about 120 bytes of memory per event, and a walk over
+ * the allocator's blocks for each enqueued operation. Thread-safe while it records.
  */
 class Timeline {
  public:
   struct Options {
-    /** Operations, arrows, host calls and samples that are kept; what comes after those is counted,
-     * and left out. The file has about 300 bytes for each. */
+    /// Maximum number of events (operations, arrows, host calls, samples) to keep. Later events are
+    /// counted but not kept. The file has about 300 bytes per event.
     std::size_t most_events = 250'000;
   };
 
@@ -49,44 +48,52 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /** @brief A fact about the run, for the file's metadata. The latest of each key counts. */
+  /** @brief Adds a fact about the run to the file's metadata, or replaces it. */
   void note(std::string_view key, std::string_view value);
 
   /**
-   * @brief Records all work of the machine's devices, and takes its clock. While nothing is queued,
-   * and before devices are attached. @throws std::logic_error if there is one already
+   * @brief Records all work of the machine's devices, and uses the machine's clock.
+   *
+   * Call it while no work is enqueued, and before devices are attached.
+   * @throws std::logic_error if a machine is attached already
    */
   void attach(VirtualMachine& machine);
 
   /**
-   * @brief Records what host threads call of the device, and when it is that samples are taken.
+   * @brief Records the calls of host threads on the device; watched allocators are sampled at them.
    *
-   * On a GPU that is all: what its streams and engines did is not recorded.
+   * The work of a GPU's streams and engines is not recorded.
    */
   void attach(Device& device);
 
   /**
-   * @brief Samples the allocator whenever an operation was enqueued on an attached device, and when
-   *        the recording stops: reserved and active bytes, and those stranded for `stream`.
-   * @param name    of its counters
-   * @param stream  attached; none where the allocator can not say (the driver's pool)
+   * @brief Samples an allocator whenever an operation is enqueued on an attached device, and when
+   *        the recording stops: reserved and active bytes, and bytes stranded for `stream`.
+   * @param name    name of the counters
+   * @param stream  an attached stream; std::nullopt for an allocator that does not know stranded
+   *                bytes (the driver's pool)
    */
   void watch(Allocator& allocator, std::string_view name, std::optional<StreamRef> stream = {});
 
-  /** @brief Samples all allocators now as well: where a figure is taken that the counters are to
-   * show. From a host actor of the machine; of any other thread it is ignored. */
+  /**
+   * @brief Samples all watched allocators now, so that the counters show a certain moment.
+   *
+   * Call it from a host actor of the machine; it ignores other threads.
+   */
   void sample();
 
   /**
-   * @brief Takes the last samples and lets go of machine, devices and allocators: while they live,
-   * and nothing is queued. What was recorded stays; recording may begin again.
+   * @brief Takes the last samples, and detaches machine, devices and allocators.
+   *
+   * Call it while they live and no work is enqueued. The recorded events stay; recording may begin
+   * again.
    */
   void stop() noexcept;
 
-  [[nodiscard]] std::uint64_t recorded() const;  ///< events that are kept
-  [[nodiscard]] std::uint64_t left_out() const;  ///< and that are not, for want of room
+  [[nodiscard]] std::uint64_t recorded() const;  ///< number of events that are kept
+  [[nodiscard]] std::uint64_t left_out() const;  ///< number of events beyond `most_events`
 
-  /** @brief Writes the whole document. Once stopped. */
+  /** @brief Writes the whole document. Call `stop` before. */
   void write(std::ostream& out) const;
 
  private:

@@ -10,40 +10,42 @@ namespace millrace {
 /**
  * @brief For each stream, the last marker known to happen before now.
  *
- * A flat map sorted by slot: frontiers hold a handful of entries, because those that the device is
- * known to have passed are dropped (`drop_completed`). A slot is let again only when all work of
- * its last tenant is complete, so an entry for a tenant covers every earlier tenant too and one
- * entry per slot is enough. Not synchronised.
+ * A flat map sorted by slot. A frontier has few entries, because entries that the device is known
+ * to have passed are dropped (`drop_completed`). A slot is given to a new stream only when all work
+ * of its previous stream is complete. An entry for a stream therefore covers all earlier streams of
+ * that slot, and one entry per slot is enough. Not thread-safe.
  */
 class Frontier {
  public:
   Frontier() = default;
-  /** @brief Of one point: waiting for `point` and nothing else. */
+  /** @brief A frontier that contains only `point`. */
   explicit Frontier(Point point) { advance(point); }
 
-  /** @brief The last marker of `stream` known to be before now; 0 if none is. */
+  /** @brief The last marker of `stream` known to happen before now; 0 if none is known. */
   [[nodiscard]] Marker at(StreamId stream) const noexcept;
 
-  /** @brief Whether everything that `point` stands for happens before now. */
+  /** @brief Whether all work that `point` stands for happens before now. */
   [[nodiscard]] bool covers(Point point) const noexcept { return at(point.stream) >= point.marker; }
 
   /** @brief Adds `point`; an older marker of the same stream is replaced, a newer one stays. */
   void advance(Point point);
 
-  /** @brief Pointwise maximum with `other`, in the memory that is there if it is enough. */
+  /** @brief Sets this to the pointwise maximum with `other`; reuses its memory if that suffices. */
   void join(const Frontier& other);
 
-  /** @brief Drops the entries that `completed` covers: asking both answers as before. */
+  /** @brief Drops the entries that `completed` covers. Together both still cover the same points.
+   */
   void drop_completed(const Frontier& completed) {
     drop_if([&](Point point) { return completed.covers(point); });
   }
 
+  /** @brief Drops the entries for which `done(point)` is true. */
   template <typename Predicate>
   void drop_if(Predicate&& done) {
     std::erase_if(points_, done);
   }
 
-  /** @brief Empty again, with its memory for what comes next. */
+  /** @brief Removes all entries and keeps the memory. */
   void clear() noexcept { points_.clear(); }
 
   [[nodiscard]] bool empty() const noexcept { return points_.empty(); }

@@ -8,10 +8,11 @@
 namespace millrace {
 
 /**
- * @brief A stream as Millrace knows it: a slot, and which tenant of that slot.
+ * @brief Identifies a stream within Millrace: a slot, and the generation of the stream in it.
  *
- * Drivers reuse the handles of destroyed streams. An id is never reused: the slot's next tenant
- * has another generation, so a point on a dead stream can not be mistaken for one on its successor.
+ * Drivers reuse the handles of destroyed streams. An id is never reused: the next stream in the
+ * slot has another generation, so a point on a destroyed stream cannot be mistaken for a point on
+ * its successor.
  */
 struct StreamId {
   std::uint32_t slot = 0;
@@ -21,13 +22,13 @@ struct StreamId {
   friend constexpr auto operator<=>(const StreamId&, const StreamId&) = default;
 };
 
-/** @brief The number of an event on its stream, counted from 1. 0 lies before all work. */
+/** @brief The number of an event on its stream, from 1. The value 0 is before all work. */
 using Marker = std::uint64_t;
 
 /**
- * @brief "All work enqueued on `stream` before its marker number `marker` was recorded."
+ * @brief All work that is enqueued on `stream` before marker number `marker` is recorded there.
  *
- * The marker need not exist yet: a free carries the number of the *next* one.
+ * The marker need not exist yet: a free carries the number of the *next* marker.
  */
 struct Point {
   StreamId stream;

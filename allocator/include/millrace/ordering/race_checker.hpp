@@ -10,47 +10,49 @@
 namespace millrace {
 
 /**
- * @brief Finds accesses that nothing orders, and says which edge is missing.
+ * @brief Finds memory accesses that nothing orders, and names the missing edge.
  *
- * Actors are streams, host threads and host callbacks, each with a vector clock over *operations*
- * (not over markers: it shares nothing with Ledger, so that one mistake can not hide in both).
- * Memory is an interval map per allocation generation; history outlives a free until it is
- * dominated, so an allocator that hands memory on too early is found as well.
+ * Actors are streams, host threads and host callbacks. Each has a vector clock over *operations*,
+ * not over markers: the checker shares no code with Ledger, so that one mistake cannot hide in
+ * both. Memory is an interval map for each generation of an allocation. The history of an
+ * allocation is kept after its free until it is dominated, so the checker also finds an allocator
+ * that gives memory to the next user too early.
  *
  * What orders what
- * - An operation follows what was enqueued on its stream before, and all that the thread which
- *   enqueued it had done or seen complete.
- * - An event keeps a snapshot of its stream: recording it again does not change what earlier
- *   waiters got. Waiting on one that was never recorded orders nothing.
- * - Each operation, record and wait on the legacy stream follows all that its device's blocking
- *   streams were given before, and is before all that they are given later.
- * - A callback follows its stream's work so far; what is enqueued there later follows it. It is not
- *   ordered with the thread that enqueued it. Its own accesses may be told late, when it runs; what
- *   it acquires orders itself and what is enqueued after its end.
- * - A meeting of streams orders what each was given before with what each is given after. Told in
- *   host order, it orders what is told later than the last part that concerns it: between work on
- *   one stream behind its part and work told later on another stream before its part, nothing.
+ * - An operation comes after all earlier work on its stream, and after everything that the
+ *   enqueuing thread had done or seen complete.
+ * - An event keeps a snapshot of its stream; recording it again does not change earlier waits. A
+ *   wait for an event that was never recorded orders nothing.
+ * - Each operation, record and wait on the legacy stream comes after all earlier work, and before
+ *   all later work, on the blocking streams of its device.
+ * - A callback comes after all earlier work on its stream and before all later work there. It is
+ *   not ordered with the thread that enqueued it. Its accesses may be reported late, when it runs.
+ *   What it acquires orders the callback and the work enqueued after its end.
+ * - A meeting of streams orders all work before any part with all work after any part. Since calls
+ *   arrive in host order, this holds only for work reported after the last part. Work on one stream
+ *   after its part, and work on another stream before its part that is reported later, are not
+ *   ordered.
  * - Removing a stream orders nothing.
  *
  * What is a race
- * - two accesses of the same byte, one of them a write, and neither before the other
- *   (`early_reuse` if they belong to different allocations of it);
- * - `early_reuse`: an access that is not before the next operation of the stream (or the thread)
- *   that the memory is allocated for next;
- * - `use_after_free`: an access told after the free, or one enqueued by a call that is not before
- * it; in a driver's pool, one that is not before it in stream order;
- * - `use_before_allocate`: an access that is not after the call that allocated; in a driver's pool,
- * not in stream order.
- * The last two only concern memory that was told as an allocation at least once.
+ * - two accesses of the same byte, at least one of them a write, neither of which happens before
+ *   the other (`early_reuse` if they belong to different allocations of that byte);
+ * - `early_reuse`: an access that does not happen before the next operation of the stream (or
+ *   thread) that the memory is allocated for next;
+ * - `use_after_free`: an access that is reported after the free, or enqueued by a call that does
+ *   not happen before the free; in a driver's pool, an access not before the free in stream order;
+ * - `use_before_allocate`: an access that does not happen after the allocating call; in a driver's
+ *   pool, not after it in stream order.
+ * The last two apply only to memory that was reported as an allocation at least once.
  *
- * For each operation that races with earlier ones at least one such pair is reported, each pair
- * once. Calls must arrive in host order. Not synchronised. Every function that takes an actor
- * throws std::invalid_argument if there is none such, or not of that sort.
+ * If an operation races with earlier ones, at least one such pair is reported, and each pair once.
+ * Calls must arrive in host order. Not thread-safe. Every function that takes an actor throws
+ * std::invalid_argument if the actor does not exist or is of the wrong kind.
  */
 class RaceChecker {
  public:
   using Actor = std::uint32_t;     ///< from add_stream, add_thread or begin_callback
-  using EventKey = std::uint64_t;  ///< the caller's name of an event
+  using EventKey = std::uint64_t;  ///< the caller's number for an event
   using OpIndex = std::uint64_t;   ///< operations, allocations and frees, counted from 1
 
   enum class Access { read, write };
@@ -65,9 +67,9 @@ class RaceChecker {
 
   struct Race {
     RaceKind kind;
-    OpIndex first;        ///< the operation that had to come before
-    OpIndex second;       ///< the one that was not ordered after it
-    std::string message;  ///< which two, where, and a cheap edge that would order them
+    OpIndex first;        ///< the operation that should have come first
+    OpIndex second;       ///< the operation that is not ordered after it
+    std::string message;  ///< the two operations, the memory, and a cheap edge that orders them
   };
 
   RaceChecker();
@@ -75,65 +77,71 @@ class RaceChecker {
   RaceChecker(RaceChecker&&) noexcept;
   RaceChecker& operator=(RaceChecker&&) noexcept;
 
-  /** @throws std::invalid_argument if `device` has a legacy stream already and this is another */
+  /** @brief Adds a stream. @throws std::invalid_argument for a second legacy stream of `device` */
   [[nodiscard]] Actor add_stream(std::string name, bool blocking = true, bool legacy = false,
                                  unsigned device = 0);
   /**
-   * @brief Follows nothing until it acquires what the thread that made it released. To be added
-   *        when it is made: accesses that every thread here follows are forgotten in time.
+   * @brief Adds a thread. It comes after nothing until it acquires what its creator released.
+   *
+   * Add a thread when it is created: accesses that come before all known threads are forgotten
+   * after a while.
    */
   [[nodiscard]] Actor add_thread(std::string name);
-  /** @brief Its work goes on. The number may be given to another actor once nothing refers to it.
-   */
+  /** @brief Removes a stream; its work continues. Its number may be reused once nothing refers to
+   *         it. */
   void remove_stream(Actor stream);
-  /** @brief It has ended. Orders nothing: whoever joined it acquires what it released. */
+  /** @brief Removes a thread that has ended. Orders nothing: a joiner acquires what it released. */
   void remove_thread(Actor thread);
 
-  /** @brief An operation enqueued on `stream` by `thread` (or by a callback). */
+  /** @brief Reports an operation enqueued on `stream` by `thread` (a thread or a callback). */
   OpIndex enqueue(Actor stream, Actor thread, std::string_view name);
-  /** @brief Host code that touches memory now: a fill of pinned memory, a read-back. */
+  /** @brief Reports host code that accesses memory now, for instance filling pinned memory. */
   OpIndex host_operation(Actor thread, std::string_view name);
-  /** @brief A range that `op` touches. To be told before the next operation of the same actor. */
+  /** @brief Reports a range that `op` accesses, before the next operation of the same actor. */
   void access(OpIndex op, const void* address, std::size_t bytes, Access kind);
 
   void record(EventKey event, Actor stream, Actor thread);
   void wait(Actor stream, EventKey event, Actor thread);
-  /** @brief The latest operation of `stream` is one of `parties` parts of this meeting. */
+  /** @brief Reports that the latest operation of `stream` is one of `parties` parts of a meeting.
+   */
   void meet(std::uint64_t meeting, std::size_t parties, Actor stream);
-  void event_synchronized(EventKey event, Actor thread);  ///< or a query that said complete
-  void stream_synchronized(Actor stream, Actor thread);   ///< or a query that said complete
+  void event_synchronized(EventKey event, Actor thread);  ///< or a query returned complete
+  void stream_synchronized(Actor stream, Actor thread);   ///< or a query returned complete
   void device_synchronized(Actor thread, unsigned device = 0);
   void forget_event(EventKey event);
-  /** @brief A callback is enqueued: an actor of its own, to be ended once it has run. */
+  /** @brief Reports that a callback is enqueued. It is its own actor until `end_callback`. */
   [[nodiscard]] Actor begin_callback(Actor stream, Actor thread, std::string_view name);
   void end_callback(Actor callback);
-  /** @brief Host-side synchronisation through `object` (a mutex, a queue, an allocator's lock). */
+  /** @brief Reports host synchronization through `object` (a mutex, a queue, a lock). */
   void release(Actor thread, std::uint64_t object);
   void acquire(Actor thread, std::uint64_t object);
 
   /**
-   * @brief The range starts a new generation, first used by stream `user`.
-   * @throws std::invalid_argument if part of it is allocated already
+   * @brief Reports an allocation: the range starts a new generation.
+   * @param user  the stream that uses the memory first
+   * @throws std::invalid_argument if part of the range is allocated already
    */
   OpIndex allocated(const void* address, std::size_t bytes, Actor user, Actor thread);
-  /** @brief For memory that `thread` itself will use at once (pinned memory). */
+  /** @brief Reports an allocation of pinned memory that `thread` uses first. */
   OpIndex allocated_for_host(const void* address, std::size_t bytes, Actor thread);
-  /** @throws std::invalid_argument if nothing is allocated at just this address */
+  /** @brief Reports a free. @throws std::invalid_argument if no allocation begins at `address` */
   OpIndex freed(const void* address, Actor thread);
 
   /**
-   * @brief Memory of a driver's stream-ordered pool. Allocating and freeing are operations of
-   *        `stream`: every use has to come after the one and before the other. Between a free and
-   *        the next allocation the pool orders streams unseen, and is taken at its word.
+   * @brief Reports memory of a driver's stream-ordered pool. The allocation and the free are
+   *        operations of `stream`: every use must come after the allocation and before the free.
+   *
+   * The pool orders a free before the next allocation of the memory in ways that are not visible
+   * here; the checker assumes that it does so correctly.
    * @throws std::invalid_argument as `allocated` and `freed`
    */
   OpIndex pool_allocated(const void* address, std::size_t bytes, Actor stream, Actor thread);
   OpIndex pool_freed(const void* address, Actor stream, Actor thread);
 
   [[nodiscard]] const std::vector<Race>& races() const noexcept;
-  /** @brief Forgets accesses that all to come will follow. Done anyway when there are many. */
+  /** @brief Forgets accesses that come before all future work; also done automatically. */
   void forget_dominated();
-  /** @brief Memory kept: accesses that may still matter. */
+  /** @brief Number of accesses that are kept because they may still matter. */
   [[nodiscard]] std::size_t history_size() const noexcept;
 
  private:
