@@ -1,35 +1,31 @@
-# The libraries behind sinks of the streamer, found by header and library: what they bring for CMake
-# differs from one version to the next. Installed too, since who links millrace::streamer needs them.
+# Finds the client libraries of the streamer's sinks by header and library: the CMake files that they
+# bring differ between versions. Installed too: a project that links a static millrace::streamer needs them.
 
-# millrace_find_client(NAME HEADER LIBRARY): the target millrace_client::NAME, where both are there.
-function(millrace_find_client name header library)
+# millrace_find_client(NAME HEADER LIBRARY...): makes the target millrace_client::NAME if the header and all
+# libraries are found.
+function(millrace_find_client name header)
   string(TOUPPER ${name} upper)
   find_path(MILLRACE_${upper}_INCLUDE_DIR ${header})
-  find_library(MILLRACE_${upper}_LIBRARY ${library})
-  mark_as_advanced(MILLRACE_${upper}_INCLUDE_DIR MILLRACE_${upper}_LIBRARY)
-  if(TARGET millrace_client::${name} OR NOT MILLRACE_${upper}_INCLUDE_DIR OR NOT MILLRACE_${upper}_LIBRARY)
+  mark_as_advanced(MILLRACE_${upper}_INCLUDE_DIR)
+  set(found "${MILLRACE_${upper}_INCLUDE_DIR}")
+  set(files "")
+  foreach(library ${ARGN})
+    string(TOUPPER "MILLRACE_${name}_LIBRARY_${library}" variable)
+    find_library(${variable} ${library})
+    mark_as_advanced(${variable})
+    if(NOT ${variable})
+      set(found FALSE)
+    endif()
+    list(APPEND files "${${variable}}")
+  endforeach()
+  if(TARGET millrace_client::${name} OR NOT found)
     return()
   endif()
+  list(POP_FRONT files first)
   add_library(millrace_client::${name} UNKNOWN IMPORTED GLOBAL)
   set_target_properties(
     millrace_client::${name}
-    PROPERTIES IMPORTED_LOCATION "${MILLRACE_${upper}_LIBRARY}"
+    PROPERTIES IMPORTED_LOCATION "${first}"
+               INTERFACE_LINK_LIBRARIES "${files}"
                INTERFACE_INCLUDE_DIRECTORIES "${MILLRACE_${upper}_INCLUDE_DIR}")
 endfunction()
-
-# millrace_find_sink_client(NAME): that of a sink.
-macro(millrace_find_sink_client name)
-  if("${name}" STREQUAL "rocksdb")
-    millrace_find_client(rocksdb rocksdb/db.h rocksdb)
-  elseif("${name}" STREQUAL "redis")
-    millrace_find_client(redis hiredis/hiredis.h hiredis)
-  elseif("${name}" STREQUAL "tls")
-    millrace_find_client(tls openssl/ssl.h ssl)
-    millrace_find_client(crypto openssl/crypto.h crypto)
-    if(TARGET millrace_client::tls AND TARGET millrace_client::crypto)
-      set_property(TARGET millrace_client::tls PROPERTY INTERFACE_LINK_LIBRARIES millrace_client::crypto)
-    endif()
-  elseif("${name}" STREQUAL "kafka")
-    millrace_find_client(kafka librdkafka/rdkafka.h rdkafka)
-  endif()
-endmacro()

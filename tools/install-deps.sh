@@ -10,8 +10,11 @@
 # toolkit that is there is used.
 set -euo pipefail
 
+# Each sink of the streamer names the packages of its client libraries.
+mapfile -t clients < <(sed -nE 's/.*PACKAGE ([^ )]+).*/\1/p' \
+  "$(dirname "${BASH_SOURCE[0]}")"/../streamer/src/sink/*/client.cmake)
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libopenblas-dev libxxhash-dev librocksdb-dev libhiredis-dev libssl-dev librdkafka-dev)
+  libopenblas-dev libxxhash-dev "${clients[@]}")
 test=("${program[@]}" catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin redis-tools)
 
 # A tool that is there counts, wherever it came from.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "millrace/streamer/sink.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 #include "test/support/catch.hpp"
 #include "test/tools/program.hpp"
 
@@ -72,8 +73,8 @@ inline bool has_marks(const std::string& sink) {
 }
 
 inline bool built(std::string_view kind) {
-  const auto kinds = sink_kinds();
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  return std::ranges::any_of(
+      sink_kinds(), [&](const SinkKind& each) { return each.name == kind && each.built(); });
 }
 
 }  // namespace millrace::test

@@ -1,7 +1,6 @@
 // With the installed package: a block freed on one stream serves another.
 #include <cstdlib>
 #include <iostream>
-#include <string_view>
 
 #include "millrace/config.hpp"
 #include "millrace/device/stream.hpp"
@@ -9,7 +8,7 @@
 #include "millrace/memory/buffer.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
-#include "millrace/streamer/sink.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 
 int main() {
   const std::size_t bytes = millrace::parse_bytes("64 MiB");
@@ -28,7 +27,9 @@ int main() {
   copy.wait_stream(main);
   const millrace::Buffer reused{allocator, bytes, copy};
 
-  for (const std::string_view kind : millrace::sink_kinds()) std::cout << kind << ' ';
+  for (const millrace::SinkKind& kind : millrace::sink_kinds()) {
+    if (kind.built()) std::cout << kind.name << ' ';
+  }
   std::cout << "sinks\nmillrace " << MILLRACE_VERSION << " on " << device.device().name() << ": "
             << millrace::format_bytes(allocator.statistics().bytes.reserved.peak) << " reserved\n";
   return reused.data() == freed ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -2,6 +2,7 @@
 
 #include "doctor/findings.hpp"
 #include "millrace/config.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -63,9 +64,12 @@ nlohmann::ordered_json to_document(const MachineFacts& facts) {
   document["nccl"] = library(facts.nccl);
   document["nccl"]["remedy"] = known(nccl_remedy(facts));
   document["sinks"] = Json::array();
-  for (const SinkChoice& each : sink_choices()) {
-    document["sinks"].push_back(
-        {{"name", each.name}, {"built", each.remedy.empty()}, {"remedy", known(each.remedy)}});
+  for (const SinkKind& each : sink_kinds()) {
+    document["sinks"].push_back({{"name", each.name},
+                                 {"address", each.address},
+                                 {"keeps_rows_in", each.summary},
+                                 {"built", each.built()},
+                                 {"remedy", known(sink_remedy(each))}});
   }
   document["devices"] = Json::array();
   for (const DeviceChoice& each : device_choices(facts))

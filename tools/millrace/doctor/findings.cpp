@@ -2,13 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <string_view>
-#include <utility>
 
 #include "millrace/device/profile.hpp"
-#include "millrace/streamer/sink.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -65,25 +61,6 @@ std::string cublas_remedy(const MachineFacts& facts) {
       "install libcublas-{0}-x from NVIDIA's CUDA repository, or nvidia-cublas from PyPI; put the "
       "folder of libcublas.so.{0} on LD_LIBRARY_PATH, or name the file in MILLRACE_CUBLAS",
       version);
-}
-
-std::vector<SinkChoice> sink_choices() {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kAll{
-      {{"file", ""},
-       {"rocksdb", "librocksdb-dev"},
-       {"redis", "libhiredis-dev"},
-       {"kafka", "librdkafka-dev"}}};
-  const std::vector<std::string_view> built = sink_kinds();
-  std::vector<SinkChoice> choices;
-  for (const auto& [name, package] : kAll) {
-    const bool there = std::ranges::find(built, name) != built.end();
-    choices.push_back({.name = std::string{name},
-                       .remedy = there ? ""
-                                       : fmt::format("install {} (Debian's name) and configure "
-                                                     "the build anew",
-                                                     package)});
-  }
-  return choices;
 }
 
 std::vector<DeviceChoice> device_choices(const MachineFacts& facts) {

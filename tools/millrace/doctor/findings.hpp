@@ -24,13 +24,6 @@ struct DeviceChoice {
 /** @brief Every device that there could be: "cuda:0" too where there is no GPU. */
 [[nodiscard]] std::vector<DeviceChoice> device_choices(const MachineFacts& facts);
 
-/** @brief A kind of `--stream`, and whether this build has it. */
-struct SinkChoice {
-  std::string name;    ///< "redis"
-  std::string remedy;  ///< what to do to have it; "": it is there
-};
-[[nodiscard]] std::vector<SinkChoice> sink_choices();
-
 /** @brief 12040 -> "12.4"; "" for 0. */
 [[nodiscard]] std::string version_text(int cuda);
 

@@ -9,6 +9,7 @@
 #include "doctor/findings.hpp"
 #include "millrace/config.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -156,13 +157,14 @@ std::string cublas(const MachineFacts& facts) {
 }
 
 std::string sinks() {
-  std::vector<std::string> built, absent;
-  for (const SinkChoice& sink : sink_choices()) {
-    if (sink.remedy.empty()) {
+  std::vector<std::string_view> built;
+  std::vector<std::string> absent;
+  for (const SinkKind& sink : sink_kinds()) {
+    if (sink.built()) {
       built.push_back(sink.name);
     } else {
       absent.push_back(
-          fmt::format("{} is not in this build. To have it: {}", sink.name, sink.remedy));
+          fmt::format("{} is not in this build. To have it: {}", sink.name, sink_remedy(sink)));
     }
   }
   std::string text = fmt::format("{}", fmt::join(built, ", "));

@@ -18,6 +18,7 @@
 #include "millrace/device/thread_executor.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/streamer/applier.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 #include "stream/sink_files.hpp"
 #include "train/interrupt.hpp"
 
@@ -32,7 +33,7 @@ struct ApplyArguments {
 };
 
 template <typename Open>
-auto opened(Open&& open, const std::string& spec, const char* option, const char* right) {
+auto opened(Open&& open, const std::string& spec, const char* option, const std::string& right) {
   try {
     return open(spec);
   } catch (const std::invalid_argument& error) {
@@ -62,8 +63,8 @@ class Application {
  public:
   explicit Application(const ApplyArguments& given)
       : until_idle_(idle_of(given)),
-        source_(opened(open_source, given.from, "--from", "file:DIR, kafka://BROKERS/TOPIC")),
-        copy_(opened(open_sink, given.to, "--to", "rocksdb:DIR, redis://HOST:PORT, file:DIR")),
+        source_(opened(open_source, given.from, "--from", source_addresses())),
+        copy_(opened(open_sink, given.to, "--to", sink_addresses())),
         applier_(*source_, *copy_, executor_) {
     if (given.from == given.to) {
       throw UsageError{"a copy of itself is none", "--to", "another place than --from"};
@@ -181,11 +182,8 @@ void add_stream_apply(CLI::App& stream) {
       "row; goes on where it stopped. Ends with 0 if the copy has all of the log, and with 3 if "
       "it lags or lacks rows"};
   const auto given = std::make_shared<ApplyArguments>();
-  command.input("--from", given->from, "SOURCE", "file:DIR, kafka://BROKERS/TOPIC", sink_files)
-      .required();
-  command
-      .output("--to", given->to, "SINK", "rocksdb:DIR, redis://HOST:PORT, file:DIR",
-              Result::further, sink_files)
+  command.input("--from", given->from, "SOURCE", source_addresses(), sink_files).required();
+  command.output("--to", given->to, "SINK", sink_addresses(), Result::further, sink_files)
       .required();
   command.add("--until-idle", given->until_idle, "SECONDS",
               "End when the end of the log is reached and nothing was added for so long; "

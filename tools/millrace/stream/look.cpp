@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "cli/error.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {
 
@@ -10,8 +11,7 @@ std::unique_ptr<Sink> open_to_look_at(const std::string& spec) {
   try {
     return open_sink(spec);
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "SINK",
-                     "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC"};
+    throw UsageError{error.what(), "SINK", sink_addresses()};
   }
 }
 

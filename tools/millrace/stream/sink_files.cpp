@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
+
+#include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -29,12 +32,13 @@ std::vector<UsedPath> files_of_settings(std::string_view settings) {
 }  // namespace
 
 std::vector<UsedPath> sink_files(const std::string& spec) {
-  constexpr std::string_view kFile = "file:", kRocksdb = "rocksdb:";
-  const std::size_t mark = spec.find('?');
-  std::string folder;
-  if (spec.starts_with(kFile)) folder = spec.substr(0, mark).substr(kFile.size());
-  if (spec.starts_with(kRocksdb)) folder = spec.substr(kRocksdb.size());
-  if (!folder.empty()) return {{.path = folder, .folder = true}};
+  const SinkKind* kind = find_sink_kind(spec);
+  const std::size_t mark =
+      kind == nullptr || kind->has_settings ? spec.find('?') : std::string::npos;
+  if (kind != nullptr && kind->is_folder) {
+    std::string folder = spec.substr(0, mark).substr(kind->prefix_of(spec).size());
+    if (!folder.empty()) return {{.path = std::move(folder), .folder = true}};
+  }
   return mark == std::string::npos ? std::vector<UsedPath>{}
                                    : files_of_settings(std::string_view{spec}.substr(mark + 1));
 }

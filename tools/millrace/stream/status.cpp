@@ -18,6 +18,7 @@
 #include "cli/output.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/text.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 #include "millrace/streamer/stream_status.hpp"
 #include "stream/look.hpp"
 #include "stream/sink_files.hpp"
@@ -159,7 +160,7 @@ std::unique_ptr<RecordSource> source_of(const StatusArguments& given) {
   try {
     return open_source(*given.from);
   } catch (const std::invalid_argument& error) {
-    throw UsageError{error.what(), "--from", "file:DIR, kafka://BROKERS/TOPIC"};
+    throw UsageError{error.what(), "--from", source_addresses()};
   }
 }
 
@@ -207,10 +208,7 @@ void add_stream_status(CLI::App& stream) {
       "Says which step a sink has, of which age, and how many rows it lacks, without writing to "
       "it; ends with 0 if it lacks nothing, with 3 if it does, with 2 if it can not be read"};
   const auto given = std::make_shared<StatusArguments>();
-  command
-      .input("SINK", given->sink, "",
-             "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC", sink_files)
-      .required();
+  command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
   command.input("--from", given->from, "SOURCE",
                 "The log that `stream apply` keeps this copy from: says how far it is behind",
                 sink_files);

@@ -15,6 +15,7 @@
 #include "cli/output.hpp"
 #include "cli/standard_output.hpp"
 #include "millrace/pipeline/model/checkpoint.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 #include "millrace/streamer/verify.hpp"
 #include "stream/look.hpp"
 #include "stream/sink_files.hpp"
@@ -149,10 +150,7 @@ void add_stream_verify(CLI::App& stream) {
       "Compares every row of a copy with a checkpoint, bit by bit; ends with 0 if all are equal, "
       "with 1 if any is not, with 2 if they can not be compared"};
   const auto given = std::make_shared<VerifyArguments>();
-  command
-      .input("SINK", given->sink, "",
-             "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC", sink_files)
-      .required();
+  command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
   command.input("CHECKPOINT", given->checkpoint, "", "A file that train --save has written")
       .required();
   command.output("--json", given->json, "FILE", "The results; - for standard output",

@@ -16,6 +16,7 @@
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
 #include "commands.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 #include "stream/sink_files.hpp"
 #include "train/exit_code.hpp"
 #include "train/find_data.hpp"
@@ -85,12 +86,9 @@ void run_train_command(const TrainArguments& given) {
 
 /** The stream of changed rows. */
 void add_stream_options(Command& command, StreamArguments& given) {
-  command.output(
-      "--stream", given.sinks, "SINK",
-      "Tell changed rows to file:DIR, rocksdb:DIR, redis://HOST:PORT or kafka://BROKERS/TOPIC; "
-      "more "
-      "than once for several",
-      Result::further, sink_files);
+  command.output("--stream", given.sinks, "SINK",
+                 fmt::format("Send changed rows to a sink ({}); repeatable", sink_addresses()),
+                 Result::further, sink_files);
   command.add("--stream-skip", given.skipped_tables, "TABLE",
               "Not this one, as a checkpoint names it (table.user); more than once for several");
   command.add("--stream-capture", given.capture, "WAY",

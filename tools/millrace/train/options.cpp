@@ -9,6 +9,7 @@
 #include "cli/error.hpp"
 #include "cli/run_options.hpp"
 #include "cli/without_effect.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 #include "train/find_data.hpp"
 #include "train/read_ranks.hpp"
 
@@ -99,9 +100,12 @@ void check_stream(const TrainOptions& options) {
                      "at most 240 s with several ranks"};
   }
   for (const std::string& sink : stream.sinks) {
-    if (!processes || !sink.starts_with("rocksdb:")) continue;
-    throw UsageError{"one process at a time writes to a RocksDB, and ranks are processes here",
-                     "--stream", "redis://HOST:PORT, kafka://BROKERS/TOPIC, file:DIR"};
+    const SinkKind* kind = find_sink_kind(sink);
+    if (!processes || kind == nullptr || !kind->one_process) continue;
+    throw UsageError{fmt::format("only one process at a time can write to a {} sink, and here each "
+                                 "rank is a process",
+                                 kind->name),
+                     "--stream", "a sink that several processes can write to, such as file:DIR"};
   }
 }
 

@@ -10,6 +10,7 @@
 #include "cli/error.hpp"
 #include "cli/values.hpp"
 #include "cli/without_effect.hpp"
+#include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -104,8 +105,7 @@ std::vector<std::shared_ptr<Sink>> open_sinks(const StreamOptions& options) {
     try {
       sinks.push_back(open_sink(spec));
     } catch (const std::invalid_argument& error) {
-      throw UsageError{error.what(), "--stream",
-                       "file:DIR, rocksdb:DIR, redis://HOST:PORT, kafka://BROKERS/TOPIC"};
+      throw UsageError{error.what(), "--stream", sink_addresses()};
     }
   }
   return sinks;

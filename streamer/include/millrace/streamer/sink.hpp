@@ -182,9 +182,6 @@ class RecordSource {
   RecordSource() = default;
 };
 
-/** @brief "memory", "file", "rocksdb", "redis", "kafka": those that were built. */
-[[nodiscard]] std::vector<std::string_view> sink_kinds();
-
 /**
  * @brief What a user wrote as a sink or a source, as it may be shown: without a user, a password,
  * or the value of a setting that is a secret, though it be no address at all. Everything that
@@ -193,13 +190,17 @@ class RecordSource {
 [[nodiscard]] std::string redacted(std::string_view spec);
 
 /**
- * @brief Makes a sink from what a user writes: `file:DIR`, `rocksdb:DIR`, `redis://HOST:PORT`,
- *        `kafka://BROKERS/TOPIC`.
- * @throws std::invalid_argument for what can be none of them; of one that was left out of the build
- *         it says how to get it
+ * @brief Makes a sink from its address, such as `file:DIR`. sink_kinds.hpp lists the kinds; the
+ *        address `memory` makes a MemorySink.
+ * @param spec  as a user writes it
+ * @throws std::invalid_argument if no kind of sink has such an address, or if this build does not
+ *         have that kind: then the message says how to get it
  */
 [[nodiscard]] std::unique_ptr<Sink> open_sink(std::string_view spec);
-/** @brief `file:DIR`, `kafka://BROKERS/TOPIC`. @throws as open_sink */
+/**
+ * @brief Opens a sink to read its batches in the order in which they were written.
+ * @throws std::invalid_argument as open_sink, and if that kind of sink keeps no order
+ */
 [[nodiscard]] std::unique_ptr<RecordSource> open_source(std::string_view spec);
 
 }  // namespace millrace

@@ -1,0 +1,1 @@
+millrace_sink(kafka HEADER librdkafka/rdkafka.h LIBRARIES rdkafka PACKAGE librdkafka-dev)

@@ -1,0 +1,1 @@
+millrace_sink(rocksdb HEADER rocksdb/db.h LIBRARIES rocksdb PACKAGE librocksdb-dev)

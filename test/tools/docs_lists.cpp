@@ -1,0 +1,33 @@
+#include <filesystem>
+#include <sstream>
+#include <string>
+
+#include "millrace/streamer/sink_kinds.hpp"
+#include "test/support/catch.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// The first line of a page that begins like this; "" if there is none.
+std::string line_of(const char* page, const std::string& beginning) {
+  std::istringstream in{read_file(std::filesystem::path{MILLRACE_DOCS} / page)};
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(beginning)) return line;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("the page about sinks has the row of every kind of sink") {
+  for (const SinkKind& kind : sink_kinds()) {
+    INFO(kind.name);
+    const std::string row = line_of("sinks.md", "| `" + std::string{kind.address} + "`");
+    CHECK_THAT(row, ContainsSubstring("| " + std::string{kind.summary} + " |"));
+    CHECK_THAT(row, ContainsSubstring(std::string{kind.package}));
+  }
+}
