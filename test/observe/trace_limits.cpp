@@ -143,6 +143,6 @@ TEST_CASE("a pipe without an end is refused by its beginning") {
     stream << std::string(1 << 16, '\0');  // as much as a pipe holds: nobody is left writing
   }};
   CHECK_THAT(refusal([&] { return read_trace(pipe); }),
-             ContainsSubstring("is some other binary file"));
+             ContainsSubstring("is a binary file of another format"));
   writer.join();
 }

@@ -76,16 +76,17 @@ TEST_CASE("gzip that inflates beyond the limit is refused on the way") {
 
 TEST_CASE("what is none of the formats is refused with what they are") {
   CHECK_THAT(refusal_of("root:x:0:0\n"),
-             ContainsSubstring("line 1: 'root:x:0:0' begins neither a PyTorch memory snapshot"));
+             ContainsSubstring("line 1: 'root:x:0:0' is not the beginning of a known format "
+                               "(expected a PyTorch memory snapshot"));
   CHECK_THAT(refusal_of(std::string("\x7f"
                                     "ELF\0\0\1",
                                     7)),
-             ContainsSubstring("is some other binary file"));
+             ContainsSubstring("is a binary file of another format"));
   CHECK_THAT(refusal_of("PK\x03\x04rest"),
-             ContainsSubstring("a zip archive (torch.save writes those"));
+             ContainsSubstring("a zip archive; torch.save writes those"));
   CHECK(refusal_of("") == "file: the file is empty");
   CHECK(refusal_of("\n\n") == "file: the file is empty");
-  CHECK_THAT(refusal_of("(dp0\n."), ContainsSubstring("'(dp0' begins neither"));
+  CHECK_THAT(refusal_of("(dp0\n."), ContainsSubstring("'(dp0' is not the beginning"));
 }
 
 TEST_CASE("a file that is not there, is a folder or is too large is refused by name") {

@@ -40,9 +40,7 @@ trace::AllocationLog read(const std::string& file) {
   try {
     return trace::read_trace(file);
   } catch (const trace::ParseError& error) {
-    throw UsageError{error.what(), "",
-                     "a PyTorch memory snapshot (pickle or JSON), an RMM log (CSV), or "
-                     "id,lower,upper,size (CSV); gzipped or not"};
+    throw UsageError{error.what(), "", trace::trace_formats()};
   }
 }
 
@@ -99,10 +97,7 @@ void add_replay(CLI::App& program) {
                   "Replays allocation traces on each allocator: what it reserves, beside what was "
                   "recorded, and beside the least that is possible"};
   const auto given = std::make_shared<ReplayArguments>();
-  command
-      .input("FILE", given->files, "",
-             "PyTorch snapshots (pickle or JSON), RMM logs, id,lower,upper,size; .gz too")
-      .required();
+  command.input("FILE", given->files, "", "Traces: " + trace::trace_formats()).required();
   command.add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
   command.add("--device-bytes", given->device_bytes, "SIZE",
               "Memory of the device, for every row; default what the trace tells, else without "

@@ -4,18 +4,6 @@
 
 namespace millrace::trace {
 
-const char* to_string(TraceFormat format) noexcept {
-  switch (format) {
-    case TraceFormat::torch_snapshot:
-      return "PyTorch snapshot";
-    case TraceFormat::rmm_log:
-      return "RMM log";
-    case TraceFormat::lifetimes:
-      return "lifetimes";
-  }
-  return "?";
-}
-
 const char* to_string(EventKind kind) noexcept {
   switch (kind) {
     case EventKind::allocate:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,6 @@ class Csv;
 
 /// @name One reader for each format; all throw ParseError
 /// @{
-/** @brief Refuses what is none of the formats, from the first bytes of a file as it lies there. */
-void check_beginning(std::string_view bytes, const std::string& source);
 [[nodiscard]] AllocationLog read_torch_log(ValueTree tree, const std::string& source);
 /** @param most_memory  bytes that what is read may take, at most */
 [[nodiscard]] AllocationLog read_rmm_log(Csv& csv, const std::string& source,
@@ -25,5 +24,23 @@ void check_beginning(std::string_view bytes, const std::string& source);
 
 [[nodiscard]] bool is_rmm_log(const Csv& csv);
 [[nodiscard]] bool is_lifetimes(const Csv& csv);
+
+/**
+ * @brief One row of the table of formats, in the order of TraceFormat. Messages and help list
+ * formats from it, and files with a header of CSV are read by the first row whose `is_csv` says
+ * yes.
+ */
+struct FormatRow {
+  TraceFormat format;
+  const char* name;                      ///< "RMM log", as reports show it
+  std::string_view description;          ///< "an RMM log (CSV: ...)", as messages and help list it
+  bool (*is_csv)(const Csv&) = nullptr;  ///< null: the format is not CSV
+  AllocationLog (*read_csv)(Csv&, const std::string& source, std::uint64_t most_memory) = nullptr;
+};
+
+[[nodiscard]] std::span<const FormatRow> format_rows() noexcept;
+
+/** @brief Refuses what is none of the formats, from the first bytes of a file as it lies there. */
+void check_beginning(std::string_view bytes, const std::string& source);
 
 }  // namespace millrace::trace

@@ -18,11 +18,6 @@ namespace millrace::trace {
 
 namespace {
 
-constexpr std::string_view kFormats =
-    "a PyTorch memory snapshot (pickle or JSON), a log of RMM "
-    "(Thread,Time,Action,Pointer,Size,Stream) "
-    "or lifetimes (id,lower,upper,size)";
-
 bool looks_like_text(std::string_view line) {
   for (const char c : line) {
     if (static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\r') return false;
@@ -42,11 +37,13 @@ bool is_json(std::string_view bytes) {
 AllocationLog read_csv(std::string_view text, const std::string& source,
                        const MemoryBudget& memory) {
   Csv csv{text, source};
-  if (is_rmm_log(csv)) return read_rmm_log(csv, source, memory.most());
-  if (is_lifetimes(csv)) return read_lifetimes(csv, source, memory.most());
+  for (const FormatRow& row : format_rows()) {
+    if (row.is_csv != nullptr && row.is_csv(csv)) return row.read_csv(csv, source, memory.most());
+  }
   const std::string_view first_line = text.substr(0, std::min<std::size_t>(text.find('\n'), 4096));
   throw ParseError{source, "line 1",
-                   fmt::format("{} begins neither {}", quoted(first_line), kFormats)};
+                   fmt::format("{} is not the beginning of a known format (expected {})",
+                               quoted(first_line), trace_formats())};
 }
 
 AllocationLog parse_inflated(std::string bytes, const std::string& source,
@@ -79,10 +76,10 @@ void check_beginning(std::string_view bytes, const std::string& source) {
   if (looks_like_text(first_line)) return;
   const bool zip = bytes.starts_with("PK\x03\x04");
   throw ParseError{source, "",
-                   fmt::format("is {}, and not {}",
-                               zip ? "a zip archive (torch.save writes those; use pickle.dump)"
-                                   : "some other binary file",
-                               kFormats)};
+                   fmt::format("is {} (expected {})",
+                               zip ? "a zip archive; torch.save writes those: use pickle.dump"
+                                   : "a binary file of another format",
+                               trace_formats())};
 }
 
 AllocationLog parse_trace(std::string bytes, const std::string& source, const TraceLimits& limits) {

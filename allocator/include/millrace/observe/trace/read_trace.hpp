@@ -30,4 +30,7 @@ namespace millrace::trace {
 [[nodiscard]] AllocationLog parse_trace(std::string bytes, const std::string& source,
                                         const TraceLimits& limits = {});
 
+/** @brief The formats of TraceFormat in words, with commas between: for help and messages. */
+[[nodiscard]] std::string trace_formats();
+
 }  // namespace millrace::trace

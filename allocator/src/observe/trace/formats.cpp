@@ -1,0 +1,44 @@
+#include "observe/trace/formats.hpp"
+
+#include <array>
+
+#include "millrace/observe/trace/read_trace.hpp"
+
+namespace millrace::trace {
+
+std::span<const FormatRow> format_rows() noexcept {
+  static constexpr std::array kRows{
+      FormatRow{.format = TraceFormat::torch_snapshot,
+                .name = "PyTorch snapshot",
+                .description = "a PyTorch memory snapshot (pickle or JSON)"},
+      FormatRow{.format = TraceFormat::rmm_log,
+                .name = "RMM log",
+                .description = "an RMM log (CSV: Thread,Time,Action,Pointer,Size,Stream)",
+                .is_csv = is_rmm_log,
+                .read_csv = read_rmm_log},
+      FormatRow{.format = TraceFormat::lifetimes,
+                .name = "lifetimes",
+                .description = "lifetimes (CSV: id,lower,upper,size)",
+                .is_csv = is_lifetimes,
+                .read_csv = read_lifetimes},
+  };
+  return kRows;
+}
+
+const char* to_string(TraceFormat format) noexcept {
+  for (const FormatRow& row : format_rows()) {
+    if (row.format == format) return row.name;
+  }
+  return "?";
+}
+
+std::string trace_formats() {
+  std::string list;
+  for (const FormatRow& row : format_rows()) {
+    if (!list.empty()) list += ", ";
+    list += row.description;
+  }
+  return list + "; each may be gzipped";
+}
+
+}  // namespace millrace::trace
