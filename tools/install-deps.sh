@@ -22,7 +22,7 @@ is_installed() {
   case "$1" in
     ninja-build) command -v ninja >/dev/null && return ;;
     redis-tools) command -v redis-server redis-check-rdb >/dev/null && return ;;
-    g++ | cmake | ccache | shellcheck | clang-*) command -v "$1" >/dev/null && return ;;
+    g++ | cmake | ccache | shellcheck | doxygen | clang-*) command -v "$1" >/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
@@ -63,10 +63,10 @@ install_missing() {
   apt install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# The newest clang that can compile C++20 and has libFuzzer; the formatting is that of clang-format 14.
+# The newest clang that can compile C++20 and has libFuzzer; formatting and linting are those of version 14.
 install_linters() {
   local tool version
-  for tool in shellcheck clang-format-14; do
+  for tool in shellcheck clang-format-14 clang-tidy-14 doxygen; do
     apt-cache show "$tool" >/dev/null 2>&1 && install_missing "$tool"
   done
   for version in 19 18 17 16; do

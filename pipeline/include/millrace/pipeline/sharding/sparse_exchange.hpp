@@ -86,7 +86,7 @@ class SparseExchange {
    * of this rank.
    * @param why  the error that made this rank skip the step
    */
-  virtual void left_out(const std::exception& /*why*/) noexcept {}
+  virtual void left_out([[maybe_unused]] const std::exception& why) noexcept {}
 
  protected:
   SparseExchange() = default;
