@@ -44,7 +44,7 @@ std::string with_stream(const std::string& checkpoint, const std::string& stream
 
 void check_refused(const ProgramRun& run) {
   CHECK(run.exit_code == 2);
-  CHECK_THAT(run.err, ContainsSubstring("what the checkpoint says of its stream"));
+  CHECK_THAT(run.err, ContainsSubstring("the checkpoint's data about its stream"));
   CHECK_THAT(run.err, ContainsSubstring("where: ") && ContainsSubstring("right: "));
   CHECK_THAT(run.err, !ContainsSubstring("json.exception"));
   CHECK(std::ranges::count(run.err, '\n') == 3);

@@ -181,7 +181,7 @@ TEST_CASE(
   CHECK_FALSE(gpu.trains);
   CHECK_THAT(gpu.lacking, ContainsSubstring("no such file"));
   CHECK_THAT(gpu.training_remedy, ContainsSubstring("MILLRACE_CUBLAS"));
-  CHECK_THAT(told(facts), ContainsSubstring("but train does not work: cuBLAS can not be loaded"));
+  CHECK_THAT(told(facts), ContainsSubstring("but train does not work: cuBLAS cannot be loaded"));
   CHECK(choice(facts, "virtual:h200").trains);
   const auto document = cli::to_document(facts);
   CHECK(document["cublas"]["problem"] == "libcublas.so.13: no such file");

@@ -181,7 +181,7 @@ TEST_CASE("train --stream: a sink of another model is told of at once, and train
   StartedProgram trainer{train({"--stream", sink, "--stream-content", "weights-and-state"}),
                          folder / "out", folder / "err"};
   wait_for([&] {
-    return read_file(folder / "err").find("nothing more is streamed to " + sink) !=
+    return read_file(folder / "err").find("streaming to " + sink + " has stopped") !=
            std::string::npos;
   });
   trainer.signal(SIGINT);
@@ -288,7 +288,8 @@ TEST_CASE("stream: what can not be is refused in words") {
   };
   refused(train({"--stream", "ftp://x"}), "rocksdb:DIR");
   refused(train({"--stream-slots", "3"}), "--stream SINK");
-  refused(train({"--stream", file_in(folder, "f"), "--freeze-tables"}), "nothing to stream");
+  refused(train({"--stream", file_in(folder, "f"), "--freeze-tables"}),
+          "no changed rows to stream");
   refused(train({"--stream", file_in(folder, "f"), "--stream-capture", "rung"}), "ring");
   refused(train({"--stream", file_in(folder, "f"), "--stream-skip", "nobody"}), "nobody");
   refused({"stream", "apply", "--from", "rocksdb:x", "--to", "file:y"}, "keeps no order");

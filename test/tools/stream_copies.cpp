@@ -149,7 +149,7 @@ TEST_CASE("stream verify and status: what can not be looked at is refused, with 
   }
   check_refused({"stream", "status", "ftp://x"}, "rocksdb:DIR");
   check_refused({"stream", "status", trained.log, "--from", "rocksdb:x"}, "keeps no order");
-  check_refused({"stream", "status", trained.log, "--from", trained.log}, "no copy of a log");
+  check_refused({"stream", "status", trained.log, "--from", trained.log}, "not a copy of a log");
 }
 
 TEST_CASE("stream status: says what a sink has, and writes nothing") {
@@ -164,7 +164,7 @@ TEST_CASE("stream status: says what a sink has, and writes nothing") {
   CHECK(status.document["marks"].size() == 1);
   const ProgramRun text = run_program({"stream", "status", trained.log});
   CHECK(text.exit_code == 0);
-  CHECK_THAT(text.out, ContainsSubstring("all ranks told step 10 of epoch"));
+  CHECK_THAT(text.out, ContainsSubstring("all ranks sent step 10 of epoch"));
   CHECK(files_in(trained.folder / "log") == before);
 
   const Status none = status_of_sink(file_in(trained.folder, "none"));

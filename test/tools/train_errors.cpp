@@ -202,7 +202,7 @@ TEST_CASE("train: places that can not be written to are refused before anything 
     const ProgramRun run = run_program({"train", "--data", "synthetic", option, nowhere});
     CHECK(run.exit_code == 2);
     CHECK(run.out.empty());
-    CHECK_THAT(run.err, ContainsSubstring("can not be written") && ContainsSubstring("no/where"));
+    CHECK_THAT(run.err, ContainsSubstring("cannot be written") && ContainsSubstring("no/where"));
   }
 }
 

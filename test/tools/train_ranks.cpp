@@ -241,7 +241,7 @@ TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
   CHECK_THAT(refusal({"--ranks", "2", "--sharding", "row-wse"}),
              ContainsSubstring("did you mean row-wise?"));
   CHECK_THAT(refusal({"--ranks", "2", "--device", "cuda:0"}),
-             ContainsSubstring("ranks of one process take virtual devices"));
+             ContainsSubstring("ranks of one process need virtual devices"));
   CHECK_THAT(refusal({"--ranks", "2", "--rendezvous", "file"}), ContainsSubstring("--group nccl"));
   const ScratchFolder scratch;
   const std::string plan =
@@ -295,5 +295,5 @@ TEST_CASE("train: NCCL by torchrun's environment, or a message that says what is
   }
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, ContainsSubstring(nccl_support().loaded ? "there is no cuda:0"
-                                                              : "NCCL can not be loaded"));
+                                                              : "NCCL cannot be loaded"));
 }

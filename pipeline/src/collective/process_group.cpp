@@ -25,7 +25,8 @@ auto tell_others(ProcessGroup& group, const Part& part) {
 
 ProcessGroup::ProcessGroup(unsigned rank, unsigned size) : rank_(rank), size_(size) {
   if (rank < size) return;
-  throw std::invalid_argument{fmt::format("there is no rank {} of {}", rank, size)};
+  throw std::invalid_argument{
+      fmt::format("rank {} is out of range: the group has {} ranks", rank, size)};
 }
 
 std::unique_ptr<PendingSizes> ProcessGroup::start_sizes(RankState state,
@@ -66,7 +67,8 @@ void ProcessGroup::all_reduce_sum(float* data, std::size_t count, StreamRef stre
 
 void ProcessGroup::broadcast(void* data, std::size_t bytes, unsigned root, StreamRef stream) {
   if (root >= size_) {
-    throw std::invalid_argument{fmt::format("broadcast from rank {} of {}", root, size_)};
+    throw std::invalid_argument{
+        fmt::format("broadcast from rank {}: the group has {} ranks", root, size_)};
   }
   tell_others(*this, [&] { do_broadcast(data, bytes, root, stream); });
 }

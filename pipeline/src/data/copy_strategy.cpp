@@ -122,7 +122,7 @@ CopyMethod parse_copy_method(std::string_view name) {
     if (to_string(method) == name) return method;
   }
   throw std::invalid_argument{
-      fmt::format("no copy strategy is called '{}'; there are {}", name, fmt::join(kNames, ", "))};
+      fmt::format("unknown copy strategy '{}' (expected {})", name, fmt::join(kNames, ", "))};
 }
 
 std::string_view to_string(Waits waits) noexcept { return kWaits[static_cast<std::size_t>(waits)]; }
@@ -132,7 +132,7 @@ Waits parse_waits(std::string_view name) {
     if (to_string(waits) == name) return waits;
   }
   throw std::invalid_argument{
-      fmt::format("nothing waits '{}'; there are {}", name, fmt::join(kWaits, ", "))};
+      fmt::format("unknown wait mode '{}' (expected {})", name, fmt::join(kWaits, ", "))};
 }
 
 std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySetting& setting) {

@@ -108,7 +108,7 @@ std::size_t KeyedJaggedTensor::find(std::string_view key) const {
   const auto found = std::find(keys.begin(), keys.end(), key);
   if (found == keys.end()) {
     throw std::invalid_argument{
-        fmt::format("there is no key '{}'; there are {}", key, fmt::join(keys, ", "))};
+        fmt::format("unknown key '{}' (expected {})", key, fmt::join(keys, ", "))};
   }
   return static_cast<std::size_t>(found - keys.begin());
 }

@@ -70,8 +70,8 @@ void MalformedCounter::add(std::uint64_t number, std::string reason, std::string
     lines_.first.push_back({number, std::move(reason), printable(text)});
   }
   if (lines_.count > limit_.limit) {
-    throw DataError{fmt::format("{}: more than the {} malformed lines that are borne: {}", source_,
-                                limit_.limit, lines_.describe())};
+    throw DataError{fmt::format("{}: more than the {} malformed lines that are accepted: {}",
+                                source_, limit_.limit, lines_.describe())};
   }
 }
 

@@ -88,8 +88,8 @@ ShareSource::ShareSource(std::unique_ptr<EpochSource> source, BatchShare share,
                          const PinnedStaging& staging)
     : source_(std::move(source)), share_(share), staging_(staging) {
   if (share.rank < share.ranks) return;
-  throw std::invalid_argument{
-      fmt::format("there is no rank {} of {} to have a share", share.rank, share.ranks)};
+  throw std::invalid_argument{fmt::format("rank {} of a share is out of range: there are {} ranks",
+                                          share.rank, share.ranks)};
 }
 
 std::optional<ModelInput> ShareSource::do_next() {

@@ -21,7 +21,7 @@ constexpr double kMostPooling = 1 << 24;
 void check(const SyntheticFeature& given) {
   const auto refuse = [&](std::string_view what, double value) {
     throw std::invalid_argument{
-        fmt::format("feature '{}': {} can not be {}", given.feature.name, what, value)};
+        fmt::format("feature '{}': {} cannot be {}", given.feature.name, what, value)};
   };
   if (!(given.pooling >= 0 && given.pooling <= kMostPooling)) refuse("pooling", given.pooling);
   if (!(given.pooling_deviation >= 0 && given.pooling_deviation <= kMostPooling)) {
@@ -158,7 +158,7 @@ SyntheticSettings checked(SyntheticSettings settings) {
   if (settings.batch_size == 0) throw std::invalid_argument{"a batch has at least one example"};
   if (!(settings.pooling_variation >= 0 && settings.pooling_variation <= 16)) {
     throw std::invalid_argument{
-        fmt::format("the pooling can not vary by {}", settings.pooling_variation)};
+        fmt::format("the pooling cannot vary by {}", settings.pooling_variation)};
   }
   return settings;
 }

@@ -110,7 +110,7 @@ void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& 
   const std::uint64_t payload = payload_of(state);
   if (text.size() > kMostHeader) {
     throw CheckpointError{
-        fmt::format("the checkpoint can not be written: its header would have {} bytes",
+        fmt::format("the checkpoint cannot be written: its header would have {} bytes",
                     text.size()),
         file.string(), fmt::format("at most {} bytes: fewer or shorter names", kMostHeader)};
   }
@@ -183,7 +183,7 @@ void Checkpoint::Contents::read() {
   const std::uint64_t hash = in.read_number();
   const std::uint64_t left = in.size() - kPreamble;
   if (header_bytes > kMostHeader || payload > ~std::uint64_t{0} - kPreamble - header_bytes) {
-    refuse("the checkpoint is damaged: it states sizes that can not be", "its first 40 bytes",
+    refuse("the checkpoint is damaged: it states impossible sizes", "its first 40 bytes",
            "the file as --save has written it");
   }
   check_size(left + kPreamble, kPreamble + header_bytes + payload);

@@ -20,7 +20,7 @@ void writing(const std::filesystem::path& file, Call call) {
   try {
     call();
   } catch (const WholeFileError& error) {
-    throw CheckpointError{fmt::format("the checkpoint can not be written: {}", error.what()),
+    throw CheckpointError{fmt::format("the checkpoint cannot be written: {}", error.what()),
                           file.string(), "a file in a folder that is there and may be written to"};
   }
 }
@@ -62,7 +62,7 @@ InputFile::InputFile(const std::filesystem::path& file)
   }
   const std::string reason = opened ? "it is not a regular file" : std::strerror(errno);
   if (descriptor_ >= 0) ::close(descriptor_);
-  throw CheckpointError{fmt::format("the checkpoint can not be read: {}", reason), file.string(),
+  throw CheckpointError{fmt::format("the checkpoint cannot be read: {}", reason), file.string(),
                         "a file that --save has written"};
 }
 
@@ -74,7 +74,7 @@ void InputFile::read(std::span<std::byte> room) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       throw CheckpointError{
-          fmt::format("the checkpoint can not be read: {}",
+          fmt::format("the checkpoint cannot be read: {}",
                       got == 0 ? "it became shorter meanwhile" : std::strerror(errno)),
           file_.string(), "a file that nobody writes to"};
     }
@@ -94,7 +94,7 @@ std::uint64_t InputFile::read_number() {
 
 void InputFile::seek(std::uint64_t position) {
   if (::lseek(descriptor_, static_cast<off_t>(position), SEEK_SET) < 0) {
-    throw CheckpointError{fmt::format("the checkpoint can not be read: {}", std::strerror(errno)),
+    throw CheckpointError{fmt::format("the checkpoint cannot be read: {}", std::strerror(errno)),
                           file_.string(), "a regular file"};
   }
 }

@@ -125,7 +125,7 @@ void EmbeddingBags::allocate_tables() {
   m_size_ = state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0);
   v_size_ = state > 1 ? scalars_ : 0;
   if (options_.cache) {
-    if (options_.bound) throw std::invalid_argument{"tables that are bound can not be cached"};
+    if (options_.bound) throw std::invalid_argument{"bound tables cannot be cached"};
     const std::size_t widest = widths_.empty() ? 0 : *std::ranges::max_element(widths_);
     cache_ = std::make_unique<RowCache>(
         context_, *options_.cache,

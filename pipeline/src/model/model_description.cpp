@@ -170,8 +170,8 @@ void check_names(std::string_view kind, const auto& named, const std::set<std::s
   for (const auto& [name, unused] : named) {
     if (known.contains(name)) continue;
     throw std::invalid_argument{
-        fmt::format("the model names a {} '{}', and the data have none; "
-                    "there are {}",
+        fmt::format("the model has a {} '{}' that the data does not have "
+                    "(expected {})",
                     kind, name, fmt::join(known, ", "))};
   }
 }
@@ -227,8 +227,8 @@ ModelDescription ModelDescription::named(std::string_view name) {
   for (const EmbeddedFile& file : embedded::models()) {
     if (file.name == name) return parse(file.text, file.name);
   }
-  throw std::invalid_argument{fmt::format("no model is called '{}'; there are {}, or give a file",
-                                          name, fmt::join(names(), ", "))};
+  throw std::invalid_argument{
+      fmt::format("unknown model '{}' (expected {}, or a file)", name, fmt::join(names(), ", "))};
 }
 
 std::string ModelDescription::to_json() const {

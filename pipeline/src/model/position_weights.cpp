@@ -33,8 +33,8 @@ PositionParameters PositionParameters::declare(DenseParameters& parameters,
     }
     if (std::find(features.begin(), features.end(), name) == features.end()) {
       throw std::invalid_argument(
-          fmt::format("position weights for feature '{}', which no table looks up; there are {}",
-                      name, fmt::join(features, ", ")));
+          fmt::format("position weights for feature '{}', which no table uses (expected {})", name,
+                      fmt::join(features, ", ")));
     }
   }
   PositionParameters declared;

@@ -23,8 +23,7 @@ CachePolicy parse_cache_policy(std::string_view name) {
   for (const CachePolicy policy : kCachePolicies) {
     if (to_string(policy) == name) return policy;
   }
-  throw std::invalid_argument{
-      fmt::format("no cache policy is called '{}'; there are lru, lfu", name)};
+  throw std::invalid_argument{fmt::format("unknown cache policy '{}' (expected lru or lfu)", name)};
 }
 
 namespace model {

@@ -27,7 +27,7 @@ void check_widths(const SparseNNConfig& config, std::size_t dense_width) {
                     what, width, dense_width));
   };
   if (config.dense_features == 0) {
-    throw std::invalid_argument("a dot interaction takes dense features, and the model has none");
+    throw std::invalid_argument("a dot interaction needs dense features, but the model has none");
   }
   for (const auto* tables : {&config.tables, &config.weighted_tables}) {
     for (const TableConfig& table : *tables) {
@@ -50,7 +50,7 @@ std::vector<std::size_t> with_logit(std::vector<std::size_t> widths) {
 
 std::vector<std::size_t> dense_widths(const SparseNNConfig& config) {
   if (config.dense_features == 0 && !config.dense_arch.empty()) {
-    throw std::invalid_argument("there is a dense arch, and no dense features");
+    throw std::invalid_argument("the model has a dense arch but no dense features");
   }
   return config.dense_arch;
 }

@@ -9,7 +9,7 @@ std::unique_ptr<TableLookup> TrainModel::prefetch(const SparseFeatures&, Stream&
 }
 
 void TrainModel::look_up_prefetched(TableLookup&, Stream&) {
-  throw std::logic_error{"this model prefetches nothing"};
+  throw std::logic_error{"this model cannot prefetch"};
 }
 
 void train_plainly(TrainModel& model, Stream& main, const InputTensors& input,

@@ -248,7 +248,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
       if ((*known_)[rank] == RankState::ok) continue;
       const bool exhausted = (*known_)[rank] == RankState::exhausted;
       throw CollectiveError{
-          rank, exhausted ? fmt::format("rank {} has no more batches, and rank {} has: every rank "
+          rank, exhausted ? fmt::format("rank {} has no more batches, but rank {} has: every rank "
                                         "needs the same number",
                                         rank, layout_.rank)
                           : fmt::format("rank {} failed", rank)};
@@ -385,7 +385,7 @@ void ShardedExchange::exhausted() {
   for (unsigned rank = 0; rank < layout_->ranks; ++rank) {
     if (sizes.states[rank] == RankState::exhausted) continue;
     throw CollectiveError{
-        layout_->rank, fmt::format("rank {} has no more batches, and rank {} has: every rank needs "
+        layout_->rank, fmt::format("rank {} has no more batches, but rank {} has: every rank needs "
                                    "the same number",
                                    layout_->rank, rank)};
   }

@@ -86,11 +86,11 @@ Sharding parse_sharding(std::string_view name) {
     if (kNames[i] == name) return static_cast<Sharding>(i);
   }
   throw std::invalid_argument{
-      fmt::format("no sharding is called '{}'; there are {}", name, fmt::join(kNames, ", "))};
+      fmt::format("unknown sharding '{}' (expected {})", name, fmt::join(kNames, ", "))};
 }
 
 void ShardingPlan::check(const SparseNNConfig& config) const {
-  if (ranks == 0) throw std::invalid_argument{"a sharding plan of no ranks"};
+  if (ranks == 0) throw std::invalid_argument{"a sharding plan needs at least one rank"};
   if (tables.size() != config.tables.size() ||
       weighted_tables.size() != config.weighted_tables.size()) {
     throw std::invalid_argument{fmt::format(
@@ -100,7 +100,7 @@ void ShardingPlan::check(const SparseNNConfig& config) const {
   ShardingPlan copy = *this;
   for (const auto& [table, placement] : all_of(config, copy)) {
     if (placement.sharding == Sharding::table_wise && placement.rank >= ranks) {
-      throw std::invalid_argument{fmt::format("table '{}' is on rank {}, and there are {} ranks",
+      throw std::invalid_argument{fmt::format("table '{}' is on rank {}, but there are {} ranks",
                                               table.name, placement.rank, ranks)};
     }
     const std::size_t block = (table.rows + ranks - 1) / ranks;

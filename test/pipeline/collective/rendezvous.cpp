@@ -145,7 +145,7 @@ TEST_CASE("a port that somebody else has is an error that says so") {
   ::listen(socket, 1);
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&any), &length);
   CHECK_THROWS_WITH(Rendezvous::over_tcp("localhost", ntohs(any.sin6_port), 0, 2, {kLong}),
-                    ContainsSubstring("can not listen at port"));
+                    ContainsSubstring("cannot listen at port"));
   ::close(socket);
 }
 

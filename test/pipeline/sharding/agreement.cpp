@@ -259,7 +259,7 @@ TEST_CASE("ranks with different numbers of batches all learn who has none left")
                                   rank->exchange().exhausted();
                                 });
   CHECK(thrown[0] ==
-        "rank 1 has no more batches, and rank 0 has: every rank needs the same number");
+        "rank 1 has no more batches, but rank 0 has: every rank needs the same number");
   CHECK(thrown[1] == thrown[0]);
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("pipelines whose ranks have different numbers of batches all get an er
       });
   INFO(to_string(kind));
   CHECK(thrown[0] ==
-        "rank 1 has no more batches, and rank 0 has: every rank needs the same number");
+        "rank 1 has no more batches, but rank 0 has: every rank needs the same number");
   CHECK(thrown[1] == thrown[0]);
 }
 

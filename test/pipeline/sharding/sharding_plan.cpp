@@ -95,7 +95,7 @@ TEST_CASE("a plan that does not fit the model is refused, with the table and the
   };
   CHECK_THROWS_WITH(read(R"({"nobody": {"sharding": "row-wise"}})"), ContainsSubstring("nobody"));
   CHECK_THROWS_WITH(read(R"({"users": {"sharding": "column-wise"}})"),
-                    ContainsSubstring("no sharding is called 'column-wise'"));
+                    ContainsSubstring("unknown sharding 'column-wise'"));
   CHECK_THROWS_WITH(read(R"({"users": {"sharding": "table-wise", "rank": 2}})"),
                     ContainsSubstring("users.rank"));
   CHECK_THROWS_WITH(read(R"({"users": {"sharding": "row-wise", "rank": 1}})"),

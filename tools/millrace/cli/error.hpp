@@ -10,7 +10,7 @@ namespace millrace::cli {
 /**
  * @brief The user is told, in at most three lines, and the program ends with `ExitCode::failed`:
  *
- *   millrace footprint: no allocator is called 'troch'
+ *   millrace footprint: unknown allocator 'troch'
  *     where: --allocator
  *     right: torch, millrace, driver (did you mean torch?)
  *

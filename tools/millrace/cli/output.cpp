@@ -34,7 +34,7 @@ Output::Output(const std::optional<std::string>& file, std::string option)
 }
 
 void Output::refuse(const std::string& reason) const {
-  throw UsageError{fmt::format("'{}' can not be written: {}", file_.string(), reason), option_,
+  throw UsageError{fmt::format("'{}' cannot be written: {}", file_.string(), reason), option_,
                    "a file in a folder that is there and may be written to"};
 }
 

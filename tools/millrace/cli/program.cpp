@@ -91,7 +91,7 @@ UsageError unexpected(const CLI::App& program) {
   const std::string extra = extras.empty() ? "" : extras.front();
   if (extra.starts_with('-')) {
     const std::string flag = extra.substr(0, extra.find('='));
-    return UsageError{fmt::format("there is no option '{}'", flag), "",
+    return UsageError{fmt::format("unknown option '{}'", flag), "",
                       did_you_mean(flag, option_names(command),
                                    fmt::format("{} --help lists the options", full_name(program)))};
   }
@@ -103,7 +103,7 @@ UsageError unexpected(const CLI::App& program) {
   for (const CLI::App* const known : command.get_subcommands(nullptr)) {
     commands.push_back(known->get_name());
   }
-  return UsageError{fmt::format("there is no command '{}'", extra), "",
+  return UsageError{fmt::format("unknown command '{}'", extra), "",
                     did_you_mean(extra, commands, fmt::format("{}", fmt::join(commands, ", ")))};
 }
 
@@ -113,7 +113,8 @@ void set_up(CLI::App& program) {
   program.set_help_flag("-h,--help", "Print this help and exit");
   program.set_version_flag("--version", "millrace " MILLRACE_VERSION, "Print the version and exit");
   program.add_flag_callback(
-      "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); }, "Say more on stderr");
+      "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); },
+      "Print more messages on standard error");
   add_footprint(program);
   add_replay(program);
   add_train(program);
@@ -171,10 +172,9 @@ int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
   } catch (const std::exception& error) {
     // A plain bad_alloc says nothing; out_of_memory, which is one, says all.
     const bool plain = std::string_view{error.what()} == std::bad_alloc{}.what();
-    tell(full_name(program),
-         plain ? UsageError{"the machine does not give the memory that this takes", "",
-                            "a smaller input, or a machine with more memory"}
-               : UsageError{error.what()});
+    tell(full_name(program), plain ? UsageError{"this machine does not have enough memory", "",
+                                                "a smaller input, or a machine with more memory"}
+                                   : UsageError{error.what()});
   }
   return number_of(ExitCode::failed);
 }
@@ -183,7 +183,7 @@ int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
 
 std::unique_ptr<CLI::App> make_program() {
   auto program = std::make_unique<CLI::App>(
-      "Where the GPU memory of a training loop goes, and what that costs", "millrace");
+      "Shows where the GPU memory of a training loop goes, and what that costs", "millrace");
   set_up(*program);
   return program;
 }

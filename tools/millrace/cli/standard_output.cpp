@@ -49,7 +49,7 @@ void print(std::string_view text) {
 void finish_standard_output() {
   flush();
   if (first_error == 0 && std::ferror(stdout) == 0) return;
-  throw UsageError{fmt::format("standard output can not be written: {}",
+  throw UsageError{fmt::format("standard output cannot be written: {}",
                                first_error != 0 ? std::strerror(first_error) : "an error"),
                    "", "a disk with room, or a reader that does not close its end"};
 }

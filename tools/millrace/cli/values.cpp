@@ -28,7 +28,7 @@ Number read_in_range(std::string_view option, std::string_view text, Number leas
                      std::string_view kind) {
   const std::optional<Number> number = parse<Number>(text);
   if (number && *number >= least && *number <= most) return *number;
-  throw UsageError{fmt::format("'{}' can not be used", text), std::string{option},
+  throw UsageError{fmt::format("'{}' cannot be used", text), std::string{option},
                    fmt::format("{} from {} to {}", kind, least, most)};
 }
 
@@ -45,7 +45,7 @@ std::size_t read_bytes(std::string_view option, std::string_view text, std::size
     throw UsageError{fmt::format("'{}' is not a size", text), std::string{option}, right};
   }
   if (bytes == 0 || bytes > most) {
-    throw UsageError{fmt::format("a size of {} can not be used", text), std::string{option}, right};
+    throw UsageError{fmt::format("a size of {} cannot be used", text), std::string{option}, right};
   }
   return bytes;
 }
@@ -63,7 +63,7 @@ std::string read_name(std::string_view option, std::string_view kind, std::strin
                       const std::vector<std::string>& known) {
   const auto found = std::find(known.begin(), known.end(), text);
   if (found != known.end()) return *found;
-  throw UsageError{fmt::format("no {} is called '{}'", kind, text), std::string{option},
+  throw UsageError{fmt::format("unknown {} '{}'", kind, text), std::string{option},
                    did_you_mean(text, known, fmt::format("{}", fmt::join(known, ", ")))};
 }
 

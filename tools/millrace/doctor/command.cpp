@@ -31,11 +31,12 @@ void run_doctor(const DoctorArguments& arguments) {
 
 void add_doctor(CLI::App& program) {
   Command command{program, "doctor",
-                  "Tells what this machine has: CUDA, driver, GPUs, NCCL; and what works here"};
+                  "Shows what this machine has (CUDA, driver, GPUs, NCCL) and what works on it"};
   const auto given = std::make_shared<DoctorArguments>();
-  command.add("--format", given->format, "KIND", "text (default), json");
+  command.add("--format", given->format, "KIND", "Output format: text (default), json");
   command.output("-o,--output", given->output, "FILE",
-                 "Written whole, or not at all; default standard output", Result::main);
+                 "Write to this file, complete or not at all (default: standard output)",
+                 Result::main);
   command.run([given] { run_doctor(*given); });
 }
 

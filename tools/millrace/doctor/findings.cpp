@@ -80,7 +80,7 @@ std::vector<DeviceChoice> device_choices(const MachineFacts& facts) {
     if (!choice.works) {
       choice.remedy = gpu_remedy(gpu);
     } else if (!choice.trains) {
-      choice.lacking = fmt::format("cuBLAS can not be loaded ({})", facts.cublas.problem);
+      choice.lacking = fmt::format("cuBLAS cannot be loaded ({})", facts.cublas.problem);
       choice.training_remedy = cublas_remedy(facts);
     }
   }

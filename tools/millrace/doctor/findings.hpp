@@ -17,7 +17,7 @@ struct DeviceChoice {
   std::string problem;  ///< why it does not work
   std::string remedy;   ///< what to do then
   bool trains = true;   ///< `millrace train` works as well; if only that does not, see `lacking`
-  std::string lacking;  ///< "cuBLAS can not be loaded (...)"
+  std::string lacking;  ///< "cuBLAS cannot be loaded (...)"
   std::string training_remedy;
 };
 

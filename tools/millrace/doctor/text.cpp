@@ -85,7 +85,7 @@ std::string copies(int engines) {
 std::string gpu_lines(std::size_t ordinal, const GpuFacts& gpu, const MachineFacts& facts) {
   const CudaDeviceInfo& info = gpu.info;
   const std::string name = fmt::format("cuda:{}", ordinal);
-  if (info.title.empty()) return line(name, fmt::format("can not be used: {}", gpu.problem));
+  if (info.title.empty()) return line(name, fmt::format("cannot be used: {}", gpu.problem));
   std::string text =
       line(name,
            fmt::format("{}, compute capability {}.{}, {} multiprocessors, at {}", info.title,
@@ -102,9 +102,8 @@ std::string gpu_lines(std::size_t ordinal, const GpuFacts& gpu, const MachineFac
                info.virtual_memory
                    ? fmt::format("there is (VMM), in pages of {}", format_bytes(info.page_bytes))
                    : "there is none (VMM): memory comes in segments of cudaMalloc");
-  text += line("  driver's pool", info.memory_pools
-                                      ? "there is (cudaMallocAsync)"
-                                      : "there is none: the allocator driver can not be used");
+  text += line("  driver's pool", info.memory_pools ? "there is (cudaMallocAsync)"
+                                                    : "none: the allocator driver cannot be used");
   return text + line("  copies", copies(info.copy_engines));
 }
 

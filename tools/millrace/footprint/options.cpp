@@ -80,7 +80,7 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
   FootprintOptions options;
   options.allocators = read_allocators(arguments.allocators);
   options.methods = read_choices("--strategy", "copy strategy", arguments.strategies, kCopyMethods);
-  options.waits = read_choice("--waits", "kind of wait", arguments.waits, kWaits);
+  options.waits = read_choice("--waits", "wait mode", arguments.waits, kWaits);
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   options.all_columns =
       read_name("--columns", "set of columns", arguments.columns, {"short", "all"}) == "all";

@@ -39,7 +39,7 @@ std::optional<Output> further_output(const char* option, const std::optional<std
 std::optional<Output> output_of_run(const char* option, const std::optional<std::string>& file,
                                     const PipelinesOptions& options) {
   if (file && (options.cells.size() != 1 || options.seeds != 1)) {
-    throw UsageError{fmt::format("this is of one run, and there are {} rows with {} seeds",
+    throw UsageError{fmt::format("this option needs one run, but there are {} rows with {} seeds",
                                  options.cells.size(), options.seeds),
                      option,
                      "one pipeline, copy strategy, kind of waits and allocator, and --seeds 1"};
@@ -89,53 +89,61 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
 void add_pipelines(CLI::App& program) {
   Command command{
       program, "pipelines",
-      "What each training pipeline buys in time and costs in memory, with each copy strategy and "
-      "allocator: a model at full size on all ranks, on virtual devices"};
+      "Compares training pipelines in time and memory, with each copy strategy and allocator: a "
+      "model at full size on all ranks, on virtual devices"};
   const auto given = std::make_shared<PipelinesArguments>();
   command.input("--workload", given->workload, "NAME|FILE",
-                fmt::format("{}, or a JSON file with a model; default sparse_data_dist_base",
+                fmt::format("Workload: {}, or a JSON file with a model (default "
+                            "sparse_data_dist_base)",
                             fmt::join(workloads_with_models(), ", ")),
                 Command::unless(workloads_with_models()));
   command.add("--device", given->device, "NAME", device_help("h100", false));
-  command.add("--pipeline", given->pipelines, "A,B|all", "Default all");
+  command.add("--pipeline", given->pipelines, "A,B|all", "Training pipelines (default all)");
   command.add("--copy", given->copies, "A,B|all",
-              "side-stream, in-place, precise, ring, driver-async; default the first three");
-  command.add("--waits", given->waits, "A,B|all", "coarse (default), precise");
+              "Copy strategies: side-stream, in-place, precise, ring, driver-async (default: the "
+              "first three)");
+  command.add("--waits", given->waits, "A,B|all", "Wait modes: coarse (default), precise");
   command.add("--allocator", given->allocators, "A,B|all",
-              "torch, millrace, driver; default the first two");
+              "Allocators: torch, millrace, driver (default: the first two)");
   command.add("--lookup-position", given->lookup_positions, "A,B|all",
-              "Of fused-sparse-dist: after-optimizer (default), before-optimizer, after-data-dist");
+              "When fused-sparse-dist enqueues lookups: after-optimizer (default), "
+              "before-optimizer, after-data-dist");
   command.add("--lookup-stream", given->lookup_streams, "A,B|all",
-              "Of fused-sparse-dist: data-dist (default), own, main");
+              "Stream of fused-sparse-dist's lookups: data-dist (default), own, main");
   command.add("--optimizer-work", given->optimizer_work, "X,Y",
-              "The dense optimizer takes so many times what its own work takes; default 1");
+              "Factors by which the dense optimizer takes longer than its own work (default 1)");
   command.flag("--forward-only", given->forward_only,
-               "Evaluates instead of training; not with semi-sync");
-  command.add("--ranks", given->ranks, "N", "In place of the workload's world_size");
-  command.add("--batches", given->batches, "N", "In place of the workload's num_batches");
+               "Evaluate instead of training; not with semi-sync");
+  command.add("--ranks", given->ranks, "N", "Number of ranks (default: workload's world_size)");
+  command.add("--batches", given->batches, "N",
+              "Number of batches (default: workload's num_batches)");
   command.add("--batch-size", given->batch_size, "N",
-              "Examples of a rank, in place of the workload's");
+              "Examples per batch on each rank (default: workload's batch_size)");
   command.add("--run-ahead", given->run_ahead, "N",
-              "Operations that the host is ahead at most; 0: it waits for each step");
+              "Maximum number of operations that the host is ahead; 0: it waits for each step");
   command.add("--link-gb-per-s", given->link_gb_per_s, "X",
-              "What a rank sends, and receives, in 10^9 bytes/s; default the workload's "
-              "exchange_gb_per_s, else the device's");
+              "Rate at which a rank sends and receives, in 10^9 bytes/s (default: the workload's "
+              "exchange_gb_per_s, otherwise the device's)");
   command.add("--cache-load-factor", given->cache_load_factor, "F",
-              "Tables in host memory, and this share of their rows in a cache on the device");
-  command.add("--cache-policy", given->cache_policy, "NAME", "Of that cache: lru (default), lfu");
-  command.add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
-  command.add("--seeds", given->seeds, "N", "Draws, with the seeds S, S+1, ...; default 3");
-  command.add("--format", given->format, "KIND", "table (default), json");
-  command.output("--svg", given->picture, "FILE", "A picture: runtime against peak reserved memory",
+              "Keep tables in host memory and this fraction of their rows in a cache on the "
+              "device");
+  command.add("--cache-policy", given->cache_policy, "NAME",
+              "Policy of that cache: lru (default), lfu");
+  command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
+  command.add("--seeds", given->seeds, "N", "Number of seeds S, S+1, ... (default 3)");
+  command.add("--format", given->format, "KIND", "Output format: table (default), json");
+  command.output("--svg", given->picture, "FILE", "Draw runtime against peak reserved memory",
                  Result::further);
   command.output("--steps", given->steps, "FILE",
-                 "A picture of two steps of the only row's run: what each stream did, and when",
+                 "Draw two steps of the only row's run: the work of each stream over time",
                  Result::further);
   command.output("--timeline", given->timeline, "FILE",
-                 "A timeline of the only row's run, all ranks, for Perfetto and chrome://tracing",
+                 "Write a timeline of the only row's run, with all ranks, for Perfetto and "
+                 "chrome://tracing",
                  Result::further);
   command.output("-o,--output", given->output, "FILE",
-                 "Written whole, or not at all; default standard output", Result::main);
+                 "Write to this file, complete or not at all (default: standard output)",
+                 Result::main);
   command.run([given] { run_pipelines_command(*given); });
 }
 

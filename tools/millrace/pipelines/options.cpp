@@ -31,8 +31,8 @@ Workload read_workload(const std::string& text) {
   try {
     const Workload workload = Workload::load(text);
     if (!workload.model) {
-      throw UsageError{fmt::format("{} has no model: pipelines run one", text), "--workload",
-                       right};
+      throw UsageError{fmt::format("{} has no model, which `millrace pipelines` needs", text),
+                       "--workload", right};
     }
     return workload;
   } catch (const std::invalid_argument& error) {
@@ -66,7 +66,7 @@ std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
   if (!arguments.forward_only) return pipelines;
   const bool all = pipelines.size() == kPipelineKinds.size();
   if (std::erase(pipelines, PipelineKind::semi_sync) > 0 && !all) {
-    throw UsageError{"semi-sync is for training: where nothing is updated no lookup is stale",
+    throw UsageError{"semi-sync is for training: without updates no lookup is stale",
                      "--forward-only", "another pipeline"};
   }
   return pipelines;
@@ -75,7 +75,7 @@ std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
 void refuse_idle(const PipelinesArguments& given, const std::vector<PipelineKind>& pipelines) {
   const bool fused =
       std::ranges::find(pipelines, PipelineKind::fused_sparse_dist) != pipelines.end();
-  const std::string why = "no other pipeline than fused-sparse-dist lets it be chosen";
+  const std::string why = "only fused-sparse-dist has this choice";
   const std::string right = "--pipeline fused-sparse-dist";
   refuse_without_effect("--lookup-position", !fused && given.lookup_positions, why, right);
   refuse_without_effect("--lookup-stream", !fused && given.lookup_streams, why, right);
@@ -149,7 +149,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   const std::vector<PipelineKind> pipelines = read_pipelines(arguments);
   const auto copies = read_choices("--copy", "copy strategy", arguments.copies, kCopyMethods);
-  const auto waits = read_choices("--waits", "kind of wait", arguments.waits, kWaits);
+  const auto waits = read_choices("--waits", "wait mode", arguments.waits, kWaits);
   const std::vector<std::string> allocators = read_allocators(arguments.allocators);
   refuse_idle(arguments, pipelines);
   const auto positions =

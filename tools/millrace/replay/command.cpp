@@ -94,17 +94,18 @@ void run_replay_command(const ReplayArguments& arguments) {
 
 void add_replay(CLI::App& program) {
   Command command{program, "replay",
-                  "Replays allocation traces on each allocator: what it reserves, beside what was "
-                  "recorded, and beside the least that is possible"};
+                  "Replays allocation traces on each allocator, and compares what it reserves with "
+                  "the recorded run and with the least that is possible"};
   const auto given = std::make_shared<ReplayArguments>();
   command.input("FILE", given->files, "", "Traces: " + trace::trace_formats()).required();
-  command.add("--allocator", given->allocators, "A,B|all", "torch, millrace; default all");
+  command.add("--allocator", given->allocators, "A,B|all",
+              "Allocators: torch, millrace (default all)");
   command.add("--device-bytes", given->device_bytes, "SIZE",
-              "Memory of the device, for every row; default what the trace tells, else without "
-              "end");
-  command.add("--format", given->format, "KIND", "table (default), json");
+              "Memory of the device, for every row (default: from the trace, otherwise unlimited)");
+  command.add("--format", given->format, "KIND", "Output format: table (default), json");
   command.output("-o,--output", given->output, "FILE",
-                 "Written whole, or not at all; default standard output", Result::main);
+                 "Write to this file, complete or not at all (default: standard output)",
+                 Result::main);
   command.run([given] { run_replay_command(*given); });
 }
 

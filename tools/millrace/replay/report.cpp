@@ -243,7 +243,7 @@ constexpr const char* kExplanation =
     "packed offline: the same requests, laid out with knowledge of the future and on one stream.\n"
     "  Without regard to streams, the least that is possible lies between these two.\n"
     "live + round + streams + packing + policy = peak reserved: what rounding of sizes adds, what\n"
-    "  can not be handed from stream to stream, gaps between blocks, and memory kept beyond "
+    "  cannot pass from stream to stream, gaps between blocks, and memory kept beyond "
     "that.\n";
 
 }  // namespace

@@ -46,15 +46,14 @@ std::string describe(const ApplyReport& report, const std::string& marks) {
                                  format_bytes(report.bytes));
   text += marks;
   if (report.gaps > 0) {
-    text +=
-        fmt::format("; {} gaps, all rows asked for anew {} times", report.gaps, report.snapshots);
+    text += fmt::format("; {} gaps, {} snapshots requested", report.gaps, report.snapshots);
   }
   if (report.restarts > 0) {
-    text += fmt::format("; begun anew {} times, since the copy had been emptied", report.restarts);
+    text += fmt::format("; restarted {} times because the copy had been emptied", report.restarts);
   }
   if (report.retries > 0) {
-    text +=
-        fmt::format("; {} calls made again, the last for: {}", report.retries, report.last_error);
+    text += fmt::format("; {} calls retried, the last one after: {}", report.retries,
+                        report.last_error);
   }
   return text;
 }
@@ -67,7 +66,7 @@ class Application {
         copy_(opened(open_sink, given.to, "--to", sink_addresses())),
         applier_(*source_, *copy_, executor_) {
     if (given.from == given.to) {
-      throw UsageError{"a copy of itself is none", "--to", "another place than --from"};
+      throw UsageError{"a sink cannot be a copy of itself", "--to", "another place than --from"};
     }
   }
 
@@ -98,17 +97,17 @@ class Application {
     const ApplyReport report = applier_.report();
     if (report.gaps == said_) return;
     said_ = report.gaps;
-    spdlog::warn("{}; all rows are asked for anew", report.last_gap);
+    spdlog::warn("{}; a snapshot is requested", report.last_gap);
   }
 
   [[nodiscard]] std::string marks() const {
     try {
       const auto counts = copy_->state().counts();
       return counts
-                 ? fmt::format("; all ranks told step {} of epoch {}", counts->step, counts->epoch)
-                 : std::string{"; not all ranks have told a step yet"};
+                 ? fmt::format("; all ranks sent step {} of epoch {}", counts->step, counts->epoch)
+                 : std::string{"; not all ranks have sent a step yet"};
     } catch (const SinkError& error) {
-      return fmt::format("; which step it has is not known: {}", error.what());
+      return fmt::format("; its step is unknown: {}", error.what());
     }
   }
 
@@ -146,18 +145,18 @@ class Application {
     const ApplyReport report = applier_.report();
     std::string text;
     if (!left || report.failing) {
-      text += fmt::format("how far it lags is not known, since the last call failed: {}\n",
+      text += fmt::format("how far it lags is unknown, because the last call failed: {}\n",
                           report.last_error);
     } else if (left->count > 0) {
       text += fmt::format("it lags: {} {} of {} are not applied\n", left->count, left->of,
                           source_->name());
     }
     if (!report.begun) {
-      text += left && left->count > 0 ? "the log has lost its schema, without which its rows can "
-                                        "not be read: a trainer that runs sends both again\n"
-                                      : "nothing was told there yet\n";
+      text += left && left->count > 0 ? "the log has lost its schema, without which its rows "
+                                        "cannot be read: a running trainer sends both again\n"
+                                      : "no rows were sent there yet\n";
     } else if (!report.whole) {
-      text += "it lacks rows that were told of, or will be\n";
+      text += "it lacks rows that were announced, or will be\n";
     }
     return text;
   }
@@ -178,16 +177,16 @@ class Application {
 void add_stream_apply(CLI::App& stream) {
   Command command{
       stream, "apply",
-      "Keeps a copy up to date with what was told to a file or a topic: the newest version of each "
-      "row; goes on where it stopped. Ends with 0 if the copy has all of the log, and with 3 if "
-      "it lags or lacks rows"};
+      "Keeps a copy up to date with the log in a file sink or a topic: the newest version of each "
+      "row. Continues where it stopped. The exit code is 0 if the copy has all of the log, and 3 "
+      "if it lags or lacks rows"};
   const auto given = std::make_shared<ApplyArguments>();
   command.input("--from", given->from, "SOURCE", source_addresses(), sink_files).required();
   command.output("--to", given->to, "SINK", sink_addresses(), Result::further, sink_files)
       .required();
   command.add("--until-idle", given->until_idle, "SECONDS",
-              "End when the end of the log is reached and nothing was added for so long; "
-              "default: go on until Ctrl-C");
+              "Stop at the end of the log if no rows were added for this long (default: run until "
+              "Ctrl-C)");
   command.run([given] {
     if (!Application{*given}.run()) throw Ended{number_of(ExitCode::incomplete)};
   });

@@ -10,7 +10,7 @@ namespace millrace::cli {
 
 void add_stream(CLI::App& program) {
   CLI::App* const stream = program.add_subcommand(
-      "stream", "What becomes of the rows that `millrace train --stream` tells of");
+      "stream", "Applies, verifies and inspects the rows that `millrace train --stream` sends");
   stream->require_subcommand(1);
   add_stream_apply(*stream);
   add_stream_verify(*stream);

@@ -96,13 +96,13 @@ std::string describe(const StatusArguments& given, const Found& found, const Pai
     return fmt::format("{} is empty: nothing was streamed there\n", redacted(given.sink));
   std::string text = describe_marks(found, paint);
   const auto counts = status.sink.counts();
-  text += counts ? fmt::format("all ranks told step {} of epoch {}; {} rows are missing\n",
+  text += counts ? fmt::format("all ranks sent step {} of epoch {}; {} rows are missing\n",
                                counts->step, counts->epoch, status.missing)
-                 : fmt::format("{} of {} ranks have told a step; {} rows are missing\n",
+                 : fmt::format("{} of {} ranks have sent a step; {} rows are missing\n",
                                status.told, status.ranks, status.missing);
   if (status.told > 0) text += describe_age(status);
   if (!status.waits_for.empty()) {
-    text += fmt::format("a snapshot of rank {} was asked for, and has not come yet\n",
+    text += fmt::format("a snapshot of rank {} was requested and has not arrived yet\n",
                         fmt::join(status.waits_for, ", "));
   }
   if (found.lag) text += describe_lag(*found.lag, redacted(*given.from));
@@ -176,7 +176,7 @@ Found look(const StatusArguments& given, Sink& sink, RecordSource* source) {
   }
   if (source == nullptr) return found;
   if (!found.status.sink.marks.empty() && !found.status.applied) {
-    throw UsageError{fmt::format("{} is no copy of a log: a trainer writes to it", given.sink),
+    throw UsageError{fmt::format("{} is not a copy of a log: a trainer writes to it", given.sink),
                      "--from", "a sink that `millrace stream apply` writes to"};
   }
   try {
@@ -205,14 +205,14 @@ void run(const StatusArguments& given) {
 void add_stream_status(CLI::App& stream) {
   Command command{
       stream, "status",
-      "Says which step a sink has, of which age, and how many rows it lacks, without writing to "
-      "it; ends with 0 if it lacks nothing, with 3 if it does, with 2 if it can not be read"};
+      "Shows the step that a sink has, its age, and how many rows it lacks, without writing to it. "
+      "The exit code is 0 if it is complete, 3 if it lacks rows, and 2 if it cannot be read"};
   const auto given = std::make_shared<StatusArguments>();
   command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
   command.input("--from", given->from, "SOURCE",
-                "The log that `stream apply` keeps this copy from: says how far it is behind",
+                "The log that `stream apply` makes this copy from; shows how far the copy lags",
                 sink_files);
-  command.output("--json", given->json, "FILE", "The results; - for standard output",
+  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.run([given] { run(*given); });
 }

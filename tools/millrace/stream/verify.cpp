@@ -71,7 +71,7 @@ std::string describe(const VerifyReport& report) {
       "{} rows: {} equal to the bit, {} different, {} newer than the checkpoint, {} absent\n",
       report.rows, report.equal, report.different, report.newer, report.absent);
   if (counts) {
-    text += fmt::format("all ranks told step {} of epoch {}, with {} rows missing\n", counts->step,
+    text += fmt::format("all ranks sent step {} of epoch {}, with {} rows missing\n", counts->step,
                         counts->epoch, report.copy.missing());
   }
   for (const RowDifference& row : report.first) {
@@ -147,13 +147,13 @@ void run(const VerifyArguments& given) {
 void add_stream_verify(CLI::App& stream) {
   Command command{
       stream, "verify",
-      "Compares every row of a copy with a checkpoint, bit by bit; ends with 0 if all are equal, "
-      "with 1 if any is not, with 2 if they can not be compared"};
+      "Compares every row of a copy with a checkpoint, bit by bit. The exit code is 0 if all rows "
+      "are equal, 1 if any differs, and 2 if they cannot be compared"};
   const auto given = std::make_shared<VerifyArguments>();
   command.input("SINK", given->sink, "", sink_addresses(), sink_files).required();
-  command.input("CHECKPOINT", given->checkpoint, "", "A file that train --save has written")
+  command.input("CHECKPOINT", given->checkpoint, "", "A checkpoint written by train --save")
       .required();
-  command.output("--json", given->json, "FILE", "The results; - for standard output",
+  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.run([given] { run(*given); });
 }

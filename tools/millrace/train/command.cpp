@@ -90,24 +90,25 @@ void add_stream_options(Command& command, StreamArguments& given) {
                  fmt::format("Send changed rows to a sink ({}); repeatable", sink_addresses()),
                  Result::further, sink_files);
   command.add("--stream-skip", given.skipped_tables, "TABLE",
-              "Not this one, as a checkpoint names it (table.user); more than once for several");
+              "Do not stream this table (checkpoint name, e.g. table.user); repeatable");
   command.add("--stream-capture", given.capture, "WAY",
-              "ring (default), ring-kernel, mapped, sync, sync-pageable");
+              "How rows get to the host: ring (default), ring-kernel, mapped, sync, sync-pageable");
   command.add("--stream-content", given.content, "WHAT",
-              "weights (default), weights-and-state, ids");
-  command.add("--stream-slots", given.slots, "N", "Of ring, at most; default 8");
+              "What to send of a row: weights (default), weights-and-state, ids");
+  command.add("--stream-slots", given.slots, "N", "Maximum number of slots of ring (default 8)");
   command.add("--stream-slot-bytes", given.slot_bytes, "SIZE",
-              "Of each, on the device and in pinned memory; default 64MiB");
+              "Size of a slot, on the device and in pinned memory (default 64MiB)");
   command.add("--stream-when-full", given.when_full, "POLICY",
-              "Of a step that finds no slot: block (default, 20 ms at most), mark-dirty");
+              "What to do with a step that finds no free slot: block (default, at most 20 ms), "
+              "mark-dirty");
   command.add("--stream-gather", given.gather, "WHERE",
-              "update (default): on the update's stream; own: on one of its own");
+              "Stream that gathers changed rows: update (default, the update's stream), own");
   command.add("--stream-queue-bytes", given.queue_bytes, "SIZE",
-              "Rows that wait for a sink; default 256MiB");
+              "Maximum size of the rows that wait for a sink (default 256MiB)");
   command.add("--stream-queue-policy", given.queue_policy, "POLICY",
-              "Of a full queue: coalesce (default), recapture, block");
+              "What to do when that queue is full: coalesce (default), recapture, block");
   command.add("--stream-deadline", given.deadline, "SECONDS",
-              "For what is left at the end; default 30");
+              "Time to deliver the remaining rows at the end of the run (default 30)");
 }
 
 }  // namespace
@@ -115,83 +116,90 @@ void add_stream_options(Command& command, StreamArguments& given) {
 void add_train(CLI::App& program) {
   Command command{
       program, "train",
-      "Trains a recommender model, on a virtual device or on a GPU, and says how well it "
-      "predicts, how fast it went, and where its memory was"};
+      "Trains a recommender model on a virtual device or on a GPU, and prints how well it "
+      "predicts, how fast training was, and where its memory went"};
   const auto given = std::make_shared<TrainArguments>();
   command.input("--data", given->data, "WHAT",
-                "synthetic, adult, adult:FOLDER, or a file: Criteo's TSV or UCI Adult's, .gz too",
+                "Training data: synthetic, adult, adult:FOLDER, or a file in the format of Criteo "
+                "or UCI Adult, plain or gzip",
                 data_files);
   command.input("--test", given->test, "FILE",
-                "Of the same kind, to test on; default the data themselves");
+                "Test data in the same format (default: the training data)");
   command.add("--format", given->format, "KIND",
-              "criteo, adult; default by the file's first lines");
+              "Format of the file: criteo, adult (default: detected from the first lines)");
   command.add("--malformed", given->malformed, "N",
-              "Lines that are no examples, at most; default 100");
-  command.add("--examples", given->examples, "N", "Synthetic ones, an epoch; default 32768");
+              "Maximum number of malformed lines to skip (default 100)");
+  command.add("--examples", given->examples, "N", "Synthetic examples per epoch (default 32768)");
   command.input("--model", given->model, "NAME|FILE",
-                "adult, criteo, synthetic, or a JSON file; default the data's",
+                "Model: adult, criteo, synthetic, or a JSON file (default: the model of the data)",
                 Command::unless(ModelDescription::names()));
-  command.flag("--freeze-tables", given->freeze_tables, "Train all but the embedding tables");
-  command.add("--epochs", given->epochs, "N", "In all, those of a checkpoint counted; default 3");
-  command.add("--steps", given->steps, "N", "Stop after so many in all");
-  command.add("--batch-size", given->batch_size, "N", "Examples; default 256, of Criteo 2048");
+  command.flag("--freeze-tables", given->freeze_tables, "Do not train the embedding tables");
+  command.add("--epochs", given->epochs, "N",
+              "Total number of epochs, including those of a loaded checkpoint (default 3)");
+  command.add("--steps", given->steps, "N", "Stop after this total number of steps");
+  command.add("--batch-size", given->batch_size, "N",
+              "Examples per batch (default 256; Criteo 2048)");
   command.add("--seed", given->seed, "S",
-              "Of the weights, the order of examples, and synthetic data; default 1");
+              "Seed of the weights, the order of examples and synthetic data (default 1)");
   command.add("--pipeline", given->pipeline, "NAME",
-              "base (default), sparse-dist, sparse-dist-lite, fused-sparse-dist, semi-sync, "
-              "prefetch-sparse-dist");
-  command.add(
-      "--cache-load-factor", given->cache_load_factor, "F",
-      "Tables in host memory, and this share of their rows in a cache on the device; default: "
-      "tables on the device, of prefetch-sparse-dist 0.2");
-  command.add("--cache-policy", given->cache_policy, "NAME", "Of that cache: lru (default), lfu");
+              "Training pipeline: base (default), sparse-dist, sparse-dist-lite, "
+              "fused-sparse-dist, semi-sync, prefetch-sparse-dist");
+  command.add("--cache-load-factor", given->cache_load_factor, "F",
+              "Keep tables in host memory and this fraction of their rows in a cache on the device "
+              "(default: tables on the device; prefetch-sparse-dist 0.2)");
+  command.add("--cache-policy", given->cache_policy, "NAME",
+              "Policy of that cache: lru (default), lfu");
   command.add("--lookup-position", given->lookup_position, "WHERE",
-              "Of fused-sparse-dist: after-optimizer (default), before-optimizer, after-data-dist");
+              "When fused-sparse-dist enqueues lookups: after-optimizer (default), "
+              "before-optimizer, after-data-dist");
   command.add("--lookup-stream", given->lookup_stream, "NAME",
-              "Of fused-sparse-dist: data-dist (default), own, main");
+              "Stream of fused-sparse-dist's lookups: data-dist (default), own, main");
   command.flag("--order-lookup-after-dense", given->order_lookup_after_dense,
-               "Of fused-sparse-dist: for models with position weights");
+               "Order fused-sparse-dist's lookups after the dense optimizer, for models with "
+               "position weights");
   command.add("--start-batch", given->start_batch, "N",
-              "Of semi-sync: steps before lookups are one update stale; default 900");
+              "Steps of semi-sync before lookups are one update stale (default 900)");
   command.flag("--stash-gradients", given->stash_gradients,
-               "Of semi-sync: dense gradients are one step stale, too");
+               "Let semi-sync use dense gradients that are one step stale too");
   command.flag("--free-batch-early", given->free_batch_early,
-               "Behind forward, not behind the step");
+               "Free each batch after forward instead of at the end of the step");
   command.flag("--clear-exchanged", given->clear_exchanged,
-               "What an exchange sends, when it is received");
+               "Free the exchange's send buffers once data has been received");
   command.flag("--free-features-early", given->free_features_early,
-               "A batch's sparse features, when their exchange is received");
+               "Free a batch's sparse features once their exchange has been received");
   command.add("--copy", given->copy, "STRATEGY",
-              "side-stream (default), in-place, precise, ring, driver-async");
-  command.add(
-      "--waits", given->waits, "KIND",
-      "coarse (default): for all that a stream has queued; precise: for the work that is needed");
-  command.add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver");
+              "How batches get to the device: side-stream (default), in-place, precise, ring, "
+              "driver-async");
+  command.add("--waits", given->waits, "KIND",
+              "What streams wait for: coarse (default): all work enqueued on the other stream; "
+              "precise: only the work that is needed");
+  command.add("--allocator", given->allocator, "NAME",
+              "Allocator of device memory: millrace (default), torch, driver");
   command.add("--device", given->device, "NAME", device_help("h200", true) + ", cuda:local");
   command.add("--ranks", given->ranks, "N",
-              "Ranks that train together, as threads with virtual devices");
+              "Number of ranks that train together, as threads with virtual devices");
   command.add("--group", given->group, "KIND",
-              "threads (default), mpi (under mpirun), nccl (by torchrun's environment): one rank a "
-              "process");
+              "What the ranks are: threads (default), or processes that use mpi (under mpirun) or "
+              "nccl (torchrun's environment)");
   command.input(
       "--sharding", given->sharding, "HOW",
-      "Of the tables: auto (default), table-wise, row-wise, data-parallel, or a JSON file",
+      "How tables are sharded: auto (default), table-wise, row-wise, data-parallel, or a JSON file",
       Command::unless(sharding_names()));
   command.output("--rendezvous", given->rendezvous, "FILE",
-                 "Of nccl: a new name that all see, in place of MASTER_ADDR and MASTER_PORT",
+                 "New file that all nccl ranks see, instead of MASTER_ADDR and MASTER_PORT",
                  Result::further);
   add_stream_options(command, given->stream);
-  command.output("--save", given->save, "FILE", "A checkpoint, at the end and when interrupted",
-                 Result::resumed);
-  command.add("--save-every", given->save_every, "N", "And each so many steps");
-  command.input("--load", given->load, "FILE", "Go on from a checkpoint");
-  command.flag("--eval", given->evaluate_only, "Train nothing, only test");
+  command.output("--save", given->save, "FILE",
+                 "Write a checkpoint at the end and when interrupted", Result::resumed);
+  command.add("--save-every", given->save_every, "N", "Write a checkpoint every N steps too");
+  command.input("--load", given->load, "FILE", "Continue from a checkpoint");
+  command.flag("--eval", given->evaluate_only, "Only test, without training");
   command.flag("--check-races", given->check_races,
-               "Check every access, on virtual devices; a run with a race ends with 4");
-  command.output("--json", given->json, "FILE", "The results; - for standard output",
+               "Check every access on virtual devices; exit code 4 if there is a race");
+  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.output("--timeline", given->timeline, "FILE",
-                 "A timeline of the run's beginning, for Perfetto and chrome://tracing",
+                 "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
                  Result::further);
   command.run([given] { run_train_command(*given); });
 }

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kMostBatch = 1 << 24;
 constexpr Nanoseconds kLongestWait = std::chrono::seconds{240};  ///< of ranks, for one that streams
 
-/** An option that only one pipeline has. */
+/** Refuses an option that only one pipeline has, if another pipeline was chosen. */
 void only_of(PipelineKind kind, PipelineKind chosen, std::string_view option, bool given) {
   if (!given || kind == chosen) return;
   throw UsageError{fmt::format("{} has no such option", millrace::to_string(chosen)),
@@ -34,15 +34,15 @@ LookupOptions read_lookup(const TrainArguments& given, PipelineKind pipeline) {
   only_of(fused, pipeline, "--order-lookup-after-dense", given.order_lookup_after_dense);
   LookupOptions options{.order_after_dense = given.order_lookup_after_dense};
   if (given.lookup_position) {
-    options.position = read_choice("--lookup-position", "position of the lookup",
-                                   *given.lookup_position, kLookupPositions);
+    options.position = read_choice("--lookup-position", "lookup position", *given.lookup_position,
+                                   kLookupPositions);
   }
   if (given.lookup_stream) {
-    options.stream = read_choice("--lookup-stream", "stream of the lookup", *given.lookup_stream,
-                                 kLookupStreams);
+    options.stream =
+        read_choice("--lookup-stream", "lookup stream", *given.lookup_stream, kLookupStreams);
   }
   if (options.order_after_dense && options.position == LookupPosition::before_optimizer) {
-    throw UsageError{"a lookup before the optimizer can not be ordered after it",
+    throw UsageError{"a lookup before the optimizer cannot be ordered after it",
                      "--order-lookup-after-dense",
                      "--lookup-position after-optimizer or after-data-dist"};
   }
@@ -63,7 +63,7 @@ TrainingOptions read_training(const TrainArguments& given, const RankOptions& ra
   TrainingOptions options;
   options.pipeline = read_choice("--pipeline", "pipeline", given.pipeline, kPipelineKinds);
   options.copy = read_choice("--copy", "copy strategy", given.copy, kCopyMethods);
-  options.waits = read_choice("--waits", "kind of wait", given.waits, kWaits);
+  options.waits = read_choice("--waits", "wait mode", given.waits, kWaits);
   options.lookup = read_lookup(given, options.pipeline);
   options.stale = read_staleness(given, options.pipeline);
   options.savers = {given.free_batch_early, given.clear_exchanged, given.free_features_early};
@@ -76,7 +76,7 @@ TrainingOptions read_training(const TrainArguments& given, const RankOptions& ra
 
 void refuse_idle(const TrainArguments& given) {
   const auto refuse = [&](std::string_view option, bool set) {
-    refuse_without_effect(option, given.evaluate_only && set, "--eval trains nothing",
+    refuse_without_effect(option, given.evaluate_only && set, "--eval does not train",
                           "without --eval");
   };
   refuse("--epochs", given.epochs.has_value());
@@ -90,14 +90,14 @@ void check_stream(const TrainOptions& options) {
   const StreamOptions& stream = options.stream;
   if (stream.sinks.empty()) return;
   if (options.evaluate_only || options.freeze_tables) {
-    throw UsageError{"no table is trained: there is nothing to stream", "--stream",
+    throw UsageError{"no table is trained, so there are no changed rows to stream", "--stream",
                      "neither --eval nor --freeze-tables"};
   }
   const bool processes =
       options.ranks.group == GroupKind::mpi || options.ranks.group == GroupKind::nccl;
   if (options.ranks.group != GroupKind::none && stream.deadline > kLongestWait) {
-    throw UsageError{"ranks wait for each other no longer than that", "--stream-deadline",
-                     "at most 240 s with several ranks"};
+    throw UsageError{"other ranks do not wait that long for a rank that still streams",
+                     "--stream-deadline", "at most 240 s with several ranks"};
   }
   for (const std::string& sink : stream.sinks) {
     const SinkKind* kind = find_sink_kind(sink);
@@ -142,14 +142,15 @@ TrainOptions read_options(const TrainArguments& given) {
   refuse_without_effect(
       "--check-races",
       options.training.check_races && !options.training.device.starts_with("virtual:"),
-      "on a GPU accesses are not seen", "a virtual device");
+      "accesses on a GPU cannot be observed", "a virtual device");
   options.stream = read_stream(given.stream);
   check_stream(options);
   if (options.evaluate_only && options.save) {
-    throw UsageError{"--eval trains nothing that could be saved", "--save", "one of the two"};
+    throw UsageError{"--eval does not train, so there is nothing to save", "--save",
+                     "one of the two"};
   }
   if (options.save_every && !options.save) {
-    throw UsageError{"there is nowhere to save to", "--save-every", "--save FILE as well"};
+    throw UsageError{"no file to save to", "--save-every", "--save FILE as well"};
   }
   return options;
 }

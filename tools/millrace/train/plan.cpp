@@ -43,7 +43,7 @@ void compare(std::string_view option, const std::optional<Value>& given, Value s
   if (!given || *given == saved) return;
   throw UsageError{
       fmt::format("the checkpoint is of a run with {} {}, not {}", option.substr(2), saved, *given),
-      std::string{option}, fmt::format("{} {}, or nothing", option, saved)};
+      std::string{option}, fmt::format("{} {}, or leave it out", option, saved)};
 }
 
 void check_same_run(const TrainOptions& options, const ModelDescription& model,

@@ -46,7 +46,7 @@ struct RankJob::Processes {
     const unsigned started = size();
     give_up();
     throw UsageError{fmt::format("{} processes were started, not {}", started, *options.ranks),
-                     "--ranks", fmt::format("--ranks {}, or nothing", started)};
+                     "--ranks", fmt::format("--ranks {}, or leave it out", started)};
   }
 
   /**

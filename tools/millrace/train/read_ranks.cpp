@@ -37,7 +37,7 @@ GroupKind parse_group(const std::string& text) {
   return name == "threads" ? GroupKind::threads : name == "mpi" ? GroupKind::mpi : GroupKind::nccl;
 }
 
-/** Each of several processes would do the same, and write the same files. */
+/** Without a group, each of several processes would train alone and write the same files. */
 void refuse_strangers() {
   struct Launcher {
     const char* size;
@@ -48,10 +48,11 @@ void refuse_strangers() {
                                    Launcher{"WORLD_SIZE", "torchrun", "nccl"}}) {
     const auto size = from_environment(launcher.size);
     if (!size || *size < 2) continue;
-    throw UsageError{fmt::format("{} has started {} processes, and nothing says that they train "
-                                 "together",
-                                 launcher.name, *size),
-                     launcher.size, fmt::format("--group {}", launcher.group)};
+    throw UsageError{
+        fmt::format("{} has started {} processes, but --group does not say that they train "
+                    "together",
+                    launcher.name, *size),
+        launcher.size, fmt::format("--group {}", launcher.group)};
   }
 }
 
@@ -60,19 +61,19 @@ void check_there(GroupKind group) {
     throw UsageError{"this build has no MPI", "--group mpi", mpi_support().how_to_get};
   }
   if (group == GroupKind::nccl && !nccl_support().loaded) {
-    throw UsageError{"NCCL can not be loaded", "--group nccl", nccl_support().problem};
+    throw UsageError{"NCCL cannot be loaded", "--group nccl", nccl_support().problem};
   }
 }
 
 void read_rendezvous(const TrainArguments& given, RankOptions& options) {
   if (!given.rendezvous) return;
   if (options.group != GroupKind::nccl) {
-    throw UsageError{"only NCCL meets at a file", "--rendezvous", "--group nccl with it"};
+    throw UsageError{"only NCCL uses a rendezvous file", "--rendezvous", "--group nccl with it"};
   }
   const auto rank = from_environment("RANK"), size = from_environment("WORLD_SIZE");
   if (!rank || !size || *rank >= *size) {
-    throw UsageError{"a file does not say which rank this is", "--rendezvous",
-                     "RANK and WORLD_SIZE in the environment, from 0 and how many"};
+    throw UsageError{"a rendezvous file needs the rank of this process", "--rendezvous",
+                     "RANK (from 0) and WORLD_SIZE in the environment"};
   }
   options.rendezvous = *given.rendezvous;
   options.process = *rank;
@@ -87,7 +88,7 @@ void read_sharding(const TrainArguments& given, RankOptions& options) {
   } else if (std::filesystem::is_regular_file(*given.sharding)) {
     options.plan = *given.sharding;
   } else {
-    throw UsageError{fmt::format("no sharding and no file is called '{}'", *given.sharding),
+    throw UsageError{fmt::format("'{}' is neither a sharding nor a file", *given.sharding),
                      "--sharding",
                      did_you_mean(*given.sharding, names,
                                   "auto, table-wise, row-wise, data-parallel, or a JSON file as "
@@ -126,11 +127,11 @@ std::string device_name(const TrainArguments& given, const RankOptions& ranks) {
   }
   const bool gpu = name.starts_with("cuda:");
   if (nccl && !gpu) {
-    throw UsageError{fmt::format("NCCL takes GPUs, and {} is none", name), "--device",
-                     "cuda:local, which is the default then"};
+    throw UsageError{fmt::format("NCCL needs a GPU, and {} is not a GPU", name), "--device",
+                     "cuda:local, which is the default with --group nccl"};
   }
   if (ranks.group == GroupKind::threads && gpu) {
-    throw UsageError{"ranks of one process take virtual devices", "--device",
+    throw UsageError{"ranks of one process need virtual devices", "--device",
                      "virtual:h200, or a process for each GPU: --group nccl or mpi"};
   }
   return name;

@@ -64,7 +64,7 @@ CheckpointedStream parse_stream(const std::string& text, const std::string& wher
     return {parse_lineage(text_at(document, "lineage")), text_at(document, "placement")};
   } catch (const std::invalid_argument& error) {
     throw UsageError{
-        fmt::format("what the checkpoint says of its stream can not be read: {}", error.what()),
+        fmt::format("the checkpoint's data about its stream cannot be read: {}", error.what()),
         where, "a checkpoint that this program has written"};
   }
 }

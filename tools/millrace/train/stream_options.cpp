@@ -56,7 +56,7 @@ void read_capture(const StreamArguments& given, CaptureOptions& capture) {
 /** Without a stream its other options change nothing. */
 void refuse_all(const StreamArguments& given) {
   const auto refuse = [](std::string_view option, bool set) {
-    refuse_without_effect(option, set, "nothing is streamed", "--stream SINK as well");
+    refuse_without_effect(option, set, "no rows are streamed", "--stream SINK as well");
   };
   refuse("--stream-skip", !given.skipped_tables.empty());
   refuse("--stream-capture", given.capture.has_value());

@@ -24,7 +24,7 @@ std::vector<std::string> StreamWatch::news(const std::vector<ShippingHealth>& he
     State& state = states_[i];
     if (!now.given_up.empty()) {
       if (!std::exchange(state.given_up, true)) {
-        lines.push_back(fmt::format("nothing more is streamed to {}: {}", sinks_[i], now.given_up));
+        lines.push_back(fmt::format("streaming to {} has stopped: {}", sinks_[i], now.given_up));
       }
       continue;
     }

@@ -147,7 +147,7 @@ std::string render_sink(const ShippingReport& sink, const Painter& paint) {
   if (sink.snapshots > 0) text += fmt::format(", {} snapshots", grouped(sink.snapshots));
   if (sink.retries > 0) text += fmt::format(", {} retries", grouped(sink.retries));
   if (sink.absent_rows > 0) {
-    text += fmt::format(", {} rows that had gone from it told again", grouped(sink.absent_rows));
+    text += fmt::format(", {} rows lost by it sent again", grouped(sink.absent_rows));
   }
   if (!sink.unchecked.empty()) text += "; " + sink.unchecked;
   text += '\n';
@@ -173,10 +173,10 @@ std::string render_stream(const TrainResult& result, const Painter& paint) {
   }
   if (all.skipped_rows > 0) {
     text +=
-        fmt::format("stream  {} rows of skipped tables were not told\n", grouped(all.skipped_rows));
+        fmt::format("stream  {} rows of skipped tables were not sent\n", grouped(all.skipped_rows));
   }
   if (all.failures > 0) {
-    text += paint(fmt::format("stream  {} calls of the driver failed; their rows were told later\n",
+    text += paint(fmt::format("stream  {} driver calls failed; their rows were sent later\n",
                               grouped(all.failures)),
                   Look::bad);
   }

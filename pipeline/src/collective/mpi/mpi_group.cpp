@@ -23,7 +23,7 @@ MpiProcesses::MpiProcesses(int& argc, char**& argv) {
   }
   if (provided < MPI_THREAD_SERIALIZED) {
     throw std::runtime_error{
-        "MPI was initialised for one thread: groups take MPI_THREAD_SERIALIZED"};
+        "MPI was initialized for one thread: groups need MPI_THREAD_SERIALIZED"};
   }
   int rank = 0, size = 1;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");

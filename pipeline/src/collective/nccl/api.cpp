@@ -40,7 +40,8 @@ Found load() {
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     found.problem = fmt::format(
-        "NCCL is not there ({}): install libnccl2 of NVIDIA's apt repository or nvidia-nccl from "
+        "NCCL cannot be loaded ({}): install libnccl2 of NVIDIA's apt repository or nvidia-nccl "
+        "from "
         "PyPI, and put the folder of libnccl.so.2 on LD_LIBRARY_PATH or name the file in "
         "MILLRACE_NCCL",
         dlerror());
@@ -66,7 +67,7 @@ Found load() {
     api.ordered_launches = order_launches(api.version);
   }
   if (!found.problem.empty()) {
-    found.problem = fmt::format("{} is no NCCL of 2.7 or later: {}", name, found.problem);
+    found.problem = fmt::format("{} is not NCCL 2.7 or later: {}", name, found.problem);
   }
   return found;
 }

@@ -236,7 +236,7 @@ std::unique_ptr<NcclGroup> NcclGroup::make(OrderedDevice& device, Rendezvous& re
   const auto* const gpu = dynamic_cast<const CudaDevice*>(&device.device());
   if (gpu == nullptr) {
     throw std::invalid_argument{
-        fmt::format("NCCL takes a GPU, and {} is none", device.device().name())};
+        fmt::format("NCCL needs a GPU, and {} is not a GPU", device.device().name())};
   }
   return std::make_unique<Group>(*api, device, gpu->ordinal(), rendezvous, options);
 }

@@ -66,7 +66,7 @@ Socket Socket::listen(std::uint16_t port) {
   }
   if (bound != 0 || ::listen(socket.descriptor_, SOMAXCONN) != 0) {
     throw std::runtime_error{
-        fmt::format("rank 0 can not listen at port {}: {}", port, std::strerror(errno))};
+        fmt::format("rank 0 cannot listen at port {}: {}", port, std::strerror(errno))};
   }
   return socket;
 }

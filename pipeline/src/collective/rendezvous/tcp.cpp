@@ -241,7 +241,7 @@ unsigned number(const char* name, unsigned most) {
   }
   if (read == 0 || read != text.size() || value > most) {
     throw std::runtime_error{
-        fmt::format("{} is '{}', which is no number up to {}", name, text, most)};
+        fmt::format("{} is '{}' (expected a number up to {})", name, text, most)};
   }
   return static_cast<unsigned>(value);
 }

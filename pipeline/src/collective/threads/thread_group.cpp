@@ -26,7 +26,8 @@ unsigned ThreadRanks::size() const noexcept { return ranks_->size; }
 
 std::unique_ptr<ProcessGroup> ThreadRanks::join(unsigned rank, OrderedDevice& device) {
   if (rank >= size()) {
-    throw std::invalid_argument{fmt::format("there is no rank {} of {}", rank, size())};
+    throw std::invalid_argument{
+        fmt::format("rank {} is out of range: the group has {} ranks", rank, size())};
   }
   const bool meets = ranks_->machine != nullptr;
   auto* const virtual_device = dynamic_cast<VirtualDevice*>(&device.device());

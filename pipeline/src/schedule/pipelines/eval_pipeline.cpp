@@ -9,7 +9,7 @@ std::unique_ptr<TrainPipeline> make(PipelineKind kind, const PipelineSetting& se
                                     TrainModel& model, const PipelineOptions& options) {
   if (kind == PipelineKind::semi_sync) {
     throw std::invalid_argument{
-        "semi-sync is for training: where nothing is updated no lookup is stale; take sparse-dist "
+        "semi-sync is for training: without updates no lookup is stale; use sparse-dist "
         "or fused-sparse-dist"};
   }
   return TrainPipeline::make(kind,

@@ -19,14 +19,13 @@ Stream& lookup_stream(const PipelineSetting& setting, const LookupOptions& optio
   }
   if (setting.streams.lookup) return *setting.streams.lookup;
   throw std::invalid_argument{
-      "these streams are those of another pipeline: fused-sparse-dist has none of its own to look "
-      "up on"};
+      "these streams are for another pipeline: fused-sparse-dist needs a lookup stream"};
 }
 
 /**
- * As SparseDist, but the next batch is looked up while the dense optimizer runs. The tables are
- * updated on the lookup's stream as well, behind backward, so that each lookup follows the update
- * before it.
+ * Like SparseDist, but the next batch is looked up while the dense optimizer runs. The tables are
+ * updated on the lookup's stream too, after backward, so that each lookup follows the previous
+ * update in the order of that stream.
  */
 class FusedSparseDistPipeline final : public PipelineCore {
  public:
@@ -36,7 +35,7 @@ class FusedSparseDistPipeline final : public PipelineCore {
         look_up_on_(lookup_stream(setting, lookup_)) {
     if (lookup_.order_after_dense && lookup_.position == LookupPosition::before_optimizer) {
       throw std::invalid_argument{
-          "a lookup that is enqueued before the optimizer can not be ordered after it: take the "
+          "a lookup that is enqueued before the optimizer cannot be ordered after it: use the "
           "position after-optimizer or after-data-dist"};
     }
     check(setting.model);
@@ -47,9 +46,9 @@ class FusedSparseDistPipeline final : public PipelineCore {
     const std::string dense = model.dense_parameters_of_lookups();
     if (dense.empty() || lookup_.order_after_dense) return;
     throw std::invalid_argument{fmt::format(
-        "fused-sparse-dist looks the next batch up while the dense optimizer runs, which updates "
-        "{}, and lookups read those: have lookups ordered after the dense optimizer "
-        "(--order-lookup-after-dense), or take sparse-dist",
+        "fused-sparse-dist looks up the next batch while the dense optimizer updates {}, which "
+        "lookups read: order lookups after the dense optimizer (--order-lookup-after-dense), or "
+        "use sparse-dist",
         dense)};
   }
 

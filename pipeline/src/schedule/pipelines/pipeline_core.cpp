@@ -24,7 +24,7 @@ PipelineCore::PipelineCore(const PipelineSetting& setting, const PipelineOptions
                                                   .tag = setting.batches.tag("batch")})) {}
 
 bool PipelineCore::advance(BatchSource* source) {
-  if (model_ == nullptr) throw std::logic_error{"a pipeline without a model can not train"};
+  if (model_ == nullptr) throw std::logic_error{"no model is attached to this pipeline"};
   struct Source {
     BatchSource*& current;
     ~Source() { current = nullptr; }

@@ -23,7 +23,7 @@ PipelineKind parse_pipeline_kind(std::string_view name) {
     if (to_string(kind) == name) return kind;
   }
   throw std::invalid_argument{
-      fmt::format("no pipeline is called '{}'; there are {}", name, fmt::join(kNames, ", "))};
+      fmt::format("unknown pipeline '{}' (expected {})", name, fmt::join(kNames, ", "))};
 }
 
 }  // namespace millrace

@@ -20,7 +20,7 @@ Named parse(std::string_view what, std::string_view name, const std::array<Named
   std::array<std::string_view, count> names;
   for (std::size_t i = 0; i < count; ++i) names[i] = to_string(all[i]);
   throw std::invalid_argument{
-      fmt::format("no {} is called '{}'; there are {}", what, name, fmt::join(names, ", "))};
+      fmt::format("unknown {} '{}' (expected {})", what, name, fmt::join(names, ", "))};
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::string_view to_string(LookupPosition position) noexcept {
 }
 
 LookupPosition parse_lookup_position(std::string_view name) {
-  return parse("position of the lookup", name, kLookupPositions);
+  return parse("lookup position", name, kLookupPositions);
 }
 
 std::string_view to_string(LookupStream stream) noexcept {
@@ -38,7 +38,7 @@ std::string_view to_string(LookupStream stream) noexcept {
 }
 
 LookupStream parse_lookup_stream(std::string_view name) {
-  return parse("stream of the lookup", name, kLookupStreams);
+  return parse("lookup stream", name, kLookupStreams);
 }
 
 }  // namespace millrace

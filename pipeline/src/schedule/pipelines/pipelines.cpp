@@ -116,7 +116,7 @@ PipelineStreams::PipelineStreams(OrderedDevice& device, PipelineKind kind)
 }
 
 void TrainPipeline::stash_gradients(Buffer) {
-  throw std::logic_error{"this pipeline stashes no gradients"};
+  throw std::logic_error{"this pipeline does not stash gradients"};
 }
 
 std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
@@ -136,7 +136,7 @@ std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
     case PipelineKind::prefetch_sparse_dist:
       return make_prefetch_sparse_dist(setting, options);
   }
-  throw std::invalid_argument{"unknown kind of pipeline"};
+  throw std::invalid_argument{"unknown pipeline"};
 }
 
 }  // namespace millrace

@@ -9,7 +9,7 @@ namespace {
 Stream& prefetch_stream(const PipelineSetting& setting) {
   if (setting.streams.prefetch) return *setting.streams.prefetch;
   throw std::invalid_argument{
-      "these streams are those of another pipeline: prefetch-sparse-dist has none to prefetch on"};
+      "these streams are for another pipeline: prefetch-sparse-dist needs a prefetch stream"};
 }
 
 /**

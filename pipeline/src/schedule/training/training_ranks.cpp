@@ -20,7 +20,7 @@ constexpr std::string_view kVirtual = "virtual:";
 DeviceProfile profile_of(const std::string& device) {
   if (!footprint_device(device).modelled) {
     throw std::invalid_argument{fmt::format(
-        "ranks of one process take a virtual device, and {} is none: GPUs take a process each",
+        "ranks of one process need a virtual device, not {}: use one process for each GPU",
         device)};
   }
   return DeviceProfile::named(device.substr(kVirtual.size()));
