@@ -59,7 +59,7 @@ std::string headings(const std::string& out) { return out.substr(0, out.find("\n
 
 std::string advice_of(std::vector<cli::FootprintRow> rows) {
   cli::FootprintTable table;
-  table.workload = Workload::named("train_pipeline_base");
+  table.workload = experiment::Workload::named("train_pipeline_base");
   table.rows = std::move(rows);
   return cli::render_advice(table, cli::Painter{false});
 }
@@ -205,7 +205,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the dense features of a sample may be those of an image") {
-  const Workload images = Workload::parse(
+  const experiment::Workload images = experiment::Workload::parse(
       R"({"schema": "millrace.workload/1", "batch_size": 256, "num_float_features": 150528,
           "activations": "1GiB"})",
       "images.json");

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "millrace/device/profile.hpp"
-#include "millrace/pipeline/schedule/workload.hpp"
+#include "millrace/experiment/workload.hpp"
 #include "test/support/catch.hpp"
 #include "test/tools/program.hpp"
 
@@ -103,7 +103,7 @@ TEST_CASE("options: the help of each command names every profile and workload th
     }
   }
   const std::string help = run_program({"footprint", "--help"}).out;
-  for (const std::string& workload : Workload::names()) {
+  for (const std::string& workload : experiment::Workload::names()) {
     CHECK_THAT(help, ContainsSubstring(workload));
   }
 }

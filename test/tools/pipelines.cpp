@@ -116,7 +116,7 @@ TEST_CASE("pipelines: the table says the same, and what its columns mean") {
 
 TEST_CASE("pipelines: a race of any seed is told, also where the shown run has none") {
   cli::PipelinesOptions options;
-  options.workload = Workload::named("pr2916");
+  options.workload = experiment::Workload::named("pr2916");
   options.seeds = 2;
   cli::PipelineRow row;
   row.races = {"record on copy after op 91, wait on main before op 104"};

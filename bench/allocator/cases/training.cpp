@@ -5,8 +5,8 @@
 #include "allocator/cases/case.hpp"
 #include "allocator/cases/recording_allocator.hpp"
 #include "millrace/device/virtual_machine.hpp"
+#include "millrace/experiment/footprint.hpp"
 #include "millrace/memory/caching_allocator.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
 
 namespace millrace::bench {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 /// The requests of a training loop of `millrace footprint`: copies on a side stream, as programs
 /// for PyTorch's allocator make them. Recorded on the virtual device, without data.
 Script record_loop(const std::string& name, std::uint64_t seed) {
-  const Workload workload = Workload::named(name);
+  const experiment::Workload workload = experiment::Workload::named(name);
   VirtualMachine machine;
   VirtualDevice::Options options;
   options.profile = DeviceProfile::named("h200");
@@ -26,25 +26,25 @@ Script record_loop(const std::string& name, std::uint64_t seed) {
   CachingAllocator pinned{device, pinned_source, Policy::pinned()};
   CachingAllocator inner{device, source, Policy::millrace()};
   RecordingAllocator recording{inner};
-  TimelineClock clock{machine, kMainStream};
-  LoopOptions loop;
+  experiment::TimelineClock clock{machine, kMainStream};
+  experiment::LoopOptions loop;
   loop.method = CopyMethod::side_stream;
   loop.step_done = [&] { recording.end_step(); };
-  const auto batches = draw_batches(workload, workload.num_batches, seed);
-  (void)run_training_loop(workload, batches,
-                          {.device = device,
-                           .allocator = recording,
-                           .batches = recording,
-                           .pinned = pinned,
-                           .clock = clock},
-                          loop);
+  const auto batches = experiment::draw_batches(workload, workload.num_batches, seed);
+  (void)experiment::run_training_loop(workload, batches,
+                                      {.device = device,
+                                       .allocator = recording,
+                                       .batches = recording,
+                                       .pinned = pinned,
+                                       .clock = clock},
+                                      loop);
   return recording.script();
 }
 
 }  // namespace
 
 void add_training(Cases& cases, const CaseOptions&) {
-  for (const std::string& name : Workload::names()) {
+  for (const std::string& name : experiment::Workload::names()) {
     const auto recorded = std::make_shared<std::map<std::uint64_t, Script>>();
     cases.all.push_back(
         {.suite = "training", .name = name, .run = [=](const auto& row, const auto& setting) {

@@ -19,7 +19,7 @@ class Setting {
  public:
   explicit Setting(std::span<const Cell> rows) : rows_(rows) {}
 
-  [[nodiscard]] const Workload& workload() const { return rows_.front().workload; }
+  [[nodiscard]] const experiment::Workload& workload() const { return rows_.front().workload; }
   [[nodiscard]] const Cell& torch(CopyMethod method) const { return row("torch", method); }
   [[nodiscard]] const Cell& millrace(CopyMethod method) const { return row("millrace", method); }
 

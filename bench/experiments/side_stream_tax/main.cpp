@@ -20,7 +20,7 @@ void print(const std::vector<Cell>& cells) {
       "shape        waits    ahead  activ.  c/c  allocator strategy     reserved  active"
       "   step ms  hidden  calls  waits  stranded\n");
   for (const Cell& cell : cells) {
-    const Workload& workload = cell.workload;
+    const experiment::Workload& workload = cell.workload;
     fmt::print(
         "{:<12} {:<8} {:>5}  {:>4.0f}G {:>5}  {:<9} {:<11} {:>9.3f} {:>8.3f} {:>9.3f} {:>7.3f}"
         " {:>6.1f} {:>6.1f} {:>9.3f}\n",

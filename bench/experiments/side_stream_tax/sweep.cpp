@@ -16,10 +16,11 @@ namespace {
 /** Sizes depend on the seed only: not on shape, balance or activations. */
 class DrawnBatches {
  public:
-  std::vector<InputShape> get(const Workload& workload, std::size_t count, std::uint64_t seed) {
+  std::vector<InputShape> get(const experiment::Workload& workload, std::size_t count,
+                              std::uint64_t seed) {
     const std::lock_guard lock{mutex_};
     auto& batches = drawn_[seed];
-    if (batches.empty()) batches = draw_batches(workload, count, seed);
+    if (batches.empty()) batches = experiment::draw_batches(workload, count, seed);
     return batches;
   }
 
@@ -29,12 +30,12 @@ class DrawnBatches {
 };
 
 Figures run(const Cell& cell, const Settings& settings, const std::vector<InputShape>& batches) {
-  FootprintCell what;
+  experiment::FootprintCell what;
   what.allocator = cell.row.allocator;
   if (what.allocator == "millrace") what.policy = settings.policy;
   what.loop.method = cell.row.method;
   what.loop.waits = cell.waits;
-  const FootprintRun result = run_footprint(what, cell.workload, batches);
+  const experiment::FootprintRun result = experiment::run_footprint(what, cell.workload, batches);
   constexpr double gib = 1 << 30;
   Figures figures;
   figures.reserved = static_cast<double>(result.loop.whole.reserved.peak) / gib;
@@ -48,8 +49,8 @@ Figures run(const Cell& cell, const Settings& settings, const std::vector<InputS
   return figures;
 }
 
-Workload base_workload(const Settings& settings) {
-  Workload workload = Workload::named(settings.workload);
+experiment::Workload base_workload(const Settings& settings) {
+  experiment::Workload workload = experiment::Workload::named(settings.workload);
   workload = workload.scaled_to(parse_bytes(settings.batch_bytes));
   if (settings.variation) workload.feature_pooling_variation = *settings.variation;
   if (settings.no_tables) workload.base_row_size = 1, workload.additional_tables.clear();
@@ -57,7 +58,7 @@ Workload base_workload(const Settings& settings) {
 }
 
 std::vector<Cell> cells_of(const Settings& settings) {
-  Workload workload = base_workload(settings);
+  experiment::Workload workload = base_workload(settings);
   std::vector<unsigned> run_ahead = settings.run_ahead;
   if (run_ahead.empty()) run_ahead.push_back(workload.run_ahead);
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/experiment/footprint.hpp"
 #include "millrace/memory/policy.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
 
 namespace millrace::side_stream_tax {
 
@@ -46,7 +46,7 @@ using Figure = double Figures::*;
 
 /** @brief A row at one setting. */
 struct Cell {
-  Workload workload;
+  experiment::Workload workload;
   Waits waits;
   Row row;
   std::vector<Figures> by_seed;

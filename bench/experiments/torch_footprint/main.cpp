@@ -10,9 +10,10 @@
 #include <optional>
 
 #include "millrace/device/cuda_device.hpp"
+#include "millrace/experiment/footprint.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
 #include "result_file.hpp"
 #include "torch/torch_allocator.hpp"
 
@@ -33,45 +34,46 @@ struct Arguments {
 
 struct Row {
   std::string allocator, strategy;
-  LoopReport loop;
+  experiment::LoopReport loop;
 };
 
 /** The loop on PyTorch's allocator; pinned memory comes from ours. */
-Row run_on_torch(const Arguments& arguments, const Workload& workload, CopyMethod method,
-                 const std::vector<InputShape>& batches) {
+Row run_on_torch(const Arguments& arguments, const experiment::Workload& workload,
+                 CopyMethod method, const std::vector<InputShape>& batches) {
   const auto gpu = CudaDevice::create(arguments.device);
   OrderedDevice ordered{*gpu};
   PinnedSource pinned_source{*gpu};
   CachingAllocator pinned{ordered, pinned_source, Policy::pinned()};
   TorchAllocator torch{ordered, arguments.device, arguments.shim};
-  EventClock clock{*gpu};
-  LoopOptions options;
+  experiment::EventClock clock{*gpu};
+  experiment::LoopOptions options;
   options.method = method;
   return {"PyTorch " + torch.version(), std::string{to_string(method)},
-          run_training_loop(workload, batches,
-                            {.device = ordered,
-                             .allocator = torch,
-                             .batches = torch,
-                             .pinned = pinned,
-                             .clock = clock,
-                             .most_launches_ahead = workload.run_ahead},
-                            options)};
+          experiment::run_training_loop(workload, batches,
+                                        {.device = ordered,
+                                         .allocator = torch,
+                                         .batches = torch,
+                                         .pinned = pinned,
+                                         .clock = clock,
+                                         .most_launches_ahead = workload.run_ahead},
+                                        options)};
 }
 
-Row run_on_ours(const Arguments& arguments, const Workload& workload, std::string_view allocator,
-                CopyMethod method, const std::vector<InputShape>& batches) {
-  FootprintCell cell;
+Row run_on_ours(const Arguments& arguments, const experiment::Workload& workload,
+                std::string_view allocator, CopyMethod method,
+                const std::vector<InputShape>& batches) {
+  experiment::FootprintCell cell;
   cell.device = fmt::format("cuda:{}", arguments.device);
   cell.allocator = allocator;
   cell.loop.method = method;
   return {std::string{allocator}, std::string{to_string(method)},
-          run_footprint(cell, workload, batches).loop};
+          experiment::run_footprint(cell, workload, batches).loop};
 }
 
 std::vector<Row> run(const Arguments& arguments) {
-  const Workload workload =
-      Workload::named(arguments.workload).scaled_to(parse_bytes(arguments.batch_bytes));
-  const auto batches = draw_batches(workload, arguments.iterations, arguments.seed);
+  const experiment::Workload workload =
+      experiment::Workload::named(arguments.workload).scaled_to(parse_bytes(arguments.batch_bytes));
+  const auto batches = experiment::draw_batches(workload, arguments.iterations, arguments.seed);
   std::vector<Row> rows;
   for (const std::string& strategy : arguments.strategies) {
     const CopyMethod method = parse_copy_method(strategy);

@@ -2,7 +2,7 @@
 
 namespace millrace::cli {
 
-bool is_published(Workload workload, const Workload& published) {
+bool is_published(experiment::Workload workload, const experiment::Workload& published) {
   workload.description = published.description;
   workload.num_batches = published.num_batches;
   workload.run_ahead = published.run_ahead;

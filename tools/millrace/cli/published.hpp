@@ -1,6 +1,6 @@
 #pragma once
 
-#include "millrace/pipeline/schedule/workload.hpp"
+#include "millrace/experiment/workload.hpp"
 
 namespace millrace::cli {
 
@@ -8,6 +8,7 @@ namespace millrace::cli {
  * @brief Whether a workload is the one that a published figure is about, whatever it is called: the
  *        same batches, model and compute. Steps, run-ahead and the link between ranks may differ.
  */
-[[nodiscard]] bool is_published(Workload workload, const Workload& published);
+[[nodiscard]] bool is_published(experiment::Workload workload,
+                                const experiment::Workload& published);
 
 }  // namespace millrace::cli

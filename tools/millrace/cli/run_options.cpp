@@ -5,6 +5,8 @@
 
 #include "cli/choices.hpp"
 #include "cli/error.hpp"
+#include "millrace/device/profile.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
 
 namespace millrace::cli {
 
@@ -16,9 +18,9 @@ std::string device_help(std::string_view profile, bool gpus) {
   return gpus ? help + ", cuda:N" : help;
 }
 
-FootprintDevice read_device(const std::string& name) {
+DeviceDescription read_device(const std::string& name) {
   try {
-    return footprint_device(name);
+    return find_device(name);
   } catch (const std::exception& error) {
     throw UsageError{
         error.what(), "--device",

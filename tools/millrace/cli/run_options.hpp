@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
+#include "millrace/pipeline/schedule/run_device.hpp"
 
 /// @file
 /// Options that several commands have. Each throws UsageError.
@@ -22,7 +23,7 @@ inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
  *  @param profile  the default's */
 [[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
 /** @brief `--device`: a virtual one, or a GPU. */
-[[nodiscard]] FootprintDevice read_device(const std::string& name);
+[[nodiscard]] DeviceDescription read_device(const std::string& name);
 /** @brief `--allocator`: a list, or "all". */
 [[nodiscard]] std::vector<std::string> read_allocators(const std::string& text);
 /** @brief `--run-ahead` */

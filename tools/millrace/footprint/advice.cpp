@@ -257,9 +257,10 @@ std::string published(const FootprintTable& table) {
 
 }  // namespace
 
-bool has_published_figures(const Workload& workload) {
+bool has_published_figures(const experiment::Workload& workload) {
   constexpr std::size_t bytes = std::size_t{1} << 30;  // "1 GB"
-  return is_published(workload, Workload::named("sparse_data_dist_base").scaled_to(bytes));
+  return is_published(workload,
+                      experiment::Workload::named("sparse_data_dist_base").scaled_to(bytes));
 }
 
 bool costs_no_time(const FootprintFigures& from, const FootprintFigures& to) {

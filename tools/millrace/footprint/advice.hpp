@@ -8,7 +8,7 @@
 namespace millrace::cli {
 
 /** @brief Whether what TorchRec's pull request 3510 measured is about this workload. */
-[[nodiscard]] bool has_published_figures(const Workload& workload);
+[[nodiscard]] bool has_published_figures(const experiment::Workload& workload);
 
 /**
  * @brief In words, from the rows alone: where the memory of the usual row goes; what to change,

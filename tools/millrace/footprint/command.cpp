@@ -41,7 +41,7 @@ void check_one_run(const FootprintArguments& arguments, const FootprintOptions& 
 }
 
 void note_options(Timeline& timeline, const FootprintOptions& options) {
-  const Workload& workload = options.workloads.front();
+  const experiment::Workload& workload = options.workloads.front();
   timeline.note("program", "millrace footprint");
   timeline.note("workload", workload.name);
   timeline.note("loop", to_string(workload.shape));
@@ -92,8 +92,8 @@ void add_footprint(CLI::App& program) {
   command.input(
       "--workload", given->workload, "NAME|FILE",
       fmt::format("{}, or a JSON file; default sparse_data_dist_base and train_pipeline_base",
-                  fmt::join(Workload::names(), ", ")),
-      Command::unless(Workload::names()));
+                  fmt::join(experiment::Workload::names(), ", ")),
+      Command::unless(experiment::Workload::names()));
   command.add("--waits", given->waits, "KIND",
               "coarse (default): for all that a stream has queued; precise: for the work that is "
               "needed");

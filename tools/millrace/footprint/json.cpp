@@ -86,7 +86,7 @@ Json run_of(const FootprintRow& row, const FootprintTable& table, const Footprin
     return run;
   }
   const FootprintFigures& f = row.figures;
-  const LoopReport& loop = row.example.loop;
+  const experiment::LoopReport& loop = row.example.loop;
   run["figures"] = basis_of(row);
   run["peak_reserved_bytes"] = f.reserved;
   run["peak_active_bytes"] = f.active;
@@ -114,15 +114,15 @@ Json runs_of(const FootprintTable& table, const FootprintOptions& options) {
   return runs;
 }
 
-Json workload_of(const Workload& workload) {
+Json workload_of(const experiment::Workload& workload) {
   Json json = Json::parse(workload.to_json());
   json["name"] = workload.name;
-  json["exchange_gb_per_s"] = workload.exchange_gb_per_s.value_or(kExchangeGbPerS);
+  json["exchange_gb_per_s"] = workload.exchange_gb_per_s.value_or(experiment::kExchangeGbPerS);
   json["mean_batch_bytes"] = workload.mean_batch_bytes();
   return json;
 }
 
-Json published_for(const Workload& workload) {
+Json published_for(const experiment::Workload& workload) {
   if (!has_published_figures(workload)) return nullptr;
   return {{"source", "https://github.com/meta-pytorch/torchrec/pull/3510"},
           {"side_stream_reserved_bytes", 79'700'000'000},
@@ -144,7 +144,7 @@ nlohmann::ordered_json to_document(const std::vector<FootprintTable>& tables,
                  {{"waits", to_string(options.waits)},
                   {"seed", options.seed},
                   {"seeds", options.seeds},
-                  {"warm_up_steps", LoopOptions{}.warm_up}}},
+                  {"warm_up_steps", experiment::LoopOptions{}.warm_up}}},
                 {"published", published_for(tables.front().workload)},
                 {"workload", workload_of(tables.front().workload)},
                 {"runs", runs_of(tables.front(), options)}};

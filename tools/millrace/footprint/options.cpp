@@ -27,28 +27,28 @@ constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
 constexpr std::size_t kMostActivations = std::size_t{1} << 40;
 
 bool ships(const std::string& name) {
-  const std::vector<std::string> names = Workload::names();
+  const std::vector<std::string> names = experiment::Workload::names();
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-Workload read_workload(const std::string& text) {
-  if (ships(text)) return Workload::named(text).scaled_to(kBatchBytes);
+experiment::Workload read_workload(const std::string& text) {
+  if (ships(text)) return experiment::Workload::named(text).scaled_to(kBatchBytes);
   const bool file = std::filesystem::exists(text) || text.find('/') != std::string::npos ||
                     text.ends_with(".json");
   if (!file) {
-    static_cast<void>(read_name("--workload", "workload", text, Workload::names()));
+    static_cast<void>(read_name("--workload", "workload", text, experiment::Workload::names()));
   }
   try {
-    return Workload::load(text);
+    return experiment::Workload::load(text);
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--workload",
                      fmt::format("a JSON file as docs/workloads.md says, or one of {}",
-                                 fmt::join(Workload::names(), ", "))};
+                                 fmt::join(experiment::Workload::names(), ", "))};
   }
 }
 
 /** With what was given in place of what the workload says. */
-Workload adapted(Workload workload, const FootprintArguments& given) {
+experiment::Workload adapted(experiment::Workload workload, const FootprintArguments& given) {
   if (given.batch_bytes) {
     workload = workload.scaled_to(read_bytes("--batch-bytes", *given.batch_bytes, kMostBatchBytes));
   }
@@ -60,7 +60,7 @@ Workload adapted(Workload workload, const FootprintArguments& given) {
         read_number("--compute-to-copy", *given.compute_to_copy, 0.001, 1000);
   }
   if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
-  const std::size_t least = LoopOptions{}.warm_up + 1;
+  const std::size_t least = experiment::LoopOptions{}.warm_up + 1;
   if (given.iterations) {
     workload.num_batches = read_whole("--iterations", *given.iterations, least, kMostSteps);
   }

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/pipeline/schedule/footprint.hpp"
+#include "millrace/experiment/footprint.hpp"
+#include "millrace/pipeline/schedule/run_device.hpp"
 
 namespace millrace::cli {
 
@@ -28,10 +29,10 @@ struct FootprintArguments {
 
 /** @brief The same, checked. */
 struct FootprintOptions {
-  FootprintDevice device;
+  DeviceDescription device;
   std::vector<std::string> allocators;
   std::vector<CopyMethod> methods;
-  std::vector<Workload> workloads;  ///< the first is the one that is asked for
+  std::vector<experiment::Workload> workloads;  ///< the first is the one that is asked for
   Waits waits = Waits::coarse;
   std::uint64_t seed = 1;  ///< of the first draw
   std::size_t seeds = 1;   ///< draws of the batches' sizes

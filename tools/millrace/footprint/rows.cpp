@@ -16,7 +16,7 @@
 namespace millrace::cli {
 namespace {
 
-FootprintFigures figures_of(const FootprintRun& run) {
+FootprintFigures figures_of(const experiment::FootprintRun& run) {
   FootprintFigures figures;
   figures.requested = run.loop.whole.requested.peak;
   figures.allocated = run.loop.whole.allocated.peak;
@@ -69,14 +69,14 @@ struct Cell {
   FootprintTable* table;
   FootprintRow* row;
   std::size_t seed;
-  std::optional<FootprintRun> run;
+  std::optional<experiment::FootprintRun> run;
   std::string failure;
   std::exception_ptr error;
 };
 
 void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<InputShape>& batches,
               Timeline* timeline, Progress& progress) {
-  FootprintCell what;
+  experiment::FootprintCell what;
   what.device = options.device.name;
   what.allocator = cell.row->allocator;
   what.loop.method = cell.row->method;
@@ -84,7 +84,7 @@ void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<Inp
   what.loop.step_done = [&] { progress.step(); };
   if (cell.seed == 0) what.timeline = timeline;
   try {
-    cell.run = run_footprint(what, cell.table->workload, batches);
+    cell.run = experiment::run_footprint(what, cell.table->workload, batches);
   } catch (const out_of_memory& error) {
     cell.failure = describe(error);
   } catch (const DeviceError& error) {
@@ -109,11 +109,11 @@ void for_each_index(std::size_t count, const FootprintOptions& options, const Wo
 
 using Draws = std::vector<std::vector<InputShape>>;  // by seed
 
-Draws draw(const Workload& workload, const FootprintOptions& options) {
+Draws draw(const experiment::Workload& workload, const FootprintOptions& options) {
   Progress progress{"footprint, sizes of batches", options.seeds};
   Draws draws(options.seeds);
   for_each_index(draws.size(), options, [&](std::size_t i) {
-    draws[i] = draw_batches(workload, workload.num_batches, options.seed + i);
+    draws[i] = experiment::draw_batches(workload, workload.num_batches, options.seed + i);
     progress.advance();
   });
   return draws;
@@ -121,7 +121,7 @@ Draws draw(const Workload& workload, const FootprintOptions& options) {
 
 std::vector<FootprintTable> empty_tables(const FootprintOptions& options) {
   std::vector<FootprintTable> tables;
-  for (const Workload& workload : options.workloads) {
+  for (const experiment::Workload& workload : options.workloads) {
     FootprintTable& table = tables.emplace_back();
     table.workload = workload;
     for (const std::string& allocator : options.allocators) {
@@ -243,7 +243,7 @@ std::vector<FootprintTable> run_tables(const FootprintOptions& options, Timeline
   for (std::size_t i = 0; i < options.workloads.size(); ++i) {
     const bool known = i > 0 &&
                        options.workloads[i].num_batches == options.workloads[i - 1].num_batches &&
-                       same_batches(options.workloads[i], options.workloads[i - 1]);
+                       experiment::same_batches(options.workloads[i], options.workloads[i - 1]);
     draws.push_back(known ? draws.back() : draw(options.workloads[i], options));
   }
   std::vector<FootprintTable> tables = empty_tables(options);

@@ -41,9 +41,9 @@ struct FootprintRow {
 
   FootprintFigures figures;  ///< each the median over the seeds
   std::vector<FootprintFigures> by_seed;
-  FootprintRun example;  ///< the run with the median of reserved: what its bytes were
+  experiment::FootprintRun example;  ///< the run with the median of reserved: what its bytes were
 
-  std::optional<std::vector<std::string>> races;  ///< of all seeds; see FootprintRun
+  std::optional<std::vector<std::string>> races;  ///< of all seeds; see experiment::FootprintRun
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
   /** @brief The driver's pool does not say who could have its free bytes, nor who had them last. */
@@ -68,7 +68,7 @@ struct FootprintRow {
 
 /** @brief All rows of one workload. */
 struct FootprintTable {
-  Workload workload;
+  experiment::Workload workload;
   std::vector<FootprintRow> rows;
 
   /** @brief nullptr if it is not there, or failed. */

@@ -174,7 +174,7 @@ std::string_view meaning_of(Waits waits) {
 
 std::string title(const FootprintTable& table, const FootprintOptions& options,
                   const Painter& paint) {
-  const Workload& workload = table.workload;
+  const experiment::Workload& workload = table.workload;
   const std::string ahead =
       workload.run_ahead == 0
           ? "the host waits for each step"

@@ -10,7 +10,7 @@ using Json = nlohmann::ordered_json;
 
 /** Whose bytes they were, and what the free ones waited for. */
 Json shares_of(const PipelineRow& row) {
-  const PipelineRun& run = row.example;
+  const experiment::PipelineRun& run = row.example;
   const nlohmann::json all = explain(run.ladder, [&](StreamId stream) {
     const auto known = run.streams.find(stream);
     return known == run.streams.end() ? std::string{"another stream"} : known->second;
@@ -23,7 +23,7 @@ Json shares_of(const PipelineRow& row) {
   return shares;
 }
 
-Json utilisation_of(const PipelineRun& run) {
+Json utilisation_of(const experiment::PipelineRun& run) {
   Json engines = Json::object();
   for (const Engine engine :
        {Engine::compute, Engine::host_to_device, Engine::device_to_host, Engine::link}) {
@@ -34,7 +34,7 @@ Json utilisation_of(const PipelineRun& run) {
   return engines;
 }
 
-Json row_of(const PipelineRow& row, const Workload& workload) {
+Json row_of(const PipelineRow& row, const experiment::Workload& workload) {
   Json json{{"pipeline", millrace::to_string(row.cell.pipeline)},
             {"copy", millrace::to_string(row.cell.options.copy)},
             {"waits", millrace::to_string(row.cell.options.waits)},
@@ -50,7 +50,7 @@ Json row_of(const PipelineRow& row, const Workload& workload) {
     json["error"] = row.failure;
     return json;
   }
-  const PipelineRun& run = row.example;
+  const experiment::PipelineRun& run = row.example;
   json["runtime_ms"] = {{"p50", row.runtime_p50 / 1e6}, {"p90", row.runtime_p90 / 1e6}};
   json["bound_ms"] = row.bound / 1e6;
   json["examples_per_second"] = examples_per_second(row, workload);

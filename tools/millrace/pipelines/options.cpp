@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::uint64_t kMostRanks = 64;
 
-Workload read_workload(const std::string& text) {
+experiment::Workload read_workload(const std::string& text) {
   const std::vector<std::string> known = workloads_with_models();
-  if (std::ranges::find(known, text) != known.end()) return Workload::named(text);
+  if (std::ranges::find(known, text) != known.end()) return experiment::Workload::named(text);
   const bool file = std::filesystem::exists(text) || text.find('/') != std::string::npos ||
                     text.ends_with(".json");
   if (!file) static_cast<void>(read_name("--workload", "workload with a model", text, known));
@@ -29,7 +29,7 @@ Workload read_workload(const std::string& text) {
       fmt::format("a JSON file with a \"model\", as docs/workloads.md says, or one of {}",
                   fmt::join(known, ", "));
   try {
-    const Workload workload = Workload::load(text);
+    const experiment::Workload workload = experiment::Workload::load(text);
     if (!workload.model) {
       throw UsageError{fmt::format("{} has no model, which `millrace pipelines` needs", text),
                        "--workload", right};
@@ -40,7 +40,7 @@ Workload read_workload(const std::string& text) {
   }
 }
 
-Workload adapted(Workload workload, const PipelinesArguments& given) {
+experiment::Workload adapted(experiment::Workload workload, const PipelinesArguments& given) {
   if (given.ranks) workload.world_size = read_whole("--ranks", *given.ranks, 1, kMostRanks);
   if (given.batches) {
     workload.num_batches = read_whole("--batches", *given.batches, 1, kMostSteps);
@@ -55,10 +55,10 @@ Workload adapted(Workload workload, const PipelinesArguments& given) {
   return workload;
 }
 
-FootprintDevice read_virtual_device(const std::string& name) {
+DeviceDescription read_virtual_device(const std::string& name) {
   std::vector<std::string> known;
   for (const std::string& profile : DeviceProfile::names()) known.push_back("virtual:" + profile);
-  return footprint_device(read_name("--device", "virtual device", name, known));
+  return find_device(read_name("--device", "virtual device", name, known));
 }
 
 std::vector<PipelineKind> read_pipelines(const PipelinesArguments& arguments) {
@@ -106,7 +106,7 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
 }
 
 /** The workload's own, else the device's. */
-double link_of(const Workload& workload, const FootprintDevice& device) {
+double link_of(const experiment::Workload& workload, const DeviceDescription& device) {
   if (workload.exchange_gb_per_s) return *workload.exchange_gb_per_s;
   const std::string profile = device.name.substr(device.name.find(':') + 1);
   return DeviceProfile::named(profile).peer_to_peer / 1e9;
@@ -116,13 +116,13 @@ double link_of(const Workload& workload, const FootprintDevice& device) {
 
 std::vector<std::string> workloads_with_models() {
   std::vector<std::string> names;
-  for (const std::string& name : Workload::names()) {
-    if (Workload::named(name).model) names.push_back(name);
+  for (const std::string& name : experiment::Workload::names()) {
+    if (experiment::Workload::named(name).model) names.push_back(name);
   }
   return names;
 }
 
-std::string title_of(const PipelineCell& cell) {
+std::string title_of(const experiment::PipelineCell& cell) {
   std::string title{millrace::to_string(cell.pipeline)};
   if (cell.pipeline == PipelineKind::fused_sparse_dist) {
     const LookupOptions standard, &chosen = cell.options.lookup;
@@ -158,11 +158,11 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   const auto streams = read_choices("--lookup-stream", "lookup stream",
                                     arguments.lookup_streams.value_or("data-dist"), kLookupStreams);
 
-  const auto add_memory = [&](const PipelineCell& of) {
+  const auto add_memory = [&](const experiment::PipelineCell& of) {
     for (const std::string& allocator : allocators) {
       for (const Waits wait : waits) {
         for (const CopyMethod copy : copies) {
-          PipelineCell& cell = options.cells.emplace_back(of);
+          experiment::PipelineCell& cell = options.cells.emplace_back(of);
           cell.allocator = allocator;
           cell.options.copy = copy;
           cell.table_cache = options.cache;
@@ -171,7 +171,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
       }
     }
   };
-  PipelineCell cell;
+  experiment::PipelineCell cell;
   cell.device = options.device.name;
   cell.forward_only = arguments.forward_only;
   cell.options.stale.start_batch = 0;  // semi-sync from the first batch on

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/pipeline/schedule/comparison.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
+#include "millrace/experiment/pipeline_comparison.hpp"
+#include "millrace/pipeline/schedule/run_device.hpp"
 
 namespace millrace::cli {
 
@@ -31,11 +31,11 @@ struct PipelinesArguments {
 
 /** @brief The same, checked. */
 struct PipelinesOptions {
-  Workload workload;
-  FootprintDevice device;
-  std::vector<PipelineCell> cells;  ///< one for each row
-  std::optional<TableCache> cache;  ///< of all pipelines' tables
-  std::uint64_t seed = 1;           ///< of the first draw
+  experiment::Workload workload;
+  DeviceDescription device;
+  std::vector<experiment::PipelineCell> cells;  ///< one for each row
+  std::optional<TableCache> cache;              ///< of all pipelines' tables
+  std::uint64_t seed = 1;                       ///< of the first draw
   std::size_t seeds = 1;
   double link_gb_per_s = 0;  ///< what the link of each rank carries, each way, in 10^9 bytes/s
   bool json = false;
@@ -45,7 +45,7 @@ struct PipelinesOptions {
 [[nodiscard]] std::vector<std::string> workloads_with_models();
 
 /** @brief What a cell runs: the pipeline, and what of its options is not the default. */
-[[nodiscard]] std::string title_of(const PipelineCell& cell);
+[[nodiscard]] std::string title_of(const experiment::PipelineCell& cell);
 
 /** @throws UsageError */
 [[nodiscard]] PipelinesOptions read_options(const PipelinesArguments& arguments);

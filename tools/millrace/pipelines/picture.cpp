@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cli/svg.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -79,7 +80,7 @@ class Picture {
 
   std::string draw() {
     out_ = svg_head(kWidth, kHeight);
-    const Workload& workload = options_.workload;
+    const experiment::Workload& workload = options_.workload;
     out_ += svg_text(kLeft, 22,
                      fmt::format("{} on {} x {}: {} batches of {} examples a rank", workload.name,
                                  workload.world_size, options_.device.title, workload.num_batches,

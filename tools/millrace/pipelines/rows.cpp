@@ -15,16 +15,16 @@ namespace millrace::cli {
 namespace {
 
 struct SeedRun {
-  std::optional<PipelineRun> run;
+  std::optional<experiment::PipelineRun> run;
   std::string failure;
   std::exception_ptr error;
 };
 
-SeedRun run_seed(const PipelineCell& cell, const Workload& workload, std::uint64_t seed,
-                 Timeline* timeline) {
+SeedRun run_seed(const experiment::PipelineCell& cell, const experiment::Workload& workload,
+                 std::uint64_t seed, Timeline* timeline) {
   SeedRun result;
   try {
-    result.run = run_pipeline(cell, workload, seed, timeline);
+    result.run = experiment::run_pipeline(cell, workload, seed, timeline);
   } catch (const out_of_memory& error) {
     result.failure = fmt::format("out of memory, seed {}: {}", seed, describe(error));
   } catch (const DeviceError& error) {
@@ -42,7 +42,7 @@ std::vector<SeedRun> run_all(const PipelinesOptions& options, Timeline* timeline
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < runs.size(); i = next++) {
-      const PipelineCell& cell = options.cells[i / options.seeds];
+      const experiment::PipelineCell& cell = options.cells[i / options.seeds];
       runs[i] = run_seed(cell, options.workload, options.seed + i % options.seeds, timeline);
       if (runs.size() > 1 && runs[i].run) runs[i].run->operations = {};
       progress.advance(title_of(cell));
@@ -54,7 +54,7 @@ std::vector<SeedRun> run_all(const PipelinesOptions& options, Timeline* timeline
   return runs;
 }
 
-PipelineRow row_of(const PipelineCell& cell, std::span<SeedRun> runs) {
+PipelineRow row_of(const experiment::PipelineCell& cell, std::span<SeedRun> runs) {
   PipelineRow row;
   row.cell = cell;
   std::vector<double> runtimes, bounds;
@@ -84,14 +84,14 @@ std::vector<PipelineRow> run_rows(const PipelinesOptions& options, Timeline* tim
   std::vector<SeedRun> runs = run_all(options, timeline);
   std::span<SeedRun> rest{runs};
   std::vector<PipelineRow> rows;
-  for (const PipelineCell& cell : options.cells) {
+  for (const experiment::PipelineCell& cell : options.cells) {
     rows.push_back(row_of(cell, rest.first(options.seeds)));
     rest = rest.subspan(options.seeds);
   }
   return rows;
 }
 
-double examples_per_second(const PipelineRow& row, const Workload& workload) {
+double examples_per_second(const PipelineRow& row, const experiment::Workload& workload) {
   const auto examples =
       static_cast<double>(workload.num_batches * workload.batch_size * workload.world_size);
   return examples / (row.runtime_p50 / 1e9);

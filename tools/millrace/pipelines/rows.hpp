@@ -9,13 +9,13 @@ namespace millrace::cli {
 
 /** @brief A row of the table: what the runs of a cell came to, over the seeds. */
 struct PipelineRow {
-  PipelineCell cell;
+  experiment::PipelineCell cell;
   std::string failure;  ///< why there are no figures; "" if there are
 
   double runtime_p50 = 0, runtime_p90 = 0;  ///< of the loop, in nanoseconds
   double bound = 0;                         ///< median, in nanoseconds
   std::vector<std::string> races;           ///< what the checker says of all seeds
-  PipelineRun example;                      ///< the run with the median of reserved
+  experiment::PipelineRun example;          ///< the run with the median of reserved
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
   /** @brief The driver's pool does not say who could have its free bytes, nor who had them last. */
@@ -33,6 +33,7 @@ struct PipelineRow {
                                                 Timeline* timeline = nullptr);
 
 /** @brief On all ranks together, a second. */
-[[nodiscard]] double examples_per_second(const PipelineRow& row, const Workload& workload);
+[[nodiscard]] double examples_per_second(const PipelineRow& row,
+                                         const experiment::Workload& workload);
 
 }  // namespace millrace::cli

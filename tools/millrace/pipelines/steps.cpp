@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/svg.hpp"
+#include "millrace/experiment/exposure.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -56,7 +57,7 @@ constexpr std::array kBackwards{"linear backward", "concatenate backward", "inte
                                 "mean over ranks"};
 constexpr std::array kOptimizers{"step", "longer optimizer"};
 
-Part part_of(const LoopOperation& operation) {
+Part part_of(const experiment::LoopOperation& operation) {
   const auto is_one_of = [&](const auto& names) {
     return std::ranges::find(names, std::string_view{operation.name}) != names.end();
   };
@@ -75,10 +76,11 @@ Part part_of(const LoopOperation& operation) {
 const Kind& kind_of(Part part) { return *std::ranges::find(kKinds, part, &Kind::part); }
 
 /** From the end of one step to that of the next but one, in the middle of the loop. */
-TimeSpan window_of(const std::vector<LoopOperation>& operations, std::string_view last_of_step) {
+experiment::TimeSpan window_of(const std::vector<experiment::LoopOperation>& operations,
+                               std::string_view last_of_step) {
   std::vector<Nanoseconds> ends;
   Nanoseconds last{0};
-  for (const LoopOperation& operation : operations) {
+  for (const experiment::LoopOperation& operation : operations) {
     if (operation.rank != 0) continue;
     last = std::max(last, operation.end);
     if (operation.name == last_of_step) ends.push_back(operation.end);
@@ -89,11 +91,12 @@ TimeSpan window_of(const std::vector<LoopOperation>& operations, std::string_vie
 }
 
 /** As the eye wants them: what goes to the device, what goes between ranks, what computes. */
-std::vector<std::string> lanes_of(const std::vector<LoopOperation>& operations, TimeSpan window) {
+std::vector<std::string> lanes_of(const std::vector<experiment::LoopOperation>& operations,
+                                  experiment::TimeSpan window) {
   std::vector<std::string> lanes{"copy", "data-dist",   "prefetch", "lookup",
                                  "main", "pooled-rows", "gradients"};
   std::erase_if(lanes, [&](const std::string& lane) {
-    return std::ranges::none_of(operations, [&](const LoopOperation& operation) {
+    return std::ranges::none_of(operations, [&](const experiment::LoopOperation& operation) {
       return operation.rank == 0 && operation.stream == lane && operation.end > window.begin &&
              operation.begin < window.end;
     });
@@ -120,7 +123,7 @@ class Steps {
     draw_axis();
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       out_ += svg_text(kLeft - 8, top_of(lane) + 13, lanes_[lane], " text-anchor=\"end\"");
-      for (const LoopOperation& operation : operations_) draw_box(operation, lane);
+      for (const experiment::LoopOperation& operation : operations_) draw_box(operation, lane);
     }
     draw_legend();
     return out_ + "</svg>\n";
@@ -150,7 +153,7 @@ class Steps {
     out_ += svg_text(kLeft - 8, bottom + 14, "ms", " class=\"s\" text-anchor=\"end\"");
   }
 
-  void draw_box(const LoopOperation& operation, std::size_t lane) {
+  void draw_box(const experiment::LoopOperation& operation, std::size_t lane) {
     const bool shown = operation.rank == 0 && operation.stream == lanes_[lane] &&
                        operation.end > window_.begin && operation.begin < window_.end;
     if (!shown) return;
@@ -176,8 +179,8 @@ class Steps {
     }
   }
 
-  const std::vector<LoopOperation>& operations_;
-  const TimeSpan window_;
+  const std::vector<experiment::LoopOperation>& operations_;
+  const experiment::TimeSpan window_;
   const std::vector<std::string> lanes_;
   std::string out_;
 };

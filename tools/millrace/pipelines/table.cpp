@@ -33,7 +33,7 @@ std::string share(Nanoseconds part, Nanoseconds whole) {
 }
 
 std::vector<Cell> cells_of(const PipelineRow& row, std::size_t least, double fastest) {
-  const PipelineRun& run = row.example;
+  const experiment::PipelineRun& run = row.example;
   const auto busy = [&](Engine engine) {
     return run.engines.busy[static_cast<std::size_t>(engine)];
   };
@@ -61,7 +61,7 @@ std::vector<Cell> cells_of(const PipelineRow& row, std::size_t least, double fas
 }
 
 std::string title(const PipelinesOptions& options, const Painter& paint) {
-  const Workload& workload = options.workload;
+  const experiment::Workload& workload = options.workload;
   const std::string ahead = workload.run_ahead == 0
                                 ? "the host waits for each step"
                                 : fmt::format("the host {} operations ahead", workload.run_ahead);
@@ -117,7 +117,7 @@ constexpr std::string_view kPublishedWorkload = "pr2916";
 /** The row that ran as what was published did. */
 const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Published& published) {
   const auto is = [&](const PipelineRow& row) {
-    const PipelineCell& cell = row.cell;
+    const experiment::PipelineCell& cell = row.cell;
     return row.ok() && cell.pipeline == published.pipeline && cell.allocator == "torch" &&
            cell.options.copy == CopyMethod::side_stream && cell.options.waits == Waits::coarse &&
            cell.options.lookup.position == published.lookup &&
@@ -179,7 +179,7 @@ std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOp
   }
   std::string out = title(options, paint) + '\n' + table.render(paint) + '\n' +
                     paint(legend(), Look::faint) + '\n';
-  if (is_published(options.workload, Workload::named(kPublishedWorkload))) {
+  if (is_published(options.workload, experiment::Workload::named(kPublishedWorkload))) {
     out += render_published(rows, paint);
   }
   return out;

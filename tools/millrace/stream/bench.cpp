@@ -23,9 +23,10 @@
 #include "cli/values.hpp"
 #include "cli/without_effect.hpp"
 #include "millrace/device/profile.hpp"
+#include "millrace/experiment/capture_comparison.hpp"
 #include "millrace/pipeline/data/byte_size.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
-#include "millrace/streamer/capture_comparison.hpp"
+#include "millrace/pipeline/schedule/run_device.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
 #include "stream/bench_results.hpp"
 
 namespace millrace::cli {
@@ -65,7 +66,7 @@ Way way_of(const std::string& name) {
 bool has_slots(CaptureWay way) { return way != CaptureWay::mapped; }
 
 struct BenchOptions {
-  CaptureWorkload workload;
+  experiment::CaptureWorkload workload;
   std::vector<std::size_t> rows;
   std::vector<Way> ways;
   std::size_t slots = 8;
@@ -74,7 +75,7 @@ struct BenchOptions {
 
 BenchOptions read_options(const BenchArguments& given) {
   BenchOptions options;
-  CaptureWorkload& workload = options.workload;
+  experiment::CaptureWorkload& workload = options.workload;
   workload.device = read_device(given.device).name;
   workload.allocator = read_name("--allocator", "allocator", given.allocator,
                                  {kAllocatorNames.begin(), kAllocatorNames.end()});
@@ -117,17 +118,17 @@ auto measured(const char* options, Run run) {
 }
 
 BenchSize run_size(const BenchOptions& options, std::size_t rows, Progress& progress) {
-  CaptureWorkload workload = options.workload;
+  experiment::CaptureWorkload workload = options.workload;
   workload.rows = rows;
   BenchSize size{.rows = rows, .bytes = rows * workload.width * sizeof(float)};
   const auto done = [&](const std::string& what) {
     progress.advance(fmt::format("{} rows, {}", rows, what));
   };
-  size.reference =
-      measured("--rows, --tables, --table-rows", [&] { return measure_reference(workload); });
+  size.reference = measured("--rows, --tables, --table-rows",
+                            [&] { return experiment::measure_reference(workload); });
   done("copies");
   size.without = measured("--rows, --tables, --table-rows",
-                          [&] { return run_capture(workload, std::nullopt); });
+                          [&] { return experiment::run_capture(workload, std::nullopt); });
   done("none");
   for (const Way& way : options.ways) {
     CaptureOptions capture = way.options;
@@ -135,7 +136,7 @@ BenchSize run_size(const BenchOptions& options, std::size_t rows, Progress& prog
     // Room for the largest change, and the ids.
     capture.slot_bytes = options.slot_bytes.value_or(size.bytes + rows * 8 + (1U << 20U));
     BenchRow row{.rows = rows, .way = way.name};
-    row.run = measured("--slot-bytes", [&] { return run_capture(workload, capture); });
+    row.run = measured("--slot-bytes", [&] { return experiment::run_capture(workload, capture); });
     row.stall = row.run.step - size.without.step;
     size.ways.push_back(std::move(row));
     done(way.name);
@@ -144,12 +145,12 @@ BenchSize run_size(const BenchOptions& options, std::size_t rows, Progress& prog
 }
 
 Json to_document(const BenchOptions& options, const std::vector<BenchSize>& sizes) {
-  const CaptureWorkload& workload = options.workload;
+  const experiment::CaptureWorkload& workload = options.workload;
   Json all = Json::array();
   for (const BenchSize& size : sizes) all.push_back(to_document(size));
   return {{"schema", "millrace.stream.bench/1"},
           {"device", workload.device},
-          {"modelled", footprint_device(workload.device).modelled},
+          {"modelled", find_device(workload.device).modelled},
           {"allocator", workload.allocator},
           {"width", workload.width},
           {"tables", workload.tables},
@@ -161,8 +162,8 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
 }
 
 std::string title(const BenchOptions& options) {
-  const CaptureWorkload& workload = options.workload;
-  const bool modelled = footprint_device(workload.device).modelled;
+  const experiment::CaptureWorkload& workload = options.workload;
+  const bool modelled = find_device(workload.device).modelled;
   return fmt::format("{}, {}: {} tables, {} floats a row, {} ms of other work a step\n\n",
                      workload.device, modelled ? "modelled" : "measured", workload.tables,
                      workload.width, milliseconds(workload.compute));

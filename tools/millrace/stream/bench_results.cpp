@@ -40,7 +40,7 @@ double gather_throughput(const BenchSize& size, const BenchRow& row) {
   return bytes_per_second(static_cast<double>(size.bytes), gather_time(row));
 }
 
-double rows_per_second(const BenchSize& size, const CaptureRun& run) {
+double rows_per_second(const BenchSize& size, const experiment::CaptureRun& run) {
   return bytes_per_second(static_cast<double>(size.rows), run.step);
 }
 
@@ -57,7 +57,7 @@ std::optional<double> link_throughput(const BenchRow& row) {
 }
 
 Json to_document(const BenchSize& size, const BenchRow& row) {
-  const CaptureRun& run = row.run;
+  const experiment::CaptureRun& run = row.run;
   const std::optional<double> link = link_throughput(row);
   return {{"capture", row.way},
           {"step_ms", milliseconds(run.step)},
@@ -88,7 +88,7 @@ std::string render(const BenchSize& size, const Painter& paint) {
     return TextTable::Cell{fmt::format("{:.{}f}", value, digits)};
   };
   const auto add = [&](const BenchRow& row) {
-    const CaptureRun& run = row.run;
+    const experiment::CaptureRun& run = row.run;
     const bool captured = run.counts.captures > 0;
     const std::optional<double> link = link_throughput(row);
     const auto if_captured = [&](double value, int digits) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/text.hpp"
-#include "millrace/streamer/capture_comparison.hpp"
+#include "millrace/experiment/capture_comparison.hpp"
 
 namespace millrace::cli {
 
@@ -14,15 +14,15 @@ namespace millrace::cli {
 struct BenchRow {
   std::size_t rows = 0;
   std::string way;
-  CaptureRun run;
+  experiment::CaptureRun run;
   Nanoseconds stall{0};  ///< of a step, on the device
 };
 
 /** @brief All ways, with so many rows a step. */
 struct BenchSize {
   std::size_t rows = 0, bytes = 0;
-  CaptureReference reference;
-  CaptureRun without;
+  experiment::CaptureReference reference;
+  experiment::CaptureRun without;
   std::vector<BenchRow> ways;
 };
 

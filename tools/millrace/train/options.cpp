@@ -9,6 +9,7 @@
 #include "cli/error.hpp"
 #include "cli/run_options.hpp"
 #include "cli/without_effect.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 #include "train/find_data.hpp"
 #include "train/read_ranks.hpp"

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "schedule/footprint/cell_device.hpp"
-#include "schedule/footprint/cell_memory.hpp"
-#include "schedule/footprint/cell_timeline.hpp"
-#include "schedule/workload/peak_meter.hpp"
-#include "schedule/workload/recording.hpp"
+#include "millrace/pipeline/schedule/memory_recording.hpp"
+#include "millrace/pipeline/schedule/peak_meter.hpp"
+#include "millrace/pipeline/schedule/run_device.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/pipeline/schedule/run_timeline.hpp"
 
 namespace millrace {
 namespace {
@@ -15,11 +15,11 @@ constexpr std::size_t kTracedAllocations = 20'000;  // attributed in less than h
 
 struct OwnDevice {
   explicit OwnDevice(const TrainingOptions& options)
-      : device(CellDevice::open(options.device, {.data = true})),
+      : device(RunDevice::open(options.device, {.data = true})),
         attached(options.timeline, *device, options.allocator, options.copy) {}
 
-  const std::unique_ptr<CellDevice> device;
-  const CellTimeline attached;
+  const std::unique_ptr<RunDevice> device;
+  const RunTimeline attached;
 };
 
 }  // namespace
@@ -29,34 +29,25 @@ struct TrainingDevice::Parts {
       : options(given),
         own(std::move(mine)),
         executor(place.executor),
-        checking(place.checking),
         ordered(place.device),
         memory(ordered, {.allocator = given.allocator,
                          .method = given.copy,
                          .executor = &executor,
                          .check = given.check_races && place.device.modelled(),
-                         .checking = checking,
+                         .checking = place.checking,
                          .keep = kTracedAllocations}),
         streams(ordered, given.pipeline),
         meter(memory.memory(), memory.batches()),
         recording(given.timeline, memory.memory(), memory.batches(), streams.main) {}
 
-  [[nodiscard]] std::optional<std::vector<std::string>> races() const {
-    if (checking == nullptr) return memory.races();
-    std::vector<std::string> messages;
-    for (const RaceChecker::Race& race : checking->races()) messages.push_back(race.message);
-    return messages;
-  }
-
   const TrainingOptions options;
   const std::unique_ptr<OwnDevice> own;  ///< null: it is the caller's
   Executor& executor;
-  CheckingObserver* const checking;
   OrderedDevice ordered;
-  CellMemory memory;
+  RunMemory memory;
   PipelineStreams streams;
   PeakMeter meter;
-  const Recording recording;
+  const MemoryRecording recording;
 };
 
 TrainingDevice::TrainingDevice(const TrainingOptions& options) {
@@ -94,7 +85,7 @@ TrainingAccounting TrainingDevice::accounting() {
   accounting.streams = {{streams.main.id(), kMainStream},
                         {streams.copy.id(), "copy"},
                         {streams.data_dist.id(), "data-dist"}};
-  accounting.races = parts_->races();
+  accounting.races = parts_->memory.races();
   return accounting;
 }
 

@@ -10,7 +10,8 @@
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/pipeline/collective/run_ranks.hpp"
 #include "millrace/pipeline/collective/thread_group.hpp"
-#include "millrace/pipeline/schedule/footprint.hpp"
+#include "millrace/pipeline/schedule/run_device.hpp"
+#include "millrace/pipeline/schedule/run_timeline.hpp"
 
 namespace millrace {
 namespace {
@@ -18,38 +19,13 @@ namespace {
 constexpr std::string_view kVirtual = "virtual:";
 
 DeviceProfile profile_of(const std::string& device) {
-  if (!footprint_device(device).modelled) {
+  if (!find_device(device).modelled) {
     throw std::invalid_argument{fmt::format(
         "ranks of one process need a virtual device, not {}: use one process for each GPU",
         device)};
   }
   return DeviceProfile::named(device.substr(kVirtual.size()));
 }
-
-/** A timeline on a machine and its devices: lets go of them before they go. */
-class Attached {
- public:
-  Attached(Timeline* timeline, const TrainingOptions& options, VirtualMachine& machine,
-           const std::vector<VirtualDevice*>& devices)
-      : timeline_(timeline) {
-    if (timeline_ == nullptr) return;
-    timeline_->note("device", devices.front()->name());
-    timeline_->note("times", "modelled");
-    timeline_->note("allocator", options.allocator);
-    timeline_->note("strategy", to_string(options.copy));
-    timeline_->note("ranks", std::to_string(devices.size()));
-    timeline_->attach(machine);
-    for (VirtualDevice* const device : devices) timeline_->attach(*device);
-  }
-  ~Attached() {
-    if (timeline_ != nullptr) timeline_->stop();
-  }
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
-
- private:
-  Timeline* const timeline_;
-};
 
 }  // namespace
 
@@ -70,7 +46,13 @@ void run_training_ranks(
     for (VirtualDevice* const device : devices) checking->attach(*device);
     checking->attach(machine.executor());
   }
-  const Attached attached{options.timeline, options, machine, devices};
+  const RunTimeline timeline{options.timeline,
+                             {.device = std::string{devices.front()->name()},
+                              .allocator = options.allocator,
+                              .copy = options.copy,
+                              .more = {{"ranks", std::to_string(ranks)}}},
+                             &machine,
+                             std::vector<Device*>{devices.begin(), devices.end()}};
   ThreadRanks groups{
       ranks, machine, {.link = {.bytes_per_second = profile.peer_to_peer}, .cost_only = false}};
   run_ranks(machine.executor(), ranks, [&](unsigned rank) {

@@ -19,7 +19,7 @@ namespace millrace {
 
 /** @brief The device, the allocator and the pipeline of a run of training. */
 struct TrainingOptions {
-  std::string device = "virtual:h200";  ///< as footprint_device
+  std::string device = "virtual:h200";  ///< as find_device
   std::string allocator = "millrace";   ///< one of kAllocatorNames
   PipelineKind pipeline = PipelineKind::base;
   CopyMethod copy = CopyMethod::side_stream;

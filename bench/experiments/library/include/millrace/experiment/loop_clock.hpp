@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/device/device.hpp"
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/experiment/exposure.hpp"
+
+namespace millrace::experiment {
+
+/** @brief The two kinds of work that a training loop's time is told by. */
+enum class Lane : unsigned char {
+  main,  ///< what the main stream computes
+  copy,  ///< batches on their way to the device
+};
+
+/** @brief Where the times of a loop's work come from. The loop tells it around each piece. */
+class LoopClock {
+ public:
+  virtual ~LoopClock() = default;
+  virtual void begin(Lane, StreamHandle) {}
+  virtual void end(Lane, StreamHandle) {}
+  /** @brief When each piece ran, in the order told; once the device is synchronised. */
+  [[nodiscard]] virtual std::vector<TimeSpan> times(Lane lane) = 0;
+  /** @brief Driver calls that the clock itself has made. */
+  [[nodiscard]] virtual std::uint64_t own_calls(Call) const { return 0; }
+};
+
+/** @brief A pair of timed events around each piece: works on every device, and adds its calls. */
+class EventClock final : public LoopClock {
+ public:
+  explicit EventClock(Device& device) : device_(device) {}
+  ~EventClock() override;
+  EventClock(const EventClock&) = delete;
+  EventClock& operator=(const EventClock&) = delete;
+
+  void begin(Lane lane, StreamHandle stream) override;
+  void end(Lane lane, StreamHandle stream) override;
+  std::vector<TimeSpan> times(Lane lane) override;
+  std::uint64_t own_calls(Call call) const override;
+
+ private:
+  [[nodiscard]] EventHandle stamp(StreamHandle stream);
+
+  struct Pair {
+    EventHandle begin, end;
+  };
+  Device& device_;
+  std::array<std::vector<Pair>, 2> pairs_;
+  std::uint64_t stamps_ = 0;
+};
+
+/** @brief A virtual machine's own timeline: disturbs nothing. */
+class TimelineClock final : public LoopClock, private TimelineObserver {
+ public:
+  /** @param main  the name of the main stream */
+  TimelineClock(VirtualMachine& machine, std::string main);
+  ~TimelineClock() override;
+  TimelineClock(const TimelineClock&) = delete;
+  TimelineClock& operator=(const TimelineClock&) = delete;
+
+  std::vector<TimeSpan> times(Lane lane) override;
+
+ private:
+  void executed(const ExecutedOperation& operation) override;
+
+  VirtualMachine& machine_;
+  std::string main_;
+  std::array<std::vector<TimeSpan>, 2> times_;
+};
+
+}  // namespace millrace::experiment

@@ -1,0 +1,55 @@
+#include "millrace/experiment/footprint.hpp"
+
+#include <memory>
+
+#include "millrace/pipeline/schedule/run_device.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/pipeline/schedule/run_timeline.hpp"
+
+namespace millrace::experiment {
+namespace {
+
+std::unique_ptr<LoopClock> make_clock(RunDevice& on) {
+  if (on.machine() != nullptr) return std::make_unique<TimelineClock>(*on.machine(), kMainStream);
+  return std::make_unique<EventClock>(on.device());
+}
+
+/** What the loop has to see to itself: a GPU's queue cannot be set. */
+unsigned most_launches_ahead(RunDevice& on, const Workload& workload) {
+  return on.machine() != nullptr ? 0 : workload.run_ahead;
+}
+
+}  // namespace
+
+FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
+                           std::span<const InputShape> batches) {
+  const std::unique_ptr<RunDevice> on =
+      RunDevice::open(cell.device, {.run_ahead = workload.run_ahead});
+  const std::unique_ptr<LoopClock> clock = make_clock(*on);
+  const RunTimeline timeline{cell.timeline, *on, cell.allocator, cell.loop.method};
+  OrderedDevice ordered{on->device()};
+  RunMemory memory{ordered,
+                   {.allocator = cell.allocator,
+                    .policy = cell.policy,
+                    .method = cell.loop.method,
+                    .check = ordered.device().modelled()}};
+  FootprintRun run;
+  run.allocator = cell.allocator;
+  run.method = cell.loop.method;
+  run.modelled = on->device().modelled();
+  run.loop = run_training_loop(workload, batches,
+                               {.device = ordered,
+                                .allocator = memory.memory(),
+                                .batches = memory.batches(),
+                                .pinned = memory.pinned(),
+                                .clock = *clock,
+                                .most_launches_ahead = most_launches_ahead(*on, workload),
+                                .timeline = cell.timeline},
+                               cell.loop);
+  run.counts = memory.memory().statistics().counts;
+  run.ladder = memory.ladder(run.loop.whole.reserved.peak);
+  run.races = memory.races();
+  return run;
+}
+
+}  // namespace millrace::experiment

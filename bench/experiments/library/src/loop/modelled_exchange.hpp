@@ -1,0 +1,27 @@
+#pragma once
+
+#include "loop/loop_work.hpp"
+#include "millrace/pipeline/sharding/sparse_exchange.hpp"
+
+namespace millrace::experiment {
+
+/**
+ * @brief The exchange of a workload's ranks, as this one of them sees it: everything is allocated
+ *        and enqueued, no data is moved, and the time of an all-to-all follows from the link.
+ */
+class ModelledExchange final : public SparseExchange {
+ public:
+  ModelledExchange(LoopWork& work, const Workload& workload)
+      : work_(work), workload_(workload), tag_(work.setting().allocator.tag("features")) {}
+
+  std::unique_ptr<FeatureExchange> start(const InputTensors& input, Stream& stream) override;
+
+ private:
+  class Flight;
+
+  LoopWork& work_;
+  const Workload& workload_;
+  const Tag tag_;
+};
+
+}  // namespace millrace::experiment

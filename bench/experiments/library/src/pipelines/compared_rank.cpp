@@ -1,0 +1,103 @@
+#include "pipelines/compared_rank.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "millrace/pipeline/schedule/eval_pipeline.hpp"
+#include "millrace/pipeline/schedule/peak_meter.hpp"
+#include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/pipeline/sharding/sharded_model.hpp"
+#include "pipelines/longer_optimizer.hpp"
+#include "workload/workload_source.hpp"
+
+namespace millrace::experiment {
+namespace {
+
+/** Peaks are taken while memory is held: when copies begin, and at the ends of steps. */
+class Sampler final : public CopyObserver {
+ public:
+  explicit Sampler(PeakMeter& meter) : meter_(meter) {}
+  void copies_begin(Stream&) override { meter_.sample(); }
+  void copies_end(Stream&) override { meter_.sample(); }
+
+ private:
+  PeakMeter& meter_;
+};
+
+/** The cell's, for training or evaluation. */
+class Pipeline {
+ public:
+  Pipeline(const PipelineCell& cell, const PipelineSetting& setting) {
+    if (cell.forward_only) {
+      evaluation_.emplace(cell.pipeline, setting, cell.options);
+    } else {
+      training_ = TrainPipeline::make(cell.pipeline, setting, cell.options);
+    }
+  }
+  bool progress(BatchSource& source) {
+    return evaluation_ ? evaluation_->progress(source) : training_->progress(source);
+  }
+
+ private:
+  std::optional<EvalPipeline> evaluation_;
+  std::unique_ptr<TrainPipeline> training_;
+};
+
+std::map<StreamId, std::string> names(const OrderedDevice& device, const PipelineStreams& streams) {
+  std::map<StreamId, std::string> names;
+  const auto add = [&](const Stream& stream) { names[stream.id()] = device.name(stream.id()); };
+  for (const Stream* const stream : {&streams.main, &streams.copy, &streams.data_dist}) {
+    add(*stream);
+  }
+  if (streams.lookup) add(*streams.lookup);
+  if (streams.prefetch) add(*streams.prefetch);
+  return names;
+}
+
+}  // namespace
+
+RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device,
+                    const std::vector<InputShape>& batches) {
+  OrderedDevice ordered{device};
+  const auto group = run.ranks.join(rank, ordered);  // from here on others hear of what it throws
+  RunMemory memory{ordered,
+                   {.allocator = run.cell.allocator,
+                    .policy = run.cell.policy,
+                    .method = run.cell.options.copy,
+                    .checking = &run.checking}};
+  PipelineStreams streams{ordered, run.cell.pipeline};
+  ModelContext context{memory.memory(), streams.main, true};
+  const ShardedModel sharded{run.model, run.plan, *group};
+  SparseNN sparse_nn{context, run.model, sharded.embeddings(), sharded.reduction()};
+  LongerOptimizer model{sparse_nn, memory.memory(), streams.main, run.cell.optimizer_work};
+  const auto exchange = sharded.exchange(context);
+  PeakMeter meter{memory.memory(), memory.batches()};
+  Sampler sampler{meter};
+  Pipeline pipeline{run.cell,
+                    {.streams = streams,
+                     .batches = memory.batches(),
+                     .model = model,
+                     .exchange = *exchange,
+                     .observer = &sampler}};
+  warm_pinned_memory(memory.pinned(), batches, streams.copy);
+  WorkloadSource source{memory.pinned(), streams.copy, batches};
+  ordered.synchronize();
+  group->barrier();
+
+  RankReport report;
+  report.begin = run.machine.now();
+  while (pipeline.progress(source)) {
+    if (run.workload.run_ahead == 0) streams.main.synchronize();
+    report.stranded_peak =
+        std::max(report.stranded_peak, memory.memory().usable(streams.main).stranded);
+  }
+  ordered.synchronize();
+  report.end = run.machine.now();
+  report.memory = meter.whole();
+  report.ladder = memory.ladder(report.memory.reserved.peak);
+  report.streams = names(ordered, streams);
+  return report;
+}
+
+}  // namespace millrace::experiment
