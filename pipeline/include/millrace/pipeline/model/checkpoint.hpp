@@ -18,81 +18,93 @@
 
 namespace millrace {
 
-/** @brief A checkpoint that can not be used, or not be written. */
+/** @brief A checkpoint cannot be used or cannot be written. */
 class CheckpointError : public std::runtime_error {
  public:
-  /** @param right  what would be right */
+  /**
+   * @param what   the error
+   * @param where  the file, and the place in it
+   * @param right  what was expected
+   */
   CheckpointError(const std::string& what, std::string where, std::string right)
       : std::runtime_error(what), where_(std::move(where)), right_(std::move(right)) {}
 
-  [[nodiscard]] const std::string& where() const noexcept { return where_; }  ///< file, and place
+  [[nodiscard]] const std::string& where() const noexcept { return where_; }
   [[nodiscard]] const std::string& right() const noexcept { return right_; }
 
  private:
   std::string where_, right_;
 };
 
-/** @brief What a checkpoint says beside the numbers of the model. */
+/** @brief The contents of a checkpoint other than the tensors of the model. */
 struct CheckpointHeader {
   std::string model;  ///< ModelDescription::to_json
-  std::string data;   ///< what it was trained on; whoever resumes compares it
+  std::string data;   ///< the training data; compared when a run resumes
   std::uint64_t seed = 0;
-  std::uint64_t steps = 0;     ///< done
-  std::size_t batch_size = 0;  ///< that the position counts in
-  BatchPosition position;      ///< of the next batch
-  std::string stream;          ///< of whoever streams changed rows; empty: nobody did
+  std::uint64_t steps = 0;     ///< steps done
+  std::size_t batch_size = 0;  ///< batch size of `position`
+  BatchPosition position;      ///< position of the next batch
+  std::string stream;          ///< state of the streamer; empty if no rows were streamed
 };
 
 /**
- * @brief Writes a checkpoint: beside the file, which it then replaces, synced to the disk.
+ * @brief Writes a checkpoint to another name, syncs it to the disk, and then replaces `file`.
  *
- * What was enqueued on main before is in it; waits for main. A pipeline has to be drained before.
+ * It contains all work enqueued on main before the call. Blocks until main is idle. Drain the
+ * pipeline before.
  *
- * Numbers are little-endian, of 8 bytes: "MILLRACE", the version, the bytes of the header and of
- * what follows it, the XXH3-64 of these and the header; the header, JSON; then each tensor as
- * floats, and the XXH3-64 of its bytes.
- * @param state  on several ranks: rank 0 saves, the others `send`
- * @throws CheckpointError if the file can not be written, or if a number of the state is infinite
- * or not a number: an older file is untouched then
+ * Layout (numbers are little-endian, 8 bytes): "MILLRACE"; the version; the sizes of the header and
+ * of everything after it, in bytes; the XXH3-64 of these and the header; the header, JSON; then for
+ * each tensor its floats and the XXH3-64 of their bytes.
+ * @param state  with several ranks: rank 0 saves, the others call `send`
+ * @throws CheckpointError if the file cannot be written, or if a number of the state is not finite;
+ *         an older file is then unchanged
  */
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
                      WholeState& state);
-/** @brief Of a model on one rank. */
+/** @brief The same for a model on one rank. */
 void save_checkpoint(const std::filesystem::path& file, const CheckpointHeader& header,
                      const ModelState& state, ModelContext& context);
 
-/** @brief Whether a checkpoint could be written there; nothing remains. @throws CheckpointError */
+/** @brief Checks that a checkpoint can be written to `file`; leaves nothing there.
+ *  @throws CheckpointError if it cannot */
 void check_checkpoint_place(const std::filesystem::path& file);
 
-/** @brief Tensors with such a name are of the loop that trains, and not of the model. */
+/** @brief Prefix of the names of tensors that belong to the training pipeline, not to the model. */
 inline constexpr std::string_view kOfPipeline = "pipeline.";
 
-/** @brief A checkpoint that was read and checked, whole. */
+/** @brief A checkpoint that was read completely and verified. */
 class Checkpoint {
  public:
   /**
-   * @throws CheckpointError if it can not be read, is no checkpoint, of another version, cut short,
-   *         too long, or if a checksum is not that of the bytes
+   * @throws CheckpointError if the file cannot be read, is not a checkpoint, has another version,
+   *         is truncated or too long, or has a wrong checksum
    */
   explicit Checkpoint(std::filesystem::path file);
   ~Checkpoint();
 
   [[nodiscard]] const CheckpointHeader& header() const noexcept;
   /**
-   * @brief Copies the numbers into a model, or a rank's parts of them. Waits for main.
+   * @brief Copies the tensors into a model, or into a rank's parts of one. Blocks until main is
+   *        idle.
    *
-   * Optimizer state of a table ("table.NAME.m", say) that is there and not here is left out; that
-   * which is here and not there becomes zero: the table was updated by another optimizer. Tensors
-   * `kOfPipeline` are left out.
-   * @return the names of what became zero
+   * If the table was trained by another optimizer, its optimizer state (for instance
+   * "table.NAME.m") may exist only in the checkpoint, where it is ignored, or only in the model,
+   * where it is set to zero. Tensors with the prefix `kOfPipeline` are ignored.
+   * @return the names of the tensors that were set to zero
    * @throws CheckpointError that names the first tensor or counter in which the model differs
    *         otherwise; nothing has changed then
    */
   std::vector<std::string> restore(const ModelState& state, ModelContext& context) const;
 
-  /** @brief Floats of a tensor; nothing if there is no such. */
+  /** @brief Number of floats of a tensor; std::nullopt if the checkpoint does not have it. */
   [[nodiscard]] std::optional<std::uint64_t> size_of(std::string_view tensor) const;
-  /** @brief Reads some of a tensor. @throws CheckpointError if it does not have them */
+  /**
+   * @brief Reads a part of a tensor.
+   * @param first    index of the first float
+   * @param numbers  receives the floats
+   * @throws CheckpointError if the tensor does not have them
+   */
   void read(std::string_view tensor, std::uint64_t first, std::span<float> numbers) const;
 
  private:
@@ -101,10 +113,13 @@ class Checkpoint {
 };
 
 /**
- * @brief XXH3-128 over names, sizes and bits of all tensors: weights, and what their optimizers
- *        keep. 32 hexadecimal digits. Waits for main. As with `save_checkpoint`, on rank 0.
+ * @brief XXH3-128 over names, sizes and bits of all tensors: weights and optimizer state.
+ *
+ * Blocks until main is idle. With several ranks: rank 0 calls it, the others call `send`.
+ * @return 32 hexadecimal digits
  */
 [[nodiscard]] std::string state_digest(WholeState& state);
+/** @brief The same for a model on one rank. */
 [[nodiscard]] std::string state_digest(const ModelState& state, ModelContext& context);
 
 }  // namespace millrace

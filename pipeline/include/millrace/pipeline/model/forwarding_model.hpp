@@ -8,8 +8,9 @@
 namespace millrace {
 
 /**
- * @brief A model that does all that another one does: to derive from, and do some of it otherwise.
- *        The other one outlives it. Errors and ordering are the other one's.
+ * @brief Forwards every call to another model. Derive from it to change some calls.
+ *
+ * The other model outlives this object. Errors and ordering are those of the other model.
  */
 class ForwardingModel : public TrainModel {
  public:

@@ -17,21 +17,25 @@ struct BlasHandle;
 }  // namespace model
 
 /**
- * @brief What a model runs in: its stream, where its memory comes from, and what its bytes are
- *        counted under. One thread at a time; outlives the model.
+ * @brief What a model runs in: its main stream, its allocator, and the tags of its memory. Not
+ *        thread-safe; outlives the model.
  *
- * With `cost_only` no operation has a kernel: a device accounts for time, memory and accesses, and
- * data mean nothing. A model then runs at full size on a virtual device without data.
- *
- * Everything that a model enqueues is an Operation with its views, cost, host and CUDA kernel.
- * Nothing synchronises with the host but what says so (reading the loss, say). All arithmetic is
- * FP32, with TF32 off, and its order is fixed: the same inputs on the same device give the same
+ * Everything that a model enqueues is an Operation with views, cost, a host kernel and a CUDA
+ * kernel. Only functions that say so block the host (for instance to read the loss). All arithmetic
+ * is FP32, with TF32 off, and has a fixed order: the same inputs on the same device give the same
  * bits.
  */
 class ModelContext {
  public:
+  /**
+   * @param allocator  allocates the model's memory; outlives the context
+   * @param main       the model's stream; outlives the context
+   * @param cost_only  operations have no kernels: the device accounts for time, memory and
+   *                   accesses, and the data has no meaning. A virtual device can then run a model
+   *                   at full size.
+   */
   ModelContext(Allocator& allocator, Stream& main, bool cost_only = false);
-  /** @brief Waits for nothing. Handles of CUDA libraries go. */
+  /** @brief Destroys the handles of CUDA libraries. Does not wait. */
   ~ModelContext();
   ModelContext(const ModelContext&) = delete;
   ModelContext& operator=(const ModelContext&) = delete;
@@ -40,27 +44,29 @@ class ModelContext {
   [[nodiscard]] Device& device() const noexcept { return allocator_.device().device(); }
   [[nodiscard]] Stream& main() const noexcept { return main_; }
   [[nodiscard]] bool cost_only() const noexcept { return cost_only_; }
-  /** @brief The GPU that CUDA kernels will run on, if they will. */
+  /** @brief The GPU on which CUDA kernels run; std::nullopt if none run. */
   [[nodiscard]] std::optional<int> gpu() const noexcept { return gpu_; }
 
+  /** @brief The tags under which a model's memory is counted. */
   struct Tags {
     Tag tables, optimizer_state, parameters, activations, scratch;
   };
   [[nodiscard]] const Tags& tags() const noexcept { return tags_; }
 
-  /** @brief Tagged as an activation, or as scratch. */
+  /** @brief Allocates `size` objects with the tag of activations. */
   template <typename T>
   [[nodiscard]] Array<T> activation(std::size_t size, StreamRef stream) const {
     return {allocator_, size, stream, tags_.activations};
   }
+  /** @brief Allocates `size` objects with the tag of scratch memory. */
   template <typename T>
   [[nodiscard]] Array<T> scratch(std::size_t size, StreamRef stream) const {
     return {allocator_, size, stream, tags_.scratch};
   }
 
   /**
-   * @brief The handle of a stream, made when first asked for; null where no CUDA kernel will run.
-   * @throws std::runtime_error that says how to get cuBLAS, if it is not there
+   * @brief The cuBLAS handle of a stream, made at the first call; nullptr if no CUDA kernels run.
+   * @throws std::runtime_error that says how to get cuBLAS, if it cannot be loaded
    */
   [[nodiscard]] const model::BlasHandle* blas(StreamRef stream);
 

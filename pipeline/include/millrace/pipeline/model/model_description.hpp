@@ -14,21 +14,23 @@
 
 namespace millrace {
 
-/** @brief What one table has other than all tables. */
+/** @brief The settings in which one table differs from the others. */
 struct TableDescription {
-  std::optional<std::size_t> rows;  ///< in place of what the data say
+  std::optional<std::size_t> rows;  ///< replaces the number of rows from the data
   std::optional<std::size_t> width;
   std::optional<Pooling> pooling;
 };
 
 /**
- * @brief A SparseNN as people write it down; its features, and the rows of its tables, are those of
- *        the data. docs/train.md has the keys of the JSON form, `millrace.model/1`.
+ * @brief A SparseNN without its features and numbers of rows, which come from the data.
+ *
+ * docs/train.md describes the keys of the JSON form, `millrace.model/1`.
  */
 struct ModelDescription {
-  std::size_t width = 16;  ///< of every table
+  std::size_t width = 16;  ///< width of every table
   Pooling pooling = Pooling::sum;
-  std::map<std::string, TableDescription> tables;  ///< by name
+  std::map<std::string, TableDescription> tables;  ///< by name; only tables that differ
+  /// By feature: the number of positions in a bag that have their own weight.
   std::map<std::string, std::size_t> position_weights;
   std::vector<std::size_t> dense_arch{64, 16};
   std::vector<std::size_t> over_arch{64};
@@ -37,30 +39,33 @@ struct ModelDescription {
   Optimizer dense_optimizer{.kind = OptimizerKind::adam, .learning_rate = 1e-3F};
 
   /**
-   * @param origin  what errors call the text (a file's name)
-   * @throws std::invalid_argument with origin, key, what was found and what was expected
+   * @brief Parses a description.
+   * @param origin  name of the text in errors (for instance a file name)
+   * @throws std::invalid_argument with the origin, the key, the value found and the one expected
    */
   [[nodiscard]] static ModelDescription parse(std::string_view json, std::string_view origin);
-  /** @throws std::invalid_argument as `parse`, and when the file can not be read */
+  /** @brief Reads a file. @throws std::invalid_argument as `parse`, or if it cannot be read */
   [[nodiscard]] static ModelDescription load(const std::filesystem::path& file);
-  /** @brief One that ships: "adult", "criteo", "synthetic". @throws std::invalid_argument */
+  /** @brief A built-in model: "adult", "criteo", "synthetic". @throws std::invalid_argument */
   [[nodiscard]] static ModelDescription named(std::string_view name);
+  /** @brief Names of the built-in models. */
   [[nodiscard]] static std::vector<std::string> names();
 
-  /** @brief What `parse` reads, every key, two spaces of indentation. */
+  /** @brief The description in the format of `parse`: all keys, indented by two spaces. */
   [[nodiscard]] std::string to_json() const;
 
   /**
-   * @brief The model of these data.
-   * @throws std::invalid_argument that names a table or a feature that the data do not have, and
-   *         those that they have
+   * @brief The configuration of the model for these data.
+   * @throws std::invalid_argument that names a table or a feature that the data does not have, and
+   *         lists those that it has
    */
   [[nodiscard]] SparseNNConfig config(const InputSchema& data, std::uint64_t seed) const;
-  /** @brief The data's schema with the rows that the tables have here. */
+  /** @brief The data's schema with the numbers of rows of this description. */
   [[nodiscard]] InputSchema fitted(InputSchema data) const;
 };
 
-/** @brief "over_arch is [64], not [32]": the first key in which the second differs; "" if none. */
+/** @brief The first key in which two models differ, as "over_arch is [64], not [32]"; "" if none.
+ */
 [[nodiscard]] std::string difference(const ModelDescription& one, const ModelDescription& other);
 
 }  // namespace millrace

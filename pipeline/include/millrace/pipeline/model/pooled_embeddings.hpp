@@ -13,67 +13,74 @@
 
 namespace millrace {
 
-/** @brief A lookup of PooledEmbeddings: what the dense part of a model reads and leaves. */
+/** @brief A lookup of PooledEmbeddings: the pooled rows of a batch and their gradient. */
 struct PooledLookup : TableLookup {
-  /** How far it is. Each of these happens once. */
+  /** The last stage that was done. Each stage happens once. */
   enum class Stage { prefetched, looked_up, forward, backward, updated };
 
   explicit PooledLookup(StreamRef of) : stream(of) {}
 
-  StreamRef stream;  ///< of the prefetch; then of the lookup, and of the update
+  StreamRef stream;  ///< stream of the prefetch; later of the lookup and of the update
   Stage stage = Stage::prefetched;
   std::size_t batch_size = 0;
-  float share = 1;        ///< of the examples of all ranks, those of this one
-  Array<float> pooled;    ///< [batch x columns], from `receive` until backward
-  Array<float> gradient;  ///< of `pooled`, of main, from backward to the update
-  Array<float> values;    ///< of the dense parameters, as it read them, if the model keeps those
+  float share = 1;        ///< fraction of the examples of all ranks that this rank has
+  Array<float> pooled;    ///< [batch x columns]; from `receive` until backward
+  Array<float> gradient;  ///< gradient of `pooled`, owned by main; from backward until the update
+  Array<float> values;    ///< the dense parameters as the lookup read them, if the model keeps them
 };
 
 /**
- * @brief The embedding side of a SparseNN: rows of all features of this rank's examples, pooled,
- *        and the update of the tables that they came from, wherever those are.
+ * @brief The embedding part of a SparseNN: pools the rows of all features for this rank's examples,
+ *        and updates the tables, on whichever rank they are.
  *
- * Calls enqueue on the stream given, in the same order on every rank. Pooled rows lie feature by
- * feature, those without weights before those with.
+ * Calls enqueue on the given stream, in the same order on every rank. The pooled rows are in the
+ * order of features, features without weights first.
  */
 class PooledEmbeddings {
  public:
   virtual ~PooledEmbeddings() = default;
 
-  [[nodiscard]] virtual std::size_t columns() const noexcept = 0;   ///< of an example's pooled rows
-  [[nodiscard]] virtual std::size_t features() const noexcept = 0;  ///< whose rows these are
+  [[nodiscard]] virtual std::size_t columns() const noexcept = 0;   ///< pooled columns per example
+  [[nodiscard]] virtual std::size_t features() const noexcept = 0;  ///< number of features
 
   /**
-   * @brief Begins a lookup: rows of cached tables are brought, and held until it goes.
+   * @brief Begins a lookup: fetches rows of cached tables, which stay in the cache until the lookup
+   *        is destroyed.
    * @throws std::invalid_argument if the features are not those of the tables; out_of_memory
    */
   [[nodiscard]] virtual std::unique_ptr<PooledLookup> prefetch(const SparseFeatures& features,
                                                                Stream& stream) = 0;
-  /** @brief Pools the rows. @throws out_of_memory: nothing was looked up then */
+  /** @brief Enqueues the pooling of the rows. @throws out_of_memory: nothing was looked up */
   virtual void look_up(PooledLookup& lookup, Stream& stream) = 0;
   /**
-   * @brief From here on `lookup.pooled` is what `stream` reads: it waits for what is under way on
-   *        streams of the embeddings' own, and its use of memory that is another's is recorded.
+   * @brief Makes `lookup.pooled` available to `stream`.
+   *
+   * The stream waits for work on the embeddings' own streams, and its use of memory of another
+   * stream is recorded.
    */
   virtual void receive(PooledLookup& lookup, Stream& stream) = 0;
   /**
-   * @brief Consumes `lookup.gradient`, whose use by `stream`, that of the lookup, is recorded.
-   *        Gradients of dense parameters that lookups read are added up here.
+   * @brief Enqueues the update of the tables; consumes `lookup.gradient`.
+   *
+   * Also adds the gradients of dense parameters that lookups read.
+   * @param stream  the stream of the lookup; its use of the gradient is recorded
    */
   virtual void update(PooledLookup& lookup, Stream& stream) = 0;
 
-  /** @brief Behind what the last update sent to other ranks; not recorded if it sent nothing. */
+  /** @brief An event after the last update's data was sent to other ranks; not recorded if nothing
+   *         was sent. */
   [[nodiscard]] virtual Event sent() const { return {}; }
 
-  /** @brief As `TrainModel::dense_parameters_of_lookups`. */
+  /** @brief See `TrainModel::dense_parameters_of_lookups`. */
   [[nodiscard]] virtual std::string dense_parameters() const = 0;
 
-  /** @brief The tables of this rank, for ids without weights and with. */
+  /** @brief The tables of this rank for ids without weights. */
   [[nodiscard]] virtual EmbeddingBags& bags() noexcept = 0;
+  /** @brief The tables of this rank for ids with weights. */
   [[nodiscard]] virtual EmbeddingBags& weighted_bags() noexcept = 0;
-  /** @brief Those that every rank has, bound to dense parameters: likewise; null: there are none.
-   */
+  /** @brief The data-parallel tables for ids without weights; nullptr if there are none. */
   [[nodiscard]] virtual EmbeddingBags* dense_bags() noexcept { return nullptr; }
+  /** @brief The data-parallel tables for ids with weights; nullptr if there are none. */
   [[nodiscard]] virtual EmbeddingBags* weighted_dense_bags() noexcept { return nullptr; }
 
  protected:
@@ -82,11 +89,11 @@ class PooledEmbeddings {
   PooledEmbeddings& operator=(const PooledEmbeddings&) = default;
 };
 
-/** @brief Makes the embedding side of a model, whose dense parameters may still be added to. */
+/** @brief Makes the embedding part of a model; it may add dense parameters to `parameters`. */
 using MakeEmbeddings = std::function<std::unique_ptr<PooledEmbeddings>(
     ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config)>;
 
-/** @brief All tables on one rank. */
+/** @brief The embedding part of a model with all tables on one rank. */
 class LocalEmbeddings final : public PooledEmbeddings {
  public:
   LocalEmbeddings(ModelContext& context, DenseParameters& parameters, const SparseNNConfig& config);

@@ -15,25 +15,28 @@
 namespace millrace {
 
 /**
- * @brief How ranks that each train on their own examples come to one gradient: that of the mean
- *        over the examples of all, of which each lookup has a share (`PooledLookup::share`).
+ * @brief Enqueues the sum of the dense gradients over the ranks, in place; empty for one rank.
  *
- * Enqueues the sum over the ranks, in place. None: there is one rank.
+ * Together with `PooledLookup::share` it gives the gradient of the mean over the examples of all
+ * ranks.
  */
 using DenseReduction = std::function<void(float* gradients, std::size_t size, StreamRef stream)>;
 
 /**
- * @brief What a lookup that was made ahead gave. Its batch, looked up again after a later update or
- *        in another process, goes on with that: see `SparseNN::give_up` and `take_up`. Of main.
+ * @brief The result of a lookup that was made ahead of its step, owned by main.
+ *
+ * When the batch is looked up again, after a later update or in another process, the step can
+ * continue with this result: see `SparseNN::give_up` and `take_up`.
  */
 struct AheadLookup {
-  Array<float> pooled;  ///< [batch x columns], of this rank's examples
-  Array<float> values;  ///< of the dense parameters, where lookups read them; else empty
+  Array<float> pooled;  ///< [batch x columns], for this rank's examples
+  Array<float> values;  ///< the dense parameters that the lookup read; empty if it read none
 };
 
 /**
- * @brief A recommender model in the shape of DLRM: embeddings, an MLP over dense features, their
- *        interaction, an MLP over that, one logit; binary cross-entropy.
+ * @brief A recommender model with the structure of DLRM: embeddings, an MLP over the dense
+ *        features, their interaction, an MLP over the interaction, and one logit. The loss is the
+ *        binary cross-entropy.
  *
  *   dense  [B x D]  --- dense arch ---------------.
  *   sparse ids      --- position weights, pooling --+-- interaction -- over arch -- logit -- loss
@@ -42,9 +45,11 @@ struct AheadLookup {
 class SparseNN final : public TrainModel {
  public:
   /**
-   * @param embeddings  makes the tables: all of them here, or this rank's share
-   * @param reduction   of the gradients of the dense parameters, before their optimizer
-   * @throws std::invalid_argument if widths do not fit; as EmbeddingBags, PositionWeights
+   * @param context     outlives the model
+   * @param embeddings  makes all tables, or this rank's part of them
+   * @param reduction   sums the dense gradients over the ranks, before the dense optimizer
+   * @throws std::invalid_argument if widths do not fit together, and as EmbeddingBags and
+   *         PositionWeights
    */
   SparseNN(ModelContext& context, const SparseNNConfig& config,
            const MakeEmbeddings& embeddings = LocalEmbeddings::make, DenseReduction reduction = {});
@@ -54,12 +59,12 @@ class SparseNN final : public TrainModel {
   void look_up_prefetched(TableLookup& lookup, Stream& stream) override;
   /** @throws std::invalid_argument if the features are not the model's */
   std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override;
-  /** @throws std::invalid_argument if shapes disagree with the model's or with each other;
-   *          std::logic_error for a lookup that was through a forward already */
+  /** @throws std::invalid_argument if shapes do not agree with the model or with each other
+   *  @throws std::logic_error if forward was already called with this lookup */
   void forward(const InputTensors& input, TableLookup& lookup) override;
   /** @throws std::logic_error if the last forward was not this lookup's */
   void backward(TableLookup& lookup) override;
-  /** @throws std::logic_error without a backward before, and the second time */
+  /** @throws std::logic_error without a preceding backward, or if it was already called */
   void update_tables(TableLookup& lookup, Stream& stream) override;
   void optimizer_step() override;
   void swap_gradients(Buffer& other) override { parameters_.swap_gradients(other); }
@@ -68,39 +73,42 @@ class SparseNN final : public TrainModel {
     return embeddings_->dense_parameters();
   }
 
-  /** @brief Lookups are made ahead, and may be given up: they keep the dense parameters read. */
+  /** @brief Makes lookups keep the dense parameters that they read, so that `give_up` can be used.
+   */
   void keep_values_of_lookups() noexcept { keeps_values_ = true; }
-  /** @brief Takes what a lookup gave; the lookup itself can only be dropped after that. */
+  /** @brief Takes the result out of a lookup; the lookup can then only be destroyed. */
   [[nodiscard]] AheadLookup give_up(TableLookup& lookup);
-  /** @brief The next lookup and the next forward, of the same batch, are with these. */
+  /** @brief Makes the next lookup and the next forward, of the same batch, use this result. */
   void take_up(AheadLookup ahead) noexcept { ahead_ = std::move(ahead); }
-  /** @brief Of an example's pooled rows. */
+  /** @brief Number of pooled columns per example. */
   [[nodiscard]] std::size_t pooled_columns() const noexcept { return columns_; }
 
   /**
-   * @brief Mean loss of the last forward; of no examples 0. Waits for main.
-   * @throws std::out_of_range if an id was out of range since this was last asked: table and value
+   * @brief Mean loss of the last forward; 0 without examples. Blocks until main is idle.
+   * @throws std::out_of_range if an id was out of range since the last check; the message has table
+   *         and value
    */
   [[nodiscard]] float loss();
   /**
-   * @brief Enqueues a copy of the last forward's mean loss, on main; ids are not asked after.
+   * @brief Enqueues a copy of the last forward's mean loss on main. Does not check ids.
    * @param to  pinned memory
    */
   void copy_loss(float* to);
-  /** @brief Of the last forward, one for each example. Waits for main. @throws as `loss` */
+  /** @brief Logits of the last forward, one per example. Blocks until main is idle.
+   *  @throws as `loss` */
   [[nodiscard]] std::vector<float> logits();
 
   /**
-   * @brief What a checkpoint keeps. To be read and written while main is idle, or ordered so.
+   * @brief The state for a checkpoint. Access it while main is idle, or by work ordered on main.
    *
-   * With cached tables it is what was there at the call, and their caches are empty: ask again
-   * after more steps.
+   * With cached tables the call writes all cached rows back to host memory and empties the caches.
+   * Call it again after more steps.
    */
   [[nodiscard]] ModelState state();
 
   [[nodiscard]] EmbeddingBags& bags() noexcept { return embeddings_->bags(); }
   [[nodiscard]] EmbeddingBags& weighted_bags() noexcept { return embeddings_->weighted_bags(); }
-  /** @brief Tables that are dense parameters, the same on every rank; null: there are none. */
+  /** @brief The data-parallel tables, which are dense parameters; nullptr if there are none. */
   [[nodiscard]] EmbeddingBags* dense_bags() noexcept { return embeddings_->dense_bags(); }
   [[nodiscard]] EmbeddingBags* weighted_dense_bags() noexcept {
     return embeddings_->weighted_dense_bags();

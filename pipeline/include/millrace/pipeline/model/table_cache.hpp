@@ -14,39 +14,39 @@ namespace model {
 class RowCache;
 }
 
-/** @brief Which of a set's rows goes when another one comes. */
+/** @brief Which row of a set is evicted when another row is fetched. */
 enum class CachePolicy {
-  lru,  ///< the one whose last batch is longest ago
-  lfu,  ///< the one that the fewest batches used since it came; of those the least recent
+  lru,  ///< the least recently used row
+  lfu,  ///< the row that the fewest batches used since it was fetched; among equals as `lru`
 };
 inline constexpr std::array kCachePolicies{CachePolicy::lru, CachePolicy::lfu};
 /** @brief "lru", "lfu" */
 [[nodiscard]] std::string_view to_string(CachePolicy policy) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
+/** @brief Parses a name. @throws std::invalid_argument that lists the valid names */
 [[nodiscard]] CachePolicy parse_cache_policy(std::string_view name);
 
 /**
- * @brief Tables whose rows and optimizer state are in pinned host memory, and a share of them in a
- *        cache on the device. What is computed is the same to the bit; see docs/model.md.
+ * @brief Keeps the rows and optimizer state of tables in pinned host memory, and a fraction of them
+ *        in a cache on the device. The results are bit-identical; see docs/model.md.
  */
 struct TableCache {
-  /** Slots as a share of the rows, above 0; in sets of 32, at least one. From 1 on there is a slot
-   * for each row, and none ever goes. */
+  /// Slots as a fraction of the rows, above 0; rounded up to sets of 32 slots. With 1 or more, each
+  /// row has a slot and no row is evicted.
   double load_factor = 0.2;
   CachePolicy policy = CachePolicy::lru;
 };
 
-/** @brief What prefetches found, of the rows of each batch, each row once. */
+/** @brief Results of prefetches; each row of a batch counts once. */
 struct CacheCounts {
-  std::uint64_t hits = 0;         ///< there already
-  std::uint64_t loads = 0;        ///< brought from host memory
-  std::uint64_t write_backs = 0;  ///< rows that went, and had changed
-  std::uint64_t unplaced = 0;     ///< stayed in host memory: their set had no slot to give up
+  std::uint64_t hits = 0;         ///< rows that were in the cache
+  std::uint64_t loads = 0;        ///< rows fetched from host memory
+  std::uint64_t write_backs = 0;  ///< evicted rows that had changed
+  std::uint64_t unplaced = 0;     ///< rows that stayed in host memory: no slot could be evicted
 };
 
 /**
- * @brief Holds the rows of a batch where a prefetch found or brought them: in the cache. Gone, they
- *        may go. Move-only; made by EmbeddingBags.
+ * @brief Keeps the rows of a prefetched batch in the cache until it is destroyed. Move-only; made
+ * by EmbeddingBags.
  */
 class HeldRows {
  public:
@@ -63,6 +63,7 @@ class HeldRows {
     return *this;
   }
 
+  /** @brief Lets the rows be evicted. */
   void release() noexcept {
     if (held_) held_->erase(stamp_);
     held_.reset();
@@ -75,7 +76,7 @@ class HeldRows {
     held_->insert(stamp_);
   }
 
-  std::shared_ptr<std::set<std::uint64_t>> held_;  ///< stamps of the prefetches that are held
+  std::shared_ptr<std::set<std::uint64_t>> held_;  ///< stamps of all prefetches that are held
   std::uint64_t stamp_ = 0;
 };
 

@@ -13,11 +13,11 @@
 namespace millrace {
 
 /**
- * @brief The numbers of a model as a checkpoint has them: whole tensors in an order that does not
- *        depend on where they are.
+ * @brief The state of a model for a checkpoint: whole tensors, in an order that does not depend on
+ *        the ranks or the plan.
  *
- * Where they are on several ranks, each rank has one of these and reads every tensor in turn; the
- * numbers come out on rank 0.
+ * With several ranks, each rank has such an object and must read every tensor in turn; rank 0 gets
+ * the data.
  */
 class WholeState {
  public:
@@ -35,11 +35,15 @@ class WholeState {
 
   [[nodiscard]] virtual std::vector<Tensor> tensors() const = 0;
   [[nodiscard]] virtual std::vector<Counter> counters() const = 0;
-  /** @brief Gives `use` the numbers of a tensor, a piece at a time; on rank 0. Waits for main. */
+  /**
+   * @brief Reads a tensor. Blocks until main is idle.
+   * @param tensor  index in `tensors()`
+   * @param use     on rank 0, called with the tensor's bytes, a piece at a time
+   */
   virtual void read(std::size_t tensor, const Use& use) = 0;
 
-  /** @brief Reads all, for nothing: what the other ranks do while rank 0 writes a checkpoint, or
-   *         takes a digest. */
+  /** @brief Reads all tensors without using them. The other ranks call it while rank 0 writes a
+   *         checkpoint or computes a digest. */
   void send() {
     const std::size_t count = tensors().size();
     for (std::size_t tensor = 0; tensor < count; ++tensor) read(tensor, {});
@@ -51,10 +55,10 @@ class WholeState {
   WholeState& operator=(const WholeState&) = default;
 };
 
-/** @brief That of a model with everything on one rank. */
+/** @brief The state of a model on one rank. */
 class LocalState final : public WholeState {
  public:
-  /** @param context  outlives this */
+  /** @param context  outlives this object */
   LocalState(ModelState state, ModelContext& context)
       : state_(std::move(state)), context_(context) {}
 
