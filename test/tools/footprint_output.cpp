@@ -49,7 +49,7 @@ TEST_CASE("without arguments the table says what there is, what to change, saves
   for (const char* const word :
        {"sparse-dist", "loop shape base", "side-stream", "in-place", "precise", "ring",
         "driver-async", "measured", "modelled", "79.7 GB", "−5.7 GB", "Another allocator", "costs",
-        "why", "coarse: for all that a stream has queued", "range"}) {
+        "why", "coarse: for all work enqueued on a stream", "range"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
   CHECK(longest_line(run.out) <= 120);

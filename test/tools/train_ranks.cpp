@@ -294,6 +294,6 @@ TEST_CASE("train: NCCL by torchrun's environment, or a message that says what is
     return;
   }
   CHECK(run.exit_code == 2);
-  CHECK_THAT(run.err, ContainsSubstring(nccl_support().loaded ? "there is no cuda:0"
+  CHECK_THAT(run.err, ContainsSubstring(nccl_support().loaded ? "cuda:0 does not exist"
                                                               : "NCCL cannot be loaded"));
 }

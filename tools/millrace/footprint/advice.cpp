@@ -31,13 +31,13 @@ constexpr std::array<Step, 5> kSteps{{
      [](const FootprintFigures& f) { return f.requested; }},
     {"round", "rounding of sizes", "sizes are rounded up less", "sizes are rounded up more",
      [](const FootprintFigures& f) { return f.rounding(); }},
-    {"streams", "blocks that are free, but not yet to be had by the stream that asks",
-     "fewer free blocks are behind another stream's work",
-     "more free blocks are behind another stream's work",
+    {"streams", "free blocks that the requesting stream cannot use yet",
+     "fewer free blocks wait for another stream's work",
+     "more free blocks wait for another stream's work",
      [](const FootprintFigures& f) { return f.streams(); }},
-    {"packing", "gaps that are left because a block is in one piece", "blocks leave fewer gaps",
+    {"packing", "gaps, since blocks are contiguous", "blocks leave fewer gaps",
      "blocks leave more gaps", [](const FootprintFigures& f) { return f.packing(); }},
-    {"policy", "memory kept where others can not have it, or taken before it was needed",
+    {"policy", "memory kept where other streams cannot use it, or acquired too early",
      "less free memory is kept apart", "more free memory is kept apart",
      [](const FootprintFigures& f) { return f.policy(); }},
 }};
@@ -119,8 +119,8 @@ std::string explain_usual(const FootprintRow& row) {
     if (size >= kWorthTelling) idle.push_back(fmt::format("{} {}", stream, gib(size)));
   }
   if (!idle.empty()) {
-    text +=
-        fmt::format(" Free when most was live, by who had it last: {} GiB.", fmt::join(idle, ", "));
+    text += fmt::format(" Free at the peak of live memory, by last user: {} GiB.",
+                        fmt::join(idle, ", "));
   }
   return text;
 }
@@ -143,7 +143,7 @@ std::string saving(const FootprintRow& from, const FootprintRow& to) {
 /** Who kept how much free memory, before and after. */
 std::string idle_change(const FootprintRow& from, const FootprintRow& to) {
   if (!from.knows_usable() || !to.knows_usable()) {
-    return "; who kept how much free memory is not known, since the driver's pool does not say";
+    return "; the users of free memory are unknown, since the driver's pool does not tell";
   }
   std::map<std::string, std::array<std::size_t, 2>> idle;
   for (const auto& [stream, size] : idle_by_stream(from)) idle[stream][0] = size;
@@ -154,7 +154,7 @@ std::string idle_change(const FootprintRow& from, const FootprintRow& to) {
     parts.push_back(fmt::format("{} {} → {}", stream, gib(sizes[0]), gib(sizes[1])));
   }
   return parts.empty() ? ""
-                       : fmt::format("; free when most was live, by who had it last: {} GiB",
+                       : fmt::format("; free at the peak of live memory, by last user: {} GiB",
                                      fmt::join(parts, ", "));
 }
 

@@ -34,7 +34,7 @@ void check_one_run(const FootprintArguments& arguments, const FootprintOptions& 
   const std::size_t rows = rows_of(options);
   if (rows == 1) return;
   throw UsageError{
-      fmt::format("a timeline is of one run, and this asks for {} rows", rows), kTimeline,
+      fmt::format("a timeline shows one run, but this command runs {} rows", rows), kTimeline,
       fmt::format("with --workload {} --allocator {} --strategy {}, for one",
                   arguments.workload.value_or(options.workloads.front().name),
                   options.allocators.front(), millrace::to_string(options.methods.front()))};
@@ -82,43 +82,45 @@ void run_footprint_command(const FootprintArguments& arguments) {
 void add_footprint(CLI::App& program) {
   Command command{
       program, "footprint",
-      "What each allocator and copy strategy makes a training loop reserve, where every byte of it "
-      "went, and what that costs in time"};
+      "Runs a training loop with each allocator and copy strategy, and prints what it reserves, "
+      "where every byte went, and what that costs in time"};
   const auto given = std::make_shared<FootprintArguments>();
   command.add("--device", given->device, "NAME", device_help("h200", true));
-  command.add("--allocator", given->allocators, "A,B|all", "torch, millrace, driver; default all");
+  command.add("--allocator", given->allocators, "A,B|all",
+              "Allocators: torch, millrace, driver (default all)");
   command.add("--strategy", given->strategies, "A,B|all",
-              "side-stream, in-place, precise, ring, driver-async; default all");
-  command.input(
-      "--workload", given->workload, "NAME|FILE",
-      fmt::format("{}, or a JSON file; default sparse_data_dist_base and train_pipeline_base",
-                  fmt::join(experiment::Workload::names(), ", ")),
-      Command::unless(experiment::Workload::names()));
+              "Copy strategies: side-stream, in-place, precise, ring, driver-async (default all)");
+  command.input("--workload", given->workload, "NAME|FILE",
+                fmt::format("Workload: {}, or a JSON file (default sparse_data_dist_base and "
+                            "train_pipeline_base)",
+                            fmt::join(experiment::Workload::names(), ", ")),
+                Command::unless(experiment::Workload::names()));
   command.add("--waits", given->waits, "KIND",
-              "coarse (default): for all that a stream has queued; precise: for the work that is "
-              "needed");
-  command.add("--activations", given->activations, "SIZE", "Kept by forward for backward, as 4GiB");
+              "What streams wait for: coarse (default): all work enqueued on the other stream; "
+              "precise: only the work that is needed");
+  command.add("--activations", given->activations, "SIZE",
+              "Bytes that forward keeps for backward, for instance 4GiB");
   command.add("--compute-to-copy", given->compute_to_copy, "RATIO",
-              "Compute time of a step over the time of its batch's copy");
+              "Compute time of a step divided by the time of its batch's copy");
   command.add("--run-ahead", given->run_ahead, "N",
-              "Operations that the host is ahead at most; 0: it waits for each step");
+              "Maximum number of operations that the host is ahead; 0: it waits for each step");
   command.add("--batch-bytes", given->batch_bytes, "SIZE",
-              "Mean size of a batch; default 1GiB for workloads that ship");
-  command.add("--iterations", given->iterations, "N",
-              "Steps of a run, the first 4 of them warm-up");
-  command.add("--seed", given->seed, "S", "Of the sizes' first draw; default 1");
+              "Mean size of a batch (default: 1GiB for built-in workloads)");
+  command.add("--iterations", given->iterations, "N", "Steps per run, including 4 warm-up steps");
+  command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
   command.add(
       "--seeds", given->seeds, "N",
-      "Draws, with the seeds S, S+1, ...; figures are their medians; default 16, on a GPU 1");
-  command.add("--format", given->format, "KIND", "table (default), json");
+      "Number of seeds S, S+1, ...; figures are medians over them (default 16; on a GPU 1)");
+  command.add("--format", given->format, "KIND", "Output format: table (default), json");
   command.add("--columns", given->columns, "SET",
-              "Of the table: short (default), or all, with where every byte went");
+              "Columns of the table: short (default); all: also where every byte went");
   command.output("--timeline", given->timeline, "FILE",
-                 "A timeline of the only row's run with the first seed, for Perfetto and "
+                 "Write a timeline of the only row's run with the first seed, for Perfetto and "
                  "chrome://tracing",
                  Result::further);
   command.output("-o,--output", given->output, "FILE",
-                 "Written whole, or not at all; default standard output", Result::main);
+                 "Write to this file, complete or not at all (default: standard output)",
+                 Result::main);
   command.run([given] { run_footprint_command(*given); });
 }
 

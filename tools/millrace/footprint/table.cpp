@@ -168,7 +168,7 @@ std::string seeds_text(const FootprintOptions& options) {
 }
 
 std::string_view meaning_of(Waits waits) {
-  return waits == Waits::coarse ? "coarse: for all that a stream has queued"
+  return waits == Waits::coarse ? "coarse: for all work enqueued on a stream"
                                 : "precise: for the work that is needed";
 }
 
@@ -228,9 +228,9 @@ std::string short_legend(const FootprintTable& table, const FootprintOptions& op
 
 std::string all_legend(const FootprintOptions& options) {
   return fmt::format(
-      "reserved = live + round + streams + packing + policy. live: most bytes asked for at once. "
+      "reserved = live + round + streams + packing + policy. live: peak of the requested bytes. "
       "round: lost to the rounding of sizes. streams: freed, but not yet usable by the next "
-      "requester. packing: gaps, since a block is in one piece. policy: the allocator does not "
+      "requester. packing: gaps, since blocks are contiguous. policy: the allocator does not "
       "know the future, and keeps memory unused. strand(ed): free bytes that main could not have "
       "when a step had been enqueued, at worst. frag: external fragmentation of what it could "
       "have. util: active / reserved. calls: driver calls a step. hidden: of the time in "

@@ -191,28 +191,29 @@ void run(const BenchArguments& given) {
 
 void add_stream_bench(CLI::App& stream) {
   Command command{stream, "bench",
-                  "What each way of capture costs a step and how soon rows are on the host, beside "
-                  "a loop without"};
+                  "Measures what each way of capture costs per step and when rows are on the host, "
+                  "compared with a loop without capture"};
   const auto given = std::make_shared<BenchArguments>();
   command.add("--device", given->device, "NAME", device_help("h200", true));
   command.add("--capture", given->capture, "NAMES",
-              fmt::format("all (default), or of {}", fmt::join(way_names(), ", ")));
+              fmt::format("Ways of capture: all (default), {}", fmt::join(way_names(), ", ")));
   command
       .add("--rows", given->rows, "N",
-           "Rows that a step changes; more than once for several; default 20000, 100000 and "
-           "400000")
+           "Rows changed per step; repeatable (default 20000, 100000 and 400000)")
       .allow_extra_args();
-  command.add("--width", given->width, "N", "Floats a row; default 64");
-  command.add("--tables", given->tables, "N", "Default 4");
-  command.add("--table-rows", given->table_rows, "N", "Rows per table; default 4000000");
-  command.add("--compute", given->compute, "MS", "Other work of a step; default 5");
-  command.add("--steps", given->steps, "N", "Measured steps, after 32 others; default 32");
-  command.add("--run-ahead", given->run_ahead, "N", "Steps that the host may be ahead; default 4");
-  command.add("--slots", given->slots, "N", "Slots of a ring, at most; default 8");
+  command.add("--width", given->width, "N", "Floats per row (default 64)");
+  command.add("--tables", given->tables, "N", "Number of tables (default 4)");
+  command.add("--table-rows", given->table_rows, "N", "Rows per table (default 4000000)");
+  command.add("--compute", given->compute, "MS", "Other work per step in ms (default 5)");
+  command.add("--steps", given->steps, "N", "Measured steps, after 32 warm-up steps (default 32)");
+  command.add("--run-ahead", given->run_ahead, "N",
+              "Maximum number of steps that the host is ahead (default 4)");
+  command.add("--slots", given->slots, "N", "Maximum number of slots of a ring (default 8)");
   command.add("--slot-bytes", given->slot_bytes, "SIZE",
-              "Size of each slot; default what a step changes");
-  command.add("--allocator", given->allocator, "NAME", "millrace (default), torch, driver");
-  command.output("--json", given->json, "FILE", "The results; - for standard output",
+              "Size of each slot (default: the bytes that a step changes)");
+  command.add("--allocator", given->allocator, "NAME",
+              "Allocator of device memory: millrace (default), torch, driver");
+  command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.run([given] { run(*given); });
 }

@@ -18,7 +18,7 @@ constexpr std::string_view kCuda = "cuda:";
 
 [[noreturn]] void refuse(std::string_view name) {
   throw std::invalid_argument{
-      fmt::format("no device is called '{}'; there are virtual:{}, and cuda:N for a GPU", name,
+      fmt::format("unknown device '{}' (expected virtual:{}, or cuda:N for a GPU)", name,
                   fmt::join(DeviceProfile::names(), ", virtual:"))};
 }
 
@@ -37,11 +37,11 @@ int ordinal(std::string_view name) {
   if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) refuse(name);
   const CudaDeviceCount gpus = cuda_device_count();
   if (gpus.count == 0) {
-    throw std::invalid_argument{fmt::format("there is no {} here: {}", name, gpus.reason)};
+    throw std::invalid_argument{fmt::format("{} does not exist here: {}", name, gpus.reason)};
   }
   if (number >= gpus.count) {
     throw std::invalid_argument{
-        fmt::format("there is no {} here; the last GPU is cuda:{}", name, gpus.count - 1)};
+        fmt::format("{} does not exist here: the last GPU is cuda:{}", name, gpus.count - 1)};
   }
   return number;
 }

@@ -19,8 +19,8 @@ Policy policy_of(const RunMemoryOptions& options) {
   if (options.policy) return *options.policy;
   if (options.allocator == "torch") return Policy::torch();
   if (options.allocator == "millrace") return Policy::millrace();
-  throw std::invalid_argument{fmt::format("no allocator is called '{}'; there are {}",
-                                          options.allocator, fmt::join(kAllocatorNames, ", "))};
+  throw std::invalid_argument{fmt::format("unknown allocator '{}' (expected {})", options.allocator,
+                                          fmt::join(kAllocatorNames, ", "))};
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr unsigned kCopies = 9;
 void check(const CaptureWorkload& workload) {
   const auto refuse = [](const std::string& what) { throw std::invalid_argument{what}; };
   if (workload.tables == 0 || workload.width == 0)
-    refuse("there are no tables, or none have numbers");
+    refuse("there are no tables, or they have no columns");
   if (workload.steps == 0 || workload.run_ahead == 0) refuse("there is no step to measure");
   if (workload.rows == 0 || workload.rows % workload.tables != 0) {
     refuse(

@@ -171,8 +171,8 @@ Workload Workload::named(std::string_view name) {
   for (const EmbeddedFile& file : embedded::workloads()) {
     if (file.name == name) return parse(file.text, file.name);
   }
-  throw std::invalid_argument{fmt::format(
-      "no workload is called '{}'; there are {}, or give a file", name, fmt::join(names(), ", "))};
+  throw std::invalid_argument{fmt::format("unknown workload '{}' (expected {}, or a file)", name,
+                                          fmt::join(names(), ", "))};
 }
 
 }  // namespace millrace::experiment

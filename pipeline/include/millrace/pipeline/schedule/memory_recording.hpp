@@ -6,15 +6,17 @@
 namespace millrace {
 
 /**
- * @brief Watches the allocators of a run, from its construction on.
+ * @brief Lets a timeline watch the allocators of a run while this object lives.
  *
- * Its destructor takes the last samples and stops the timeline: they show what the run leaves
- * behind.
+ * The destructor takes the last samples, which show the memory that the run leaves, and stops the
+ * timeline.
  */
 class MemoryRecording {
  public:
-  /** @param timeline  attached before; null: nothing is recorded
-   *  @param batches   the same as `memory`, or another */
+  /** @param timeline  must be attached already; nullptr: nothing is recorded
+   *  @param memory    the allocator of device memory
+   *  @param batches   the allocator of batches; may be the same as `memory`
+   *  @param main      the stream for which stranded bytes are recorded */
   MemoryRecording(Timeline* timeline, Allocator& memory, Allocator& batches, StreamRef main);
   ~MemoryRecording();
   MemoryRecording(const MemoryRecording&) = delete;

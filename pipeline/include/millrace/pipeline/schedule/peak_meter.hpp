@@ -7,10 +7,10 @@
 namespace millrace {
 
 /**
- * @brief Peaks of the whole run and of a window, of one allocator or of two together.
+ * @brief Measures peaks of a whole run and of a window, for one allocator or for the sum of two.
  *
- * One allocator keeps its own peaks. The sum of two is taken whenever `sample` is called, which
- * must be after allocations and before frees.
+ * A single allocator keeps its own peaks. For two allocators the sum is measured by `sample`: call
+ * it after allocations and before frees.
  */
 class PeakMeter {
  public:

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/** @brief A device that a name stands for. */
+/** @brief The device that a name refers to. */
 struct DeviceDescription {
   std::string name;   ///< "virtual:h200", "cuda:0"
   std::string title;  ///< "NVIDIA H200 SXM, 141 GB HBM3e"
@@ -20,29 +20,30 @@ struct DeviceDescription {
 };
 
 /**
- * @brief Looks a device up by its name; opens nothing.
+ * @brief Finds a device by name, without opening it.
  * @param name  "virtual:PROFILE", with one of `DeviceProfile::names()`, or "cuda:N"
- * @throws std::invalid_argument that lists the devices there are; for a GPU, why there is none
+ * @throws std::invalid_argument that lists the devices, or says why a GPU does not exist
  */
 [[nodiscard]] DeviceDescription find_device(std::string_view name);
 
+/** @brief How a RunDevice is opened. */
 struct RunDeviceOptions {
-  /** Operations queued on a virtual device at most; 0: the profile's bound. A GPU's queue cannot be
-   * set. */
+  /// Maximum number of operations queued on a virtual device; 0: the profile's value. It cannot be
+  /// set for a GPU.
   unsigned run_ahead = 0;
-  bool data = false;  ///< a virtual device runs host kernels
+  bool data = false;  ///< whether a virtual device runs host kernels on real data
 };
 
-/** @brief A device that one run has for itself, and the executor of the run's host actors. */
+/** @brief The device of one run, and the executor of the run's host actors. */
 class RunDevice {
  public:
   virtual ~RunDevice() = default;
   [[nodiscard]] virtual Device& device() noexcept = 0;
   [[nodiscard]] virtual Executor& executor() noexcept = 0;
-  /** @return the machine of a virtual device; null for a GPU */
+  /** @brief The machine of a virtual device; nullptr for a GPU. */
   [[nodiscard]] virtual VirtualMachine* machine() noexcept = 0;
 
-  /** @throws std::invalid_argument as find_device; DeviceError */
+  /** @brief Opens a device. @throws std::invalid_argument as find_device; DeviceError */
   [[nodiscard]] static std::unique_ptr<RunDevice> open(std::string_view name,
                                                        const RunDeviceOptions& options);
 };

@@ -19,26 +19,26 @@
 
 namespace millrace {
 
-/** @brief The allocators of device memory that a run can have. */
+/** @brief Names of the allocators of device memory. */
 inline constexpr std::array<std::string_view, 3> kAllocatorNames{"torch", "millrace", "driver"};
 
+/** @brief Which allocators a run uses, and whether it checks for races. */
 struct RunMemoryOptions {
   std::string allocator = "millrace";  ///< one of kAllocatorNames
-  std::optional<Policy> policy{};      ///< in place of that of `allocator`
+  std::optional<Policy> policy{};      ///< replaces the policy of `allocator`
   CopyMethod method = CopyMethod::side_stream;
-  Executor* executor = nullptr;  ///< whose actors the checker has to know of
-  bool check = false;            ///< looks for races
-  /** Looks for them on several devices at once, and is attached to this one; in place of `check`.
-   */
+  Executor* executor = nullptr;  ///< the executor whose actors the checker observes
+  bool check = false;            ///< whether to check for races
+  /// A checker for several devices, which is attached to this one; replaces `check`.
   CheckingObserver* checking = nullptr;
   std::size_t keep = 0;  ///< see AllocationTrace::Options
 };
 
-/** @brief The allocators of one run on one device, and a trace of those of device memory. */
+/** @brief The allocators of one run on one device, with a trace of device memory. */
 class RunMemory {
  public:
-  /** @param device  outlives this
-   *  @throws std::invalid_argument if there is no such allocator */
+  /** @param device  outlives this object
+   *  @throws std::invalid_argument if `options.allocator` is unknown */
   RunMemory(OrderedDevice& device, const RunMemoryOptions& options);
   ~RunMemory();
   RunMemory(const RunMemory&) = delete;
@@ -49,10 +49,10 @@ class RunMemory {
   [[nodiscard]] Allocator& batches() noexcept;
   [[nodiscard]] Allocator& pinned() noexcept;
 
-  /** @brief Messages of the races found, on all devices of a given checker; nothing where none
-   *         looked for them. */
+  /** @brief Messages of the races found so far, on all devices of the checker; std::nullopt if the
+   *         run does not check for races. */
   [[nodiscard]] std::optional<std::vector<std::string>> races() const;
-  /** @brief Attributes all that the trace has kept. @param reserved  peak of the run, in bytes */
+  /** @brief The ladder of the recorded trace. @param reserved  peak of the run, in bytes */
   [[nodiscard]] Ladder ladder(std::size_t reserved) const;
   [[nodiscard]] const AllocationTrace& trace() const noexcept;
 

@@ -12,10 +12,10 @@ namespace millrace {
 
 class RunDevice;
 
-/** @brief What a timeline notes about its run. */
+/** @brief Facts about a run that are written into its timeline. */
 struct RunNotes {
   std::string device;
-  bool modelled = true;  ///< times are those of a profile
+  bool modelled = true;  ///< times are modelled by a profile, not measured
   std::string allocator;
   CopyMethod copy = CopyMethod::side_stream;
   std::vector<std::pair<std::string, std::string>> more{};  ///< keys and values
@@ -25,11 +25,13 @@ struct RunNotes {
  *         when the run fails. */
 class RunTimeline {
  public:
-  /** @param timeline  null: nothing is recorded
-   *  @param machine   of virtual devices, whose work is recorded; null for GPUs */
+  /** @param timeline  nullptr: nothing is recorded
+   *  @param notes     facts about the run
+   *  @param machine   the machine of virtual devices, whose work is recorded; nullptr for GPUs
+   *  @param devices   the devices whose host calls are recorded */
   RunTimeline(Timeline* timeline, const RunNotes& notes, VirtualMachine* machine,
               std::span<Device* const> devices);
-  /** @brief On one device, with its name in the notes. */
+  /** @brief Records a run on one device, whose name is added to the notes. */
   RunTimeline(Timeline* timeline, RunDevice& device, std::string allocator, CopyMethod copy);
   ~RunTimeline();
   RunTimeline(const RunTimeline&) = delete;

@@ -12,12 +12,13 @@ struct TimeSpan {
 };
 
 /**
- * @brief How much of the copies' time no main-stream work covers, between `window.begin` and
- *        `window.end`; both lists are in order of begin.
+ * @brief The time of copies, and the part of it that is not hidden by work on main.
+ *
+ * For `window.begin` to `window.end`; both lists must be in order of `begin`.
  */
 struct Exposure {
   Nanoseconds copies{0};   ///< time in which at least one copy runs
-  Nanoseconds exposed{0};  ///< of that, time in which main runs nothing
+  Nanoseconds exposed{0};  ///< part of `copies` in which main runs nothing
 };
 [[nodiscard]] Exposure exposure(const std::vector<TimeSpan>& copies,
                                 const std::vector<TimeSpan>& main, TimeSpan window);

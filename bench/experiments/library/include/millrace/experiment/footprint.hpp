@@ -12,36 +12,37 @@
 
 namespace millrace::experiment {
 
-/** @brief One cell of the table: a training loop on an allocator, with a copy strategy. */
+/** @brief One cell of the table: a training loop with an allocator and a copy strategy. */
 struct FootprintCell {
   std::string device = "virtual:h200";
   std::string allocator = "torch";  ///< one of kAllocatorNames
-  std::optional<Policy> policy;     ///< in place of that of `allocator`
+  std::optional<Policy> policy;     ///< replaces the policy of `allocator`
   LoopOptions loop;
-  /** Records the run, and is stopped when it ends or fails; it has the device, the allocator and
-   * the strategy in its notes. On a GPU what streams did is not recorded, only host calls and
-   * bytes. */
+  /// Records the run until it ends or fails; its notes name the device, the allocator and the
+  /// strategy. On a GPU only host calls and bytes are recorded.
   Timeline* timeline = nullptr;
 };
 
+/** @brief The result of running one cell. */
 struct FootprintRun {
   std::string allocator;
   CopyMethod method = CopyMethod::side_stream;
   bool modelled = true;  ///< times are modelled; sizes follow from the allocator's decisions
   LoopReport loop;
   MemoryCounters counts;
-  /** Of the whole run and all device memory; `reserved` is the peak of `loop.whole`. Tags: model,
-   * activations, features, batch. */
+  /// The ladder of the whole run and all device memory; `reserved` is the peak of `loop.whole`.
+  /// Tags: model, activations, features, batch.
   Ladder ladder;
-  /** What the race checker says of the whole run: nothing, if all is in order. Not looked for on a
-   * GPU, where that takes time. */
+  /// Messages of the race checker for the whole run; std::nullopt on a GPU, where races are not
+  /// checked.
   std::optional<std::vector<std::string>> races;
 };
 
 /**
- * @brief Runs one cell on a device of its own. Cells on virtual devices may run at once, each on
- *        one thread; on a GPU, one at a time.
- * @throws std::invalid_argument for a device, or an allocator, that there is not
+ * @brief Runs one cell on its own device.
+ *
+ * Cells on virtual devices may run at the same time, each on one thread; on a GPU, one at a time.
+ * @throws std::invalid_argument for an unknown device or allocator
  * @throws out_of_memory, DeviceError as the loop
  */
 [[nodiscard]] FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,

@@ -11,25 +11,27 @@
 
 namespace millrace::experiment {
 
-/** @brief The two kinds of work that a training loop's time is told by. */
+/** @brief The two kinds of work that a training loop's clock distinguishes. */
 enum class Lane : unsigned char {
-  main,  ///< what the main stream computes
-  copy,  ///< batches on their way to the device
+  main,  ///< work of the main stream
+  copy,  ///< copies of batches to the device
 };
 
-/** @brief Where the times of a loop's work come from. The loop tells it around each piece. */
+/** @brief Measures the times of a loop's work. The loop calls `begin` and `end` around each piece.
+ */
 class LoopClock {
  public:
   virtual ~LoopClock() = default;
   virtual void begin(Lane, StreamHandle) {}
   virtual void end(Lane, StreamHandle) {}
-  /** @brief When each piece ran, in the order told; once the device is synchronised. */
+  /** @brief The time of each piece, in the order of calls. Synchronize the device before. */
   [[nodiscard]] virtual std::vector<TimeSpan> times(Lane lane) = 0;
   /** @brief Driver calls that the clock itself has made. */
   [[nodiscard]] virtual std::uint64_t own_calls(Call) const { return 0; }
 };
 
-/** @brief A pair of timed events around each piece: works on every device, and adds its calls. */
+/** @brief Records a pair of timed events around each piece. Works on every device, but adds driver
+ *         calls. */
 class EventClock final : public LoopClock {
  public:
   explicit EventClock(Device& device) : device_(device) {}
@@ -53,7 +55,7 @@ class EventClock final : public LoopClock {
   std::uint64_t stamps_ = 0;
 };
 
-/** @brief A virtual machine's own timeline: disturbs nothing. */
+/** @brief Uses the timeline of a virtual machine, which adds no calls. */
 class TimelineClock final : public LoopClock, private TimelineObserver {
  public:
   /** @param main  the name of the main stream */

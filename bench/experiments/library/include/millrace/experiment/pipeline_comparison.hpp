@@ -19,45 +19,44 @@
 
 namespace millrace::experiment {
 
-/** @brief A pipeline, with a copy strategy, on an allocator, on every rank of a workload. */
+/** @brief One cell of the table: a pipeline with a copy strategy and an allocator, on all ranks. */
 struct PipelineCell {
-  std::string device = "virtual:h100";  ///< of each rank; a virtual one
+  std::string device = "virtual:h100";  ///< device of each rank; must be virtual
   std::string allocator = "torch";      ///< one of kAllocatorNames
-  std::optional<Policy> policy{};       ///< in place of that of `allocator`
+  std::optional<Policy> policy{};       ///< replaces the policy of `allocator`
   PipelineKind pipeline = PipelineKind::sparse_dist;
   PipelineOptions options{};
-  /** The dense optimizer takes this many times what its own work does: what one with more to do
-   * would make of a pipeline. */
+  /// Factor by which the dense optimizer takes longer than its own work, to simulate a larger one.
   double optimizer_work = 1;
-  bool forward_only = false;                ///< evaluates, through an EvalPipeline
-  std::optional<TableCache> table_cache{};  ///< of the model's tables; none: they are on the device
+  bool forward_only = false;                ///< evaluate with an EvalPipeline
+  std::optional<TableCache> table_cache{};  ///< caches tables; std::nullopt: tables on the device
 };
 
-/** @brief What an engine of a rank did in the loop. */
+/** @brief One operation on an engine of a rank. */
 struct LoopOperation {
   std::string name, stream;
   unsigned rank = 0;
   Engine engine = Engine::compute;
-  Nanoseconds begin{0}, end{0};  ///< from the begin of the loop
+  Nanoseconds begin{0}, end{0};  ///< since the start of the loop
 };
 
-/** @brief What the engines of a rank did during the loop. */
+/** @brief Times of a rank's engines during the loop. */
 struct EngineTimes {
-  /** In which at least one operation ran there. Indexed by `Engine`. */
+  /// Time in which at least one operation ran on the engine. Indexed by `Engine`.
   std::array<Nanoseconds, static_cast<std::size_t>(Engine::count_)> busy{};
-  Nanoseconds exposed_copies{0};     ///< a batch was being copied, and nothing computed
-  Nanoseconds exposed_exchanges{0};  ///< ranks exchanged data, and nothing computed
+  Nanoseconds exposed_copies{0};     ///< time of copies of batches while nothing was computed
+  Nanoseconds exposed_exchanges{0};  ///< time of exchanges between ranks while nothing was computed
 };
 
 /**
- * @brief What no order of the same operations could be faster than.
+ * @brief A lower bound of the runtime of any order of the same operations.
  *
- * `data_flow` is the longest chain of operations of which each reads what the one before wrote, on
- * all ranks together, each as long as it takes alone: what any schedule of these operations has to
- * do one after the other, whatever it does at once. `engines` is the work of the engine that has
- * most: flops and bytes of all kernels over the device's rates, copies and exchanges one after the
- * other. `both` is never less than either: a chain whose links may be several operations that go
- * at once, and take as long as the engines need for them.
+ * `data_flow` is the longest chain of operations, over all ranks, in which each reads what the
+ * previous one wrote; each operation takes the time that it takes alone. `engines` is the work of
+ * the busiest engine: flops and bytes of all kernels divided by the device's rates, copies and
+ * exchanges one after the other. `both` is at least the larger of the two: a chain whose links may
+ * be several operations that run at the same time, and take the time that the engines need for
+ * them.
  */
 struct RuntimeBound {
   Nanoseconds data_flow{0};
@@ -67,33 +66,34 @@ struct RuntimeBound {
   [[nodiscard]] Nanoseconds runtime() const noexcept { return both; }
 };
 
+/** @brief The result of running one cell. */
 struct PipelineRun {
-  Nanoseconds runtime{
-      0};  ///< of the whole loop: from its start until the last rank's device is done
+  /// Time of the whole loop, from its start until the last rank's device is idle.
+  Nanoseconds runtime{0};
   RuntimeBound bound;
-  // Of the rank that reserves most.
+  // The following members are those of the rank that reserves most.
   unsigned rank = 0;
-  MemoryGauges memory;  ///< peaks of the loop; the model is there before
+  MemoryGauges memory;  ///< peaks of the loop, including the model
   Ladder ladder;
   std::size_t stranded_peak = 0;  ///< for main, at the ends of steps
   EngineTimes engines;
   std::map<StreamId, std::string> streams;
 
-  std::vector<LoopOperation> operations;  ///< of all ranks, in order of begin
+  std::vector<LoopOperation> operations;  ///< operations of all ranks, in order of begin
 
-  std::vector<std::string> races;  ///< what the checker says of all ranks: nothing, if in order
+  std::vector<std::string> races;  ///< messages of the race checker for all ranks; empty if none
 };
 
 /**
- * @brief Runs a workload's model through a pipeline: all ranks on one virtual machine, the real
- *        operations with their costs and without data.
+ * @brief Runs a workload's model with a pipeline, on all ranks of one virtual machine.
  *
- * The model is SparseNN with tables that are shared among the ranks whole; the link between ranks
- * is as fast as the profile's, with the workload's latency. Batches are drawn for each rank from
- * the seed. Every rank has done all that comes before the loop when it starts.
- * @param timeline  records the run; it is stopped when that ends or fails
- * @throws std::invalid_argument for a device that is not virtual, an allocator that there is not, a
- *         workload without a model, or a model that the pipeline refuses
+ * It runs the real operations with their costs but without data. The model is a SparseNN; each
+ * table is on one rank. The link between ranks has the profile's rate and the workload's latency.
+ * Batches are drawn for each rank from the seed. The loop starts when every rank has finished its
+ * preparation.
+ * @param timeline  records the run until it ends or fails; may be nullptr
+ * @throws std::invalid_argument for a device that is not virtual, an unknown allocator, a workload
+ *         without a model, or a model that the pipeline refuses
  * @throws out_of_memory, DeviceError as the ranks
  */
 [[nodiscard]] PipelineRun run_pipeline(const PipelineCell& cell, const Workload& workload,

@@ -19,32 +19,33 @@
 
 namespace millrace::experiment {
 
-/** @brief What a training loop runs on. All of it outlives the loop. */
+/** @brief What a training loop uses. Everything that it refers to outlives the loop. */
 struct LoopSetting {
   OrderedDevice& device;
-  Allocator& allocator;  ///< of device memory
-  Allocator& batches;    ///< of the batches: the same one, or one with the driver's pool
-  Allocator& pinned;     ///< of pinned host memory
+  Allocator& allocator;  ///< allocates device memory
+  Allocator& batches;    ///< allocates batches: the same allocator, or one with the driver's pool
+  Allocator& pinned;     ///< allocates pinned host memory
   LoopClock& clock;
-  /** Launches that may be pending, for a device whose own queue can not be set; 0: its own bound.
-   */
+  /// Maximum number of pending launches, for a device whose own queue cannot be set; 0: the
+  /// device's own bound.
   unsigned most_launches_ahead = 0;
-  /** Watches the allocators, and what is stranded for main, and is stopped at the end. Attached to
-   * machine and device before. */
+  /// Records the allocators and the bytes stranded for main; stopped at the end. It must be
+  /// attached to the machine and the device already.
   Timeline* timeline = nullptr;
 };
 
+/** @brief Options of a training loop. */
 struct LoopOptions {
   CopyMethod method = CopyMethod::side_stream;
   Waits waits = Waits::coarse;
-  std::size_t warm_up = 4;  ///< first steps, that no time and no window counts
+  std::size_t warm_up = 4;  ///< first steps, which times and the window do not include
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
   std::function<void()> step_done{};  ///< called after each step, on the thread that runs the loop
 };
 
-/** @brief What a run was like, its warm-up left out unless said otherwise. */
+/** @brief The result of a run; without the warm-up unless a member says otherwise. */
 struct LoopReport {
   std::vector<Nanoseconds> steps;  ///< from the end of one step on main to the end of the next
   Nanoseconds mean_step{0};
@@ -52,35 +53,35 @@ struct LoopReport {
   double h2d_hidden = 1;         ///< 1 - copying while main ran nothing / copying
   std::array<double, static_cast<std::size_t>(Call::count_)> calls_per_step{};
 
-  MemoryGauges whole;             ///< peaks of the whole run, batches included
+  MemoryGauges whole;             ///< peaks of the whole run, including batches
   MemoryGauges window;            ///< peaks after the warm-up
   std::size_t stranded_peak = 0;  ///< for main, at the ends of steps
   double stranded_mean = 0;
   double fragmentation_mean = 0;
 
-  std::size_t batches_at_rest = 0;  ///< held on the device between steps, at most
-  std::size_t batches_at_peak = 0;  ///< held on the device at any moment
+  std::size_t batches_at_rest = 0;  ///< maximum number of batches on the device between steps
+  std::size_t batches_at_peak = 0;  ///< maximum number of batches on the device at any time
 
   std::map<StreamId, std::string> streams;  ///< the loop's streams, by name
 };
 
 /**
- * @brief Runs the pipeline of a workload: one batch of `batches` a step.
+ * @brief Runs the pipeline of a workload, with one batch of `batches` per step.
  *
- * A real host program over streams, events and allocators, whose model and exchange have views and
- * costs but no data: TrainPipeline drives a TrainModel that computes and keeps what the workload
- * says, and a SparseExchange over the workload's link.
+ * It is a real host program over streams, events and allocators, whose model and exchange have
+ * views and costs but no data: a TrainPipeline runs a TrainModel that computes and keeps what the
+ * workload says, and a SparseExchange over the workload's link.
  *
  * With `run_ahead` 0 the host waits for main after each step; otherwise the device's launch queue
- * bounds how far it is ahead.
+ * limits how far it is ahead.
  * @throws out_of_memory, DeviceError as the allocator and the device
- * @throws std::invalid_argument if there are no more batches than `options.warm_up`
+ * @throws std::invalid_argument if there are not more batches than `options.warm_up`
  */
 [[nodiscard]] LoopReport run_training_loop(const Workload& workload,
                                            std::span<const InputShape> batches,
                                            const LoopSetting& setting, const LoopOptions& options);
 
-/** @brief How long `device` takes to copy so many bytes of pinned memory to itself, idle. */
+/** @brief The time that an idle `device` takes to copy `bytes` bytes of pinned memory to itself. */
 [[nodiscard]] Nanoseconds host_to_device_time(Device& device, std::size_t bytes);
 
 }  // namespace millrace::experiment

@@ -14,11 +14,11 @@
 
 namespace millrace::experiment {
 
-/** @brief The link of a footprint's workload that names none: that of an H100 or H200, each way. */
+/** @brief Default link rate of a footprint's workload: that of an H100 or H200, in each direction.
+ */
 inline constexpr double kExchangeGbPerS = 450;
 
-/** @brief An embedding table beside those that all look alike; one unweighted feature looks it up.
- */
+/** @brief An additional embedding table with its own size; one unweighted feature uses it. */
 struct ExtraTable {
   std::size_t num_embeddings = 0;
   std::size_t embedding_dim = 0;
@@ -26,11 +26,12 @@ struct ExtraTable {
 };
 
 /**
- * @brief What one rank of a training job moves and computes in a step; docs/workloads.md has the
- *        keys of the JSON form, their defaults, and what is derived from them.
+ * @brief What one rank of a training job moves and computes in a step.
  *
- * Two keyed jagged tensors (weighted features and not), dense float features and labels. Indices
- * and lengths are int64, everything else float32 unless a table says otherwise.
+ * docs/workloads.md describes the keys of the JSON form, their defaults, and what is derived from
+ * them. A batch has two keyed jagged tensors (features without and with weights), dense float
+ * features and labels. Ids and lengths are int64, everything else is float32 unless a table says
+ * otherwise.
  */
 struct Workload {
   std::string name;
@@ -38,77 +39,78 @@ struct Workload {
 
   PipelineKind shape = PipelineKind::sparse_dist;
   std::size_t num_batches = 20;  ///< steps of a run
-  std::size_t batch_size = 0;    ///< samples
-  std::size_t world_size = 1;    ///< ranks that tables are shared by; this is one of them
+  std::size_t batch_size = 0;    ///< samples per rank
+  std::size_t world_size = 1;    ///< number of ranks that share the tables
 
   std::size_t num_float_features = 0;
   std::size_t num_unweighted_features = 0;
   std::size_t num_weighted_features = 0;
-  double feature_pooling_avg = 1;        ///< ids of a feature in a sample: normal, at least 1
-  double feature_pooling_std = 0;        ///< between samples
-  double feature_pooling_variation = 0;  ///< between batches: std of the average, relative
+  double feature_pooling_avg = 1;        ///< mean ids per feature and sample (normal, at least 1)
+  double feature_pooling_std = 0;        ///< standard deviation between samples
+  double feature_pooling_variation = 0;  ///< relative deviation of the mean between batches
 
   std::size_t base_row_size = 0;          ///< rows of a table
   std::size_t embedding_feature_dim = 0;  ///< columns of a table
   std::vector<ExtraTable> additional_tables;
 
   std::size_t activations = 0;  ///< bytes that forward keeps for backward
-  std::size_t layers = 8;       ///< of the over-arch
-  double compute_to_copy = 1;   ///< compute time of a step over the time of its batch's copy
-  unsigned run_ahead = 0;       ///< device operations queued at most; 0: a host sync each step
+  std::size_t layers = 8;       ///< layers of the over-arch
+  double compute_to_copy = 1;   ///< compute time of a step divided by the time of its batch's copy
+  unsigned run_ahead = 0;       ///< maximum queued device operations; 0: a host sync in each step
 
-  /** What this rank sends, and receives, in 10^9 bytes/s. Where it is not given, `millrace
-   * footprint` takes kExchangeGbPerS and `millrace pipelines` the device's link. */
+  /// Rate at which this rank sends and receives, in 10^9 bytes/s. Default: kExchangeGbPerS for
+  /// `millrace footprint`, the device's link for `millrace pipelines`.
   std::optional<double> exchange_gb_per_s{};
-  double exchange_latency_us = 0;  ///< of each all-to-all, in microseconds
+  double exchange_latency_us = 0;  ///< latency of each all-to-all, in microseconds
 
-  /** Layers, interaction and optimizers, where the workload is that of a model and not only its
-   * sizes: what `millrace pipelines` runs. `activations`, `layers` and `compute_to_copy` then do
-   * not count: they are the model's. */
+  /// Layers, interaction and optimizers of the model that `millrace pipelines` runs. `activations`,
+  /// `layers` and `compute_to_copy` are then ignored, since they follow from the model.
   std::optional<ModelDescription> model;
 
-  /** @brief Of a batch with average lengths. */
+  /** @brief Bytes of a batch with mean lengths. */
   [[nodiscard]] std::size_t mean_batch_bytes() const;
-  /** @brief The same workload with as many samples as make `mean_batch_bytes` nearest to `bytes`.
-   */
+  /** @brief The same workload with the batch size for which `mean_batch_bytes` is nearest to
+   *         `batch_bytes`. */
   [[nodiscard]] Workload scaled_to(std::size_t batch_bytes) const;
-  /** @brief Of this rank's share of the embedding tables. */
+  /** @brief Bytes of this rank's part of the embedding tables. */
   [[nodiscard]] std::size_t table_bytes() const;
 
   /**
-   * @brief The model: a table for each feature, whose width and rows are the workload's. Elements
-   *        are float32, whatever a table says.
-   * @throws std::invalid_argument if there is none
+   * @brief The model's configuration: one table for each feature, with the workload's width and
+   *        rows. Elements are float32, whatever a table says.
+   * @throws std::invalid_argument if the workload has no model
    */
   [[nodiscard]] SparseNNConfig model_config(std::uint64_t seed) const;
 
-  /** @brief A workload that ships. @throws std::invalid_argument that names those that do */
+  /** @brief A built-in workload. @throws std::invalid_argument that lists the built-in workloads */
   [[nodiscard]] static Workload named(std::string_view name);
+  /** @brief Names of the built-in workloads. */
   [[nodiscard]] static std::vector<std::string> names();
 
   /**
-   * @param origin  what errors call the text (a file's name)
-   * @throws std::invalid_argument with origin, key, what was found and what was expected
+   * @brief Parses a workload.
+   * @param origin  name of the text in errors (for instance a file name)
+   * @throws std::invalid_argument with the origin, the key, the value found and the one expected
    */
   [[nodiscard]] static Workload parse(std::string_view json, std::string_view origin);
-  /** @throws std::invalid_argument as `parse`, and when the file can not be read */
+  /** @brief Reads a file. @throws std::invalid_argument as `parse`, or if it cannot be read */
   [[nodiscard]] static Workload load(const std::filesystem::path& file);
 
-  /** @brief What `parse` reads, every key, sizes in bytes, two spaces of indentation. */
+  /** @brief The workload in the format of `parse`: all keys, sizes in bytes, indented by two. */
   [[nodiscard]] std::string to_json() const;
 };
 
 /**
- * @brief Draws the lengths of every sample's features, for `count` batches, and adds them up.
+ * @brief Draws the lengths of the features of every sample, for `count` batches, and sums them.
  *
- * Unweighted features come before those of the extra tables. The same workload and seed give the
- * same sizes, on any machine.
+ * Unweighted features come before those of the additional tables. The same workload and seed give
+ * the same sizes on any machine.
  */
 [[nodiscard]] std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count,
                                                    std::uint64_t seed);
 
-/** @brief Whether `draw_batches` gives both the same: shape, activations and balance do not count.
- */
+/** @brief Whether `draw_batches` gives the same result for both; shape, activations and balance do
+ *         not matter. */
 [[nodiscard]] bool same_batches(const Workload& a, const Workload& b);
 
 }  // namespace millrace::experiment
