@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-/** The others wait for this rank's part: where it can not be done, they are told. */
+/** Fails the group if an operation throws, since the other ranks wait for this rank's part. */
 template <typename Part>
 auto tell_others(ProcessGroup& group, const Part& part) {
   try {

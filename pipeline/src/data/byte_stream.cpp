@@ -49,7 +49,7 @@ class FileStream final : public ByteStream {
  private:
   static constexpr unsigned kBuffer = 1U << 17U;
 
-  // zlib tells of gzip that is cut short only here, and gives what it has before.
+  // zlib reports truncated gzip data only here, after it has returned all data before the cut.
   void check() const {
     int error = Z_OK;
     const char* const text = gzerror(file_, &error);
@@ -66,7 +66,7 @@ class FileStream final : public ByteStream {
 
   std::string name_;
   gzFile file_ = nullptr;
-  double size_ = 0;  ///< as it lies there; 0: not known
+  double size_ = 0;  ///< bytes of the file on the disk; 0: unknown
 };
 
 class TextStream final : public ByteStream {

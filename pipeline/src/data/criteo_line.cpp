@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kColumns = 1 + kCriteoIntegers + kCriteoCategories;
 
-/** FNV-1a (Fowler, Noll, Vo), then mixed, since its low bits alone are poor. */
+/** FNV-1a (Fowler, Noll, Vo), then mixed, because its low bits are poorly distributed. */
 std::uint64_t hash_of(std::string_view text, std::uint64_t column) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char letter : text) {

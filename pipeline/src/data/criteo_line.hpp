@@ -17,7 +17,7 @@ struct CriteoRow {
   std::array<std::int64_t, kCriteoCategories> ids{};  ///< -1: none
 };
 
-/** @brief Reads a line. @return why it can not be read; "" if it could */
+/** @brief Reads a line. @return why it is malformed; "" if it is not */
 [[nodiscard]] std::string parse_criteo_line(std::string_view line,
                                             std::span<const std::size_t> rows, CriteoRow& row);
 

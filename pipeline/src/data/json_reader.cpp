@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/** For messages: not cut within a character. */
+/** Shortens a text for messages, without splitting a character. */
 std::string shortened(const std::string& text) {
   constexpr std::size_t most = 40;
   if (text.size() <= most) return text;

@@ -14,18 +14,18 @@ namespace millrace {
 /** @brief Lines of a byte source, without their ends (LF or CRLF), numbered from 1. */
 class LineReader {
  public:
-  static constexpr std::size_t kLongest = std::size_t{1} << 16;  ///< longer ones are cut there
-  /// Beyond this a file has no lines: it may have no end either, as /dev/zero.
+  static constexpr std::size_t kLongest = std::size_t{1} << 16;  ///< longer lines are truncated
+  /// A file with a longer line is not a text; it may even be endless, like /dev/zero.
   static constexpr std::size_t kEndless = std::size_t{1} << 26;
 
   explicit LineReader(const ByteSource& source)
       : name_(source.name), stream_(source.open()), buffer_(kBuffer, '\0') {}
 
-  /** @brief The next line, valid until the next call; nothing at the end.
-   *  @throws DataError if it goes on for more than 64 MiB */
+  /** @brief The next line, valid until the next call; std::nullopt at the end.
+   *  @throws DataError if the line has more than 64 MiB */
   [[nodiscard]] std::optional<std::string_view> next();
-  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }  ///< of the last line
-  [[nodiscard]] bool too_long() const noexcept { return too_long_; }       ///< the last line
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }  ///< last line's number
+  [[nodiscard]] bool too_long() const noexcept { return too_long_; }  ///< last line was truncated
   /** @brief See ByteStream. */
   [[nodiscard]] std::optional<double> share_read() const { return stream_->share_read(); }
 
@@ -43,13 +43,13 @@ class LineReader {
   bool too_long_ = false;
 };
 
-/** @brief Counts malformed lines, and gives up beyond the limit. */
+/** @brief Counts malformed lines, and throws when they exceed the limit. */
 class MalformedCounter {
  public:
   MalformedCounter(std::string source, const MalformedLimit& limit)
       : source_(std::move(source)), limit_(limit) {}
 
-  /** @throws DataError that shows the first ones if these are more than the limit */
+  /** @throws DataError that shows the first lines, if the limit is exceeded */
   void add(std::uint64_t number, std::string reason, std::string_view text);
   [[nodiscard]] const MalformedLines& lines() const noexcept { return lines_; }
 

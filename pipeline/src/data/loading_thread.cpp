@@ -26,7 +26,7 @@ class LoadingThread::Worker {
     changed_->notify_all();
     try {
       task_->join();
-    } catch (...) {  // the machine is being taken down
+    } catch (...) {  // the virtual machine is being destroyed
     }
   }
 
@@ -56,9 +56,9 @@ class LoadingThread::Worker {
 
  private:
   struct Loaded {
-    std::optional<ModelInput> batch;  ///< neither: the end of the epoch
+    std::optional<ModelInput> batch;  ///< without a batch and an error: the end of the epoch
     std::exception_ptr error;
-    BatchPosition next;  ///< of the source, behind it
+    BatchPosition next;  ///< the source's position after it
   };
   enum class State { loading, failed, ended, resting };
 
@@ -141,7 +141,7 @@ class LoadingThread::Worker {
   std::unique_ptr<Condition> changed_;
   std::deque<Loaded> ready_;
   State state_ = State::loading;
-  bool busy_ = false;  ///< the source is the loader's
+  bool busy_ = false;  ///< whether the loader is in a call of the source
   bool ending_ = false;
   BatchPosition position_;
   std::unique_ptr<Executor::Task> task_;

@@ -5,19 +5,19 @@
 namespace millrace {
 
 /**
- * @brief Random numbers that are the same on every machine, and that begin anywhere: SplitMix64
- *        (Steele, Lea, Flood 2014). Only integers, so that no library or compiler has a say.
+ * @brief Random numbers that are the same on every machine, with random access: SplitMix64 (Steele,
+ *        Lea, Flood 2014). It uses only integers, so no library or compiler can change the result.
  */
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) noexcept : state_(seed) {}
-  /** @brief A sequence of its own for each pair. */
+  /** @brief Each pair gives a different sequence. */
   [[nodiscard]] Draws branch(std::uint64_t number) const noexcept {
     return Draws{mixed(state_ ^ mixed(number + kStep))};
   }
 
   std::uint64_t next() noexcept { return mixed(state_ += kStep); }
-  /** @brief Below `bound`, all but equally likely (to within bound / 2^64). */
+  /** @brief A number below `bound`, uniform to within bound / 2^64. */
   std::uint64_t below(std::uint64_t bound) noexcept {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(next()) * bound >> 64U);
   }

@@ -7,10 +7,11 @@
 namespace millrace {
 
 /**
- * @brief The strategy `ring`: as many slots as batches are held at once, each kept until the end.
+ * @brief The strategy `ring`: one slot for each batch that is held at the same time; slots are kept
+ *        until the end.
  *
- * A slot has 30% more than the largest batch that it was made for. A larger batch gives it back
- * and makes a new one, so that growing batches do not strand outgrown slots.
+ * A slot is 30% larger than the batch that it was made for. If a batch does not fit, its slot is
+ * freed and a larger one is made, so that growing batches do not strand outgrown slots.
  */
 class RingCopy final : public CopyStrategy {
  public:
@@ -20,7 +21,7 @@ class RingCopy final : public CopyStrategy {
  private:
   struct Reader {
     StreamRef stream;
-    Event last_read;  ///< where it could not be recorded, the stream's tail is as good
+    Event last_read;  ///< if it could not be recorded, the copy waits for the stream's tail
   };
   struct Slot {
     Buffer memory;

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief Collects examples that have at most one id of each sparse feature. */
+/** @brief Collects examples that have at most one id for each sparse feature. */
 class RowBatch {
  public:
   static constexpr std::int64_t kNone = -1;  ///< the feature has no id: an empty bag

@@ -8,10 +8,11 @@
 
 namespace millrace {
 
-/** @brief Bytes of one tensor that go to another. Multiples of 4, at multiples of 4. */
+/** @brief Bytes that are copied from one tensor to another. Offsets and sizes are multiples of 4.
+ */
 struct Segment {
-  std::size_t source = 0;  ///< which
-  std::size_t from = 0;    ///< byte of it
+  std::size_t source = 0;  ///< index of the source tensor
+  std::size_t from = 0;    ///< first byte in the source
   std::size_t target = 0;
   std::size_t to = 0;
   std::size_t bytes = 0;
@@ -21,9 +22,9 @@ struct Segment {
 struct SegmentCopy {
   std::string name;
   std::vector<BatchTensor> sources, targets;
-  std::vector<Segment> segments;  ///< those of the targets do not overlap
+  std::vector<Segment> segments;  ///< must not overlap in the targets
 
-  /** @brief Enqueues it; nothing if there are no bytes. */
+  /** @brief Enqueues the copy; does nothing if there are no bytes. */
   void launch(const JaggedScope& scope) &&;
 };
 

@@ -69,7 +69,7 @@ double Zipf::integral(double x) const noexcept {
 double Zipf::inverse(double integral) const noexcept {
   const double rest = 1 - exponent_;
   const double power = 1 + rest * integral;
-  // Rounding may take it past the last rank's.
+  // Rounding may give a number beyond the last rank.
   if (power <= 0) return static_cast<double>(count_);
   return exact_power(power, 1 / rest);
 }

@@ -10,10 +10,11 @@ namespace millrace {
 [[nodiscard]] double exact_power(double x, double exponent) noexcept;
 
 /**
- * @brief Ranks 0 .. count-1, rank k with a probability that goes with (k + 1)^-exponent.
+ * @brief Draws ranks 0 .. count-1; rank k has a probability proportional to (k + 1)^-exponent.
  *
- * By rejection-inversion (Hormann and Derflinger, 1996): no table, about one draw a rank. The same
- * on every machine, since it uses no function of the C library but sqrt, which IEEE 754 defines.
+ * Uses rejection-inversion (Hormann and Derflinger, 1996): no table, about one random number per
+ * rank. The result is the same on every machine, since the only C library function is sqrt, which
+ * IEEE 754 defines.
  */
 class Zipf {
  public:

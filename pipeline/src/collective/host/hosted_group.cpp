@@ -9,7 +9,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/** The same number of numbers for each rank, as bytes. */
+/** The bytes of each rank's numbers; every rank has the same number of them. */
 template <typename Span>
 std::vector<Span> parts_of(Numbers& numbers, std::size_t ranks) {
   const Span all = std::as_writable_bytes(std::span{numbers});
@@ -21,7 +21,7 @@ std::vector<Span> parts_of(Numbers& numbers, std::size_t ranks) {
   return parts;
 }
 
-/** Each rank is sent the state of this one, and then its values. */
+/** Sends each rank the state of this rank, followed by that rank's values. */
 class HostedSizes final : public PendingSizes {
  public:
   HostedSizes(std::shared_ptr<Transport> transport, std::size_t ranks, RankState state,
@@ -59,7 +59,7 @@ class HostedSizes final : public PendingSizes {
   const std::shared_ptr<Transport> transport_;
   const std::size_t ranks_, width_;
   Numbers sent_, received_;
-  std::unique_ptr<PendingBlocks> pending_;  ///< before what it reads and writes goes
+  std::unique_ptr<PendingBlocks> pending_;  ///< last: destroyed before the memory that it uses
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace millrace::collective {
 namespace {
 
-/** Of `count` things the first that is chunk `part`'s, of `parts`. */
+/** Index of the first element of chunk `part`, if `count` elements are divided into `parts`. */
 std::size_t chunk_begin(std::size_t count, std::size_t part, std::size_t parts) {
   return count / parts * part + std::min(part, count % parts);
 }
@@ -18,7 +18,7 @@ std::size_t bytes_of(std::span<const Memory> blocks) {
   return sum;
 }
 
-/** `memory` in pieces of these sizes, one after another. */
+/** Divides `memory` into consecutive pieces of these sizes. */
 template <typename Span, typename Memory>
 std::vector<Span> pieces(std::span<std::byte> memory, std::span<const Memory> sizes) {
   std::vector<Span> cut;
@@ -39,7 +39,7 @@ std::span<float> floats(std::span<std::byte> bytes) {
 Staging::~Staging() {
   try {
     if (!memory_.empty()) device_.free_host(memory_.data());
-  } catch (...) {  // the device is lost, or its machine ends: the memory goes with it
+  } catch (...) {  // the device is lost or its machine ends, and the memory with it
   }
 }
 
@@ -63,11 +63,11 @@ StagedGroup::StagedGroup(unsigned rank, unsigned size, std::unique_ptr<Transport
 StagedGroup::~StagedGroup() {
   try {
     device_.synchronize(copied_back_);
-  } catch (...) {  // nothing reads any more
+  } catch (...) {  // the copies have failed, so nothing reads the memory
   }
 }
 
-// Pinned memory that a peer was sent from, or that is received into, may be in use when it fails.
+// After a failure a peer may still read or write this rank's pinned memory, so it is not freed.
 template <typename Exchange>
 void StagedGroup::staged(StreamRef stream, Exchange exchange) {
   check();
@@ -101,7 +101,7 @@ void StagedGroup::do_all_to_all(std::span<const SentBytes> sends,
   });
 }
 
-// Each rank adds up a chunk of it, and sends the sum to all.
+// Each rank sums one chunk of the array and sends the sum to all ranks.
 void StagedGroup::do_all_reduce_sum(float* data, std::size_t count, StreamRef stream) {
   if (count == 0) return;
   staged(stream, [&] {

@@ -18,9 +18,9 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /** @brief At least this much; what was in it is gone. */
+  /** @brief Grows to at least this size; the contents are lost. */
   [[nodiscard]] std::span<std::byte> room(std::size_t bytes);
-  /** @brief Somebody may use it still: it is never given back. */
+  /** @brief Never frees the memory, because a peer may still use it. */
   void keep() noexcept { memory_ = {}; }
 
  private:
@@ -29,8 +29,8 @@ class Staging {
 };
 
 /**
- * @brief Device memory goes through pinned memory: the host waits for the stream, exchanges, and
- *        enqueues the copy back.
+ * @brief A group that moves device memory through pinned memory: the host waits for the stream,
+ *        exchanges the bytes, and enqueues the copy back.
  */
 class StagedGroup final : public HostedGroup {
  public:
@@ -52,7 +52,7 @@ class StagedGroup final : public HostedGroup {
   OrderedDevice& device_;
   const std::string_view name_;
   Staging sent_, received_;
-  Event copied_back_;  ///< what is in `received_` has been read
+  Event copied_back_;  ///< after the last read of `received_`
 };
 
 }  // namespace millrace::collective

@@ -8,14 +8,15 @@
 
 namespace millrace::collective {
 
-/** @brief Host memory for each rank, and from each rank. Must live until the exchange is through.
+/** @brief Host memory to send to, and to receive from, each rank. Must live until the exchange
+ * ends.
  */
 struct Blocks {
   std::vector<std::span<const std::byte>> sends;
   std::vector<std::span<std::byte>> receives;
 };
 
-/** @brief An exchange under way. Given up when it goes before `wait`. */
+/** @brief An exchange in progress. Destroying it before `wait` abandons the exchange. */
 class PendingBlocks {
  public:
   virtual ~PendingBlocks() = default;
@@ -23,12 +24,12 @@ class PendingBlocks {
   virtual void wait() = 0;
 };
 
-/** @brief Brings bytes from host memory of each rank to host memory of each other. */
+/** @brief Exchanges bytes in host memory between all ranks. */
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /** @param what  "all-to-all", ...: the same on each rank, and told when something is wrong */
+  /** @param what  the operation's name, for errors ("all-to-all", ...); the same on each rank */
   [[nodiscard]] virtual std::unique_ptr<PendingBlocks> start(const char* what,
                                                              const Blocks& blocks) = 0;
   virtual void fail(const std::string& why) noexcept = 0;

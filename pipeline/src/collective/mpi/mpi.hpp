@@ -10,7 +10,7 @@
 
 namespace millrace::collective {
 
-/** @throws std::runtime_error with what MPI says, unless it is MPI_SUCCESS */
+/** @throws std::runtime_error with MPI's message, unless `result` is MPI_SUCCESS */
 inline void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};

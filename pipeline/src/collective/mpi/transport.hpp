@@ -13,9 +13,10 @@
 namespace millrace::collective {
 
 /**
- * @brief What is exchanged goes from rank to rank: for each exchange a header (number, bytes, what
- *        it is) and the bytes. On a second communicator a rank says that it failed or left, so that
- *        a rank that waits can look there.
+ * @brief Sends, for each exchange, a header (number, bytes, name) and the bytes from rank to rank.
+ *
+ * A rank announces on a second communicator that it failed or left, so that a waiting rank can
+ * check there.
  */
 class MpiTransport final : public Transport {
  public:
@@ -46,7 +47,7 @@ class MpiTransport final : public Transport {
   const int exceptions_;
   std::uint64_t started_ = 0;
   std::optional<Failure> failure_;
-  std::vector<std::optional<std::uint64_t>> left_;  ///< after how many exchanges
+  std::vector<std::optional<std::uint64_t>> left_;  ///< number of exchanges before a rank left
 };
 
 }  // namespace millrace::collective

@@ -6,9 +6,9 @@
 namespace millrace::collective {
 
 /**
- * @brief What Millrace calls of NCCL, loaded when it is first needed; a build needs no headers.
+ * @brief The NCCL functions that Millrace uses, loaded at the first use; a build needs no headers.
  *
- * Signatures and values are those of nccl.h of 2.x: results, data types and operations are ints.
+ * Signatures and values are those of nccl.h 2.x; results, data types and operations are ints.
  */
 struct NcclApi {
   struct UniqueId {
@@ -36,19 +36,20 @@ struct NcclApi {
                     Comm comm, Stream stream);
   int (*broadcast)(const void* from, void* to, std::size_t count, int type, int root, Comm comm,
                    Stream stream);
-  // From 2.19 on; null before.
+  // nullptr before 2.19.
   int (*comm_register)(Comm comm, void* data, std::size_t bytes, void** handle);
   int (*comm_deregister)(Comm comm, void* handle);
 
   int version = 0;  ///< 22304 is 2.23.4
   /**
-   * @brief Whether operations of different communicators run in the order of their launches, so
-   *        that ranks which launch in the same order can not wait for each other crosswise. From
-   *        2.26 on, unless the environment forbids it (NCCL_LAUNCH_ORDER_IMPLICIT=0).
+   * @brief Whether operations of different communicators run in the order of their launches.
+   *
+   * Ranks that launch in the same order then cannot deadlock. True from 2.26 on, unless the
+   * environment disables it (NCCL_LAUNCH_ORDER_IMPLICIT=0).
    */
   bool ordered_launches = false;
 
-  /** @brief Null if it is not there; `problem` says why then. */
+  /** @brief nullptr if NCCL cannot be loaded; `problem` then says why. */
   [[nodiscard]] static const NcclApi* find(std::string* problem = nullptr);
 
   /** @throws std::runtime_error unless `result` is success */

@@ -16,14 +16,14 @@ constexpr auto kLookAgain = std::chrono::milliseconds{20};
 constexpr auto kHangs = std::chrono::seconds{1};  // a call that takes longer waits for a peer
 
 /**
- * NCCL makes its own device current and sets back what was before: on a thread that had none that
- * is GPU 0, which gets a context.
+ * Makes the GPU current first. NCCL makes its device current and then restores the previous one; on
+ * a thread without a current device that would be GPU 0, which would get a context.
  */
 struct OnGpu {
   explicit OnGpu(int gpu) noexcept {
     try {
       current.emplace(gpu);
-    } catch (const DeviceError&) {  // it is lost, and NCCL will say so
+    } catch (const DeviceError&) {  // the GPU is lost; the NCCL call will report it
     }
   }
   std::optional<CurrentGpu> current;
@@ -40,8 +40,8 @@ NcclCommunicators::NcclCommunicators(const NcclApi& api, Device& device, int gpu
       time_out_(time_out),
       looks_after_([this] { look_after(); }) {}
 
-// Aborted communicators are gone already; to destroy one waits for what it was given, and for the
-// other ranks: each destroys them in the order in which all have made them.
+// Aborting has already destroyed aborted communicators. Destroying one waits for its operations and
+// for the other ranks, so each rank destroys them in the order in which all ranks made them.
 NcclCommunicators::~NcclCommunicators() {
   {
     const std::lock_guard lock{mutex_};
@@ -94,7 +94,7 @@ NcclCommunicators::Communicator& NcclCommunicators::enter(StreamHandle stream) {
   return use(communicator);
 }
 
-// NCCL wants the device to be current: it is while an operation is launched.
+// NCCL requires its device to be current, which it is while an operation is launched.
 NcclApi::Comm NcclCommunicators::make(StreamHandle stream) {
   NcclApi::UniqueId id{};
   if (rendezvous_.rank() == 0) api_.check(api_.get_unique_id(&id), "ncclGetUniqueId");
@@ -117,7 +117,8 @@ void NcclCommunicators::leave(Communicator& communicator) {
   if (failure_) abort(communicator);
 }
 
-// With the lock. Where NCCL does not see to it: the stream waits for what was launched before.
+// Call it with the lock. If NCCL does not order launches itself, makes the stream wait for the
+// previous launch.
 void NcclCommunicators::order_after_last(Communicator& communicator, StreamHandle stream) {
   Communicator* const last = std::exchange(last_, &communicator);
   if (api_.ordered_launches || last == nullptr || last == &communicator) return;
@@ -196,8 +197,8 @@ void NcclCommunicators::abort(Communicator& communicator) {
   api_.comm_abort(communicator.comm);
 }
 
-// With the lock. What was enqueued ends without a result. Aborting frees a communicator: one that a
-// thread is about to call NCCL with is aborted by that thread.
+// Call it with the lock. Enqueued operations end without a result. Aborting frees a communicator,
+// so one that another thread is about to use is aborted by that thread.
 void NcclCommunicators::abort_all(Rendezvous::Failure failure) {
   if (failure_) return;
   failure_ = std::move(failure);
@@ -208,8 +209,8 @@ void NcclCommunicators::abort_all(Rendezvous::Failure failure) {
   }
 }
 
-// With the lock. A thread that is still in NCCL then waits there for a rank that does not come, and
-// only this ends its call.
+// Call it with the lock. A thread that is still in an NCCL call waits for a rank that never comes;
+// only the abort ends that call.
 void NcclCommunicators::abort_those_that_hang() {
   if (Clock::now() - failed_at_ < kHangs) return;
   for (const auto& each : communicators_) {

@@ -18,8 +18,8 @@
 namespace millrace::collective {
 
 /**
- * @brief The communicators of one rank, one for each stream, and a thread that looks after what is
- *        under way on them. The first thing that goes wrong aborts all.
+ * @brief The communicators of one rank, one for each stream, and a thread that watches their
+ *        operations. The first error aborts all of them.
  *
  * Operations of all communicators run in the order of their launches, which is the same on all
  * ranks: if two ranks began two operations in different orders, each could hold the device while it
@@ -27,7 +27,7 @@ namespace millrace::collective {
  */
 class NcclCommunicators {
  public:
-  /** @param gpu  that `device` is */
+  /** @param gpu  the GPU of `device` */
   NcclCommunicators(const NcclApi& api, Device& device, int gpu, Rendezvous& rendezvous,
                     std::chrono::milliseconds time_out);
   ~NcclCommunicators();
@@ -40,7 +40,8 @@ class NcclCommunicators {
     const Use use{*this, stream};
     const std::string name = operation.name;
     operation.cuda = [this, &use, enqueue, &name](void* native) {
-      // Not with the lock: setting up a connection may block, and must be there to be aborted.
+      // Without the lock: setting up a connection may block, and the watching thread needs the lock
+      // to abort it.
       api_.check(api_.group_start(), "ncclGroupStart");
       enqueue(api_, use.of.comm, native);
       api_.check(api_.group_end(), name.c_str());
@@ -65,13 +66,14 @@ class NcclCommunicators {
   };
   struct Communicator {
     NcclApi::Comm comm = nullptr;
-    std::uint64_t stream_id = 0;  ///< of the driver: a handle may be another stream's later
+    std::uint64_t stream_id = 0;  ///< the driver's id, since handles are reused
     std::deque<UnderWay> under_way;
-    std::vector<void*> handles;  ///< of what is registered with it
-    bool in_use = false;         ///< by the thread that launches
+    std::vector<void*> handles;  ///< handles of memory registered with it
+    bool in_use = false;         ///< whether the launching thread is in a call with it
     bool aborted = false;
   };
-  /** @brief While one lives, its communicator is aborted only if a call of NCCL's hangs. */
+  /** @brief While it lives, the watching thread aborts its communicator only if an NCCL call hangs.
+   */
   struct Use {
     Use(NcclCommunicators& all, StreamHandle stream);
     ~Use();
@@ -81,7 +83,8 @@ class NcclCommunicators {
     Communicator& of;
   };
 
-  /** @brief That of the stream, made if need be, and in use. @throws CollectiveError */
+  /** @brief The stream's communicator, made if necessary, and marked as in use.
+   *  @throws CollectiveError */
   [[nodiscard]] Communicator& enter(StreamHandle stream);
   [[nodiscard]] NcclApi::Comm make(StreamHandle stream);
   void leave(Communicator& communicator);
@@ -102,8 +105,8 @@ class NcclCommunicators {
   Rendezvous& rendezvous_;
   const std::chrono::milliseconds time_out_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;  ///< in the order of their making
-  Communicator* last_ = nullptr;                              ///< that something was launched on
+  std::vector<std::unique_ptr<Communicator>> communicators_;  ///< in order of creation
+  Communicator* last_ = nullptr;                              ///< the one launched on last
   std::vector<Registered> registered_;
   std::optional<Rendezvous::Failure> failure_;
   std::chrono::steady_clock::time_point failed_at_;

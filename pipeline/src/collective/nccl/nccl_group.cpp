@@ -71,11 +71,11 @@ class Group final : public NcclGroup {
   const int exceptions_;
   Device& device_;
   std::vector<std::unique_ptr<SizeRoom>> idle_, given_up_;
-  Stream stream_;  ///< of the exchanges of sizes
+  Stream stream_;  ///< for exchanges of sizes
   NcclCommunicators communicators_;
 };
 
-/** Pinned memory, and twice as much device memory: what is sent, and what comes. */
+/** Pinned memory, and device memory of twice its size for sending and receiving. */
 struct Group::SizeRoom {
   SizeRoom(Device& of, std::size_t size) : device(of), bytes(size) {
     arrived = device.create_event();
@@ -87,7 +87,7 @@ struct Group::SizeRoom {
       device.destroy_event(arrived);
       if (sent != nullptr) device.free(sent);
       if (pinned != nullptr) device.free_host(pinned);
-    } catch (const DeviceError&) {  // the device is lost, and its memory with it
+    } catch (const DeviceError&) {  // the device is lost, together with its memory
     }
   }
   SizeRoom(const SizeRoom&) = delete;
@@ -100,7 +100,7 @@ struct Group::SizeRoom {
   std::byte* sent = nullptr;
 };
 
-/** A state and values for each rank, from pinned memory to device memory, to the others, back. */
+/** Exchanges state and values: pinned memory to device memory, to the other ranks, and back. */
 class Group::Sizes final : public PendingSizes {
  public:
   Sizes(Group& group, RankState state, std::span<const std::int64_t> values)
@@ -128,7 +128,7 @@ class Group::Sizes final : public PendingSizes {
     device.record(room_->arrived, stream);
   }
 
-  // Room that work may still use is left to the group's end.
+  // Enqueued work may still use the memory, so it is kept until the group ends.
   ~Sizes() override {
     if (!waited_) group_.fail("an exchange of sizes was given up between its start and its wait");
     (arrived_ ? group_.idle_ : group_.given_up_).push_back(std::move(room_));

@@ -19,7 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLookAgain = std::chrono::milliseconds{5};
 
-/** Rank 0 writes NAME.shared.N, each other NAME.there.N.RANK; who fails NAME.failed. */
+/** Rank 0 writes NAME.shared.N, other ranks NAME.there.N.RANK, and a rank that fails NAME.failed.
+ */
 class FileRendezvous final : public Rendezvous {
  public:
   FileRendezvous(std::filesystem::path path, unsigned rank, unsigned size, const Options& options)
@@ -53,7 +54,7 @@ class FileRendezvous final : public Rendezvous {
     try {
       if (this->failure()) return;
       write("failed", fmt::format("{} {}", failure.rank, failure.why));
-    } catch (const std::exception&) {  // the others have their time-out
+    } catch (const std::exception&) {  // the other ranks will notice by their time-out
     }
   }
 

@@ -13,7 +13,7 @@ namespace millrace::collective {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/** @brief A TCP socket; closed when it goes. */
+/** @brief Owns a TCP socket. */
 class Socket {
  public:
   Socket() = default;
@@ -28,21 +28,21 @@ class Socket {
     return *this;
   }
 
-  /** @throws std::runtime_error if the port can not be had */
+  /** @throws std::runtime_error if the port is not available */
   [[nodiscard]] static Socket listen(std::uint16_t port);
-  /** @return none if nobody answers by then */
+  /** @return std::nullopt if the host does not answer before the deadline */
   [[nodiscard]] static Socket connect(const std::string& host, std::uint16_t port, Deadline until);
-  /** @return none if nobody comes by then */
+  /** @return std::nullopt if no connection arrives before the deadline */
   [[nodiscard]] Socket accept(Deadline until) const;
 
   [[nodiscard]] bool open() const noexcept { return descriptor_ >= 0; }
   void close() noexcept;
 
-  /** @brief False if the other end is gone. */
+  /** @return false if the other end has closed the connection */
   [[nodiscard]] bool send(std::span<const std::byte> bytes) noexcept;
 
   enum class Came { something, nothing, end };
-  /** @brief Adds what is there by then, if anything is, to `to`. */
+  /** @brief Appends the bytes that arrive before the deadline to `to`. */
   [[nodiscard]] Came receive(std::vector<std::byte>& to, Deadline until) noexcept;
 
  private:

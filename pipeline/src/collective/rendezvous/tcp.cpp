@@ -20,7 +20,7 @@ using collective::Socket;
 using Clock = std::chrono::steady_clock;
 using Bytes = std::vector<std::byte>;
 
-/** What goes over a connection: a kind, a rank, a length, and so many bytes. */
+/** A message on a connection: a kind, a rank, a length, and that many bytes. */
 struct Frame {
   enum class Kind : std::uint32_t { hello, shared, failed, leaves };
   struct Head {
@@ -32,7 +32,7 @@ struct Frame {
   Bytes bytes;
 };
 
-/** The connection to one other rank, and what came of it and was not taken yet. */
+/** The connection to one other rank, with the received frames that were not taken yet. */
 class Peer {
  public:
   Peer() = default;
@@ -44,7 +44,7 @@ class Peer {
     return socket_.send(std::as_bytes(std::span{&head, 1})) && socket_.send(bytes);
   }
 
-  /** The next frame, if one is there by then. */
+  /** The next frame, if it arrives before the deadline. */
   std::optional<Frame> receive(Deadline until) {
     for (;;) {
       if (auto frame = take()) return frame;
@@ -61,10 +61,10 @@ class Peer {
     }
   }
 
-  /** The other end has closed the connection, and all it sent was taken. */
+  /** Whether the other end has closed the connection and all its frames were taken. */
   [[nodiscard]] bool gone() const noexcept { return gone_; }
 
-  bool left = false;  ///< it said so before
+  bool left = false;  ///< the rank has announced that it leaves
 
  private:
   std::optional<Frame> take() {
@@ -83,7 +83,7 @@ class Peer {
   bool gone_ = false;
 };
 
-/** A star: rank 0 hears of all, and passes on what concerns all. */
+/** A star: every rank is connected to rank 0, which forwards what concerns all ranks. */
 class TcpRendezvous final : public Rendezvous {
  public:
   TcpRendezvous(const std::string& host, std::uint16_t port, unsigned rank, unsigned size,
@@ -160,14 +160,14 @@ class TcpRendezvous final : public Rendezvous {
       const std::optional<Frame> hello = peer.receive(until);
       if (!hello || hello->kind != Frame::Kind::hello || hello->rank >= size() ||
           here[hello->rank]) {
-        continue;  // somebody else
+        continue;  // not a rank of this job
       }
       here[hello->rank] = true;
       peers_[hello->rank] = std::move(peer);
     }
   }
 
-  /** With the lock. What this rank told, or was told, all others hear. */
+  /** Call it with the lock. Keeps the first failure and forwards it to all other ranks. */
   void record(const Failure& failure) noexcept {
     if (failure_) return;
     failure_ = failure;
@@ -177,7 +177,7 @@ class TcpRendezvous final : public Rendezvous {
     }
   }
 
-  /** Takes what there is of `peer` by then. */
+  /** Processes the frames of `peer` that arrive before the deadline. */
   void listen(unsigned number, Deadline until) {
     Peer& peer = peers_[number];
     while (const std::optional<Frame> frame = peer.receive(until)) {
@@ -218,7 +218,7 @@ class TcpRendezvous final : public Rendezvous {
   const std::chrono::milliseconds time_out_;
   const int exceptions_;
   std::mutex mutex_;
-  std::vector<Peer> peers_;  ///< on rank 0 all others, else rank 0
+  std::vector<Peer> peers_;  ///< on rank 0: all other ranks; on other ranks: rank 0
   std::vector<std::deque<Bytes>> shared_;
   std::optional<Failure> failure_;
 };

@@ -7,7 +7,7 @@
 namespace millrace::collective {
 namespace {
 
-/** Views of each party: what it sends to each rank, then what it gets from each. */
+/** The views of each party: first its send buffers by rank, then its receive buffers by rank. */
 void bring_to_all(std::span<const KernelContext> parties) {
   const std::size_t ranks = parties.size();
   for (std::size_t to = 0; to < ranks; ++to) {
@@ -65,7 +65,7 @@ void MeetingGroup::meet(const SharedRanks::Part& part, const Meeting::Effect& ef
   operation.party = rank();
   try {
     device_.launch(std::move(operation), stream.handle());
-  } catch (...) {  // the others wait for a part that does not come
+  } catch (...) {  // the others would wait forever for this rank's part
     meeting->cancel();
     throw;
   }

@@ -8,7 +8,7 @@
 
 namespace millrace::collective {
 
-/** @brief Ranks whose devices are of one virtual machine: their operations are meetings. */
+/** @brief A group of ranks with devices of one virtual machine, whose operations are meetings. */
 class MeetingGroup final : public HostedGroup {
  public:
   MeetingGroup(unsigned rank, std::shared_ptr<SharedRanks> ranks, VirtualDevice& device);
@@ -22,7 +22,7 @@ class MeetingGroup final : public HostedGroup {
   void do_broadcast(void* data, std::size_t bytes, unsigned root, StreamRef stream) override;
 
   struct Traffic {
-    double link = 0;    ///< bytes in or out
+    double link = 0;    ///< bytes sent or received, whichever is more
     double memory = 0;  ///< bytes read and written
   };
   void meet(const SharedRanks::Part& part, const Meeting::Effect& effect, std::vector<View> views,

@@ -36,7 +36,8 @@ void SharedRanks::check() {
   throw_failure();
 }
 
-// With the lock: the parts of meetings that will not be end, so that nobody waits for them.
+// Call it with the lock. Cancels the meetings that cannot complete, so that no stream waits for
+// them.
 void SharedRanks::record_failure(unsigned rank, std::string message) {
   if (failure_) return;
   failure_ = Failure{rank, std::move(message)};

@@ -17,27 +17,28 @@
 namespace millrace::collective {
 
 /**
- * @brief What the ranks of a process share.
+ * @brief The state that the ranks of a process share.
  *
- * Operations are numbered on each rank, host's and device's apart; those of one number belong
- * together. A host operation is a round: each rank posts what it sends to each, then takes what the
- * others posted for it. A device operation is a meeting, and what its parties say of their sizes.
+ * Each rank numbers its host operations and, separately, its device operations. Operations with the
+ * same number belong together. A host operation is a round: each rank posts the blocks for each
+ * rank, then takes the blocks that the others posted for it. A device operation is a meeting, with
+ * the sizes that its parties declare.
  */
 struct SharedRanks {
   using Bytes = std::vector<std::byte>;
 
   struct Post {
     std::string what;
-    std::vector<Bytes> blocks;  ///< for each rank; taken by it
+    std::vector<Bytes> blocks;  ///< one for each receiving rank, which takes it
   };
   struct Round {
     std::vector<std::optional<Post>> posts;
-    std::size_t taken = 0;  ///< by how many ranks
+    std::size_t taken = 0;  ///< number of ranks that have taken their block
   };
   struct DeviceOperation {
     std::shared_ptr<Meeting> meeting;
-    std::vector<std::optional<std::string>> joined;         ///< what each rank calls it
-    std::vector<std::vector<std::size_t>> sends, receives;  ///< bytes, of those that joined
+    std::vector<std::optional<std::string>> joined;         ///< the operation's name on each rank
+    std::vector<std::vector<std::size_t>> sends, receives;  ///< bytes, for ranks that have joined
   };
   struct Failure {
     unsigned rank;
@@ -47,20 +48,20 @@ struct SharedRanks {
   SharedRanks(unsigned ranks, Executor& on, VirtualMachine* machine_of_devices,
               const ThreadRanks::Options& given);
 
-  /** @throws std::invalid_argument if the rank is there already */
+  /** @throws std::invalid_argument if the rank has joined already */
   void enter(unsigned rank);
 
-  // Of the host's operations.
+  // Host operations.
   void post(unsigned rank, std::uint64_t number, Post post);
   /** @brief Blocks until all have posted. @return what they posted for `rank` */
   [[nodiscard]] std::vector<Bytes> take(unsigned rank, std::uint64_t number);
 
-  /** @brief What a device operation is, and what this rank gives and gets: bytes by rank. */
+  /** @brief The name of a device operation, and the bytes that this rank sends and receives. */
   struct Part {
     const char* what;
     std::vector<std::size_t> sends, receives;
   };
-  /** @return the meeting of device operation `number`, made by the first rank that comes */
+  /** @return the meeting of device operation `number`, made by the first rank that needs it */
   [[nodiscard]] std::shared_ptr<Meeting> join(unsigned rank, std::uint64_t number, const Part& part,
                                               const Meeting::Effect& effect);
 
@@ -69,7 +70,7 @@ struct SharedRanks {
   void check();
 
   Executor& executor;
-  VirtualMachine* const machine;  ///< null: devices do not meet
+  VirtualMachine* const machine;  ///< nullptr: operations are not meetings
   const ThreadRanks::Options options;
   const unsigned size;
 
@@ -88,7 +89,8 @@ struct SharedRanks {
   std::optional<Failure> failure_;
 };
 
-/** @brief Rounds of the ranks of a process. Leaves the ranks when it goes. */
+/** @brief A transport that uses rounds of the ranks of a process. The destructor leaves the group.
+ */
 [[nodiscard]] std::unique_ptr<Transport> make_thread_transport(std::shared_ptr<SharedRanks> ranks,
                                                                unsigned rank);
 

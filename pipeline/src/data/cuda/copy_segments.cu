@@ -33,8 +33,8 @@ __device__ std::size_t misalignment(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % sizeof(uint4);
 }
 
-// Words of 16 bytes between the first and the last whole one, where both sides have them at the
-// same places; else words of 4.
+// Copies words of 16 bytes if source and destination have the same alignment, and words of 4 bytes
+// at the ends and otherwise.
 __global__ void __launch_bounds__(kThreads)
     copy_segments_kernel(const __grid_constant__ SegmentTable table) {
   const DeviceSegment segment = table.segments[blockIdx.y];

@@ -97,8 +97,8 @@ std::optional<std::vector<std::string>> RunMemory::races() const {
 
 const AllocationTrace& RunMemory::trace() const noexcept { return parts_->trace.trace(); }
 
-// The driver's pool is not made of traced segments, and the two together have no peak of their
-// own: theirs is what was sampled before each launch, and at the least what was live.
+// The driver's pool has no traced segments, and two allocators together have no exact peak. Their
+// peak is the one sampled before each launch, and at least the live bytes.
 Ladder RunMemory::ladder(std::size_t reserved) const {
   const TraceWindow kept{.begin = trace().complete_from()};
   if (!parts_->driver) return attribute(trace(), {.window = kept});

@@ -9,16 +9,16 @@
 #include "millrace/pipeline/schedule/trainer.hpp"
 
 /// @file
-/// What trainers of several ranks tell each other. Every rank calls each of these.
+/// Communication between the trainers of several ranks. Every rank calls each of these functions.
 
 namespace millrace {
 
-/** @brief The numbers of all ranks, in their order; on rank 0. Waits for the stream. */
+/** @brief Collects the numbers of all ranks on rank 0, in order. Waits for the stream. */
 [[nodiscard]] std::vector<float> gathered(ProcessGroup& group, const std::vector<float>& numbers,
                                           Allocator& memory, Stream& stream);
-/** @brief What rank 0 knows, on every rank. */
+/** @brief Sends numbers of rank 0 to every rank. */
 [[nodiscard]] Evaluation told_by_first(ProcessGroup& group, const Evaluation& known);
-/** @brief Replaces both by their sums over the ranks, in their order. */
+/** @brief Replaces both by their sums over the ranks, in order of ranks. */
 void add_up(ProcessGroup& group, double& sum, std::uint64_t& examples);
 
 }  // namespace millrace

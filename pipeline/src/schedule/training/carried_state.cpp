@@ -21,7 +21,7 @@ void CarriedState::take() {
   TableLookup* const lookup = pipeline_.looked_up_ahead();
   if (lookup == nullptr) return;
   ahead_ = model_.give_up(*lookup);
-  pipeline_.attach(pipeline_.detach());  // which lets go of the lookup
+  pipeline_.attach(pipeline_.detach());  // drops the lookup
 }
 
 void CarriedState::give_back() {
@@ -102,7 +102,8 @@ void CarriedState::restore_lookup(const Checkpoint& checkpoint) {
   if (any) ahead_->values = std::move(values);
 }
 
-// Of another number of ranks, whose sum is what counts: rank 0 has all of it.
+// The checkpoint may be of another number of ranks. Only the sum over the ranks matters, so rank 0
+// gets all of it.
 void CarriedState::restore_stash(const Checkpoint& checkpoint) {
   DenseParameters& parameters = model_.parameters();
   Array<float> stash = room(parameters.size());

@@ -13,29 +13,31 @@
 namespace millrace {
 
 /**
- * @brief What semi-sync needs of a step that is over, beside the model: the lookup of the next
- *        batch, which lacks this step's update, and stashed dense gradients. With it a run that was
- *        saved, or that goes on from a checkpoint, ends with the bits of one that was not.
+ * @brief The state that semi-sync carries from one step to the next in addition to the model: the
+ *        lookup of the next batch, which lacks this step's update, and stashed dense gradients.
  *
- * Of other pipelines it is empty. As a checkpoint has it: "pipeline.pooled", of the examples of all
- * ranks; "pipeline.values.NAME", of rank 0; "pipeline.stash.NAME", of each rank in turn.
+ * With it a run that was saved or resumed ends with the same bits as an uninterrupted run. For
+ * other pipelines it is empty. Its tensors in a checkpoint: "pipeline.pooled" for the examples of
+ * all ranks; "pipeline.values.NAME" of rank 0; "pipeline.stash.NAME" of each rank in turn.
  */
 class CarriedState {
  public:
-  /** @param group  null: there is one rank */
+  /** @param group  nullptr for one rank */
   CarriedState(SparseNN& model, ModelContext& context, TrainPipeline& pipeline,
                ProcessGroup* group);
 
-  /** @brief Between steps: takes the lookup that was made ahead, so that the model may be saved. */
+  /** @brief Takes the lookup that was made ahead, so that the model can be saved. Call it between
+   *         steps. */
   void take();
-  /** @brief Gives it back to the model, just before the next step. */
+  /** @brief Returns the lookup to the model. Call it just before the next step. */
   void give_back();
   void drop() noexcept { ahead_.reset(); }
 
-  /** @brief What a checkpoint keeps of it. Every rank calls this. */
+  /** @brief The tensors for a checkpoint. Every rank calls this. */
   [[nodiscard]] std::vector<TensorOfRanks> tensors() const;
-  /** @brief What a checkpoint has of it; also of another number of ranks. Waits for main.
-   *  @param stashes  whether the pipeline stashes gradients; if not, they are left out */
+  /** @brief Restores the state from a checkpoint, which may be of another number of ranks. Blocks
+   *         until main is idle.
+   *  @param stashes  whether the pipeline stashes gradients; otherwise they are ignored */
   void restore(const Checkpoint& checkpoint, bool stashes);
 
  private:

@@ -12,25 +12,25 @@
 
 namespace millrace {
 
-/** @brief Keeps the loss of every step, and waits for the device once in a thousand. */
+/** @brief Keeps the loss of every step, and waits for the device once in about 1,000 steps. */
 class LossLog {
  public:
   LossLog(Allocator& pinned, Stream& main) : main_(main), losses_(pinned, kKept, main) {}
 
-  /** @brief Enqueues a copy of the model's last loss. @param examples  it is the mean of */
+  /** @brief Enqueues a copy of the model's last loss. @param examples  number in that mean */
   void add(SparseNN& model, std::size_t examples) {
     if (sizes_.size() == kKept) collect();
     model.copy_loss(losses_.data() + sizes_.size());
     sizes_.push_back(examples);
   }
 
-  /** @brief Sum over all examples since this was last asked. Waits for main. */
+  /** @brief Sum over all examples since the last call. Blocks until main is idle. */
   [[nodiscard]] double take_sum() {
     collect();
     return std::exchange(sum_, 0);
   }
 
-  /** @brief Looks at the losses that were added since it last did. Waits for main. */
+  /** @brief Checks the losses that were added since the last check. Blocks until main is idle. */
   void collect() {
     main_.synchronize();
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -42,7 +42,7 @@ class LossLog {
     sizes_.clear();
   }
 
-  /** @brief Of all steps, from 0, the first whose loss was seen to be infinite or no number. */
+  /** @brief Number, from 0, of the first step whose loss was found to be infinite or NaN. */
   [[nodiscard]] std::optional<std::uint64_t> first_not_finite() const noexcept {
     return first_not_finite_;
   }

@@ -27,7 +27,7 @@ std::size_t rows_of(const std::vector<TableConfig>& tables, const SparseFeature&
   return feature.rows;
 }
 
-/** What the source's ids must be for the model. */
+/** The source's schema with the numbers of rows of the model's tables, to check ids. */
 InputSchema schema_for(const SparseNNConfig& model, InputSchema schema) {
   for (SparseFeature& feature : schema.sparse) feature.rows = rows_of(model.tables, feature);
   for (SparseFeature& feature : schema.weighted) {
@@ -36,7 +36,7 @@ InputSchema schema_for(const SparseNNConfig& model, InputSchema schema) {
   return schema;
 }
 
-/** Checks ids, and knows how large the batches are that are in flight. */
+/** Checks ids, and remembers the sizes of the batches in flight. */
 class WatchedSource final : public BatchSource {
  public:
   WatchedSource(EpochSource& source, InputSchema schema)
@@ -72,7 +72,7 @@ class WatchedSource final : public BatchSource {
   std::uint64_t left_ = std::numeric_limits<std::uint64_t>::max();
 };
 
-/** Checks ids, and keeps the labels of what it gave. */
+/** Checks ids, and keeps the labels of the batches that it returned. */
 class TestedSource final : public BatchSource {
  public:
   TestedSource(EpochSource& source, const InputSchema& schema) : source_(source), schema_(schema) {}
@@ -98,8 +98,8 @@ class NoBatches final : public BatchSource {
   std::optional<ModelInput> do_next() override { return std::nullopt; }
 };
 
-/** Of the dense parameters, those that are tables: as EmbeddingBags and DenseParameters lay them
- * out. */
+/** Number of dense parameters that belong to data-parallel tables, in the layout of EmbeddingBags
+ * and DenseParameters. */
 std::size_t in_data_parallel_tables(const SparseNNConfig& config, const ShardingPlan& plan) {
   constexpr std::size_t kAlignment = 16;
   std::size_t size = 0;
@@ -150,7 +150,7 @@ struct Trainer::Parts {
     if (looks_ahead()) model.keep_values_of_lookups();
   }
 
-  /** Lookups are made before the step that their batch is of, and lack an update. */
+  /** Whether lookups are made before the step of their batch, and lack an update. */
   [[nodiscard]] bool looks_ahead() const {
     return device.options().pipeline == PipelineKind::semi_sync;
   }
@@ -174,7 +174,7 @@ struct Trainer::Parts {
 
   [[nodiscard]] EvalPipeline evaluation() {
     const TrainingOptions& options = device.options();
-    // Where nothing is updated semi-sync has nothing to be stale by.
+    // Without updates no lookup can be stale, so semi-sync evaluates like sparse-dist.
     const bool stale = options.pipeline == PipelineKind::semi_sync;
     return {stale ? PipelineKind::sparse_dist : options.pipeline,
             {.streams = device.streams(),
@@ -189,11 +189,11 @@ struct Trainer::Parts {
 
   TrainingDevice& device;
   ModelContext context;
-  ProcessGroup* const group;  ///< null: there is one rank
+  ProcessGroup* const group;  ///< nullptr for one rank
   const std::unique_ptr<ShardedModel> sharded;
   SparseNN model;
   const std::unique_ptr<SparseExchange> exchange;
-  const std::size_t everywhere;  ///< of the dense parameters, those of data-parallel tables
+  const std::size_t everywhere;  ///< number of dense parameters in data-parallel tables
   LossLog losses;
   WatchedSource source;
   std::unique_ptr<TrainPipeline> pipeline;
