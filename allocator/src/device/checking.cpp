@@ -63,16 +63,16 @@ struct CheckingObserver::State {
   RaceChecker checker;
   std::uint64_t operations = 0;
   std::map<std::uint64_t, Actor> threads;
-  std::map<std::uint64_t, Actor> in_callback;  ///< by the thread that runs it
+  std::map<std::uint64_t, Actor> in_callback;  ///< key: the thread that runs it
   std::map<StreamKey, Actor> streams;
-  std::map<std::pair<unsigned, std::uint64_t>, Actor> callbacks;  ///< by device and serial
+  std::map<std::pair<unsigned, std::uint64_t>, Actor> callbacks;  ///< key: device and serial
   std::set<const void*> pooled;                                   ///< live in a driver's pool
   std::vector<std::unique_ptr<Tap>> taps;
   Executor* executor = nullptr;
   unsigned devices = 0;
 };
 
-/** What one device tells. */
+/** Observes one device. */
 class CheckingObserver::Tap final : public DeviceObserver {
  public:
   Tap(State& state, Device& device)
@@ -164,7 +164,7 @@ class CheckingObserver::Tap final : public DeviceObserver {
     state_.pooled.insert(address);
   }
 
-  // Told again if the call failed and is made once more.
+  // Reported again if the call failed and is repeated.
   void pool_freed(StreamHandle handle, void* address) override {
     const std::lock_guard lock{state_.mutex};
     if (state_.pooled.erase(address) == 0) return;
@@ -212,7 +212,8 @@ class CheckingObserver::Tap final : public DeviceObserver {
 
   State& state_;
   Device& device_;
-  const VirtualDevice* const virtual_;  ///< null: another device, which does not say what is pinned
+  const VirtualDevice* const
+      virtual_;  ///< nullptr: another kind of device, which does not know pinned memory
   const unsigned number_;
   const StreamHandle per_thread_;
   unsigned streams_made_ = 0;

@@ -51,7 +51,7 @@ std::string nccl_version(int code) {
   return fmt::format("{}.{}.{}", code / major, code % major / 100, code % 100);
 }
 
-/** What the environment names, as those do who load it. */
+/** The file that an environment variable names, as in the code that loads the library. */
 std::string named_by(const char* variable, const std::string& otherwise) {
   const char* const given = std::getenv(variable);
   return given != nullptr ? given : otherwise;

@@ -51,7 +51,8 @@ Mark& MarkPool::take_from(std::vector<Mark*>& free) {
     return mark;
   }
   const std::uint32_t index = marks_.add();
-  for (auto* list : {&free_, &free_bare_}) {  // so that giving back can not fail
+  // Reserves memory now, so that returning an event cannot fail.
+  for (auto* list : {&free_, &free_bare_}) {
     if (list->capacity() < marks_.size()) list->reserve(2 * std::size_t{marks_.size()});
   }
   Mark& mark = marks_[index];

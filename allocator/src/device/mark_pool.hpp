@@ -14,7 +14,8 @@ namespace millrace {
 
 class MarkPool;
 
-/** @brief One recording of one driver event. It returns to its pool when nobody holds it. */
+/** @brief One recording of one driver event. It returns to its pool when its last holder is gone.
+ */
 struct Mark {
   std::atomic<std::uint64_t> use{0};  // which use of this object, and how many hold it
   MarkPool* pool = nullptr;
@@ -28,7 +29,7 @@ struct Mark {
  * @brief Marks and their driver events, for one use after another: as many as were ever in use at
  *        once. Creating an event costs twenty times taking one from here.
  *
- * A token names one use of a mark, and finds it without a lock while somebody holds it. The pool
+ * A token names one use of a mark, and finds it without a lock while it is held. The pool
  * lives until its owner has left it and all its marks have returned.
  */
 class MarkPool {

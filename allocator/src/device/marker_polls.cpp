@@ -11,7 +11,7 @@ namespace millrace {
 
 namespace {
 
-// With so many markers in flight, each so many marks ask about so many streams in turn.
+// Markers in flight beyond which marks also poll; how often; and for how many streams in turn.
 constexpr std::size_t kTendedBeyond = 256;
 constexpr std::uint64_t kMarksPerRound = 16;
 constexpr std::size_t kStreamsPerRound = 32;
@@ -55,7 +55,7 @@ void OrderedDevice::State::ask_some() {
   search(oldest);
 }
 
-// Markers that nobody asks about must not pile up.
+// Without this, markers of streams that are never polled would accumulate.
 void OrderedDevice::tend() {
   if (!state_->has_many_markers()) return;
   state_->pay_owed_marks();

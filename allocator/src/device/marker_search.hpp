@@ -43,7 +43,7 @@ class MarkerSearch {
 
   StreamId stream_;
   Marker refused_ = kNone;  // not complete, and so nothing from there on
-  std::size_t ahead_ = 0;   // how far behind the oldest marker to ask
+  std::size_t ahead_ = 0;   // how many places after the oldest marker to ask
   int complete_ = 0;
 };
 

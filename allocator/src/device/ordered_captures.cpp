@@ -27,7 +27,8 @@ StreamRef OrderedDevice::begin_capture(StreamRef stream) {
   }
   try {
     stream = resolve(stream);
-  } catch (const DeviceError& error) {  // it is captured already, and its id can not be asked
+  } catch (
+      const DeviceError& error) {  // it is being captured already, and its id cannot be queried
     const auto last = state_->streams.last_known(stream.handle());
     if (error.code() != ErrorCode::capture || !last) throw;
     stream = {stream.handle(), *last};

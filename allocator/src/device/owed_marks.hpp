@@ -22,7 +22,8 @@ class OwedMarks {
 
   [[nodiscard]] bool empty() const noexcept { return !any_; }
 
-  /** @brief Calls `record` for each; those behind one that throws stay owed. */
+  /** @brief Calls `record` for each owed mark; after an exception that mark and later ones stay
+   * owed. */
   template <typename Record>
   void pay(StreamTable& table, Record record) {
     std::vector<StreamId> streams;

@@ -16,7 +16,7 @@ enum class Dimension { bytes, bandwidth, rate, time, count, flag };
 struct Unit {
   std::string_view name;
   Dimension dimension;
-  double scale;  ///< of one in base units: bytes, bytes/s, operations/s, nanoseconds
+  double scale;  ///< factor to base units: bytes, bytes/s, operations/s, nanoseconds
 };
 
 [[nodiscard]] const Unit* find_unit(std::string_view name, Dimension dimension) noexcept;

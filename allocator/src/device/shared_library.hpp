@@ -12,9 +12,9 @@ class SharedLibrary {
 
   [[nodiscard]] bool loaded() const noexcept { return handle_ != nullptr; }
   [[nodiscard]] std::string problem() const { return problem_; }  ///< "" if it is loaded
-  [[nodiscard]] std::string path() const;  ///< of the file, links resolved; "" if unknown
+  [[nodiscard]] std::string path() const;  ///< path of the file with links resolved; "" if unknown
 
-  /** @return nullptr if there is no such function */
+  /** @return nullptr if the library does not have the function */
   template <typename Function>
   [[nodiscard]] Function* find(const char* name) const {
     return reinterpret_cast<Function*>(symbol(name));

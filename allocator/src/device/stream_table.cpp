@@ -41,7 +41,7 @@ StreamId StreamTable::resolve(StreamHandle handle, std::uint64_t driver_id, bool
   const auto it = by_driver_id_.find(driver_id);
   if (it != by_driver_id_.end()) return it->second;
   forget_former(handle, driver_id);
-  // Who destroys it does not say so: no order with the legacy stream is relied on.
+  // Its destruction is not reported, so no order with the legacy stream can be assumed.
   const StreamId stream = open(handle, driver_id, {.legacy = legacy, .blocking = false});
   if (handle != per_thread_) raw_[handle.value] = stream;
   return stream;

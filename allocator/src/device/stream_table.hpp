@@ -20,7 +20,7 @@ struct KnownStream {
   std::atomic<bool> attached{false};
   std::atomic<void*> handle{nullptr};
   std::atomic<bool> owes_mark{false};
-  std::atomic<unsigned> captured{0};  // by so many; changes under `recording`
+  std::atomic<unsigned> captured{0};  // number of captures; changes under `recording`
   std::uint64_t driver_id = 0;
   std::string name;
 
@@ -54,7 +54,7 @@ class StreamTable {
 
   /** @brief The stream of this driver id, known as `handle`, opened if need be as a raw one. */
   StreamId resolve(StreamHandle handle, std::uint64_t driver_id, bool legacy);
-  /** @brief The stream that was last known by this handle, if there is one. */
+  /** @brief The stream that last had this handle, if any. */
   [[nodiscard]] std::optional<StreamId> last_known(StreamHandle handle) const;
   [[nodiscard]] bool is(StreamId stream, std::uint64_t driver_id) const;
 

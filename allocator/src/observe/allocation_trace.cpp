@@ -110,7 +110,7 @@ void AllocationTrace::discard_before(TracePosition position) {
     const auto block = std::ranges::lower_bound(blocks_, use.id, {}, &TracedBlock::id);
     return block == blocks_.end() || block->id != use.id;
   });
-  TracePosition oldest_free = position;  // who was ordered after it, and when, still matters
+  TracePosition oldest_free = position;  // when streams became ordered after it still matters
   for (const TracedBlock& block : blocks_) oldest_free = std::min(oldest_free, block.freed);
   ordering_.discard_before(oldest_free);
   complete_from_ = std::max(complete_from_, position);

@@ -15,7 +15,7 @@ namespace {
 
 using Node = ConflictGraph::Node;
 
-/** Adds blocks up by tag, owner and who waits for whom; the largest share first. */
+/** Sums blocks by tag, owner and the stream they wait for; the largest sum first. */
 class Shares {
  public:
   explicit Shares(const AllocationTrace& trace) : trace_(trace) {}

@@ -179,7 +179,7 @@ void Actors::wait(Actor on, RaceChecker::EventKey event, Actor by) {
   if (const auto it = events_.find(event); it != events_.end()) s.clock.join(it->second);
 }
 
-// A stream that is gone, or whose number is another's by now, has nothing to come.
+// A removed stream, or one whose number was reused, has no future operations.
 void Actors::meet(std::uint64_t key, std::size_t parties, Actor on) {
   Meeting& meeting = meetings_[key];
   meeting.clock.join(stream(on).clock);

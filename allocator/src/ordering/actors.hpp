@@ -26,7 +26,7 @@ struct ActorState {
   bool running = false;  // enqueued and not ended
 };
 
-/** Who knows what: the clocks, and every edge between them. */
+/** The vector clocks of all actors, and every edge between them. */
 class Actors {
  public:
   Actor add_stream(std::string name, bool blocking, bool legacy, unsigned device);
@@ -56,9 +56,9 @@ class Actors {
   [[nodiscard]] Clock next_operation(Actor stream, Actor thread) const;
   [[nodiscard]] const std::shared_ptr<const Label>& label(Actor actor) const;
 
-  /** Whether `first`, which was told earlier, is ordered with `second`, either way round. */
+  /** Whether `first`, which was reported earlier, is ordered with `second` in either direction. */
   [[nodiscard]] bool ordered(const Op& first, const CurrentOp& second) const;
-  /** Whether who is not ordered with `past` can not be ordered with `now` either. */
+  /** Whether an operation that is not ordered with `past` is not ordered with `now` either. */
   [[nodiscard]] bool dominates(const CurrentOp& now, const Op& past) const;
 
   /** What every host actor, and so all that is still to come, follows. */
@@ -68,7 +68,7 @@ class Actors {
   void reuse(const std::unordered_set<Actor>& used);
 
  private:
-  /** Streams whose operations meet, of those told so far. */
+  /** Streams whose operations form a meeting, as far as reported. */
   struct Meeting {
     Clock clock;
     std::vector<std::pair<Actor, std::shared_ptr<const Label>>> streams;

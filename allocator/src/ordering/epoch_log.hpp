@@ -50,7 +50,7 @@ class EpochLog {
     return entry.after + 1 + (number > entry.number ? number - entry.number : 0);
   }
 
-  /** What only epochs before `epoch` need is gone. */
+  /** Forgets what only epochs before `epoch` need. */
   void forget_before(Marker epoch) {
     while (begin_ + 1 < entries_.size() && entries_[begin_ + 1].after < epoch) ++begin_;
     if (begin_ * 2 <= entries_.size()) return;

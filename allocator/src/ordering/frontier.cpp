@@ -7,7 +7,8 @@
 namespace millrace {
 namespace {
 
-// A frontier that is so many times smaller is looked up in the larger one, not merged with it.
+// If one frontier is this many times smaller, its entries are looked up in the larger one instead
+// of merged.
 constexpr std::size_t kFewer = 16;
 
 std::uint32_t slot_of(Point point) { return point.stream.slot; }
@@ -53,7 +54,7 @@ void Frontier::join(const Frontier& other) {
   if (added > 0) insert_missing(other, added);
 }
 
-// From behind, so that the points move within their own memory.
+// From the end, so that points can move within the same memory.
 void Frontier::insert_missing(const Frontier& other, std::size_t count) {
   std::size_t from = points_.size();
   points_.resize(points_.size() + count);

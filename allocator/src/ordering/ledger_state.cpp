@@ -197,7 +197,7 @@ Published* Ledger::State::first_implied(Slot& slot, Point point, Marker& stands_
   return published;
 }
 
-// What is found to stand for a marker that is gone is removed, so that it is met once.
+// An entry that stands for a removed marker is removed when found, so that it costs only once.
 Published* Ledger::State::first_alive(NumberedRing<Alias>& aliases, Marker from, Marker& number) {
   const std::size_t at = aliases.first_from(from);
   while (at < aliases.size()) {

@@ -54,7 +54,7 @@ struct Ledger::State {
   bool known_complete(Point point) const;
   /** Whether a point that is not known to be complete may be so by the group. */
   bool may_be_complete(Point point) const;
-  /** As `ordered`, of an open stream, as far as shared frontiers tell. */
+  /** Like `ordered`, for an open stream, as far as shared frontiers can decide. */
   ordering::SharedFrontier::Answer ordered_unlocked(Point point, StreamId user) const;
 
   // Under the lock.
@@ -69,7 +69,7 @@ struct Ledger::State {
   Frontier spelled_out(Frontier frontier);
   void order(std::uint32_t index, const Frontier& after);
   void wait(std::uint32_t index, const Frontier& after);
-  /** What an operation enqueued there now is ordered after, as far as markers tell. */
+  /** What an operation enqueued on the stream now is ordered after, according to markers. */
   void collect_before(const Slot& slot, Frontier& before);
   Point take_implied(const Slot& slot);
   Marker take(Slot& slot);

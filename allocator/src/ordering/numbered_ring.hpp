@@ -22,7 +22,7 @@ class NumberedRing {
  public:
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /** The entry `nth` places behind the oldest. */
+  /** The entry `nth` places after the oldest one. */
   [[nodiscard]] Entry& operator[](std::size_t nth) { return entries_[place(nth)]; }
   [[nodiscard]] const Entry& operator[](std::size_t nth) const { return entries_[place(nth)]; }
 
@@ -89,7 +89,7 @@ class NumberedRing {
     --size_;
   }
 
-  /** Removes the entry of this number, if there is one. */
+  /** Removes the entry with this number, if it exists. */
   void erase_number(Marker marker) {
     const std::size_t at = first_from(marker);
     if (at < size_ && (*this)[at].marker == marker) erase(at);

@@ -40,11 +40,11 @@ struct Op {
   std::uint64_t count = 0;
   Actor thread = 0;  // that enqueued it, and its count at that call
   std::uint64_t thread_count = 0;
-  std::vector<CallbackRun> behind;  // runs that had not ended and that it follows
+  std::vector<CallbackRun> behind;  // unfinished callback runs that it comes after
   std::shared_ptr<const Label> label, thread_label;
 };
 
-/** An operation with its clocks, while its accesses are being told. */
+/** An operation with its clocks, while its accesses are being reported. */
 struct CurrentOp {
   std::shared_ptr<const Op> op;
   Clock clock;       // all that is before it

@@ -19,7 +19,7 @@ struct Published {
   Marker marker = 0;
   MarkerToken token = 0;
   std::uint64_t serial = 0;
-  Point implied;      // what else may be waited for by it: an entry there points here
+  Point implied;  // a second point that it stands for; that stream has an entry that points here
   Frontier snapshot;  // what a waiter joins
 };
 

@@ -32,7 +32,7 @@ class SlotSet {
     if (words_[word] == 0) summary_[word / 64] &= ~bit(word);
   }
 
-  /** The first slot of the set from `slot` on; kNone if there is none. */
+  /** The first slot of the set at or after `slot`; kNone if there is none. */
   [[nodiscard]] std::uint32_t next(std::uint32_t slot) const noexcept {
     std::size_t word = slot / 64;
     if (word >= words_.size()) return kNone;

@@ -59,7 +59,8 @@ bool capturing_native(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
-/** A host function that has thrown: the work behind it was promised something that is not so. */
+/** A host function has thrown, so later work on its stream depends on something that did not
+ * happen. */
 class Failure {
  public:
   void set(const char* what) {

@@ -14,7 +14,7 @@ struct PhysicalPage {
   CUmemGenericAllocationHandle handle = 0;
 };
 
-/** @brief The size of one page. @throws DeviceError where memory can not be mapped */
+/** @brief The size of one page. @throws DeviceError if memory cannot be mapped */
 [[nodiscard]] std::size_t page_bytes(int ordinal);
 
 /**
@@ -30,7 +30,7 @@ class VirtualMemory {
  public:
   /**
    * @param page  bytes of one page, in multiples of the least that can be mapped; 0: that
-   * @throws DeviceError (not_supported) if the GPU or its driver can not do it
+   * @throws DeviceError (not_supported) if the GPU or its driver does not support it
    */
   explicit VirtualMemory(int ordinal, std::size_t page = 0);
 
@@ -60,7 +60,7 @@ class VirtualMemory {
    * @throws DeviceError (out_of_memory when the GPU has too few); nothing is mapped then
    */
   void fill(std::byte* address, std::size_t bytes);
-  /** @brief Of a range, all of it mapped. Access has to be allowed anew for what is mapped next. */
+  /** @brief Unmaps memory that is all mapped. Memory mapped later needs its access rights again. */
   void unmap(std::byte* address, std::size_t bytes);
 
  private:

@@ -19,8 +19,8 @@ namespace millrace::simulation {
 
 struct WorkItem;
 
-/** @brief Who has it runs. Sleeps at once: a std::semaphore first yields the processor over and
- * over, for a baton that takes as long as another thread's turn. */
+/** @brief The actor that has it runs. Sleeps at once: a std::semaphore first yields the processor
+ * over and over, for a baton that takes as long as another thread's turn. */
 class Baton {
  public:
   void release() {
@@ -72,11 +72,12 @@ struct Actor {
 /** @brief Ends an actor that the machine does not wait for. Not a std::exception. */
 struct ActorCancelled {};
 
-/** @brief Says who runs next, and moves the devices on as far as that takes. */
+/** @brief Chooses the actor that runs next, and advances the devices as far as necessary. */
 class Picker {
  public:
   virtual ~Picker() = default;
-  /** @brief Null if nobody can run. `running` may be ready, blocked or finished. */
+  /** @brief The next actor; nullptr if none can run. `running` may be ready, blocked or finished.
+   */
   virtual Actor* next(Actor& running) = 0;
   /** @brief Why the wait of a blocked actor does not end, for the message of a deadlock. */
   [[nodiscard]] virtual std::string explain(const Actor& actor) const = 0;
@@ -134,7 +135,7 @@ class Actors final : public Executor {
   static void throw_pending(Actor& actor);
 
   Picker& picker_;
-  const std::uint64_t serial_;  ///< tells machines apart, also those at one address
+  const std::uint64_t serial_;  ///< unique, since a machine may reuse the address of an earlier one
   std::vector<std::unique_ptr<Actor>> all_;
   std::vector<Actor*> live_;
   struct LockWait {

@@ -21,7 +21,7 @@ class ComputeEngine {
 
   /** @brief `item` may run from now on. @return those that now begin (more wait for a place) */
   void add(std::shared_ptr<WorkItem> item);
-  /** @brief Starts what there is a place for; call after `add` and `take_finished`. */
+  /** @brief Starts waiting kernels while there is room; call after `add` and `take_finished`. */
   std::vector<WorkItem*> start(Nanoseconds now);
   /** @brief Moves everything on to `now`, and takes out what has ended. */
   std::vector<std::shared_ptr<WorkItem>> take_finished(Nanoseconds now);

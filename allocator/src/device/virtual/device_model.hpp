@@ -17,7 +17,7 @@
 
 namespace millrace::simulation {
 
-constexpr std::uintptr_t kLegacyHandle = 1;     // beside the null handle, as CUDA has it
+constexpr std::uintptr_t kLegacyHandle = 1;     // in addition to the null handle, as in CUDA
 constexpr std::uintptr_t kPerThreadHandle = 2;  // another stream on each actor
 
 /** @brief For how long each engine had something to do. */
@@ -38,7 +38,7 @@ class BusyTimes {
 
 /** @brief Where a range of memory is, as a copy or a kernel finds it. */
 struct Place {
-  DeviceModel* device = nullptr;  ///< null: the host's
+  DeviceModel* device = nullptr;  ///< nullptr: host memory
   bool pinned = false;
   std::byte* data = nullptr;  ///< null on a device without data
 };
@@ -67,13 +67,13 @@ class DeviceModel {
   /** @brief Adds the item with the dependencies that the legacy stream asks for. */
   std::shared_ptr<WorkItem> enqueue(StreamState& stream, std::shared_ptr<WorkItem> item);
   [[nodiscard]] std::vector<std::shared_ptr<WorkItem>> last_items() const;
-  /** @brief After a call that synchronised: the pool may give memory back. */
+  /** @brief Call it after a synchronization: the pool may then give memory back. */
   void synchronized(Call call);
 
   /** @throws DeviceError if a device range is not allocated */
   [[nodiscard]] Place place(const void* address, std::size_t bytes, Call call) const;
 
-  /** @brief Host time of making or unmaking the pages of so many bytes, beside the call's own. */
+  /** @brief Host time to map or unmap the pages of `bytes`, in addition to the call's own time. */
   [[nodiscard]] Nanoseconds mapping_time(std::size_t bytes) const;
   [[nodiscard]] Demand kernel_demand(const Cost& cost) const;
   [[nodiscard]] Demand copy_demand(std::size_t bytes, double bandwidth) const;
@@ -83,7 +83,7 @@ class DeviceModel {
   void start_callback_actor();
   void add_callback(std::shared_ptr<WorkItem> item, Nanoseconds when);
   void lose(const std::string& why);
-  void item_done(Nanoseconds when);  ///< there is room in the launch queue again
+  void item_done(Nanoseconds when);  ///< frees a place in the launch queue
 
   Machine& machine;
   const unsigned ordinal;
@@ -96,7 +96,7 @@ class DeviceModel {
   BusyTimes busy;
   std::size_t pending = 0;
   std::list<std::unique_ptr<StreamState>> default_streams;  ///< legacy first, then per thread
-  std::map<unsigned, StreamState*> thread_streams;          ///< by actor
+  std::map<unsigned, StreamState*> thread_streams;          ///< key: actor
   std::vector<StreamState*> streams;                        ///< all that may have work
   std::deque<std::pair<Actor*, std::uint64_t>> room_waiters;
 

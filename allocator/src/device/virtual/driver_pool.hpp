@@ -44,7 +44,7 @@ class DriverPool {
   struct Free {
     std::shared_ptr<WorkItem> item;
     std::uint64_t stream;
-    std::uint64_t number;  ///< of this free on its stream, from 1
+    std::uint64_t number;  ///< number of this free on its stream, from 1
   };
   struct Range {
     std::size_t bytes = 0;

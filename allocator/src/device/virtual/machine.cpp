@@ -37,7 +37,8 @@ void Machine::drain() {
   for (const auto& device : devices_) {
     for (StreamState* stream : device->model().streams) {
       for (const auto& item : stream->queue) {
-        if (unwinding) item->effect = nullptr;  // what it refers to may be gone
+        if (unwinding)
+          item->effect = nullptr;  // the objects that it refers to may be destroyed already
         if (item->kind == WorkItem::Kind::gate) gates.push_back(item);
         if (item->meeting == nullptr) continue;
         if (unwinding) item->meeting->effect = nullptr;

@@ -47,7 +47,7 @@ class Machine {
   std::vector<StreamState*> end(MeetingState& meeting, Nanoseconds when);
 
   [[nodiscard]] DeviceModel* device_of(const void* address) const noexcept;
-  /** @brief Host memory that nobody has pinned. */
+  /** @brief Whether this is pageable host memory. */
   [[nodiscard]] bool pageable(const void* address) const noexcept;
   [[nodiscard]] static bool pageable(const VirtualDevice& device, const void* address) noexcept;
   [[nodiscard]] bool observed() const noexcept { return !timelines.empty(); }

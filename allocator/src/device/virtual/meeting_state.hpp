@@ -10,7 +10,7 @@
 
 namespace millrace::simulation {
 
-/** @brief A collective: the parts that have come so far. */
+/** @brief A collective, with the parts launched so far. */
 struct MeetingState {
   struct Part {
     std::shared_ptr<WorkItem> item;  ///< null until it comes
@@ -20,7 +20,7 @@ struct MeetingState {
 
   MeetingState(Machine& of, unsigned parties, Meeting::Effect on_data);
 
-  /** @throws DeviceError if it can not be a part of this meeting */
+  /** @throws DeviceError if the operation cannot be a part of this meeting */
   void add(unsigned party, const std::shared_ptr<WorkItem>& item, DeviceModel& device,
            PlacedViews views);
   [[nodiscard]] bool complete() const noexcept { return come == parts.size(); }

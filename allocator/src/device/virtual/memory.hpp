@@ -88,11 +88,11 @@ class DeviceMemory {
 
   /** @brief Addresses, in multiples of the granularity, without memory. */
   [[nodiscard]] void* reserve(std::size_t bytes);
-  /** @brief The range that starts there; null if there is none. */
+  /** @brief The range that begins at `base`; nullptr if there is none. */
   [[nodiscard]] GrowableRange* range_at(const void* base) noexcept;
-  /** @brief The range that all of these addresses are of; null if there is none. */
+  /** @brief The range that contains all of these addresses; nullptr if there is none. */
   [[nodiscard]] GrowableRange* range_of(const void* address, std::size_t bytes) noexcept;
-  void release(const void* base);  ///< of a range with nothing mapped
+  void release(const void* base);  ///< the range must have nothing mapped
   /** @return false if some of it is mapped already. The device has room, the range the addresses */
   [[nodiscard]] bool map(GrowableRange& range, const void* address, std::size_t bytes);
   /** @return false if some of it is not mapped */
@@ -103,7 +103,7 @@ class DeviceMemory {
   [[nodiscard]] bool starts(const void* address) const noexcept;
   /** @brief Whether the range lies in one allocation, or in mapped memory. */
   [[nodiscard]] bool holds(const void* address, std::size_t bytes) const noexcept;
-  /** @brief In the device's address space: ranges lie behind all that `allocate` gives. */
+  /** @brief Offset in the device's address space; ranges come after all memory of `allocate`. */
   [[nodiscard]] std::size_t offset(const void* address) const noexcept;
   [[nodiscard]] std::size_t total() const noexcept { return total_; }
   [[nodiscard]] std::size_t used() const noexcept { return space_.taken_bytes() + mapped_; }
@@ -144,7 +144,7 @@ class PinnedMemory {
   std::optional<Reservation> arena_;  ///< made when it is first needed
 };
 
-/** @brief Lets a kernel touch its views, and under AddressSanitizer nothing else of the device. */
+/** @brief Makes a kernel's views accessible; under AddressSanitizer only these. */
 class KernelAccess {
  public:
   explicit KernelAccess(std::span<const std::span<std::byte>> device_views);

@@ -20,7 +20,7 @@ struct Engines {
 
   CopyEngine copies[2];  ///< to the device, to the host
   ComputeEngine compute;
-  std::uint64_t compute_version = 0;  ///< of its planned change: older events are void
+  std::uint64_t compute_version = 0;  ///< version of its planned change; older events are ignored
   bool compute_dirty = false;
   bool linked = false;  ///< takes part in a meeting
 };

@@ -60,13 +60,13 @@ struct WorkItem {
   Nanoseconds begin{0};
   Nanoseconds end{0};
   Demand demand;
-  std::vector<std::shared_ptr<WorkItem>> after;  ///< beside the previous one of its stream
+  std::vector<std::shared_ptr<WorkItem>> after;  ///< in addition to the previous item on its stream
   std::vector<StreamState*> held_streams;        ///< their first item waits for this one
   std::vector<std::pair<Actor*, std::uint64_t>> waiting_actors;
   std::string name;
   std::vector<View> views;
   Cost cost;                     ///< as a kernel's was declared
-  std::function<void()> effect;  ///< on data; empty where there is none
+  std::function<void()> effect;  ///< what it does to data; empty if it does nothing
   std::shared_ptr<MeetingState> meeting;
 
   [[nodiscard]] bool done() const noexcept { return phase == Phase::done; }

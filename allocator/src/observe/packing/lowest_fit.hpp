@@ -35,7 +35,7 @@ class LowestFit {
 };
 
 struct LowestPacking {
-  Packing packing;     ///< of the ones placed
+  Packing packing;     ///< packing of the blocks placed so far
   std::size_t placed;  ///< number of items, from the first in the order
 };
 

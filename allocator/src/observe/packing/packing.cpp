@@ -136,7 +136,7 @@ class BestPacking {
     return rest.empty();
   }
 
-  /** Searches a packing of a height. @return whether there is one, as far as the steps told */
+  /** Searches for a packing of a given height. @return whether one was found within the steps */
   Outcome try_height(std::uint64_t height, Steps steps) {
     const std::uint64_t before = steps.left();
     auto found = packing::search_packing(intervals_, height, steps);

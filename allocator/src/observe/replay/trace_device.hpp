@@ -19,7 +19,7 @@ namespace millrace {
  */
 class TraceDevice final : public Device {
  public:
-  /** @param bytes  how much there is; 0: without end */
+  /** @param bytes  memory of the device; 0: unlimited */
   explicit TraceDevice(std::size_t bytes);
 
   std::string name() const override { return "trace"; }
@@ -31,9 +31,9 @@ class TraceDevice final : public Device {
 
   /** @brief The next allocation of this size gets this address. */
   void expect(std::uint64_t address, std::size_t bytes);
-  /** @brief Forgets expected addresses that nobody asked for. @return how many */
+  /** @brief Forgets expected addresses that were not used. @return their number */
   std::size_t unexpect();
-  /** @brief All work on `stream`, so far and from now on, is done. */
+  /** @brief Declares all work on `stream`, past and future, complete. */
   void finish(StreamHandle stream);
   /** @brief Takes memory that the allocator was given otherwise. */
   void adopt(std::uint64_t address, std::size_t bytes);

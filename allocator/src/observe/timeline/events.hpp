@@ -75,7 +75,7 @@ struct MemoryTrack {
   bool knows_stranded = false;
 };
 
-/** @brief All that a timeline keeps, in the order in which it was told; so many events at most. */
+/** @brief The events that a timeline keeps, in order of arrival; limited in number. */
 class Events {
  public:
   explicit Events(std::size_t most) : most_(most) {}

@@ -30,7 +30,7 @@ std::uint64_t this_thread() {
 struct Timeline::State {
   using Clock = std::chrono::steady_clock;
 
-  /** Who calls, and when. */
+  /** The calling thread and the time. */
   struct Here {
     std::uint64_t thread = 0;
     Nanoseconds now{0};

@@ -170,7 +170,7 @@ class RmmReader {
   std::vector<std::uint64_t> allocated_at_;                    // line, by block
   std::unordered_map<std::uint64_t, std::uint64_t> freed_at_;  // line, by address
   std::int64_t last_time_ = 0;                                 // of the line, as it stands
-  std::int64_t midnights_ = 0;                                 // passed so far, as microseconds
+  std::int64_t midnights_ = 0;  // sum of the midnights passed so far, in microseconds
 };
 
 }  // namespace

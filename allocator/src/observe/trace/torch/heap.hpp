@@ -19,7 +19,7 @@ class TorchHeap {
     std::uint64_t requested = 0;
     BlockState state = BlockState::allocated;
     std::uint64_t bytes = 0;     ///< as the snapshot says; 0 if it does not
-    std::uint64_t room_end = 0;  ///< the nearest thing behind it, at any moment so far
+    std::uint64_t room_end = 0;  ///< lowest address of anything after it so far
     RestClues clues = {};
   };
   using Blocks = std::map<std::uint64_t, Held>;

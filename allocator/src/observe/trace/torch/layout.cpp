@@ -197,7 +197,7 @@ class Rewind {
     return heap_.blocks().erase(block);
   }
 
-  // Forgets the blocks in a range that, by an earlier event, held something else.
+  // Forgets the blocks in a range that an earlier event shows to have held other blocks.
   void clear(std::uint64_t from, std::uint64_t to, std::string_view finding) {
     auto block = heap_.first_touching(from);
     while (block != heap_.blocks().end() && block->first < to) {

@@ -203,7 +203,7 @@ class SnapshotReader {
     count_record(record);
     TorchEvent event;
     event.action = read_action(record["action"]);
-    // Nothing else of these two is used, so nothing else is judged.
+    // Only these fields of the two are used, so only these are checked.
     if (event.action == TorchAction::snapshot || event.action == TorchAction::other) return event;
     event.stream = read_integer_or_0(record, "stream");
     event.time_us = read_time(record);

@@ -26,11 +26,12 @@ class Field {
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string_view text() const;
 
-  [[nodiscard]] std::size_t size() const;                   ///< of a list or tuple
-  [[nodiscard]] Field operator[](std::size_t index) const;  ///< of a list or tuple
+  [[nodiscard]] std::size_t size() const;                   ///< only for a list or tuple
+  [[nodiscard]] Field operator[](std::size_t index) const;  ///< only for a list or tuple
   [[nodiscard]] Field operator[](
-      std::string_view key) const;  ///< of a dict; throws if it is not there
-  [[nodiscard]] std::optional<Field> find(std::string_view key) const;  ///< of a dict; also if None
+      std::string_view key) const;  ///< only for a dict; throws if the key is missing
+  [[nodiscard]] std::optional<Field> find(
+      std::string_view key) const;  ///< only for a dict; std::nullopt if the key is missing or None
 
   /** @brief Says of this field what is wrong with it. */
   [[noreturn]] void fail(const std::string& problem) const;

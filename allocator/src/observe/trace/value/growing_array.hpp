@@ -53,7 +53,7 @@ class GrowingArray {
     size_ = size;
   }
 
-  /** @brief Gives memory behind the last item back. */
+  /** @brief Gives back the memory after the last item. */
   void shrink() {
     if (size_ != 0) set_capacity(size_);
   }

@@ -58,7 +58,7 @@ enum class Verdict : std::uint8_t {
   taken,
   imports,   ///< would import, call or build something
   persists,  ///< refers to something outside the file
-  buffers,   ///< refers to memory beside the file
+  buffers,   ///< refers to memory outside the file
   text,      ///< belongs to protocols 0 and 1
 };
 

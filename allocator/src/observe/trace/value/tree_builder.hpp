@@ -13,7 +13,7 @@ namespace millrace::trace {
 
 /**
  * @brief A stack of values, of which containers are made. The tree of a pickle and that of JSON are
- * built with it. Throws TreeBuilder::TooMuch where a limit is passed; who uses it knows the place.
+ * built with it. Throws TreeBuilder::TooMuch if a limit is exceeded; the caller knows the place.
  */
 class TreeBuilder {
  public:
@@ -47,9 +47,9 @@ class TreeBuilder {
   void append(std::size_t from);
   /// @}
 
-  /** @brief So many values were pushed, containers among them. */
+  /** @brief Number of values pushed so far, including containers. */
   [[nodiscard]] std::uint64_t pushed() const noexcept { return pushed_; }
-  /** @brief Counts memory that the reader takes beside the tree, in all. */
+  /** @brief Sets the total memory that the reader uses in addition to the tree. */
   void count_also(std::uint64_t bytes);
 
   /** @param text  the file
