@@ -11,23 +11,25 @@
 
 namespace millrace::trace {
 
+/** @brief The formats of allocation traces. */
 enum class TraceFormat : std::uint8_t {
   torch_snapshot,  ///< torch.cuda.memory._snapshot(), pickled or as JSON
-  rmm_log,         ///< what RMM's logging adaptor writes
+  rmm_log,         ///< the CSV of RMM's logging adaptor
   lifetimes,       ///< id,lower,upper,size
 };
 
 [[nodiscard]] const char* to_string(TraceFormat format) noexcept;
 
+/** @brief The kinds of events in a log. */
 enum class EventKind : std::uint8_t {
   allocate,
-  free_requested,  ///< the program gives the block up, ordered on `stream`
-  free_completed,  ///< the recorded allocator had seen all its uses complete; PyTorch only
-  segment_alloc,   ///< the recorded allocator got memory from the driver; so are the next three
-  segment_free,
-  segment_map,
-  segment_unmap,
-  out_of_memory,  ///< a request of `bytes` that the recorded allocator could not serve
+  free_requested,  ///< the program frees the block, ordered on `stream`
+  free_completed,  ///< the recorded allocator saw all its uses complete; PyTorch only
+  segment_alloc,   ///< the recorded allocator got memory from the driver
+  segment_free,    ///< it gave memory back
+  segment_map,     ///< it mapped memory
+  segment_unmap,   ///< it unmapped memory
+  out_of_memory,   ///< a request of `bytes` that the recorded allocator could not serve
 };
 
 [[nodiscard]] const char* to_string(EventKind kind) noexcept;
@@ -35,46 +37,47 @@ enum class EventKind : std::uint8_t {
 /** @brief One stream of the recorded program. */
 struct LoggedStream {
   std::uint32_t device = 0;
-  std::uint64_t handle = 0;  ///< as recorded; the legacy default stream is 0
-  std::uint64_t thread =
-      0;  ///< whose per-thread default stream it is, if handle is 2 in an RMM log
+  std::uint64_t handle = 0;  ///< as recorded; 0 is the legacy default stream
+  /// If `handle` is 2 in an RMM log: the thread whose per-thread default stream it is.
+  std::uint64_t thread = 0;
 
   friend bool operator==(const LoggedStream&, const LoggedStream&) = default;
 };
 
-/** @brief One lifetime: an address that is allocated again is another block. */
+/** @brief One allocation and its life; each allocation of an address is a separate block. */
 struct LoggedBlock {
-  /// As recorded, less TorchSnapshot::base; 0 if the log has no addresses.
+  /// The recorded address minus TorchSnapshot::base; 0 if the log has no addresses.
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< requested
   std::uint32_t device = 0;
-  std::uint32_t stream = 0;    ///< that it was allocated on, an index into AllocationLog::streams
-  bool live_at_start = false;  ///< was there before the first event; `stream` is then its segment's
-  bool freed_before_start = false;  ///< live at start, freed by the program, not yet complete
-  bool placed = true;               ///< lies in a segment that the log knows of
-  TorchPool pool{0, 0};             ///< PyTorch only, as far as the log tells
-  bool expandable = false;          ///< PyTorch only: lies in an expandable segment
+  std::uint32_t stream = 0;         ///< its stream: an index into AllocationLog::streams
+  bool live_at_start = false;       ///< allocated before the first event; `stream` is its segment's
+  bool freed_before_start = false;  ///< live at start, but freed; the free was not complete yet
+  bool placed = true;               ///< whether it is in a segment of the log
+  TorchPool pool{0, 0};             ///< PyTorch only; default pool if unknown
+  bool expandable = false;          ///< PyTorch only: whether it is in an expandable segment
 };
 
+/** @brief One event of a log. */
 struct LogEvent {
   static constexpr std::uint32_t kNoBlock = UINT32_MAX;
 
   EventKind kind = EventKind::allocate;
   std::uint32_t device = 0;
   std::uint32_t stream = 0;        ///< index into AllocationLog::streams
-  std::uint32_t block = kNoBlock;  ///< index into AllocationLog::blocks, of the first three kinds
+  std::uint32_t block = kNoBlock;  ///< index into AllocationLog::blocks; only first three kinds
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;     ///< requested, or of the segment
+  std::uint64_t bytes = 0;     ///< requested bytes, or size of the segment
   std::int64_t time_us = 0;    ///< for lifetimes, in the unit of the file
   std::uint64_t position = 0;  ///< line of the file, or index in the device's trace
 };
 
 /**
- * @brief What a program asked of its allocator, whichever it was.
+ * @brief The requests that a program made to its allocator, in a form independent of the format.
  *
- * For every block there is at most one free_requested, after its allocate (or it is live at the
- * start), and at most one free_completed, after that. Blocks of one device that live at the same
- * time do not overlap. Events of one device are in their order; devices are interleaved by time.
+ * Each block has at most one free_requested, after its allocate (unless it is live at the start),
+ * and at most one free_completed after that. Blocks of one device that live at the same time do not
+ * overlap. Events of one device are in their original order; devices are interleaved by time.
  */
 struct AllocationLog {
   std::string source;
@@ -82,9 +85,9 @@ struct AllocationLog {
   std::vector<LoggedStream> streams;
   std::vector<LoggedBlock> blocks;
   std::vector<LogEvent> events;
-  std::vector<std::string> warnings;  ///< what does not add up, a line each
+  std::vector<std::string> warnings;  ///< contradictions in the trace, one line each
 
-  /// @name Only of a PyTorch snapshot
+  /// @name Only for a PyTorch snapshot
   /// @{
   std::optional<TorchSnapshot> snapshot;
   std::vector<TorchLayout> initial;  ///< by device: the layout before the first event
@@ -94,11 +97,12 @@ struct AllocationLog {
 };
 
 /**
- * @brief The lifetime of every block of a device, from allocate to free_requested, with the index
- * of events as time. Blocks that are live at the start begin at -1, and live until the end if they
- * are never freed. A block that the program freed before the log begins has an empty lifetime: it
- * is not requested any more, although its free may complete within the log. In the order of
- * `log.blocks`.
+ * @brief The lifetime of every block of a device, from allocate to free_requested, in the order of
+ *        `log.blocks`. The unit of time is the index of the event.
+ *
+ * Blocks that are live at the start begin at -1. Blocks that are never freed live until the end. A
+ * block that was freed before the log begins has an empty lifetime, even if its free completes
+ * within the log.
  */
 [[nodiscard]] std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device = 0);
 

@@ -6,25 +6,26 @@
 namespace millrace::trace {
 
 /**
- * @brief How much a reader takes before it refuses a file, so that a hostile one costs bounded
- * memory and time. The defaults take snapshots of several gigabytes. Time is proportional to the
- * inflated length.
+ * @brief Limits beyond which a reader refuses a file, so that a hostile file costs bounded memory
+ *        and time.
+ *
+ * The defaults accept snapshots of several gigabytes. Time is proportional to the inflated length.
  */
 struct TraceLimits {
-  std::uint64_t max_file_bytes = std::uint64_t{4} << 30;      ///< as it lies on the disk
-  std::uint64_t max_inflated_bytes = std::uint64_t{8} << 30;  ///< after gunzip
-  std::uint64_t max_inflation = 128;  ///< bytes from each byte of gzip, once over 64 MiB
+  std::uint64_t max_file_bytes = std::uint64_t{4} << 30;      ///< size on the disk
+  std::uint64_t max_inflated_bytes = std::uint64_t{8} << 30;  ///< size after gunzip
+  std::uint64_t max_inflation = 128;  ///< inflated bytes per byte of gzip, beyond 64 MiB
   std::size_t max_values = std::size_t{1} << 30;  ///< values in a pickle or JSON file
-  std::size_t max_depth = 64;  ///< lists, tuples and dicts inside each other; 250 at most
+  std::size_t max_depth = 64;  ///< nesting of lists, tuples and dicts; 250 at most
 
-  /// @name Memory for what a file holds, beside its inflated bytes themselves
-  /// The least of the three counts: a file may take `spare_memory` and so much for each byte that
-  /// it has, inflated and as it lies on the disk. A snapshot takes about 10 bytes for each byte,
-  /// and gzip makes it 16 to 30 times smaller.
+  /// @name Memory for the contents of a file, in addition to its inflated bytes
+  /// The smallest of three limits applies: `spare_memory` plus an amount per inflated byte,
+  /// `spare_memory` plus an amount per byte on the disk, and `max_memory`. A snapshot takes about
+  /// 10 bytes per byte, and gzip makes it 16 to 30 times smaller.
   /// @{
   std::uint64_t spare_memory = std::uint64_t{64} << 20;
-  std::uint64_t memory_per_byte = 24;        ///< of the inflated file
-  std::uint64_t memory_per_gzip_byte = 256;  ///< of a gzip file as it lies on the disk
+  std::uint64_t memory_per_byte = 24;        ///< per byte of the inflated file
+  std::uint64_t memory_per_gzip_byte = 256;  ///< per byte of a gzip file on the disk
   std::uint64_t max_memory = std::uint64_t{32} << 30;
   /// @}
 };

@@ -6,16 +6,17 @@
 namespace millrace::trace {
 
 /**
- * @brief A file is not what it should be. `what()` is one line: file, place, what is wrong there,
- * and what would be right.
+ * @brief A file does not have the expected format.
+ *
+ * `what()` is one line: file, place, what is wrong there, and what was expected.
  */
 class ParseError : public std::runtime_error {
  public:
   /**
    * @param source   name of the file, as the user gave it
-   * @param place    where in it: "line 12", "byte 345" (after decompression), or a path of keys
-   * such as "segments[3].blocks[0].size"; empty if the file as a whole is meant
-   * @param problem  what is wrong, and what would be right
+   * @param place    the place in it: "line 12", "byte 345" (after decompression), or a path of keys
+   *                 such as "segments[3].blocks[0].size"; empty for the whole file
+   * @param problem  what is wrong, and what was expected
    */
   ParseError(const std::string& source, const std::string& place, const std::string& problem)
       : std::runtime_error{source + ": " + (place.empty() ? "" : place + ": ") + problem},

@@ -8,17 +8,17 @@
 namespace millrace::trace {
 
 /**
- * @brief Reads a Python pickle that holds plain data: dicts, lists, tuples, strings, bytes,
- * integers within 64 bits, floats, booleans and None, in protocol 2, 3, 4 or 5.
+ * @brief Reads a Python pickle of plain data: dicts, lists, tuples, strings, bytes, integers within
+ *        64 bits, floats, booleans and None, in protocol 2, 3, 4 or 5.
  *
- * Nothing is ever imported, called or built: opcodes that ask for it (GLOBAL, REDUCE, BUILD, ...)
- * end the reading, as do sets, objects that contain themselves, and all that `limits` forbids.
- * Memory is proportional to the length of the pickle, whatever it says its lengths are; there is no
- * recursion.
+ * The reader never imports, calls or builds anything: opcodes that would do so (GLOBAL, REDUCE,
+ * BUILD, ...) are errors, as are sets, objects that contain themselves, and everything that
+ * `limits` forbids. Memory is proportional to the length of the pickle, whatever lengths it claims.
+ * The reader does not use recursion.
  *
- * @param bytes   the whole file; what follows the first pickle in it is not looked at
- * @param source  its name, for messages
- * @throws ParseError with the opcode and the byte where it stands
+ * @param bytes   the whole file; bytes after the first pickle are ignored
+ * @param source  name of the file, for messages
+ * @throws ParseError with the opcode and its byte offset
  */
 [[nodiscard]] ValueTree read_pickle(std::string bytes, const std::string& source,
                                     const TraceLimits& limits = {});

@@ -9,28 +9,29 @@
 namespace millrace::trace {
 
 /**
- * @brief Reads an allocation trace in any of the formats of TraceFormat, gzipped or not. The format
- * is told from the content, not from the name.
+ * @brief Reads an allocation trace in any format of TraceFormat, plain or gzip. The format is
+ *        detected from the contents, not from the name.
  *
- * Refused, with the line, byte or path of keys where it stands: what is cut short; a block that is
- * freed twice, or freed without having been allocated, or allocated over one in use; negative
- * sizes; and all that `limits` forbids. A PyTorch snapshot is a window on a longer run, and may
- * contradict itself: there such findings are warnings, the doubtful event is left out, and the rest
- * goes on.
+ * These are errors, reported with the line, byte or path of keys: a truncated file; a block that is
+ * freed twice, freed without having been allocated, or allocated over a block in use; negative
+ * sizes; and everything that `limits` forbids. A PyTorch snapshot is a window on a longer run and
+ * may contradict itself. There such findings are warnings: the doubtful event is left out and the
+ * rest is read.
  *
- * @throws ParseError if the file cannot be read, or is none of these, or is malformed
+ * @throws ParseError if the file cannot be read, has an unknown format, or is malformed
  */
 [[nodiscard]] AllocationLog read_trace(const std::filesystem::path& file,
                                        const TraceLimits& limits = {});
 
 /**
- * @brief As read_trace, of a file that is in memory.
- * @param source  its name, for messages
+ * @brief Like read_trace, for a file in memory.
+ * @param bytes   the whole file
+ * @param source  name of the file, for messages
  */
 [[nodiscard]] AllocationLog parse_trace(std::string bytes, const std::string& source,
                                         const TraceLimits& limits = {});
 
-/** @brief The formats of TraceFormat in words, with commas between: for help and messages. */
+/** @brief The formats of TraceFormat in words, separated by commas, for help and messages. */
 [[nodiscard]] std::string trace_formats();
 
 }  // namespace millrace::trace

@@ -12,34 +12,35 @@
 
 namespace millrace::trace {
 
+/** @brief The state of a block in PyTorch's allocator. */
 enum class BlockState : std::uint8_t {
   inactive,      ///< free, in the allocator's cache
   allocated,     ///< in use
-  pending_free,  ///< freed by the program, its recorded uses not yet seen complete
+  pending_free,  ///< freed by the program, but its recorded uses were not yet seen complete
 };
 
-/** @brief Which pool of PyTorch: (0, 0) is the default one, others are of CUDA graphs and MemPools.
+/** @brief A pool of PyTorch: (0, 0) is the default pool, others belong to CUDA graphs and MemPools.
  */
 using TorchPool = std::pair<std::int64_t, std::int64_t>;
 
-/** @brief A stretch of a segment. Blocks of one segment follow each other without gaps. */
+/** @brief A block of a segment. The blocks of a segment follow each other without gaps. */
 struct TorchBlock {
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;      ///< of the block, rounding and an unsplit rest included
-  std::uint64_t requested = 0;  ///< by the program; 0 if inactive
+  std::uint64_t bytes = 0;      ///< size, including rounding and an unsplit remainder
+  std::uint64_t requested = 0;  ///< requested bytes; 0 if inactive
   BlockState state = BlockState::inactive;
 
   friend bool operator==(const TorchBlock&, const TorchBlock&) = default;
 };
 
-/** @brief What PyTorch has from the driver in one piece: one cudaMalloc, or one contiguous mapped
- * stretch of an expandable segment. */
+/** @brief Memory that PyTorch got from the driver in one piece: one cudaMalloc, or one contiguous
+ *         mapped part of an expandable segment. */
 struct TorchSegment {
   std::uint32_t device = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::int64_t stream = 0;  ///< raw handle of the stream that it was made for
-  bool large = false;       ///< of the pool for requests over 1 MiB
+  bool large = false;       ///< belongs to the pool for requests over 1 MiB
   bool expandable = false;
   TorchPool pool{0, 0};
   std::vector<TorchBlock> blocks;  ///< by address
@@ -47,6 +48,7 @@ struct TorchSegment {
   friend bool operator==(const TorchSegment&, const TorchSegment&) = default;
 };
 
+/** @brief The kinds of events in a PyTorch trace. */
 enum class TorchAction : std::uint8_t {
   alloc,
   free_requested,
@@ -57,29 +59,30 @@ enum class TorchAction : std::uint8_t {
   segment_unmap,
   snapshot,
   out_of_memory,
-  other,  ///< one that this reader does not know; noted in the warnings
+  other,  ///< unknown to this reader; noted in the warnings
 };
 
 [[nodiscard]] const char* to_string(TorchAction action) noexcept;
 
+/** @brief One event of a PyTorch trace. */
 struct TorchEvent {
   TorchAction action = TorchAction::other;
-  std::uint64_t address = 0;           ///< for out_of_memory, what the device had free
-  std::uint64_t bytes = 0;             ///< requested, for alloc and free; else of the segment
+  std::uint64_t address = 0;           ///< for out_of_memory: the device's free bytes
+  std::uint64_t bytes = 0;             ///< alloc, free: requested bytes; otherwise segment size
   std::int64_t stream = 0;             ///< raw handle
   std::int64_t time_us = 0;            ///< since the epoch
-  std::optional<TorchPool> pool = {};  ///< told by newer versions only
+  std::optional<TorchPool> pool = {};  ///< written by newer versions of PyTorch only
 
   friend bool operator==(const TorchEvent&, const TorchEvent&) = default;
 };
 
-/** @brief The settings of PyTorch's allocator that decide where blocks go. */
+/** @brief The settings of PyTorch's allocator that affect its decisions. */
 struct TorchSettings {
   static constexpr std::uint64_t kUnlimited = UINT64_MAX;
 
   std::uint64_t max_split_size = kUnlimited;
-  /// Steps between powers of two, for sizes below 2 MiB, below 4 MiB, ... and from 32 GiB; 0 or 1
-  /// is plain rounding to 512.
+  /// Steps between powers of two for sizes below 2 MiB, below 4 MiB, ..., and for 32 GiB and more;
+  /// 0 or 1: rounding to multiples of 512 only.
   std::array<std::uint64_t, 16> roundup_power2_divisions{};
   double garbage_collection_threshold = 0;
   bool expandable_segments = false;
@@ -90,27 +93,29 @@ struct TorchSettings {
   friend bool operator==(const TorchSettings&, const TorchSettings&) = default;
 };
 
-/** @brief The size that PyTorch gives to a request, before it looks for a block. */
+/** @brief The size to which PyTorch rounds a request before it searches for a block. */
 [[nodiscard]] std::uint64_t torch_rounded(std::uint64_t requested, const TorchSettings& settings);
 
-/** @brief torch.cuda.memory._snapshot(), less its stack frames and annotations. */
+/** @brief torch.cuda.memory._snapshot(), without stack frames and annotations. */
 struct TorchSnapshot {
   std::vector<TorchSegment> segments;           ///< at the end of the trace
   std::vector<std::vector<TorchEvent>> traces;  ///< by device, each in order of time
   TorchSettings settings;
-  /// What was subtracted from every address: 0, unless one is beyond the 48 bits that allocators
-  /// here take.
+  /// The base that was subtracted from every address: 0, unless an address has more than the 48
+  /// bits that Millrace's allocators support.
   std::uint64_t base = 0;
 };
 
 /**
- * @brief Takes a snapshot out of the plain data of its file. Keys that older versions of PyTorch do
- * not write may be missing; keys that nobody knows are passed over.
- * @param source    the file's name, for messages
- * @param warnings  gets what does not add up but can be lived with
- * @throws ParseError with the path of keys, if something has the wrong type, a needed key is
- * missing, or a size is negative or beyond the address space of 57 bits, or addresses beyond 48
- * bits lie further apart than 47
+ * @brief Extracts a snapshot from the plain data of its file.
+ *
+ * Keys that older versions of PyTorch do not write may be missing; unknown keys are ignored.
+ * @param tree      the data of the file
+ * @param source    name of the file, for messages
+ * @param warnings  receives contradictions that can be tolerated
+ * @throws ParseError with the path of keys, if a value has the wrong type, a required key is
+ *         missing, a size is negative or exceeds the address space of 57 bits, or addresses beyond
+ *         48 bits are more than 2^47 bytes apart
  */
 [[nodiscard]] TorchSnapshot read_torch_snapshot(const ValueTree& tree, const std::string& source,
                                                 Warnings& warnings);

@@ -12,21 +12,22 @@
 
 namespace millrace::trace {
 
+/** @brief The type of a Value. */
 enum class ValueKind : std::uint8_t {
   none,
   boolean,
   integer,
-  big_integer,  ///< beyond 64 signed bits; its value is not kept
+  big_integer,  ///< does not fit into a signed 64-bit integer; its value is not kept
   real,
   string,
   bytes,
   list,
   tuple,
   dict,
-  other,  ///< a set or a bytearray, which is not kept
+  other,  ///< a set or a bytearray; its value is not kept
 };
 
-/** @brief "a dict", "an integer", ...: for messages. */
+/** @brief "a dict", "an integer", ..., for messages. */
 [[nodiscard]] const char* to_string(ValueKind kind) noexcept;
 
 struct ValueStore;
@@ -39,20 +40,20 @@ class Value {
   [[nodiscard]] ValueKind kind() const noexcept;
   [[nodiscard]] bool is(ValueKind expected) const noexcept { return kind() == expected; }
 
-  /// @name What the value holds; the caller has looked at kind().
+  /// @name The contents. Call only the function for the value's kind().
   /// @{
   [[nodiscard]] bool boolean() const noexcept;
   [[nodiscard]] std::int64_t integer() const noexcept;
   [[nodiscard]] double real() const noexcept;   ///< may be infinite or NaN
-  [[nodiscard]] std::string_view text() const;  ///< of a string or bytes; any bytes
+  [[nodiscard]] std::string_view text() const;  ///< string or bytes; may contain any bytes
   [[nodiscard]] std::size_t size() const;       ///< items of a list or tuple, entries of a dict
-  [[nodiscard]] Value item(std::size_t index) const;  ///< of a list or tuple
+  [[nodiscard]] Value item(std::size_t index) const;  ///< item of a list or tuple
   [[nodiscard]] std::pair<Value, Value> entry(
       std::size_t index) const;  ///< key and value of a dict
   /// @}
 
-  /** @brief The entry of a dict under this string; the last one, if there are several. O(entries).
-   */
+  /** @brief The value of a key in a dict; the last one if the key appears several times. Takes
+   *         O(entries). */
   [[nodiscard]] std::optional<Value> find(std::string_view key) const;
 
  private:
@@ -62,11 +63,11 @@ class Value {
 
 /**
  * @brief The plain data of a pickle or JSON file: none, booleans, numbers, strings, lists, tuples
- * and dicts. A container may be reached along several paths (a pickle shares objects) but never
- * contains itself, and nesting is bounded, so whoever walks the tree needs no guard of his own
- * against depth.
+ *        and dicts.
  *
- * Beside the bytes of the file, a value takes 8 bytes, and a container 17 more.
+ * A container may be reached along several paths (a pickle shares objects), but it never contains
+ * itself, and nesting is bounded: code that walks the tree needs no check of the depth. In addition
+ * to the bytes of the file, a value takes 8 bytes, and a container 17 more.
  */
 class ValueTree {
  public:
@@ -79,10 +80,10 @@ class ValueTree {
 
   [[nodiscard]] Value root() const noexcept;
 
-  /** @brief More than the dicts of the file, however often it refers to each. A reader that unfolds
-   * shared dicts into records can take this as a bound that no honest file reaches. */
+  /** @brief An upper bound of the number of dicts in the file. A reader that expands shared dicts
+   *         into records can use it as a limit that no valid file reaches. */
   [[nodiscard]] std::size_t record_bound() const noexcept;
-  /** @brief Bytes of memory that the file may take beside its own and those of the tree. */
+  /** @brief Bytes of memory that the reader may use in addition to the file and the tree. */
   [[nodiscard]] std::uint64_t memory_left() const noexcept;
 
  private:
@@ -90,11 +91,13 @@ class ValueTree {
 };
 
 /**
- * @brief Reads JSON. Numbers that fit neither 64-bit integers nor doubles become big integers and
- * infinities, and text that is not UTF-8 is kept as it is: only who uses a value judges it.
+ * @brief Reads JSON.
+ *
+ * Numbers that do not fit into 64-bit integers or doubles become big integers and infinities, and
+ * text that is not UTF-8 is kept unchanged: the code that uses a value decides whether it is valid.
  * @param text    the whole file
- * @param source  its name, for messages
- * @throws ParseError with line and column, also for what TraceLimits refuses
+ * @param source  name of the file, for messages
+ * @throws ParseError with line and column, also if a limit is exceeded
  */
 [[nodiscard]] ValueTree read_json(std::string text, const std::string& source,
                                   const TraceLimits& limits = {});

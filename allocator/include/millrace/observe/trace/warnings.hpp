@@ -8,19 +8,21 @@
 namespace millrace::trace {
 
 /**
- * @brief What does not add up in a trace that can be used all the same. Equal findings are counted,
- * not repeated, so a broken trace of a million events still gives a few lines.
+ * @brief Contradictions in a trace that can still be used.
+ *
+ * Equal findings are counted and not repeated, so that a broken trace with a million events gives
+ * only a few lines.
  */
 class Warnings {
  public:
   /**
-   * @param finding  what is wrong, in words that do not vary from case to case
-   * @param where    this case ("device_traces[0][17]"); the first is shown
+   * @param finding  what is wrong, with the same text for equal findings
+   * @param where    the place ("device_traces[0][17]"); only the first one is shown
    */
   void add(std::string_view finding, std::string_view where);
 
   [[nodiscard]] bool empty() const noexcept { return findings_.empty(); }
-  /** @brief One line for each finding, in the order of their first cases. */
+  /** @brief One line for each finding, in the order of first occurrence. */
   [[nodiscard]] std::vector<std::string> lines() const;
 
  private:
