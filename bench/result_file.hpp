@@ -14,16 +14,16 @@ namespace millrace::bench {
 /**
  * @brief The file of a program's result: it appears whole or not at all.
  *
- * Made before the work begins: a place that can not be written to is refused then.
+ * Construct it before the work begins: the constructor refuses a place that cannot be written to.
  */
 class ResultFile {
  public:
-  /** @throws std::runtime_error if it can not be written */
+  /** @throws std::runtime_error if it cannot be written */
   explicit ResultFile(std::filesystem::path file) : file_(std::move(file)) {
     guarded([&] { check_whole_file(file_); });
   }
 
-  /** @brief Once. @throws std::runtime_error if it can not be written */
+  /** @brief Writes the result. Call it once. @throws std::runtime_error if it cannot be written */
   void write(std::string_view text) const {
     guarded([&] {
       WholeFile out{file_};
@@ -38,7 +38,7 @@ class ResultFile {
     try {
       body();
     } catch (const WholeFileError& error) {
-      throw std::runtime_error{file_.string() + " can not be written: " + error.what()};
+      throw std::runtime_error{file_.string() + " cannot be written: " + error.what()};
     }
   }
 

@@ -96,9 +96,9 @@ TEST_CASE("what the device does not know is refused, with a text that names it")
   CHECK_THROWS_WITH(other.record(event, other.create_stream()),
                     ContainsSubstring("another device"));
   CHECK_THROWS_WITH(device.destroy_stream(device.legacy_stream()),
-                    ContainsSubstring("can not be destroyed"));
+                    ContainsSubstring("cannot be destroyed"));
   CHECK_THROWS_WITH(device.destroy_stream(device.per_thread_stream()),
-                    ContainsSubstring("can not be destroyed"));
+                    ContainsSubstring("cannot be destroyed"));
   CHECK_THROWS_WITH(device.free(&variable), ContainsSubstring("nothing is allocated at"));
   CHECK_THROWS_WITH(device.free(static_cast<char*>(memory) + 8),
                     ContainsSubstring("nothing is allocated at"));

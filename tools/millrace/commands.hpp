@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 
 /// @file
-/// The subcommands, one function each: adds the subcommand to the program, with a callback that
-/// does its work. A callback throws to fail: see cli/error.hpp for what the user is then told.
+/// The subcommands. Each function adds one subcommand to the program, with a callback that does its
+/// work. A callback throws to fail; cli/error.hpp describes what the user then sees.
 
 namespace millrace::cli {
 

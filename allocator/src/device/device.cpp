@@ -59,7 +59,7 @@ Operation fill_operation(void* address, std::size_t bytes) {
 
 [[noreturn]] void refuse_ranges(const Device& device, Call call) {
   throw DeviceError{ErrorCode::not_supported, to_string(call),
-                    device.name() + " can not map memory into ranges"};
+                    device.name() + " cannot map memory into ranges"};
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ bool OrderedDevice::State::owe_after_capture(KnownStream& known) {
 StreamRef OrderedDevice::begin_capture(StreamRef stream) {
   if (stream.handle() == state_->per_thread || stream.handle() == state_->device.legacy_stream()) {
     throw std::invalid_argument{
-        "begin_capture: the legacy stream can not be captured, and the per-thread stream is "
+        "begin_capture: the legacy stream cannot be captured, and the per-thread stream is "
         "another "
         "one on each thread"};
   }

@@ -10,7 +10,7 @@ namespace millrace {
 SharedLibrary::SharedLibrary(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
   if (handle_ != nullptr) return;
   const char* const reason = ::dlerror();
-  problem_ = reason == nullptr ? "it can not be loaded" : reason;
+  problem_ = reason == nullptr ? "it cannot be loaded" : reason;
 }
 
 std::string SharedLibrary::path() const {

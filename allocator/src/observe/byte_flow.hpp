@@ -16,7 +16,7 @@ namespace millrace {
  * prefix of its lane's offers and a prefix of those made to everyone. Nodes are served in order:
  * from direct offers, then by making others swap. Of the direct offers a node takes the one that
  * other lanes can have last: with two lanes this leaves nothing to swap, and with more of them
- * little. What can not be served has to be new memory; then all that the search has reached is
+ * little. What cannot be served has to be new memory; then all that the search has reached is
  * settled for good, and is never searched again.
  */
 class ByteFlow {

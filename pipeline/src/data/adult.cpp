@@ -68,7 +68,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   return fields;
 }
 
-/** Fills `row`. @return why it can not be, or nothing */
+/** Fills `row`. @return why it cannot be, or nothing */
 std::string parse(std::string_view line, Row& row) {
   const std::vector<std::string_view> fields = fields_of(line);
   if (fields.size() != kFields) return fmt::format("{} fields, not {}", fields.size(), kFields);

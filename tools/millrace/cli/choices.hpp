@@ -8,7 +8,7 @@
 #include "cli/values.hpp"
 
 /// @file
-/// Options whose values are those of an enumeration, by the names that `to_string` gives them.
+/// Options whose values are those of an enumeration, with the names of `to_string`.
 
 namespace millrace::cli {
 
@@ -19,7 +19,7 @@ template <typename Values>
   return names;
 }
 
-/** @brief One of them. @throws UsageError */
+/** @brief Reads one name. @throws UsageError for an unknown name */
 template <typename Values>
 [[nodiscard]] auto read_choice(std::string_view option, std::string_view kind,
                                std::string_view text, const Values& all) {
@@ -28,7 +28,11 @@ template <typename Values>
       all, [&](const auto value) { return millrace::to_string(value) == name; });
 }
 
-/** @brief A list of them, or "all", in the order of `all`. @throws UsageError */
+/**
+ * @brief Reads a list of names, or "all".
+ * @return the values in the order of `all`
+ * @throws UsageError for an unknown name
+ */
 template <typename Values>
 [[nodiscard]] auto read_choices(std::string_view option, std::string_view kind,
                                 const std::string& text, const Values& all) {

@@ -13,13 +13,13 @@ namespace millrace::cli {
 
 /** @brief What a command writes with a file that an option names. */
 enum class Result {
-  main,      ///< in place of standard output
-  in_place,  ///< beside the text on standard output; "-" in place of it
-  further,   ///< beside all others
-  resumed,   ///< the same, and it may be the file of --load
+  main,      ///< the result itself, instead of on standard output
+  in_place,  ///< a second form of the result; with "-" it replaces the text on standard output
+  further,   ///< a further result, beside all others
+  resumed,   ///< as `further`, and it may be the file of --load
 };
 
-/** @brief Headings of the help, by which options that name files are known. */
+/** @brief Headings of the help. An option that names files stands under one of the two. */
 inline constexpr const char* kFilesRead = "Files that are read";
 inline constexpr const char* kFilesWritten = "Files that are written";
 
@@ -31,13 +31,15 @@ inline constexpr const char* kFilesWritten = "Files that are written";
  */
 class Command {
  public:
-  /** @brief Which files the value of an option stands for; none if it is the name of something. */
+  /** @brief The files that an option's value stands for; none if the value is a name. */
   using FilesOf = std::function<std::vector<UsedPath>(const std::string& value)>;
 
   Command(CLI::App& parent, const std::string& name, const std::string& description);
 
-  /** @brief An option with a value, of several the last; with a vector, all of them.
-   *  @param shape  what a value looks like: "N", "NAME" */
+  /**
+   * @brief An option with a value. Given several times, the last value counts; a vector gets all.
+   * @param shape  what a value looks like: "N", "NAME"
+   */
   template <typename Value>
   CLI::Option& add(const std::string& name, Value& value, const char* shape,
                    const std::string& help) {
@@ -52,7 +54,7 @@ class Command {
     app_.add_flag(name, value, help);
   }
 
-  /** @brief An option that names what is read. */
+  /** @brief An option that names files to read. */
   template <typename Value>
   CLI::Option& input(const std::string& name, Value& value, const char* shape,
                      const std::string& help, FilesOf files = itself) {
@@ -60,7 +62,7 @@ class Command {
     declare(option, std::move(files), false, Result::further);
     return option;
   }
-  /** @brief An option that names what is written. */
+  /** @brief An option that names files to write. */
   template <typename Value>
   CLI::Option& output(const std::string& name, Value& value, const char* shape,
                       const std::string& help, Result result, FilesOf files = itself) {
@@ -69,11 +71,12 @@ class Command {
     return option;
   }
 
-  /** @brief What the command does once all options are there. The command may go before that. */
+  /** @brief Sets what the command does once all options are read. This object may be gone by then.
+   */
   void run(std::function<void()> work);
 
   static std::vector<UsedPath> itself(const std::string& value) { return {UsedPath{value}}; }
-  /** @brief The value is a file, unless it is one of these names. */
+  /** @brief For options whose value is a file, unless it is one of `names`. */
   [[nodiscard]] static FilesOf unless(std::vector<std::string> names);
 
  private:

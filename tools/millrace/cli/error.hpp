@@ -8,18 +8,20 @@
 namespace millrace::cli {
 
 /**
- * @brief The user is told, in at most three lines, and the program ends with `ExitCode::failed`:
+ * @brief Ends the program with `ExitCode::failed` and at most three lines on stderr:
  *
  *   millrace footprint: unknown allocator 'troch'
  *     where: --allocator
  *     right: torch, millrace, driver (did you mean torch?)
  *
- * Any other exception becomes its first line.
+ * Any other exception is shown as the first line alone.
  */
 class UsageError : public std::runtime_error {
  public:
-  /** @param where  an option, a file, a line; "" if there is nothing to say
-   *  @param right  what would be right; likewise */
+  /**
+   * @param where  an option, a file or a line; "" leaves the line out
+   * @param right  what would be right; "" leaves the line out
+   */
   explicit UsageError(const std::string& what, std::string where = "", std::string right = "")
       : std::runtime_error(what), where_(std::move(where)), right_(std::move(right)) {}
 
@@ -30,7 +32,7 @@ class UsageError : public std::runtime_error {
   std::string where_, right_;
 };
 
-/** @brief Several things were wrong, each of which the user is told. */
+/** @brief Several things were wrong. The user sees all of them. */
 class UsageErrors : public std::runtime_error {
  public:
   explicit UsageErrors(std::vector<UsageError> errors)
@@ -42,8 +44,11 @@ class UsageErrors : public std::runtime_error {
   std::vector<UsageError> errors_;
 };
 
-/** @brief Ends the program with this exit code (`ExitCode`, or that of a signal); everything was
- * said. */
+/**
+ * @brief Thrown to end the program with `exit_code`, without a further message.
+ *
+ * The code is an `ExitCode`, or 128 and the number of a signal.
+ */
 struct Ended {
   int exit_code = 0;
 };

@@ -5,8 +5,11 @@
 
 namespace millrace::cli {
 
-/** @brief How the program ends; each code has one meaning in all commands. A run that Ctrl-C or
- *         SIGTERM ended has 128 and the signal (`Interrupt::exit_code`). */
+/**
+ * @brief How the program ends. Each code has one meaning in all commands.
+ *
+ * A run that Ctrl-C or SIGTERM ended has 128 plus the signal's number (`Interrupt::exit_code`).
+ */
 enum class ExitCode {
   done = 0,
   different = 1,
@@ -21,7 +24,7 @@ struct ExitCodeMeaning {
   std::string_view meaning;
 };
 
-/** @brief All of them. docs/program.md has this table, word by word. */
+/** @brief All exit codes. docs/program.md has this table, word by word. */
 inline constexpr std::array kExitCodes{
     ExitCodeMeaning{ExitCode::done, "all was done"},
     ExitCodeMeaning{ExitCode::different, "`stream verify`: a row is not equal"},

@@ -10,10 +10,18 @@
 
 namespace millrace::cli {
 
-/** @brief By linear interpolation between the two nearest. @param values  at least one */
+/**
+ * @brief The value below which `share` of the values are, interpolated between the two nearest.
+ * @param values  at least one
+ * @param share   from 0 to 1: 0.9 for P90
+ */
 [[nodiscard]] double percentile(std::vector<double> values, double share);
 
-/** @brief Of an even number the lower one, so that what is less in each is less in the median. */
+/**
+ * @brief The middle value; of an even number, the lower of the two in the middle.
+ *
+ * It is never a mean: if each value of one series is less than that of another, its median is less.
+ */
 template <typename Value>
 [[nodiscard]] Value median(std::vector<Value> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -28,7 +36,7 @@ template <typename Value>
   return static_cast<double>(time.count()) / 1e3;
 }
 
-/** @brief Who asked for how much, and what there was, in a line. */
+/** @brief One line: the size and the stream of the request, and the memory that there was. */
 [[nodiscard]] std::string describe(const out_of_memory& error);
 
 }  // namespace millrace::cli

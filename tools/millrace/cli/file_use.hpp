@@ -13,30 +13,31 @@ namespace millrace::cli {
 struct UsedPath {
   std::filesystem::path path;
   bool folder = false;
-  bool only_read = false;  ///< also where the option names what is written
+  bool only_read = false;  ///< even if the option names what is written
 };
 
 /** @brief What a command does with a path that an option names. */
 struct FileUse {
-  std::string option;  ///< as the user knows it: "--save", "FILE"
+  std::string option;  ///< as the help calls it: "--save", "FILE"
   UsedPath used;
-  bool written = false;          ///< otherwise read
-  std::string may_replace;       ///< the option whose file this one may be
-  bool standard_output = false;  ///< in place of `used`
+  bool written = false;          ///< false: the path is read
+  std::string may_replace;       ///< the option that may name the same file; "" if there is none
+  bool standard_output = false;  ///< the result goes there, and `used` has no meaning
 };
 
-/** @brief Whether a result that goes there goes to standard output: "-", or a path that leads
- * there. */
+/** @brief Whether `path` is "-", or a path that leads to standard output. */
 [[nodiscard]] bool leads_to_stdout(const std::string& path);
 
 /**
- * @brief Whether writing one would change the other: the same file by any name (relative, a
- * symbolic or a hard link, also where no file is yet), or one in the folder that the other is.
- * Nothing that is written to /dev/null meets anything.
+ * @brief Whether writing one would change the other.
+ *
+ * That is so if both are the same file, by any name (a relative path, a symbolic or a hard link,
+ * also before the file exists), or if one is a folder that has the other in it. /dev/null overlaps
+ * with nothing.
  */
 [[nodiscard]] bool overlap(const UsedPath& one, const UsedPath& other);
 
-/** @throws UsageError that names both options, if one is written that overlaps another */
+/** @throws UsageError that names both options, if a written path overlaps another path */
 void refuse_overlaps(const std::vector<FileUse>& uses);
 
 }  // namespace millrace::cli

@@ -8,8 +8,10 @@
 namespace millrace::cli {
 
 /**
- * @brief The text with every line that is wider than the page broken between words; what follows is
- *        indented as its line is. Colors have no width. A word wider than the page stays whole.
+ * @brief Breaks every line that is wider than the page between words.
+ *
+ * The continuation has the indent of its line. Escape sequences for colours have no width. A word
+ * that is wider than the page stays whole.
  */
 [[nodiscard]] std::string fitted(std::string_view text, std::size_t width = page_width());
 

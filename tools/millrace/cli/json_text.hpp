@@ -4,8 +4,12 @@
 
 namespace millrace::cli {
 
-/** @brief A result as it is written. Names of files and sinks may be no UTF-8, which JSON has to
- *         be: what is none becomes U+FFFD. */
+/**
+ * @brief The text of a JSON result, indented by two, with a line end.
+ *
+ * JSON has to be UTF-8, but names of files and sinks may be any bytes: what is not UTF-8 becomes
+ * U+FFFD.
+ */
 template <typename Document>
 [[nodiscard]] std::string json_text(const Document& document) {
   return document.dump(2, ' ', false, Document::error_handler_t::replace) + '\n';

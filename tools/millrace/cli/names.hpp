@@ -6,7 +6,7 @@
 
 namespace millrace::cli {
 
-/** @brief `right`, with a guess if one of the known names is near. */
+/** @brief `right`, followed by "(did you mean …?)" if one of the known names is near. */
 [[nodiscard]] std::string did_you_mean(std::string_view name, const std::vector<std::string>& known,
                                        const std::string& right);
 

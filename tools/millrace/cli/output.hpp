@@ -7,28 +7,30 @@
 
 namespace millrace::cli {
 
-/** @brief Whether a person reads standard output, on a terminal that shows colours: NO_COLOR says
- * no. */
+/** @brief Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
 [[nodiscard]] bool colours_on_stdout();
 
 /**
  * @brief Where a command's result goes: standard output, or a file that appears whole or not at
  *        all (`WholeFile`).
  *
- * Made before the work begins: a place that can not be written to is refused then. That it is not
- * the place of another result, nor of an input, is the `Command`'s business.
+ * Construct it before the work begins: the constructor refuses a place that cannot be written to.
+ * `Command` checks that the place is not that of another result or of an input.
  */
 class Output {
  public:
   /**
-   * @param file    nothing, "-" or a path that leads to standard output: standard output
-   * @param option  where the user said so
-   * @throws UsageError if it can not be written
+   * @param file    a path; standard output for nothing, "-" or a path that leads there
+   * @param option  the option with which the user chose `file`, for error messages
+   * @throws UsageError if the place cannot be written to
    */
   explicit Output(const std::optional<std::string>& file, std::string option = "-o");
 
   [[nodiscard]] bool to_stdout() const noexcept { return file_.empty(); }
-  /** @brief Once. @throws UsageError if there is no room, or nobody reads */
+  /**
+   * @brief Writes the whole result. Call it once.
+   * @throws UsageError if the disk is full, or if the reader has closed the pipe
+   */
   void write(std::string_view text) const;
 
  private:

@@ -5,8 +5,10 @@
 namespace millrace::cli {
 
 /**
- * @brief Characters in a line of what commands print, at most: as COLUMNS in the environment says,
- * or as the terminal that standard output is; 119 where neither is known. From 40 to 119.
+ * @brief The most characters in a line that a command prints, from 40 to 119.
+ *
+ * The environment's COLUMNS decides; without it, the width of the terminal; without a terminal, it
+ * is 119.
  */
 [[nodiscard]] std::size_t page_width();
 

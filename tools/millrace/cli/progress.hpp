@@ -12,17 +12,18 @@
 namespace millrace::cli {
 
 /**
- * @brief A status line about how many pieces of long work are done, and for how long it has been
- *        under way. It moves while a piece takes its time. From any thread.
+ * @brief A status line of long work: how many of its pieces are done, and for how long it has run.
+ *
+ * The line is updated also while one piece takes long. Call it from any thread.
  */
 class Progress {
  public:
   /** @param all  how many pieces there are */
   Progress(std::string what, std::size_t all);
 
-  /** @brief One piece is done. @param about  which, for people */
+  /** @brief Counts a piece as done. @param about  which one, as the line shows it */
   void advance(std::string_view about = {});
-  /** @brief A step of a piece is done. */
+  /** @brief Counts a step of the current piece as done. */
   void step();
 
  private:
@@ -36,7 +37,7 @@ class Progress {
   StatusLine line_;
   std::size_t done_ = 0, steps_ = 0;
   std::string about_;
-  std::jthread shows_;  ///< last: it uses all others
+  std::jthread shows_;  ///< the last member, as its thread uses all others
 };
 
 }  // namespace millrace::cli

@@ -10,30 +10,37 @@
 #include "millrace/pipeline/schedule/run_device.hpp"
 
 /// @file
-/// Options that several commands have. Each throws UsageError.
+/// Options that several commands have. Each function throws UsageError for a value it refuses.
 
 namespace millrace::cli {
 
-/** @brief Steps of a run, at most: as of a workload's `num_batches`. */
+/** @brief The most steps of a run; a workload's `num_batches` has the same limit. */
 inline constexpr std::uint64_t kMostSteps = 1'000'000;
 
 inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
 
-/** @brief Help of `--device`: the profiles that ship, and GPUs.
- *  @param profile  the default's */
+/**
+ * @brief The help of `--device`: the profiles that ship, and GPUs.
+ * @param profile  the default
+ * @param gpus     whether the command also runs on GPUs
+ */
 [[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
-/** @brief `--device`: a virtual one, or a GPU. */
+/** @brief Reads `--device`: a virtual device or a GPU. */
 [[nodiscard]] DeviceDescription read_device(const std::string& name);
-/** @brief `--allocator`: a list, or "all". */
+/** @brief Reads `--allocator`: a list, or "all". */
 [[nodiscard]] std::vector<std::string> read_allocators(const std::string& text);
-/** @brief `--run-ahead` */
+/** @brief Reads `--run-ahead`. */
 [[nodiscard]] unsigned read_run_ahead(const std::string& text);
 
 /** @brief `--cache-load-factor` and `--cache-policy`, as typed. */
 struct CacheArguments {
   std::optional<std::string> load_factor, policy;
 };
-/** @param always  tables are cached, with or without a load factor */
+/**
+ * @brief Reads the two options.
+ * @param always  cache the tables even if no load factor was given
+ * @return nothing if tables are not cached
+ */
 [[nodiscard]] std::optional<TableCache> read_cache(const CacheArguments& given, bool always);
 
 }  // namespace millrace::cli

@@ -5,9 +5,9 @@
 
 namespace millrace::cli {
 
-/** @brief One figure over the seeds. */
+/** @brief How one figure differs between the seeds. */
 struct Spread {
-  double median = 0;  ///< as `median` has it: of an even number the lower one
+  double median = 0;  ///< by the function `median`: of an even number, the lower middle value
   double least = 0, most = 0;
   double low = 0, high = 0;  ///< quartiles, by linear interpolation
 };
@@ -15,7 +15,7 @@ struct Spread {
 /** @param values  one for each seed, at least one */
 [[nodiscard]] Spread spread_of(const std::vector<double>& values);
 
-/** @brief {"median", "least", "most", "p25", "p75"}, each times `scale`. */
+/** @brief An object with the keys median, least, most, p25 and p75, each value times `scale`. */
 [[nodiscard]] nlohmann::ordered_json to_json(const Spread& spread, double scale = 1);
 
 }  // namespace millrace::cli

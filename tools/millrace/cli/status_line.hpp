@@ -6,8 +6,10 @@
 namespace millrace::cli {
 
 /**
- * @brief One line on stderr about what is under way, written over and over. Nothing if stderr is no
- *        terminal, or within the first second. Gone when the object goes. One thread at a time.
+ * @brief One line on stderr that says what is under way, and is overwritten as that changes.
+ *
+ * Nothing is shown during the first second, or if stderr is not a terminal. The destructor erases
+ * the line. Not thread-safe.
  */
 class StatusLine {
  public:
@@ -18,10 +20,10 @@ class StatusLine {
 
   /** @brief Whether anything will ever be shown. */
   [[nodiscard]] bool shown() const noexcept { return shown_; }
-  /** @brief Whether it is time to `show` something: ten times a second at most. */
+  /** @brief Whether to `show` something now: at most ten times a second. */
   [[nodiscard]] bool due() const;
   void show(std::string_view text);
-  [[nodiscard]] double seconds() const;  ///< since it was made
+  [[nodiscard]] double seconds() const;  ///< since construction
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -5,15 +5,16 @@
 
 namespace millrace::cli {
 
-// Pictures: their head with styles (t a title, s faint, g a line of a grid, m in a mark), text.
+// Helpers for SVG pictures. The head defines the styles t (a title), s (faint text), g (a grid
+// line) and m (text in a mark).
 
 [[nodiscard]] std::string svg_head(double width, double height);
 [[nodiscard]] std::string svg_escaped(std::string_view text);
-/** @param attributes  of the element, each with a space before it */
+/** @param attributes  further attributes of the element, each with a space before it */
 [[nodiscard]] std::string svg_text(double x, double y, std::string_view text,
                                    std::string_view attributes = "");
 
-/** @brief 1, 2 or 5 times a power of ten, at least `least`: from one mark of an axis to the next.
+/** @brief The distance between marks of an axis: 1, 2 or 5 times a power of ten, at least `least`.
  */
 [[nodiscard]] double round_step(double least);
 

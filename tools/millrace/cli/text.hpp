@@ -12,7 +12,7 @@ namespace millrace::cli {
 /** @brief How a piece of text looks on a terminal that shows colours. */
 enum class Look { plain, strong, faint, good, bad, step };
 
-/** @brief Writes text with looks, or without if the reader is no terminal. */
+/** @brief Gives text its look, or leaves it plain if the output is not a terminal. */
 class Painter {
  public:
   explicit Painter(bool colours) : colours_(colours) {}
@@ -22,26 +22,29 @@ class Painter {
   bool colours_;
 };
 
-/** @brief Characters that a terminal shows of this UTF-8 text (none of them wide). */
+/** @brief The number of columns that a terminal needs for this UTF-8 text without wide characters.
+ */
 [[nodiscard]] std::size_t width_of(std::string_view text);
 
 enum class Align { left, right };
-/** @brief With blanks up to `width`. */
+/** @brief Fills the text with blanks up to `width`. */
 [[nodiscard]] std::string pad(std::string_view text, std::size_t width, Align align);
 
-/** @brief Breaks at blanks so that no line is wider, each line after the first indented. */
+/** @brief Breaks the text at blanks into lines of at most `width`, and indents all but the first.
+ */
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);
 
 /**
- * @brief A table whose columns stand in groups, each with a heading and a rule over it. One that is
- *        wider than the page becomes several, one below the other, each with the first columns that
- *        have no heading.
+ * @brief A table whose columns form groups, each with a heading and a rule above it.
+ *
+ * A table that is wider than the page is printed as several, one below the other. Each repeats the
+ * first columns, those without a heading.
  */
 class TextTable {
  public:
   struct Column {
     std::string title;
-    std::size_t width = 0;  ///< at least
+    std::size_t width = 0;  ///< the least; wider if the cells need it
   };
   struct Group {
     std::string heading;
@@ -52,13 +55,13 @@ class TextTable {
     Look look = Look::plain;
   };
 
-  /** @brief The first column is to the left, all others to the right. */
+  /** @brief Adds a row. The first column is aligned to the left, all others to the right. */
   explicit TextTable(std::vector<Group> groups) : groups_(std::move(groups)) {}
 
   void add_row(std::vector<Cell> cells);
-  /** @brief One text over all columns. */
+  /** @brief Adds a row that is one text across all columns. */
   void add_line(std::string text, Look look);
-  /** @brief The first cell, and one text over all others. */
+  /** @brief Adds a row of a first cell, and one text across all other columns. */
   void add_line(Cell first, Cell rest);
 
   /** @param width  of the page */
@@ -67,10 +70,10 @@ class TextTable {
  private:
   struct Row {
     std::vector<Cell> cells;
-    bool whole = false;  ///< the last cell goes to the end
+    bool whole = false;  ///< the last cell extends to the end of the row
   };
 
-  using Columns = std::vector<std::size_t>;  ///< numbers of columns, or their widths
+  using Columns = std::vector<std::size_t>;  ///< indices of columns, or their widths
 
   [[nodiscard]] Columns widths() const;
   [[nodiscard]] Columns columns_of(std::size_t group) const;

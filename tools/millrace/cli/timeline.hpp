@@ -5,7 +5,7 @@
 
 namespace millrace::cli {
 
-/** @brief Once stopped. @throws UsageError if there is no room */
+/** @brief Writes a timeline that has stopped. @throws UsageError if the disk is full */
 void write_timeline(const Timeline& timeline, const Output& output);
 
 }  // namespace millrace::cli

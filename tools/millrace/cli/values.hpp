@@ -7,8 +7,8 @@
 #include <vector>
 
 /// @file
-/// Reads the values of options. Each throws UsageError that names the option, what was given and
-/// what would be right.
+/// Functions that read the values of options. For a wrong value each throws a UsageError that has
+/// the option, what was given and what would be right.
 
 namespace millrace::cli {
 
@@ -19,10 +19,11 @@ namespace millrace::cli {
                                        std::uint64_t least, std::uint64_t most);
 [[nodiscard]] double read_number(std::string_view option, std::string_view text, double least,
                                  double most);
-/** @brief One of the known names. @param kind  what a name stands for: "allocator" */
+/** @brief Reads one of the known names. @param kind  what a name stands for: "allocator" */
 [[nodiscard]] std::string read_name(std::string_view option, std::string_view kind,
                                     std::string_view text, const std::vector<std::string>& known);
-/** @brief Names with commas between, each once, or "all". In the order of `known`. */
+/** @brief Reads known names separated by commas, or "all". @return each once, as `known` has them
+ */
 [[nodiscard]] std::vector<std::string> read_names(std::string_view option, std::string_view kind,
                                                   std::string_view text,
                                                   const std::vector<std::string>& known);

@@ -8,10 +8,10 @@
 namespace millrace::cli {
 
 /**
- * @brief Refuses an option that changes nothing beside the others.
- * @param why    "synthetic data have no lines"
- * @param right  what it would go with
- * @throws UsageError if it is `given`
+ * @brief Refuses an option that would have no effect with the other options.
+ * @param why    why it has none: "synthetic data have no lines"
+ * @param right  with which options it has one
+ * @throws UsageError if the option was `given`
  */
 inline void refuse_without_effect(std::string_view option, bool given, const std::string& why,
                                   const std::string& right) {

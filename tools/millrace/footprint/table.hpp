@@ -8,8 +8,7 @@
 
 namespace millrace::cli {
 
-/** @brief All tables for people: figures, legend, and what to change; `page_width()` wide at most.
- */
+/** @brief All tables as text: figures, legend and advice, in at most `page_width()` columns. */
 [[nodiscard]] std::string render_tables(const std::vector<FootprintTable>& tables,
                                         const FootprintOptions& options, const Painter& paint);
 

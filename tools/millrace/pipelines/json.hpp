@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/** @brief millrace.pipelines/1: docs/comparison.md has the keys. */
+/** @brief The document `millrace.pipelines/1`; docs/comparison.md has its keys. */
 [[nodiscard]] nlohmann::ordered_json to_document(const std::vector<PipelineRow>& rows,
                                                  const PipelinesOptions& options);
 

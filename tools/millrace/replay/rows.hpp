@@ -15,7 +15,7 @@ struct ReplayRow {
   std::string allocator;
   ReplayStart start = ReplayStart::live_blocks;
   std::optional<ReplayReport> report;
-  std::string failure;  ///< it ran out of memory: how; "" if there are figures
+  std::string failure;  ///< how it ran out of memory; "" if there are figures
 
   [[nodiscard]] bool ok() const noexcept { return report.has_value(); }
 };
@@ -23,9 +23,9 @@ struct ReplayRow {
 /** @brief The device that rows from an empty start are replayed on, the same for all of them. */
 struct ReplayMemory {
   enum class From { option, out_of_memory, full, nothing };
-  std::size_t bytes = 0;  ///< 0: without end
+  std::size_t bytes = 0;  ///< 0: without limit
   From from = From::nothing;
-  std::string note;  ///< a size that the log tells was given up, since a row does not fit; why
+  std::string note;  ///< why the size in the log is not used: a row does not fit into it
 };
 
 /** @brief One device of a file. */
@@ -36,7 +36,7 @@ struct ReplayedDevice {
 
   /** @brief The first row with figures; nullptr if there is none. */
   [[nodiscard]] const ReplayReport* any() const;
-  /** @brief nullptr if it is not there, or ran out of memory. */
+  /** @brief nullptr if there is no such row, or it ran out of memory. */
   [[nodiscard]] const ReplayReport* find(std::string_view allocator, ReplayStart start) const;
 };
 
@@ -50,9 +50,9 @@ struct ReplayedFile {
 /**
  * @brief Replays every device of a log.
  *
- * Of a PyTorch snapshot `torch` has two rows: one that starts with what PyTorch held, whose
- * decisions are compared, and one that starts as the other allocators do.
- * @param device_bytes  0: as large as the log tells, and without end where it does not
+ * For a PyTorch snapshot `torch` has two rows. One starts with the memory that PyTorch held, and
+ * its decisions are compared with PyTorch's. The other starts empty, as the other allocators do.
+ * @param device_bytes  0: the size in the log; without limit if the log has none
  */
 [[nodiscard]] std::vector<ReplayedDevice> replay_devices(const trace::AllocationLog& log,
                                                          const std::vector<std::string>& allocators,

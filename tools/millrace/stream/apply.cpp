@@ -119,7 +119,7 @@ class Application {
   [[nodiscard]] bool waited(Nanoseconds since) {
     return until_idle_ && executor_.now() - since > *until_idle_;
   }
-  /** The source or the copy can not be reached. */
+  /** The source or the copy cannot be reached. */
   [[nodiscard]] bool failed_for_long() { return applier_.report().failing && waited(last_); }
 
   /** Idle is a copy that has all of the log, when for so long nothing was added to the log. */
@@ -133,7 +133,7 @@ class Application {
     at_end_ = last_ = executor_.now();
     return false;
   }
-  /** What is left can not be read without a schema, or for long nothing comes of it. */
+  /** What is left cannot be read without a schema, or nothing has come of it for long. */
   [[nodiscard]] bool can_not_go_on() {
     const Nanoseconds longest =
         applier_.report().begun ? std::max<Nanoseconds>(*until_idle_, 60s) : *until_idle_;

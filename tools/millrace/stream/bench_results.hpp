@@ -10,7 +10,7 @@
 
 namespace millrace::cli {
 
-/** @brief A way of capture, beside a loop without. */
+/** @brief One way of capture, compared with the same loop without capture. */
 struct BenchRow {
   std::size_t rows = 0;
   std::string way;
@@ -18,7 +18,7 @@ struct BenchRow {
   Nanoseconds stall{0};  ///< of a step, on the device
 };
 
-/** @brief All ways, with so many rows a step. */
+/** @brief All ways of capture, at one number of changed rows a step. */
 struct BenchSize {
   std::size_t rows = 0, bytes = 0;
   experiment::CaptureReference reference;

@@ -8,12 +8,13 @@
 namespace millrace::cli {
 
 /// @file
-/// What commands share that look at a sink and write nothing to it.
+/// Shared by the commands that only read a sink.
 
-/** @brief Opens what a user names. @throws UsageError for what can be no sink */
+/** @brief Opens a sink by its address, to read. @throws UsageError if the address is not a sink's
+ */
 [[nodiscard]] std::unique_ptr<Sink> open_to_look_at(const std::string& spec);
 
-/** @brief What would be right in place of a sink that can not be looked at, for a UsageError. */
+/** @brief The `right` of a UsageError about a sink that cannot be read. */
 [[nodiscard]] std::string what_sink_would_be_right(const SinkError& error);
 
 }  // namespace millrace::cli

@@ -8,9 +8,10 @@
 namespace millrace::cli {
 
 /**
- * @brief The files of a sink or a source: the folder that an address such as `file:DIR` names,
- * which belongs to the sink; certificates, keys and secrets that the settings of an address name,
- *        which are only read.
+ * @brief The files that a sink's or source's address names.
+ *
+ * The folder of an address such as `file:DIR` belongs to the sink. Certificates, keys and secrets
+ * in the address's settings are only read.
  */
 [[nodiscard]] std::vector<UsedPath> sink_files(const std::string& spec);
 

@@ -30,13 +30,13 @@ struct TrainData {
   const CriteoSource* criteo = nullptr;  ///< finds them while it reads
 
   [[nodiscard]] MalformedLines malformed_so_far() const;
-  /** @brief Of an epoch, by what was read so far where it is not known before. From any thread. */
+  /** @brief Examples of an epoch; an estimate until a new file was read once. From any thread. */
   [[nodiscard]] std::optional<std::uint64_t> examples_expected() const;
 };
 
 [[nodiscard]] std::size_t usual_batch_size(DataKind kind);
 
-/** @param model  its tables' rows are those that Criteo's categories are hashed to
+/** @param model  Criteo's categories are hashed to the numbers of rows of its tables
  *  @throws DataError, RetriableError, UsageError */
 [[nodiscard]] TrainData open_data(const DataOptions& options, const BatchOptions& batches,
                                   const ModelDescription& model, const PinnedStaging& staging);

@@ -5,9 +5,10 @@
 namespace millrace::cli {
 
 /**
- * @brief What a run without an error ends with: a race on any rank comes before what a sink lacks,
- *        and that before the signal.
- * @param interrupted  for a run that a signal ended
+ * @brief The exit code of a run without an error.
+ *
+ * A race on any rank decides before a sink that lacks rows, and that before a signal.
+ * @param interrupted  the code if a signal ended the run
  */
 [[nodiscard]] int exit_code_of(const TrainResult& result, int interrupted);
 

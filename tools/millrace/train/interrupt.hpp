@@ -4,7 +4,7 @@
 
 namespace millrace::cli {
 
-/** @brief While it lives, Ctrl-C (and SIGTERM) only asks to stop; the second time it kills. */
+/** @brief While it lives, the first Ctrl-C or SIGTERM asks the run to stop; the second kills it. */
 class Interrupt {
  public:
   Interrupt();
@@ -13,8 +13,8 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   [[nodiscard]] bool asked() const noexcept;
-  /** @brief Of a program that this ended, as a shell has it: 128 and the signal, 130 if another
-   *         process was asked. */
+  /** @brief The exit code of an interrupted program: 128 plus the signal's number, or 130 if
+   * another process got the signal. */
   [[nodiscard]] int exit_code() const noexcept;
 
  private:

@@ -12,34 +12,42 @@
 
 namespace millrace::cli {
 
-/** @brief What is known before the first step. */
+/** @brief What is decided before the first step. */
 struct TrainPlan {
   ModelDescription model;
-  std::size_t batch_size = 0;  ///< of all ranks
+  std::size_t batch_size = 0;  ///< examples of all ranks together
   std::uint64_t seed = 0;
   std::string tested_on;
   std::optional<std::uint64_t> examples, test_examples;
   std::size_t tables = 0, table_rows = 0, parameters = 0;
-  BatchPosition from;              ///< of a checkpoint, or the beginning
-  std::uint64_t steps = 0;         ///< done before
+  BatchPosition from;              ///< the checkpoint's position, or the beginning
+  std::uint64_t steps = 0;         ///< steps that the checkpoint has done
   std::size_t begins_anew = 0;     ///< tables whose optimizer state the checkpoint does not have
-  std::string group;               ///< "threads", "mpi", "nccl"; "": there is one rank
-  ShardingPlan sharding;           ///< with a group
-  std::string sharding_json;       ///< the same
-  std::uint64_t stream_epoch = 0;  ///< of the rows that are streamed; 0: none are
+  std::string group;               ///< "threads", "mpi", "nccl"; "" for one rank
+  ShardingPlan sharding;           ///< empty without a group
+  std::string sharding_json;       ///< `sharding` as JSON
+  std::uint64_t stream_epoch = 0;  ///< epoch of the streamed rows; 0 if none are streamed
 };
 
-/** @brief Null if there is none to go on from. @throws UsageError; also if --save can not be */
+/**
+ * @brief Opens the checkpoint of --load.
+ * @return nullptr if the run does not start from a checkpoint
+ * @throws UsageError if it cannot be read, or if --save cannot be written
+ */
 [[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const TrainOptions& options);
-/** @brief Model, seed and batch size, by the options or by the checkpoint. @throws UsageError if
- *         they disagree */
+/**
+ * @brief Takes model, seed and batch size from the options or from the checkpoint.
+ * @throws UsageError if the two disagree
+ */
 [[nodiscard]] TrainPlan plan_of(const TrainOptions& options, const Checkpoint* checkpoint);
-/** @throws UsageError if the model is not of these data */
+/** @throws UsageError if the model does not fit the data */
 [[nodiscard]] SparseNNConfig config_of(const TrainPlan& plan, const InputSchema& schema);
 /**
- * @brief Where the tables are. "auto" is the planner's choice, with data-parallel tables where that
- *        trains what one rank does: the dense optimizer is the tables'.
- * @throws UsageError if the model can not be so
+ * @brief On which ranks the tables are.
+ *
+ * "auto" is the planner's choice. It may choose data-parallel tables only if the dense parameters
+ * have the same optimizer as the tables, as the result then equals that of one rank.
+ * @throws UsageError if the model cannot be sharded that way
  */
 [[nodiscard]] ShardingPlan sharding_of(const RankOptions& options, const SparseNNConfig& config,
                                        unsigned ranks);

@@ -10,23 +10,27 @@
 namespace millrace::cli {
 
 /**
- * @brief The ranks of a run, as far as they are this process's: one, several as threads, or one of
- *        several processes. From when it is made until it goes MPI is there, or the rendezvous.
+ * @brief The ranks of a run that are in this process: the only one, several as threads, or one of
+ *        several processes.
+ *
+ * MPI, or the rendezvous, is initialised by the constructor and ended by the destructor.
  */
 class RankJob {
  public:
-  /** @throws UsageError if the processes are not as many as --ranks says, or do not meet */
+  /** @throws UsageError if there are not as many processes as --ranks says, or one is missing */
   explicit RankJob(const RankOptions& options);
   ~RankJob();
 
-  /** @brief Of this process; 0 where all ranks are here. */
+  /** @brief This process's rank; 0 if all ranks are in this process. */
   [[nodiscard]] unsigned rank() const noexcept;
 
   using Body = std::function<void(TrainingDevice& device, ProcessGroup* group)>;
   /**
-   * @brief Runs `body` for each rank that is here, with its device; `group` is null if there is but
-   *        one and no group was asked for. What one throws the others are told, wherever they are.
-   * @throws what a rank of this process threw; of several processes it says which rank this is
+   * @brief Runs `body` with its device for each rank of this process.
+   *
+   * `group` is nullptr if there is only one rank and no group was asked for. If `body` throws on
+   * one rank, all other ranks, also those in other processes, fail with that rank's message.
+   * @throws what a rank of this process threw; with several processes the message has the rank
    */
   void run(const TrainingOptions& training, const Body& body);
 
@@ -34,7 +38,7 @@ class RankJob {
   struct Processes;
 
   const RankOptions options_;
-  const std::unique_ptr<Processes> processes_;  ///< null: ranks are threads, or there is one
+  const std::unique_ptr<Processes> processes_;  ///< nullptr: ranks are threads, or there is one
 };
 
 }  // namespace millrace::cli

@@ -7,13 +7,20 @@
 
 namespace millrace::cli {
 
-/** @brief Values of --sharding that are no files. */
+/** @brief The names that --sharding knows. Any other value is a file. */
 [[nodiscard]] std::vector<std::string> sharding_names();
-/** @throws UsageError; also if this is one of several processes, and nothing says that they train
- *          together */
+/**
+ * @brief Reads the options about ranks.
+ * @throws UsageError also if mpirun or torchrun started several processes, but no option says that
+ *         they train together
+ */
 [[nodiscard]] RankOptions read_ranks(const TrainArguments& given);
-/** @brief The device of this rank: of NCCL's a GPU; "cuda:local" is the one of its number on this
- *         host. @throws UsageError for one that the group can not be on */
+/**
+ * @brief The device of this rank. With NCCL it is a GPU.
+ *
+ * "cuda:local" is the GPU whose number is that of the rank on this host.
+ * @throws UsageError for a device that the group does not support
+ */
 [[nodiscard]] std::string device_name(const TrainArguments& given, const RankOptions& ranks);
 
 }  // namespace millrace::cli

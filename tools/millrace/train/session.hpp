@@ -26,54 +26,57 @@ struct EpochResult {
   }
 };
 
-/** @brief How far a run is. */
+/** @brief How far a run has come. */
 struct EpochProgress {
-  std::uint64_t epoch = 0, epochs = 0;  ///< from 1; in all
-  std::uint64_t step = 0;               ///< done of the epoch
-  std::optional<std::uint64_t> steps;   ///< of it; of a file that is read first, what is expected
+  std::uint64_t epoch = 0, epochs = 0;  ///< the current one, from 1, and their number
+  std::uint64_t step = 0;               ///< steps done in this epoch
+  std::optional<std::uint64_t> steps;   ///< steps in this epoch; expected, if the file is new
   double examples_per_second = 0;
-  std::optional<double> seconds_left;  ///< of the run, its tests from the second epoch on
+  std::optional<double> seconds_left;  ///< of the run; includes tests from the second epoch on
 };
 
 struct TrainResult {
   TrainPlan plan;
-  std::vector<EpochResult> epochs;  ///< that something was done in
+  std::vector<EpochResult> epochs;  ///< those with at least one step
   std::optional<Evaluation> final;
   std::uint64_t steps = 0;
   BatchPosition position;
   std::string digest;
-  std::optional<CacheCounts> cache;  ///< of cached tables, tests included
+  std::optional<CacheCounts> cache;  ///< if tables are cached; includes tests
   bool interrupted = false, saved = false;
   MalformedLines malformed;
   TrainingAccounting accounting;          ///< of this rank
-  std::vector<RankMemory> ranks;          ///< with a group: of all
+  std::vector<RankMemory> ranks;          ///< of all ranks; empty without a group
   std::optional<StreamingReport> stream;  ///< of this rank
-  bool stream_complete = true;            ///< on all ranks
+  bool stream_complete = true;            ///< the same on all ranks
 };
 
-/** @brief How many of this run's steps semi-sync made from its `start_batch` on; nothing for other
- *         pipelines. */
+/** @brief How many steps of this run semi-sync made from its `start_batch` on.
+ *  @return nothing for other pipelines */
 [[nodiscard]] std::optional<std::uint64_t> stale_steps(const TrainOptions& options,
                                                        const TrainResult& result);
 
-/** @brief Told as a run goes on; the calling thread's. */
+/** @brief Functions that `train` calls as a run goes on, on its own thread. */
 struct TrainListener {
   std::function<void(const TrainPlan&)> planned;
   std::function<void(const EpochResult&)> epoch_ended;
 };
 
-/** @brief Where a rank trains. All of it outlives the run. */
+/** @brief The resources of one rank. All of them have to outlive the run. */
 struct SessionPlace {
   TrainingDevice& device;
-  ProcessGroup* group = nullptr;  ///< null: there is one rank
+  ProcessGroup* group = nullptr;  ///< nullptr: there is one rank
   const Interrupt& interrupt;
-  std::vector<std::shared_ptr<Sink>> sinks{};  ///< of changed rows; shared by ranks of a process
+  std::vector<std::shared_ptr<Sink>> sinks{};  ///< for changed rows; a process's ranks share them
 };
 
 /**
- * @brief Trains, evaluates, loads and saves as the options say. Of several ranks each calls it;
- * rank 0 writes the checkpoint, and has the digest.
- * @throws UsageError; as the data, the model, the device and the group
+ * @brief Trains, evaluates, loads and saves as the options say.
+ *
+ * With several ranks each rank calls it. Rank 0 writes the checkpoint, and only its result has the
+ * digest.
+ * @throws UsageError  for options that do not fit the data or the checkpoint
+ * @throws what the data, the model, the device and the group throw
  */
 [[nodiscard]] TrainResult run_training(const TrainOptions& options, const SessionPlace& place,
                                        const TrainListener& listener);

@@ -11,14 +11,16 @@
 namespace millrace::cli {
 
 /**
- * @brief All ranks stop at the same step once one was asked to: each tells the others every few
- *        steps, and hears of them at the next such step, so that nobody waits.
+ * @brief Makes all ranks stop after the same step once one of them was asked to stop.
+ *
+ * Every eighth step each rank sends the others whether it was asked, and reads their answers eight
+ * steps later. They have arrived by then, so no rank waits for another.
  */
 class StopVote {
  public:
   explicit StopVote(ProcessGroup& group) : group_(group) {}
 
-  /** @brief Before each step, on every rank. */
+  /** @brief Call it before each step, on every rank. @param asked  whether this rank is to stop */
   void step(bool asked) {
     if (stop_ || steps_++ % kEvery != 0) return;
     finish();
@@ -27,7 +29,7 @@ class StopVote {
         group_.start_sizes(RankState::ok, std::vector<std::int64_t>(group_.size(), asked ? 1 : 0));
   }
   [[nodiscard]] bool stop() const noexcept { return stop_; }
-  /** @brief Hears of the last one, on every rank: to be called before this goes. */
+  /** @brief Reads the answers that are still under way. Call it last, on every rank. */
   void finish() {
     if (!told_) return;
     const ExchangedSizes heard = std::exchange(told_, nullptr)->wait();

@@ -33,8 +33,10 @@ std::vector<std::string> names_of(const std::vector<std::shared_ptr<Sink>>& sink
   return names;
 }
 
-/** Which rank has which rows, and tells them: where that changes, nobody knows any more what was
- * told by whom. */
+/**
+ * Describes which rank has, and streams, which rows. If that differs from the checkpoint's, the new
+ * ranks do not know which rows the old ranks have delivered.
+ */
 std::string placement_of(const TrainPlan& plan, std::vector<std::string> skipped) {
   std::ranges::sort(skipped);
   std::string text = plan.group.empty()

@@ -13,55 +13,60 @@
 
 namespace millrace::cli {
 
-/** @brief Whose rows are streamed. All of it outlives the stream. */
+/** @brief What has the rows that are streamed. All of it has to outlive the stream. */
 struct StreamedTrainer {
   TrainingDevice& device;
   Trainer& trainer;
   const SparseNNConfig& config;
   const TrainPlan& plan;
-  ProcessGroup* group = nullptr;  ///< null: there is one rank
+  ProcessGroup* group = nullptr;  ///< nullptr: there is one rank
 };
 
-/** @brief The stream of a run of training, of one rank: it goes on where a checkpoint's left off.
- */
+/** @brief Streams the changed rows of one rank, from where the stream of a checkpoint ended. */
 class TrainStream {
  public:
   /**
-   * @param from  `CheckpointHeader::stream` of the checkpoint that was restored; empty: none was,
-   * or nothing was streamed
-   * @throws UsageError if the tables can not be streamed so
+   * @param from  `CheckpointHeader::stream` of the restored checkpoint; empty if there is none, or
+   *              if it streamed nothing
+   * @throws UsageError if the tables cannot be streamed with these options
    */
   TrainStream(const StreamingOptions& options, std::vector<std::shared_ptr<Sink>> sinks,
               const StreamedTrainer& trainer, const std::string& from);
 
-  /** @brief Says on stderr what has become of sinks, once, while there is time to mend them. */
+  /** @brief Warns on stderr, once for each sink, if it is down or far behind. Call after each step.
+   */
   void step_done();
-  /** @brief For the status line: sinks that are down or far behind, and for how long; "": none. */
+  /** @brief For the status line: the sinks that are down or far behind, and for how long; "" if
+   * none is. */
   [[nodiscard]] std::string status() const;
-  /** @brief Delivers what is left, for so long at most, and ends. Meanwhile says how sinks are. */
+  /** @brief Delivers what is left, for at most `at_most`, and ends. Shows the sinks' state
+   * meanwhile.
+   */
   StreamingReport stop(Nanoseconds at_most);
 
   [[nodiscard]] std::uint64_t epoch() const noexcept { return streamer_->epoch(); }
-  /** @brief What makes it possible to go on: which steps made the tables, and where those are. */
+  /** @brief The lineage for `CheckpointHeader::stream`, from which a later run goes on. */
   [[nodiscard]] std::string for_checkpoint() const;
 
  private:
   void look();
 
   const std::string placement_;
-  const bool speaks_;  ///< the first rank does
+  const bool speaks_;  ///< only rank 0 prints
   StreamWatch watch_;
   std::chrono::steady_clock::time_point looked_;
-  ThreadExecutor threads_;  ///< sinks live by the clock of the world, whatever the device's is
+  ThreadExecutor threads_;  ///< sinks use real time, also if the device's clock is virtual
   std::unique_ptr<RowStreamer> streamer_;
 };
 
-/** @brief In words; "" if the sink lacks nothing. */
+/** @brief What the sink lacks, in words; "" if it lacks nothing. */
 [[nodiscard]] std::string what_it_lacks(const ShippingReport& sink);
 
-/** @brief The lineage in the header of a checkpoint; empty if nothing was streamed.
- *  @param where  what the user called the checkpoint
- *  @throws UsageError if it is none */
+/**
+ * @brief Reads the lineage from the header of a checkpoint; empty if nothing was streamed.
+ * @param where  the checkpoint's path, as the user gave it
+ * @throws UsageError if the text is not a lineage
+ */
 [[nodiscard]] Lineage lineage_in(const std::string& stream, const std::string& where);
 
 }  // namespace millrace::cli

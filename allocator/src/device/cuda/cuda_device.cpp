@@ -256,7 +256,7 @@ MemoryInfo Runtime::do_memory_info() {
 cuda::VirtualMemory& Runtime::virtual_memory() {
   if (virtual_memory_) return *virtual_memory_;
   throw DeviceError{ErrorCode::not_supported, name(),
-                    "this GPU or its driver can not map memory (cuMemMap)"};
+                    "this GPU or its driver cannot map memory (cuMemMap)"};
 }
 
 void* Runtime::do_reserve_range(std::size_t bytes) {
@@ -287,7 +287,7 @@ void Runtime::allow_peer(int ordinal) {
   if (ordinal == ordinal_) return;
   if (!cuda_peer_access(ordinal, ordinal_)) {
     throw DeviceError{ErrorCode::not_supported, name(),
-                      "cuda:" + std::to_string(ordinal) + " can not use its memory"};
+                      "cuda:" + std::to_string(ordinal) + " cannot use its memory"};
   }
   {
     const CurrentContext current = enter();

@@ -41,7 +41,7 @@ std::size_t page_bytes(int ordinal) {
 VirtualMemory::VirtualMemory(int ordinal, std::size_t page) : properties_(properties_of(ordinal)) {
   if (!cuda_device_info(ordinal).virtual_memory) {
     throw DeviceError{ErrorCode::not_supported, "cuda:" + std::to_string(ordinal),
-                      "this GPU or its driver can not map memory (cuMemMap)"};
+                      "this GPU or its driver cannot map memory (cuMemMap)"};
   }
   access_.push_back(access_of(ordinal));
   page_bytes_ = page != 0 ? page : cuda::page_bytes(ordinal);

@@ -163,7 +163,7 @@ EventState& DeviceModel::event(EventHandle handle, Call call) {
 void DeviceModel::destroy_stream(StreamHandle handle) {
   StreamState& gone = stream(handle, Call::destroy_stream);
   if (machine.stream_handles.find(handle.value) != &gone) {
-    refuse(Call::destroy_stream, fmt::format("stream {} can not be destroyed", gone.name));
+    refuse(Call::destroy_stream, fmt::format("stream {} cannot be destroyed", gone.name));
   }
   gone.destroyed = true;
   draining_.push_back(machine.stream_handles.remove(handle.value));

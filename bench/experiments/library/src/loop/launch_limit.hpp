@@ -9,9 +9,10 @@
 namespace millrace::experiment {
 
 /**
- * @brief Keeps the host at most so many launches ahead, on a device whose queue can not be set.
+ * @brief Limits how many launches the host is ahead, on a device whose queue has no settable
+ * length.
  *
- * Its events are not told to the ledger: they order nothing that an allocator could use.
+ * The ledger does not see its events, as they order nothing that an allocator could use.
  */
 class LaunchLimit {
  public:

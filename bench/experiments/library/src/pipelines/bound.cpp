@@ -174,7 +174,7 @@ Nanoseconds longest_chain(const std::vector<Step>& steps) {
 
 /**
  * Chains whose links are not single operations. Before a step begins, all that its data comes from
- * has been done; of that, what can not begin before some time is as long as the engines take for it
+ * has been done; of that, what cannot begin before some time is as long as the engines take for it
  * after that time. (Heads of a single machine's jobs, preempted at will: Carlier 1982.)
  */
 class EarliestBegins {
