@@ -17,7 +17,7 @@ struct FileOption {
   bool written;
   Result result;
 
-  /** What was given, as far as it counts. */
+  /** The option's values; only the last if the last one counts. */
   [[nodiscard]] std::vector<std::string> values() const {
     const std::vector<std::string>& all = option->results();
     if (all.size() < 2 || option->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeLast) {

@@ -40,7 +40,7 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-/** Every address in it is shown as it may be: whatever option was given one may repeat it. */
+/** Any message may repeat an option's value, so secrets are removed from all addresses in it. */
 std::string without_secrets(std::string_view text) {
   constexpr std::string_view kEnds = " '\"\n";
   std::string shown;
@@ -55,7 +55,7 @@ std::string without_secrets(std::string_view text) {
   return shown;
 }
 
-// In one piece: other processes may write to the same terminal.
+// Prints the message in one call, as other processes may write to the same terminal.
 void tell(std::string_view command, const UsageError& error) {
   std::string text = fmt::format("{}: {}\n", command, one_line(without_secrets(error.what())));
   if (!error.where().empty())
@@ -65,7 +65,7 @@ void tell(std::string_view command, const UsageError& error) {
   fmt::print(stderr, "{}", text);
 }
 
-/** The command that was asked for: of one with commands of its own, the last. */
+/** The innermost command that was given: `apply` in `millrace stream apply`. */
 const CLI::App& chosen(const CLI::App& program) {
   const auto commands = program.get_subcommands();
   return commands.empty() ? program : chosen(*commands.front());
@@ -158,8 +158,8 @@ int run(CLI::App& program, int argc, const char* const* argv) {
   }
 }
 
-/** What fails is told on stderr. @return the exit code: of what was said on stdout, that it failed
- */
+/** Runs the command and prints errors on stderr, also those of writing to stdout. @return the exit
+ * code */
 int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
   try {
     const int exit_code = run(program, argc, argv);
@@ -170,7 +170,7 @@ int run_to_the_end(CLI::App& program, int argc, const char* const* argv) {
   } catch (const UsageError& error) {
     tell(full_name(program), error);
   } catch (const std::exception& error) {
-    // A plain bad_alloc says nothing; out_of_memory, which is one, says all.
+    // out_of_memory is a bad_alloc with a message of its own. A plain bad_alloc has none of use.
     const bool plain = std::string_view{error.what()} == std::bad_alloc{}.what();
     tell(full_name(program), plain ? UsageError{"this machine does not have enough memory", "",
                                                 "a smaller input, or a machine with more memory"}

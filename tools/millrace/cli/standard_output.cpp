@@ -33,7 +33,8 @@ void flush() {
 
 void prepare_standard_streams() {
   pipes_end_it = std::signal(SIGPIPE, SIG_IGN) == SIG_DFL;
-  // The lowest free number is taken, and each of these opens the wrong way round: use fails.
+  // open() takes the lowest free number, which is the closed one. Reading and writing are swapped
+  // on purpose, so that every use of the stream still fails.
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
     static_cast<void>(::open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY));

@@ -46,7 +46,7 @@ std::string name_of(const FootprintRow& row) {
   return fmt::format("{}, {}", row.allocator, millrace::to_string(row.method));
 }
 
-/** What the user does to get a strategy. */
+/** What to change in a program to get a strategy. */
 std::string_view how_to(CopyMethod method) {
   switch (method) {
     case CopyMethod::side_stream:
@@ -84,7 +84,7 @@ std::map<std::string, std::size_t> idle_by_stream(const FootprintRow& row) {
   return idle;
 }
 
-/** Of the streams step: which blocks are behind whose work. */
+/** For the step "streams": which blocks wait for which stream's work. */
 std::string blocks_behind(const FootprintRow& row) {
   std::map<std::string, std::map<std::string, std::size_t>> behind;
   for (const LadderShare& share : row.example.ladder.heaviest) {

@@ -19,8 +19,8 @@ namespace {
 constexpr const char* kSparseDist = "sparse_data_dist_base";
 constexpr const char* kBase = "train_pipeline_base";
 constexpr std::size_t kBatchBytes = std::size_t{1} << 30;  // of workloads that ship
-// Medians of sets of so many seeds differ by 2% (a standard deviation), savings by 0.2 to 0.7 GiB:
-// docs/footprint.md.
+// With this many seeds, medians of different sets of seeds have a standard deviation of 2%, and
+// savings one of 0.2 to 0.7 GiB (docs/footprint.md).
 constexpr std::size_t kModelledSeeds = 16;
 
 constexpr std::size_t kMostBatchBytes = std::size_t{64} << 30;
@@ -47,7 +47,7 @@ experiment::Workload read_workload(const std::string& text) {
   }
 }
 
-/** With what was given in place of what the workload says. */
+/** The workload with the values that options give instead of its own. */
 experiment::Workload adapted(experiment::Workload workload, const FootprintArguments& given) {
   if (given.batch_bytes) {
     workload = workload.scaled_to(read_bytes("--batch-bytes", *given.batch_bytes, kMostBatchBytes));

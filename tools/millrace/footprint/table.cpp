@@ -57,7 +57,7 @@ std::vector<TextTable::Group> all_groups(const FootprintOptions& options) {
   };
 }
 
-/** The best figures of a table, to tell the others by. */
+/** The best figures of a table, which are shown in another look. */
 struct Best {
   std::size_t reserved = std::numeric_limits<std::size_t>::max();
   double step = std::numeric_limits<double>::max();

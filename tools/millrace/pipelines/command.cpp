@@ -35,7 +35,7 @@ std::optional<Output> further_output(const char* option, const std::optional<std
   return output;
 }
 
-/** Of one run, and that there is but one. */
+/** The output of a single run. @throws UsageError if there are several */
 std::optional<Output> output_of_run(const char* option, const std::optional<std::string>& file,
                                     const PipelinesOptions& options) {
   if (file && (options.cells.size() != 1 || options.seeds != 1)) {

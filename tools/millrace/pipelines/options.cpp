@@ -93,7 +93,7 @@ std::vector<double> read_works(const std::string& text) {
   return works;
 }
 
-/** A pipeline with each choice of what it looks up where, if that is its to choose. */
+/** All combinations of lookup position and stream, if the pipeline has these options. */
 std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
                                       const std::vector<LookupPosition>& positions,
                                       const std::vector<LookupStream>& streams) {
@@ -105,7 +105,7 @@ std::vector<LookupOptions> lookups_of(PipelineKind pipeline,
   return lookups;
 }
 
-/** The workload's own, else the device's. */
+/** The link between ranks in GB/s: the workload's, or else the device's. */
 double link_of(const experiment::Workload& workload, const DeviceDescription& device) {
   if (workload.exchange_gb_per_s) return *workload.exchange_gb_per_s;
   const std::string profile = device.name.substr(device.name.find(':') + 1);

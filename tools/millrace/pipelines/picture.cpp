@@ -18,11 +18,11 @@ constexpr double kLeft = 64, kRight = 250, kTop = 44, kBottom = 48;
 constexpr double kMark = 7;  // half a mark's width
 constexpr double kGiB = 1 << 30;
 
-// Told apart by people who see few colours as well: Okabe and Ito's.
+// Okabe and Ito's colours, which people with colour blindness can distinguish.
 constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                    "#e69f00", "#56b4e9", "#7a6a00", "#444444"};
 
-/** One axis: values to places, with round numbers to mark. */
+/** One axis: maps values to coordinates, and has marks at round numbers. */
 class Axis {
  public:
   Axis(double least, double most, double from, double to) : from_(from), to_(to) {

@@ -36,7 +36,7 @@ struct Kind {
   Part part;
   std::string_view colour, name;
 };
-// Okabe and Ito's, told apart by people who see few colours as well.
+// Okabe and Ito's colours, which people with colour blindness can distinguish.
 constexpr std::array kKinds{
     Kind{Part::copy, "#e69f00", "batch, host to device"},
     Kind{Part::features, "#7a6a00", "features: exchanged and put in order"},
@@ -75,7 +75,8 @@ Part part_of(const experiment::LoopOperation& operation) {
 
 const Kind& kind_of(Part part) { return *std::ranges::find(kKinds, part, &Kind::part); }
 
-/** From the end of one step to that of the next but one, in the middle of the loop. */
+/** Two steps in the middle of the loop, from the end of a step to the end of the second after it.
+ */
 experiment::TimeSpan window_of(const std::vector<experiment::LoopOperation>& operations,
                                std::string_view last_of_step) {
   std::vector<Nanoseconds> ends;
@@ -90,7 +91,7 @@ experiment::TimeSpan window_of(const std::vector<experiment::LoopOperation>& ope
   return {ends[middle - 1], ends[middle + 1]};
 }
 
-/** As the eye wants them: what goes to the device, what goes between ranks, what computes. */
+/** Streams in the order of the picture: copies to the device, exchange between ranks, compute. */
 std::vector<std::string> lanes_of(const std::vector<experiment::LoopOperation>& operations,
                                   experiment::TimeSpan window) {
   std::vector<std::string> lanes{"copy", "data-dist",   "prefetch", "lookup",

@@ -114,7 +114,7 @@ constexpr std::array kPublished{
 };
 constexpr std::string_view kPublishedWorkload = "pr2916";
 
-/** The row that ran as what was published did. */
+/** The row with the options of the published run; nullptr if there is none. */
 const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Published& published) {
   const auto is = [&](const PipelineRow& row) {
     const experiment::PipelineCell& cell = row.cell;
@@ -128,7 +128,8 @@ const PipelineRow* as_published(const std::vector<PipelineRow>& rows, const Publ
   return found == rows.end() ? nullptr : &*found;
 }
 
-/** Beside what was published: runtimes as shares of SparseDist's, since the GPU is not known. */
+/** Compares rows with published figures. Runtimes are relative to SparseDist's, as the GPU is
+ * unknown. */
 std::string render_published(const std::vector<PipelineRow>& rows, const Painter& paint) {
   const PipelineRow* const base = as_published(rows, kPublished.front());
   if (base == nullptr) return "";

@@ -40,7 +40,8 @@ const char* told_by(ReplayMemory::From from) {
   return nullptr;
 }
 
-/** The recorded start has no limit of its own but for the option: it makes PyTorch's decisions. */
+/** The device's size. The recorded start repeats PyTorch's decisions, so only the option limits it.
+ */
 Json memory_of(const ReplayRow& row, const ReplayMemory& memory) {
   const bool limited = memory.bytes > 0 && (row.start != ReplayStart::recorded ||
                                             memory.from == ReplayMemory::From::option);

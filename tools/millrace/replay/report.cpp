@@ -54,7 +54,7 @@ std::string sparkline(const std::vector<std::size_t>& values, std::size_t highes
   return line;
 }
 
-/** Only where the trace tells what its own allocator held. */
+/** Curves of reserved bytes; "" if the trace does not have those of its own allocator. */
 std::string curves(const ReplayedDevice& device) {
   std::size_t highest = 0;
   const ReplayReport* recorded = nullptr;
@@ -201,7 +201,7 @@ std::string starts(const ReplayedDevice& device, bool snapshot) {
          sentence(fmt::format("{} run{} on {}", who, s, memory_text(device.memory, snapshot)));
 }
 
-/** Like with like: the two policies from one start, on one device. */
+/** Compares the two policies, from the same start and on the same device. */
 std::string same_start(const ReplayedDevice& device) {
   const ReplayReport* const torch = device.find("torch", ReplayStart::live_blocks);
   const ReplayReport* const millrace = device.find("millrace", ReplayStart::live_blocks);

@@ -44,7 +44,8 @@ ReplayMemory memory_of(const trace::AllocationLog& log, std::uint32_t device, st
   return {};
 }
 
-/** The same for all of them: where one does not fit into what the log tells, none has a limit. */
+/** Runs all rows with an empty start on the same device size, so that they can be compared. If one
+ * does not fit into the size in the log, all run again without a limit. */
 void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
                       const RequestBounds& bounds) {
   const auto run_all = [&] {
@@ -66,7 +67,7 @@ void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
   run_all();
 }
 
-/** A layout that was found for one row serves the requests of every row. */
+/** All rows have the same requests, so the best layout found for one of them holds for all. */
 void share_best_packing(ReplayedDevice& device) {
   std::size_t packed = std::numeric_limits<std::size_t>::max();
   for (const ReplayRow& row : device.rows) {

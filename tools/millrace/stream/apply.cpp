@@ -119,10 +119,10 @@ class Application {
   [[nodiscard]] bool waited(Nanoseconds since) {
     return until_idle_ && executor_.now() - since > *until_idle_;
   }
-  /** The source or the copy cannot be reached. */
+  /** Whether the source or the copy could not be reached for too long. */
   [[nodiscard]] bool failed_for_long() { return applier_.report().failing && waited(last_); }
 
-  /** Idle is a copy that has all of the log, when for so long nothing was added to the log. */
+  /** Whether the copy has had all of the log for `until_idle_`, and nothing was added meanwhile. */
   [[nodiscard]] bool ended(const Applier::GoOn& go_on) {
     if (!until_idle_) return false;
     if (at_end_ && !waited(*at_end_)) return false;
@@ -133,14 +133,15 @@ class Application {
     at_end_ = last_ = executor_.now();
     return false;
   }
-  /** What is left cannot be read without a schema, or nothing has come of it for long. */
+  /** Whether the rest of the log made no progress for too long, for example for want of a schema.
+   */
   [[nodiscard]] bool can_not_go_on() {
     const Nanoseconds longest =
         applier_.report().begun ? std::max<Nanoseconds>(*until_idle_, 60s) : *until_idle_;
     return executor_.now() - last_ > longest;
   }
 
-  /** One line for each reason for which the copy may not be what the log says; empty: none. */
+  /** One line for each reason why the copy may differ from the log; empty if there is none. */
   [[nodiscard]] std::string what_it_lacks(const std::optional<RecordSource::Left>& left) const {
     const ApplyReport report = applier_.report();
     std::string text;

@@ -62,7 +62,7 @@ Way way_of(const std::string& name) {
   return {name, {.way = CaptureWay::ring, .gather_on = GatherOn::own_stream}};
 }
 
-/** Whether their number can be chosen. */
+/** Whether a way of capture has staging slots whose number can be chosen. */
 bool has_slots(CaptureWay way) { return way != CaptureWay::mapped; }
 
 struct BenchOptions {

@@ -18,7 +18,7 @@ double bytes_per_second(double bytes, Nanoseconds time) {
   return time.count() <= 0 ? 0 : bytes / (static_cast<double>(time.count()) / 1e9);
 }
 
-/** Bytes a second of a copy to the host alone. */
+/** Bytes a second of a copy to the host that runs alone. */
 double link_rate(const BenchSize& size) {
   return bytes_per_second(static_cast<double>(size.bytes), size.reference.to_host);
 }
@@ -28,7 +28,7 @@ double link_factor(const CaptureCounts& counts) {
   return static_cast<double>(counts.link_bytes) / static_cast<double>(counts.changed_bytes);
 }
 
-/** What of the stall is the gather: where the training stream waits for the copy too, the rest. */
+/** The gather's part of the stall: all of it, unless the training stream waits for the copy too. */
 Nanoseconds gather_time(const BenchRow& row) {
   const CaptureCounts& counts = row.run.counts;
   const bool waits_for_copy = row.way == "sync" || row.way == "sync-pageable";
@@ -44,8 +44,8 @@ double rows_per_second(const BenchSize& size, const experiment::CaptureRun& run)
   return bytes_per_second(static_cast<double>(size.rows), run.step);
 }
 
-/** @brief Bytes a second over the link: of copies, or of the gather where that writes there. Nobody
- *         times a kernel that copies. */
+/** @brief Bytes a second over the link: of the copies, or of a gather that writes to host memory.
+ *  @return nothing if a kernel copies, since its time is not measured */
 std::optional<double> link_throughput(const BenchRow& row) {
   const CaptureCounts& counts = row.run.counts;
   if (counts.copied_bytes > 0) {

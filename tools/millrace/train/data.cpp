@@ -30,7 +30,7 @@ SyntheticSettings drawn(const DataOptions& options, const BatchOptions& batches)
   return settings;
 }
 
-/** Batches behind those of an epoch of `settings` are the test set: a quarter as many. */
+/** The test set is a quarter as many examples, from the batches after an epoch of `settings`. */
 TrainData draw(const DataOptions& options, const BatchOptions& batches,
                const PinnedStaging& staging) {
   SyntheticSettings settings = drawn(options, batches);

@@ -14,7 +14,7 @@
 namespace millrace::cli {
 namespace {
 
-/** The other ranks hear of what ends this one. */
+/** Runs `body`. If it throws, the other ranks fail with its message instead of waiting. */
 void run_in_group(ProcessGroup& group, const std::function<void()>& body) {
   try {
     body();
@@ -50,8 +50,8 @@ struct RankJob::Processes {
   }
 
   /**
-   * Before there is a group nobody can be told: others hear of this rank when its process ends, as
-   * long as it does not wait for them at the end of MPI.
+   * Before there is a group, a rank cannot tell the others that it failed. They notice when its
+   * process ends, so it must not wait for them in MPI_Finalize: MPI is left without that.
    */
   void give_up() noexcept { static_cast<void>(mpi.release()); }
 

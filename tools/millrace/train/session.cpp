@@ -36,7 +36,7 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
   }
 }
 
-/** @param step  whose loss it was, if it was one of this rank's */
+/** @param step  the step with that loss, if it is a step of this rank */
 [[noreturn]] void refuse_diverged(const std::optional<std::uint64_t>& step,
                                   const std::string& where) {
   throw UsageError{
@@ -45,10 +45,10 @@ std::unique_ptr<Trainer> make_trainer(TrainingDevice& device, const TrainPlan& p
       where, "a lower learning_rate in the --model; what was saved before is as it was"};
 }
 
-/** Where a batch has an id that no table has. */
+/** Which batch has an id for which its table has no row. */
 struct BadPlace {
   std::string data;
-  BatchPosition behind;  ///< where the source is: behind that batch
+  BatchPosition behind;  ///< the source's position after that batch
   std::string of_rank;   ///< whose share the example is counted in: " of rank 1's"
 };
 
@@ -103,7 +103,7 @@ class Session {
     complete_plan(config);
   }
 
-  /** The other ranks are told before what is under way is unwound. */
+  /** Trains; tells the other ranks of an error first, before the stack is unwound. */
   TrainResult run() {
     try {
       return train_all();
@@ -140,7 +140,7 @@ class Session {
     return std::move(result_);
   }
 
-  /** Sinks that are down, behind the progress; "": none. */
+  /** The sinks that are down, for the end of the progress line; "" if none is. */
   [[nodiscard]] std::string stream_status() const {
     const std::string status = stream_ ? stream_->status() : "";
     return status.empty() ? status : "   " + status;
@@ -186,7 +186,7 @@ class Session {
     vote_.emplace(*group_);
   }
 
-  /** Processes may have been started with different options. */
+  /** Compares the options of all ranks, as processes may have been started with different ones. */
   void agree() const {
     const std::string all =
         fmt::format("{} {} {} {} {} {} {} {} {} {} {}", plan_.model.to_json(), data_text_,
@@ -232,9 +232,9 @@ class Session {
     }
     return all;
   }
-  /** Rank 0, or the only one. */
+  /** Whether this is rank 0, or the only one. */
   [[nodiscard]] bool first() const { return group_ == nullptr || group_->rank() == 0; }
-  /** What all ranks agree on. */
+  /** Whether to stop: the same answer on all ranks. */
   [[nodiscard]] bool stopping() const { return vote_ ? vote_->stop() : interrupt_.asked(); }
 
   [[nodiscard]] bool enough_steps() const {
@@ -244,14 +244,14 @@ class Session {
     return enough_steps() || stopping() || position_.epoch >= options_.epochs;
   }
 
-  /** All of an epoch, as far as that is known. */
+  /** Steps in an epoch, or an estimate; nothing if there is none yet. */
   [[nodiscard]] std::optional<std::uint64_t> steps_of_epoch() const {
     const auto examples = data_.examples_expected();
     if (!examples) return std::nullopt;
     return (*examples + plan_.batch_size - 1) / plan_.batch_size;
   }
 
-  /** @param seconds  for the last `steps` */
+  /** @param seconds  how long the last `steps` took */
   [[nodiscard]] EpochProgress progress(std::uint64_t steps, double seconds) const {
     const auto done = static_cast<double>(steps);
     EpochProgress progress{.epoch = position_.epoch + 1,
@@ -385,7 +385,7 @@ class Session {
         file.empty() ? options_.data.name : file.string(), "at least one line of the format"};
   }
 
-  /** Where the training is. */
+  /** The position in the data, for messages. */
   [[nodiscard]] std::string place() const {
     return fmt::format("{}: epoch {}, after batch {}", options_.data.name, position_.epoch + 1,
                        position_.batch);

@@ -90,7 +90,7 @@ std::set<std::string> dense_tables(const SparseNNConfig& config, const TrainPlan
   return dense;
 }
 
-/** Dense tables are the same on every rank: the first tells them. */
+/** Dense tables are the same on every rank, so only rank 0 streams them. */
 std::vector<StreamedBags> bags_of(SparseNN& model, bool first) {
   std::vector<StreamedBags> bags{{model.bags(), "table"}};
   if (!model.weighted_bags().tables().empty()) {
@@ -113,7 +113,7 @@ void check_skipped(const std::vector<std::string>& skipped, const StreamSchema& 
   }
 }
 
-/** That of rank 0, on all. */
+/** Rank 0's epoch, on all ranks. */
 std::uint64_t epoch_of_all(ProcessGroup* group, const Lineage& lineage) {
   const std::uint64_t here = next_epoch(lineage);
   if (group == nullptr) return here;

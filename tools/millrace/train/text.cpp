@@ -124,7 +124,7 @@ std::string render_memory(const TrainOptions& options, const TrainResult& result
   return text + races;
 }
 
-/** Rows of each batch, each row once. */
+/** The cache's line. Each row of a batch counts once. */
 std::string render_cache(const CacheCounts& counts) {
   const std::uint64_t rows = counts.hits + counts.loads + counts.unplaced;
   const double share =
