@@ -21,7 +21,7 @@
 namespace millrace::experiment {
 namespace {
 
-constexpr unsigned kBatches = 4;  ///< that steps take in turn
+constexpr unsigned kBatches = 4;  ///< number of different batches, which steps use in turn
 constexpr unsigned kCopies = 9;
 
 void check(const CaptureWorkload& workload) {
@@ -67,7 +67,7 @@ class Stamps {
   std::vector<EventHandle> events_;
 };
 
-/** When the rows of each step came. */
+/** Records when the rows of each step arrived. */
 class Arrivals final : public CaptureReceiver {
  public:
   explicit Arrivals(Executor& executor) : executor_(executor) {}
@@ -129,7 +129,7 @@ BatchTensor uploaded(Place& place, const std::vector<T>& values) {
   return tensor;
 }
 
-/** Each table's rows once, in an order that jumps about: those of another batch are others. */
+/** A batch with distinct rows of each table, in scattered order. Batches have different rows. */
 KeyedJaggedTensor batch_of(Place& place, const CaptureWorkload& workload, const EmbeddingBags& bags,
                            unsigned number) {
   const std::size_t of_table = workload.rows / workload.tables;
@@ -228,7 +228,7 @@ class Loop {
   }
 
  private:
-  /** What is to be added to times of events to have the executor's. */
+  /** The executor's time minus that of events. */
   [[nodiscard]] Nanoseconds clock_offset() {
     Stamps now{place_.device};
     now.stamp(place_.main);

@@ -14,7 +14,8 @@ std::unique_ptr<LoopClock> make_clock(RunDevice& on) {
   return std::make_unique<EventClock>(on.device());
 }
 
-/** What the loop has to see to itself: a GPU's queue cannot be set. */
+/** The run-ahead that the loop has to enforce itself, as a GPU's queue length cannot be set; 0 on a
+ * virtual device, which enforces it. */
 unsigned most_launches_ahead(RunDevice& on, const Workload& workload) {
   return on.machine() != nullptr ? 0 : workload.run_ahead;
 }

@@ -5,7 +5,7 @@
 namespace millrace::experiment {
 namespace {
 
-/** Disjoint, sorted, clipped to the window. */
+/** The union of the intervals within the window: disjoint and sorted. */
 std::vector<TimeSpan> merged(const std::vector<TimeSpan>& intervals, TimeSpan window) {
   std::vector<TimeSpan> result;
   for (TimeSpan piece : intervals) {

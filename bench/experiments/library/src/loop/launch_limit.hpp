@@ -22,10 +22,10 @@ class LaunchLimit {
   LaunchLimit(const LaunchLimit&) = delete;
   LaunchLimit& operator=(const LaunchLimit&) = delete;
 
-  /** @brief Before a launch: waits until it would be one of the `most` pending ones. */
+  /** @brief Call it before a launch. Waits until fewer than `most` launches are pending. */
   void before_launch();
   void launched(StreamHandle stream);
-  /** @brief Driver calls that this has made. */
+  /** @brief Driver calls that this object has made. */
   [[nodiscard]] std::uint64_t own_calls(Call call) const noexcept;
 
  private:

@@ -6,14 +6,14 @@
 
 namespace millrace::experiment {
 
-/** @brief Takes down what a loop does step by step, and makes the report of it. */
+/** @brief Records what a loop does in each step, and makes the report. */
 class LoopRecorder {
  public:
   LoopRecorder(LoopWork& work, std::size_t warm_up) : work_(work), warm_up_(warm_up) {}
 
-  /** @brief The host has enqueued all of a step, and holds so many batches. */
+  /** @brief Call it when the host has enqueued all of a step. @param held  batches it holds then */
   void step_ended(std::size_t held);
-  /** @brief Synchronises the device. @param at_peak  batches held at any moment, at most */
+  /** @brief Synchronises the device. @param at_peak  the most batches held at any moment */
   [[nodiscard]] LoopReport report(std::size_t at_peak);
 
  private:

@@ -38,7 +38,7 @@ class LoopWork final : public CopyObserver {
 
   [[nodiscard]] const LoopSetting& setting() const noexcept { return setting_; }
   [[nodiscard]] PeakMeter& meter() noexcept { return meter_; }
-  /** @brief Driver calls made to measure and to limit the loop, which are none of its own. */
+  /** @brief Driver calls that measure or limit the loop, and so do not count as the loop's own. */
   [[nodiscard]] std::uint64_t overhead(Call call) const {
     return setting_.clock.own_calls(call) + limit_.own_calls(call);
   }
@@ -46,7 +46,7 @@ class LoopWork final : public CopyObserver {
   [[nodiscard]] Buffer allocate(std::size_t bytes, const Stream& stream, Tag tag) {
     return {setting_.allocator, bytes, stream, tag};
   }
-  /** @brief Enqueues an operation; views of nothing are left out. */
+  /** @brief Enqueues an operation. Empty views are left out. */
   void launch(const Stream& stream, std::string name, const Cost& cost, std::vector<View> views);
 
   /** @brief How many operations were launched on main. */

@@ -6,7 +6,7 @@
 namespace millrace::experiment {
 namespace {
 
-// Shares of the activations; what is left is the over-arch's.
+// Shares of the activations. The rest is the over-arch's.
 constexpr double kPooled = 0.25;
 constexpr double kInteraction = 0.20;
 constexpr double kDense = 0.05;

@@ -9,11 +9,11 @@
 namespace millrace::experiment {
 
 /**
- * @brief What a step of a workload computes, without data: lookups, dense layers, and back.
+ * @brief The operations of a workload's step, without data: lookups, dense layers, and backward.
  *
- * Activations: of `workload.activations`, a quarter are pooled embeddings, a fifth their
- * interaction with the dense features, the rest layers that shrink towards the loss. Backward
- * allocates each gradient and frees, in reverse, what forward kept.
+ * A quarter of `workload.activations` are pooled embeddings, a fifth is their interaction with the
+ * dense features, and the rest are layers that shrink towards the loss. Backward allocates each
+ * gradient, and frees in reverse order what forward kept.
  */
 class ModelProgram final : public TrainModel {
  public:
@@ -51,7 +51,7 @@ class ModelProgram final : public TrainModel {
   const std::size_t pooled_bytes_, interaction_bytes_, dense_bytes_;
 
   Buffer unweighted_tables_, weighted_tables_, parameters_, gradients_;
-  Buffer interaction_, dense_, loss_;  ///< of the step under way
+  Buffer interaction_, dense_, loss_;  ///< of the current step
   std::vector<Layer> layers_;
 };
 

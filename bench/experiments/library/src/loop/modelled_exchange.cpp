@@ -9,7 +9,8 @@
 namespace millrace::experiment {
 namespace {
 
-/** Values and lengths of both, and weights, are exchanged; offsets follow from the lengths. */
+/** The tensors that ranks exchange: values and lengths of both kinds of features, and weights.
+ * Offsets are computed from the lengths. */
 constexpr std::size_t kExchanged = 5;
 using Exchanged = std::array<BatchTensor, kExchanged>;
 

@@ -6,8 +6,10 @@
 namespace millrace::experiment {
 
 /**
- * @brief The exchange of a workload's ranks, as this one of them sees it: everything is allocated
- *        and enqueued, no data is moved, and the time of an all-to-all follows from the link.
+ * @brief The exchange between a workload's ranks, as one rank sees it.
+ *
+ * Everything is allocated and enqueued, but no data is moved. The time of an all-to-all follows
+ * from the link.
  */
 class ModelledExchange final : public SparseExchange {
  public:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kEngines = static_cast<std::size_t>(Engine::count_);
 
-/** Which operation wrote the bytes of one device's memory last. */
+/** For each byte of one device's memory, the operation that wrote it last. */
 class WrittenBytes {
  public:
   template <typename Visit>
@@ -67,19 +67,19 @@ class WrittenBytes {
   Pieces pieces_;
 };
 
-/** One operation, or all the parts of one that devices do together. */
+/** One operation; for a collective, its parts on all devices. */
 struct Step {
   std::vector<const LoggedOperation*> parts;
-  std::vector<std::size_t> after;  ///< whose data it reads
+  std::vector<std::size_t> after;  ///< the steps whose data it reads
   Nanoseconds alone{0};
 };
 
-/** Follows data through operations, which come in an order in which they could run. */
+/** Follows data through operations. They have to be in an order in which they could run. */
 class DataFlow {
  public:
   explicit DataFlow(std::span<const LoggedOperation> operations) {
     for (auto it = operations.begin(); it != operations.end();) {
-      // A device does one meeting at a time, so what begins on links at one time is one meeting.
+      // A device runs one collective at a time, so link operations that begin together are one.
       std::vector<const LoggedOperation*> parts{&*it};
       const Nanoseconds begin = it->begin;
       const bool meeting = it->engine == Engine::link;
@@ -123,7 +123,7 @@ class DataFlow {
   std::vector<Step> steps_;
 };
 
-/** What engines have to do, each device's by itself. */
+/** How long the engines of each device are busy with some operations. */
 class Work {
  public:
   explicit Work(const DeviceProfile& profile) : profile_(&profile) {}
@@ -142,13 +142,14 @@ class Work {
     most_ = std::max(most_, std::ranges::max(of.seconds));
   }
 
-  /** Of the engine that has most, on the device that has most. */
+  /** The time of the busiest engine of all devices. */
   [[nodiscard]] Nanoseconds most() const {
     return Nanoseconds{static_cast<Nanoseconds::rep>(std::llround(most_ * 1e9))};
   }
 
  private:
-  // Kernels run at once: what they share is the arithmetic, the memory, and the link to the host.
+  // Kernels may run concurrently, but they share arithmetic, memory and the link to the host: each
+  // of these counts as an engine.
   static constexpr std::size_t kFlops = kEngines, kBytes = kEngines + 1, kHostRead = kEngines + 2,
                                kHostWritten = kEngines + 3;
   struct OfDevice {
@@ -173,9 +174,12 @@ Nanoseconds longest_chain(const std::vector<Step>& steps) {
 }
 
 /**
- * Chains whose links are not single operations. Before a step begins, all that its data comes from
- * has been done; of that, what cannot begin before some time is as long as the engines take for it
- * after that time. (Heads of a single machine's jobs, preempted at will: Carlier 1982.)
+ * The earliest time at which each step can begin.
+ *
+ * Before a step begins, all steps that its data comes from are done. Those among them that cannot
+ * begin before a time t keep the engines busy after t, so the step begins at the earliest when the
+ * busiest engine is done with them. This bound is that of the heads of preemptible jobs on one
+ * machine (Carlier 1982).
  */
 class EarliestBegins {
  public:
@@ -184,7 +188,7 @@ class EarliestBegins {
     for (std::size_t i = 0; i < steps.size(); ++i) place(i);
   }
 
-  /** When all could be done. */
+  /** The earliest time at which all steps can be done. */
   [[nodiscard]] Nanoseconds all_done() const {
     return done(std::vector<bool>(steps_.size(), true));
   }
@@ -200,7 +204,7 @@ class EarliestBegins {
       }
       begin = std::max(begin, begins_[direct] + steps_[direct].alone);
     }
-    // Of one step that it follows directly, all this is in that one's begin already.
+    // With a single predecessor, that step's own begin already accounts for all steps before it.
     if (steps_[i].after.size() > 1) begin = std::max(begin, done(before));
     begins_.push_back(begin);
     before_.push_back(std::move(before));

@@ -9,9 +9,12 @@
 
 namespace millrace::experiment {
 
-// Operations are in order of begin, then of index, as OperationLog has them.
+// Operations must be sorted by begin, then by index, as those of OperationLog are.
 
-/** @param operations  of all devices; those that begin on links at one time are one meeting */
+/**
+ * @brief A lower bound of the runtime of any order of these operations.
+ * @param operations  of all devices; link operations that begin at the same time are one collective
+ */
 [[nodiscard]] RuntimeBound bound_of(std::span<const LoggedOperation> operations,
                                     const DeviceProfile& profile);
 

@@ -14,7 +14,7 @@
 namespace millrace::experiment {
 namespace {
 
-/** Peaks are taken while memory is held: when copies begin, and at the ends of steps. */
+/** Samples memory when copies begin and end, since a batch is allocated then. */
 class Sampler final : public CopyObserver {
  public:
   explicit Sampler(PeakMeter& meter) : meter_(meter) {}
@@ -25,7 +25,7 @@ class Sampler final : public CopyObserver {
   PeakMeter& meter_;
 };
 
-/** The cell's, for training or evaluation. */
+/** The cell's pipeline, for training or for evaluation. */
 class Pipeline {
  public:
   Pipeline(const PipelineCell& cell, const PipelineSetting& setting) {

@@ -10,7 +10,7 @@
 
 namespace millrace::experiment {
 
-/** @brief What the ranks of a run have in common. */
+/** @brief What all ranks of a run share. */
 struct ComparedRun {
   const PipelineCell& cell;
   const Workload& workload;
@@ -21,16 +21,16 @@ struct ComparedRun {
   CheckingObserver& checking;
 };
 
-/** @brief What one rank tells of its run. */
+/** @brief The figures of one rank's run. */
 struct RankReport {
-  Nanoseconds begin{0}, end{0};  ///< of its loop
+  Nanoseconds begin{0}, end{0};  ///< when its loop began and ended
   MemoryGauges memory;
   Ladder ladder;
   std::size_t stranded_peak = 0;
   std::map<StreamId, std::string> streams;
 };
 
-/** @brief All that a rank does, on its actor. */
+/** @brief Runs one rank, on its actor's thread. */
 [[nodiscard]] RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device,
                                   const std::vector<InputShape>& batches);
 

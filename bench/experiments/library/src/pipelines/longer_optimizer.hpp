@@ -6,8 +6,9 @@
 namespace millrace::experiment {
 
 /**
- * @brief A model whose dense optimizer takes longer than its own: what it reads and writes, it goes
- *        over so many times. For comparisons of costs; what is computed does not change.
+ * @brief A model whose dense optimizer takes longer, for comparisons of costs.
+ *
+ * Each step counts its reads and writes `times` times. The computed values do not change.
  */
 class LongerOptimizer final : public ForwardingModel {
  public:

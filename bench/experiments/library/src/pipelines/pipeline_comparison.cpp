@@ -54,7 +54,7 @@ RunNotes notes_of(const PipelineCell& cell) {
                    {"pipeline", std::string{to_string(cell.pipeline)}}}};
 }
 
-/** Table by table in turn, so that ranks have as many of each kind. */
+/** Gives tables to the ranks in turn, so that each rank has equally many of each kind. */
 ShardingPlan spread(const SparseNNConfig& model, unsigned ranks) {
   ShardingPlan plan{.ranks = ranks, .tables = {}, .weighted_tables = {}};
   unsigned next = 0;

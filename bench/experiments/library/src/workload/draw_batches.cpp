@@ -17,7 +17,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-/** Lengths by 65536 equally likely quantiles of a rounded normal distribution, at least 1. */
+/** 65536 equally likely quantiles of a rounded normal distribution; each length is at least 1. */
 class LengthTable {
  public:
   LengthTable(double average, double deviation) {
@@ -48,7 +48,7 @@ class LengthTable {
   std::array<std::uint32_t, 65536> lengths_;
 };
 
-/** Lengths one after another, four from each number that is drawn. */
+/** Draws lengths one after another, four from each random number. */
 class Lengths {
  public:
   Lengths(const LengthTable& table, Random& random)
@@ -73,7 +73,7 @@ class Lengths {
   unsigned used_ = 0;
 };
 
-// Box and Muller's; std::normal_distribution differs between libraries.
+// Box and Muller's method, since std::normal_distribution differs between standard libraries.
 double standard_normal(Random& random) {
   const double scale = 1.0 / 18446744073709551616.0;
   const double radius = (static_cast<double>(random()) + 1) * scale;

@@ -6,12 +6,15 @@
 
 namespace millrace::experiment {
 
-/** @brief Takes, and gives back, pinned memory for every batch that can be on its way: it is there
- *         before the first step, as with a loader that has run for a while. Taking it stops the
- *         device. */
+/**
+ * @brief Allocates and frees pinned memory for all batches, so that the allocator has it cached.
+ *
+ * Allocating pinned memory stops the device. A loader that has run for a while does it no longer,
+ * so this keeps it out of the measured steps.
+ */
 void warm_pinned_memory(Allocator& pinned, std::span<const InputShape> batches, StreamRef copy);
 
-/** @brief Batches of given shapes, in pinned memory that nobody has written. */
+/** @brief Batches of given shapes, in pinned memory with undefined contents. */
 class WorkloadSource final : public BatchSource {
  public:
   WorkloadSource(Allocator& pinned, StreamRef copy, std::span<const InputShape> shapes)
