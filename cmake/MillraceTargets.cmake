@@ -69,6 +69,7 @@ endfunction()
 
 # millrace_library(NAME SOURCES): the library millrace::NAME (here also the target millrace_NAME), with
 # public headers in ./include and private ones in ./src, and its installation as the component NAME.
+# Headers in ./internal are for this project's other targets, which link millrace_NAME_internal: they are not installed.
 function(millrace_library name sources)
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
@@ -79,6 +80,11 @@ function(millrace_library name sources)
     PUBLIC "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
            "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>"
     PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+  if(IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/internal")
+    add_library(millrace_${name}_internal INTERFACE)
+    target_include_directories(millrace_${name}_internal INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/internal")
+    target_link_libraries(millrace_${name} PRIVATE $<BUILD_INTERFACE:millrace_${name}_internal>)
+  endif()
   install(
     DIRECTORY include/
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"

@@ -2,9 +2,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "millrace/text/json_document.hpp"
+#include "millrace/text/nearest.hpp"
 #include "test/support/catch.hpp"
-#include "text/json_document.hpp"
-#include "text/nearest.hpp"
 
 namespace {
 

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <stdexcept>
 
 #include "device/profile_fields.hpp"
 #include "millrace/embedded/profiles.hpp"
-#include "text/json_document.hpp"
-#include "text/nearest.hpp"
-#include "text/read_file.hpp"
+#include "millrace/text/json_document.hpp"
+#include "millrace/text/json_object.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -20,109 +19,62 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 using profile::Dimension;
 using profile::Field;
+using text::JsonObject;
+using text::JsonPlace;
+using text::refuse;
+using text::shown;
 
 constexpr std::string_view kSchema = "millrace.profile/1";
 constexpr double kLargest = 9.0e18;  // what fits into 63 bits
 
-/** The beginning of a value, for messages. */
-std::string shown(const Json& value) {
-  constexpr std::size_t most = 60;
-  std::string text = value.dump();
-  if (text.size() > most) text = text.substr(0, most - 3) + "...";
-  return text;
-}
-
-[[noreturn]] void refuse(std::string_view origin, std::string_view path, std::string_view problem) {
-  throw std::invalid_argument(fmt::format("{}: {}: {}", origin, path, problem));
-}
-
-std::string read_text(const Json& object, const char* key, std::string_view origin,
-                      std::string_view path) {
-  const auto found = object.find(key);
-  if (found == object.end()) refuse(origin, path, "missing; expected a string");
-  if (!found->is_string()) {
-    refuse(origin, path, fmt::format("expected a string, found {}", shown(*found)));
-  }
-  return found->get<std::string>();
-}
-
-double read_value(const Json& value, const Field& field, std::string_view origin) {
-  const std::string path = field.path + ".value";
+double read_value(const Json& value, const Field& field, const JsonPlace& place) {
   if (field.dimension == Dimension::flag) {
     if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
-    refuse(origin, path, fmt::format("expected true or false, found {}", shown(value)));
+    refuse(place, shown(value), "true or false");
   }
-  if (!value.is_number()) {
-    refuse(origin, path, fmt::format("expected a number, found {}", shown(value)));
-  }
+  const char* const expected = field.may_be_zero ? "a number from 0" : "a number above 0";
+  if (!value.is_number()) refuse(place, shown(value), expected);
   const double number = value.get<double>();
   if (!std::isfinite(number) || number < 0 || (number == 0 && !field.may_be_zero)) {
-    refuse(origin, path,
-           fmt::format("expected a {} number, found {}",
-                       field.may_be_zero ? "non-negative" : "positive", shown(value)));
+    refuse(place, shown(value), expected);
   }
   return number;
 }
 
-void check_keys(const Json& object, const std::set<std::string>& known, std::string_view origin,
-                const std::string& prefix) {
-  if (!object.is_object()) {
-    refuse(origin, prefix, fmt::format("expected an object, found {}", shown(object)));
-  }
-  for (const auto& [key, unused] : object.items()) {
-    if (known.contains(key)) continue;
-    const std::string meant = text::nearest(key, {known.begin(), known.end()});
-    refuse(origin, prefix.empty() ? key : prefix + "." + key,
-           meant.empty() ? "unknown key" : fmt::format("unknown key; did you mean {}?", meant));
-  }
-}
-
+/** The figure in base units. */
 double scaled(double value, std::string_view unit_name, const Field& field,
-              std::string_view origin) {
+              const JsonPlace& figure) {
   const profile::Unit* unit = profile::find_unit(unit_name, field.dimension);
   if (unit == nullptr) {
-    refuse(origin, field.path + ".unit",
-           fmt::format("\"{}\" is not one of {}", unit_name, unit_names(field.dimension)));
+    refuse(figure.at("unit"), shown(unit_name),
+           fmt::format("one of {}", unit_names(field.dimension)));
   }
   const double base = value * unit->scale;
   const bool whole = field.dimension == Dimension::bytes || field.dimension == Dimension::count;
   const double largest = field.dimension == Dimension::count ? 4294967295.0 : kLargest;
   if (base > largest || (whole && base != std::floor(base))) {
-    refuse(origin, field.path + ".value", whole ? "expected a whole number" : "too large");
+    refuse(figure.at("value"), shown(value),
+           fmt::format("at most {}{}", largest, whole ? ", and whole" : ""));
   }
   return base;
 }
 
-void read_field(const Json& figure, const Field& field, std::string_view origin,
-                DeviceProfile& into) {
-  check_keys(figure, {"value", "unit", "source"}, origin, field.path);
-  if (!figure.contains("value")) refuse(origin, field.path + ".value", "missing");
-  const double value = read_value(figure.at("value"), field, origin);
-  const std::string unit = read_text(figure, "unit", origin, field.path + ".unit");
-  field.set(into, scaled(value, unit, field, origin));
-  const std::string source = read_text(figure, "source", origin, field.path + ".source");
-  if (source.empty()) refuse(origin, field.path + ".source", "says nothing");
+void read_field(JsonObject& group, std::string_view key, const Field& field, DeviceProfile& into) {
+  JsonObject figure{*group.find(key, true), group.place().at(key)};
+  const double value = read_value(*figure.find("value", true), field, figure.place().at("value"));
+  std::string unit, source;
+  figure.text("unit", unit, true);
+  field.set(into, scaled(value, unit, field, figure.place()));
+  figure.text("source", source, true);
+  if (source.empty())
+    refuse(figure.place().at("source"), shown(source), "where the figure is from");
   into.sources[field.path] = source;
+  figure.finish("a figure");
 }
 
 std::pair<std::string, std::string> split(const std::string& path) {
   const std::size_t dot = path.find('.');
   return {path.substr(0, dot), path.substr(dot + 1)};
-}
-
-void check_all_keys(const Json& json, std::string_view origin) {
-  std::map<std::string, std::set<std::string>> groups;
-  for (const Field& field : profile::fields()) {
-    const auto [group, key] = split(field.path);
-    groups[group].insert(key);
-  }
-  std::set<std::string> top = {"schema", "name", "title"};
-  for (const auto& [group, unused] : groups) top.insert(group);
-  check_keys(json, top, origin, "");
-  for (const auto& [group, keys] : groups) {
-    if (!json.contains(group)) refuse(origin, group, "missing");
-    check_keys(json.at(group), keys, origin, group);
-  }
 }
 
 OrderedJson figure_json(const Field& field, const DeviceProfile& profile) {
@@ -152,37 +104,39 @@ OrderedJson figure_json(const Field& field, const DeviceProfile& profile) {
 }  // namespace
 
 DeviceProfile DeviceProfile::parse(std::string_view json, std::string_view origin) {
-  const Json root = text::parse_document(json, origin);
-  check_all_keys(root, origin);
-  const std::string schema = read_text(root, "schema", origin, "schema");
+  const Json document = text::parse_document(json, origin);
+  JsonObject root{document, {origin, ""}};
+  std::string schema;
+  root.text("schema", schema, true);
   if (schema != kSchema) {
-    refuse(origin, "schema", fmt::format("expected \"{}\", found \"{}\"", kSchema, schema));
+    refuse(root.place().at("schema"), shown(schema), shown(std::string{kSchema}));
   }
   DeviceProfile profile;
-  profile.name = read_text(root, "name", origin, "name");
-  profile.title = read_text(root, "title", origin, "title");
+  root.text("name", profile.name, true);
+  root.text("title", profile.title, true);
+  std::map<std::string, JsonObject> groups;
   for (const Field& field : profile::fields()) {
-    const auto [group, key] = split(field.path);
-    if (!root.at(group).contains(key)) refuse(origin, field.path, "missing");
-    read_field(root.at(group).at(key), field, origin, profile);
+    const auto [name, key] = split(field.path);
+    auto group = groups.find(name);
+    if (group == groups.end()) {
+      group = groups.try_emplace(name, *root.find(name, true), root.place().at(name)).first;
+    }
+    read_field(group->second, key, field, profile);
   }
+  for (const auto& [name, group] : groups) group.finish("a device profile");
+  root.finish("a device profile");
   return profile;
 }
 
 DeviceProfile DeviceProfile::load(const std::filesystem::path& file) {
-  try {
-    return parse(text::read_file(file, text::kLongestDocument), file.string());
-  } catch (const text::FileProblem& problem) {
-    throw std::invalid_argument(fmt::format("{}: {}", file.string(), problem.what()));
-  }
+  return parse(text::read_document(file), file.string());
 }
 
 DeviceProfile DeviceProfile::named(std::string_view name) {
   for (const EmbeddedFile& file : embedded::profiles()) {
     if (file.name == name) return parse(file.text, fmt::format("profile {}", name));
   }
-  throw std::invalid_argument(
-      fmt::format("no device profile \"{}\"; there are {}", name, fmt::join(names(), ", ")));
+  text::refuse_name("device profile", name, names());
 }
 
 std::vector<std::string> DeviceProfile::names() {

@@ -2,42 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <iterator>
 
+#include "millrace/memory/byte_size.hpp"
+
 namespace millrace {
-namespace {
-
-std::string size(std::size_t bytes) {
-  static constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
-}
-
-}  // namespace
-
 std::string MemoryPicture::to_string() const {
   std::string text = fmt::format("out of memory: asked for {} on {} ({} rounded)\n",
-                                 size(requested), stream, size(rounded));
+                                 format_bytes(requested), stream, format_bytes(rounded));
   auto out = std::back_inserter(text);
   fmt::format_to(out, "  reserved {}{}: {} allocated, {} usable now (largest piece {})\n",
-                 size(reserved), limit == 0 ? "" : fmt::format(" of a limit of {}", size(limit)),
-                 size(allocated), size(usable), size(largest_usable));
+                 format_bytes(reserved),
+                 limit == 0 ? "" : fmt::format(" of a limit of {}", format_bytes(limit)),
+                 format_bytes(allocated), format_bytes(usable), format_bytes(largest_usable));
   if (graph_pools != 0) {
-    fmt::format_to(out, "  held by graph pools: {}, {} of it in no live block\n", size(graph_pools),
-                   size(graph_pools_free));
+    fmt::format_to(out, "  held by graph pools: {}, {} of it in no live block\n",
+                   format_bytes(graph_pools), format_bytes(graph_pools_free));
   }
   for (const Stranded& where : stranded) {
-    fmt::format_to(out, "  stranded on {}: {}, usable {}\n", where.stream, size(where.bytes),
+    fmt::format_to(out, "  stranded on {}: {}, usable {}\n", where.stream,
+                   format_bytes(where.bytes),
                    where.usable.empty() ? "once it is complete" : where.usable);
   }
-  fmt::format_to(out, "  device: {} free of {}, {} held by others", size(device_free),
-                 size(device_total), size(held_by_others));
+  fmt::format_to(out, "  device: {} free of {}, {} held by others", format_bytes(device_free),
+                 format_bytes(device_total), format_bytes(held_by_others));
   return text;
 }
 

@@ -1,4 +1,4 @@
-#include "text/json_document.hpp"
+#include "millrace/text/json_document.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 
 #include "text/json_number.hpp"
 #include "text/json_parser.hpp"
+#include "text/read_file.hpp"
 
 namespace millrace::text {
 namespace {
@@ -81,6 +82,14 @@ nlohmann::json parse_document(std::string_view text, std::string_view origin, st
         fmt::format("{}:{}:{}: {}", origin, error.line(), error.column(), error.what())};
   }
   return builder.take();
+}
+
+std::string read_document(const std::filesystem::path& file) {
+  try {
+    return read_file(file, kLongestDocument);
+  } catch (const FileProblem& problem) {
+    throw std::invalid_argument{fmt::format("{}: {}", file.string(), problem.what())};
+  }
 }
 
 }  // namespace millrace::text

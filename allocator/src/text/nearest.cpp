@@ -1,4 +1,4 @@
-#include "text/nearest.hpp"
+#include "millrace/text/nearest.hpp"
 
 #include <algorithm>
 #include <numeric>

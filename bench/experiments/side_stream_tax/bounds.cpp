@@ -7,12 +7,13 @@
 #include <limits>
 #include <span>
 
+#include "millrace/text/units.hpp"
+
 namespace millrace::side_stream_tax {
 namespace {
 
 constexpr double kSameStep = 0.01;
 constexpr double kSameHidden = 0.01;
-constexpr double kGiB = 1 << 30;
 
 /** The rows of one setting. */
 class Setting {
@@ -25,9 +26,8 @@ class Setting {
 
   [[nodiscard]] std::string name() const {
     return fmt::format("{:.0f} GiB of activations, compute {:g} x the copy, {} ahead, {} waits",
-                       static_cast<double>(workload().activations) / kGiB,
-                       workload().compute_to_copy, workload().run_ahead,
-                       to_string(rows_.front().waits));
+                       in_gib(workload().activations), workload().compute_to_copy,
+                       workload().run_ahead, to_string(rows_.front().waits));
   }
 
  private:
@@ -59,7 +59,7 @@ Comparison reserved(const Setting& setting, CopyMethod method) {
 
 Comparison reserved_and_batch(const Setting& setting, CopyMethod method) {
   Comparison plain = reserved(setting, method);
-  plain.limit += static_cast<double>(setting.workload().mean_batch_bytes()) / kGiB;
+  plain.limit += in_gib(setting.workload().mean_batch_bytes());
   return plain;
 }
 

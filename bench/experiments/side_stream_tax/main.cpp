@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "bounds.hpp"
+#include "millrace/text/units.hpp"
 #include "sweep.hpp"
 
 namespace {
@@ -25,11 +26,10 @@ void print(const std::vector<Cell>& cells) {
         "{:<12} {:<8} {:>5}  {:>4.0f}G {:>5}  {:<9} {:<11} {:>9.3f} {:>8.3f} {:>9.3f} {:>7.3f}"
         " {:>6.1f} {:>6.1f} {:>9.3f}\n",
         to_string(workload.shape), to_string(cell.waits), workload.run_ahead,
-        static_cast<double>(workload.activations) / (1 << 30), workload.compute_to_copy,
-        cell.row.allocator, to_string(cell.row.method), cell.median(&Figures::reserved),
-        cell.median(&Figures::active), cell.median(&Figures::step), cell.median(&Figures::hidden),
-        cell.median(&Figures::calls), cell.median(&Figures::waits),
-        cell.median(&Figures::stranded));
+        in_gib(workload.activations), workload.compute_to_copy, cell.row.allocator,
+        to_string(cell.row.method), cell.median(&Figures::reserved), cell.median(&Figures::active),
+        cell.median(&Figures::step), cell.median(&Figures::hidden), cell.median(&Figures::calls),
+        cell.median(&Figures::waits), cell.median(&Figures::stranded));
   }
 }
 

@@ -8,7 +8,8 @@
 #include <numeric>
 #include <thread>
 
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::side_stream_tax {
 namespace {
@@ -36,16 +37,15 @@ Figures run(const Cell& cell, const Settings& settings, const std::vector<InputS
   what.loop.method = cell.row.method;
   what.loop.waits = cell.waits;
   const experiment::FootprintRun result = experiment::run_footprint(what, cell.workload, batches);
-  constexpr double gib = 1 << 30;
   Figures figures;
-  figures.reserved = static_cast<double>(result.loop.whole.reserved.peak) / gib;
-  figures.active = static_cast<double>(result.loop.whole.active.peak) / gib;
-  figures.step = static_cast<double>(result.loop.mean_step.count()) / 1e6;
+  figures.reserved = in_gib(result.loop.whole.reserved.peak);
+  figures.active = in_gib(result.loop.whole.active.peak);
+  figures.step = in_milliseconds(result.loop.mean_step);
   figures.hidden = result.loop.h2d_hidden;
   for (const double calls : result.loop.calls_per_step) figures.calls += calls;
   figures.waits =
       static_cast<double>(result.counts.waits_inserted) / static_cast<double>(settings.iterations);
-  figures.stranded = result.loop.stranded_mean / gib;
+  figures.stranded = result.loop.stranded_mean / kGiB;
   return figures;
 }
 

@@ -11,9 +11,10 @@
 
 #include "millrace/device/cuda_device.hpp"
 #include "millrace/experiment/footprint.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/memory/caching_allocator.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/text/units.hpp"
 #include "result_file.hpp"
 #include "torch/torch_allocator.hpp"
 
@@ -22,7 +23,6 @@ namespace {
 using namespace millrace;
 
 constexpr int kSkipped = 4;  // as a test that was skipped
-constexpr double kGiB = 1 << 30;
 
 struct Arguments {
   int device = 0;
@@ -93,16 +93,15 @@ nlohmann::json to_json(const Row& row) {
           {"peak_active_bytes", bytes.active.peak},
           {"peak_allocated_bytes", bytes.allocated.peak},
           {"peak_requested_bytes", bytes.requested.peak},
-          {"mean_step_ms", static_cast<double>(row.loop.mean_step.count()) / 1e6},
+          {"mean_step_ms", in_milliseconds(row.loop.mean_step)},
           {"h2d_hidden", row.loop.h2d_hidden}};
 }
 
 void print(const Row& row) {
   fmt::print("{:<18} {:<12} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.1f}%\n", row.allocator,
-             row.strategy, static_cast<double>(row.loop.whole.reserved.peak) / kGiB,
-             static_cast<double>(row.loop.whole.active.peak) / kGiB,
-             static_cast<double>(row.loop.whole.allocated.peak) / kGiB,
-             static_cast<double>(row.loop.mean_step.count()) / 1e6, 100 * row.loop.h2d_hidden);
+             row.strategy, in_gib(row.loop.whole.reserved.peak), in_gib(row.loop.whole.active.peak),
+             in_gib(row.loop.whole.allocated.peak), in_milliseconds(row.loop.mean_step),
+             100 * row.loop.h2d_hidden);
 }
 
 void write(const std::vector<Row>& rows, const Arguments& arguments,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/ring_copy.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -109,7 +110,7 @@ class DriverAsyncCopy final : public FreshCopy {
 
 constexpr std::array<std::string_view, kCopyMethods.size()> kNames{
     "side-stream", "in-place", "precise", "ring", "driver-async"};
-constexpr std::array<std::string_view, 2> kWaits{"coarse", "precise"};
+constexpr std::array<std::string_view, kWaits.size()> kWaitsNames{"coarse", "precise"};
 
 }  // namespace
 
@@ -118,22 +119,14 @@ std::string_view to_string(CopyMethod method) noexcept {
 }
 
 CopyMethod parse_copy_method(std::string_view name) {
-  for (const CopyMethod method : kCopyMethods) {
-    if (to_string(method) == name) return method;
-  }
-  throw std::invalid_argument{
-      fmt::format("unknown copy strategy '{}' (expected {})", name, fmt::join(kNames, ", "))};
+  return text::parse_enum("copy strategy", name, kCopyMethods);
 }
 
-std::string_view to_string(Waits waits) noexcept { return kWaits[static_cast<std::size_t>(waits)]; }
-
-Waits parse_waits(std::string_view name) {
-  for (const Waits waits : {Waits::coarse, Waits::precise}) {
-    if (to_string(waits) == name) return waits;
-  }
-  throw std::invalid_argument{
-      fmt::format("unknown wait mode '{}' (expected {})", name, fmt::join(kWaits, ", "))};
+std::string_view to_string(Waits waits) noexcept {
+  return kWaitsNames[static_cast<std::size_t>(waits)];
 }
+
+Waits parse_waits(std::string_view name) { return text::parse_enum("wait mode", name, kWaits); }
 
 std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySetting& setting) {
   if (setting.depth == 0) throw std::invalid_argument{"a pipeline holds at least one batch"};

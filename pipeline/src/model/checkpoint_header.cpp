@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "text/json_document.hpp"
+#include "millrace/text/json_document.hpp"
 
 namespace millrace::model {
 namespace {

@@ -7,12 +7,19 @@
 #include <set>
 #include <stdexcept>
 
-#include "data/json_reader.hpp"
 #include "millrace/embedded/models.hpp"
+#include "millrace/text/json_document.hpp"
+#include "millrace/text/json_object.hpp"
+#include "millrace/text/parse_enum.hpp"
 #include "model/model_json.hpp"
 
 namespace millrace {
 namespace {
+
+using text::JsonObject;
+using text::JsonPlace;
+using text::refuse;
+using text::shown;
 
 using Json = nlohmann::json;
 
@@ -178,7 +185,7 @@ void check_names(std::string_view kind, const auto& named, const std::set<std::s
 
 }  // namespace
 
-void read_layers_and_optimizers(JsonObject& object, ModelDescription& model) {
+void read_layers_and_optimizers(text::JsonObject& object, ModelDescription& model) {
   read_layers(object, "dense_arch", model.dense_arch);
   read_layers(object, "over_arch", model.over_arch);
   read_choice(object, "interaction", model.interaction, Interaction::dot, Interaction::concatenate);
@@ -195,7 +202,7 @@ void write_layers_and_optimizers(const ModelDescription& model, nlohmann::ordere
 }
 
 ModelDescription ModelDescription::parse(std::string_view json, std::string_view origin) {
-  const Json document = parse_json(json, origin);
+  const Json document = text::parse_document(json, origin);
   JsonObject object{document, JsonPlace{origin, ""}};
   std::string schema, unused;
   object.text("schema", schema, true);
@@ -214,7 +221,7 @@ ModelDescription ModelDescription::parse(std::string_view json, std::string_view
 }
 
 ModelDescription ModelDescription::load(const std::filesystem::path& file) {
-  return parse(read_text(file), file.string());
+  return parse(text::read_document(file), file.string());
 }
 
 std::vector<std::string> ModelDescription::names() {
@@ -227,8 +234,9 @@ ModelDescription ModelDescription::named(std::string_view name) {
   for (const EmbeddedFile& file : embedded::models()) {
     if (file.name == name) return parse(file.text, file.name);
   }
-  throw std::invalid_argument{
-      fmt::format("unknown model '{}' (expected {}, or a file)", name, fmt::join(names(), ", "))};
+  std::vector<std::string> expected = names();
+  expected.push_back("a file");
+  text::refuse_name("model", name, expected);
 }
 
 std::string ModelDescription::to_json() const {

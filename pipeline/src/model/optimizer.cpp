@@ -1,37 +1,25 @@
 #include "millrace/pipeline/model/optimizer.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <stdexcept>
-#include <utility>
+
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
 
-constexpr std::array<std::pair<OptimizerKind, std::string_view>, 5> kNames{
-    {{OptimizerKind::none, "none"},
-     {OptimizerKind::sgd, "sgd"},
-     {OptimizerKind::rowwise_adagrad, "rowwise-adagrad"},
-     {OptimizerKind::adagrad, "adagrad"},
-     {OptimizerKind::adam, "adam"}}};
+constexpr std::array kKinds{OptimizerKind::none, OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
+                            OptimizerKind::adagrad, OptimizerKind::adam};
+constexpr std::array<std::string_view, kKinds.size()> kNames{"none", "sgd", "rowwise-adagrad",
+                                                             "adagrad", "adam"};
 
 }  // namespace
 
 std::string_view to_string(OptimizerKind kind) noexcept {
-  for (const auto& [candidate, name] : kNames) {
-    if (candidate == kind) return name;
-  }
-  return "?";
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 OptimizerKind parse_optimizer(std::string_view name) {
-  std::string known;
-  for (const auto& [kind, candidate] : kNames) {
-    if (candidate == name) return kind;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate);
-  }
-  throw std::invalid_argument(fmt::format("there is no optimizer '{}'; there are {}", name, known));
+  return text::parse_enum("optimizer", name, kKinds);
 }
 
 }  // namespace millrace

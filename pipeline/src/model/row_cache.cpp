@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "millrace/text/parse_enum.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dispatch.hpp"
 #include "model/host/row_cache.hpp"
@@ -20,10 +21,7 @@ std::string_view to_string(CachePolicy policy) noexcept {
 }
 
 CachePolicy parse_cache_policy(std::string_view name) {
-  for (const CachePolicy policy : kCachePolicies) {
-    if (to_string(policy) == name) return policy;
-  }
-  throw std::invalid_argument{fmt::format("unknown cache policy '{}' (expected lru or lfu)", name)};
+  return text::parse_enum("cache policy", name, kCachePolicies);
 }
 
 namespace model {

@@ -10,12 +10,18 @@
 #include <stdexcept>
 #include <utility>
 
-#include "data/json_reader.hpp"
+#include "millrace/text/json_document.hpp"
+#include "millrace/text/json_object.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames{"table-wise", "row-wise", "data-parallel"};
+using text::JsonObject;
+
+constexpr std::array kShardings{Sharding::table_wise, Sharding::row_wise, Sharding::data_parallel};
+constexpr std::array<std::string_view, kShardings.size()> kNames{"table-wise", "row-wise",
+                                                                 "data-parallel"};
 
 struct Placed {
   const TableConfig& table;
@@ -82,11 +88,7 @@ std::string_view to_string(Sharding sharding) noexcept {
 }
 
 Sharding parse_sharding(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Sharding>(i);
-  }
-  throw std::invalid_argument{
-      fmt::format("unknown sharding '{}' (expected {})", name, fmt::join(kNames, ", "))};
+  return text::parse_enum("sharding", name, kShardings);
 }
 
 void ShardingPlan::check(const SparseNNConfig& config) const {
@@ -187,7 +189,7 @@ ShardingPlan plan_alike(const SparseNNConfig& config, unsigned ranks, Sharding s
 
 ShardingPlan parse_sharding_plan(std::string_view json, std::string_view origin,
                                  const SparseNNConfig& config, ShardingPlan others) {
-  const nlohmann::json document = parse_json(json, origin);
+  const nlohmann::json document = text::parse_document(json, origin);
   JsonObject all{document, {origin, ""}};
   for (const auto& [table, placement] : all_of(config, others)) {
     const nlohmann::json* const found = all.find(table.name);
@@ -215,7 +217,7 @@ ShardingPlan parse_sharding_plan(std::string_view json, std::string_view origin,
 
 ShardingPlan load_sharding_plan(const std::filesystem::path& file, const SparseNNConfig& config,
                                 ShardingPlan others) {
-  return parse_sharding_plan(read_text(file), file.string(), config, std::move(others));
+  return parse_sharding_plan(text::read_document(file), file.string(), config, std::move(others));
 }
 
 std::string to_json(const ShardingPlan& plan, const SparseNNConfig& config) {

@@ -8,11 +8,18 @@
 #include <set>
 #include <stdexcept>
 
-#include "data/json_reader.hpp"
 #include "millrace/streamer/record.hpp"
+#include "millrace/text/json_document.hpp"
+#include "millrace/text/json_object.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
+
+using text::JsonObject;
+using text::JsonPlace;
+using text::refuse;
+using text::shown;
 
 constexpr std::array kContents{RowContent::ids, RowContent::weights, RowContent::weights_and_state};
 constexpr std::size_t kMostFloats = kLargestRecord / sizeof(float) / 4;
@@ -34,7 +41,7 @@ StreamedTable table_from(const nlohmann::json& value, const JsonPlace& place) {
 
 StreamSchema schema_from(std::string_view json) {
   const JsonPlace place{"a schema", ""};
-  const nlohmann::json document = parse_json(json, place.origin);
+  const nlohmann::json document = text::parse_document(json, place.origin);
   JsonObject object{document, place};
   StreamSchema schema;
   std::string content;
@@ -68,11 +75,7 @@ std::string_view to_string(RowContent content) noexcept {
 }
 
 RowContent parse_row_content(std::string_view name) {
-  for (const RowContent content : kContents) {
-    if (name == to_string(content)) return content;
-  }
-  throw std::invalid_argument(fmt::format(
-      "there is no row content '{}'; there are ids, weights and weights-and-state", name));
+  return text::parse_enum("row content", name, kContents);
 }
 
 std::string to_json(const StreamSchema& schema) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "millrace/text/parse_enum.hpp"
 #include "ship/worker.hpp"
 
 namespace millrace {
@@ -28,11 +29,7 @@ std::string_view to_string(QueuePolicy policy) noexcept {
 }
 
 QueuePolicy parse_queue_policy(std::string_view name) {
-  for (const QueuePolicy policy : kPolicies) {
-    if (name == to_string(policy)) return policy;
-  }
-  throw std::invalid_argument(
-      fmt::format("there is no queue policy '{}'; there are coalesce, recapture and block", name));
+  return text::parse_enum("queue policy", name, kPolicies);
 }
 
 Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,

@@ -6,8 +6,8 @@
 #include "millrace/device/stream.hpp"
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/memory/buffer.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/memory/caching_allocator.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 
 int main() {

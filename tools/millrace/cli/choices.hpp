@@ -6,24 +6,18 @@
 #include <vector>
 
 #include "cli/values.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 /// @file
 /// Options whose values are those of an enumeration, with the names of `to_string`.
 
 namespace millrace::cli {
 
-template <typename Values>
-[[nodiscard]] std::vector<std::string> names_of(const Values& all) {
-  std::vector<std::string> names;
-  for (const auto value : all) names.emplace_back(millrace::to_string(value));
-  return names;
-}
-
 /** @brief Reads one name. @throws UsageError for an unknown name */
 template <typename Values>
 [[nodiscard]] auto read_choice(std::string_view option, std::string_view kind,
                                std::string_view text, const Values& all) {
-  const std::string name = read_name(option, kind, text, names_of(all));
+  const std::string name = read_name(option, kind, text, text::names_of(all));
   return *std::ranges::find_if(
       all, [&](const auto value) { return millrace::to_string(value) == name; });
 }
@@ -36,7 +30,7 @@ template <typename Values>
 template <typename Values>
 [[nodiscard]] auto read_choices(std::string_view option, std::string_view kind,
                                 const std::string& text, const Values& all) {
-  const std::vector<std::string> chosen = read_names(option, kind, text, names_of(all));
+  const std::vector<std::string> chosen = read_names(option, kind, text, text::names_of(all));
   std::vector<typename Values::value_type> values;
   for (const auto value : all) {
     if (std::ranges::find(chosen, millrace::to_string(value)) != chosen.end()) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/device/operation.hpp"
 #include "millrace/memory/out_of_memory.hpp"
 
 namespace millrace::cli {
@@ -27,13 +26,6 @@ template <typename Value>
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
-}
-
-[[nodiscard]] constexpr double milliseconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e6;
-}
-[[nodiscard]] constexpr double microseconds(Nanoseconds time) {
-  return static_cast<double>(time.count()) / 1e3;
 }
 
 /** @brief One line: the size and the stream of the request, and the memory that there was. */

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text/nearest.hpp"
+#include "millrace/text/nearest.hpp"
 
 namespace millrace::cli {
 

@@ -17,8 +17,6 @@ namespace millrace::cli {
 /** @brief The most steps of a run; a workload's `num_batches` has the same limit. */
 inline constexpr std::uint64_t kMostSteps = 1'000'000;
 
-inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
-
 /**
  * @brief The help of `--device`: the profiles that ship, and GPUs.
  * @param profile  the default

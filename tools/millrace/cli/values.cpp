@@ -10,7 +10,7 @@
 
 #include "cli/error.hpp"
 #include "cli/names.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {

@@ -4,16 +4,12 @@
 
 #include <cmath>
 
+#include "millrace/text/units.hpp"
+
 namespace millrace::cli {
-namespace {
+std::string gib(std::size_t bytes) { return fmt::format("{:.2f}", in_gib(bytes)); }
 
-constexpr double kGiB = 1 << 30;
-
-}  // namespace
-
-std::string gib(std::size_t bytes) {
-  return fmt::format("{:.2f}", static_cast<double>(bytes) / kGiB);
-}
+std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", in_mib(bytes)); }
 
 std::string gib_plain(double bytes) {
   const double value = std::round(bytes / kGiB * 100) / 100;

@@ -6,6 +6,7 @@
 namespace millrace::cli {
 
 [[nodiscard]] std::string gib(std::size_t bytes);            ///< "12.34"
+[[nodiscard]] std::string mib(std::size_t bytes);            ///< "12.34"
 [[nodiscard]] std::string gib_plain(double bytes);           ///< "−1.20", "1.20"
 [[nodiscard]] std::string gib_short(double bytes);           ///< "−1.2", "31.9"
 [[nodiscard]] std::string gib_change(double bytes);          ///< "−1.20", "+0.00"

@@ -8,7 +8,7 @@
 #include "cli/page.hpp"
 #include "doctor/findings.hpp"
 #include "millrace/config.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 
 namespace millrace::cli {

@@ -9,7 +9,7 @@
 #include "cli/page.hpp"
 #include "cli/wording.hpp"
 #include "footprint/advice.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {

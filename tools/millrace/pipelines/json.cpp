@@ -2,6 +2,7 @@
 
 #include "cli/figures.hpp"
 #include "millrace/observe/report.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -62,8 +63,8 @@ Json row_of(const PipelineRow& row, const experiment::Workload& workload) {
   json["shares"] = shares_of(row);
   json["stranded_peak_bytes"] = row.knows_usable() ? Json(run.stranded_peak) : Json();
   json["utilisation"] = utilisation_of(run);
-  json["exposed_copy_ms"] = milliseconds(run.engines.exposed_copies);
-  json["exposed_exchange_ms"] = milliseconds(run.engines.exposed_exchanges);
+  json["exposed_copy_ms"] = in_milliseconds(run.engines.exposed_copies);
+  json["exposed_exchange_ms"] = in_milliseconds(run.engines.exposed_exchanges);
   json["races"] = row.races.size();
   if (!row.races.empty()) json["race_messages"] = row.races;
   return json;

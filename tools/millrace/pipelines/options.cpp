@@ -153,7 +153,7 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   const std::vector<std::string> allocators = read_allocators(arguments.allocators);
   refuse_idle(arguments, pipelines);
   const auto positions =
-      read_choices("--lookup-position", "position",
+      read_choices("--lookup-position", "lookup position",
                    arguments.lookup_positions.value_or("after-optimizer"), kLookupPositions);
   const auto streams = read_choices("--lookup-stream", "lookup stream",
                                     arguments.lookup_streams.value_or("data-dist"), kLookupStreams);

@@ -9,6 +9,7 @@
 
 #include "cli/svg.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 constexpr double kWidth = 900, kHeight = 480;
 constexpr double kLeft = 64, kRight = 250, kTop = 44, kBottom = 48;
 constexpr double kMark = 7;  // half a mark's width
-constexpr double kGiB = 1 << 30;
 
 // Okabe and Ito's colours, which people with colour blindness can distinguish.
 constexpr std::array<std::string_view, 8> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
@@ -66,9 +66,7 @@ std::string mark(double x, double y, std::string_view allocator, std::string_vie
 std::string_view letter_of(CopyMethod method) { return millrace::to_string(method).substr(0, 1); }
 
 double runtime_ms(const PipelineRow& row) { return row.runtime_p50 / 1e6; }
-double reserved_gib(const PipelineRow& row) {
-  return static_cast<double>(row.example.memory.reserved.peak) / kGiB;
-}
+double reserved_gib(const PipelineRow& row) { return in_gib(row.example.memory.reserved.peak); }
 
 class Picture {
  public:

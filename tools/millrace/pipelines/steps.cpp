@@ -9,6 +9,7 @@
 
 #include "cli/svg.hpp"
 #include "millrace/experiment/exposure.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -143,7 +144,7 @@ class Steps {
 
   void draw_axis() {
     const double bottom = top_of(lanes_.size());
-    const double whole = static_cast<double>((window_.end - window_.begin).count()) / 1e6;
+    const double whole = in_milliseconds(window_.end - window_.begin);
     const double step = round_step(whole / 8);
     for (double at = 0; at <= whole; at += step) {
       const double x = place(window_.begin + Nanoseconds{static_cast<Nanoseconds::rep>(at * 1e6)});
@@ -165,7 +166,7 @@ class Steps {
         "<title>{}: {:.2f} ms</title></rect>\n",
         from, top_of(lane) + 2, std::max(kLeastWidth, to - from), kBox,
         kind_of(part_of(operation)).colour, svg_escaped(operation.name),
-        static_cast<double>((operation.end - operation.begin).count()) / 1e6);
+        in_milliseconds(operation.end - operation.begin));
   }
 
   void draw_legend() {

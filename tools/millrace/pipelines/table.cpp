@@ -10,7 +10,7 @@
 #include "cli/page.hpp"
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::cli {
 namespace {

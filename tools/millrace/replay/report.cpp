@@ -12,16 +12,11 @@
 namespace millrace::cli {
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
 constexpr std::size_t kWarningsShown = 3;
 constexpr std::size_t kCurveWidth = 64;
 constexpr std::size_t kColumns = 9;
 constexpr std::size_t kNameWidth = 18;
 constexpr const char* kRecorded = "PyTorch, recorded";
-
-std::string mib(std::size_t bytes) {
-  return fmt::format("{:.2f}", static_cast<double>(bytes) / kMiB);
-}
 
 std::string ratio(std::size_t bytes, std::size_t least) {
   if (least == 0) return "–";

@@ -16,7 +16,7 @@
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "millrace/device/thread_executor.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/streamer/applier.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 #include "stream/sink_files.hpp"

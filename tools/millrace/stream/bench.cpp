@@ -24,9 +24,10 @@
 #include "cli/without_effect.hpp"
 #include "millrace/device/profile.hpp"
 #include "millrace/experiment/capture_comparison.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/pipeline/schedule/run_device.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/text/units.hpp"
 #include "stream/bench_results.hpp"
 
 namespace millrace::cli {
@@ -155,7 +156,7 @@ Json to_document(const BenchOptions& options, const std::vector<BenchSize>& size
           {"width", workload.width},
           {"tables", workload.tables},
           {"table_rows", workload.table_rows},
-          {"compute_ms", milliseconds(workload.compute)},
+          {"compute_ms", in_milliseconds(workload.compute)},
           {"steps", workload.steps},
           {"run_ahead", workload.run_ahead},
           {"sizes", std::move(all)}};
@@ -166,7 +167,7 @@ std::string title(const BenchOptions& options) {
   const bool modelled = find_device(workload.device).modelled;
   return fmt::format("{}, {}: {} tables, {} floats a row, {} ms of other work a step\n\n",
                      workload.device, modelled ? "modelled" : "measured", workload.tables,
-                     workload.width, milliseconds(workload.compute));
+                     workload.width, in_milliseconds(workload.compute));
 }
 
 void run(const BenchArguments& given) {

@@ -5,8 +5,9 @@
 #include <optional>
 
 #include "cli/figures.hpp"
+#include "millrace/memory/byte_size.hpp"
 #include "millrace/observe/report.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/text/units.hpp"
 #include "stream/json.hpp"
 
 namespace millrace::cli {
@@ -15,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double bytes_per_second(double bytes, Nanoseconds time) {
-  return time.count() <= 0 ? 0 : bytes / (static_cast<double>(time.count()) / 1e9);
+  return time.count() <= 0 ? 0 : bytes / in_seconds(time);
 }
 
 /** Bytes a second of a copy to the host that runs alone. */
@@ -59,21 +60,22 @@ std::optional<double> link_throughput(const BenchRow& row) {
 Json to_document(const BenchSize& size, const BenchRow& row) {
   const experiment::CaptureRun& run = row.run;
   const std::optional<double> link = link_throughput(row);
-  return {{"capture", row.way},
-          {"step_ms", milliseconds(run.step)},
-          {"stall_us", microseconds(row.stall)},
-          {"host_wait_us", microseconds(run.host_wait)},
-          {"run_ahead_steps", run.run_ahead},
-          {"lag_ms", {{"p50", milliseconds(run.lag_p50)}, {"p99", milliseconds(run.lag_p99)}}},
-          {"gather_bytes_per_second", gather_throughput(size, row)},
-          {"link_bytes_per_second", link ? Json(*link) : Json()},
-          {"rows_per_second", rows_per_second(size, run)},
-          {"link_bytes_per_changed_byte", link_factor(run.counts)},
-          {"device_bytes", run.device_bytes},
-          {"pinned_bytes", run.pinned_bytes},
-          {"bytes", nlohmann::json(run.bytes)},
-          {"ladder", nlohmann::json(run.ladder)},
-          {"counts", cli::to_document(run.counts)}};
+  return {
+      {"capture", row.way},
+      {"step_ms", in_milliseconds(run.step)},
+      {"stall_us", in_microseconds(row.stall)},
+      {"host_wait_us", in_microseconds(run.host_wait)},
+      {"run_ahead_steps", run.run_ahead},
+      {"lag_ms", {{"p50", in_milliseconds(run.lag_p50)}, {"p99", in_milliseconds(run.lag_p99)}}},
+      {"gather_bytes_per_second", gather_throughput(size, row)},
+      {"link_bytes_per_second", link ? Json(*link) : Json()},
+      {"rows_per_second", rows_per_second(size, run)},
+      {"link_bytes_per_changed_byte", link_factor(run.counts)},
+      {"device_bytes", run.device_bytes},
+      {"pinned_bytes", run.pinned_bytes},
+      {"bytes", nlohmann::json(run.bytes)},
+      {"ladder", nlohmann::json(run.ladder)},
+      {"counts", cli::to_document(run.counts)}};
 }
 
 }  // namespace
@@ -95,12 +97,12 @@ std::string render(const BenchSize& size, const Painter& paint) {
       return captured ? number(value, digits) : TextTable::Cell{"–"};
     };
     table.add_row({{row.way},
-                   number(milliseconds(run.step), 3),
-                   number(microseconds(row.stall), 1),
-                   number(microseconds(run.host_wait), 1),
+                   number(in_milliseconds(run.step), 3),
+                   number(in_microseconds(row.stall), 1),
+                   number(in_microseconds(run.host_wait), 1),
                    number(run.run_ahead, 1),
-                   if_captured(milliseconds(run.lag_p50), 2),
-                   if_captured(milliseconds(run.lag_p99), 2),
+                   if_captured(in_milliseconds(run.lag_p50), 2),
+                   if_captured(in_milliseconds(run.lag_p99), 2),
                    if_captured(link_factor(run.counts), 3),
                    if_captured(rows_per_second(size, run) / 1e6, 1),
                    if_captured(gather_throughput(size, row) / 1e9, 1),
@@ -114,8 +116,8 @@ std::string render(const BenchSize& size, const Painter& paint) {
   return paint(fmt::format("{} rows a step, {}", size.rows, format_bytes(size.bytes)),
                Look::strong) +
          fmt::format("; copied once on the device {:.1f} us, to the host {:.1f} us ({:.1f} GB/s)\n",
-                     microseconds(size.reference.on_device), microseconds(size.reference.to_host),
-                     link_rate(size) / 1e9) +
+                     in_microseconds(size.reference.on_device),
+                     in_microseconds(size.reference.to_host), link_rate(size) / 1e9) +
          table.render(paint) + '\n';
 }
 
@@ -124,11 +126,11 @@ Json to_document(const BenchSize& size) {
   for (const BenchRow& row : size.ways) ways.push_back(to_document(size, row));
   return {{"rows", size.rows},
           {"changed_bytes", size.bytes},
-          {"copy_on_device_us", microseconds(size.reference.on_device)},
-          {"copy_to_host_us", microseconds(size.reference.to_host)},
+          {"copy_on_device_us", in_microseconds(size.reference.on_device)},
+          {"copy_to_host_us", in_microseconds(size.reference.to_host)},
           {"link_bytes_per_second", link_rate(size)},
           {"without",
-           {{"step_ms", milliseconds(size.without.step)},
+           {{"step_ms", in_milliseconds(size.without.step)},
             {"run_ahead_steps", size.without.run_ahead},
             {"bytes", nlohmann::json(size.without.bytes)},
             {"ladder", nlohmann::json(size.without.ladder)}}},

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/figures.hpp"
+#include "millrace/text/units.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -19,7 +19,7 @@ Json to_document(const CaptureCounts& counts) {
           {"changed_bytes", counts.changed_bytes},
           {"link_bytes", counts.link_bytes},
           {"copied_bytes", counts.copied_bytes},
-          {"copying_ms", milliseconds(counts.copying)},
+          {"copying_ms", in_milliseconds(counts.copying)},
           {"captures", counts.captures},
           {"dirty_captures", counts.dirty_captures},
           {"overflowed_rows", counts.overflowed_rows},
@@ -30,7 +30,7 @@ Json to_document(const CaptureCounts& counts) {
           {"failures", counts.failures},
           {"everything_marked", counts.everything_marked},
           {"waits", counts.waits},
-          {"waited_ms", milliseconds(counts.waited)}};
+          {"waited_ms", in_milliseconds(counts.waited)}};
 }
 
 Json to_document(const ShippingReport& sink) {
@@ -53,9 +53,9 @@ Json to_document(const ShippingReport& sink) {
           {"missing_rows", sink.missing},
           {"most_queue_bytes", sink.most_queue_bytes},
           {"lag_ms",
-           {{"p50", milliseconds(sink.lag_p50)},
-            {"p99", milliseconds(sink.lag_p99)},
-            {"longest", milliseconds(sink.lag_most)}}}};
+           {{"p50", in_milliseconds(sink.lag_p50)},
+            {"p99", in_milliseconds(sink.lag_p99)},
+            {"longest", in_milliseconds(sink.lag_most)}}}};
 }
 
 Json to_document(const StreamingReport& report) {

@@ -16,7 +16,7 @@
 #include "cli/error.hpp"
 #include "cli/status_line.hpp"
 #include "cli/values.hpp"
-#include "text/json_document.hpp"
+#include "millrace/text/json_document.hpp"
 
 namespace millrace::cli {
 namespace {

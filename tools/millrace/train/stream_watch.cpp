@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "millrace/text/units.hpp"
+
 namespace millrace::cli {
 namespace {
 
@@ -12,8 +14,6 @@ using namespace std::chrono_literals;
 
 constexpr Nanoseconds kDown = 1s;    ///< failing for less is nothing to speak of
 constexpr Nanoseconds kBehind = 5s;  ///< likewise
-
-double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ std::vector<std::string> StreamWatch::news(const std::vector<ShippingHealth>& he
     }
     if (!now.failing && state.down && says_down_) {
       lines.push_back(
-          fmt::format("{} works again, after {:.1f} s", sinks_[i], seconds(state.longest)));
+          fmt::format("{} works again, after {:.1f} s", sinks_[i], in_seconds(state.longest)));
     }
     state.down = down || (state.down && now.failing);
     state.longest = now.failing ? now.failing_for : Nanoseconds{0};
@@ -50,9 +50,9 @@ std::string StreamWatch::status(const std::vector<ShippingHealth>& health) const
     if (!now.given_up.empty()) {
       parts.push_back(fmt::format("{} given up", sinks_[i]));
     } else if (now.failing_for >= kDown) {
-      parts.push_back(fmt::format("{} down for {:.0f} s", sinks_[i], seconds(now.failing_for)));
+      parts.push_back(fmt::format("{} down for {:.0f} s", sinks_[i], in_seconds(now.failing_for)));
     } else if (now.oldest >= kBehind) {
-      parts.push_back(fmt::format("{} {:.0f} s behind", sinks_[i], seconds(now.oldest)));
+      parts.push_back(fmt::format("{} {:.0f} s behind", sinks_[i], in_seconds(now.oldest)));
     }
   }
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -8,7 +8,8 @@
 #include "cli/page.hpp"
 #include "cli/wording.hpp"
 #include "footprint/options.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
+#include "millrace/text/units.hpp"
 #include "train/stream.hpp"
 
 namespace millrace::cli {
@@ -136,11 +137,10 @@ std::string render_cache(const CacheCounts& counts) {
 }
 
 std::string render_sink(const ShippingReport& sink, const Painter& paint) {
-  const auto ms = [](Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
-  std::string text =
-      fmt::format("stream  {}: {} rows of {} steps, {}; lag {:.1f} ms (P99 {:.1f}, longest {:.1f})",
-                  sink.sink, grouped(sink.rows), grouped(sink.steps), format_bytes(sink.bytes),
-                  ms(sink.lag_p50), ms(sink.lag_p99), ms(sink.lag_most));
+  std::string text = fmt::format(
+      "stream  {}: {} rows of {} steps, {}; lag {:.1f} ms (P99 {:.1f}, longest {:.1f})", sink.sink,
+      grouped(sink.rows), grouped(sink.steps), format_bytes(sink.bytes),
+      in_milliseconds(sink.lag_p50), in_milliseconds(sink.lag_p99), in_milliseconds(sink.lag_most));
   if (sink.coalesced_rows > 0) {
     text += fmt::format(", {} rows merged with newer ones", grouped(sink.coalesced_rows));
   }

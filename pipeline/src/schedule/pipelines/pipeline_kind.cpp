@@ -1,9 +1,6 @@
 #include "millrace/pipeline/schedule/pipeline_kind.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <stdexcept>
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -19,11 +16,7 @@ std::string_view to_string(PipelineKind kind) noexcept {
 }
 
 PipelineKind parse_pipeline_kind(std::string_view name) {
-  for (const PipelineKind kind : kPipelineKinds) {
-    if (to_string(kind) == name) return kind;
-  }
-  throw std::invalid_argument{
-      fmt::format("unknown pipeline '{}' (expected {})", name, fmt::join(kNames, ", "))};
+  return text::parse_enum("pipeline", name, kPipelineKinds);
 }
 
 }  // namespace millrace

@@ -1,9 +1,6 @@
 #include "millrace/pipeline/schedule/pipeline_options.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <stdexcept>
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -12,17 +9,6 @@ constexpr std::array<std::string_view, kLookupPositions.size()> kPositions{
     "after-optimizer", "before-optimizer", "after-data-dist"};
 constexpr std::array<std::string_view, kLookupStreams.size()> kStreams{"data-dist", "own", "main"};
 
-template <typename Named, std::size_t count>
-Named parse(std::string_view what, std::string_view name, const std::array<Named, count>& all) {
-  for (const Named named : all) {
-    if (to_string(named) == name) return named;
-  }
-  std::array<std::string_view, count> names;
-  for (std::size_t i = 0; i < count; ++i) names[i] = to_string(all[i]);
-  throw std::invalid_argument{
-      fmt::format("unknown {} '{}' (expected {})", what, name, fmt::join(names, ", "))};
-}
-
 }  // namespace
 
 std::string_view to_string(LookupPosition position) noexcept {
@@ -30,7 +16,7 @@ std::string_view to_string(LookupPosition position) noexcept {
 }
 
 LookupPosition parse_lookup_position(std::string_view name) {
-  return parse("lookup position", name, kLookupPositions);
+  return text::parse_enum("lookup position", name, kLookupPositions);
 }
 
 std::string_view to_string(LookupStream stream) noexcept {
@@ -38,7 +24,7 @@ std::string_view to_string(LookupStream stream) noexcept {
 }
 
 LookupStream parse_lookup_stream(std::string_view name) {
-  return parse("lookup stream", name, kLookupStreams);
+  return text::parse_enum("lookup stream", name, kLookupStreams);
 }
 
 }  // namespace millrace

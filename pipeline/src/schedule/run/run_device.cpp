@@ -1,14 +1,15 @@
 #include "millrace/pipeline/schedule/run_device.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <charconv>
 #include <stdexcept>
+#include <vector>
 
 #include "millrace/device/cuda_device.hpp"
 #include "millrace/device/profile.hpp"
 #include "millrace/device/thread_executor.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -17,9 +18,12 @@ constexpr std::string_view kVirtual = "virtual:";
 constexpr std::string_view kCuda = "cuda:";
 
 [[noreturn]] void refuse(std::string_view name) {
-  throw std::invalid_argument{
-      fmt::format("unknown device '{}' (expected virtual:{}, or cuda:N for a GPU)", name,
-                  fmt::join(DeviceProfile::names(), ", virtual:"))};
+  std::vector<std::string> expected;
+  for (const std::string& profile : DeviceProfile::names()) {
+    expected.push_back(fmt::format("{}{}", kVirtual, profile));
+  }
+  expected.push_back("cuda:N");
+  text::refuse_name("device", name, expected);
 }
 
 DeviceProfile profile(std::string_view name) {

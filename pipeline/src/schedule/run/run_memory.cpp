@@ -1,15 +1,12 @@
 #include "millrace/pipeline/schedule/run_memory.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <stdexcept>
 
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/memory/driver_allocator.hpp"
 #include "millrace/memory/segment_source.hpp"
 #include "millrace/observe/checked_allocator.hpp"
+#include "millrace/text/parse_enum.hpp"
 #include "schedule/run/combined_trace.hpp"
 
 namespace millrace {
@@ -19,8 +16,8 @@ Policy policy_of(const RunMemoryOptions& options) {
   if (options.policy) return *options.policy;
   if (options.allocator == "torch") return Policy::torch();
   if (options.allocator == "millrace") return Policy::millrace();
-  throw std::invalid_argument{fmt::format("unknown allocator '{}' (expected {})", options.allocator,
-                                          fmt::join(kAllocatorNames, ", "))};
+  text::refuse_name("allocator", options.allocator,
+                    {kAllocatorNames.begin(), kAllocatorNames.end()});
 }
 
 }  // namespace

@@ -1,17 +1,23 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "data/json_reader.hpp"
 #include "millrace/embedded/workloads.hpp"
 #include "millrace/experiment/workload.hpp"
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
+#include "millrace/text/json_document.hpp"
+#include "millrace/text/json_object.hpp"
+#include "millrace/text/parse_enum.hpp"
 #include "model/model_json.hpp"
 
 namespace millrace::experiment {
 namespace {
+
+using text::JsonObject;
+using text::JsonPlace;
+using text::refuse;
+using text::shown;
 
 using Json = nlohmann::json;
 
@@ -101,7 +107,7 @@ void check_sum(const Workload& workload, std::string_view origin) {
 }  // namespace
 
 Workload Workload::parse(std::string_view json, std::string_view origin) {
-  const Json document = parse_json(json, origin);
+  const Json document = text::parse_document(json, origin);
   JsonObject reader{document, JsonPlace{origin, ""}};
 
   std::string schema;
@@ -126,7 +132,7 @@ Workload Workload::parse(std::string_view json, std::string_view origin) {
 }
 
 Workload Workload::load(const std::filesystem::path& file) {
-  return parse(read_text(file), file.string());
+  return parse(text::read_document(file), file.string());
 }
 
 std::string Workload::to_json() const {
@@ -171,8 +177,9 @@ Workload Workload::named(std::string_view name) {
   for (const EmbeddedFile& file : embedded::workloads()) {
     if (file.name == name) return parse(file.text, file.name);
   }
-  throw std::invalid_argument{fmt::format("unknown workload '{}' (expected {}, or a file)", name,
-                                          fmt::join(names(), ", "))};
+  std::vector<std::string> expected = names();
+  expected.push_back("a file");
+  text::refuse_name("workload", name, expected);
 }
 
 }  // namespace millrace::experiment

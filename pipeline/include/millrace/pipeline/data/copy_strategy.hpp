@@ -41,6 +41,8 @@ enum class Waits {
   precise,  ///< only the marker recorded after the work that the consumer needs
 };
 
+inline constexpr std::array kWaits{Waits::coarse, Waits::precise};
+
 /** @brief "coarse", "precise" */
 [[nodiscard]] std::string_view to_string(Waits waits) noexcept;
 /** @throws std::invalid_argument that lists the names there are */

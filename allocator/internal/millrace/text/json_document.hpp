@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 namespace millrace::text {
 
-/** @brief Of documents that people write. In memory one takes at most 30 times its length. */
+/** @brief Bytes of a document that people write, at most. In memory it takes at most 30 times as
+ * many. */
 inline constexpr std::size_t kLongestDocument = std::size_t{4} << 20;
 
 /**
@@ -19,5 +21,9 @@ inline constexpr std::size_t kLongestDocument = std::size_t{4} << 20;
  */
 [[nodiscard]] nlohmann::json parse_document(std::string_view text, std::string_view origin,
                                             std::size_t most = kLongestDocument);
+
+/** @brief The text of a document's file, of at most kLongestDocument bytes, or of a pipe.
+ *  @throws std::invalid_argument with the file and why it cannot be read */
+[[nodiscard]] std::string read_document(const std::filesystem::path& file);
 
 }  // namespace millrace::text

@@ -1,4 +1,4 @@
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 #include <rapidcheck.h>
 

@@ -1,4 +1,4 @@
-#include "data/json_reader.hpp"
+#include "millrace/text/json_object.hpp"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "millrace/pipeline/data/byte_size.hpp"
-#include "text/json_document.hpp"
-#include "text/nearest.hpp"
-#include "text/read_file.hpp"
+#include "millrace/memory/byte_size.hpp"
+#include "millrace/text/nearest.hpp"
 #include "text/utf8.hpp"
 
-namespace millrace {
+namespace millrace::text {
 
 using Json = nlohmann::json;
 
@@ -26,7 +24,7 @@ std::string shortened(const std::string& text) {
   std::size_t end = 0;
   while (true) {
     const std::size_t next =
-        end + std::max<std::size_t>(1, text::utf8_length(std::string_view{text}.substr(end)));
+        end + std::max<std::size_t>(1, utf8_length(std::string_view{text}.substr(end)));
     if (next > most - 3) return text.substr(0, end) + "...";
     end = next;
   }
@@ -50,18 +48,6 @@ void refuse(const JsonPlace& place, std::string_view found, std::string_view exp
   throw std::invalid_argument{fmt::format("{}: {} is {}, but must be {}", place.origin,
                                           place.path.empty() ? "the document" : place.path, found,
                                           expected)};
-}
-
-Json parse_json(std::string_view text, std::string_view origin) {
-  return text::parse_document(text, origin);
-}
-
-std::string read_text(const std::filesystem::path& file) {
-  try {
-    return text::read_file(file, text::kLongestDocument);
-  } catch (const text::FileProblem& problem) {
-    throw std::invalid_argument{fmt::format("{}: {}", file.string(), problem.what())};
-  }
 }
 
 JsonObject::JsonObject(const Json& object, JsonPlace place)
@@ -129,11 +115,11 @@ void JsonObject::text(std::string_view key, std::string& value, bool required) {
 void JsonObject::finish(std::string_view of) const {
   for (const auto& [key, value] : object_.items()) {
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    const std::string meant = text::nearest(key, known_);
+    const std::string meant = nearest(key, known_);
     throw std::invalid_argument{
         fmt::format("{}: {} is not a key of {}{}", place_.origin, place_.at(shortened(key)).path,
                     of, meant.empty() ? "" : fmt::format(" (did you mean {}?)", meant))};
   }
 }
 
-}  // namespace millrace
+}  // namespace millrace::text

@@ -1,4 +1,4 @@
-#include "millrace/pipeline/data/byte_size.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 #include <fmt/format.h>
 
@@ -54,7 +54,7 @@ std::size_t parse_bytes(std::string_view text) {
 
 std::string format_bytes(std::size_t bytes) {
   if (bytes < 1024) return fmt::format("{} B", bytes);
-  constexpr std::array<std::string_view, 4> names{"KiB", "MiB", "GiB", "TiB"};
+  constexpr std::array<std::string_view, 6> names{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
   while (value >= 1023.995 && unit + 1 < names.size()) {
