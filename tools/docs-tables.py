@@ -104,7 +104,7 @@ def base_ladder(program):
 
 def savings(program):
     document = program.run("footprint", "--workload", "sparse_data_dist_base", "--seeds", "200",
-                           "--allocator", "torch,millrace", "--strategy",
+                           "--allocator", "torch,millrace", "--copy",
                            "side-stream,in-place,precise,ring")
     rows = []
     for run in document["runs"]:

@@ -210,7 +210,7 @@ sanitize() {
 
 # The footprint table on the GPU, and the same on its model.
 footprints() {
-  local one=(--workload sparse_data_dist_base --strategy "side-stream,in-place,precise" --seeds 1 --iterations 12)
+  local one=(--workload sparse_data_dist_base --copy "side-stream,in-place,precise" --seeds 1 --steps 12)
   step footprint "$kit/bin/millrace" footprint --device "$cuda" "${one[@]}" --format json -o "{json}"
   step footprint_model "$kit/bin/millrace" footprint --device virtual:h100 "${one[@]}" --format json -o "{json}"
 }
@@ -232,7 +232,7 @@ draw_criteo() { # LINES
 train_large() {
   local data=$out/criteo.tsv
   draw_criteo 100000 >"$data"
-  step train_large "$kit/bin/millrace" train --data "$data" --format criteo --model "$kit/large-model.json" \
+  step train_large "$kit/bin/millrace" train --data "$data" --data-format criteo --model "$kit/large-model.json" \
     --batch-size 8192 --epochs 3 --pipeline sparse-dist --device "$cuda" --json "{json}"
   rm -f "$data"
 }

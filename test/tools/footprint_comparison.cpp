@@ -21,8 +21,8 @@ constexpr std::size_t kGiB = std::size_t{1} << 30;
 
 ProgramRun small(std::vector<std::string> more) {
   const std::vector<std::string> first{
-      "footprint",    "--workload", "sparse_data_dist_base", "--seeds", "3",
-      "--iterations", "8",          "--batch-bytes",         "64MiB"};
+      "footprint", "--workload", "sparse_data_dist_base", "--seeds", "3",
+      "--steps",   "8",          "--batch-bytes",         "64MiB"};
   more.insert(more.begin(), first.begin(), first.end());
   return run_program(more);
 }
@@ -67,7 +67,7 @@ std::string advice_of(std::vector<cli::FootprintRow> rows) {
 }  // namespace
 
 TEST_CASE("a saving is the median of the savings on the same sizes, with its range") {
-  const Json json = document({"--allocator", "torch,millrace", "--strategy", "all"});
+  const Json json = document({"--allocator", "torch,millrace", "--copy", "all"});
   const Json& usual = json.at("runs").at(0);
   REQUIRE(usual.at("strategy") == "side-stream");
   CHECK_FALSE(usual.at("spread").contains("saving_bytes"));
@@ -150,7 +150,7 @@ TEST_CASE("advice takes savings draw by draw, and the usual draw decides") {
 
 TEST_CASE("what the driver's pool does not say is said to be unknown, and is never 0") {
   const std::vector<std::string> rows{
-      "--allocator", "torch,driver", "--strategy", "side-stream,driver-async", "--columns", "all"};
+      "--allocator", "torch,driver", "--copy", "side-stream,driver-async", "--columns", "all"};
   const ProgramRun table = small(rows);
   REQUIRE(table.exit_code == 0);
   CHECK(table.out.find("→ 0.00") == std::string::npos);
@@ -170,9 +170,8 @@ TEST_CASE("what was published stands only beside the workload that it is about")
     REQUIRE(run.exit_code == 0);
     return run.out.find("3510") != std::string::npos;
   };
-  const std::vector<std::string> quick{
-      "--seeds",     "1",     "--iterations", "5",
-      "--allocator", "torch", "--strategy",   "side-stream,in-place"};
+  const std::vector<std::string> quick{"--seeds",     "1",     "--steps", "5",
+                                       "--allocator", "torch", "--copy",  "side-stream,in-place"};
   const auto run = [&](std::vector<std::string> more) {
     more.insert(more.begin(), "footprint");
     more.insert(more.end(), quick.begin(), quick.end());

@@ -47,10 +47,10 @@ TEST_CASE("a name that there is not is named, with where it was and with those t
                                                     ContainsSubstring("where: --allocator") &&
                                                     ContainsSubstring("torch, millrace, driver") &&
                                                     ContainsSubstring("did you mean torch?"));
-  CHECK_THAT(refusal({"--strategy", "ring,side_stream"}),
+  CHECK_THAT(refusal({"--copy", "ring,side_stream"}),
              ContainsSubstring("'side_stream'") && ContainsSubstring("driver-async") &&
                  ContainsSubstring("did you mean side-stream?"));
-  CHECK_THAT(refusal({"--strategy", ""}), ContainsSubstring("side-stream"));
+  CHECK_THAT(refusal({"--copy", ""}), ContainsSubstring("side-stream"));
   CHECK_THAT(refusal({"--waits", "fine"}), ContainsSubstring("coarse, precise"));
   CHECK_THAT(refusal({"--format", "xml"}), ContainsSubstring("table, json"));
   CHECK_THAT(refusal({"--workload", "sparse_data_dist"}),
@@ -90,10 +90,10 @@ TEST_CASE("sizes and numbers that can not be are refused with their range") {
       {"--compute-to-copy", "2x"},
       {"--run-ahead", "-1"},
       {"--run-ahead", "1.5"},
-      {"--iterations", "0"},
-      {"--iterations", "4"},
-      {"--iterations", "99999999"},
-      {"--iterations", ""},
+      {"--steps", "0"},
+      {"--steps", "4"},
+      {"--steps", "99999999"},
+      {"--steps", ""},
       {"--seed", "-1"},
       {"--seed", "99999999999999999999"},
       {"--seeds", "0"},
@@ -116,7 +116,7 @@ TEST_CASE("a workload that can not be used is refused with the file and the key"
   CHECK_THAT(said(workload(R"(, "num_batches": -3)")),
              ContainsSubstring("mine.json") && ContainsSubstring("num_batches is -3"));
   CHECK_THAT(said(workload(R"(, "batches": 3)")), ContainsSubstring("batches is not a key"));
-  CHECK_THAT(said(workload(R"(, "num_batches": 3)")), ContainsSubstring("--iterations"));
+  CHECK_THAT(said(workload(R"(, "num_batches": 3)")), ContainsSubstring("--steps"));
   CHECK_THAT(said("{"), ContainsSubstring("mine.json:1:2: this is not JSON"));
   CHECK_THAT(said(""), ContainsSubstring("this is not JSON"));
   CHECK_THAT(refusal({"--workload", (folder / "none.json").string()}),

@@ -14,8 +14,8 @@ using Json = nlohmann::json;
 namespace {
 
 const std::vector<std::string> kSmall{
-    "footprint",    "--workload", "sparse_data_dist_base", "--seeds", "2",
-    "--iterations", "8",          "--batch-bytes",         "64MiB"};
+    "footprint", "--workload", "sparse_data_dist_base", "--seeds", "2",
+    "--steps",   "8",          "--batch-bytes",         "64MiB"};
 
 ProgramRun small(std::vector<std::string> more) {
   more.insert(more.begin(), kSmall.begin(), kSmall.end());
@@ -116,7 +116,7 @@ TEST_CASE("no run has a race") {
 }
 
 TEST_CASE("what was asked for is what runs") {
-  const Json json = document({"--allocator", "millrace,torch", "--strategy", "precise", "--waits",
+  const Json json = document({"--allocator", "millrace,torch", "--copy", "precise", "--waits",
                               "precise", "--activations", "512MiB", "--compute-to-copy", "0.5",
                               "--run-ahead", "7", "--seed", "3", "--device", "virtual:a100"});
   CHECK(json.at("runs").size() == 2);
@@ -152,7 +152,7 @@ TEST_CASE("the same arguments give the same document, byte for byte") {
 
 TEST_CASE("a row that runs out of memory says why, and the others go on") {
   const Json json = document({"--device", "virtual:a100", "--activations", "50GiB", "--allocator",
-                              "torch,driver", "--strategy", "side-stream,in-place"});
+                              "torch,driver", "--copy", "side-stream,in-place"});
   REQUIRE(json.at("runs").size() == 4);
   for (const Json& run : json.at("runs")) {
     CHECK(run.contains("error") == (run.at("allocator") == "driver"));

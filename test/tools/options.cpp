@@ -80,8 +80,8 @@ TEST_CASE("options: a run may have as many steps as a workload may say") {
                 "num_unweighted_features": 1, "activations": "1MiB", "num_batches": 1000001})")
           .string();
   CHECK_THAT(refusal({"footprint", "--workload", file}), ContainsSubstring("to 1000000"));
-  CHECK_THAT(refusal({"footprint", "--iterations", "1000001"}), ContainsSubstring("to 1000000"));
-  CHECK_THAT(refusal({"pipelines", "--batches", "1000001"}), ContainsSubstring("to 1000000"));
+  CHECK_THAT(refusal({"footprint", "--steps", "1000001"}), ContainsSubstring("to 1000000"));
+  CHECK_THAT(refusal({"pipelines", "--steps", "1000001"}), ContainsSubstring("to 1000000"));
 }
 
 TEST_CASE("options: one step is counted as one") {

@@ -89,11 +89,10 @@ TEST_CASE("page: help is as wide as the page, with the same words") {
 }
 
 TEST_CASE("page: tables of every command fit the page, and lose no figure") {
-  const std::vector<std::string> footprint{"footprint",   "--workload",   "pr2916",
-                                           "--allocator", "torch",        "--seeds",
-                                           "1",           "--iterations", "6"};
+  const std::vector<std::string> footprint{
+      "footprint", "--workload", "pr2916", "--allocator", "torch", "--seeds", "1", "--steps", "6"};
   const std::vector<std::string> pipelines{
-      "pipelines",    "--pipeline", "base,sparse-dist", "--batches", "4", "--ranks", "1",
+      "pipelines",    "--pipeline", "base,sparse-dist", "--steps", "4", "--ranks", "1",
       "--batch-size", "64",         "--seeds",          "1"};
   for (const auto& command : {footprint, pipelines, std::vector<std::string>{"doctor"}}) {
     const std::vector<std::string> wide = figures_of(run_program(command).out);
@@ -187,10 +186,10 @@ TEST_CASE("long work shows at a terminal that it goes on") {
           .write("small.json", R"({"schema": "millrace.workload/1", "batch_size": 10,
                 "num_unweighted_features": 1, "activations": "1MiB"})")
           .string();
-  shown({"footprint", "--workload", small, "--iterations", "300000", "--seeds", "1", "--allocator",
-         "torch", "--strategy", "ring"},
+  shown({"footprint", "--workload", small, "--steps", "300000", "--seeds", "1", "--allocator",
+         "torch", "--copy", "ring"},
         " steps, ");
-  shown({"footprint", "--iterations", "10000", "--seeds", "900"}, "sizes of batches: ");
-  shown({"pipelines", "--batches", "20000", "--pipeline", "base"}, "pipelines: 0 of ");
+  shown({"footprint", "--steps", "10000", "--seeds", "900"}, "sizes of batches: ");
+  shown({"pipelines", "--steps", "20000", "--pipeline", "base"}, "pipelines: 0 of ");
   shown({"stream", "bench", "--steps", "100000"}, "stream bench: ");
 }

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 namespace {
 
 ProgramRun small(std::vector<std::string> more) {
-  const std::vector<std::string> first{"pipelines",    "--workload", "pr2916",  "--batches", "4",
+  const std::vector<std::string> first{"pipelines",    "--workload", "pr2916",  "--steps", "4",
                                        "--batch-size", "512",        "--seeds", "2"};
   more.insert(more.begin(), first.begin(), first.end());
   return run_program(more);
@@ -213,7 +213,7 @@ TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more th
   const std::vector<std::string> one{"--pipeline", "semi-sync", "--copy",  "precise",
                                      "--waits",    "coarse",    "--seeds", "1"};
   std::vector<std::string> run = one;
-  run.insert(run.end(), {"--allocator", "millrace", "--steps", steps, "--timeline", timeline});
+  run.insert(run.end(), {"--allocator", "millrace", "--steps-svg", steps, "--timeline", timeline});
   const ProgramRun made = small(run);
   INFO(made.err);
   REQUIRE(made.exit_code == 0);
@@ -226,7 +226,7 @@ TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more th
   CHECK(trace.at("traceEvents").size() > 1000);
   for (const auto& file : {steps, timeline}) std::filesystem::remove(file);
 
-  for (const char* const option : {"--steps", "--timeline"}) {
+  for (const char* const option : {"--steps-svg", "--timeline"}) {
     std::vector<std::string> two = one;
     two.insert(two.end(), {"--allocator", "torch,millrace", option, steps});
     const ProgramRun refused = small(two);

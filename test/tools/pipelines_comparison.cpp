@@ -19,8 +19,8 @@ namespace {
 /// TorchRec's pull request 2916, with fewer batches: what is exposed and hidden is of its size.
 Json pr2916(std::vector<std::string> more) {
   const std::vector<std::string> first{
-      "pipelines", "--workload",  "pr2916",      "--batches", "4",        "--seeds", "1",
-      "--copy",    "side-stream", "--allocator", "torch",     "--format", "json"};
+      "pipelines", "--workload",  "pr2916",      "--steps", "4",        "--seeds", "1",
+      "--copy",    "side-stream", "--allocator", "torch",   "--format", "json"};
   more.insert(more.begin(), first.begin(), first.end());
   const ProgramRun run = run_program(more);
   INFO(run.err);
@@ -115,9 +115,9 @@ TEST_CASE("pipelines: published figures stand only beside the workload that they
     return run.out.find("Published") != std::string::npos;
   };
   const ScratchFolder folder;
-  CHECK(says({"--workload", "pr2916", "--batches", "2"}));
-  CHECK_FALSE(says({"--workload", "pr2916", "--batches", "2", "--batch-size", "512"}));
-  CHECK_FALSE(says({"--workload", "pr2916", "--batches", "2", "--ranks", "4"}));
+  CHECK(says({"--workload", "pr2916", "--steps", "2"}));
+  CHECK_FALSE(says({"--workload", "pr2916", "--steps", "2", "--batch-size", "512"}));
+  CHECK_FALSE(says({"--workload", "pr2916", "--steps", "2", "--ranks", "4"}));
   CHECK_FALSE(says({"--workload", folder.write("pr2916.json", workload("")).string()}));
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("pipelines: what the driver's pool does not say is null, and a dash in
   const std::vector<std::string> arguments{"pipelines",
                                            "--workload",
                                            "pr2916",
-                                           "--batches",
+                                           "--steps",
                                            "2",
                                            "--seeds",
                                            "1",
@@ -151,7 +151,7 @@ TEST_CASE("pipelines: what the driver's pool does not say is null, and a dash in
 TEST_CASE("pipelines: where every run is out of memory the program ends with 5") {
   const ProgramRun run = run_program(
       {"pipelines", "--workload", "pr2916", "--device", "virtual:a100", "--ranks", "1", "--seeds",
-       "1", "--batches", "2", "--pipeline", "base", "--batch-size", "100000", "--copy", "precise"});
+       "1", "--steps", "2", "--pipeline", "base", "--batch-size", "100000", "--copy", "precise"});
   INFO(run.out << run.err);
   CHECK(run.exit_code == 5);
   CHECK_THAT(run.out, ContainsSubstring("out of memory"));

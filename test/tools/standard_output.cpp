@@ -36,11 +36,11 @@ std::map<std::string, Words> examples(const ScratchFolder& scratch) {
   const std::string trace = scratch.write("trace.csv", "id,lower,upper,size\n1,0,3,512\n").string();
   return {
       {"footprint",
-       {"footprint", "--workload", "train_pipeline_base", "--allocator", "torch", "--strategy",
-        "ring", "--iterations", "5", "--seeds", "1", "--batch-bytes", "1MiB"}},
+       {"footprint", "--workload", "train_pipeline_base", "--allocator", "torch", "--copy", "ring",
+        "--steps", "5", "--seeds", "1", "--batch-bytes", "1MiB"}},
       {"pipelines",
-       {"pipelines", "--pipeline", "base", "--copy", "ring", "--allocator", "torch", "--batches",
-        "2", "--ranks", "1", "--batch-size", "8", "--seeds", "1"}},
+       {"pipelines", "--pipeline", "base", "--copy", "ring", "--allocator", "torch", "--steps", "2",
+        "--ranks", "1", "--batch-size", "8", "--seeds", "1"}},
       {"replay", {"replay", trace}},
       {"train", train},
       {"doctor", {"doctor"}},

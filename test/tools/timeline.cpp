@@ -16,10 +16,10 @@ namespace {
 
 std::vector<std::string> one_row(const std::string& allocator, const std::string& strategy,
                                  const std::vector<std::string>& more) {
-  std::vector<std::string> words{"footprint",    "--workload", "sparse_data_dist_base",
-                                 "--allocator",  allocator,    "--strategy",
-                                 strategy,       "--seeds",    "2",
-                                 "--iterations", "8",          "--batch-bytes",
+  std::vector<std::string> words{"footprint",   "--workload", "sparse_data_dist_base",
+                                 "--allocator", allocator,    "--copy",
+                                 strategy,      "--seeds",    "2",
+                                 "--steps",     "8",          "--batch-bytes",
                                  "64MiB"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -125,7 +125,7 @@ TEST_CASE("a timeline of more than one row is refused with what would be one") {
   CHECK(all.exit_code == 2);
   CHECK_THAT(all.err, ContainsSubstring("30 rows") && ContainsSubstring("where: --timeline") &&
                           ContainsSubstring("--workload sparse_data_dist_base --allocator torch "
-                                            "--strategy side-stream"));
+                                            "--copy side-stream"));
   CHECK(run_program(one_row("torch,millrace", "ring", {"--timeline", file})).exit_code == 2);
   CHECK(folder.names().empty());
 }

@@ -99,7 +99,7 @@ TEST_CASE("train: data that are not there, or are of no known format, are refuse
   CHECK_THAT(said, ContainsSubstring("adult.data") && ContainsSubstring("MILLRACE_DATA"));
   const auto file = scratch.write("data.csv", "a,b,c\n1,2,3\n");
   CHECK_THAT(refusal({"--data", file.string()}),
-             ContainsSubstring("40 columns") && ContainsSubstring("--format"));
+             ContainsSubstring("40 columns") && ContainsSubstring("--data-format"));
   CHECK_THAT(refusal(quick({"--test", file.string()})), ContainsSubstring("--test"));
 }
 
@@ -125,16 +125,16 @@ TEST_CASE("train: data without an example are refused, to train on or to test on
   const std::string empty = scratch.write("empty.tsv", "").string();
   const std::string malformed = scratch.write("malformed.tsv", "1\t2\n3\n").string();
   const std::string line = scratch.write("line.tsv", criteo_line("1", "aa")).string();
-  CHECK_THAT(refusal({"--data", empty, "--format", "criteo"}),
+  CHECK_THAT(refusal({"--data", empty, "--data-format", "criteo"}),
              ContainsSubstring("no example to train on") && ContainsSubstring("empty.tsv"));
-  CHECK_THAT(refusal({"--data", empty, "--format", "criteo", "--eval"}),
+  CHECK_THAT(refusal({"--data", empty, "--data-format", "criteo", "--eval"}),
              ContainsSubstring("no example to test on") && ContainsSubstring("empty.tsv"));
-  CHECK_THAT(refusal({"--data", malformed, "--format", "criteo"}),
+  CHECK_THAT(refusal({"--data", malformed, "--data-format", "criteo"}),
              ContainsSubstring("no example to train on") &&
                  ContainsSubstring("2 malformed lines") && ContainsSubstring("malformed.tsv"));
-  CHECK_THAT(refusal({"--data", line, "--format", "criteo", "--test", empty}),
+  CHECK_THAT(refusal({"--data", line, "--data-format", "criteo", "--test", empty}),
              ContainsSubstring("no example to test on") && ContainsSubstring("empty.tsv"));
-  CHECK_THAT(refusal({"--data", empty, "--format", "criteo", "--ranks", "2"}),
+  CHECK_THAT(refusal({"--data", empty, "--data-format", "criteo", "--ranks", "2"}),
              ContainsSubstring("no example to train on"));
   CHECK(
       run_program({"train", "--data", "synthetic", "--examples", "1", "--epochs", "1"}).exit_code ==

@@ -304,10 +304,10 @@ std::vector<Kind> kinds_of_data() {
   return {
       {"workload",
        [](Draws& draws) { return hostile_json(kWorkload, draws); },
-       {{"footprint", "--workload", "FILE", "--allocator", "millrace", "--strategy", "in-place",
-         "--iterations", "5", "--seeds", "1"},
+       {{"footprint", "--workload", "FILE", "--allocator", "millrace", "--copy", "in-place",
+         "--steps", "5", "--seeds", "1"},
         {"pipelines", "--workload", "FILE", "--pipeline", "base", "--copy", "in-place",
-         "--allocator", "millrace", "--batches", "1", "--seeds", "1", "--ranks", "1"}}},
+         "--allocator", "millrace", "--steps", "1", "--seeds", "1", "--ranks", "1"}}},
       {"model",
        [](Draws& draws) { return hostile_json(draws.one_in(2) ? kModel : small_model(), draws); },
        {train_with({"--data", "synthetic", "--examples", "32", "--model", "FILE"})}},
@@ -320,12 +320,12 @@ std::vector<Kind> kinds_of_data() {
       {"trace", hostile_trace, {{"replay", "FILE"}, {"replay", "FILE", "--format", "json"}}},
       {"adult",
        [](Draws& draws) { return perhaps_gzip(hostile_lines(adult_lines(), ',', draws), draws); },
-       {train_with({"--data", "FILE", "--format", "adult", "--model", "model.json"}),
+       {train_with({"--data", "FILE", "--data-format", "adult", "--model", "model.json"}),
         train_with({"--data", "FILE"})},
        write_model},
       {"criteo",
        [](Draws& draws) { return perhaps_gzip(hostile_lines(criteo_lines(), '\t', draws), draws); },
-       {train_with({"--data", "FILE", "--format", "criteo", "--model", "model.json"})},
+       {train_with({"--data", "FILE", "--data-format", "criteo", "--model", "model.json"})},
        write_model},
   };
 }

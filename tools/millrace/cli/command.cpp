@@ -33,7 +33,16 @@ struct Command::Files {
   std::vector<FileOption> options;
 
   [[nodiscard]] std::vector<FileUse> uses() const;
+  /** @brief Standard output has a result of an option that replaces the text. */
+  [[nodiscard]] bool text_is_replaced() const;
 };
+
+bool Command::Files::text_is_replaced() const {
+  return std::ranges::any_of(options, [](const FileOption& of) {
+    return of.written && of.result == Result::in_place &&
+           std::ranges::any_of(of.values(), leads_to_stdout);
+  });
+}
 
 std::vector<FileUse> Command::Files::uses() const {
   std::vector<FileUse> uses;
@@ -43,7 +52,7 @@ std::vector<FileUse> Command::Files::uses() const {
     FileUse use{.option = shown_name(*of.option), .written = of.written};
     if (of.result == Result::resumed) use.may_replace = "--load";
     const bool main = of.written && of.result == Result::main;
-    if (main && values.empty()) use.standard_output = true;
+    if (main && values.empty()) use.standard_output = !text_is_replaced();
     for (const std::string& value : values) {
       use.standard_output = of.written && leads_to_stdout(value);
       if (use.standard_output) continue;
@@ -75,6 +84,14 @@ Command::FilesOf Command::unless(std::vector<std::string> names) {
     const bool name = std::ranges::find(names, value) != names.end();
     return name ? std::vector<UsedPath>{} : itself(value);
   };
+}
+
+void Command::examples(const std::vector<std::pair<std::string, std::string>>& commands) {
+  std::string text = "Examples:";
+  for (const auto& [command, does] : commands) {
+    text += "\n  " + command + "\n      " + does;
+  }
+  app_.footer(text);
 }
 
 void Command::run(std::function<void()> work) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cli/file_use.hpp"
@@ -53,6 +54,13 @@ class Command {
   void flag(const std::string& name, bool& value, const std::string& help) {
     app_.add_flag(name, value, help);
   }
+  /** @brief A former name of an option with this value: accepted, and not shown in help. */
+  template <typename Value>
+  void former(const std::string& name, Value& value) {
+    add(name, value, "", "").group("");
+  }
+  /** @brief Commands that the help ends with, each with a sentence on what it does. */
+  void examples(const std::vector<std::pair<std::string, std::string>>& commands);
 
   /** @brief An option that names files to read. */
   template <typename Value>

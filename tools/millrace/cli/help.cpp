@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/fitted.hpp"
 #include "cli/page.hpp"
 #include "cli/text.hpp"
 
@@ -21,6 +22,10 @@ std::string HelpFormatter::in_column(const std::string& text) const {
 
 std::string HelpFormatter::make_description(const CLI::App* app) const {
   return wrap(Formatter::make_description(app), page_width(), 0);
+}
+
+std::string HelpFormatter::make_footer(const CLI::App* app) const {
+  return fitted(Formatter::make_footer(app));
 }
 
 std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {

@@ -3,28 +3,18 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 
-#include "cli/json_text.hpp"
-#include "cli/output.hpp"
-#include "cli/values.hpp"
+#include "cli/results.hpp"
 #include "commands.hpp"
 #include "doctor/findings.hpp"
 
 namespace millrace::cli {
 namespace {
 
-struct DoctorArguments {
-  std::string format = "text";
-  std::optional<std::string> output;
-};
-
-void run_doctor(const DoctorArguments& arguments) {
-  const bool json = read_name("--format", "format", arguments.format, {"text", "json"}) == "json";
-  const Output output{arguments.output};
+void run_doctor(const ResultArguments& arguments) {
+  const Results results{arguments, "text"};
   const MachineFacts facts = machine_facts();
-  output.write(json ? json_text(to_document(facts)) : to_text(facts));
+  results.write([&](const Painter&) { return to_text(facts); }, [&] { return to_document(facts); });
 }
 
 }  // namespace
@@ -32,11 +22,10 @@ void run_doctor(const DoctorArguments& arguments) {
 void add_doctor(CLI::App& program) {
   Command command{program, "doctor",
                   "Shows what this machine has (CUDA, driver, GPUs, NCCL) and what works on it"};
-  const auto given = std::make_shared<DoctorArguments>();
-  command.add("--format", given->format, "KIND", "Output format: text (default), json");
-  command.output("-o,--output", given->output, "FILE",
-                 "Write to this file, complete or not at all (default: standard output)",
-                 Result::main);
+  const auto given = std::make_shared<ResultArguments>();
+  add_result_options(command, *given, "text");
+  command.examples({{"millrace doctor", "Shows what works here, and how to get what does not."},
+                    {"millrace doctor --json doctor.json", "Writes the same as JSON as well."}});
   command.run([given] { run_doctor(*given); });
 }
 

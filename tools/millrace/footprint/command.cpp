@@ -13,8 +13,8 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
 #include "cli/output.hpp"
+#include "cli/results.hpp"
 #include "cli/run_options.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
@@ -35,7 +35,7 @@ void check_one_run(const FootprintArguments& arguments, const FootprintOptions& 
   if (rows == 1) return;
   throw UsageError{
       fmt::format("a timeline shows one run, but this command runs {} rows", rows), kTimeline,
-      fmt::format("with --workload {} --allocator {} --strategy {}, for one",
+      fmt::format("with --workload {} --allocator {} --copy {}, for one",
                   arguments.workload.value_or(options.workloads.front().name),
                   options.allocators.front(), millrace::to_string(options.methods.front()))};
 }
@@ -57,7 +57,7 @@ bool none_fits(const std::vector<FootprintTable>& tables) {
 
 void run_footprint_command(const FootprintArguments& arguments) {
   const FootprintOptions options = read_options(arguments);
-  const Output output{arguments.output};
+  const Results results{arguments.results, "table"};
   std::optional<Output> timeline_file;
   std::optional<Timeline> timeline;
   if (arguments.timeline) {
@@ -67,12 +67,8 @@ void run_footprint_command(const FootprintArguments& arguments) {
   }
   const std::vector<FootprintTable> tables = run_tables(options, timeline ? &*timeline : nullptr);
   if (timeline) write_timeline(*timeline, *timeline_file);
-  if (options.json) {
-    output.write(json_text(to_document(tables, options)));
-  } else {
-    const Painter paint{output.to_stdout() && colours_on_stdout()};
-    output.write(fitted(render_tables(tables, options, paint)));
-  }
+  results.write([&](const Painter& paint) { return fitted(render_tables(tables, options, paint)); },
+                [&] { return to_document(tables, options); });
   if (raced(tables)) throw Ended{number_of(ExitCode::raced)};
   if (none_fits(tables)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
@@ -88,10 +84,11 @@ void add_footprint(CLI::App& program) {
   command.add("--device", given->device, "NAME", device_help("h200", true));
   command.add("--allocator", given->allocators, "A,B|all",
               "Allocators: torch, millrace, driver (default all)");
-  command.add("--strategy", given->strategies, "A,B|all",
+  command.add("--copy", given->copies, "A,B|all",
               "Copy strategies: side-stream, in-place, precise, ring, driver-async (default all)");
+  command.former("--strategy", given->copies);
   command.input("--workload", given->workload, "NAME|FILE",
-                fmt::format("Workload: {}, or a JSON file (default sparse_data_dist_base and "
+                fmt::format("Workload: {}, or a JSON file (default: sparse_data_dist_base and "
                             "train_pipeline_base)",
                             fmt::join(experiment::Workload::names(), ", ")),
                 Command::unless(experiment::Workload::names()));
@@ -106,21 +103,24 @@ void add_footprint(CLI::App& program) {
               "Maximum number of operations that the host is ahead; 0: it waits for each step");
   command.add("--batch-bytes", given->batch_bytes, "SIZE",
               "Mean size of a batch (default: 1GiB for built-in workloads)");
-  command.add("--iterations", given->iterations, "N", "Steps per run, including 4 warm-up steps");
+  command.add("--steps", given->steps, "N",
+              "Number of steps, of which the first 4 are the warm-up (default: workload's "
+              "num_batches)");
+  command.former("--iterations", given->steps);
   command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
-  command.add(
-      "--seeds", given->seeds, "N",
-      "Number of seeds S, S+1, ...; figures are medians over them (default 16; on a GPU 1)");
-  command.add("--format", given->format, "KIND", "Output format: table (default), json");
+  command.add("--seeds", given->seeds, "N",
+              "Number of seeds S, S+1, ...; figures are the medians (default 16, on a GPU 1)");
   command.add("--columns", given->columns, "SET",
-              "Columns of the table: short (default); all: also where every byte went");
+              "Columns of the table: short (default), or all, with where every byte went");
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the only row's run with the first seed, for Perfetto and "
                  "chrome://tracing",
                  Result::further);
-  command.output("-o,--output", given->output, "FILE",
-                 "Write to this file, complete or not at all (default: standard output)",
-                 Result::main);
+  add_result_options(command, given->results, "table");
+  command.examples({{"millrace footprint --allocator torch,millrace --copy side-stream,precise",
+                     "Compares two allocators and two copy strategies on the built-in workloads."},
+                    {"millrace footprint --workload mine.json --json footprint.json",
+                     "Runs your own workload, and writes the results as JSON as well."}});
   command.run([given] { run_footprint_command(*given); });
 }
 

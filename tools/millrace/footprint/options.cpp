@@ -61,15 +61,15 @@ experiment::Workload adapted(experiment::Workload workload, const FootprintArgum
   }
   if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
   const std::size_t least = experiment::LoopOptions{}.warm_up + 1;
-  if (given.iterations) {
-    workload.num_batches = read_whole("--iterations", *given.iterations, least, kMostSteps);
+  if (given.steps) {
+    workload.num_batches = read_whole("--steps", *given.steps, least, kMostSteps);
   }
   if (workload.num_batches < least) {
     throw UsageError{
         fmt::format("{} {} too few: the first {} are the warm-up", workload.num_batches,
                     workload.num_batches == 1 ? "step is" : "steps are", least - 1),
         fmt::format("num_batches of the workload {}", workload.name),
-        fmt::format("--iterations {} or more", least)};
+        fmt::format("--steps {} or more", least)};
   }
   return workload;
 }
@@ -79,9 +79,8 @@ experiment::Workload adapted(experiment::Workload workload, const FootprintArgum
 FootprintOptions read_options(const FootprintArguments& arguments) {
   FootprintOptions options;
   options.allocators = read_allocators(arguments.allocators);
-  options.methods = read_choices("--strategy", "copy strategy", arguments.strategies, kCopyMethods);
+  options.methods = read_choices("--copy", "copy strategy", arguments.copies, kCopyMethods);
   options.waits = read_choice("--waits", "wait mode", arguments.waits, kWaits);
-  options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   options.all_columns =
       read_name("--columns", "set of columns", arguments.columns, {"short", "all"}) == "all";
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint64_t>::max());

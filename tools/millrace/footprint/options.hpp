@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/results.hpp"
 #include "millrace/experiment/footprint.hpp"
 #include "millrace/pipeline/schedule/run_device.hpp"
 
@@ -15,15 +16,14 @@ namespace millrace::cli {
 struct FootprintArguments {
   std::string device = "virtual:h200";
   std::string allocators = "all";
-  std::string strategies = "all";
+  std::string copies = "all";
   std::string waits = "coarse";
   std::string seed = "1";
-  std::string format = "table";
   std::string columns = "short";
   std::optional<std::string> workload;
-  std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, iterations;
+  std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, steps;
   std::optional<std::string> seeds;
-  std::optional<std::string> output;
+  ResultArguments results;
   std::optional<std::string> timeline;
 };
 
@@ -34,9 +34,8 @@ struct FootprintOptions {
   std::vector<CopyMethod> methods;
   std::vector<experiment::Workload> workloads;  ///< the first is the one that is asked for
   Waits waits = Waits::coarse;
-  std::uint64_t seed = 1;  ///< of the first draw
-  std::size_t seeds = 1;   ///< draws of the batches' sizes
-  bool json = false;
+  std::uint64_t seed = 1;    ///< of the first draw
+  std::size_t seeds = 1;     ///< draws of the batches' sizes
   bool all_columns = false;  ///< of the table
 };
 

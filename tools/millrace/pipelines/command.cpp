@@ -12,8 +12,8 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
 #include "cli/output.hpp"
+#include "cli/results.hpp"
 #include "cli/run_options.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
@@ -41,8 +41,7 @@ std::optional<Output> output_of_run(const char* option, const std::optional<std:
   if (file && (options.cells.size() != 1 || options.seeds != 1)) {
     throw UsageError{fmt::format("this option needs one run, but there are {} rows with {} seeds",
                                  options.cells.size(), options.seeds),
-                     option,
-                     "one pipeline, copy strategy, kind of waits and allocator, and --seeds 1"};
+                     option, "one pipeline, copy strategy, wait mode and allocator, and --seeds 1"};
   }
   return further_output(option, file);
 }
@@ -59,9 +58,9 @@ std::vector<PipelineRow> rows_of(const PipelinesOptions& options, Timeline* time
 
 void run_pipelines_command(const PipelinesArguments& arguments) {
   const PipelinesOptions options = read_options(arguments);
-  const Output output{arguments.output};
+  const Results results{arguments.results, "table"};
   const auto picture = further_output("--svg", arguments.picture);
-  const auto steps = output_of_run("--steps", arguments.steps, options);
+  const auto steps = output_of_run("--steps-svg", arguments.steps_picture, options);
   const auto timeline_file = output_of_run("--timeline", arguments.timeline, options);
   std::optional<Timeline> timeline;
   if (timeline_file) {
@@ -74,12 +73,8 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
   if (timeline) write_timeline(*timeline, *timeline_file);
   if (picture) picture->write(draw_picture(rows, options));
   if (steps) steps->write(draw_steps(rows.front(), options));
-  if (options.json) {
-    output.write(json_text(to_document(rows, options)));
-  } else {
-    const Painter paint{output.to_stdout() && colours_on_stdout()};
-    output.write(fitted(render_table(rows, options, paint)));
-  }
+  results.write([&](const Painter& paint) { return fitted(render_table(rows, options, paint)); },
+                [&] { return to_document(rows, options); });
   if (raced(rows)) throw Ended{number_of(ExitCode::raced)};
   if (std::ranges::none_of(rows, &PipelineRow::ok)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
@@ -115,8 +110,9 @@ void add_pipelines(CLI::App& program) {
   command.flag("--forward-only", given->forward_only,
                "Evaluate instead of training; not with semi-sync");
   command.add("--ranks", given->ranks, "N", "Number of ranks (default: workload's world_size)");
-  command.add("--batches", given->batches, "N",
-              "Number of batches (default: workload's num_batches)");
+  command.add("--steps", given->steps, "N",
+              "Number of steps, one batch each (default: workload's num_batches)");
+  command.former("--batches", given->steps);
   command.add("--batch-size", given->batch_size, "N",
               "Examples per batch on each rank (default: workload's batch_size)");
   command.add("--run-ahead", given->run_ahead, "N",
@@ -131,19 +127,22 @@ void add_pipelines(CLI::App& program) {
               "Policy of that cache: lru (default), lfu");
   command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
   command.add("--seeds", given->seeds, "N", "Number of seeds S, S+1, ... (default 3)");
-  command.add("--format", given->format, "KIND", "Output format: table (default), json");
   command.output("--svg", given->picture, "FILE", "Draw runtime against peak reserved memory",
                  Result::further);
-  command.output("--steps", given->steps, "FILE",
+  command.output("--steps-svg", given->steps_picture, "FILE",
                  "Draw two steps of the only row's run: the work of each stream over time",
                  Result::further);
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the only row's run, with all ranks, for Perfetto and "
                  "chrome://tracing",
                  Result::further);
-  command.output("-o,--output", given->output, "FILE",
-                 "Write to this file, complete or not at all (default: standard output)",
-                 Result::main);
+  add_result_options(command, given->results, "table");
+  command.examples(
+      {{"millrace pipelines --pipeline base,sparse-dist --svg pipelines.svg",
+        "Compares two pipelines, and draws runtime against memory."},
+       {"millrace pipelines --pipeline base --copy precise --allocator millrace --seeds 1 "
+        "--steps-svg base.svg",
+        "Draws what each stream does in two steps of one run."}});
   command.run([given] { run_pipelines_command(*given); });
 }
 

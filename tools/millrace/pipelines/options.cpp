@@ -42,8 +42,8 @@ experiment::Workload read_workload(const std::string& text) {
 
 experiment::Workload adapted(experiment::Workload workload, const PipelinesArguments& given) {
   if (given.ranks) workload.world_size = read_whole("--ranks", *given.ranks, 1, kMostRanks);
-  if (given.batches) {
-    workload.num_batches = read_whole("--batches", *given.batches, 1, kMostSteps);
+  if (given.steps) {
+    workload.num_batches = read_whole("--steps", *given.steps, 1, kMostSteps);
   }
   if (given.batch_size) {
     workload.batch_size = read_whole("--batch-size", *given.batch_size, 1, std::size_t{1} << 27);
@@ -146,7 +146,6 @@ PipelinesOptions read_options(const PipelinesArguments& arguments) {
   options.cache = read_cache({arguments.cache_load_factor, arguments.cache_policy}, false);
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint32_t>::max());
   options.seeds = read_whole("--seeds", arguments.seeds, 1, 1000);
-  options.json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   const std::vector<PipelineKind> pipelines = read_pipelines(arguments);
   const auto copies = read_choices("--copy", "copy strategy", arguments.copies, kCopyMethods);
   const auto waits = read_choices("--waits", "wait mode", arguments.waits, kWaits);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/results.hpp"
 #include "millrace/experiment/pipeline_comparison.hpp"
 #include "millrace/pipeline/schedule/run_device.hpp"
 
@@ -22,9 +23,9 @@ struct PipelinesArguments {
   bool forward_only = false;
   std::string seed = "1";
   std::string seeds = "3";
-  std::string format = "table";
-  std::optional<std::string> ranks, batches, batch_size, run_ahead, link_gb_per_s;
-  std::optional<std::string> output, picture, timeline, steps;
+  std::optional<std::string> ranks, steps, batch_size, run_ahead, link_gb_per_s;
+  std::optional<std::string> picture, timeline, steps_picture;
+  ResultArguments results;
   std::optional<std::string> cache_load_factor, cache_policy;
   std::optional<std::string> lookup_positions, lookup_streams, optimizer_work;
 };
@@ -38,7 +39,6 @@ struct PipelinesOptions {
   std::uint64_t seed = 1;                       ///< of the first draw
   std::size_t seeds = 1;
   double link_gb_per_s = 0;  ///< what the link of each rank carries, each way, in 10^9 bytes/s
-  bool json = false;
 };
 
 /** @brief Names of the workloads that ship and have a model, which a pipeline needs. */

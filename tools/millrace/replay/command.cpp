@@ -11,9 +11,8 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
-#include "cli/json_text.hpp"
-#include "cli/output.hpp"
 #include "cli/progress.hpp"
+#include "cli/results.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "commands.hpp"
@@ -32,8 +31,7 @@ struct ReplayArguments {
   std::vector<std::string> files;
   std::string allocators = "all";
   std::string device_bytes;
-  std::string format = "table";
-  std::optional<std::string> output;
+  ResultArguments results;
 };
 
 trace::AllocationLog read(const std::string& file) {
@@ -59,12 +57,11 @@ bool none_fits(const std::vector<ReplayedFile>& files) {
 void run_replay_command(const ReplayArguments& arguments) {
   const std::vector<std::string> names =
       read_names("--allocator", "allocator", arguments.allocators, {"torch", "millrace"});
-  const bool json = read_name("--format", "format", arguments.format, {"table", "json"}) == "json";
   const std::size_t device_bytes =
       arguments.device_bytes.empty()
           ? 0
           : read_bytes("--device-bytes", arguments.device_bytes, kMostDeviceBytes);
-  const Output output{arguments.output};
+  const Results results{arguments.results, "table"};
 
   Progress progress{"replay", arguments.files.size()};
   std::vector<ReplayedFile> replayed;
@@ -80,12 +77,8 @@ void run_replay_command(const ReplayArguments& arguments) {
     progress.advance(file);
   }
   if (replayed.empty()) throw UsageErrors{std::move(refused)};
-  if (json) {
-    output.write(json_text(to_document(replayed)));
-  } else {
-    const Painter paint{output.to_stdout() && colours_on_stdout()};
-    output.write(fitted(render(replayed, paint)));
-  }
+  results.write([&](const Painter& paint) { return fitted(render(replayed, paint)); },
+                [&] { return to_document(replayed); });
   if (!refused.empty()) throw UsageErrors{std::move(refused)};
   if (none_fits(replayed)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
@@ -102,10 +95,11 @@ void add_replay(CLI::App& program) {
               "Allocators: torch, millrace (default all)");
   command.add("--device-bytes", given->device_bytes, "SIZE",
               "Memory of the device, for every row (default: from the trace, otherwise unlimited)");
-  command.add("--format", given->format, "KIND", "Output format: table (default), json");
-  command.output("-o,--output", given->output, "FILE",
-                 "Write to this file, complete or not at all (default: standard output)",
-                 Result::main);
+  add_result_options(command, given->results, "table");
+  command.examples({{"millrace replay snapshot.pickle",
+                     "Replays a memory snapshot of PyTorch on each allocator."},
+                    {"millrace replay --allocator millrace --device-bytes 24GiB rmm.csv",
+                     "Replays a log of RMM on a device of 24 GiB."}});
   command.run([given] { run_replay_command(*given); });
 }
 

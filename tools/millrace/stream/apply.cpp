@@ -188,6 +188,11 @@ void add_stream_apply(CLI::App& stream) {
   command.add("--until-idle", given->until_idle, "SECONDS",
               "Stop at the end of the log if no rows were added for this long (default: run until "
               "Ctrl-C)");
+  command.examples(
+      {{"millrace stream apply --from file:rows --to rocksdb:copy",
+        "Keeps a copy in RocksDB up to date with a folder, until Ctrl-C."},
+       {"millrace stream apply --from kafka://broker/rows --to redis://host:6379 --until-idle 5",
+        "Copies a topic to Redis, and ends when nothing was added for 5 seconds."}});
   command.run([given] {
     if (!Application{*given}.run()) throw Ended{number_of(ExitCode::incomplete)};
   });

@@ -216,6 +216,10 @@ void add_stream_bench(CLI::App& stream) {
               "Allocator of device memory: millrace (default), torch, driver");
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
+  command.examples({{"millrace stream bench --rows 100000 --capture ring,mapped",
+                     "Compares two ways of capture at 100,000 changed rows per step."},
+                    {"millrace stream bench --device cuda:0 --json bench.json",
+                     "Measures all ways on a GPU, and writes the results as JSON as well."}});
   command.run([given] { run(*given); });
 }
 

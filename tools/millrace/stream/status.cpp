@@ -214,6 +214,10 @@ void add_stream_status(CLI::App& stream) {
                 sink_files);
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
+  command.examples({{"millrace stream status rocksdb:copy",
+                     "Shows the step of a copy, its age and its missing rows."},
+                    {"millrace stream status rocksdb:copy --from file:rows",
+                     "Shows also how far the copy lags behind its log."}});
   command.run([given] { run(*given); });
 }
 

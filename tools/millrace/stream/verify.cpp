@@ -155,6 +155,10 @@ void add_stream_verify(CLI::App& stream) {
       .required();
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
+  command.examples({{"millrace stream verify file:rows model.mlr",
+                     "Compares the rows of a folder with a checkpoint."},
+                    {"millrace stream verify redis://host:6379 model.mlr --json report.json",
+                     "Compares a Redis, and writes the results as JSON as well."}});
   command.run([given] { run(*given); });
 }
 

@@ -125,7 +125,8 @@ void add_train(CLI::App& program) {
                 data_files);
   command.input("--test", given->test, "FILE",
                 "Test data in the same format (default: the training data)");
-  command.add("--format", given->format, "KIND",
+  command.former("--format", given->format);
+  command.add("--data-format", given->format, "KIND",
               "Format of the file: criteo, adult (default: detected from the first lines)");
   command.add("--malformed", given->malformed, "N",
               "Maximum number of malformed lines to skip (default 100)");
@@ -201,6 +202,10 @@ void add_train(CLI::App& program) {
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
                  Result::further);
+  command.examples({{"millrace train --data adult --epochs 3 --save model.mlr",
+                     "Trains on UCI Adult, on a virtual device, and keeps a checkpoint."},
+                    {"millrace train --data synthetic --steps 200 --stream file:rows",
+                     "Trains 200 steps and sends changed rows to a folder."}});
   command.run([given] { run_train_command(*given); });
 }
 

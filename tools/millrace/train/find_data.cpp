@@ -85,7 +85,7 @@ std::size_t usual_in_a_line(std::string_view text, char separator) {
 
 DataKind kind_of(const fs::path& file, const std::optional<std::string>& format) {
   if (format) {
-    return read_name("--format", "format", *format, {"criteo", "adult"}) == "criteo"
+    return read_name("--data-format", "format", *format, {"criteo", "adult"}) == "criteo"
                ? DataKind::criteo
                : DataKind::adult_file;
   }
@@ -99,7 +99,7 @@ DataKind kind_of(const fs::path& file, const std::optional<std::string>& format)
           "'{}' is neither Criteo's (40 columns with tabs between) nor UCI Adult's (15 with "
           "commas): its first lines have {} and {}",
           file.string(), tabs + 1, commas + 1),
-      "--data", "another file, or --format criteo or adult to read it all the same"};
+      "--data", "another file, or --data-format criteo or adult to read it all the same"};
 }
 
 }  // namespace
@@ -125,7 +125,7 @@ DataOptions find_data(const TrainArguments& given) {
   const bool named = data == "synthetic" || data == "adult" || data.starts_with("adult:");
   if (named && (given.test || given.format)) {
     throw UsageError{fmt::format("{} has a test set and a format of its own", data),
-                     given.test ? "--test" : "--format", "--data FILE with it, or without"};
+                     given.test ? "--test" : "--data-format", "--data FILE with it, or without"};
   }
   if (data == "synthetic") {
     options.name = "synthetic";

@@ -12,7 +12,7 @@ namespace millrace::cli {
 [[nodiscard]] std::vector<UsedPath> data_files(const std::string& data);
 
 /**
- * @brief What --data, --test and --format mean. Files are told apart by their first lines.
+ * @brief What --data, --test and --data-format mean. Files are told apart by their first lines.
  * @throws UsageError if there is no such data; for Adult, with where it was looked for
  */
 [[nodiscard]] DataOptions find_data(const TrainArguments& arguments);

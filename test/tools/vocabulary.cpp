@@ -1,0 +1,77 @@
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/scratch_folder.hpp"
+#include "test/tools/file_options.hpp"
+#include "test/tools/program.hpp"
+
+using namespace millrace::test;
+using Catch::Matchers::ContainsSubstring;
+using Json = nlohmann::json;
+
+namespace {
+
+std::vector<std::string> footprint(const std::vector<std::string>& more) {
+  std::vector<std::string> words{"footprint",   "--workload",    "train_pipeline_base",
+                                 "--allocator", "torch",         "--seeds",
+                                 "1",           "--batch-bytes", "1MiB"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("vocabulary: help of every command ends with two examples of it") {
+  for (const CommandFiles& command : all_commands()) {
+    std::vector<std::string> words = command.words;
+    std::string start = "\n  millrace";
+    for (const std::string& word : words) start += ' ' + word;
+    words.emplace_back("--help");
+    const std::string help = run_program(words).out;
+    INFO(help);
+    const std::size_t examples = help.find("\nExamples:\n");
+    REQUIRE(examples != std::string::npos);
+    CHECK(count(help.substr(examples), start) == 2);
+  }
+}
+
+TEST_CASE("vocabulary: former names of options still work, and help does not show them") {
+  const ProgramRun now = run_program(footprint({"--copy", "ring", "--steps", "6"}));
+  CHECK(now.exit_code == 0);
+  CHECK(run_program(footprint({"--strategy", "ring", "--iterations", "6"})).out == now.out);
+  const std::string help = run_program({"footprint", "--help"}).out;
+  CHECK(help.find("--strategy") == std::string::npos);
+  CHECK(help.find("--iterations") == std::string::npos);
+  CHECK(run_program({"pipelines", "--help"}).out.find("--batches") == std::string::npos);
+  CHECK_THAT(run_program({"train", "--help"}).out, ContainsSubstring("--data-format"));
+}
+
+TEST_CASE("vocabulary: --json writes results beside the text, or in its place") {
+  const ScratchFolder scratch;
+  const std::string json = (scratch / "results.json").string();
+  const std::string text = (scratch / "results.txt").string();
+  const std::vector<std::string> few{"--copy", "ring", "--steps", "6"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), few.begin(), few.end());
+    return run_program(footprint(more));
+  };
+  const std::string table = with({}).out;
+  const std::string document = with({"--format", "json"}).out;
+  CHECK(with({"--json", json}).out == table);
+  CHECK(read_file(json) == document);
+  CHECK(with({"--json", "-"}).out == document);
+  CHECK(with({"--json", "-", "-o", text}).out == document);
+  CHECK(read_file(text) == table);
+  CHECK_THAT(with({"--json", "-", "-o", "-"}).err, ContainsSubstring("--json"));
+  CHECK_NOTHROW(Json::parse(run_program({"doctor", "--json", "-"}).out));
+}

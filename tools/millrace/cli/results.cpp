@@ -1,0 +1,40 @@
+#include "cli/results.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/json_text.hpp"
+#include "cli/values.hpp"
+
+namespace millrace::cli {
+
+void add_result_options(Command& command, ResultArguments& given, const std::string& text_format) {
+  given.format = text_format;
+  command.add("--format", given.format, "KIND",
+              fmt::format("Output format: {} (default), json", text_format));
+  command.output("--json", given.json, "FILE",
+                 "Write the results as JSON as well; - for standard output, instead of the text",
+                 Result::in_place);
+  command.output("-o,--output", given.output, "FILE",
+                 "Write to this file, complete or not at all (default: standard output)",
+                 Result::main);
+}
+
+Results::Results(const ResultArguments& given, const std::string& text_format)
+    : json_is_main_(read_name("--format", "format", given.format, {text_format, "json"}) ==
+                    "json") {
+  if (given.json) json_.emplace(given.json, "--json");
+  if (given.output || !json_ || !json_->to_stdout()) main_.emplace(given.output);
+}
+
+void Results::write(const std::function<std::string(const Painter&)>& text,
+                    const std::function<nlohmann::ordered_json()>& document) const {
+  if (json_) json_->write(json_text(document()));
+  if (!main_) return;
+  if (json_is_main_) {
+    main_->write(json_text(document()));
+  } else {
+    main_->write(text(Painter{main_->to_stdout() && colours_on_stdout()}));
+  }
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "cli/text.hpp"
+
+/// @file
+/// Options for the results of a command, the same for each: `--format`, `-o` and `--json`.
+
+namespace millrace::cli {
+
+/** @brief What the user typed. */
+struct ResultArguments {
+  std::string format;  ///< "json", or the name of the text format
+  std::optional<std::string> output, json;
+};
+
+/** @brief Adds `--format`, `--json` and `-o`.
+ *  @param text_format  the default of `--format`: "table" or "text" */
+void add_result_options(Command& command, ResultArguments& given, const std::string& text_format);
+
+/** @brief Writes a command's results in the formats and to the places that were asked for. */
+class Results {
+ public:
+  /** @brief Before the work begins: opens the places. @throws UsageError */
+  Results(const ResultArguments& given, const std::string& text_format);
+
+  /** @param text      makes the text; the painter colors it if it goes to a terminal
+   *  @param document  makes the JSON document
+   *  @throws UsageError if a place cannot be written */
+  void write(const std::function<std::string(const Painter&)>& text,
+             const std::function<nlohmann::ordered_json()>& document) const;
+
+ private:
+  bool json_is_main_;
+  std::optional<Output> main_;  ///< none: `--json` has standard output
+  std::optional<Output> json_;
+};
+
+}  // namespace millrace::cli
