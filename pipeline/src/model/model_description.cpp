@@ -8,10 +8,10 @@
 #include <stdexcept>
 
 #include "millrace/embedded/models.hpp"
+#include "millrace/pipeline/model_json.hpp"
 #include "millrace/text/json_document.hpp"
 #include "millrace/text/json_object.hpp"
 #include "millrace/text/parse_enum.hpp"
-#include "model/model_json.hpp"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "record/append_rows.hpp"
+#include "millrace/streamer/append_rows.hpp"
 
 namespace millrace::ship {
 

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <string>
 
+#include "millrace/streamer/lag.hpp"
 #include "millrace/streamer/shipper.hpp"
 #include "ship/backoff.hpp"
-#include "ship/lag.hpp"
 #include "ship/ship_queue.hpp"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "ship/lag.hpp"
+#include "millrace/streamer/lag.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -14,9 +14,9 @@
 #include "millrace/memory/buffer.hpp"
 #include "millrace/pipeline/schedule/run_device.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
+#include "millrace/streamer/append_rows.hpp"
+#include "millrace/streamer/lag.hpp"
 #include "millrace/streamer/step_batch.hpp"
-#include "record/append_rows.hpp"
-#include "ship/lag.hpp"
 
 namespace millrace::experiment {
 namespace {

@@ -6,10 +6,10 @@
 #include "millrace/embedded/workloads.hpp"
 #include "millrace/experiment/workload.hpp"
 #include "millrace/memory/byte_size.hpp"
+#include "millrace/pipeline/model_json.hpp"
 #include "millrace/text/json_document.hpp"
 #include "millrace/text/json_object.hpp"
 #include "millrace/text/parse_enum.hpp"
-#include "model/model_json.hpp"
 
 namespace millrace::experiment {
 namespace {
