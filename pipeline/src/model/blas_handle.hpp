@@ -10,7 +10,7 @@ namespace millrace::model {
 struct BlasHandle {
   void* handle = nullptr;  ///< a cublasHandle_t
   int gpu = 0;
-  std::uint64_t stream_id = 0;  ///< of the driver
+  std::uint64_t stream_id = 0;  ///< the driver's id of the handle's stream
   Buffer workspace;
 
   BlasHandle() = default;
@@ -23,7 +23,7 @@ struct BlasHandle {
   }
 };
 
-/** @brief Where a CUDA kernel is enqueued. */
+/** @brief The stream on which CUDA kernels are enqueued, and its cuBLAS handle. */
 struct Queue {
   void* stream = nullptr;  ///< a cudaStream_t
   const BlasHandle* blas = nullptr;

@@ -72,7 +72,7 @@ std::uint64_t payload_of(const WholeState& state) {
   return bytes;
 }
 
-/** "table.user." of "table.user.weights"; "" of what is no table's weights. */
+/** "table.user." for "table.user.weights"; "" for a name that is not that of a table's weights. */
 std::string_view table_of(std::string_view name) {
   constexpr std::string_view last = "weights";
   const bool table = (name.starts_with("table.") || name.starts_with("weighted_table.")) &&
@@ -80,7 +80,7 @@ std::string_view table_of(std::string_view name) {
   return table ? name.substr(0, name.size() - last.size()) : std::string_view{};
 }
 
-/** Whether it is what an optimizer keeps of one of the tables of `state`. */
+/** Whether `name` is optimizer state of one of the tables in `state`. */
 bool optimizer_keeps(const ModelState& state, std::string_view name) {
   return std::ranges::any_of(state.tensors, [&](const StateTensor& tensor) {
     const std::string_view table = table_of(tensor.name);
@@ -146,7 +146,7 @@ struct Checkpoint::Contents {
   CheckpointHeader header;
   std::vector<Named> tensors, counters;
   std::uint64_t payload_begin = 0;
-  std::unique_ptr<InputFile> rows;  ///< once numbers of a tensor have been asked for
+  std::unique_ptr<InputFile> rows;  ///< opened when numbers of a tensor are first asked for
 
   void read();
   void check_payload(InputFile& in);

@@ -14,7 +14,7 @@
 namespace millrace::model {
 namespace {
 
-/** Runs what writes. */
+/** Runs `call`, and turns its errors of writing into CheckpointErrors. */
 template <typename Call>
 void writing(const std::filesystem::path& file, Call call) {
   try {

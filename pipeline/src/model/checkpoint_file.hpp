@@ -21,9 +21,8 @@ class UnfinishedFile {
   void write(std::uint64_t number);
   void finish();
 
-  /** @brief Whether a checkpoint could be written there; nothing is changed. @throws
-   * CheckpointError
-   */
+  /** @brief Checks that a checkpoint could be written there, and changes nothing.
+   *  @throws CheckpointError if it could not */
   static void check(const std::filesystem::path& file);
 
  private:
@@ -31,7 +30,7 @@ class UnfinishedFile {
   std::optional<WholeFile> whole_;
 };
 
-/** @brief Reads a file, from its beginning on. */
+/** @brief Reads a file, initially from its beginning. */
 class InputFile {
  public:
   /** @throws CheckpointError */
@@ -41,7 +40,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-  /** @brief All of `room`. @throws CheckpointError if there is less, or reading fails */
+  /** @brief Fills `room`. @throws CheckpointError if the file ends before, or reading fails */
   void read(std::span<std::byte> room);
   [[nodiscard]] std::uint64_t read_number();
   void seek(std::uint64_t position);

@@ -9,13 +9,13 @@
 
 namespace millrace::model {
 
-/** @brief The header's JSON is no longer than this, which is 250,000 tensors. */
+/** @brief The longest header in bytes, enough for 250,000 tensors. */
 inline constexpr std::uint64_t kMostHeader = std::uint64_t{16} << 20;
 
 struct Named {
   std::string name;
-  std::uint64_t number = 0;  ///< of floats, or the counter
-  std::uint64_t begin = 0;   ///< in the file
+  std::uint64_t number = 0;  ///< the tensor's number of floats, or the counter's value
+  std::uint64_t begin = 0;   ///< offset of the tensor in the file
 };
 
 struct ParsedHeader {
@@ -24,9 +24,9 @@ struct ParsedHeader {
 };
 
 /**
- * @brief What the JSON in a checkpoint says.
- * @param payload  bytes that the file has behind it: the tensors', each with a checksum
- * @throws std::invalid_argument with what is wrong in it
+ * @brief Reads the JSON header of a checkpoint.
+ * @param payload  bytes that follow the header in the file: the tensors, each with a checksum
+ * @throws std::invalid_argument that says what is wrong in the header
  */
 [[nodiscard]] ParsedHeader parse_checkpoint_header(std::string_view json, std::uint64_t payload);
 

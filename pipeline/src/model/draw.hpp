@@ -13,7 +13,7 @@ namespace millrace::model {
   return x ^ (x >> 31U);
 }
 
-/** @brief The stream of the draws from number `index` on. */
+/** @brief The part of a stream of draws that begins with number `index`. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::uint64_t draws_from(std::uint64_t stream,
                                                                    std::uint64_t index) {
   return stream + index * 0x9e3779b97f4a7c15U;

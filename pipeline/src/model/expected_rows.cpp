@@ -8,7 +8,7 @@ namespace millrace::model {
 ExpectedRows::ExpectedRows(std::span<const TableLookups> tables, double slots) {
   double rows = 0;
   for (const TableLookups& table : tables) {
-    // As (1 - 1/R)^n, but exact where R is large.
+    // This is (1 - 1/R)^n without the loss of digits for large R.
     const double of_table = table.rows * -std::expm1(table.lookups * std::log1p(-1 / table.rows));
     const double different = table.rows > 1 ? of_table : std::min(1.0, table.lookups);
     of_tables_.push_back(different);

@@ -8,7 +8,7 @@
 
 namespace millrace::model {
 
-/** @brief XXH3 of bytes that come in pieces: the same on every machine. */
+/** @brief XXH3 of bytes that are given in pieces. The result is the same on every machine. */
 class Hash {
  public:
   Hash();

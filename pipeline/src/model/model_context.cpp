@@ -13,7 +13,7 @@ namespace millrace {
 namespace model {
 
 #if MILLRACE_HAS_CUDA
-// cuBLAS wants the device current that the handle is of. A handle of a lost device is left.
+// cuBLAS destroys a handle only if its device is current. The handle of a lost device is leaked.
 BlasHandle::~BlasHandle() {
   if (handle == nullptr) return;
   try {

@@ -10,8 +10,8 @@ namespace millrace::model {
 /**
  * @brief Floats in pinned host memory that kernels read and write.
  *
- * Its end waits for main, which is ordered behind all use of it by then, as for other memory of a
- * model.
+ * The destructor makes the host wait for the main stream. As for all memory of a model, every use
+ * has to be ordered before work on that stream by then.
  */
 class PinnedArray {
  public:

@@ -5,7 +5,7 @@
 #include "model/host_device.hpp"
 
 /// @file
-/// Shapes that kernels are given beside their views. Matrices are row-major and dense.
+/// Shapes, which kernels get together with their views. Matrices are row-major without padding.
 
 namespace millrace::model {
 
@@ -15,7 +15,7 @@ struct LinearShape {
   bool relu = false;
 };
 
-/** @brief One dense and F pooled vectors of each example, all `width` wide. */
+/** @brief One dense and `features` pooled vectors for each example, all of width `width`. */
 struct DotShape {
   std::size_t batch = 0, features = 0, width = 0;
 
@@ -33,12 +33,12 @@ struct ConcatShape {
 };
 
 /**
- * @brief Bags of `features` keys; key f has as many weights as are between `starts[f]` and
- *        `starts[f + 1]`, from `places[f]` on.
+ * @brief Bags of `features` keys. Key f has `starts[f + 1] - starts[f]` weights, from `places[f]`
+ * on.
  */
 struct PositionShape {
   std::size_t features = 0, batch = 0;
-  std::size_t weights = 0;  ///< of all keys: the last of `starts`
+  std::size_t weights = 0;  ///< weights of all keys, which is the last of `starts`
 };
 
 }  // namespace millrace::model

@@ -12,7 +12,8 @@ namespace millrace::model {
 
 inline constexpr std::size_t kPiece = std::size_t{1} << 20;  ///< floats
 
-/** @brief Gives `use` the numbers of a tensor, a piece at a time. Waits for main. */
+/** @brief Passes the numbers of a tensor to `use`, a piece at a time. Makes the host wait for main.
+ */
 template <typename Use>
 void download(const StateTensor& tensor, ModelContext& context, std::vector<float>& piece,
               Use&& use) {
@@ -26,7 +27,9 @@ void download(const StateTensor& tensor, ModelContext& context, std::vector<floa
   }
 }
 
-/** @brief Has `fill` write each piece of a tensor. Waits for main. */
+/** @brief Calls `fill` for each piece of a tensor, and copies it there. Makes the host wait for
+ * main.
+ */
 template <typename Fill>
 void upload(const StateTensor& tensor, ModelContext& context, std::vector<float>& piece,
             Fill&& fill) {

@@ -9,7 +9,7 @@ std::int64_t block_of(std::size_t rows, unsigned ranks) {
   return static_cast<std::int64_t>((rows + ranks - 1) / ranks);
 }
 
-/** The rows of the table that `rank` has; none of some tables. */
+/** The shard of the table on `rank`. A small table may have no rows there. */
 TableConfig shard_of(const TableConfig& table, unsigned rank, unsigned ranks) {
   const auto block = static_cast<std::size_t>(block_of(table.rows, ranks));
   TableConfig shard = table;
@@ -86,7 +86,7 @@ void Side::add_pieces(const TableConfig& table, std::size_t first_block, std::si
   }
 }
 
-/** Of the columns that come next. */
+/** Fills `mean_of` for the table's columns, which are added next. */
 void Side::add_means(const TableConfig& table) {
   mean_of.resize(pooled_columns, -1);
   for (const std::string& feature : table.features) {

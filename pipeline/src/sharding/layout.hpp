@@ -15,14 +15,14 @@ namespace millrace::sharding {
 struct Slot {
   std::string feature;
   bool by_rows = false;
-  std::int64_t block = 0;  ///< rows of a shard: id / block is the rank
+  std::int64_t block = 0;  ///< if `by_rows`: rows of a shard, so that id / block is the rank
 };
 
 /**
- * @brief The tables for ids without weights, or those for ids with.
+ * @brief The tables for ids without weights, or the tables for ids with weights.
  *
- * Pooled rows come back in blocks [batch x columns of the rank], one for each rank, and a last one
- * of this rank's data-parallel tables.
+ * Each rank sends pooled rows back as one block [batch x columns of that rank]. A last block has
+ * those of the data-parallel tables, which this rank looks up itself.
  */
 struct Side {
   Side(const std::vector<TableConfig>& tables, const std::vector<TablePlacement>& placements,
@@ -30,22 +30,23 @@ struct Side {
 
   std::vector<std::vector<Slot>> slots;   ///< by rank
   std::vector<TableConfig> local;         ///< tables and shards of this rank
-  std::vector<TableConfig> everywhere;    ///< data-parallel
-  std::vector<std::string> own_features;  ///< of those
-  std::vector<std::string> means;         ///< features of tables split by rows that pool by mean
-  bool positions = false;  ///< of tables split by rows, features have position weights
+  std::vector<TableConfig> everywhere;    ///< data-parallel tables
+  std::vector<std::string> own_features;  ///< features of data-parallel tables
+  std::vector<std::string> means;         ///< features of row-wise tables that pool by mean
+  bool positions = false;  ///< whether features of row-wise tables have position weights
 
-  std::vector<std::size_t> columns;         ///< of each block
-  std::vector<std::size_t> columns_before;  ///< of the blocks before it; and of all
-  std::size_t pooled_columns = 0;           ///< of the model
-  std::size_t features = 0;                 ///< of the model
-  std::vector<std::int32_t> first_source;   ///< of each pooled column; and behind the last
-  std::vector<ColumnSource> sources;        ///< in the order of the ranks
-  std::vector<std::int32_t> mean_of;        ///< of each pooled column, which of `means`, or -1;
-                                            ///< nothing if there are none
+  std::vector<std::size_t> columns;         ///< columns of each block
+  std::vector<std::size_t> columns_before;  ///< columns before each block; last, those of all
+  std::size_t pooled_columns = 0;           ///< pooled columns of the model
+  std::size_t features = 0;                 ///< features of the model
+  std::vector<std::int32_t> first_source;   ///< of each pooled column, its first in `sources`; and
+                                            ///< the size of `sources`
+  std::vector<ColumnSource> sources;        ///< for each column in the order of the ranks
+  std::vector<std::int32_t> mean_of;        ///< of each pooled column, its index in `means`, or -1;
+                                            ///< empty if `means` is
 
  private:
-  /** @brief Columns of a block that are columns of the model. */
+  /** @brief Adjacent columns of a block, and their place among the model's columns. */
   struct Piece {
     std::size_t pooled, width, block, column;
   };
@@ -59,14 +60,14 @@ struct Side {
 };
 
 /**
- * @brief What follows from a plan, as one rank needs it: where each feature goes, and where its
- *        columns come back.
+ * @brief A sharding plan as one rank needs it: the ranks that each feature goes to, and the places
+ *        of its columns in what comes back.
  */
 struct Layout {
   Layout(const SparseNNConfig& config, const ShardingPlan& plan, unsigned rank);
 
   unsigned rank, ranks;
-  std::array<Side, 2> sides;  ///< without weights, with
+  std::array<Side, 2> sides;  ///< for ids without weights, and for ids with weights
 };
 
 }  // namespace millrace::sharding

@@ -12,38 +12,41 @@
 
 namespace millrace::sharding {
 
-/** @brief Lengths, ids and weights of several features, one behind the other. */
+/** @brief Lengths, ids and weights of several features, each concatenated. */
 struct Features {
   BatchTensor lengths, values, weights;
 };
 
 /**
- * @brief One side of a batch, brought into the order of the ranks that it goes to.
+ * @brief One side of a batch, rearranged in the order of the ranks that it is sent to.
  *
- * Features that go to one rank are copied. Those that are split by rows are split first, and only
- * the device knows then how many ids go where, until the counts are on the host.
+ * Features that go to one rank are copied. Features of row-wise tables are split among the ranks
+ * first. How many of their ids go to each rank is known only on the device until the counts have
+ * been copied to the host.
  */
 class Outgoing {
  public:
-  /** @param input  is read until `gather` */
+  /** @param input  read until the work of `gather` is done */
   Outgoing(ModelContext& context, const JaggedScope& scope, const Side& side,
            const KeyedJaggedTensor& input, PinnedPool& pinned);
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
 
   [[nodiscard]] bool splits() const noexcept { return !split_features_.empty(); }
-  /** @brief Behind the copy of the counts to the host. */
+  /** @brief Recorded after the copy of the counts to the host. */
   [[nodiscard]] const Event& counted() const noexcept { return room_.used(); }
-  /** @brief Ids of each slot, rank by rank; where `splits`, once `counted` is complete. */
+  /** @brief Ids of each slot, rank by rank. If `splits`, call it only when `counted` is complete.
+   */
   [[nodiscard]] std::vector<std::size_t> counts() const;
-  /** @brief The features in the order of the slots; `counts` as above. Enqueued. */
+  /** @brief Enqueues the rearrangement. @return the features in the order of the slots
+   *  @param counts  as `counts()` returns them */
   [[nodiscard]] Features gather(const JaggedScope& scope,
                                 const std::vector<std::size_t>& counts) const;
 
  private:
   struct From {
     bool split = false;
-    std::size_t row = 0;  ///< key of the batch, or row of what was split
+    std::size_t row = 0;  ///< index of the batch's key, or of the row in `split_`
   };
 
   void split(ModelContext& context, const JaggedScope& scope, PinnedPool& pinned);
@@ -52,9 +55,9 @@ class Outgoing {
   const KeyedJaggedTensor input_;
   const std::size_t ranks_;
   const bool cost_only_;
-  std::vector<From> from_;  ///< of each slot
+  std::vector<From> from_;  ///< the source of each slot
   std::vector<SplitFeature> split_features_;
-  PinnedPool::Piece room_;   ///< the features that are split, then the counts
+  PinnedPool::Piece room_;   ///< `split_features_` for the device, and then the counts
   KeyedJaggedTensor split_;  ///< as one feature: [ranks x features x batch] bags
 };
 

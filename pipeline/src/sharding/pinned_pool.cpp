@@ -37,13 +37,13 @@ PinnedPool::Piece& PinnedPool::Piece::operator=(Piece&& other) noexcept {
 
 void PinnedPool::Piece::record_use() { pool_->device_.record(memory_.used, *stream_); }
 
-// Where something threw before the use was recorded, some of it may be under way.
+// If an exception was thrown before the use was recorded, the device may still use the piece.
 void PinnedPool::Piece::give_back() noexcept {
   if (pool_ == nullptr) return;
   try {
     if (!memory_.used.recorded()) record_use();
     pool_->idle_.push_back(std::move(memory_));
-  } catch (...) {  // nobody can tell when the device is through with it: it stays as it is
+  } catch (...) {  // it is unknown when the device is done with the piece, so it is leaked
   }
   pool_.reset();
 }

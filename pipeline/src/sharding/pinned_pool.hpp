@@ -10,11 +10,11 @@
 
 namespace millrace::sharding {
 
-/** @brief Small pieces of pinned memory that are used again, once the device is through with them.
- */
+/** @brief Small pieces of pinned memory, which are reused when the device is done with them. */
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
-  /** @brief Goes back to the pool when it is destroyed, behind what its stream has then. */
+  /** @brief A piece. Its destructor returns it to the pool, which reuses it only after the work
+   * that its stream has by then. */
   class Piece {
    public:
     Piece() = default;
@@ -26,9 +26,9 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
     ~Piece() { give_back(); }
 
     [[nodiscard]] std::byte* data() const noexcept { return memory_.data; }
-    /** @brief All that the device does with it is enqueued. @throws DeviceError */
+    /** @brief Call it when all use of the piece by the device is enqueued. @throws DeviceError */
     void record_use();
-    /** @brief Recorded by that. */
+    /** @brief The event that `record_use` recorded. */
     [[nodiscard]] const Event& used() const noexcept { return memory_.used; }
 
    private:
@@ -53,7 +53,7 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  /** @param stream  uses it, and no other */
+  /** @param stream  the only stream that uses the piece */
   [[nodiscard]] Piece take(std::size_t bytes, StreamRef stream);
 
  private:

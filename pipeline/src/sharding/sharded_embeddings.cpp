@@ -33,8 +33,8 @@ struct ShardedEmbeddings::Lookup final : PooledLookup {
 
   SparseFeatures features;
   std::array<PositionFactors, 2> factors;
-  std::vector<HeldRows> held;      ///< of each side
-  std::vector<RowsUnderWay> rows;  ///< of each side, until they are received
+  std::vector<HeldRows> held;      ///< one for each side
+  std::vector<RowsUnderWay> rows;  ///< one for each side, until the rows are received
 };
 
 ShardedEmbeddings::ShardedEmbeddings(ModelContext& context, DenseParameters& parameters,
@@ -59,7 +59,7 @@ std::string ShardedEmbeddings::dense_parameters() const {
   return none ? "" : "its data-parallel tables";
 }
 
-// Each time: gradients that are stashed are exchanged for others, at another address.
+// Called before every use, since swapping stashed gradients changes their address.
 void ShardedEmbeddings::bind() {
   for (ShardedBags& side : sides_) side.bind(parameters_);
 }

@@ -10,11 +10,11 @@
 namespace millrace::sharding {
 
 /**
- * @brief This rank's tables and shards, looked up for the examples of all ranks.
+ * @brief This rank's tables and shards, which it looks up for the examples of all ranks.
  *
- * Pooled rows and their gradients go between ranks on a stream of their own, those of ids without
- * weights while those of ids with are looked up, and whoever looks up waits no sooner than it reads
- * them.
+ * Pooled rows and their gradients are exchanged on a stream of their own. So the rows of ids
+ * without weights are sent while those of ids with weights are looked up, and the stream that reads
+ * received rows waits only before it reads them.
  */
 class ShardedEmbeddings final : public PooledEmbeddings {
  public:

@@ -85,7 +85,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     }
   }
 
-  // A side that is arranged stays so, and what it was received into goes, if the other one throws.
+  // If the second side throws, the first stays arranged, so that the call can be repeated.
   SparseFeatures arrange() override {
     for (std::size_t side = 0; side < 2; ++side) {
       if (!sides_[side].arranged) sides_[side].arranged = arranged(side);
@@ -104,14 +104,14 @@ class ShardedExchange::Flight final : public FeatureExchange {
 
  private:
   struct Way {
-    KeyedJaggedTensor own;  ///< of data-parallel tables: stays here
-    BatchTensor means;      ///< as SparseFeatures has them: stays here
-    JaggedLayout like;      ///< types
+    KeyedJaggedTensor own;  ///< features of data-parallel tables, which are not sent
+    BatchTensor means;      ///< as in SparseFeatures; not sent
+    JaggedLayout like;      ///< the types of the tensors
     std::optional<Outgoing> outgoing;
     Features sent;
     std::optional<Features> received;
     std::optional<KeyedJaggedTensor> arranged;
-    std::vector<Counts> counts;     ///< ids that come, by rank and slot
+    std::vector<Counts> counts;     ///< ids to receive, by rank and slot
     Counts lengths_from, ids_from;  ///< by rank
   };
 
@@ -148,7 +148,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     return means;
   }
 
-  /** Positions go with the ids as weights would: these ids have none. */
+  /** Positions are sent in the place of weights, which these ids do not have. */
   [[nodiscard]] KeyedJaggedTensor with_positions(const KeyedJaggedTensor& input) {
     JaggedLayout layout = input.layout();
     layout.weighted = true;
@@ -187,7 +187,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     }
   }
 
-  /** To each rank: the examples here, and the ids of each of its slots. */
+  /** Sends each rank this rank's number of examples, and the number of ids of each of its slots. */
   void send_sizes() {
     ids_to_ = {};
     std::vector<std::int64_t> values(layout_.ranks * exchange_.width_);
@@ -214,7 +214,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     sizes_ = exchange_.group_.start_sizes(RankState::ok, values);
   }
 
-  /** What each rank will send. */
+  /** Takes the sizes of what each rank will send. */
   void take(ExchangedSizes sizes) {
     for (unsigned from = 0; from < layout_.ranks; ++from) {
       const auto* at = sizes.values.data() + from * exchange_.width_;
@@ -231,7 +231,8 @@ class ShardedExchange::Flight final : public FeatureExchange {
     known_ = std::move(sizes.states);
   }
 
-  // All of it before anything is exchanged: a rank that has no memory has not begun then.
+  // Allocates everything before the first exchange, so that a rank that runs out of memory has not
+  // begun one.
   void make_room(Way& way) {
     if (!way.outgoing || way.received) return;
     const auto room = [&](std::size_t bytes) {
@@ -255,7 +256,8 @@ class ShardedExchange::Flight final : public FeatureExchange {
     }
   }
 
-  /** Lengths, ids and weights, each an all-to-all. One that throws has failed the group. */
+  /** Enqueues an all-to-all each for lengths, ids and weights. If one throws, the group has failed.
+   */
   void exchange_side(std::size_t number) {
     Way& way = sides_[number];
     Counts lengths_to;
@@ -274,7 +276,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     way.outgoing.reset();
   }
 
-  /** Elements for each rank, or from each. */
+  /** The elements for each rank, or from each rank. */
   struct Parts {
     const BatchTensor& all;
     const Counts& counts;
@@ -294,7 +296,7 @@ class ShardedExchange::Flight final : public FeatureExchange {
     exchange_.group_.all_to_all(sends, receives, stream_);
   }
 
-  /** From rank by rank and slot by slot to slot by slot and rank by rank. */
+  /** Reorders what was received, by rank and then slot, to be by slot and then rank. */
   KeyedJaggedTensor arranged(std::size_t number) {
     Way& way = sides_[number];
     const std::vector<Slot>& slots = layout_.sides[number].slots[layout_.rank];
@@ -360,9 +362,9 @@ class ShardedExchange::Flight final : public FeatureExchange {
   Stream& stream_;
   const std::size_t batch_;
   std::array<Way, 2> sides_;
-  std::array<Counts, 2> ids_to_;  ///< by rank
+  std::array<Counts, 2> ids_to_;  ///< ids to send, by side and rank
   std::unique_ptr<PendingSizes> sizes_;
-  std::optional<std::vector<RankState>> known_;  ///< with the sizes
+  std::optional<std::vector<RankState>> known_;  ///< states that came with the sizes
   Counts examples_;                              ///< of each rank
 };
 

@@ -10,7 +10,7 @@
 
 namespace millrace::sharding {
 
-/** @brief Features on their way to the ranks that have their tables. */
+/** @brief Sends features to the ranks that have their tables. */
 class ShardedExchange final : public SparseExchange {
  public:
   ShardedExchange(ModelContext& context, std::shared_ptr<const Layout> layout, ProcessGroup& group);
@@ -25,7 +25,7 @@ class ShardedExchange final : public SparseExchange {
   ModelContext& context_;
   const std::shared_ptr<const Layout> layout_;
   ProcessGroup& group_;
-  const std::size_t width_;  ///< numbers that each rank sends each: examples, ids of each slot
+  const std::size_t width_;  ///< sizes that a rank sends to each: examples, and ids of each slot
   const Tag tag_;
   const std::shared_ptr<PinnedPool> pinned_;
 };

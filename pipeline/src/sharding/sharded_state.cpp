@@ -36,12 +36,12 @@ class Placing {
   const SparseNNConfig& config_;
   const Layout& layout_;
   const ModelState& of_rank_;
-  std::size_t next_local_ = 0, next_dense_ = 0;  ///< of the rank's own state
+  std::size_t next_local_ = 0, next_dense_ = 0;  ///< next tensors in the rank's own state
   std::vector<PlacedTensor> placed_;
 };
 
-// A data-parallel table has the state of the dense optimizer: that of another kind has another
-// name.
+// A data-parallel table has the state of the dense optimizer. If that optimizer is of another kind
+// than the tables', its state has other names.
 void Placing::add_table(const std::string& prefix, const TableConfig& table,
                         const TablePlacement& placement) {
   const std::string name = prefix + '.' + table.name + '.';
@@ -61,7 +61,7 @@ void Placing::add_table(const std::string& prefix, const TableConfig& table,
   }
 }
 
-/** @param of_row  how many numbers a row has */
+/** @param of_row  numbers for each row */
 void Placing::add_part(const std::string& name, const TableConfig& table,
                        const TablePlacement& placement, std::size_t of_row) {
   PlacedTensor tensor{.name = name, .size = table.rows * of_row, .parts = {}, .here = {}};
@@ -130,7 +130,7 @@ void ShardedState::read(std::size_t index, const Use& use) {
   }
 }
 
-/** From device memory of `from` to that of rank 0, a piece at a time. */
+/** Sends a part from rank `from` to rank 0, from device memory to device memory, piece by piece. */
 void ShardedState::send(const StateTensor& here, unsigned from, std::size_t size, const Use& use) {
   Stream& main = context_.main();
   const bool sends = group_.rank() == from, receives = group_.rank() == 0;

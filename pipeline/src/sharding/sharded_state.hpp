@@ -12,7 +12,7 @@
 
 namespace millrace::sharding {
 
-/** @brief A tensor as one rank with all would have it, and which rank has which part. */
+/** @brief A tensor of the unsharded model, and which rank has which part of it. */
 struct PlacedTensor {
   struct Part {
     unsigned rank = 0;
@@ -21,16 +21,16 @@ struct PlacedTensor {
   std::string name;
   std::size_t size = 0;
   std::vector<Part> parts;  ///< in order, without gaps
-  StateTensor here;         ///< what this rank has: its part, or a copy of the whole
+  StateTensor here;         ///< this rank's part, or its copy of the whole
 };
 
-/** @param of_rank  the model's own state, which it has in the order of its tables */
+/** @param of_rank  the state of this rank's model, in the order of its tables */
 [[nodiscard]] std::vector<PlacedTensor> placed_tensors(const SparseNNConfig& config,
                                                        const ShardingPlan& plan,
                                                        const Layout& layout,
                                                        const ModelState& of_rank);
 
-/** @brief Sends every tensor's parts to rank 0, by the group. */
+/** @brief Collects the parts of every tensor on rank 0, through the group. */
 class ShardedState final : public WholeState {
  public:
   ShardedState(std::vector<PlacedTensor> placed, std::vector<StateCounter> counters,

@@ -50,7 +50,7 @@ bool too_few_rows(const TableConfig& table, unsigned ranks) {
   return (ranks - 1) * block >= table.rows;
 }
 
-/** Of parts of bags the positions are sent as floats, which can not tell more apart. */
+/** Positions in parts of bags are sent as floats, which are exact only up to this number. */
 constexpr std::size_t kMostPositions = std::size_t{1} << 24;
 
 const std::string* feature_with_too_many_positions(const TableConfig& table,
@@ -66,7 +66,7 @@ bool can_be_split(const TableConfig& table, const SparseNNConfig& config, unsign
   return feature_with_too_many_positions(table, config) == nullptr && !too_few_rows(table, ranks);
 }
 
-/** Which ranks have how much to do, and to hold. */
+/** The work and the bytes of each rank. */
 struct Loads {
   std::vector<double> work;
   std::vector<std::size_t> bytes;

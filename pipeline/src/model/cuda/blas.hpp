@@ -4,15 +4,15 @@
 
 namespace millrace::model::cuda {
 
-/** @brief What NVIDIA recommends for Hopper, the most of all architectures. */
+/** @brief The workspace that NVIDIA recommends for Hopper, the largest for any architecture. */
 inline constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
 
 /**
- * @brief A cuBLAS handle on a stream, with a workspace of its own, without TF32 and atomics.
+ * @brief Creates a cuBLAS handle for a stream, with its own workspace, and without TF32 or atomics.
  *
- * cuBLAS is loaded when it is first asked for, from MILLRACE_CUBLAS (a file) or as the system's
- * libcublas of this build's CUDA version.
- * @throws std::runtime_error that says how to get it, if it is not there
+ * The first call loads cuBLAS: the file MILLRACE_CUBLAS, or else the system's libcublas of the CUDA
+ * version that Millrace was built with.
+ * @throws std::runtime_error if there is none; the message says how to get it
  */
 [[nodiscard]] void* create_blas(void* stream, void* workspace);
 void destroy_blas(void* handle) noexcept;

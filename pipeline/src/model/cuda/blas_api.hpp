@@ -5,8 +5,10 @@
 namespace millrace::model::cuda {
 
 /**
- * @brief What Millrace calls of cuBLAS, loaded when it is first needed: a program that multiplies
- *        nothing does not carry half a gigabyte of it, and a build needs no headers of it.
+ * @brief The functions of cuBLAS that Millrace calls.
+ *
+ * The library is loaded when it is first needed. So a program without matrix products does not load
+ * its half gigabyte, and a build does not need its headers.
  *
  * Signatures and values are those of cublas_api.h, the same from CUDA 11 to 13: handles are
  * pointers, enumerations and statuses ints, 0 is success.

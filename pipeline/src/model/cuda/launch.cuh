@@ -17,7 +17,8 @@ constexpr std::size_t kMostBlocks = 132 * 16;  // enough to fill an H200; the re
   return static_cast<cudaStream_t>(queue.stream);
 }
 
-/** @brief Blocks for this many threads, or fewer that stride. At least one. */
+/** @brief Blocks for this many threads: at least one, at most kMostBlocks. With fewer blocks than
+ *         threads need, kernels stride. */
 [[nodiscard]] inline unsigned blocks_for(std::size_t threads, unsigned of_block = kThreads) {
   const std::size_t blocks = (threads + of_block - 1) / of_block;
   return static_cast<unsigned>(std::clamp<std::size_t>(blocks, 1, kMostBlocks));
@@ -30,8 +31,9 @@ struct Launch {
   std::size_t shared = 0;  ///< bytes of dynamic shared memory
 };
 
-/** @brief Launches a kernel: what comes behind it in its operation is not made if it is refused.
- *  @throws DeviceError */
+/** @brief Launches a kernel.
+ *  @throws DeviceError if CUDA refuses it, so that the operation's later kernels are not launched
+ */
 template <typename... Parameters, typename... Arguments>
 void launch(const Launch& shape, const Queue& queue, void (*kernel)(Parameters...),
             Arguments... arguments) {

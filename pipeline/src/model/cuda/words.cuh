@@ -3,14 +3,14 @@
 #include <cstdint>
 
 /// @file
-/// What the kernels share: words of one float or four, and warps that divide them among lanes.
+/// Shared by the kernels: words of one or four floats, and their distribution over a warp's lanes.
 
 namespace millrace::model::cuda {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kAllLanes = 0xFFFFFFFFU;
 
-/** @brief Scalars that a lane moves at once. */
+/** @brief The floats that a lane loads or stores at once. */
 template <int size>
 struct Word {
   float value[size];
@@ -21,7 +21,7 @@ __device__ inline Word<size> zero_word() {
   return {};
 }
 
-/** @brief A word from anywhere; at once where it is aligned. */
+/** @brief Loads a word, with one instruction if it is aligned. */
 template <int size>
 __device__ inline Word<size> load(const float* from) {
   Word<size> word;
@@ -64,12 +64,14 @@ __device__ inline float dot(const Word<size>& a, const Word<size>& b) {
 }
 
 /**
- * @brief A warp before rows of `words` words: as many groups of lanes as fit take a row each, one
- *        word a lane. Rows of more than 32 words are taken 32 words at a time by the whole warp.
+ * @brief How a warp is divided for rows of `words` words.
+ *
+ * Each group of lanes takes a row, with one word for each lane. A row of more than 32 words is
+ * taken by the whole warp, 32 words at a time.
  */
 struct WarpRows {
-  unsigned lanes;   ///< of a group: a power of two
-  unsigned groups;  ///< that work side by side
+  unsigned lanes;   ///< lanes in a group: a power of two
+  unsigned groups;  ///< groups in the warp
   unsigned group, lane;
 
   __device__ explicit WarpRows(unsigned words) {
@@ -80,7 +82,7 @@ struct WarpRows {
     lane = thread % lanes;
   }
 
-  /** @brief Adds up the groups' values, in the same tree each time; every group gets the sum. */
+  /** @brief The sum of the groups' values, in every group. The order of additions is fixed. */
   __device__ float over_groups(float value) const {
     for (unsigned offset = lanes; offset < kWarp; offset *= 2) {
       value += __shfl_xor_sync(kAllLanes, value, offset);
@@ -93,7 +95,7 @@ struct WarpRows {
     for (int i = 0; i < size; ++i) word.value[i] = over_groups(word.value[i]);
     return word;
   }
-  /** @brief Adds up the lanes of each group. */
+  /** @brief The sum of the lanes of each group, in every lane. */
   __device__ float over_lanes(float value) const {
     for (unsigned offset = 1; offset < lanes; offset *= 2) {
       value += __shfl_xor_sync(kAllLanes, value, offset);
@@ -102,7 +104,7 @@ struct WarpRows {
   }
 };
 
-/** @brief This thread's warp among all, and how many there are. */
+/** @brief The number of this thread's warp in the grid; `warp_count` is that of all warps. */
 __device__ inline std::size_t this_warp() {
   return (blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x) / kWarp;
 }

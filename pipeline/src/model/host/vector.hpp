@@ -5,9 +5,9 @@
 #include <utility>
 
 /// @file
-/// Short vectors: rows of embeddings. Their lengths are known when a batch comes, but loops are
-/// only fast over lengths that compilers know: `with_length` turns the one into the other. Sums
-/// have the same order whatever the length's type.
+/// Short vectors, such as rows of embeddings. Their lengths are known only at run time, but loops
+/// are fast only if the compiler knows the length: `with_length` calls a body that is compiled for
+/// the length. Sums have the same order whatever the length's type is.
 
 namespace millrace::model::host {
 
@@ -17,14 +17,14 @@ inline constexpr std::size_t kLanes = 8;
 template <std::size_t count>
 using Length = std::integral_constant<std::size_t, count>;
 
-/** @brief A length of which it knows what is left of pieces of `kLanes`. */
+/** @brief A length of which the compiler knows the remainder after division by `kLanes`. */
 template <std::size_t rest>
 struct LongLength {
   std::size_t count = 0;
   [[nodiscard]] constexpr operator std::size_t() const { return count; }
 };
 
-/** @brief `body(length)`: a Length for those that rows of embeddings often have. */
+/** @brief Calls `body(length)`, with a Length for those that rows of embeddings often have. */
 template <typename Body>
 inline decltype(auto) with_length(std::size_t count, Body&& body) {
   switch (count) {
@@ -89,7 +89,7 @@ inline void add_scaled(T* __restrict to, const T* __restrict from, T factor, Cou
   for_lanes(count, [&](std::size_t i) { to[i] += factor * from[i]; });
 }
 
-/** @brief A sum of vectors: where it is to be, or in registers if they are enough. */
+/** @brief A sum of vectors. A short one is kept in registers until `store`, a long one in `to`. */
 template <typename T, typename Count>
 class VectorSum {
  public:
@@ -127,7 +127,7 @@ class VectorSum<T, Length<count>> {
   T sum_[count] = {};
 };
 
-/** @brief Of four sums side by side, added up in the end; then the rest. */
+/** @brief Four interleaved sums, which are added up at the end, and then the rest. */
 template <typename T, std::size_t rest>
 [[nodiscard]] inline T dot(const T* a, const T* b, LongLength<rest> length) {
   constexpr std::size_t tail = rest % 4;
