@@ -63,12 +63,16 @@ TEST_CASE("train --load: a folder without a middle segment is told all rows agai
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
   const std::string sink = file_in(folder, "f") + "?segment_bytes=20000";
-  run_well(train({"--steps", "30", "--stream", sink, "--save", save}));
+  // Three runs make three segments at least, however many steps a busy machine ships at once.
+  run_well(train({"--steps", "10", "--stream", sink, "--save", save}));
+  for (const char* const steps : {"20", "30"}) {
+    run_well(train({"--load", save, "--steps", steps, "--stream", sink, "--save", save}));
+  }
   std::vector<std::filesystem::path> segments;
   for (const auto& entry : std::filesystem::directory_iterator{folder / "f"}) {
     if (entry.path().extension() == ".segment") segments.push_back(entry.path());
   }
-  REQUIRE(segments.size() > 4);
+  REQUIRE(segments.size() > 2);
   std::sort(segments.begin(), segments.end());
   std::filesystem::remove(segments[segments.size() / 2]);
   CHECK(verified(sink, save)["same"] == false);
