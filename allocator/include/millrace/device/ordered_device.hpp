@@ -12,11 +12,11 @@
 namespace millrace {
 
 /**
- * @brief Borrows a stream.
+ * @brief Refers to a stream without owning it.
  *
- * An attached stream carries its id, and nothing is looked up. A raw handle converts to one and is
- * resolved by the driver's stream id at each call (one driver call), so that a handle that was
- * destroyed and reused is never taken for its predecessor.
+ * The reference of an attached stream carries the stream's id, so no call looks it up. A raw handle
+ * converts implicitly; each call then asks the driver for its stream id (one driver call). A handle
+ * that was destroyed and reused is therefore never mistaken for the former stream.
  */
 class StreamRef {
  public:
@@ -33,43 +33,44 @@ class StreamRef {
   StreamId id_;
 };
 
-/** @brief What Millrace is told of a stream that it did not create. */
+/** @brief Describes a stream that Millrace did not create. */
 struct AttachOptions {
   std::string name;
-  bool independent = false;  ///< spins or meets peers: no wait is ever inserted on it or for it
+  bool independent = false;  ///< spins or runs collectives: no wait is inserted on it or for it
 };
 
 class Event;
 
 /**
- * @brief What counts as knowing that the device has finished something.
+ * @brief Which evidence of completed device work is used.
  *
- * `polled` is the usual choice: a query that finds an event complete lets memory be reused. When it
- * does so depends on the device's speed. `synchronized` knows only what the program's own order
- * says: waits between streams, and host synchronization. Ranks of one job that make the same calls
- * then reuse the same memory at the same call (see docs/ordering.md).
+ * `polled`, the usual choice: memory can be reused as soon as a query finds an event complete. When
+ * that happens depends on the device's speed. `synchronized`: only waits between streams and host
+ * synchronization count. Ranks of one job that make the same calls then reuse the same memory at
+ * the same call (docs/ordering.md).
  */
 enum class Completion : std::uint8_t { polled, synchronized };
 
 /**
- * @brief A device, and who is ordered after whom on it.
+ * @brief A device together with the order of its streams: which stream is ordered after which
+ *        work.
  *
- * Every record, wait, query and synchronisation that goes through here is made first and published
- * to the ledger after it succeeded; a call that failed publishes nothing. Thread-safe; no lock is
- * held across a driver call. Inside a host callback no driver call is made: marks asked for there
- * are owed, one a stream, and made by the next call from elsewhere.
+ * Every record, wait, query and synchronization through this class makes the driver call first and
+ * publishes it to the ledger after it succeeded; a call that fails publishes nothing. Thread-safe;
+ * no lock is held across a driver call. Inside a host callback, where the driver forbids calls, a
+ * requested mark is owed (one for each stream), and the next call from another place makes it.
  *
- * Costs, beside the driver's calls: `mark` takes a few short locks and allocates nothing once there
- * were a few; `attached`, `newest_marker` and what `Ledger` says so of are a few loads. Events are
- * as many as markers were in flight at once; where there are many, every few marks ask about a few
- * streams. A stream's markers that are complete cost O(log n) queries together.
+ * Costs besides the driver's calls: `mark` takes a few short locks and allocates nothing after the
+ * first few calls. `attached` and `newest_marker` are a few loads. The number of events is the
+ * largest number of markers in flight; if there are many, every few marks query a few streams.
+ * Finding which of a stream's n markers are complete takes O(log n) queries.
  */
 class OrderedDevice {
  public:
   /**
-   * @param completion  with `synchronized`, no poll asks the device, a query answers its caller and
-   *        nobody else, and events are kept until the host synchronizes with what covers them:
-   *        a program that never synchronizes then keeps one event for each marker
+   * @param completion  with `synchronized`, a poll queries nothing, the result of a query is not
+   *        shared, and events are kept until the host synchronizes with a marker that covers them:
+   * a program that never synchronizes then keeps one event for each marker
    */
   explicit OrderedDevice(Device& device, Completion completion = Completion::polled);
   ~OrderedDevice();
@@ -81,128 +82,136 @@ class OrderedDevice {
   [[nodiscard]] Completion completion() const noexcept;
 
   /**
-   * @brief Takes part in ordering from now on; the handle stays the caller's. One that was used as
-   *        a raw handle before stays the same stream.
-   * @throws std::invalid_argument if it is attached already, or is the per-thread stream: that
-   *         handle is another stream on each thread, and is looked up at each call
+   * @brief Adds a stream of the caller's, which keeps the handle. A stream that was used as a raw
+   *        handle before keeps its id and its order.
+   * @throws std::invalid_argument if the stream is attached already, or if it is the per-thread
+   *         stream: that handle means another stream on each thread, and is looked up at each call
    */
   [[nodiscard]] StreamRef attach(StreamHandle stream, AttachOptions options = {});
 
   /**
-   * @brief Leaves a last marker, so that what was freed there can still be waited for.
+   * @brief Removes a stream: call it before the stream is destroyed.
    *
-   * When it returns, no other thread uses the handle on Millrace's behalf any more.
+   * Records a last marker, so that other streams can still wait for memory that was freed there.
+   * After it returns, Millrace does not use the handle any more, on any thread.
    */
   void detach(StreamRef stream);
 
   /**
-   * @brief The same stream with its id; raw handles are looked up by the driver's stream id.
+   * @brief Returns the reference with its id; a raw handle is looked up by the driver's stream id.
    *
-   * A raw handle that has become another stream's tells that the former stream is destroyed. What
-   * was freed there is then complete when the device has been synchronised.
+   * If the driver has given a raw handle to another stream, the former stream was destroyed. Memory
+   * that was freed on it can then be reused after the device has been synchronized.
    * @throws DeviceError (invalid_argument) for the per-thread stream of another thread
    */
   [[nodiscard]] StreamRef resolve(StreamRef stream);
 
   /**
-   * @brief A capture into a graph begins on `stream`; tell it before the driver is told.
+   * @brief Announces a capture of `stream` into a graph. Call it before the driver's capture
+   *        begins.
    *
-   * Until `end_capture` nothing is recorded or waited for there, no wait is promised that would
-   * need it, `mark` owes the marker until then, and synchronising the device is refused
-   * (`capture`), since that would break the capture. A raw handle is known meanwhile without asking
-   * the driver. Told twice, it ends with the second `end_capture`.
-   * @throws std::invalid_argument for the legacy and the per-thread stream, and one that is
-   * detached
+   * Until `end_capture`, no event is recorded on the stream and no wait is inserted on it or for
+   * it; `mark` is owed until then; and synchronizing the device is refused (`capture`), because it
+   * would invalidate the capture. A raw handle is known meanwhile without asking the driver. A
+   * capture that is announced twice ends with the second `end_capture`.
+   * @throws std::invalid_argument if the stream is the legacy or the per-thread stream, or detached
    */
   [[nodiscard]] StreamRef begin_capture(StreamRef stream);
-  /** @brief It is over, as the driver was told before. Records the mark that is owed, if one is. */
+  /** @brief Ends it, after the driver's capture has ended. Records the mark that is owed, if any.
+   */
   void end_capture(StreamRef stream);
   [[nodiscard]] bool captured(StreamId stream) const noexcept;
-  [[nodiscard]] bool capturing() const noexcept;  ///< any stream
+  [[nodiscard]] bool capturing() const noexcept;  ///< whether any stream is captured
 
   /**
-   * @brief A stream in name only: the driver has none, and nothing is enqueued there. It is ordered
-   *        after what is complete and nothing else. Never record or wait on it.
+   * @brief Opens a stream that exists in the ledger only, not in the driver. It is ordered after
+   *        completed work and nothing else. Never record or wait on it.
    * @param name  for reports
    */
   [[nodiscard]] StreamRef open_nominal(std::string name);
   /**
-   * @brief Ends it.
-   * @param idle  false: work that nobody told of goes by its name; its point, `ledger().next(id)`,
-   *              is complete when the device has been synchronised
+   * @brief Closes a nominal stream.
+   * @param idle  true: no work stands behind it. false: unreported work may; its point
+   *              `ledger().next(id)` is complete after the device has been synchronized
    */
   void close_nominal(StreamRef stream, bool idle);
 
   [[nodiscard]] bool attached(StreamId stream) const;
-  /** @brief "main", "copy", ...: for reports. */
+  /** @brief The stream's name in reports: "main", "copy", ... */
   [[nodiscard]] std::string name(StreamId stream) const;
 
   /**
-   * @brief Ends a phase: records a pooled event. Cheap, and what makes waits precise.
+   * @brief Records a marker (a pooled event) on `stream`. Others can then wait for exactly the work
+   *        enqueued so far.
    *
-   * While the stream is captured, and in a host callback, the mark is owed: the point returned is
-   * covered by the one that is made later.
+   * While the stream is captured, and in a host callback, the mark is owed: the marker that is
+   * recorded later covers the returned point.
+   * @return the marker
    */
   Point mark(StreamRef stream);
 
   /**
-   * @brief Records a marker that covers `point`, if there is none: so that a poll can see it pass.
-   * @return the marker that was recorded; nothing where there is one already, the stream is not
-   *         attached or is being captured, inside a host callback, and with
-   *         Completion::synchronized
+   * @brief Records a marker that covers `point` unless one exists, so that a poll can see it
+   *        complete.
+   * @return the recorded marker; nothing if one exists already, the stream is not attached or is
+   *         captured, inside a host callback, and with Completion::synchronized
    */
   std::optional<Point> cover(Point point);
 
-  /** @brief Records `event` (anew). Earlier waiters keep what they got. */
+  /** @brief Records `event`, also if it was recorded before. Earlier waits are not affected. */
   void record(Event& event, StreamRef stream);
   void wait(StreamRef stream, const Event& event);
   [[nodiscard]] bool query(const Event& event);
   void synchronize(const Event& event);
 
-  /** @brief The same for a caller's own event: it must never be recorded behind our back. */
+  /**
+   * @brief The same for an event that the caller created. Record it through this class only: a
+   *        direct record would make later waits on it wrong.
+   */
   void record(EventHandle event, StreamRef stream);
   void wait(StreamRef stream, EventHandle event);
-  void forget(EventHandle event);  ///< before it is destroyed
+  void forget(EventHandle event);  ///< call it before the event is destroyed
 
   void synchronize(StreamRef stream);
   void synchronize();
 
-  /** @brief A wait at the tail of the point's stream, on a marker that is still to be recorded. */
+  /** @brief Stands for a marker that would be recorded now, at the tail of the point's stream. */
   static constexpr std::uint64_t kTail = ~std::uint64_t{0};
 
   /**
-   * @brief How early `wait_for` would let `waiter` go on.
-   * @return 0: it is ordered already; else the serial (counted over all streams, in host order) of
-   *         the marker it would wait on, or `kTail`; nothing if it can not be made to wait,
-   *         because no marker covers the point and none can be recorded, or a stream is independent
+   * @brief The marker that `wait_for` would use, without waiting.
+   * @return 0 if `waiter` is ordered after `point` already; otherwise the marker's serial (counted
+   *         over all streams, in host order), or `kTail`; nothing if `waiter` cannot be made to
+   *         wait, because no marker covers the point and none can be recorded, or because one of
+   *         the streams is independent
    */
   [[nodiscard]] std::optional<std::uint64_t> earliest_wait(StreamId waiter, Point point) const;
 
-  /** @brief The serial of the newest marker; 0: none was recorded yet. */
+  /** @brief The serial of the newest marker; 0 if none was recorded yet. */
   [[nodiscard]] std::uint64_t newest_marker() const;
 
   /**
-   * @brief Orders `waiter` after `point`, on the earliest marker that covers it.
-   * @return false if nothing that covers it can be waited for; nothing has happened then
+   * @brief Makes `waiter` wait for the earliest marker that covers `point`.
+   * @return false if no marker covers it and none can be recorded; nothing has happened then
    */
   bool wait_for(StreamRef waiter, Point point);
 
-  /** @brief The host blocks until `point` is complete. @return as `wait_for` */
+  /** @brief Blocks the host until `point` is complete. @return as `wait_for` */
   bool synchronize(Point point);
 
   /**
-   * @brief Asks the device what has completed: of each stream with markers in flight the oldest one
-   *        and, where that is complete, a few later ones: O(log n) queries of n markers.
+   * @brief Queries which markers have completed: for each stream with markers in flight the oldest
+   *        one and, if that is complete, a few later ones (O(log n) queries for n markers).
    *
-   * With Completion::synchronized, no poll asks anything.
+   * With Completion::synchronized, a poll queries nothing.
    */
   void poll();
 
-  /** @brief The same of one stream: one query if nothing there is complete. */
+  /** @brief The same for one stream: one query if none of its markers is complete. */
   void poll(StreamId stream);
 
   /**
-   * @brief Asks about the earliest marker that covers `point`, if there is one: at most one query.
+   * @brief Queries the earliest marker that covers `point`, if one exists: at most one query.
    * @return whether `point` is known to be complete
    */
   bool poll(Point point);

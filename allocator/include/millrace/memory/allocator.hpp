@@ -13,34 +13,39 @@
 
 namespace millrace {
 
-/** @brief A label that bytes are counted under; from `Allocator::tag`. 0: untagged. */
+/** @brief A label under which allocated bytes are counted; from `Allocator::tag`. 0: untagged. */
 struct Tag {
   std::uint16_t index = 0;
 };
 
-/** @brief Names a scope of peaks; from `Allocator::open_scope`. */
+/** @brief Identifies a scope of peaks; from `Allocator::open_scope`. */
 struct ScopeId {
   std::uint64_t value = 0;
 };
 
 /**
- * @brief Stream-ordered memory. One suite of tests runs over every implementation.
+ * @brief Allocates and frees memory in stream order. One test suite runs over every implementation.
  *
- * Any thread may call. Memory is aligned to 256 bytes at least. Every call ignores nullptr. Memory
- * given out for a stream may be used by work enqueued there from now on; by other streams, and by
- * the host, once they are ordered after that, and until the free once `record_use` said so.
+ * Any thread may call. Memory is aligned to at least 256 bytes. Every call ignores nullptr.
+ *
+ * Work that is enqueued on the owner after `allocate` may use the memory. Another stream or the
+ * host may use it after it is ordered after the owner's work so far. Report a use on another stream
+ * with `record_use`, or free the block with a marker that comes after that use.
  */
 class Allocator {
  public:
   virtual ~Allocator() = default;
 
   /**
-   * @brief Memory that work enqueued on `stream` may use from now on.
+   * @brief Allocates memory that work enqueued on `stream` may use from now on.
    *
-   * Before it fails the host waits for memory that is free but still in use, on whatever stream.
-   * @param bytes  0 returns nullptr
-   * @throws out_of_memory if the device and every cached block together can not serve it, or
-   *         DeviceError if a driver call failed otherwise; caches may have shrunk, nothing else
+   * Before a request fails, the host waits for freed memory that any stream still uses.
+   * @param bytes   size in bytes; 0 returns nullptr
+   * @param stream  the owner: frees are ordered on it
+   * @param tag     label under which the bytes are counted
+   * @throws out_of_memory if the device and every cached block together cannot serve the request;
+   *         caches may have shrunk, nothing else has changed
+   * @throws DeviceError if a driver call failed for another reason; likewise
    * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
    */
   [[nodiscard]] void* allocate(std::size_t bytes, StreamRef stream, Tag tag = {}) {
@@ -48,102 +53,130 @@ class Allocator {
   }
 
   /**
-   * @brief Memory of `owner` that `first_user` uses first.
+   * @brief Allocates memory that belongs to `owner` and that `first_user` uses first: a batch that
+   *        a copy stream fills for the main stream.
    *
-   * Work on `first_user` may use it from now on, and its use counts as recorded. `owner` may use
-   * it once it is ordered after what `first_user` did (a wait of the caller's). When it is freed it
-   * goes back to where `first_user` takes its blocks from.
+   * Work enqueued on `first_user` may use the memory from now on; that use counts as recorded.
+   * `owner` may use it after the caller has made `owner` wait for `first_user`. After the free, the
+   * block is cached where `first_user` looks for blocks first.
+   * @throws as the other overload
    */
   [[nodiscard]] virtual void* allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
                                        Tag tag = {}) = 0;
 
   /**
-   * @brief Frees, ordered on the owner: the next user comes after all that was enqueued there.
+   * @brief Frees the block in the order of its owner: the next user comes after all work enqueued
+   *        on the owner so far, and after all recorded uses.
    *
-   * nullptr is ignored. Never throws for the device's sake: what can not be recorded now keeps
-   * the block back instead.
-   * @throws std::invalid_argument for an address that is not a live allocation
+   * Does not throw if the device refuses a marker: the block is then kept until a later marker
+   * covers its uses.
+   * @throws std::invalid_argument if `address` is not a live allocation
    */
   virtual void deallocate(void* address) = 0;
 
   /**
-   * @brief Frees, ordered on `stream` instead of the owner.
-   * @throws DeviceError if `stream` is a raw handle and the device can not say which stream that
-   * is; the memory is live still
+   * @brief Frees the block in the order of `stream` instead of its owner.
+   * @throws DeviceError if `stream` is a raw handle and the driver cannot identify it; the block
+   *         then stays live
    */
   virtual void deallocate(void* address, StreamRef stream) = 0;
 
-  /** @brief Frees; every use precedes `marker`. @throws std::invalid_argument if it is older yet */
+  /**
+   * @brief Frees the block; the caller states that every use precedes `marker`.
+   *
+   * The cheapest and most precise free: no stream is marked, and later work delays nothing.
+   * @param marker  from `OrderedDevice::mark` or `Event::point`, after the last use
+   * @throws std::invalid_argument if `marker` was never recorded, or is older than the allocation
+   */
   virtual void deallocate(void* address, Point marker) = 0;
 
   /**
-   * @brief Memory for each of `sizes`, all of `stream`; or none, if one can not be had.
+   * @brief Allocates one block for each of `sizes`, all owned by `stream`. All or none: if one
+   *        request fails, the blocks of the others are given back.
    *
-   * As many calls of `allocate`, in this order, except that a failure gives back what was got. A
-   * CachingAllocator polls and takes its lock once.
-   * @param addresses  as many as `sizes`; untouched if the call throws
+   * Otherwise the same as calls of `allocate` in this order. A CachingAllocator polls and takes its
+   * lock once.
+   * @param addresses  receives the blocks; as long as `sizes`; untouched if the call throws
    * @throws what `allocate` throws; std::invalid_argument if the spans differ in length
    */
   void allocate(std::span<const std::size_t> sizes, std::span<void*> addresses, StreamRef stream,
                 Tag tag = {});
 
   /**
-   * @brief Frees each, ordered on its owner. nullptr is ignored.
+   * @brief Frees each block in the order of its owner. nullptr is ignored.
    *
-   * A CachingAllocator takes its lock once, and records one marker for each stream of the recorded
-   * uses, not one for each block.
-   * @throws std::invalid_argument if an address is not a live allocation or is named twice; then
-   *         none is freed. While a CachingAllocator has graph pools, blocks are freed one by one:
-   *         another error then leaves those live that come after it.
+   * A CachingAllocator takes its lock once, and records one marker for each stream with recorded
+   * uses instead of one for each block.
+   * @throws std::invalid_argument if an address is not a live allocation or occurs twice; no block
+   *         is then freed. While a CachingAllocator has graph pools, it frees the blocks one by
+   * one: another error leaves that block and those after it live.
    */
   void deallocate(std::span<void* const> addresses);
 
-  /** @brief The same, ordered on `stream` instead of the owners. */
+  /** @brief The same in the order of `stream` instead of the owners. */
   void deallocate(std::span<void* const> addresses, StreamRef stream);
 
-  /** @brief Whether `address` is a live allocation. An allocator that does not know says yes. */
+  /** @brief Whether `address` is a live allocation. An allocator that cannot tell returns true. */
   [[nodiscard]] virtual bool is_live(const void* address) const { return address != nullptr; }
 
   /**
-   * @brief `stream` uses the memory too: the free will also wait for what is enqueued there.
+   * @brief Records that `stream` uses the block: its free also comes after all work that is
+   *        enqueued on `stream` until the free.
    *
-   * A stream that is not attached has to live, uncaptured, until then; as a destroyed handle may be
-   * another stream's by now.
+   * A stream that is not attached must not be destroyed, and must not be captured, until the free:
+   * the driver could give its handle to another stream.
+   * @throws std::invalid_argument if `address` is not a live allocation
    */
   virtual void record_use(void* address, StreamRef stream) = 0;
 
   /**
-   * @brief Makes `new_owner` the stream that frees are ordered on.
+   * @brief Makes `new_owner` the stream on which the free is ordered.
    *
-   * The old owner's work so far counts as a recorded use (see there). Orders nothing by itself.
+   * The former owner's work until the free counts as a recorded use. Inserts no wait: the caller
+   * orders `new_owner` after the work that it depends on.
+   * @throws std::invalid_argument if `address` is not a live allocation, or `new_owner` refers to a
+   *         stream that was destroyed or detached
    */
   virtual void transfer(void* address, StreamRef new_owner) = 0;
 
-  /** @brief Gives free segments back to the driver until `keep_bytes` are reserved. @return bytes
+  /**
+   * @brief Gives free segments back to the driver until at most `keep_bytes` are reserved.
+   * @return the bytes given back
    */
   virtual std::size_t trim(std::size_t keep_bytes = 0) = 0;
 
-  /** @brief The tag of this name, made on first use. */
+  /** @brief Returns the tag with this name; creates it on first use. */
   [[nodiscard]] virtual Tag tag(std::string_view name) = 0;
 
+  /** @brief Counts and bytes, exact at the time of the call. */
   [[nodiscard]] virtual MemoryStatistics statistics() = 0;
+  /** @brief The free bytes that `stream` could use now, after a wait, or only later. */
   [[nodiscard]] virtual UsableBytes usable(StreamRef stream) = 0;
 
-  /** @brief A scope whose peaks begin at the present values; ended by `close_scope`. */
+  /** @brief Opens a scope whose peaks start at the current values. */
   [[nodiscard]] virtual ScopeId open_scope() = 0;
+  /** @brief Highest values since the scope was opened. */
   [[nodiscard]] virtual MemoryGauges peaks(ScopeId scope) = 0;
+  /** @brief Ends the scope. */
   virtual void close_scope(ScopeId scope) = 0;
 
-  /** @brief Not owned; set while nothing else uses the allocator. nullptr: none. */
+  /**
+   * @brief Reports every allocation and free to `observer` from now on; nullptr: to none.
+   *
+   * The observer is not owned. Set it while no other thread uses the allocator.
+   */
   virtual void observe(AllocationObserver* observer) = 0;
 
   [[nodiscard]] virtual OrderedDevice& device() const noexcept = 0;
 
  protected:
-  /** @brief Serves a batch, spans of one length; here: one call for each. */
+  /** @brief Serves a batch; the spans have one length. The default makes one call a request. */
   virtual void allocate_batch(std::span<const std::size_t> sizes, std::span<void*> addresses,
                               StreamRef stream, Tag tag);
-  /** @brief Frees a batch; here: one call for each. @param stream  nullptr: each one's owner */
+  /**
+   * @brief Frees a batch. The default makes one call a block.
+   * @param stream  nullptr: in the order of each block's owner
+   */
   virtual void deallocate_batch(std::span<void* const> addresses, const StreamRef* stream);
 };
 

@@ -12,22 +12,25 @@
 
 namespace millrace {
 
-/** @brief How much a CachingAllocator may take. Bytes. */
+/** @brief How much device memory a CachingAllocator may reserve. Bytes. */
 struct MemoryLimits {
-  std::size_t limit = 0;     ///< most bytes to reserve, whoever grows; 0: what the device has
-  std::size_t headroom = 0;  ///< device bytes to leave free for others when growing
+  std::size_t limit = 0;     ///< maximum of reserved bytes; 0: what the device has
+  std::size_t headroom = 0;  ///< device bytes to leave free for other users of the device
 };
 
 /**
- * @brief The stream-ordered caching allocator: keeps freed blocks, and gives each to whichever
- *        stream the one rule allows, waiting for it where the policy says that this is cheaper.
+ * @brief The stream-ordered caching allocator.
+ *
+ * Keeps freed blocks. A stream may take a free block if every earlier use of the block happens
+ * before the stream's next operation; the policy decides when to make a stream wait for a block
+ * instead of reserving more memory. docs/allocator.md describes the decisions.
  *
  *   DeviceSource source{device.device()};
  *   CachingAllocator allocator{device, source, Policy::millrace()};
  */
 class CachingAllocator final : public Allocator {
  public:
-  /** @brief A free-memory callback: told what is missing, says whether it freed anything. */
+  /** @brief Frees memory of the caller's: takes the missing bytes, returns whether it freed any. */
   using MemoryCallback = std::function<bool(std::size_t bytes)>;
 
   CachingAllocator(OrderedDevice& device, SegmentSource& source, Policy policy,
@@ -63,44 +66,46 @@ class CachingAllocator final : public Allocator {
   [[nodiscard]] const Policy& policy() const noexcept;
 
   /**
-   * @brief Most bytes to reserve from now on; 0: what the device has.
+   * @brief Sets the maximum of reserved bytes; 0: what the device has.
    *
-   * Below what is reserved, growth is refused until that has shrunk; `trim(bytes)` gives back what
-   * is free.
+   * If more is reserved already, the allocator refuses to grow until enough was given back;
+   * `trim(bytes)` gives back what is free.
    */
   void set_limit(std::size_t bytes);
 
-  /** @brief Device bytes to leave free for others when growing. Growth under way counts. */
+  /** @brief Sets the device bytes to leave free. Growth of other threads that is under way counts.
+   */
   void set_headroom(std::size_t bytes);
 
   /**
-   * @brief Gets memory from the device now, in one piece, for `stream` to take blocks from.
+   * @brief Reserves one piece of device memory now, from which `stream` takes blocks later.
    *
-   * Large requests of the stream then grow nothing until they come to `bytes`. Count each request
-   * as what it occupies: its size rounded up to the granule, and up to `Policy::slack` of its block
-   * more (25% in `millrace`), since the rest of a block that is too little to split off stays with
-   * it. Requests up to `Policy::small_limit` have segments of their own, and are served by this
-   * only if `bytes` is no more than that. Free complete memory right in front of the piece, in the
-   * stream's growable range, counts toward `bytes`. Under Sharing other than own_stream, other
-   * streams may take of the piece what the one rule allows. Reserved memory is given back after all
-   * other free memory; in a growable range this holds for the whole range, until it is empty.
-   * @return bytes of the piece, at least `bytes`
+   * Large requests of the stream then reserve nothing until they occupy `bytes`. A request occupies
+   * its size rounded up to the granule, and up to `Policy::slack` of that more (25% in `millrace`),
+   * because a remainder that is too small to split off stays with the block. Requests up to
+   * `Policy::small_limit` have segments of their own; the piece serves them only if `bytes` is
+   * at most that limit. Free complete memory directly before the piece, in the stream's growable
+   * range, counts toward `bytes`. Except with Sharing::own_stream, other streams may take blocks of
+   * the piece by the usual rule. Reserved memory is given back after all other free memory; in a
+   * growable range this holds for the whole range, until it is empty.
+   * @return size of the piece, at least `bytes`
    * @throws out_of_memory if the limit, the headroom or the device forbid it, also after cached
    *         memory was given back; caches may have shrunk, nothing else
    * @throws std::invalid_argument if `stream` refers to a stream that was destroyed or detached
    */
   std::size_t reserve(std::size_t bytes, StreamRef stream);
 
-  /** @brief Gives back the segment at `base`, if it is wholly free. @return whether it was */
+  /** @brief Gives back the segment at `base` if it is wholly free. @return whether it was */
   bool release_segment(void* base);
 
   /**
-   * @brief Asked before a request fails: those of lower `turn` first, then in order of
-   *        registration. Called without the allocator's lock.
+   * @brief Registers a callback that is called before a request fails, without the allocator's
+   *        lock. If it frees memory, the request is tried again.
+   * @param turn  callbacks with a lower number are called first; equal ones in registration order
    */
   void on_out_of_memory(MemoryCallback callback, int turn = 0);
 
-  /** @brief Bytes of the block at `address`, or 0 if it is not a live allocation. */
+  /** @brief Size of the block at `address` in bytes; 0 if it is not a live allocation. */
   [[nodiscard]] std::size_t block_size(const void* address) const;
 
   /** @brief A segment and its blocks, in address order: for snapshots and for restoring one. */
@@ -117,12 +122,15 @@ class CachingAllocator final : public Allocator {
   };
   [[nodiscard]] std::vector<SegmentLayout> layout() const;
 
-  /** @brief Takes over segments as they are. @throws std::logic_error once anything is reserved */
+  /**
+   * @brief Adopts segments with their blocks, for a replay that starts in the middle of a trace.
+   * @throws std::logic_error if anything is reserved already
+   */
   void restore(std::span<const SegmentLayout> segments);
 
   /**
-   * @brief Walks every structure. For tests.
-   * @throws std::logic_error naming the first invariant that does not hold
+   * @brief Checks every invariant of the allocator's structures. For tests.
+   * @throws std::logic_error that names the first invariant that does not hold
    */
   void check_invariants() const;
 
