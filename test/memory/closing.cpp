@@ -107,6 +107,9 @@ TEST_CASE("a use of a pool's block in a capture into another pool is refused") {
   {
     GraphCapture capture{second, bench.copy};
     CHECK_THROWS_AS(allocator.record_use(output, bench.copy), std::invalid_argument);
+    CHECK_THROWS_AS(allocator.transfer(output, bench.copy), std::invalid_argument);
+    CHECK_THROWS_AS(allocator.deallocate(output, bench.copy), std::invalid_argument);
+    CHECK(allocator.block_size(output) >= kMiB);
     capture.end();
   }
   allocator.record_use(output, bench.copy);  // outside of captures

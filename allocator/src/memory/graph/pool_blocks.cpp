@@ -1,5 +1,7 @@
 #include "memory/graph/pool_blocks.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -41,6 +43,7 @@ std::shared_ptr<PrivatePool> PoolBlocks::deallocate(void* address, const StreamR
   try {
     const Live& live = freed.mapped();
     const StreamRef on = stream == nullptr ? live.owner : *stream;
+    if (stream != nullptr) refuse_other_captures("deallocate", live, on.id());
     const auto inner = live.uses.empty() ? still_in(live, on.id()) : std::nullopt;
     if (inner) {
       pool->memory().deallocate(address, *inner);
@@ -53,6 +56,16 @@ std::shared_ptr<PrivatePool> PoolBlocks::deallocate(void* address, const StreamR
     throw;
   }
   return pool;
+}
+
+// A graph that is captured elsewhere would use the block after it is freed, at each launch.
+void PoolBlocks::refuse_other_captures(const char* call, const Live& live, StreamId stream) const {
+  const bool is_mine = live.pool->order().find(stream).has_value();
+  if (is_mine || !device_.captured(stream)) return;
+  throw std::invalid_argument{
+      fmt::format("{}: this block is of a graph pool, and the stream is captured into another; "
+                  "keep the block allocated for as long as that graph may be launched",
+                  call)};
 }
 
 // The block was used outside its capture, or that has ended.
@@ -99,13 +112,7 @@ bool PoolBlocks::record_use(void* address, StreamRef stream) {
     pool->memory().record_use(address, *inner);
     return true;
   }
-  // That graph would read the block after it is freed, whenever it is launched.
-  const bool is_mine = live.pool->order().find(stream.id()).has_value();
-  if (!is_mine && device_.captured(stream.id())) {
-    throw std::invalid_argument{
-        "record_use: this block is of a graph pool, and the stream is captured into another; keep "
-        "the block allocated for as long as that graph may be launched"};
-  }
+  refuse_other_captures("record_use", live, stream.id());
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
   if (!same(live.owner) && std::ranges::none_of(live.uses, same)) live.uses.push_back(stream);
   return true;
@@ -118,6 +125,7 @@ bool PoolBlocks::transfer(void* address, StreamRef owner) {
   Live& live = it->second;
   const StreamRef former = live.owner;
   if (former.id() == owner.id()) return true;
+  refuse_other_captures("transfer", live, owner.id());
   const auto inner = still_in(live, owner.id());
   if (inner && still_in(live, former.id())) {
     const std::shared_ptr<PrivatePool> pool = live.pool;

@@ -53,6 +53,7 @@ class PoolBlocks {
   using LiveBlocks = std::unordered_map<const void*, Live>;
 
   [[nodiscard]] static std::optional<StreamRef> still_in(const Live& live, StreamId stream);
+  void refuse_other_captures(const char* call, const Live& live, StreamId stream) const;
   void free_outside(void* address, const Live& live, StreamRef stream);
 
   OrderedDevice& device_;
