@@ -326,6 +326,29 @@ TEST_CASE("a batch that several threads free is freed once") {
   }
 }
 
+TEST_CASE("a block with recorded uses that several threads free is freed once") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, seed());
+    ThreadedBench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    for (int round = 0; round < 200; ++round) {
+      void* const block = allocator.allocate(4096, bench.streams[0]);
+      for (std::size_t s = 1; s < kThreads; ++s) allocator.record_use(block, bench.streams[s]);
+      std::atomic<int> freed{0};
+      on_threads([&](std::size_t, std::mt19937_64&) {
+        try {
+          allocator.deallocate(block);
+          ++freed;
+        } catch (const std::invalid_argument&) {
+        }
+      });
+      REQUIRE(freed == 1);
+      REQUIRE(allocator.statistics().live_blocks == 0);
+    }
+    allocator.check_invariants();
+  }
+}
+
 TEST_CASE("a fixed pool that threads share keeps to its maximum, and its blocks are ordered") {
   constexpr std::size_t kBlock = 64 << 10, kMost = 4 * kMiB;
   ThreadedBench bench;

@@ -1,4 +1,5 @@
-#include <algorithm>
+// Many blocks in one call: one poll, one turn of the front, one lock.
+
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -7,60 +8,6 @@
 #include "memory/contract.hpp"
 
 namespace millrace {
-
-void Allocator::allocate(std::span<const std::size_t> sizes, std::span<void*> addresses,
-                         StreamRef stream, Tag tag) {
-  if (sizes.size() != addresses.size()) {
-    throw std::invalid_argument{"allocate: a batch takes as many addresses as sizes"};
-  }
-  if (!sizes.empty()) allocate_batch(sizes, addresses, stream, tag);
-}
-
-void Allocator::deallocate(std::span<void* const> addresses) {
-  if (!addresses.empty()) deallocate_batch(addresses, nullptr);
-}
-
-void Allocator::deallocate(std::span<void* const> addresses, StreamRef stream) {
-  if (!addresses.empty()) deallocate_batch(addresses, &stream);
-}
-
-void Allocator::allocate_batch(std::span<const std::size_t> sizes, std::span<void*> addresses,
-                               StreamRef stream, Tag tag) {
-  std::vector<void*> got;
-  got.reserve(sizes.size());
-  try {
-    for (const std::size_t bytes : sizes) got.push_back(allocate(bytes, stream, tag));
-  } catch (...) {
-    for (void* const address : got) {
-      try {
-        deallocate(address);
-      } catch (const std::exception&) {  // the caller learns why the batch failed; others go back
-      }
-    }
-    throw;
-  }
-  std::ranges::copy(got, addresses.begin());
-}
-
-void Allocator::deallocate_batch(std::span<void* const> addresses, const StreamRef* stream) {
-  std::vector<void*> sorted;
-  sorted.reserve(addresses.size());
-  for (void* const address : addresses) {
-    if (address == nullptr) continue;
-    if (!is_live(address)) refuse_address("deallocate", address);
-    sorted.push_back(address);
-  }
-  std::ranges::sort(sorted);
-  const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) refuse_address("deallocate", *twice);
-  for (void* const address : addresses) {
-    if (stream == nullptr) {
-      deallocate(address);
-    } else {
-      deallocate(address, *stream);
-    }
-  }
-}
 
 void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
                                       std::span<void*> addresses, StreamRef stream, Tag tag) {
@@ -164,49 +111,60 @@ std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> a
   return blocks;
 }
 
-// Frees claimed blocks that were live; those are live again if it throws. `stream`: nullptr for
-// each one's owner. What each comes after is known before the streams are marked: one marker then
-// covers all that was used there.
+// Frees claimed blocks that were live. If it throws, those that it has not freed are live again.
+// `stream`: nullptr for each one's owner.
 void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef* stream,
                                       Lock& lock) {
-  const auto where = [&](const Block& block) {
-    return stream == nullptr ? block.live.owner : *stream;
-  };
-  std::vector<PointSet> points;
+  std::size_t freed = 0;
   try {
-    points.resize(blocks.size());
-    Few<StreamRef> used;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      const Block& block = *blocks[i];
-      const StreamRef on = where(block);
-      const bool is_plain = block.live.company == nullptr && on.id() == block.live.owner.id();
-      if (has_fronts && is_plain) continue;  // its front may keep it
-      points[i] = points_of_free(block, on, stream != nullptr, used);
+    std::vector<PointSet> points = points_of_frees(blocks, stream, lock);
+    if (has_fronts) {
+      {
+        const Unlocked unlocked{lock};
+        keep_quick(blocks, stream);
+      }
+      turns.add_current();
     }
-    if (!used.empty()) mark(used, lock);
+    for (; freed < blocks.size(); ++freed) {
+      if (blocks[freed] != nullptr) free_claimed(blocks[freed], stream, points[freed]);
+    }
   } catch (...) {
-    for (Block* const block : blocks) block->state = BlockState::live;
+    for (Block* const block : blocks.subspan(freed)) {
+      if (block != nullptr) block->state = BlockState::live;
+    }
     throw;
   }
-  if (has_fronts) {
-    {
-      const Unlocked unlocked{lock};
-      keep_quick(blocks, stream);
-    }
-    turns.add_current();
-  }
+}
+
+// What each block comes after; nothing for a block that a front may keep. All points are known
+// before the streams are marked: one marker then covers all that was used there.
+std::vector<PointSet> CachingAllocator::State::points_of_frees(std::span<Block* const> blocks,
+                                                               const StreamRef* stream,
+                                                               Lock& lock) {
+  std::vector<PointSet> points(blocks.size());
+  Few<StreamRef> used;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    Block* const block = blocks[i];
-    if (block == nullptr) continue;
-    const StreamRef on = where(*block);
-    if (points[i].empty()) {
-      if (keep_quick_alone(block, on) || free_plainly(block, on)) continue;
-      Few<StreamRef> used;
-      points[i] = points_of_free(*block, on, stream != nullptr, used);
-    }
-    heap.live().erase(block);
-    take_back(block, std::move(points[i]));
+    const WhileLive& live = blocks[i]->live;
+    const StreamRef on = stream == nullptr ? live.owner : *stream;
+    const bool is_plain = live.company == nullptr && on.id() == live.owner.id();
+    if (has_fronts && is_plain) continue;
+    points[i] = points_of_free(*blocks[i], on, stream != nullptr, used);
   }
+  if (!used.empty()) mark(used, lock);
+  return points;
+}
+
+// `points`: what the block comes after; empty if that is only its owner's work.
+void CachingAllocator::State::free_claimed(Block* block, const StreamRef* stream,
+                                           PointSet& points) {
+  if (points.empty()) {
+    const StreamRef on = stream == nullptr ? block->live.owner : *stream;
+    if (keep_quick_alone(block, on) || free_plainly(block, on)) return;
+    Few<StreamRef> unused;
+    points = points_of_free(*block, on, stream != nullptr, unused);
+  }
+  heap.live().erase(block);
+  take_back(block, std::move(points));
 }
 
 }  // namespace millrace

@@ -118,6 +118,9 @@ struct CachingAllocator::State : GraphMemory {
   void undo(std::span<Block* const> blocks);
   [[nodiscard]] std::vector<Block*> claim_live(std::span<void* const> addresses);
   void free_on(std::span<Block*> blocks, const StreamRef* stream, Lock& lock);
+  [[nodiscard]] std::vector<PointSet> points_of_frees(std::span<Block* const> blocks,
+                                                      const StreamRef* stream, Lock& lock);
+  void free_claimed(Block* block, const StreamRef* stream, PointSet& points);
 
   /** @brief While there is one, fronts serve nothing, and the meter holds all. Under the lock. */
   class Paused {
@@ -150,6 +153,7 @@ struct CachingAllocator::State : GraphMemory {
   void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
   void keep(Front& front, Block* block, Point point);
   Front* front_of(StreamId stream);
+  [[nodiscard]] Block* retire(Front& front, StreamId next);
   void look_further(Front& front);
   void add_tally(StreamId stream);
   void count_out(Block& block, const Request& request);

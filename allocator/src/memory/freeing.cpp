@@ -46,16 +46,25 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   return true;
 }
 
-// `given`: by the caller in this call, so that it is there still. A block that graphs use is kept:
-// its uses are marked all the same, while their streams are there.
+// `given`: the caller named the stream in this call, so that it exists. The block is claimed before
+// `mark` drops the lock: another thread that frees it meanwhile is refused. A block that graphs use
+// stays live; its uses are marked all the same, while their streams exist.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   if (free_plainly(block, stream)) return;  // what graphs use has company
   Few<StreamRef> used;
   PointSet points = points_of_free(*block, stream, given, used);
-  if (!used.empty()) mark(used, lock);  // if it throws, the block is live still
-  if (graphs.any() && graphs.keep(block->address, points)) return;
-  heap.live().erase(block);
   block->state = BlockState::claimed;
+  try {
+    if (!used.empty()) mark(used, lock);
+    if (graphs.any() && graphs.keep(block->address, points)) {
+      block->state = BlockState::live;
+      return;
+    }
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  heap.live().erase(block);
   take_back(block, std::move(points));
 }
 

@@ -62,6 +62,7 @@ void CachingAllocator::State::take_quick(std::span<const Request> requests,
   const Request& first = requests.front();
   Front* const front = first.front;
   if (front == nullptr || (device.capturing() && device.captured(first.lane))) return;
+  if (!front->quick.may_have(first.bytes)) return;
   Turns::Turn turn{turns, *front};
   if (front->stream() != first.lane || shut.load(std::memory_order_relaxed)) return;
   for (const Request& request : requests) {
@@ -189,16 +190,18 @@ Front* CachingAllocator::State::front_of(StreamId stream) {
   const StreamId served = front.stream();
   if (served == stream) return &front;
   if (served.generation > stream.generation) return nullptr;
-  Block* left = nullptr;
-  {
-    const std::lock_guard hold{front.lock};
-    turns.add(front);
-    left = front.quick.take_all();
-    front.demand = {};
-    front.serve(stream);
-  }
-  give_up(left);
+  give_up(retire(front, stream));
   return &front;
+}
+
+// The front serves `next` from now on. What it kept for its former stream is returned.
+Block* CachingAllocator::State::retire(Front& front, StreamId next) {
+  const std::lock_guard hold{front.lock};
+  turns.add(front);
+  Block* const left = front.quick.take_all();
+  front.demand = {};
+  front.serve(next);
+  return left;
 }
 
 // What the stream's front keeps is put where it can be merged.

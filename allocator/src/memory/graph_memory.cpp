@@ -62,16 +62,7 @@ void CachingAllocator::State::give_back(void* base, const PointSet& points) {
 void CachingAllocator::State::close_front(StreamId stream) {
   const Lock lock = enter();
   Front* const front = has_fronts ? fronts.find(stream) : nullptr;
-  if (front == nullptr) return;
-  Block* left = nullptr;
-  {
-    const std::lock_guard hold{front->lock};
-    turns.add(*front);
-    left = front->quick.take_all();
-    front->demand = {};
-    front->serve({});
-  }
-  give_up(left);
+  if (front != nullptr) give_up(retire(*front, {}));
 }
 
 }  // namespace millrace
