@@ -62,7 +62,7 @@ void CachingAllocator::State::serve(std::span<const Request> requests,
   for (; next != requests.end(); ++next) {
     Block* block = has_fronts ? take_quick_alone(*next) : nullptr;
     if (block == nullptr) {
-      if (next->front != nullptr) look_further(*next->front);
+      if (next->front != nullptr) look_further(*next->front, *next);
       bool is_own = false;
       block = find(*next, lock, is_own);
       hand_out(*next, block, is_own);
@@ -75,7 +75,6 @@ void CachingAllocator::State::serve(std::span<const Request> requests,
 void CachingAllocator::State::undo(std::span<Block* const> blocks) {
   const Lock lock = enter();
   for (Block* const block : blocks) {
-    heap.live().erase(block);
     block->state = BlockState::claimed;
     take_back(block, std::exchange(block->points, {}));
   }
@@ -163,7 +162,6 @@ void CachingAllocator::State::free_claimed(Block* block, const StreamRef* stream
     Few<StreamRef> unused;
     points = points_of_free(*block, on, stream != nullptr, unused);
   }
-  heap.live().erase(block);
   take_back(block, std::move(points));
 }
 

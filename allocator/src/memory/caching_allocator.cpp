@@ -47,8 +47,8 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   if (bytes == 0) return nullptr;
   State& state = *state_;
   const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
-  owner = state.device.resolve(owner);
-  first_user = same ? owner : state.device.resolve(first_user);
+  owner = state.resolve(owner);
+  first_user = same ? owner : state.resolve(first_user);
   const Marker next = require_open("allocate", state.device, owner);
   const Marker next_of_user = same ? next : require_open("allocate", state.device, first_user);
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
@@ -57,7 +57,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
     State::Lock lock = state.enter();
     state.fail(request, lock);
   }
-  request.bytes = state.policy.round(bytes);
+  request.bytes = state.round(bytes);
   request.small = request.bytes <= state.policy.small_limit;
   request.lane = state.policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
   if (state.has_fronts) request.front = state.fronts.find(request.lane);
@@ -92,7 +92,7 @@ void* CachingAllocator::State::serve(const Request& request) {
   if (quick.ask) {
     if (Block* const block = take_quick_alone(request)) return block->address;
   }
-  if (plain && request.front != nullptr) look_further(*request.front);
+  if (plain && request.front != nullptr) look_further(*request.front, request);
   if (!pending.empty()) poll(lock);
   sweep();
   bool is_own = false;
@@ -104,9 +104,13 @@ void* CachingAllocator::State::serve(const Request& request) {
 // A claimed block that serves, from wherever there is one. `is_own`: from the lane of the request.
 Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& is_own) {
   Block* block = take_ready_own(request);
+  if (block == nullptr && has_fronts) {
+    empty_quick_near(request);
+    block = take_ready_own(request);
+  }
   is_own = block != nullptr;
   if (block == nullptr) {
-    empty_quick();
+    empty_quick_for(request);
     merge_former_lanes();
     block = search(request, lock);
   }

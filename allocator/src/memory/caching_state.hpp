@@ -83,12 +83,23 @@ struct CachingAllocator::State : GraphMemory {
         source(s),
         policy(std::move(p)),
         limits(l),
+        granule_bits(policy.rounds_to_granule() ? policy.granule - 1 : 0),
+        per_thread(d.device().per_thread_stream()),
         has_fronts(policy.sharing == Sharing::ordered ||
                    policy.sharing == Sharing::wait_before_grow),
         graphs(*this, d, policy),
         heap(d.completion() == Completion::synchronized),
         shelves(d.ledger(), policy.sharing),
         pending(d.ledger()) {}
+
+  /** @brief The same as the device's; most references need no call. */
+  [[nodiscard]] StreamRef resolve(StreamRef stream) const {
+    return stream.id().valid() && stream.handle() != per_thread ? stream : device.resolve(stream);
+  }
+  /** @brief The same as the policy's. */
+  [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept {
+    return granule_bits != 0 ? (bytes + granule_bits) & ~granule_bits : policy.round(bytes);
+  }
 
   // caching_allocator.cpp: giving out
   void* serve(const Request& request);
@@ -149,16 +160,22 @@ struct CachingAllocator::State : GraphMemory {
   Kept keep_quick(void* address, const StreamRef* stream);
   void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
+  bool keep_used(Block* block);
+  [[nodiscard]] Point passed_wait(const Front& front, const Request& request) const;
   [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
   void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
   void keep(Front& front, Block* block, Point point);
   Front* front_of(StreamId stream);
   [[nodiscard]] Block* retire(Front& front, StreamId next);
-  void look_further(Front& front);
+  void look_further(Front& front, const Request& request);
   void add_tally(StreamId stream);
   void count_out(Block& block, const Request& request);
   WhileLive count_in(Block& block);
+  void empty_quick_near(const Request& request);
   void empty_quick();
+  void empty_quick_for(const Request& request);
+  void empty_quick_small();
+  void empty_quick_large();
   void give_up(Block* first);
   [[nodiscard]] Demand demand_of(StreamId stream) const;
 
@@ -274,11 +291,14 @@ struct CachingAllocator::State : GraphMemory {
   SegmentSource& source;
   Policy policy;
   MemoryLimits limits;
+  const std::size_t granule_bits;  // 0: the policy rounds otherwise
+  const StreamHandle per_thread;   // on each thread the handle of another stream
   const bool has_fronts;
   std::size_t capacity = 0;  // bytes that the device has; 0: it would not say
 
   Fronts fronts;
-  FrontList<&Front::with_blocks> with_blocks;
+  FrontList<&Front::with_small> with_small;  // blocks in their class bins
+  FrontList<&Front::with_large> with_large;
   std::atomic<bool> shut{false};  // fronts serve nothing; written under `mutex`
   std::atomic<std::uint64_t> next_id{1};
 

@@ -11,10 +11,7 @@ void refuse_address(const char* call, const void* address) {
       fmt::format("{}: {} is not a live allocation of this allocator", call, address)};
 }
 
-Marker require_open(const char* call, const OrderedDevice& device, StreamRef stream) {
-  const Marker next = device.ledger().next_if_open(stream.id());
-  if (next != 0) [[likely]]
-    return next;
+void refuse_stream(const char* call, const OrderedDevice& device, StreamRef stream) {
   throw std::invalid_argument{fmt::format(
       "{}: {} was destroyed or detached; this reference is older", call, device.name(stream.id()))};
 }

@@ -10,11 +10,19 @@ namespace millrace {
 /** @brief `address` is not a live allocation. */
 [[noreturn]] void refuse_address(const char* call, const void* address);
 
+/** @brief `stream` was destroyed or detached. */
+[[noreturn]] void refuse_stream(const char* call, const OrderedDevice& device, StreamRef stream);
+
 /**
  * @brief Unless `stream`, which is resolved, is still known to the device.
  * @return its next marker
  */
-Marker require_open(const char* call, const OrderedDevice& device, StreamRef stream);
+inline Marker require_open(const char* call, const OrderedDevice& device, StreamRef stream) {
+  const Marker next = device.ledger().next_if_open(stream.id());
+  if (next == 0) [[unlikely]]
+    refuse_stream(call, device, stream);
+  return next;
+}
 
 /**
  * @brief The first markers that can cover a use of an allocation: those that its streams were to

@@ -44,6 +44,12 @@ class Few {
     if (list_ > kOne) ::operator delete(&more());
     list_ = kEmpty;
   }
+  /** @brief Makes it the only element. */
+  void set(const T& value) noexcept {
+    clear();
+    std::construct_at(reinterpret_cast<T*>(one_.data()), value);
+    list_ = kOne;
+  }
   void push_back(const T& value) {
     if (list_ == kEmpty) {
       std::construct_at(reinterpret_cast<T*>(one_.data()), value);

@@ -64,7 +64,6 @@ void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given
     block->state = BlockState::live;
     throw;
   }
-  heap.live().erase(block);
   take_back(block, std::move(points));
 }
 
@@ -130,11 +129,11 @@ void CachingAllocator::deallocate(void* address, Point marker) {
     }
   }
   if (state.graphs.any() && state.graphs.keep(address, points)) return;
-  state.heap.live().erase(block);
   block->state = BlockState::claimed;
   state.take_back(block, std::move(points));
 }
 
+// Of a claimed block that was live.
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
   const WhileLive was = count_in(*block);
   block->points = std::move(points);
@@ -142,6 +141,8 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
     const std::span<const Point> behind{block->points.begin(), block->points.end()};
     observer->freed({was.id, block->address, block->bytes, behind});
   }
+  if (keep_used(block)) return;
+  heap.live().erase(block);
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });
   if (policy.give_back == Return::polled && used_elsewhere) {

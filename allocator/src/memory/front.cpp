@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -30,6 +31,42 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
   return lock;
 }
 
+// The block's earlier uses were all of this stream.
+inline void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request,
+                                                std::uint64_t id) {
+  block->live = {id, request.requested, request.owner, request.next, nullptr};
+  block->spare = static_cast<std::uint32_t>(block->bytes - request.bytes);  // less than kMuch
+  block->tag = request.tag;
+  block->state = BlockState::live;
+  front.demand.count(block->bytes, request.next, [&] { return device.newest_marker(); });
+}
+
+// Whether the live block, freed on `stream`, can be kept as it is: nobody else has used it.
+inline bool CachingAllocator::State::keepable(const Front& front, const Block& block,
+                                              StreamId stream) const {
+  return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
+         block.spare != Block::kMuch && front.quick.accepts(block.rounded());
+}
+
+inline void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
+  block->points.set(point);
+  block->state = BlockState::quick;
+  front.demand.uncount(block->bytes);
+  front.quick.push(block, block->rounded());
+  QuickBins::is_small(block->rounded()) ? with_small.add(front) : with_large.add(front);
+}
+
+// What the first waiting block of the front waits for, if its stream has passed that and a small
+// request finds nothing else. Without the front's lock: the ledger may have to take one of its own.
+inline Point CachingAllocator::State::passed_wait(const Front& front,
+                                                  const Request& request) const {
+  const WaitingBlocks& waiting = front.quick.waiting();
+  if (waiting.empty() || !QuickBins::is_small(request.bytes)) return {};
+  if (front.quick.may_have(request.bytes)) return {};
+  const Point next = waiting.next_point();
+  return device.ledger().ordered(next, request.lane) ? next : Point{};
+}
+
 // In the front's turn.
 inline Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front,
                                                  const Request& request) {
@@ -49,10 +86,12 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
   Front* const front = request.front;
   if (front == nullptr) return {.ask = true};
   if (device.capturing() && device.captured(request.lane)) return {.ask = true};
-  if (!front->quick.may_have(request.bytes)) return {};
+  const Point passed = passed_wait(*front, request);
+  if (passed.marker == 0 && !front->quick.may_have(request.bytes)) return {};
   Turns::Turn turn{turns, *front};
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
+  if (passed.marker != 0) front->quick.settle(passed);
   return {.block = pop_quick(turn, *front, request)};
 }
 
@@ -62,9 +101,11 @@ void CachingAllocator::State::take_quick(std::span<const Request> requests,
   const Request& first = requests.front();
   Front* const front = first.front;
   if (front == nullptr || (device.capturing() && device.captured(first.lane))) return;
-  if (!front->quick.may_have(first.bytes)) return;
+  const Point passed = passed_wait(*front, first);
+  if (passed.marker == 0 && !front->quick.may_have(first.bytes)) return;
   Turns::Turn turn{turns, *front};
   if (front->stream() != first.lane || shut.load(std::memory_order_relaxed)) return;
+  if (passed.marker != 0) front->quick.settle(passed);
   for (const Request& request : requests) {
     if (!turn.has_room(request.bytes, request.tag)) return;
     Block* const block = pop_quick(turn, *front, request);
@@ -77,10 +118,12 @@ void CachingAllocator::State::take_quick(std::span<const Request> requests,
 Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   Front* const front = front_of(request.lane);
   if (front == nullptr) return nullptr;
+  const Point passed = passed_wait(*front, request);
   Block* block = nullptr;
   {
     const std::lock_guard hold{front->lock};
     turns.add(*front);
+    if (passed.marker != 0) front->quick.settle(passed);
     block = front->quick.pop(request.bytes);
     if (block == nullptr) return nullptr;
     give_again(*front, block, request, next_id.fetch_add(1, std::memory_order_relaxed));
@@ -91,31 +134,6 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   return block;
 }
 
-// The block's earlier uses were all of this stream.
-void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request,
-                                         std::uint64_t id) {
-  block->live = {id, request.requested, request.owner, request.next, nullptr};
-  block->tag = request.tag;
-  block->state = BlockState::live;
-  front.demand.count(block->bytes, request.next, [&] { return device.newest_marker(); });
-}
-
-// Whether the live block, freed on `stream`, can be kept as it is: nobody else has used it.
-bool CachingAllocator::State::keepable(const Front& front, const Block& block,
-                                       StreamId stream) const {
-  return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
-         block.spare != Block::kMuch && front.quick.expects(block.rounded());
-}
-
-void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
-  block->points.clear();
-  block->points.push_back(point);
-  block->state = BlockState::quick;
-  front.demand.uncount(block->bytes);
-  front.quick.push(block, block->rounded());
-  with_blocks.add(front);
-}
-
 // Without the lock. `stream`: where it is freed; nullptr: where it is owned.
 CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
                                                                   const StreamRef* stream) {
@@ -124,7 +142,7 @@ CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
   const StreamId id = stream == nullptr ? block->live.owner.id() : stream->id();
   Front* const front = fronts.find(id);
   if (front == nullptr || block->live.owner.id() != id) return Kept::no;
-  if (!front->quick.expects(block->rounded())) return Kept::no;
+  if (!front->quick.accepts(block->rounded())) return Kept::no;
   const Marker next = device.ledger().next_if_open(id);
   if (next == 0) return Kept::no;
   Turns::Turn turn{turns, *front};
@@ -158,6 +176,20 @@ void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamR
     keep(*front, block, point);
     block = nullptr;
   }
+}
+
+// A freed block of which the meter knows, with its points: it serves its stream again once that has
+// passed what another stream did with it. False: it is put where all streams see it.
+bool CachingAllocator::State::keep_used(Block* block) {
+  if (!has_fronts || policy.give_back != Return::rule || block->spare == Block::kMuch) return false;
+  if (!QuickBins::is_small(block->rounded())) return false;
+  Front* const front = fronts.find(block->lane);
+  if (front == nullptr || !WaitingBlocks::foreign_point(*block).stream.valid()) return false;
+  const std::lock_guard hold{front->lock};
+  if (front->stream() != block->lane || !front->quick.wait(block)) return false;
+  block->state = BlockState::quick;
+  with_small.add(*front);
+  return true;
 }
 
 // As `keep_quick`, under the lock.
@@ -204,13 +236,14 @@ Block* CachingAllocator::State::retire(Front& front, StreamId next) {
   return left;
 }
 
-// What the stream's front keeps is put where it can be merged.
-void CachingAllocator::State::look_further(Front& front) {
-  if (front.quick.blocks() == 0) return;
+// Before a large request looks further, what its stream's front keeps is put where it can be
+// merged: something that fits better may come of it. Small blocks stay until memory would grow.
+void CachingAllocator::State::look_further(Front& front, const Request& request) {
+  if (QuickBins::is_small(request.bytes) || !front.quick.has_large()) return;
   Block* kept = nullptr;
   {
     const std::lock_guard hold{front.lock};
-    kept = front.quick.take_all();
+    kept = front.quick.take_large();
   }
   give_up(kept);
 }
@@ -223,11 +256,43 @@ void CachingAllocator::State::add_tally(StreamId stream) {
   turns.add(*front);
 }
 
+// A small request that its lane cannot serve: of what its front keeps, the blocks that may merge
+// into one for it. The others, which are many and little, stay.
+void CachingAllocator::State::empty_quick_near(const Request& request) {
+  constexpr std::size_t kParts = 8;
+  if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return;
+  Block* near = nullptr;
+  {
+    const std::lock_guard hold{request.front->lock};
+    near =
+        request.front->quick.take_small_from(std::max(request.bytes / kParts, ClassBins::kGranule));
+  }
+  give_up(near);
+}
+
 // Before anybody looks at more than one stream's blocks.
 void CachingAllocator::State::empty_quick() {
+  empty_quick_small();
+  empty_quick_large();
+}
+
+// The same where only one pool is looked at: blocks of the small pool never merge with others.
+void CachingAllocator::State::empty_quick_for(const Request& request) {
+  const bool bins_are_pools = policy.small_limit == ClassBins::kLargest;
+  if (request.small || !bins_are_pools) empty_quick_small();
+  if (!request.small || !bins_are_pools) empty_quick_large();
+}
+
+void CachingAllocator::State::empty_quick_small() {
   Block* blocks = nullptr;
-  with_blocks.take_all([&](Front& front) { blocks = front.quick.take_all(); },
-                       [&] { give_up(blocks); });
+  with_small.take_all([&](Front& front) { blocks = front.quick.take_small(); },
+                      [&] { give_up(blocks); });
+}
+
+void CachingAllocator::State::empty_quick_large() {
+  Block* blocks = nullptr;
+  with_large.take_all([&](Front& front) { blocks = front.quick.take_large(); },
+                      [&] { give_up(blocks); });
 }
 
 void CachingAllocator::State::give_up(Block* first) {

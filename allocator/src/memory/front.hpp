@@ -76,7 +76,7 @@ class alignas(64) Front {
     bool is_listed = false;
     Front* next = nullptr;
   };
-  Hook with_blocks, with_tally;
+  Hook with_small, with_large, with_tally;
 
  private:
   std::atomic<std::uint64_t> stream_{0};

@@ -53,7 +53,6 @@ void CachingAllocator::State::give_back(void* base, const PointSet& points) {
   after.assign(points);
   const Lock lock = enter();
   Block* const block = heap.live().find(base);
-  heap.live().erase(block);
   graphs.show(base);
   block->state = BlockState::claimed;
   take_back(block, std::move(after));

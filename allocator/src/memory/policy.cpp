@@ -54,6 +54,11 @@ std::size_t Policy::round(std::size_t bytes) const noexcept {
   return std::max(granule, round_up(bytes, granule));
 }
 
+bool Policy::rounds_to_granule() const noexcept {
+  const auto divides = [](std::size_t divisions) { return divisions > 1; };
+  return std::has_single_bit(granule) && std::ranges::none_of(power2_divisions, divides);
+}
+
 std::size_t Policy::segment_for(std::size_t rounded, std::size_t reserved) const noexcept {
   if (rounded <= small_limit) return small_segment;
   const std::size_t needed = round_up(rounded, segment_multiple);

@@ -1,103 +1,86 @@
 #pragma once
 
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-
-#include "memory/block.hpp"
+#include "memory/class_bins.hpp"
+#include "memory/exact_bins.hpp"
+#include "memory/waiting_blocks.hpp"
 
 namespace millrace {
 
 /**
- * @brief Blocks that came back as they were given out, and wait for the next request of that size:
- *        not merged with their neighbours, and not looked for by anybody else.
+ * @brief Blocks of one stream that came back as they were given out, and serve its next requests:
+ *        not merged with their neighbors, and not seen by other streams.
  *
- * They are few, so that whoever puts them where all can see them is not held up. A bin is for the
- * size that was last asked for among those that share it. So what comes back in
- * sizes that nobody asks for again is not kept.
+ * Small blocks are in bins by size class, so that requests of drawn sizes find them. Large blocks
+ * are in bins by exact size, since a merged block may fit better. Small blocks that another stream
+ * used as well wait until this stream comes after that use.
  */
 class QuickBins {
  public:
-  /** @brief The newest block of `bytes`, taken out; nullptr: none is here. */
+  /** @brief A block for a request of `bytes` (rounded), taken out; nullptr if none fits. */
   [[nodiscard]] Block* pop(std::size_t bytes) noexcept {
-    Bin& bin = bins_[place_of(bytes)];
-    Block* const block = bin.first;
-    if (block == nullptr || bin.bytes != bytes) return nullptr;
-    bin.first = block->next_quick;
-    blocks_ = blocks_ - 1;
-    return block;
+    return is_small(bytes) ? small_.pop(bytes) : large_.pop(bytes);
   }
-
-  /** @brief Whether `pop` may find one. As `expects` and `blocks`, may be asked without the lock.
-   */
+  /** @brief Whether `pop` may find a block. May be asked without the lock, as `accepts`. */
   [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
-    const Bin& bin = bins_[place_of(bytes)];
-    return bin.bytes == bytes && bin.first != nullptr;
+    return is_small(bytes) ? small_.may_have(bytes) : large_.may_have(bytes);
   }
-
-  /** @brief Blocks of `bytes` are kept from now on, where none of another size is in the way. */
+  /** @brief Blocks of `bytes` are asked for. */
   void expect(std::size_t bytes) noexcept {
-    Bin& bin = bins_[place_of(bytes)];
-    if (bin.first == nullptr) bin.bytes = bytes;
+    if (!is_small(bytes)) large_.expect(bytes);
   }
-  /** @brief Whether a block of this size is kept now. */
-  [[nodiscard]] bool expects(std::size_t bytes) const noexcept {
-    return blocks_ < kMost && bins_[place_of(bytes)].bytes == bytes;
+  /** @brief Whether a block whose request had `bytes` is kept now. */
+  [[nodiscard]] bool accepts(std::size_t bytes) const noexcept {
+    return is_small(bytes) ? small_.has_room(bytes) : large_.expects(bytes);
   }
-  /** @brief A block of a size that is expected. */
+  /** @brief Keeps a block that is accepted. */
   void push(Block* block, std::size_t bytes) noexcept {
-    const std::size_t place = place_of(bytes);
-    Bin& bin = bins_[place];
-    block->next_quick = bin.first;
-    bin.first = block;
-    used_ |= std::uint32_t{1} << place;
-    blocks_ = blocks_ + 1;
+    is_small(bytes) ? small_.push(block, bytes) : large_.push(block, bytes);
   }
 
   /** @brief Takes all out. @return one of them, linked to the others by `next_quick` */
-  [[nodiscard]] Block* take_all() noexcept {
-    Block* all = nullptr;
-    for (std::uint32_t used = used_; used != 0; used &= used - 1) {
-      const auto place = static_cast<std::size_t>(std::countr_zero(used));
-      Block* const some = take_all(bins_[place], place);
-      if (some == nullptr) continue;
-      Block* last = some;
-      while (last->next_quick != nullptr) last = last->next_quick;
-      last->next_quick = all;
-      all = some;
+  [[nodiscard]] Block* take_all() noexcept { return take_small(large_.take_all()); }
+  /** @brief The same for small blocks, in front of `all`. */
+  [[nodiscard]] Block* take_small(Block* all = nullptr) noexcept {
+    return waiting_.take_all(small_.take_from(ClassBins::kGranule, all));
+  }
+  /** @brief The same for small blocks in bins, of at least about `bytes`. */
+  [[nodiscard]] Block* take_small_from(std::size_t bytes) noexcept {
+    return small_.take_from(bytes, nullptr);
+  }
+  /** @brief The same for large blocks. */
+  [[nodiscard]] Block* take_large() noexcept { return large_.take_all(); }
+  /** @brief Whether `take_large` may find some. */
+  [[nodiscard]] bool has_large() const noexcept { return large_.blocks() != 0; }
+
+  /** @brief Blocks that wait. Empty, and what the first waits for, may be asked without the lock.
+   */
+  [[nodiscard]] const WaitingBlocks& waiting() const noexcept { return waiting_; }
+  /** @brief Keeps a small block that waits for a foreign point. False: there is no room. */
+  [[nodiscard]] bool wait(Block* block) noexcept {
+    if (!waiting_.has_room(block->bytes)) return false;
+    waiting_.push(block);
+    return true;
+  }
+  /** @brief The stream is ordered after `passed`: the first blocks that waited for it go to bins.
+   */
+  void settle(Point passed) noexcept {
+    constexpr int kMost = 4;
+    for (int moved = 0; moved < kMost && waiting_.first_is_ready(passed); ++moved) {
+      Block* const ready = waiting_.first();
+      if (!small_.has_room(ready->rounded())) return;
+      waiting_.pop();
+      small_.push(ready, ready->rounded());
     }
-    return all;
   }
 
-  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_; }
-
-  static constexpr std::size_t kMost = 64;  ///< blocks
+  static constexpr bool is_small(std::size_t bytes) noexcept {
+    return bytes <= ClassBins::kLargest;
+  }
 
  private:
-  static constexpr std::size_t kBins = 32;
-
-  struct Bin {
-    Relaxed<std::size_t> bytes = 0;   // of the requests
-    Relaxed<Block*> first = nullptr;  // linked by `next_quick`
-  };
-
-  static std::size_t place_of(std::size_t bytes) noexcept {
-    return bytes * 0x9e3779b97f4a7c15 >> (64 - std::bit_width(kBins - 1));
-  }
-  Block* take_all(Bin& bin, std::size_t place) noexcept {
-    Block* const first = bin.first;
-    bin.first = nullptr;
-    used_ &= ~(std::uint32_t{1} << place);
-    for (const Block* block = first; block != nullptr; block = block->next_quick) {
-      blocks_ = blocks_ - 1;
-    }
-    return first;
-  }
-
-  std::array<Bin, kBins> bins_{};
-  std::uint32_t used_ = 0;  // bins that may hold some
-  Relaxed<std::size_t> blocks_ = 0;
+  ClassBins small_;
+  WaitingBlocks waiting_;
+  ExactBins large_;
 };
 
 }  // namespace millrace

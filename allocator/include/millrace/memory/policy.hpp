@@ -86,6 +86,9 @@ struct Policy {
 
   /** @brief The size of the block for a request of `bytes` bytes. */
   [[nodiscard]] std::size_t round(std::size_t bytes) const noexcept;
+  /** @brief Whether `round` rounds every size up to a multiple of a granule that is a power of two.
+   */
+  [[nodiscard]] bool rounds_to_granule() const noexcept;
   /** @brief The size of a new segment for a block of `rounded` bytes, with `reserved` bytes held.
    */
   [[nodiscard]] std::size_t segment_for(std::size_t rounded, std::size_t reserved) const noexcept;

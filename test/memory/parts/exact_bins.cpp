@@ -1,4 +1,4 @@
-#include "memory/quick_bins.hpp"
+#include "memory/exact_bins.hpp"
 
 #include <set>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace millrace::test {
 
-TEST_CASE("quick bins keep sizes that were asked for, and give the newest block first", "[parts]") {
-  QuickBins bins;
+TEST_CASE("exact bins keep sizes that were asked for, and give the newest block first", "[parts]") {
+  ExactBins bins;
   Block one, two;
   CHECK_FALSE(bins.expects(4096));
   bins.expect(4096);
@@ -24,7 +24,7 @@ TEST_CASE("quick bins keep sizes that were asked for, and give the newest block 
 }
 
 TEST_CASE("a size that shares a bin with another gets it when no block is there", "[parts]") {
-  QuickBins bins;
+  ExactBins bins;
   Block block;
   std::size_t other = 512;
   do {  // until one shares the bin of 512
@@ -44,9 +44,9 @@ TEST_CASE("a size that shares a bin with another gets it when no block is there"
   CHECK_FALSE(bins.expects(512));
 }
 
-TEST_CASE("quick bins keep few blocks, however many come back", "[parts]") {
-  QuickBins bins;
-  std::vector<Block> blocks(QuickBins::kMost);
+TEST_CASE("exact bins keep few blocks, however many come back", "[parts]") {
+  ExactBins bins;
+  std::vector<Block> blocks(ExactBins::kMost);
   bins.expect(512);
   for (Block& block : blocks) {
     REQUIRE(bins.expects(512));
@@ -58,7 +58,7 @@ TEST_CASE("quick bins keep few blocks, however many come back", "[parts]") {
 }
 
 TEST_CASE("all blocks of all bins come out linked to one another", "[parts]") {
-  QuickBins bins;
+  ExactBins bins;
   std::vector<Block> blocks(100);
   std::set<Block*> kept;
   for (std::size_t i = 0; i < blocks.size(); ++i) {

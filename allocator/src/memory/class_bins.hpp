@@ -1,0 +1,135 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "memory/block.hpp"
+
+namespace millrace {
+
+/** @brief Sizes up to 1 MiB in classes, four for each power of two. */
+struct SizeClasses {
+  static constexpr std::size_t kGranule = 512, kLargest = std::size_t{1} << 20;
+  static constexpr std::size_t kCount = 41;
+
+  // Of the size in granules, the highest bit and the two below it.
+  static constexpr std::size_t of(std::size_t bytes) noexcept {
+    const std::size_t units = (bytes + kGranule - 1) / kGranule;
+    const auto shift = static_cast<std::size_t>(std::bit_width(units | 4)) - 3;
+    return 4 * shift + (units >> shift);
+  }
+};
+
+/** @brief Blocks that a bin keeps, by class: as many as 1 MiB has, within limits. */
+inline constexpr auto kMostInBin = [] {
+  constexpr std::size_t kMostBlocks = 32;
+  std::array<std::uint8_t, SizeClasses::kCount> most{};
+  for (std::size_t bytes = SizeClasses::kGranule; bytes <= SizeClasses::kLargest;
+       bytes += SizeClasses::kGranule) {  // the largest of a class comes last
+    most[SizeClasses::of(bytes)] = static_cast<std::uint8_t>(
+        std::clamp<std::size_t>(SizeClasses::kLargest / bytes, 1, kMostBlocks));
+  }
+  return most;
+}();
+
+/**
+ * @brief Small blocks in bins by size class.
+ *
+ * A request takes a block of its own class that is large enough and wastes no more than an eighth
+ * of the request: the best of the newest few. What a bin holds is bounded in blocks and bytes, so
+ * that little is kept from merging.
+ */
+class ClassBins {
+ public:
+  static constexpr std::size_t kLargest = SizeClasses::kLargest;  ///< bytes of a block's request
+
+  /** @brief A block for a request of `bytes`, taken out; nullptr if none fits. */
+  [[nodiscard]] Block* pop(std::size_t bytes) noexcept {
+    const std::size_t place = SizeClasses::of(bytes);
+    Block* const newest = first_[place];
+    if (newest == nullptr) return nullptr;
+    if (newest->bytes != bytes) return pop_near(place, bytes);
+    first_[place] = newest->next_quick;
+    count_[place] = count_[place] - 1;
+    return newest;
+  }
+
+  /** @brief Whether `pop` may find a block. May be asked without the lock, as `has_room`. */
+  [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
+    return count_[SizeClasses::of(bytes)] != 0;
+  }
+  /** @brief Whether a block whose request had `bytes` can be pushed. */
+  [[nodiscard]] bool has_room(std::size_t bytes) const noexcept {
+    const std::size_t place = SizeClasses::of(bytes);
+    return count_[place] < kMostInBin[place];
+  }
+  void push(Block* block, std::size_t bytes) noexcept {
+    const std::size_t place = SizeClasses::of(bytes);
+    block->next_quick = first_[place];
+    first_[place] = block;
+    count_[place] = count_[place] + 1;
+    used_ |= std::uint64_t{1} << place;
+  }
+
+  /**
+   * @brief Takes out the blocks of the classes from that of `least` bytes on.
+   * @return `all` and they, linked by `next_quick`
+   */
+  [[nodiscard]] Block* take_from(std::size_t least, Block* all) noexcept {
+    const std::uint64_t above = ~std::uint64_t{0} << SizeClasses::of(least);
+    std::uint64_t used = used_ & above;
+    used_ &= ~above;
+    for (; used != 0; used &= used - 1) {
+      const auto place = static_cast<std::size_t>(std::countr_zero(used));
+      for (Block* block = first_[place]; block != nullptr;) {
+        Block* const next = std::exchange(block->next_quick, all);
+        all = std::exchange(block, next);
+      }
+      first_[place] = nullptr;
+      count_[place] = 0;
+    }
+    return all;
+  }
+
+  static constexpr std::size_t kGranule = SizeClasses::kGranule;
+
+ private:
+  static constexpr std::size_t kWaste = 8;  // an eighth of the request
+  static constexpr int kLooks = 4;
+
+  // Of the newest few blocks the one that wastes least, if that is little enough.
+  Block* pop_near(std::size_t place, std::size_t bytes) noexcept {
+    Block* before = nullptr;
+    Block* best = nullptr;
+    Block* before_best = nullptr;
+    std::size_t least = bytes / kWaste + 1;  // bytes to spare that are too many
+    Block* block = first_[place];
+    for (int looks = 0; block != nullptr && looks < kLooks && least != 0; ++looks) {
+      const std::size_t spare = block->bytes - bytes;  // huge where the block is too small
+      if (spare < least) {
+        least = spare;
+        best = block;
+        before_best = before;
+      }
+      before = std::exchange(block, block->next_quick);
+    }
+    if (best == nullptr) return nullptr;
+    if (before_best == nullptr) {
+      first_[place] = best->next_quick;
+    } else {
+      before_best->next_quick = best->next_quick;
+    }
+    count_[place] = count_[place] - 1;
+    return best;
+  }
+
+  std::array<Block*, SizeClasses::kCount> first_{};  // linked by `next_quick`
+  std::array<Relaxed<std::uint8_t>, SizeClasses::kCount> count_{};
+  std::uint64_t used_ = 0;  // bins that may hold some
+};
+
+}  // namespace millrace

@@ -1,0 +1,78 @@
+#include "memory/class_bins.hpp"
+
+#include <random>
+#include <set>
+#include <vector>
+
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+
+void push(ClassBins& bins, Block& block, std::size_t bytes) {
+  block.bytes = bytes;
+  bins.push(&block, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("class bins give the newest block of the size, before one that wastes something",
+          "[parts]") {
+  ClassBins bins;
+  Block older, newer, larger;
+  push(bins, older, 16 * kKiB);
+  push(bins, newer, 16 * kKiB);
+  push(bins, larger, 17 * kKiB);
+  CHECK(bins.pop(16 * kKiB) == &newer);
+  CHECK(bins.pop(16 * kKiB) == &older);
+  CHECK(bins.pop(16 * kKiB) == &larger);
+  CHECK(bins.pop(16 * kKiB) == nullptr);
+}
+
+TEST_CASE("a block from class bins is large enough and wastes at most an eighth", "[parts]") {
+  std::mt19937_64 random{seed()};
+  CAPTURE(seed());
+  ClassBins bins;
+  std::vector<Block> blocks(2000);
+  std::set<Block*> kept;
+  std::size_t served = 0;
+  const auto draw = [&] { return (1 + random() % 2048) * 512; };
+  for (Block& block : blocks) {
+    if (const std::size_t bytes = draw(); bins.has_room(bytes)) {
+      push(bins, block, bytes);
+      kept.insert(&block);
+    }
+    const std::size_t asked = draw();
+    Block* const got = bins.pop(asked);
+    if (got == nullptr) continue;
+    ++served;
+    REQUIRE(kept.erase(got) == 1);
+    REQUIRE(got->bytes >= asked);
+    REQUIRE(got->bytes - asked <= asked / 8);
+  }
+  CHECK(served > 0);
+  for (Block* block = bins.take_from(ClassBins::kGranule, nullptr); block != nullptr; block = block->next_quick) {
+    CHECK(kept.erase(block) == 1);
+  }
+  CHECK(kept.empty());
+}
+
+TEST_CASE("a class bin keeps at most 32 blocks and 1 MiB, or one block", "[parts]") {
+  for (std::size_t bytes = 512; bytes <= ClassBins::kLargest; bytes += 512) {
+    CAPTURE(bytes);
+    ClassBins bins;
+    std::vector<Block> blocks(40);
+    std::size_t kept = 0;
+    while (kept < blocks.size() && bins.has_room(bytes)) push(bins, blocks[kept++], bytes);
+    REQUIRE(kept >= 1);
+    REQUIRE(kept <= 32);
+    REQUIRE((kept == 1 || kept * bytes <= ClassBins::kLargest));
+    REQUIRE(bins.pop(bytes) == &blocks[kept - 1]);
+    REQUIRE(bins.has_room(bytes));
+  }
+}
+
+}  // namespace millrace::test
