@@ -182,7 +182,7 @@ TEST_CASE("rows are brought on the prefetch stream, and never by a lookup on mai
   std::size_t on_prefetch = 0, on_main = 0;
   for (const auto& [stream, name] : spans.operations) {
     if (name != "bring rows") continue;
-    (stream == rig.streams.prefetch->handle().value ? on_prefetch : on_main) += 1;
+    (stream == rig.streams.named("prefetch").handle().value ? on_prefetch : on_main) += 1;
   }
   CHECK(on_prefetch > 0);
   CHECK(on_main == 0);

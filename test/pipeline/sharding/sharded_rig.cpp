@@ -82,7 +82,7 @@ namespace {
 
 PipelineStreams all_streams(OrderedDevice& device) {
   PipelineStreams streams{device, PipelineKind::fused_sparse_dist};
-  streams.prefetch.emplace(device, StreamOptions{.name = "prefetch"});
+  streams.add("prefetch");
   return streams;
 }
 

@@ -18,6 +18,14 @@ std::string device_help(std::string_view profile, bool gpus) {
   return gpus ? help + ", cuda:N" : help;
 }
 
+std::string pipeline_help(PipelineKind standard) {
+  std::string help = fmt::format("{} (default): {}", to_string(standard), summary_of(standard));
+  for (const PipelineKind kind : kPipelineKinds) {
+    if (kind != standard) help += fmt::format("; {}: {}", to_string(kind), summary_of(kind));
+  }
+  return help;
+}
+
 DeviceDescription read_device(const std::string& name) {
   try {
     return find_device(name);

@@ -7,6 +7,7 @@
 
 #include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
+#include "millrace/pipeline/schedule/pipeline_kind.hpp"
 #include "millrace/pipeline/schedule/run_device.hpp"
 
 /// @file
@@ -23,6 +24,8 @@ inline constexpr std::uint64_t kMostSteps = 1'000'000;
  * @param gpus     whether the command also runs on GPUs
  */
 [[nodiscard]] std::string device_help(std::string_view profile, bool gpus);
+/** @brief The help of `--pipeline`: every kind with its summary, `standard` first. */
+[[nodiscard]] std::string pipeline_help(PipelineKind standard);
 /** @brief Reads `--device`: a virtual device or a GPU. */
 [[nodiscard]] DeviceDescription read_device(const std::string& name);
 /** @brief Reads `--allocator`: a list, or "all". */

@@ -143,8 +143,7 @@ void add_train(CLI::App& program) {
   command.add("--seed", given->seed, "S",
               "Seed of the weights, the order of examples and synthetic data (default 1)");
   command.add("--pipeline", given->pipeline, "NAME",
-              "Training pipeline: base (default), sparse-dist, sparse-dist-lite, "
-              "fused-sparse-dist, semi-sync, prefetch-sparse-dist");
+              "Training pipeline. " + pipeline_help(PipelineKind::base));
   command.add("--cache-load-factor", given->cache_load_factor, "F",
               "Keep tables in host memory and this fraction of their rows in a cache on the device "
               "(default: tables on the device; prefetch-sparse-dist 0.2)");

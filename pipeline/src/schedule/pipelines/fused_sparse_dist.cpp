@@ -17,9 +17,7 @@ Stream& lookup_stream(const PipelineSetting& setting, const LookupOptions& optio
     case LookupStream::own:
       break;
   }
-  if (setting.streams.lookup) return *setting.streams.lookup;
-  throw std::invalid_argument{
-      "these streams are for another pipeline: fused-sparse-dist needs a lookup stream"};
+  return setting.streams.named("lookup");
 }
 
 /**

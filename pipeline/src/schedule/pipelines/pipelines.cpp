@@ -1,118 +1,93 @@
 #include "schedule/pipelines/pipelines.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
-#include "schedule/pipelines/pipeline_core.hpp"
+#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
 
-class BasePipeline final : public PipelineCore {
- public:
-  BasePipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 1, setting.streams.main) {}
-
- private:
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
-  }
-
-  // The batch goes when forward is enqueued: backward needs no more than what the model keeps.
-  void step(BatchInFlight& current) override {
-    ahead([&] { draw(); });
-    model().zero_gradients();
-    start(current);
-    receive(current);
-    arrange(current);
-    train([&] {
-      forward(current);
-      release_input(current);
-      backward(current, main());
-      ahead([&] { copy_next(); });
-      model().optimizer_step();
-    });
-  }
+// In the order of PipelineKind. TorchRec's sparse-dist family runs its side streams before main;
+// base does not.
+constexpr std::array kRows{
+    PipelineRow{.kind = PipelineKind::sparse_dist,
+                .name = "sparse-dist",
+                .summary = "exchanges the next batch's features on a side stream",
+                .make = make_sparse_dist},
+    PipelineRow{.kind = PipelineKind::base,
+                .name = "base",
+                .summary = "holds one batch; exchanges features on the main stream",
+                .make = make_base,
+                .side_priority = 0},
+    PipelineRow{.kind = PipelineKind::sparse_dist_lite,
+                .name = "sparse-dist-lite",
+                .summary = "as base, but keeps a batch until its step ends",
+                .make = make_sparse_dist_lite},
+    PipelineRow{.kind = PipelineKind::fused_sparse_dist,
+                .name = "fused-sparse-dist",
+                .summary = "as sparse-dist, and looks the next batch up during the optimizer",
+                .make = make_fused_sparse_dist,
+                .own_stream = "lookup"},
+    PipelineRow{.kind = PipelineKind::semi_sync,
+                .name = "semi-sync",
+                .summary = "looks the next batch up before backward: lookups lack one update",
+                .make = make_semi_sync},
+    PipelineRow{.kind = PipelineKind::prefetch_sparse_dist,
+                .name = "prefetch-sparse-dist",
+                .summary = "as sparse-dist, and prefetches rows of cached tables",
+                .make = make_prefetch_sparse_dist,
+                .own_stream = "prefetch"},
 };
 
-class SparseDistLitePipeline final : public PipelineCore {
- public:
-  SparseDistLitePipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 2, setting.streams.main) {}
-
- private:
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (kRows[i].kind != static_cast<PipelineKind>(i)) return false;
   }
+  return true;
+}
+static_assert(kRows.size() == kPipelineKinds.size() && in_order());
 
-  void step(BatchInFlight& current) override {
-    model().zero_gradients();
-    start(current);
-    receive(current);
-    arrange(current);
-    train([&] {
-      forward(current);
-      backward(current, main());
-      ahead([&] { copy_next(); });
-      model().optimizer_step();
-    });
-  }
-};
-
-class SparseDistPipeline final : public PipelineCore {
- public:
-  SparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 3, setting.streams.data_dist),
-        data_dist_(setting.streams.data_dist) {}
-
- private:
-  void fill() override {
-    if (oldest() == nullptr) copy_next();
-    if (oldest() == nullptr) return;
-    finish_exchange(*oldest());
-    if (second() == nullptr) ahead([&] { copy_next(); });
-  }
-
-  void step(BatchInFlight& current) override {
-    model().zero_gradients();
-    if (coarse()) main().wait_stream(data_dist_);
-    take_input(current);
-    ahead([&] {
-      if (second() != nullptr) start(*second());
-    });
-    ahead([&] { copy_next(); });
-    hand_features_to(current, main());
-    train([&] {
-      forward(current);
-      ahead([&] {
-        if (second() != nullptr) finish_exchange(*second());
-      });
-      backward(current, main());
-      model().optimizer_step();
-    });
-  }
-
-  Stream& data_dist_;
-};
-
-// TorchRec's SparseDist family runs its side streams before main, Base does not.
 StreamOptions side_stream(PipelineKind kind, std::string name) {
-  return {
-      .blocking = false, .priority = kind == PipelineKind::base ? 0 : -1, .name = std::move(name)};
+  return {.blocking = false, .priority = pipeline_row(kind).side_priority, .name = std::move(name)};
 }
 
 }  // namespace
+
+const PipelineRow& pipeline_row(PipelineKind kind) noexcept {
+  return kRows[static_cast<std::size_t>(kind)];
+}
+
+std::string_view to_string(PipelineKind kind) noexcept { return pipeline_row(kind).name; }
+
+std::string_view summary_of(PipelineKind kind) noexcept { return pipeline_row(kind).summary; }
+
+PipelineKind parse_pipeline_kind(std::string_view name) {
+  return text::parse_enum("pipeline", name, kPipelineKinds);
+}
 
 PipelineStreams::PipelineStreams(OrderedDevice& device, PipelineKind kind)
     : main(device, {.blocking = false, .priority = 0, .name = kMainStream}),
       copy(device, side_stream(kind, "copy")),
       data_dist(device, side_stream(kind, "data-dist")) {
-  if (kind == PipelineKind::fused_sparse_dist) {
-    lookup.emplace(device, StreamOptions{.blocking = false, .priority = 0, .name = "lookup"});
-  }
-  if (kind == PipelineKind::prefetch_sparse_dist) {
-    prefetch.emplace(device, StreamOptions{.blocking = false, .priority = 0, .name = "prefetch"});
-  }
+  add(pipeline_row(kind).own_stream);
+}
+
+void PipelineStreams::add(std::string_view name) {
+  if (name.empty()) return;
+  own.emplace_back(main.device(), StreamOptions{.blocking = false, .name = std::string{name}});
+}
+
+Stream& PipelineStreams::named(std::string_view name) {
+  const auto found = std::ranges::find_if(
+      own, [&](const Stream& stream) { return stream.device().name(stream.id()) == name; });
+  if (found != own.end()) return *found;
+  throw std::invalid_argument{
+      fmt::format("these streams are for another pipeline: this one needs a {} stream", name)};
 }
 
 void TrainPipeline::stash_gradients(Buffer) {
@@ -122,21 +97,7 @@ void TrainPipeline::stash_gradients(Buffer) {
 std::unique_ptr<TrainPipeline> TrainPipeline::make(PipelineKind kind,
                                                    const PipelineSetting& setting,
                                                    const PipelineOptions& options) {
-  switch (kind) {
-    case PipelineKind::sparse_dist:
-      return std::make_unique<SparseDistPipeline>(setting, options);
-    case PipelineKind::base:
-      return std::make_unique<BasePipeline>(setting, options);
-    case PipelineKind::sparse_dist_lite:
-      return std::make_unique<SparseDistLitePipeline>(setting, options);
-    case PipelineKind::fused_sparse_dist:
-      return make_fused_sparse_dist(setting, options);
-    case PipelineKind::semi_sync:
-      return make_semi_sync(setting, options);
-    case PipelineKind::prefetch_sparse_dist:
-      return make_prefetch_sparse_dist(setting, options);
-  }
-  throw std::invalid_argument{"unknown pipeline"};
+  return pipeline_row(kind).make(setting, options);
 }
 
 }  // namespace millrace

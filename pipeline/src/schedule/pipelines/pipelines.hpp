@@ -1,18 +1,37 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "millrace/pipeline/schedule/train_pipeline.hpp"
 
 namespace millrace {
 
-[[nodiscard]] std::unique_ptr<TrainPipeline> make_fused_sparse_dist(const PipelineSetting& setting,
-                                                                    const PipelineOptions& options);
+/**
+ * @brief One kind of pipeline. To add one: a source file with its class and its `make_...`, an
+ *        enumerator in pipeline_kind.hpp, and a row in pipelines.cpp.
+ */
+struct PipelineRow {
+  PipelineKind kind;
+  std::string_view name;     ///< "sparse-dist"
+  std::string_view summary;  ///< one line for help texts
+  std::unique_ptr<TrainPipeline> (*make)(const PipelineSetting&, const PipelineOptions&);
+  std::string_view own_stream = "";  ///< name of a stream that only this kind has; "": none
+  int side_priority = -1;            ///< of the streams copy and data-dist; that of main is 0
+};
 
-[[nodiscard]] std::unique_ptr<TrainPipeline> make_semi_sync(const PipelineSetting& setting,
-                                                            const PipelineOptions& options);
+[[nodiscard]] const PipelineRow& pipeline_row(PipelineKind kind) noexcept;
 
-[[nodiscard]] std::unique_ptr<TrainPipeline> make_prefetch_sparse_dist(
-    const PipelineSetting& setting, const PipelineOptions& options);
+/// @name What makes each kind: in the file of that kind, called through its row
+/// @{
+using MadePipeline = std::unique_ptr<TrainPipeline>;
+[[nodiscard]] MadePipeline make_base(const PipelineSetting&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_sparse_dist_lite(const PipelineSetting&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_sparse_dist(const PipelineSetting&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_fused_sparse_dist(const PipelineSetting&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_semi_sync(const PipelineSetting&, const PipelineOptions&);
+[[nodiscard]] MadePipeline make_prefetch_sparse_dist(const PipelineSetting&,
+                                                     const PipelineOptions&);
+/// @}
 
 }  // namespace millrace

@@ -1,16 +1,8 @@
-#include <stdexcept>
-
 #include "schedule/pipelines/pipeline_core.hpp"
 #include "schedule/pipelines/pipelines.hpp"
 
 namespace millrace {
 namespace {
-
-Stream& prefetch_stream(const PipelineSetting& setting) {
-  if (setting.streams.prefetch) return *setting.streams.prefetch;
-  throw std::invalid_argument{
-      "these streams are for another pipeline: prefetch-sparse-dist needs a prefetch stream"};
-}
 
 /**
  * As SparseDist, but the rows of the next batch come from host memory into the cache while this
@@ -25,7 +17,7 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
  public:
   PrefetchSparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
       : PipelineCore(setting, options, 3, setting.streams.data_dist),
-        prefetch_(prefetch_stream(setting)) {}
+        prefetch_(setting.streams.named("prefetch")) {}
 
  private:
   void fill() override {

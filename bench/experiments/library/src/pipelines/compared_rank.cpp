@@ -50,8 +50,7 @@ std::map<StreamId, std::string> names(const OrderedDevice& device, const Pipelin
   for (const Stream* const stream : {&streams.main, &streams.copy, &streams.data_dist}) {
     add(*stream);
   }
-  if (streams.lookup) add(*streams.lookup);
-  if (streams.prefetch) add(*streams.prefetch);
+  for (const Stream& stream : streams.own) add(stream);
   return names;
 }
 

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "millrace/pipeline/data/batch_source.hpp"
 #include "millrace/pipeline/model/train_model.hpp"
@@ -30,9 +31,13 @@ inline constexpr const char* kMainStream = "main";
 struct PipelineStreams {
   PipelineStreams(OrderedDevice& device, PipelineKind kind);
 
+  /** @brief Adds a stream to `own`, for another kind of pipeline; "" adds none. */
+  void add(std::string_view name);
+  /** @brief The stream of `own` with this name. @throws std::invalid_argument if there is none */
+  [[nodiscard]] Stream& named(std::string_view name);
+
   Stream main, copy, data_dist;
-  std::optional<Stream> lookup;    ///< fused_sparse_dist
-  std::optional<Stream> prefetch;  ///< prefetch_sparse_dist
+  std::vector<Stream> own;  ///< streams that only this kind of pipeline has
 };
 
 /** @brief What a pipeline works with. Everything that it refers to outlives the pipeline. */

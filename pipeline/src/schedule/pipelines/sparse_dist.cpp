@@ -1,0 +1,50 @@
+#include "schedule/pipelines/pipeline_core.hpp"
+#include "schedule/pipelines/pipelines.hpp"
+
+namespace millrace {
+namespace {
+
+class SparseDistPipeline final : public PipelineCore {
+ public:
+  SparseDistPipeline(const PipelineSetting& setting, const PipelineOptions& options)
+      : PipelineCore(setting, options, 3, setting.streams.data_dist),
+        data_dist_(setting.streams.data_dist) {}
+
+ private:
+  void fill() override {
+    if (oldest() == nullptr) copy_next();
+    if (oldest() == nullptr) return;
+    finish_exchange(*oldest());
+    if (second() == nullptr) ahead([&] { copy_next(); });
+  }
+
+  void step(BatchInFlight& current) override {
+    model().zero_gradients();
+    if (coarse()) main().wait_stream(data_dist_);
+    take_input(current);
+    ahead([&] {
+      if (second() != nullptr) start(*second());
+    });
+    ahead([&] { copy_next(); });
+    hand_features_to(current, main());
+    train([&] {
+      forward(current);
+      ahead([&] {
+        if (second() != nullptr) finish_exchange(*second());
+      });
+      backward(current, main());
+      model().optimizer_step();
+    });
+  }
+
+  Stream& data_dist_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainPipeline> make_sparse_dist(const PipelineSetting& setting,
+                                                const PipelineOptions& options) {
+  return std::make_unique<SparseDistPipeline>(setting, options);
+}
+
+}  // namespace millrace
