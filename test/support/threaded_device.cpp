@@ -159,14 +159,6 @@ void ThreadedDevice::do_unmap(void* address, std::size_t bytes) {
   allocated_ -= bytes;
 }
 
-void* ThreadedDevice::do_allocate_async(std::size_t, StreamHandle) {
-  throw DeviceError{ErrorCode::not_supported, "allocate_async", "there is no pool"};
-}
-
-void ThreadedDevice::do_free_async(void*, StreamHandle) {
-  throw DeviceError{ErrorCode::not_supported, "free_async", "there is no pool"};
-}
-
 StreamHandle ThreadedDevice::do_create_stream(const StreamOptions&) {
   const std::lock_guard lock{mutex_};
   std::erase_if(leaving_, [](const auto& worker) { return worker->ended(); });

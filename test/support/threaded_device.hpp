@@ -26,7 +26,6 @@ class ThreadedDevice final : public Device {
   std::string name() const override { return "threads"; }
   bool modelled() const override { return true; }
   bool has_driver_pool() const override { return false; }
-  DriverPoolInfo pool_info() override { return {}; }
   StreamHandle per_thread_stream() override { return {&capacity_}; }
   std::size_t page_bytes() const override;
 
@@ -62,14 +61,10 @@ class ThreadedDevice final : public Device {
   void* do_allocate_host(std::size_t bytes) override { return do_allocate(bytes); }
   void do_free_host(void* address) override { do_free(address); }
   MemoryInfo do_memory_info() override { return {capacity_ - allocated_, capacity_}; }
-  void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
-  void do_free_async(void* address, StreamHandle stream) override;
-  void do_trim_pool(std::size_t) override {}
   StreamHandle do_create_stream(const StreamOptions& options) override;
   void do_destroy_stream(StreamHandle stream) override;
   std::uint64_t do_stream_id(StreamHandle stream) override;
   bool do_blocking(StreamHandle stream) override { return stream == legacy_stream(); }
-  bool do_capturing(StreamHandle) override { return false; }
   bool do_query(StreamHandle stream) override { return tail(stream)->reached(); }
   void do_synchronize(StreamHandle stream) override { tail(stream)->wait(); }
   void do_synchronize() override;

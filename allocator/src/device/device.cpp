@@ -9,39 +9,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kCallNames = {
-    "allocate",
-    "free",
-    "allocate_host",
-    "free_host",
-    "allocate_async",
-    "free_async",
-    "trim_pool",
-    "memory_info",
-    "reserve_range",
-    "release_range",
-    "map",
-    "unmap",
-    "create_stream",
-    "destroy_stream",
-    "stream_id",
-    "stream_flags",
-    "capture_status",
-    "create_event",
-    "destroy_event",
-    "record",
-    "wait",
-    "query_event",
-    "query_stream",
-    "synchronize_event",
-    "synchronize_stream",
-    "synchronize_device",
-    "copy",
-    "fill",
-    "launch",
-    "callback",
-    "event_time"};
-
 Operation copy_operation(void* to, const void* from, std::size_t bytes, CopyKind kind) {
   static constexpr const char* names[] = {"h2d", "d2h", "d2d", "h2h"};
   Operation operation;
@@ -57,16 +24,84 @@ Operation fill_operation(void* address, std::size_t bytes) {
   return operation;
 }
 
-[[noreturn]] void refuse_ranges(const Device& device, Call call) {
-  throw DeviceError{ErrorCode::not_supported, to_string(call),
-                    device.name() + " cannot map memory into ranges"};
+[[noreturn]] void refuse(const Device& device, Call call, const char* why) {
+  throw DeviceError{ErrorCode::not_supported, to_string(call), device.name() + ' ' + why};
 }
+
+constexpr const char* kRanges = "cannot map memory into ranges";
+constexpr const char* kPool = "has no pool of the driver";
 
 }  // namespace
 
+// A switch, so that a call without a name is a warning.
 const char* to_string(Call call) noexcept {
-  const auto index = static_cast<std::size_t>(call);
-  return index < kCallNames.size() ? kCallNames[index] : "unknown call";
+  switch (call) {
+    case Call::allocate:
+      return "allocate";
+    case Call::free:
+      return "free";
+    case Call::allocate_host:
+      return "allocate_host";
+    case Call::free_host:
+      return "free_host";
+    case Call::allocate_async:
+      return "allocate_async";
+    case Call::free_async:
+      return "free_async";
+    case Call::trim_pool:
+      return "trim_pool";
+    case Call::memory_info:
+      return "memory_info";
+    case Call::reserve_range:
+      return "reserve_range";
+    case Call::release_range:
+      return "release_range";
+    case Call::map:
+      return "map";
+    case Call::unmap:
+      return "unmap";
+    case Call::create_stream:
+      return "create_stream";
+    case Call::destroy_stream:
+      return "destroy_stream";
+    case Call::stream_id:
+      return "stream_id";
+    case Call::stream_flags:
+      return "stream_flags";
+    case Call::capture_status:
+      return "capture_status";
+    case Call::create_event:
+      return "create_event";
+    case Call::destroy_event:
+      return "destroy_event";
+    case Call::record:
+      return "record";
+    case Call::wait:
+      return "wait";
+    case Call::query_event:
+      return "query_event";
+    case Call::query_stream:
+      return "query_stream";
+    case Call::synchronize_event:
+      return "synchronize_event";
+    case Call::synchronize_stream:
+      return "synchronize_stream";
+    case Call::synchronize_device:
+      return "synchronize_device";
+    case Call::copy:
+      return "copy";
+    case Call::fill:
+      return "fill";
+    case Call::launch:
+      return "launch";
+    case Call::callback:
+      return "callback";
+    case Call::event_time:
+      return "event_time";
+    case Call::count_:
+      break;
+  }
+  return "unknown call";
 }
 
 Device::Entry::Entry(Device& device, Call call) : device_(device), call_(call) {
@@ -134,10 +169,14 @@ void Device::unmap(void* address, std::size_t bytes) {
   do_unmap(address, bytes);
 }
 
-void* Device::do_reserve_range(std::size_t) { refuse_ranges(*this, Call::reserve_range); }
-void Device::do_release_range(void*, std::size_t) { refuse_ranges(*this, Call::release_range); }
-void Device::do_map(void*, std::size_t) { refuse_ranges(*this, Call::map); }
-void Device::do_unmap(void*, std::size_t) { refuse_ranges(*this, Call::unmap); }
+void* Device::do_reserve_range(std::size_t) { refuse(*this, Call::reserve_range, kRanges); }
+void Device::do_release_range(void*, std::size_t) { refuse(*this, Call::release_range, kRanges); }
+void Device::do_map(void*, std::size_t) { refuse(*this, Call::map, kRanges); }
+void Device::do_unmap(void*, std::size_t) { refuse(*this, Call::unmap, kRanges); }
+void* Device::do_allocate_async(std::size_t, StreamHandle) {
+  refuse(*this, Call::allocate_async, kPool);
+}
+void Device::do_free_async(void*, StreamHandle) { refuse(*this, Call::free_async, kPool); }
 
 void* Device::allocate_async(std::size_t bytes, StreamHandle stream) {
   const Entry entry{*this, Call::allocate_async};

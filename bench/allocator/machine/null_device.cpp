@@ -44,10 +44,6 @@ void NullDevice::do_map(void*, std::size_t bytes) {
   if (!memory_.map(bytes)) refuse("map", bytes);
 }
 
-void* NullDevice::do_allocate_async(std::size_t, StreamHandle) {
-  throw DeviceError{ErrorCode::not_supported, "allocate_async", "this device has no driver's pool"};
-}
-
 StreamHandle NullDevice::do_create_stream(const StreamOptions& options) {
   return new_stream(options.blocking);
 }

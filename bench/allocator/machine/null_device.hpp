@@ -17,7 +17,6 @@ class NullDevice final : public Device {
   std::string name() const override { return "null"; }
   bool modelled() const override { return true; }
   bool has_driver_pool() const override { return false; }
-  DriverPoolInfo pool_info() override { return {}; }
   StreamHandle per_thread_stream() override;
   std::size_t page_bytes() const override { return NullMemory::kPage; }
 
@@ -34,14 +33,10 @@ class NullDevice final : public Device {
   void do_release_range(void*, std::size_t) override {}
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void*, std::size_t bytes) override { memory_.unmap(bytes); }
-  void* do_allocate_async(std::size_t bytes, StreamHandle stream) override;
-  void do_free_async(void*, StreamHandle) override {}
-  void do_trim_pool(std::size_t) override {}
   StreamHandle do_create_stream(const StreamOptions& options) override;
   void do_destroy_stream(StreamHandle) override {}
   std::uint64_t do_stream_id(StreamHandle stream) override;
   bool do_blocking(StreamHandle stream) override;
-  bool do_capturing(StreamHandle) override { return false; }
   bool do_query(StreamHandle) override { return !events_.busy(); }
   void do_synchronize(StreamHandle) override {}
   void do_synchronize() override {}

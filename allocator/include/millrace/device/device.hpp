@@ -155,7 +155,7 @@ class Device {
   [[nodiscard]] void* allocate_async(std::size_t bytes, StreamHandle stream);
   void free_async(void* address, StreamHandle stream);
   void trim_pool(std::size_t keep_bytes);
-  [[nodiscard]] virtual DriverPoolInfo pool_info() = 0;
+  [[nodiscard]] virtual DriverPoolInfo pool_info() { return {}; }
 
   // Streams. The driver may reuse the handle of a destroyed stream; it never reuses an id.
   [[nodiscard]] StreamHandle create_stream(const StreamOptions& options = {});
@@ -202,6 +202,8 @@ class Device {
   Device() = default;
 
  private:
+  // What a device implements. Calls that not every device has (ranges, the driver's pool, capture)
+  // refuse or do nothing here, so that only devices with them override them.
   virtual void* do_allocate(std::size_t bytes) = 0;
   virtual void do_free(void* address) = 0;
   virtual void* do_allocate_host(std::size_t bytes) = 0;
@@ -211,14 +213,14 @@ class Device {
   virtual void do_release_range(void* base, std::size_t bytes);
   virtual void do_map(void* address, std::size_t bytes);
   virtual void do_unmap(void* address, std::size_t bytes);
-  virtual void* do_allocate_async(std::size_t bytes, StreamHandle stream) = 0;
-  virtual void do_free_async(void* address, StreamHandle stream) = 0;
-  virtual void do_trim_pool(std::size_t keep_bytes) = 0;
+  virtual void* do_allocate_async(std::size_t bytes, StreamHandle stream);
+  virtual void do_free_async(void* address, StreamHandle stream);
+  virtual void do_trim_pool(std::size_t) {}
   virtual StreamHandle do_create_stream(const StreamOptions& options) = 0;
   virtual void do_destroy_stream(StreamHandle stream) = 0;
   virtual std::uint64_t do_stream_id(StreamHandle stream) = 0;
   virtual bool do_blocking(StreamHandle stream) = 0;
-  virtual bool do_capturing(StreamHandle stream) = 0;
+  virtual bool do_capturing(StreamHandle) { return false; }
   virtual bool do_query(StreamHandle stream) = 0;
   virtual void do_synchronize(StreamHandle stream) = 0;
   virtual void do_synchronize() = 0;

@@ -102,10 +102,6 @@ void* TraceDevice::do_allocate_host(std::size_t bytes) { return do_allocate(byte
 
 MemoryInfo TraceDevice::do_memory_info() { return {bytes_ - std::min(bytes_, used_), bytes_}; }
 
-void* TraceDevice::do_allocate_async(std::size_t, StreamHandle) {
-  throw DeviceError{ErrorCode::not_supported, "allocate_async", "a trace has no driver's pool"};
-}
-
 StreamHandle TraceDevice::do_create_stream(const StreamOptions&) {
   return {pointer(next_handle_++)};
 }

@@ -25,7 +25,6 @@ class TraceDevice final : public Device {
   std::string name() const override { return "trace"; }
   bool modelled() const override { return true; }
   bool has_driver_pool() const override { return false; }
-  DriverPoolInfo pool_info() override { return {}; }
   StreamHandle per_thread_stream() override { return {}; }
   std::size_t page_bytes() const override { return std::size_t{2} << 20; }
 
@@ -56,14 +55,10 @@ class TraceDevice final : public Device {
   void do_release_range(void* base, std::size_t) override;
   void do_map(void* address, std::size_t bytes) override;
   void do_unmap(void* address, std::size_t bytes) override;
-  void* do_allocate_async(std::size_t, StreamHandle) override;
-  void do_free_async(void*, StreamHandle) override {}
-  void do_trim_pool(std::size_t) override {}
   StreamHandle do_create_stream(const StreamOptions&) override;
   void do_destroy_stream(StreamHandle) override {}
   std::uint64_t do_stream_id(StreamHandle stream) override;
   bool do_blocking(StreamHandle) override { return false; }
-  bool do_capturing(StreamHandle) override { return false; }
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle) override {}
   void do_synchronize() override {}
