@@ -109,7 +109,7 @@ std::shared_ptr<Allocation> RaceChecker::State::take_live(Address begin) {
   if (it == live.end()) {
     throw std::invalid_argument{"RaceChecker: nothing is allocated at this address"};
   }
-  const std::shared_ptr<Allocation> allocation = it->second;
+  std::shared_ptr<Allocation> allocation = std::move(it->second);
   live.erase(it);
   return allocation;
 }

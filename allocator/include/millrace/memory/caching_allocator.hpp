@@ -61,7 +61,7 @@ class CachingAllocator final : public Allocator {
   MemoryGauges peaks(ScopeId scope) override;
   void close_scope(ScopeId scope) override;
   void observe(AllocationObserver* observer) override;
-  OrderedDevice& device() const noexcept override;
+  [[nodiscard]] OrderedDevice& device() const noexcept override;
 
   [[nodiscard]] const Policy& policy() const noexcept;
 

@@ -37,7 +37,7 @@ class DriverAllocator final : public Allocator {
   MemoryGauges peaks(ScopeId scope) override;
   void close_scope(ScopeId scope) override;
   void observe(AllocationObserver* observer) override;
-  OrderedDevice& device() const noexcept override;
+  [[nodiscard]] OrderedDevice& device() const noexcept override;
 
  private:
   struct State;

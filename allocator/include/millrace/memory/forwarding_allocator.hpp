@@ -34,7 +34,7 @@ class ForwardingAllocator : public Allocator {
   MemoryGauges peaks(ScopeId scope) override { return inner_.peaks(scope); }
   void close_scope(ScopeId scope) override { inner_.close_scope(scope); }
   void observe(AllocationObserver* observer) override { inner_.observe(observer); }
-  OrderedDevice& device() const noexcept override { return inner_.device(); }
+  [[nodiscard]] OrderedDevice& device() const noexcept override { return inner_.device(); }
 
  protected:
   [[nodiscard]] Allocator& inner() const noexcept { return inner_; }

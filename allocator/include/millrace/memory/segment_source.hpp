@@ -54,8 +54,8 @@ class DeviceSource final : public SegmentSource {
   explicit DeviceSource(Device& device) : device_(device) {}
   void* acquire(std::size_t bytes) override { return device_.allocate(bytes); }
   void release(void* base, std::size_t) override { device_.free(base); }
-  std::size_t granularity() const override { return std::size_t{2} << 20; }
-  std::size_t page_bytes() const override { return device_.page_bytes(); }
+  [[nodiscard]] std::size_t granularity() const override { return std::size_t{2} << 20; }
+  [[nodiscard]] std::size_t page_bytes() const override { return device_.page_bytes(); }
   AddressRange reserve() override;  ///< twice the device's memory, since holes use up addresses
   void give_back(AddressRange range) override { device_.release_range(range.base, range.bytes); }
   void map(void* address, std::size_t bytes) override { device_.map(address, bytes); }
@@ -71,7 +71,7 @@ class PinnedSource final : public SegmentSource {
   explicit PinnedSource(Device& device) : device_(device) {}
   void* acquire(std::size_t bytes) override { return device_.allocate_host(bytes); }
   void release(void* base, std::size_t) override { device_.free_host(base); }
-  std::size_t granularity() const override { return std::size_t{64} << 10; }
+  [[nodiscard]] std::size_t granularity() const override { return std::size_t{64} << 10; }
 
  private:
   Device& device_;

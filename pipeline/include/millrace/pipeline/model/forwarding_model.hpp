@@ -36,10 +36,10 @@ class ForwardingModel : public TrainModel {
   void optimizer_step() override { model_.optimizer_step(); }
   void swap_gradients(Buffer& other) override { model_.swap_gradients(other); }
   void abandon() noexcept override { model_.abandon(); }
-  std::string dense_parameters_of_lookups() const override {
+  [[nodiscard]] std::string dense_parameters_of_lookups() const override {
     return model_.dense_parameters_of_lookups();
   }
-  bool trains() const noexcept override { return model_.trains(); }
+  [[nodiscard]] bool trains() const noexcept override { return model_.trains(); }
 
  private:
   TrainModel& model_;

@@ -102,17 +102,17 @@ class LocalEmbeddings final : public PooledEmbeddings {
                                                               DenseParameters& parameters,
                                                               const SparseNNConfig& config);
 
-  std::size_t columns() const noexcept override {
+  [[nodiscard]] std::size_t columns() const noexcept override {
     return bags_.columns() + weighted_bags_.columns();
   }
-  std::size_t features() const noexcept override {
+  [[nodiscard]] std::size_t features() const noexcept override {
     return bags_.features().size() + weighted_bags_.features().size();
   }
   std::unique_ptr<PooledLookup> prefetch(const SparseFeatures& features, Stream& stream) override;
   void look_up(PooledLookup& lookup, Stream& stream) override;
   void receive(PooledLookup& lookup, Stream& stream) override;
   void update(PooledLookup& lookup, Stream& stream) override;
-  std::string dense_parameters() const override;
+  [[nodiscard]] std::string dense_parameters() const override;
   EmbeddingBags& bags() noexcept override { return bags_; }
   EmbeddingBags& weighted_bags() noexcept override { return weighted_bags_; }
 

@@ -69,7 +69,7 @@ class SparseNN final : public TrainModel {
   void optimizer_step() override;
   void swap_gradients(Buffer& other) override { parameters_.swap_gradients(other); }
   void abandon() noexcept override;
-  std::string dense_parameters_of_lookups() const override {
+  [[nodiscard]] std::string dense_parameters_of_lookups() const override {
     return embeddings_->dense_parameters();
   }
 

@@ -18,8 +18,10 @@ class ForwardOnly final : public ForwardingModel {
   void update_tables(TableLookup&, Stream&) override {}
   void optimizer_step() override {}
   void swap_gradients(Buffer&) override {}
-  std::string dense_parameters_of_lookups() const override { return {}; }  ///< none change
-  bool trains() const noexcept override { return false; }
+  [[nodiscard]] std::string dense_parameters_of_lookups() const override {
+    return {};
+  }  ///< none change
+  [[nodiscard]] bool trains() const noexcept override { return false; }
 };
 
 /**

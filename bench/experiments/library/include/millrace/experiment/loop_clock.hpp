@@ -42,7 +42,7 @@ class EventClock final : public LoopClock {
   void begin(Lane lane, StreamHandle stream) override;
   void end(Lane lane, StreamHandle stream) override;
   std::vector<TimeSpan> times(Lane lane) override;
-  std::uint64_t own_calls(Call call) const override;
+  [[nodiscard]] std::uint64_t own_calls(Call call) const override;
 
  private:
   [[nodiscard]] EventHandle stamp(StreamHandle stream);
