@@ -2,6 +2,7 @@
 #include <sstream>
 #include <string>
 
+#include "millrace/pipeline/schedule/pipeline_kind.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 #include "test/support/catch.hpp"
 #include "test/tools/program.hpp"
@@ -22,6 +23,17 @@ std::string line_of(const char* page, const std::string& beginning) {
 }
 
 }  // namespace
+
+TEST_CASE("the page about pipelines has a picture of every pipeline, and help its name") {
+  const std::string page = read_file(std::filesystem::path{MILLRACE_DOCS} / "pipelines.md");
+  const std::string help = run_program({"train", "--help"}).out;
+  for (const PipelineKind kind : kPipelineKinds) {
+    INFO(to_string(kind));
+    const std::string name{to_string(kind)};
+    CHECK_THAT(page, ContainsSubstring("(images/pipelines/" + name + ".svg)"));
+    CHECK_THAT(help, ContainsSubstring(name));
+  }
+}
 
 TEST_CASE("the page about sinks has the row of every kind of sink") {
   for (const SinkKind& kind : sink_kinds()) {
