@@ -12,26 +12,27 @@
 
 namespace millrace {
 
-/** @brief Which of the dense parameters: a matrix, a vector. */
+/** @brief One parameter (a matrix or a vector): its range in the model's array of all of them. */
 struct Parameter {
   std::size_t offset = 0, size = 0;
 };
 
 /**
- * @brief All dense parameters of a model, and their optimizer: one array each for values, gradients
- *        and state, so that zeroing and stepping are one operation each.
+ * @brief All dense parameters of a model, and their optimizer.
  *
- * Declare every parameter, then `create`.
+ * There is one array each for values, gradients and the optimizer's state. Setting gradients to
+ * zero is therefore one operation, and so is a step. Add every parameter first, then call `create`.
  */
 class DenseParameters {
  public:
   /** @throws std::invalid_argument for row-wise Adagrad: dense parameters have no rows */
   DenseParameters(ModelContext& context, const Optimizer& optimizer, std::uint64_t seed);
 
-  /** @brief Starts uniform in +-bound, drawn from the seed and the name. */
+  /** @brief Adds a parameter, initially uniform in ±bound and drawn from the seed and the name. */
   Parameter add_uniform(std::string name, std::size_t size, float bound);
+  /** @brief Adds a parameter whose numbers are all `value` initially. */
   Parameter add_constant(std::string name, std::size_t size, float value);
-  /** @brief Allocates, and enqueues the initialisation on main. */
+  /** @brief Allocates the arrays, and enqueues their initialisation on the main stream. */
   void create();
 
   [[nodiscard]] float* values(Parameter parameter) const {
@@ -44,18 +45,18 @@ class DenseParameters {
 
   void zero_gradients(StreamRef stream);
   void step(StreamRef stream);
-  /** @brief What a step reads and writes of device memory. */
+  /** @brief Bytes of device memory that a step reads and writes. */
   [[nodiscard]] double step_bytes() const;
-  /** @brief The gradients are used by `stream` too. */
+  /** @brief Says that `stream` uses the gradients too, so that their memory outlives that use. */
   void record_gradient_use(StreamRef stream) { gradients_.buffer().record_use(stream); }
   /** @brief As `TrainModel::swap_gradients`. */
   void swap_gradients(Buffer& other);
 
-  /** @brief Adds what a checkpoint has to keep. */
+  /** @brief Adds to `state` what a checkpoint has to keep. */
   void add_state(ModelState& state);
-  /** @brief The numbers of each parameter in `array` [size], as a tensor called `prefix` + name. */
+  /** @brief Each parameter's part of `array` [size], as a tensor with the name `prefix` + name. */
   [[nodiscard]] std::vector<StateTensor> tensors_in(float* array, const std::string& prefix) const;
-  /** @brief A copy of all values, enqueued on `stream`, as which it is allocated. */
+  /** @brief Allocates an array on `stream` and enqueues a copy of all values there. */
   [[nodiscard]] Array<float> copy_values(StreamRef stream) const;
   /** @brief Enqueues a copy of `from` [size] into the values. */
   void set_values(const Array<float>& from, StreamRef stream);

@@ -23,8 +23,8 @@ class ExpectedRows;
 }  // namespace model
 
 enum class Pooling {
-  sum,   ///< of s_i W[id_i], where s_i is the id's weight, or 1
-  mean,  ///< the sum divided by the number of ids; of none: 0
+  sum,   ///< the sum of s_i W[id_i], where s_i is the id's weight, or 1
+  mean,  ///< that sum divided by the number of ids; 0 for a bag without ids
 };
 
 struct TableConfig {
@@ -32,18 +32,18 @@ struct TableConfig {
   std::size_t rows = 0;
   std::size_t width = 0;
   Pooling pooling = Pooling::sum;
-  std::vector<std::string> features;  ///< that are looked up in it
-  std::size_t whole_rows = 0;         ///< of a shard: rows of the whole table; 0: this is all of it
-  std::size_t first_row = 0;          ///< of a shard: the row of the whole that is its first
+  std::vector<std::string> features;  ///< the features that are looked up in this table
+  std::size_t whole_rows = 0;         ///< if this is a shard: rows of the whole table; 0 otherwise
+  std::size_t first_row = 0;          ///< if this is a shard: its first row's number in the whole
 };
 
 struct EmbeddingOptions {
   Optimizer optimizer;
   std::uint64_t seed = 1;
   RowUpdateObserver* observer = nullptr;  ///< not owned
-  /** Weights are elsewhere: given by `bind`, and not initialised here. */
+  /** The caller gives the weights with `bind`. They are neither allocated nor initialised here. */
   bool bound = false;
-  /** Tables are in pinned host memory, and cached; not with `bound`. */
+  /** Tables are in pinned host memory, with a cache on the device. Not together with `bound`. */
   std::optional<TableCache> cache{};
 };
 
@@ -55,7 +55,7 @@ struct PooledMatrix {
   std::size_t column = 0;  ///< where this part begins
 };
 
-/** @brief The first id that no table has a row for, as far as the host has asked. */
+/** @brief An id for which its table has no row. */
 struct InvalidId {
   std::string table, feature;
   std::int64_t value = 0;
@@ -80,20 +80,21 @@ struct InvalidId {
 class EmbeddingBags {
  public:
   /**
-   * @brief Makes the tables, and enqueues their initialisation on main.
-   * @throws std::invalid_argument for a table or a feature that is there twice, without rows, width
-   *         or features; out_of_memory
+   * @brief Allocates the tables, and enqueues their initialisation on the main stream.
+   * @throws std::invalid_argument for a table or feature that is there twice, and for a table
+   *         without rows, width or features
+   * @throws out_of_memory
    */
   EmbeddingBags(ModelContext& context, std::vector<TableConfig> tables,
                 const EmbeddingOptions& options);
-  /** @brief Waits for main, behind all use of the tables by then, if they are cached. */
+  /** @brief If tables are cached, makes the host wait until all enqueued use of them is done. */
   ~EmbeddingBags();
   EmbeddingBags(const EmbeddingBags&) = delete;
   EmbeddingBags& operator=(const EmbeddingBags&) = delete;
 
-  /** @brief The features of all tables, in order: the keys that a batch must have. */
+  /** @brief The features of all tables, in order. A batch must have these keys. */
   [[nodiscard]] const std::vector<std::string>& features() const noexcept { return features_; }
-  /** @brief Columns of all pooled rows of an example. */
+  /** @brief Columns of the pooled rows of all features together. */
   [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
   [[nodiscard]] std::span<const std::size_t> widths() const noexcept { return widths_; }
   [[nodiscard]] std::span<const TableView> tables() const noexcept { return views_; }
@@ -114,16 +115,19 @@ class EmbeddingBags {
   [[nodiscard]] HeldRows prefetch(const KeyedJaggedTensor& batch, StreamRef stream);
 
   /**
-   * @brief Enqueues the lookups of a batch; every bag's row is written.
-   * @param factors  of each id, in place of the batch's own weights; null: those, or 1
+   * @brief Enqueues the lookups of a batch. The pooled row of every bag is written, also of an
+   * empty one.
+   * @param factors  [N]: the weight of each id; nullptr: the batch's own weights, or 1
+   * @param pooled   [batch x columns()], written
    * @throws std::invalid_argument if the batch has other keys than `features()`
    */
   void forward(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& pooled,
                StreamRef stream);
 
   /**
-   * @brief Enqueues the gradients of the factors, as of before the update.
-   * @param out  [N]
+   * @brief Enqueues the gradients of the factors. Call it before `update`, as it reads the weights.
+   * @param gradient  of the pooled rows
+   * @param out       [N], written
    */
   void factor_gradients(const KeyedJaggedTensor& batch, const PooledMatrix& gradient, float* out,
                         StreamRef stream);
@@ -133,48 +137,51 @@ class EmbeddingBags {
                 StreamRef stream);
 
   /**
-   * @brief Where the weights are, with the option `bound`: before the first lookup, and to stay.
-   * @param weights  of all tables; each begins at the next multiple of 16 floats
+   * @brief Sets where the weights are, for the option `bound`. Call it once, before the first
+   * lookup.
+   * @param weights  the weights of all tables, not owned; each table begins at the next multiple of
+   *                 16 floats
    */
   void bind(float* weights);
 
   /**
-   * @brief Adds what a checkpoint has to keep, its names beginning with `prefix`.
+   * @brief Adds to `state` what a checkpoint has to keep. Names begin with `prefix`.
    *
-   * Of cached tables the rows are brought home, enqueued on main, and the cache is empty then: what
-   * is read in host memory is all there is, and what is written there counts. Batches that are
-   * prefetched find their rows at home.
+   * For cached tables this enqueues, on the main stream, copies of all cached rows back to host
+   * memory, and empties the cache. Host memory then has every row, and rows written there take
+   * effect. Batches that were prefetched before read their rows from host memory.
    */
   void add_state(ModelState& state, const std::string& prefix);
-  /** @brief In place of all that there were; nullptr: none. */
+  /** @brief Replaces all observers by this one; by none if it is nullptr. */
   void observe(RowUpdateObserver* observer);
-  /** @brief Beside the others, told after them. Not owned; it goes with `remove_observer`. */
+  /** @brief Adds an observer that is called after the others. Not owned. */
   void add_observer(RowUpdateObserver& observer) { observers_.push_back(&observer); }
   void remove_observer(RowUpdateObserver& observer) { std::erase(observers_, &observer); }
 
-  /** @brief How observers number rows: int64 from 2^31 rows on. */
+  /** @brief The type of row numbers that observers get: int64 from 2^31 rows on. */
   [[nodiscard]] IndexType row_type() const noexcept;
-  /** @brief Of cached tables; else nothing is there. */
+  /** @brief The cache's arrays; empty if tables are not cached. */
   [[nodiscard]] SlotView slot_view() const noexcept;
   /**
-   * @brief Enqueues, of cached tables, which slot each of these rows is at when it runs; below 0:
-   *        none. Nothing, of others.
-   * @param rows   [*count] in device memory, of `row_type()`, numbered through the tables
-   * @param most   what *count is at most
-   * @return [most], of `stream`
+   * @brief Enqueues a search of the slot that each row has in the cache when `stream` gets there.
+   * @param rows   [*count] in device memory, of `row_type()`, numbered across the tables
+   * @param most   the most that *count can be
+   * @return [most] slots, allocated on `stream`; negative for a row that is not in the cache. Empty
+   *         if tables are not cached.
    */
   [[nodiscard]] Array<std::int32_t> locate(const void* rows, std::size_t most,
                                            const std::uint32_t* count, StreamRef stream);
 
   /**
-   * @brief Waits for `stream` and for lookups so far, and says which id was out of range since the
-   *        last call, if one was.
+   * @brief Makes the host wait for `stream` and for all lookups so far.
+   * @return the first id out of range since the last call; nothing if there was none
    */
   [[nodiscard]] std::optional<InvalidId> invalid_id(StreamRef stream);
 
-  /** @brief What prefetches found so far. Waits for `stream`, behind them. */
+  /** @brief The counts of all prefetches so far. Makes the host wait for them and for `stream`. */
   [[nodiscard]] CacheCounts cache_counts(StreamRef stream);
-  /** @brief Rows that are in the cache, counted through all tables, in no order. Waits likewise. */
+  /** @brief Numbers of the cached rows, across all tables and in no order. Waits as `cache_counts`.
+   */
   [[nodiscard]] std::vector<std::int64_t> cached_rows(StreamRef stream);
   [[nodiscard]] std::size_t cache_slots() const noexcept;
 

@@ -28,8 +28,8 @@ struct PositionParameters {
 /**
  * @brief A feature processor: each id is weighted by its position in its bag.
  *
- * The weights start at 1 and are dense parameters. Positions from the feature's length on have the
- * weight of the last one; ids of features that are not named have weight 1.
+ * The weights are dense parameters, initially 1. All positions beyond a feature's last weight share
+ * that weight. Ids of features that are not named have weight 1.
  */
 class PositionWeights {
  public:

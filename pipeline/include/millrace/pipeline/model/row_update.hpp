@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/** @brief A table in device memory; of cached tables, in pinned host memory. */
+/** @brief A table in device memory, or, if it is cached, in pinned host memory. */
 struct TableView {
   std::string name;
   std::size_t rows = 0, width = 0;
@@ -36,15 +36,15 @@ struct SlotView {
 };
 
 /**
- * @brief Which rows a fused update changed, in device memory: each once, ascending.
+ * @brief The rows that a fused update changed, in device memory: each once, in ascending order.
  *
- * `rows` are numbered through the tables: those of table t are first_row to first_row + rows.
- * Everything here may be read by work that is enqueued on `stream` during the call; by another
- * stream that waits for it, after `record_use`. An update of a batch without ids is told as well:
- * `most` is 0 then, and there are no arrays.
+ * Row numbers count across the tables: table t has those from its `first_row` on. Work that the
+ * observer enqueues on `stream` during the call may read the arrays. Another stream may read them
+ * too, if it waits for `stream` and `record_use` was called for it. An update of a batch without
+ * ids is reported as well: `most` is 0 then, and there are no arrays.
  *
- * A row of a cached table whose slot is not below 0 is at its slot, and older in the table: its
- * weights are those from `cache.weights + slot * cache.width` on.
+ * If a row of a cached table has a slot that is not negative, its current weights are in the cache,
+ * from `cache.weights + slot * cache.width` on. The table in host memory has older ones.
  */
 struct RowUpdate {
   const void* rows = nullptr;  ///< [*count], of `row_type`
@@ -68,17 +68,18 @@ struct RowUpdate {
   }
 };
 
-/** @brief Told of what changes the rows of an EmbeddingBags, by the thread that enqueues it. */
+/** @brief Is called for every change to the rows of an EmbeddingBags, on the thread that enqueues
+ *         the change. */
 class RowUpdateObserver {
  public:
   virtual ~RowUpdateObserver() = default;
-  /** @brief A fused update was enqueued just now. */
+  /** @brief Called right after a fused update was enqueued. */
   virtual void rows_updated(const RowUpdate& update) = 0;
   /**
-   * @brief What changes rows or moves them between cache and host memory is enqueued on `stream`
-   *        next: an update, a prefetch, bringing all rows home, what `add_state` is for.
+   * @brief Called before an operation is enqueued on `stream` that changes rows, or moves them
+   *        between cache and host memory: an update, a prefetch, or the copies of `add_state`.
    *
-   * Work of the observer's own on another stream that reads rows has to be waited for.
+   * If the observer reads rows on another stream, it must make `stream` wait for that here.
    */
   virtual void rows_will_move(StreamRef /*stream*/) {}
 };
