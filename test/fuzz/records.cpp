@@ -34,9 +34,9 @@ void check(const Record& record) {
               "weights are kept");
       require(touched(record.row.state) == touched(parse_record(again).row.state), "state is kept");
       break;
-    case RecordKind::mark:
-      append_record(again, record.mark);
-      require(parse_record(again).mark == record.mark, "marks are kept");
+    case RecordKind::commit:
+      append_record(again, record.commit);
+      require(parse_record(again).commit == record.commit, "commits are kept");
       break;
     case RecordKind::schema:
       append_record(again, record.schema, record.version);

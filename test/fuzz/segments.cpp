@@ -61,19 +61,19 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// The mark of the last batch that a source gives, if it comes to the end.
+/// The commit of the last batch that a source gives, if it comes to the end.
 std::optional<Version> follow(const std::filesystem::path& folder, const StreamSchema& schema) {
   sink::FileSource source{folder};
   Version last;
   try {
     while (const auto next = source.next(std::chrono::nanoseconds{0})) {
-      require(next->batch.mark.rows == next->batch.size(), "marks count their rows");
+      require(next->batch.commit.rows == next->batch.size(), "commits count their rows");
       for (std::size_t i = 0; i < next->batch.size(); ++i) {
         check_row(next->batch.row(i), schema);
       }
       sink::FileSource again{folder};
       again.seek(next->position);
-      last = next->batch.mark.version;
+      last = next->batch.commit.version;
     }
     return last;
   } catch (const RecordError&) {
@@ -98,7 +98,7 @@ void try_segment(Folder& folder, const std::vector<std::byte>& bytes, bool compa
     (void)sink.state();
     for (std::uint64_t left = 8; left-- > 0;) {  // it is compacted meanwhile
       StepBatch batch;
-      batch.mark.version = {kNewest.epoch, kNewest.step - left};
+      batch.commit.version = {kNewest.epoch, kNewest.step - left};
       sink.write(batch);
     }
   } catch (const SinkError&) {

@@ -65,7 +65,7 @@ void keep_newest(OwnCopy& copy, const std::string& table, std::int64_t number, O
   if (newer) kept = std::move(row);
 }
 
-/// Rows count once the mark behind them is whole.
+/// Rows count once the commit behind them is whole.
 void read_segment(OwnCopy& copy, const std::vector<std::string>& tables, const std::string& bytes) {
   struct Waiting {
     std::string table;

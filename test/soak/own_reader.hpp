@@ -26,7 +26,7 @@ struct OwnCopy {
   [[nodiscard]] bool empty() const { return expected.empty(); }
 };
 
-/// A folder that `file:DIR` wrote. Rows behind the last whole mark of a segment do not count.
+/// A folder that `file:DIR` wrote. Rows behind the last whole commit of a segment do not count.
 [[nodiscard]] OwnCopy read_folder(const std::filesystem::path& folder);
 
 /// A database that `rocksdb:DIR` wrote, and that nobody has open.

@@ -35,7 +35,7 @@ constexpr double kMostGrowth = 1.05;
 constexpr double kMostGrowthOfShort = 1.5;  ///< what a queue holds comes and goes with each batch
 constexpr std::size_t kShort = 120;         ///< seconds
 
-/// Takes batches at a tenth of the speed of a slow disk, and keeps their marks.
+/// Takes batches at a tenth of the speed of a slow disk, and keeps their commits.
 class SlowSink final : public Sink {
  public:
   explicit SlowSink(double bytes_per_second) : rate_(bytes_per_second) {}

@@ -66,7 +66,7 @@ inline std::uint64_t identity(const std::string& file) {
 /// Whether a rank has told a step there.
 inline bool has_marks(const std::string& sink) {
   try {
-    return !open_sink(sink)->state().marks.empty();
+    return !open_sink(sink)->state().commits.empty();
   } catch (const SinkError&) {
     return false;
   }

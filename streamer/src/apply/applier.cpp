@@ -141,7 +141,7 @@ class Applier::State {
     }
   }
 
-  /** What is left is read from its beginning: its marks tell whether anything is lacking. */
+  /** What is left is read from its beginning: its commits tell whether anything is lacking. */
   void lose_place(const SinkError& error) {
     report_.last_error = error.what();
     progress_.lose_place();
@@ -158,7 +158,8 @@ class Applier::State {
     try {
       if (!insist([&] { copy_.write(batch, apply::to_text(prepared_->position)); })) return false;
     } catch (const SinkError& error) {
-      // A mark of a later epoch is in the copy: what the log says of earlier ones is nothing to it.
+      // A commit of a later epoch is in the copy: what the log says of earlier ones is nothing to
+      // it.
       const bool passed = error.kind() == SinkError::Kind::overtaken;
       if (!passed && error.kind() != SinkError::Kind::lost) throw;
       if (!passed) {
@@ -192,10 +193,11 @@ class Applier::State {
 
   void look_at_copy() {
     if (progress_.is_kept_by(copy_.state())) return;
-    start_over(copy_.name() + ": it no longer has marks that were written to it");
+    start_over(copy_.name() + ": it no longer has commits that were written to it");
   }
 
-  /** At the end of a log that has lost the place, marks that were not found are gone with rows. */
+  /** At the end of a log that has lost the place, commits that were not found are gone with rows.
+   */
   std::optional<RecordSource::Left> left_of_source() {
     std::optional<RecordSource::Left> left;
     if (!insist([&] { left = look_at_source(); })) return std::nullopt;
@@ -204,8 +206,8 @@ class Applier::State {
     if (!insist([&] { source_.ask_for_snapshot(); })) return std::nullopt;
     asked_not_found_ = true;
     const std::uint32_t rank = *ranks.begin();
-    count_gap(source_.name() + ": the newest mark that the copy has of rank " +
-              std::to_string(rank) + ", " + to_string(progress_.copy().marks.at(rank).version) +
+    count_gap(source_.name() + ": the newest commit that the copy has of rank " +
+              std::to_string(rank) + ", " + to_string(progress_.copy().commits.at(rank).version) +
               ", is not in what is left of the log");
     return left;
   }
@@ -230,7 +232,7 @@ class Applier::State {
   bool sought_ = false, begun_ = false;
   apply::CopyProgress progress_;
   std::optional<apply::Prepared> prepared_;  ///< that the copy does not have yet
-  bool asked_not_found_ = false;             ///< for a snapshot, for marks that were not found
+  bool asked_not_found_ = false;             ///< for a snapshot, for commits that were not found
   ApplyReport report_;
 };
 

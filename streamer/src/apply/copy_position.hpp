@@ -7,11 +7,11 @@
 
 namespace millrace::apply {
 
-/** @brief What a copy keeps beside its marks: where it is in the source, and of which ranks it
+/** @brief What a copy keeps beside its commits: where it is in the source, and of which ranks it
  * lacks something. */
 struct CopyPosition {
-  /** Of ranks that are asked for a snapshot: which request the mark answers at which it was asked
-   *  for. A later mark that answers another one is behind the beginning of a snapshot. */
+  /** Of ranks that are asked for a snapshot: which request the commit answers at which it was asked
+   *  for. A later commit that answers another one is behind the beginning of a snapshot. */
   std::map<std::uint32_t, std::uint64_t> gaps;
   std::string source;  ///< as the source gave it
 

@@ -15,41 +15,41 @@ void CopyProgress::begin(SinkState copy) {
 
 void CopyProgress::lose_place() {
   const std::uint64_t epoch = copied_.newest_epoch();
-  for (const auto& [rank, mark] : copied_.marks) {
-    if (mark.version.epoch == epoch) not_found_.insert(rank);
+  for (const auto& [rank, commit] : copied_.commits) {
+    if (commit.version.epoch == epoch) not_found_.insert(rank);
   }
 }
 
 Prepared CopyProgress::prepare(RecordSource::Next next) {
   Prepared prepared{.next = std::move(next), .position = position_};
-  StepMark& mark = prepared.next.batch.mark;
+  StepCommit& commit = prepared.next.batch.commit;
   auto& gaps = prepared.position.gaps;
   prepared.position.source = prepared.next.position;
-  const Version newest = newest_of(mark.rank);
-  const bool repeat = newest >= mark.version;
-  const bool gone = is_gone(mark);
-  if (!gone && mark.version >= newest) not_found_.erase(mark.rank);
+  const Version newest = newest_of(commit.rank);
+  const bool repeat = newest >= commit.version;
+  const bool gone = is_gone(commit);
+  if (!gone && commit.version >= newest) not_found_.erase(commit.rank);
   if (!repeat && !gone) prepared.lost = what_is_lost(prepared.next);
-  if (!repeat && snapshot_began(mark)) gaps.erase(mark.rank);
-  if (mark.version.epoch >= copied_.newest_epoch()) {
-    std::erase_if(gaps, [&](const auto& gap_of) { return gap_of.first >= mark.ranks; });
-    not_found_.erase(not_found_.lower_bound(mark.ranks), not_found_.end());
+  if (!repeat && snapshot_began(commit)) gaps.erase(commit.rank);
+  if (commit.version.epoch >= copied_.newest_epoch()) {
+    std::erase_if(gaps, [&](const auto& gap_of) { return gap_of.first >= commit.ranks; });
+    not_found_.erase(not_found_.lower_bound(commit.ranks), not_found_.end());
   }
-  if (!prepared.lost.empty() && !gaps.emplace(mark.rank, mark.answers).second) {
+  if (!prepared.lost.empty() && !gaps.emplace(commit.rank, commit.answers).second) {
     prepared.lost.clear();  // all was asked for before
   }
-  if (gone) mark.after = {};
-  if (gaps.contains(mark.rank)) {
-    mark.after = {};  // so that the copy takes it
-    mark.missing = std::max(mark.missing, all_rows_);
+  if (gone) commit.after = {};
+  if (gaps.contains(commit.rank)) {
+    commit.after = {};  // so that the copy takes it
+    commit.missing = std::max(commit.missing, all_rows_);
   }
   return prepared;
 }
 
 void CopyProgress::applied(Prepared prepared) {
-  const StepMark& mark = prepared.next.batch.mark;
-  StepMark& newest = copied_.marks[mark.rank];
-  if (newest.version < mark.version) newest = mark;
+  const StepCommit& commit = prepared.next.batch.commit;
+  StepCommit& newest = copied_.commits[commit.rank];
+  if (newest.version < commit.version) newest = commit;
   position_ = std::move(prepared.position);
 }
 
@@ -58,38 +58,39 @@ bool CopyProgress::whole() const {
 }
 
 bool CopyProgress::is_kept_by(const SinkState& there) const {
-  return std::ranges::all_of(copied_.marks, [&](const auto& of_rank) {
-    const auto found = there.marks.find(of_rank.first);
-    return found != there.marks.end() && found->second.version >= of_rank.second.version;
+  return std::ranges::all_of(copied_.commits, [&](const auto& of_rank) {
+    const auto found = there.commits.find(of_rank.first);
+    return found != there.commits.end() && found->second.version >= of_rank.second.version;
   });
 }
 
-/** Whether one has since the gap: the mark that began it may be gone, compacted away. */
-bool CopyProgress::snapshot_began(const StepMark& mark) const {
-  const auto gap = position_.gaps.find(mark.rank);
-  return gap != position_.gaps.end() && (mark.after == Version{} || mark.answers != gap->second);
+/** Whether one has since the gap: the commit that began it may be gone, compacted away. */
+bool CopyProgress::snapshot_began(const StepCommit& commit) const {
+  const auto gap = position_.gaps.find(commit.rank);
+  return gap != position_.gaps.end() &&
+         (commit.after == Version{} || commit.answers != gap->second);
 }
 
 /** A rank that no longer exists: the ranks that came after it have told all rows. */
-bool CopyProgress::is_gone(const StepMark& mark) const {
-  return std::ranges::any_of(copied_.marks, [&](const auto& of_rank) {
-    const StepMark& newer = of_rank.second;
-    return newer.version.epoch > mark.version.epoch && newer.ranks <= mark.rank;
+bool CopyProgress::is_gone(const StepCommit& commit) const {
+  return std::ranges::any_of(copied_.commits, [&](const auto& of_rank) {
+    const StepCommit& newer = of_rank.second;
+    return newer.version.epoch > commit.version.epoch && newer.ranks <= commit.rank;
   });
 }
 
 /** What is lacking between what the copy has of the rank and what comes after this. */
 std::string CopyProgress::what_is_lost(const RecordSource::Next& next) const {
-  const StepMark& mark = next.batch.mark;
-  const Version newest = newest_of(mark.rank);
-  if (!next.lost.empty() || mark.after == Version{} || mark.after == newest) return next.lost;
-  return fmt::format("{}: of rank {} what goes after {} follows {}", source_, mark.rank,
-                     to_string(mark.after), newest == Version{} ? "nothing" : to_string(newest));
+  const StepCommit& commit = next.batch.commit;
+  const Version newest = newest_of(commit.rank);
+  if (!next.lost.empty() || commit.after == Version{} || commit.after == newest) return next.lost;
+  return fmt::format("{}: of rank {} what goes after {} follows {}", source_, commit.rank,
+                     to_string(commit.after), newest == Version{} ? "nothing" : to_string(newest));
 }
 
 Version CopyProgress::newest_of(std::uint32_t rank) const {
-  const auto found = copied_.marks.find(rank);
-  return found == copied_.marks.end() ? Version{} : found->second.version;
+  const auto found = copied_.commits.find(rank);
+  return found == copied_.commits.end() ? Version{} : found->second.version;
 }
 
 }  // namespace millrace::apply

@@ -11,7 +11,7 @@ namespace millrace::apply {
 
 /** @brief A batch that was read, as the copy gets it. */
 struct Prepared {
-  RecordSource::Next next;  ///< its mark as the copy's chain wants it
+  RecordSource::Next next;  ///< its commit as the copy's chain wants it
   CopyPosition position;    ///< of the copy behind it
   std::string lost;         ///< what the copy lacks from here on, in words; empty: nothing new
   bool asked = false;       ///< for a snapshot, if something is lost
@@ -21,7 +21,7 @@ struct Prepared {
  * @brief What a copy has of a log, and what it is known to lack. Knows nothing of calls that fail.
  *
  * A rank lacks something from a gap on until a snapshot of that rank has begun. Where the log no
- * longer has the place that the copy had reached, each rank's newest mark is searched for in what
+ * longer has the place that the copy had reached, each rank's newest commit is searched for in what
  * is left: until the rank's chain was found to go on, nobody knows whether the copy has everything.
  */
 class CopyProgress {
@@ -30,7 +30,7 @@ class CopyProgress {
 
   /** @brief Begins with what the copy has. @throws std::invalid_argument for a foreign position */
   void begin(SinkState copy);
-  /** @param all_rows  of all tables: what marks call missing after a gap */
+  /** @param all_rows  of all tables: what commits call missing after a gap */
   void set_rows(std::uint64_t all_rows) noexcept { all_rows_ = all_rows; }
 
   [[nodiscard]] const SinkState& copy() const noexcept { return copied_; }
@@ -38,21 +38,21 @@ class CopyProgress {
 
   /** @brief The log no longer has the place: what is left of it is read from its beginning. */
   void lose_place();
-  /** @brief Ranks whose newest mark was not found in the log since it lost the place. */
+  /** @brief Ranks whose newest commit was not found in the log since it lost the place. */
   [[nodiscard]] const std::set<std::uint32_t>& not_found() const noexcept { return not_found_; }
 
   [[nodiscard]] Prepared prepare(RecordSource::Next next);
   /** @brief The copy has it. */
   void applied(Prepared prepared);
 
-  /** @brief Whether the copy lacks nothing that its marks speak of. */
+  /** @brief Whether the copy lacks nothing that its commits speak of. */
   [[nodiscard]] bool whole() const;
   /** @brief Whether a copy that has this has all that was applied. */
   [[nodiscard]] bool is_kept_by(const SinkState& there) const;
 
  private:
-  [[nodiscard]] bool snapshot_began(const StepMark& mark) const;
-  [[nodiscard]] bool is_gone(const StepMark& mark) const;
+  [[nodiscard]] bool snapshot_began(const StepCommit& commit) const;
+  [[nodiscard]] bool is_gone(const StepCommit& commit) const;
   [[nodiscard]] std::string what_is_lost(const RecordSource::Next& next) const;
   [[nodiscard]] Version newest_of(std::uint32_t rank) const;
 

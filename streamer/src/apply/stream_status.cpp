@@ -13,17 +13,17 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{2};  ///< for the first batch of what is left
 
-/** Clocks of two machines differ: a mark of the future is of now. */
+/** Clocks of two machines differ: a commit of the future is of now. */
 std::optional<std::uint64_t> age(std::uint64_t then_ms, std::uint64_t now_ms) {
   if (then_ms == 0) return std::nullopt;
   return now_ms > then_ms ? now_ms - then_ms : 0;
 }
 
-void add_rank(StreamStatus& status, const StepMark& mark, std::uint64_t now_ms, bool& timed) {
-  status.ranks = std::max(status.ranks, mark.ranks);
+void add_rank(StreamStatus& status, const StepCommit& commit, std::uint64_t now_ms, bool& timed) {
+  status.ranks = std::max(status.ranks, commit.ranks);
   ++status.told;
-  status.missing += mark.missing;
-  const auto of_rank = age(mark.wall_time_ms, now_ms);
+  status.missing += commit.missing;
+  const auto of_rank = age(commit.wall_time_ms, now_ms);
   timed = timed && of_rank;
   if (of_rank) status.age_ms = std::max(status.age_ms.value_or(0), *of_rank);
 }
@@ -36,8 +36,8 @@ StreamStatus status_of(Sink& sink, std::uint64_t now_ms) {
   sink::check_has_schema(status.sink, sink.name());
   const std::uint64_t epoch = status.sink.newest_epoch();
   bool timed = true;
-  for (const auto& [rank, mark] : status.sink.marks) {
-    if (mark.version.epoch == epoch) add_rank(status, mark, now_ms, timed);
+  for (const auto& [rank, commit] : status.sink.commits) {
+    if (commit.version.epoch == epoch) add_rank(status, commit, now_ms, timed);
   }
   if (!timed) status.age_ms.reset();
   status.applied = !status.sink.position.empty();
@@ -55,7 +55,7 @@ CopyLag lag_of(const StreamStatus& copy, RecordSource& log, std::uint64_t now_ms
     lag.left = log.left();
     if (lag.left.count == 0) return lag;
     if (const auto next = log.next(kPatience)) {
-      lag.oldest_ms = age(next->batch.mark.wall_time_ms, now_ms);
+      lag.oldest_ms = age(next->batch.commit.wall_time_ms, now_ms);
     }
   } catch (const SinkError& error) {
     if (error.kind() != SinkError::Kind::lost) throw;

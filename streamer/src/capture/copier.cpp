@@ -1,199 +1,136 @@
-#include <algorithm>
-#include <cstring>
+#include "capture/copier.hpp"
+
 #include <exception>
 #include <utility>
 
-#include "capture/state.hpp"
+namespace millrace::capture {
 
-namespace millrace {
+Copier::Copier(const RowCapture::Source& source, const CaptureEnvironment& environment,
+               const CaptureOptions& options, const Parts& parts)
+    : source_(source),
+      environment_(environment),
+      options_(options),
+      gatherer_(parts.gatherer),
+      streams_(parts.streams),
+      shared_(parts.shared) {}
 
-using namespace capture;
-
-void Capture::State::run() {
-  std::unique_lock lock{mutex_};
-  while (true) {
-    while (queue_.empty() && !ending_) changed_->wait(lock);
-    if (queue_.empty()) return;
-    const Telling next = queue_.front();
-    queue_.pop_front();
-    busy_ = true;
-    setting_.executor.acquired(this);
-    lock.unlock();
-    try {
-      hand_on(next);
-    } catch (...) {
-      lose(next);
-    }
-    lock.lock();
-    busy_ = false;
-    setting_.executor.released(this);
-    changed_->notify_all();
-  }
-}
-
-// Nobody knows what its header says: all that it was to gather may be missing, and is told later.
-void Capture::State::lose(const Telling& telling) {
-  failed();
-  if (!telling.slot) return;
-  Slot& slot = slots_[*telling.slot];
-  learn(slot.sequence, 1);
-  if (!std::exchange(slot.garbled, false)) return return_slot(slot, slot.listed);
-  everything();
-  set_stage(slot, Slot::Stage::free);
-}
-
-void Capture::State::hand_on(const Telling& telling) {
-  if (telling.slot) {
-    if (bring(slots_[*telling.slot])) return deliver(telling, slots_[*telling.slot]);
-    lose(telling);
-    if (telling.more) return;
-  }
-  const std::uint64_t missing = missing_ + (telling.marked - marked_at_header_);
-  static_cast<void>(offer(told(telling, missing)));
-}
-
-bool Capture::State::bring(Slot& slot) {
+void Copier::handle(const Delivery& delivery) noexcept {
   try {
-    if (options_.way == CaptureWay::ring) {
-      copy_->wait(slot.gathered);
-      copy_to_host(slot, *copy_);
-    } else if (options_.way == CaptureWay::mapped) {
-      ordered_.synchronize(slot.gathered);
-    } else if (options_.way == CaptureWay::ring_kernel) {
-      ordered_.synchronize(slot.drained);
-    }
+    deliver(delivery);
+  } catch (...) {
+    lose(delivery);
+  }
+}
+
+// Nobody knows what its header says: all that it was to gather may be missing, and becomes dirty.
+void Copier::lose(const Delivery& delivery) {
+  shared_.counters.failed();
+  if (!delivery.slot) return;
+  Slot& slot = shared_.slots[*delivery.slot];
+  shared_.dirty.header_lost(slot.sequence);
+  if (!std::exchange(slot.garbled, false)) return shared_.return_slot(slot, slot.listed);
+  shared_.return_all();
+  shared_.slots.set(slot, Slot::Stage::free);
+}
+
+void Copier::deliver(const Delivery& delivery) {
+  if (delivery.slot) {
+    Slot& slot = shared_.slots[*delivery.slot];
+    if (bring(slot)) return deliver_rows(delivery, slot);
+    lose(delivery);
+    if (delivery.more) return;
+  }
+  static_cast<void>(offer(step_of(delivery, shared_.dirty.missing(delivery.dirty))));
+}
+
+bool Copier::bring(Slot& slot) {
+  try {
+    wait_for(slot);
   } catch (const DeviceError&) {
-    slot.unsure = copy_.has_value();
-    slot.garbled = options_.way == CaptureWay::ring_kernel;  // nor is it anywhere else any more
+    slot.unsure = streams_.copy() != nullptr;
+    // With `ring_kernel` the ids were in a staging, which is filled again.
+    slot.garbled = options_.mode == CaptureMode::ring_kernel;
     return false;
   }
-  slot.garbled = !context_.cost_only() && !rows_.valid(slot.host(), slot.memory().bytes);
-  const std::lock_guard lock{mutex_};
-  return !slot.garbled && !slot.torn;
+  slot.garbled =
+      !gatherer_.cost_only() && !gatherer_.rows().valid(slot.host(), slot.memory().bytes);
+  return !slot.garbled && !shared_.slots.torn(slot);
 }
 
-// How much there is the header says, which so comes first.
-void Capture::State::copy_to_host(Slot& slot, StreamRef on) {
-  Device& device = context_.device();
-  const std::size_t header = rows_.header_bytes();
-  const auto* const from = static_cast<const std::byte*>(slot.device.data());
-  device.copy(slot.host(), from, header, CopyKind::device_to_host, on.handle());
-  ordered_.synchronize(on);
-  const std::size_t bytes = std::min<std::size_t>(header_of(slot).bytes, slot.device.size());
-  if (bytes <= header) return;
-  const Nanoseconds begin = setting_.executor.now();
-  device.copy(slot.host() + header, from + header, bytes - header, CopyKind::device_to_host,
-              on.handle());
-  ordered_.synchronize(on);
-  const Nanoseconds end = setting_.executor.now();
-  const std::lock_guard lock{mutex_};
-  counts_.copied_bytes += bytes - header;
-  counts_.copying += end - begin;
+void Copier::wait_for(Slot& slot) {
+  if (options_.mode == CaptureMode::ring) {
+    streams_.copy()->wait(slot.gathered);
+    const Gatherer::Copied copied = gatherer_.fetch(slot, *streams_.copy());
+    shared_.counters.change([&](CaptureCounts& counts) {
+      counts.copied_bytes += copied.bytes;
+      counts.copying += copied.time;
+    });
+  } else if (options_.mode == CaptureMode::mapped) {
+    streams_.ordered().synchronize(slot.gathered);
+  } else if (options_.mode == CaptureMode::ring_kernel) {
+    streams_.ordered().synchronize(slot.drained);
+  }
 }
 
-CaptureHeader Capture::State::header_of(Slot& slot) const {
-  if (context_.cost_only()) return slot.expected;
-  CaptureHeader header;
-  std::memcpy(&header, slot.host(), sizeof(header));
-  return header;
+void Copier::deliver_rows(const Delivery& delivery, Slot& slot) {
+  const CaptureHeader header = gatherer_.header(slot);
+  shared_.dirty.header_came(slot.sequence, header.missing, delivery.dirty);
+  const CapturedRows rows = rows_of(delivery, slot);
+  const std::uint64_t values =
+      gatherer_.cost_only() ? slot.expected_numbers : gatherer_.rows().changed_bytes(rows);
+  shared_.slots.set(slot, copies_out() ? Slot::Stage::free : Slot::Stage::shipping);
+  const bool taken = offer(rows);
+  shared_.counters.change([&](CaptureCounts& counts) {
+    counts.link_bytes += header.bytes;
+    counts.overflowed_rows += header.overflowed;
+    counts.skipped_rows += header.skipped;
+    if (taken) counts.rows += header.rows;
+    if (taken) counts.changed_bytes += values;
+  });
+  if (!taken) return return_rows(slot, rows, header.rows);
+  if (!copies_out()) shared_.slots.set(slot, Slot::Stage::free);
 }
 
-void Capture::State::deliver(const Telling& telling, Slot& slot) {
-  const CaptureHeader header = header_of(slot);
-  learn(slot.sequence, header.missing);
-  {
-    const std::lock_guard lock{mutex_};
-    missing_ = header.missing;
-    marked_at_header_ = telling.marked;
+CapturedRows Copier::rows_of(const Delivery& delivery, Slot& slot) {
+  const CaptureHeader header = gatherer_.header(slot);
+  CapturedRows rows = step_of(delivery, shared_.dirty.missing(delivery.dirty, header.missing));
+  if (gatherer_.cost_only()) {
+    rows.modelled_rows = header.rows;
+    return rows;
   }
   const std::byte* at = slot.host();
-  const bool copied_out = options_.way == CaptureWay::mapped;
-  if (copied_out && !context_.cost_only()) {
+  if (copies_out()) {
     copied_out_.assign(at, at + header.bytes);
     at = copied_out_.data();
   }
-  CapturedRows rows = told(telling, header.missing);
-  if (context_.cost_only()) {
-    rows.modelled_rows = header.rows;
-  } else {
-    rows_.read(at, source_.tables, rows);
-  }
-  const std::uint64_t numbers =
-      context_.cost_only() ? slot.expected_numbers : rows_.changed_bytes(rows);
-  set_stage(slot, copied_out ? Slot::Stage::free : Slot::Stage::shipping);
-  const bool taken = offer(rows);
-  {
-    const std::lock_guard lock{mutex_};
-    counts_.link_bytes += header.bytes;
-    counts_.overflowed_rows += header.overflowed;
-    counts_.skipped_rows += header.skipped;
-    if (taken) {
-      counts_.rows += header.rows;
-      counts_.changed_bytes += numbers;
-    }
-  }
-  if (taken && !copied_out) set_stage(slot, Slot::Stage::free);
-  if (taken) return;
-  copied_out ? mark_again(rows) : return_slot(slot, header.rows);
+  gatherer_.rows().read(at, source_.tables, rows);
+  return rows;
 }
 
-bool Capture::State::offer(const CapturedRows& rows) {
+void Copier::return_rows(Slot& slot, const CapturedRows& rows, std::uint64_t count) {
+  if (!copies_out()) return shared_.return_slot(slot, count);
+  const bool kept = shared_.dirty.return_ids(rows.short_ids, rows.long_ids);
+  shared_.counters.change([&](CaptureCounts& counts) {
+    counts.returned_rows += rows.size();
+    if (!kept) ++counts.everything_marked;
+  });
+}
+
+bool Copier::offer(const CapturedRows& rows) {
   try {
-    return setting_.receiver.captured(rows);
+    return environment_.receiver.captured(rows);
   } catch (const std::exception&) {
-    failed();
+    shared_.counters.failed();
     return false;
   }
 }
 
-CapturedRows Capture::State::told(const Telling& telling, std::uint64_t missing) const {
-  const std::lock_guard lock{mutex_};
-  missing += returned_ - telling.returned;
+CapturedRows Copier::step_of(const Delivery& delivery, std::uint64_t missing) const {
   return {.source = source_.number,
-          .step = telling.step,
-          .more = telling.more,
-          .missing = std::min<std::uint64_t>(missing, rows_.rows()),
-          .marks = telling.marks};
+          .step = delivery.step,
+          .more = delivery.more,
+          .missing = missing,
+          .requests = delivery.dirty.requests};
 }
 
-// What both sides do.
-
-void Capture::State::set_stage(Slot& slot, Slot::Stage stage) {
-  const std::lock_guard lock{mutex_};
-  slot.stage = stage;
-  setting_.executor.released(this);
-}
-
-void Capture::State::return_slot(Slot& slot, std::uint64_t rows) {
-  const std::lock_guard lock{mutex_};
-  slot.stage = Slot::Stage::returning;
-  slot.returned = rows;
-  returned_ += rows;
-  counts_.returned_rows += rows;
-  setting_.executor.released(this);
-}
-
-void Capture::State::learn(std::uint64_t sequence, std::uint64_t missing) {
-  const std::lock_guard lock{mutex_};
-  std::uint64_t& at = missing == 0 ? clean_at_ : marked_at_;
-  at = std::max(at, sequence);
-}
-
-bool Capture::State::dirty() const {
-  const std::lock_guard lock{mutex_};
-  return !to_mark_.empty() || marked_at_ > clean_at_ ||
-         std::ranges::any_of(slots_,
-                             [](const Slot& slot) { return slot.stage == Slot::Stage::returning; });
-}
-
-CaptureCounts Capture::State::counts() const {
-  const std::lock_guard lock{mutex_};
-  return counts_;
-}
-
-void Capture::State::failed() {
-  const std::lock_guard lock{mutex_};
-  ++counts_.failures;
-}
-
-}  // namespace millrace
+}  // namespace millrace::capture

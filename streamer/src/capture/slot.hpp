@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "capture/layout.hpp"
@@ -12,34 +11,39 @@
 
 namespace millrace::capture {
 
-/** @brief What one gather fills, and what it comes to the host in. */
+/**
+ * @brief The buffer that one gather fills, and the memory in which its rows reach the host.
+ *
+ * `stage` says whose it is. Only the owner touches the other members, except `stage` and `torn`,
+ * which SlotPool's mutex protects.
+ */
 struct Slot {
   enum class Stage {
-    none,  ///< has no memory yet
-    free,
-    gathering,  ///< the training thread's, until it has been handed to the copier
-    copying,    ///< the copier's, that waits for the gather and brings it
-    ready,      ///< on the host
+    none,       ///< has no memory yet
+    free,       ///< nobody's
+    gathering,  ///< the training thread's, until it is handed to the copier
+    copying,    ///< the copier's: it waits for the gather and fetches the rows
+    ready,      ///< the copier's: the rows are on the host
     shipping,   ///< the receiver's
-    returning,  ///< could not be told: its ids are to be marked before it is used again
+    returning,  ///< could not be delivered: its ids become dirty before it is used again
   };
 
-  Buffer device;                    ///< none where it is not the slot's own, or the host's
-  Buffer pinned;                    ///< none of `sync_pageable`
+  Buffer device;                    ///< empty if all slots share stagings, or gathers write to host
+  Buffer pinned;                    ///< empty with `sync_pageable`
   std::vector<std::byte> pageable;  ///< of `sync_pageable`
-  Event gathered;
-  Event drained;  ///< behind the copy, where a kernel makes it
+  Event gathered;                   ///< after the gather
+  Event drained;                    ///< after the copy, if a kernel makes it
   Stage stage = Stage::none;
-  bool torn = false;     ///< rows may have changed while they were gathered
-  bool garbled = false;  ///< it came, and is not what a gather writes
-  bool unsure = false;   ///< a copy out of it may still be under way
-  std::uint64_t sequence = 0;
-  std::uint64_t listed = 0;            ///< rows, at most, that it was to gather
-  std::uint64_t returned = 0;          ///< rows, at most, of one that is returning
-  CaptureHeader expected;              ///< what it will hold where nothing is computed
-  std::uint64_t expected_numbers = 0;  ///< bytes, likewise
+  bool torn = false;                   ///< rows may have changed while they were gathered
+  bool garbled = false;                ///< what came is not what a gather writes
+  bool unsure = false;                 ///< a copy out of it may still be in progress
+  std::uint64_t sequence = 0;          ///< DirtyProtocol's number of its gather
+  std::uint64_t listed = 0;            ///< upper bound on the rows that it was to gather
+  std::uint64_t returned = 0;          ///< upper bound on its rows, if it is returning
+  CaptureHeader expected;              ///< its contents where nothing is computed
+  std::uint64_t expected_numbers = 0;  ///< bytes of values where nothing is computed
 
-  /** @brief Where its rows are, once they are gathered, or copied by a kernel. */
+  /** @brief Where its rows are after the gather, or after a kernel has copied them. */
   [[nodiscard]] SlotMemory memory() const {
     const Buffer& buffer = device ? device : pinned;
     return {static_cast<std::byte*>(buffer.data()), buffer.size(), !device};
@@ -47,27 +51,6 @@ struct Slot {
   [[nodiscard]] std::byte* host() {
     return pinned ? static_cast<std::byte*>(pinned.data()) : pageable.data();
   }
-};
-
-/** @brief What gathers write to before a kernel copies it to a slot. */
-struct Staging {
-  Buffer device;
-  Event drained;        ///< behind the last copy out of it
-  bool unsure = false;  ///< of a copy out of it nobody knows the end
-
-  [[nodiscard]] SlotMemory memory() const {
-    return {static_cast<std::byte*>(device.data()), device.size(), false};
-  }
-};
-
-/** @brief What the training thread has the copier tell: a step, with rows or without. */
-struct Telling {
-  std::uint64_t step = 0;
-  std::optional<std::size_t> slot{};
-  bool more = false;
-  std::uint64_t marks = 0;     ///< calls of `mark` that are behind it
-  std::uint64_t marked = 0;    ///< rows that were marked so far, at most, in all steps together
-  std::uint64_t returned = 0;  ///< rows that were returned so far, and have been marked
 };
 
 }  // namespace millrace::capture

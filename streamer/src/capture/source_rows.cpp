@@ -35,9 +35,9 @@ Home home_of(std::span<const TableView> tables) {
 
 }  // namespace
 
-SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Told& told)
+SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& selection)
     : context_(context), bags_(bags), type_(bags.row_type()) {
-  for (const std::string& name : told.skipped) {
+  for (const std::string& name : selection.skipped) {
     const auto named = [&](const TableView& table) { return table.name == name; };
     if (std::ranges::none_of(bags.tables(), named)) {
       throw std::invalid_argument{fmt::format("there is no table '{}' to skip", name)};
@@ -49,15 +49,15 @@ SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Told& t
                        .width = static_cast<std::int32_t>(view.width),
                        .m_width = static_cast<std::int32_t>(view.m_width),
                        .v_width = static_cast<std::int32_t>(view.v_width),
-                       .skipped = std::ranges::count(told.skipped, view.name) != 0 ? 1 : 0});
+                       .skipped = std::ranges::count(selection.skipped, view.name) != 0 ? 1 : 0});
     rows_ += view.rows;
   }
   const bool by_row =
       std::ranges::all_of(bags.tables(), [](const TableView& view) { return view.m_width == 1; });
   shape_ = {.slot_width = bags.slot_view().width,
             .m_of_row = by_row ? 1 : 0,
-            .weights = told.content != RowContent::ids ? 1 : 0,
-            .state = told.content == RowContent::weights_and_state ? 1 : 0};
+            .weights = selection.content != RowContent::ids ? 1 : 0,
+            .state = selection.content == RowContent::weights_and_state ? 1 : 0};
 }
 
 std::vector<StreamedTable> SourceRows::schema() const {
@@ -251,21 +251,21 @@ void SourceRows::read(const std::byte* slot, std::span<const std::uint32_t> numb
     const SourceTable& table = tables_[t];
     const std::size_t width = shape_.width_of(table), state = shape_.state_of(table);
     const float* const states = values + rounded(count * width, 4);
-    rows.parts.push_back({.table = numbers[t],
-                          .width = static_cast<std::uint32_t>(width),
-                          .state = static_cast<std::uint32_t>(state),
-                          .first = starts[t],
-                          .rows = count,
-                          .to_row = bags_.tables()[t].row_of_whole - table.first_row,
-                          .weights = width == 0 ? nullptr : values,
-                          .optimizer_state = state == 0 ? nullptr : states});
+    rows.tables.push_back({.table = numbers[t],
+                           .width = static_cast<std::uint32_t>(width),
+                           .state = static_cast<std::uint32_t>(state),
+                           .first = starts[t],
+                           .rows = count,
+                           .to_row = bags_.tables()[t].row_of_whole - table.first_row,
+                           .weights = width == 0 ? nullptr : values,
+                           .optimizer_state = state == 0 ? nullptr : states});
     values += floats_of(count, table, shape_);
   }
 }
 
 std::size_t SourceRows::changed_bytes(const CapturedRows& rows) const {
   std::size_t bytes = 0;
-  for (const CapturedRows::Part& part : rows.parts) {
+  for (const CapturedRows::TableRows& part : rows.tables) {
     bytes += part.rows * (part.width + part.state) * sizeof(float);
   }
   return bytes;

@@ -19,7 +19,7 @@ namespace millrace::capture {
 struct GatheredRows {
   RowList list;
   const std::int32_t* slots = nullptr;  ///< of cached tables
-  double rows = 0, bytes = 0;           ///< expected: of numbers, as they are told
+  double rows = 0, bytes = 0;           ///< expected bytes of values
   double at_home = 0;                   ///< the share of these that is not in the cache
 };
 
@@ -31,21 +31,25 @@ struct SlotMemory {
 };
 
 /**
- * @brief The tables of an EmbeddingBags as captures see them: what of a row is told, and how it
- * lies in a slot.
+ * @brief The tables of an EmbeddingBags as captures see them: what of a row is delivered, and its
+ * layout in a slot.
  */
 class SourceRows {
  public:
-  struct Told {
+  struct Selection {
     RowContent content = RowContent::weights;
     std::span<const std::string> skipped{};  ///< names of tables
   };
 
   /** @throws std::invalid_argument for a table to skip that there is not */
-  SourceRows(ModelContext& context, EmbeddingBags& bags, const Told& told);
+  SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& selection);
 
   [[nodiscard]] std::vector<StreamedTable> schema() const;
   [[nodiscard]] std::size_t rows() const noexcept { return rows_; }  ///< of all tables
+  [[nodiscard]] EmbeddingBags& bags() const noexcept { return bags_; }
+  [[nodiscard]] std::span<const SourceTable> tables() const noexcept { return tables_; }
+  /** @brief Bytes of a row id. */
+  [[nodiscard]] std::size_t id_bytes() const { return size_of(type_); }
   [[nodiscard]] bool skips(std::size_t table) const { return tables_[table].skipped != 0; }
   /** @brief A slot needs as many bytes for one row, whichever; more than these are of no use. */
   [[nodiscard]] std::size_t least_bytes() const;

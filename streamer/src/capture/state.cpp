@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <utility>
 
 #include "capture/succeeds.hpp"
+#include "capture/wait_until.hpp"
 
 namespace millrace {
 
@@ -15,11 +15,9 @@ using namespace capture;
 
 namespace {
 
-bool waits_itself(CaptureWay way) {
-  return way == CaptureWay::sync || way == CaptureWay::sync_pageable;
+bool waits_itself(CaptureMode mode) {
+  return mode == CaptureMode::sync || mode == CaptureMode::sync_pageable;
 }
-
-bool is_ring(CaptureWay way) { return way == CaptureWay::ring || way == CaptureWay::ring_kernel; }
 
 std::unordered_map<std::uint32_t, std::size_t> places_of(std::span<const std::uint32_t> tables) {
   std::unordered_map<std::uint32_t, std::size_t> places;
@@ -27,346 +25,287 @@ std::unordered_map<std::uint32_t, std::size_t> places_of(std::span<const std::ui
   return places;
 }
 
-std::uint64_t whole(double rows) { return static_cast<std::uint64_t>(std::ceil(rows)); }
+/** The tracker observes through the capture. */
+TrackerOptions tracker_options(const CaptureOptions& options) {
+  return {.skipped_tables = options.skipped_tables, .registers = false};
+}
 
 }  // namespace
 
-Capture::State::State(const Source& source, const Setting& setting, const CaptureOptions& options)
+RowCapture::State::State(const Source& source, const CaptureEnvironment& environment,
+                         const CaptureOptions& options)
     : source_(source),
       place_of_(places_of(source.tables)),
-      setting_(setting),
+      environment_(environment),
       options_(options),
-      context_(setting.context),
-      ordered_(context_.allocator().device()),
-      rows_(context_, source.bags, {options.content, options.skipped_tables}),
-      dirty_(context_, rows_.rows(), source.bags.row_type()),
-      step_(source.bags.steps()),
-      changed_(setting.executor.make_condition()) {
-  if (source_.tables.size() != source_.bags.tables().size()) {
-    throw std::invalid_argument{fmt::format("numbers of {} tables are given, of {}",
-                                            source_.tables.size(), source_.bags.tables().size())};
-  }
-  make_slots();
-  Stream& main = context_.main();
-  ordered_.record(made_, main);
-  last_ = made_;
-  used_on_.push_back(main.id());
-  if (options_.gather_on == GatherOn::own_stream && !source_.bags.bound()) {
-    own_.emplace(ordered_, StreamOptions{.name = "gather"});
-  }
-  if (is_ring(options_.way)) copy_.emplace(ordered_, StreamOptions{.name = "capture"});
-  copier_ = setting_.executor.spawn("copier", [this] { run(); });
+      rows_(environment.context, source.bags, {options.content, options.skipped_tables}),
+      tracker_({source.bags, source.tables}, {environment.context, environment.pinned},
+               tracker_options(options)),
+      bitmap_(tracker_.undelivered()),
+      streams_(environment.context),
+      shared_{SlotPool{environment, slot_layout()}, DirtyProtocol{rows_.rows()}, {}},
+      gatherer_(environment, streams_, rows_),
+      marker_(environment, bitmap_, gatherer_, shared_, streams_),
+      copier_(source_, environment, options_, {gatherer_, streams_, shared_}),
+      queue_(environment.executor, [this](const Delivery& next) { copier_.handle(next); }),
+      step_(source.bags.steps()) {
+  const bool staged = options_.mode == CaptureMode::ring_kernel;
+  if (staged) gatherer_.make_stagings(slot_layout().bytes);
+  streams_.open({.gather = options_.gather_on == GatherOn::own_stream && !source_.bags.bound(),
+                 .copy = staged || options_.mode == CaptureMode::ring});
+  queue_.start();
 }
 
-Capture::State::~State() {
+RowCapture::State::~State() {
   try {
     stop();
   } catch (...) {  // the machine is being taken down
   }
-  static_cast<void>(succeeds([&] {
-    context_.main().wait(last_);
-    if (own_) context_.main().wait_stream(*own_);
-    if (copy_) context_.main().wait_stream(*copy_);
-  }));
+  streams_.close();
 }
 
-// The stream to enqueue on, ordered behind `stream`.
-StreamRef Capture::State::begin(StreamRef stream) {
-  if (own_) {
-    Event updated;
-    ordered_.record(updated, stream);
-    own_->wait(updated);
-    stream = *own_;
+SlotPool::Layout RowCapture::State::slot_layout() const {
+  if (options_.slots == 0) throw std::invalid_argument{"a capture needs at least one slot"};
+  if (options_.slot_bytes < rows_.least_bytes()) {
+    throw std::invalid_argument{
+        fmt::format("a slot of {} bytes has no room for a row of each table: {} bytes are needed",
+                    options_.slot_bytes, rows_.least_bytes())};
   }
-  if (std::ranges::find(used_on_, stream.id()) == used_on_.end()) {
-    ordered_.wait(stream, made_);
-    if (stream.id().valid()) used_on_.push_back(stream.id());
-  }
-  return stream;
+  return {.mode = options_.mode,
+          .slots = options_.mode == CaptureMode::mapped ? 1 : options_.slots,
+          .bytes = std::min(options_.slot_bytes, rows_.most_bytes())};
 }
 
-void Capture::State::updated(const RowUpdate& update) {
-  {
-    const std::lock_guard lock{mutex_};
-    if (stopped_) return;
-    ++counts_.steps;
-  }
+void RowCapture::State::updated(const RowUpdate& update) {
+  if (stopped_) return;
+  tracker_.rows_updated(update);
+  shared_.counters.change([](CaptureCounts& counts) { ++counts.steps; });
   step_ = update.step;
   const bool captured = succeeds([&] {
-    const StreamRef on = begin(update.stream);
-    if (own_) update.record_use(on);
+    const StreamRef on = streams_.begin(update.stream);
+    if (streams_.own()) update.record_use(on);
     capture(update, on);
   });
   if (captured) return;
-  failed();
-  everything();
-  tell(telling(step_));
+  shared_.counters.failed();
+  shared_.return_all();
+  enqueue(delivery_of(step_));
 }
 
-void Capture::State::capture(const RowUpdate& update, StreamRef on) {
-  apply_marks(on);
-  const Telling told = telling(update.step);
-  if (update.most == 0) return dirty() ? capture_dirty(told, on) : tell(told);
+void RowCapture::State::capture(const RowUpdate& update, StreamRef on) {
+  marker_.apply_pending(on);
+  const Delivery none = delivery_of(update.step);
+  if (update.most == 0) return dirty() ? capture_dirty(none, on) : enqueue(none);
 
   const GatheredRows rows = rows_.of(update);
   const bool some_dirty = dirty();
-  if (some_dirty && free_slots() < 2) {
-    mark_list(rows.list, rows.rows, on);
-    return capture_dirty(telling(update.step), on);
+  if (some_dirty && shared_.slots.count_free() < 2) {
+    marker_.mark(rows.list, rows.rows, on);
+    return capture_dirty(delivery_of(update.step), on);
   }
-  const std::optional<std::size_t> slot =
-      acquire(on, options_.when_full == WhenFull::block ? options_.patience : Nanoseconds{0});
+  const std::optional<std::size_t> slot = acquire(on);
   if (!slot) {
-    mark_list(rows.list, rows.rows, on);
-    {
-      const std::lock_guard lock{mutex_};
-      ++counts_.dropped_steps;
-      counts_.dropped_rows += update.most;
-    }
-    return tell(telling(update.step));
+    marker_.mark(rows.list, rows.rows, on);
+    shared_.counters.change([&](CaptureCounts& counts) {
+      ++counts.dropped_steps;
+      counts.dropped_rows += update.most;
+    });
+    return enqueue(delivery_of(update.step));
   }
-  Telling first = telling(update.step);
+  Delivery first = delivery_of(update.step);
+  first.slot = slot;
   first.more = some_dirty;
-  gather(*slot, rows, first, on);
-  if (some_dirty) capture_dirty(telling(update.step), on);
+  gather(rows, first, on);
+  if (some_dirty) capture_dirty(delivery_of(update.step), on);
 }
 
 // Takes rows from the bitmap, as many as may fit.
-void Capture::State::capture_dirty(const Telling& told, StreamRef on) {
-  const std::optional<std::size_t> number =
-      acquire(on, options_.when_full == WhenFull::block ? options_.patience : Nanoseconds{0});
-  if (!number) return tell(told);
-  Slot& slot = slots_[*number];
-  DirtyRows::Collected collected;
-  Array<std::int32_t> slots;
-  const bool there = succeeds([&] {
-    collected = dirty_.collect(rows_.most_rows(slot.memory().bytes), on);
-    slots = source_.bags.locate(collected.rows.data(), collected.most, collected.count.data(), on);
-  });
-  if (!there) {
-    failed();
-    set_stage(slot, Slot::Stage::free);
-    if (collected.rows) mark_list(collected.list(), static_cast<double>(collected.most), on);
-    return tell(telling(told.step));
-  }
-  double expected = 0;
-  {
-    const std::lock_guard lock{mutex_};
-    ++counts_.dirty_captures;
-    expected = static_cast<double>(missing_);
-  }
-  if (context_.cost_only()) expected = std::exchange(modelled_missing_, 0);
-  GatheredRows rows = rows_.of(collected.list(), expected);
-  if (context_.cost_only()) modelled_missing_ = expected - rows.rows;
-  rows.slots = slots.data();
-  gather(*number, rows, telling(told.step), on);
-}
-
-void Capture::State::gather(std::size_t number, const GatheredRows& rows, Telling told,
-                            StreamRef on) {
-  Slot& slot = slots_[number];
-  const bool gathered =
-      succeeds([&] { rows_.gather(rows, gathered_into(slot, on), dirty_, setting_.pinned, on); });
-  if (!gathered) return give_up(slot, rows, told, on);
-  {
-    const std::lock_guard lock{mutex_};
-    ++counts_.captures;
-    slot.sequence = ++sequence_;
-    slot.torn = false;
-    slot.listed = rows.list.most;
-  }
-  expect(slot, rows);
-  bool there = succeeds([&] { ordered_.record(slot.gathered, on); });
-  if (there) {
-    last_ = slot.gathered;
-    if (own_) unwaited_ = slot.gathered;
-    if (waits_itself(options_.way)) there = copy_and_wait(slot, on);
-    if (options_.way == CaptureWay::ring_kernel && !drain(slot, rows)) {
-      return give_up(slot, rows, told, on);
+void RowCapture::State::capture_dirty(const Delivery& delivery, StreamRef on) {
+  const std::optional<std::size_t> number = acquire(on);
+  if (!number) return enqueue(delivery);
+  Slot& slot = shared_.slots[*number];
+  PickedRows picked;
+  if (!marker_.pick(picked, rows_.most_rows(slot.memory().bytes), on)) {
+    shared_.slots.set(slot, Slot::Stage::free);
+    if (picked.rows.rows) {
+      marker_.mark(picked.rows.list(), static_cast<double>(picked.rows.most), on);
     }
+    return enqueue(delivery_of(delivery.step));
   }
-  if (!there && options_.way == CaptureWay::ring_kernel) return give_up(slot, rows, told, on);
-  if (!there) {
-    failed();
-    return_slot(slot, slot.listed);
-    if (!told.more) tell(telling(told.step));
-    return;
-  }
-  set_stage(slot, waits_itself(options_.way) ? Slot::Stage::ready : Slot::Stage::copying);
-  told.slot = number;
-  tell(told);
+  shared_.counters.change([](CaptureCounts& counts) { ++counts.dirty_captures; });
+  const GatheredRows rows = marker_.gathered(picked);
+  Delivery next = delivery_of(delivery.step);
+  next.slot = number;
+  gather(rows, next, on);
 }
 
-// Its rows are not in it: they are told later.
-void Capture::State::give_up(Slot& slot, const GatheredRows& rows, const Telling& told,
-                             StreamRef on) {
-  failed();
-  set_stage(slot, Slot::Stage::free);
-  mark_list(rows.list, rows.rows, on);
-  if (!told.more) tell(telling(told.step));
-}
-
-SlotMemory Capture::State::gathered_into(Slot& slot, StreamRef on) {
-  if (options_.way != CaptureWay::ring_kernel) return slot.memory();
-  staging_ = (staging_ + 1) % stagings_.size();
-  Staging& staging = stagings_[staging_];
-  if (staging.unsure) {
-    ordered_.record(staging.drained, *copy_);
-    staging.unsure = false;
+void RowCapture::State::gather(const GatheredRows& rows, Delivery delivery, StreamRef on) {
+  Slot& slot = shared_.slots[*delivery.slot];
+  if (!succeeds([&] { gatherer_.gather(slot, rows, marker_.bits(), on); })) {
+    leave_dirty(slot, rows, on);
+    return enqueue_without_rows(delivery);
   }
-  if (staging.drained.recorded()) ordered_.wait(on, staging.drained);
-  return staging.memory();
+  shared_.counters.change([](CaptureCounts& counts) { ++counts.captures; });
+  shared_.slots.begin_gather(slot, shared_.dirty.gathered(), rows.list.most);
+  marker_.expect(slot, rows);
+  if (!finish_gather(slot, rows, on)) return enqueue_without_rows(delivery);
+  shared_.slots.set(slot, waits_itself(options_.mode) ? Slot::Stage::ready : Slot::Stage::copying);
+  enqueue(delivery);
 }
 
-bool Capture::State::drain(Slot& slot, const GatheredRows& rows) {
-  Staging& staging = stagings_[staging_];
-  staging.unsure = slot.unsure = true;  // until the copy has an event behind it
-  return succeeds([&] {
-    copy_->wait(slot.gathered);
-    rows_.drain(rows, staging.memory(), slot.memory(), *copy_);
-    ordered_.record(slot.drained, *copy_);
-    staging.drained = slot.drained;
-    staging.unsure = slot.unsure = false;
+// The gather is enqueued: records its event, and what else the training thread does. On failure the
+// rows come later: those of a staging must be marked from the list, others are in the slot.
+bool RowCapture::State::finish_gather(Slot& slot, const GatheredRows& rows, StreamRef on) {
+  bool done = succeeds([&] { streams_.ordered().record(slot.gathered, on); });
+  if (done) {
+    streams_.gathered(slot.gathered);
+    if (waits_itself(options_.mode)) done = fetch_and_wait(slot, on);
+  }
+  if (options_.mode == CaptureMode::ring_kernel) {
+    if (done && succeeds([&] { gatherer_.drain(slot, rows); })) return true;
+    leave_dirty(slot, rows, on);
+    return false;
+  }
+  if (done) return true;
+  shared_.counters.failed();
+  shared_.return_slot(slot, slot.listed);
+  return false;
+}
+
+void RowCapture::State::leave_dirty(Slot& slot, const GatheredRows& rows, StreamRef on) {
+  shared_.counters.failed();
+  shared_.slots.set(slot, Slot::Stage::free);
+  marker_.mark(rows.list, rows.rows, on);
+}
+
+bool RowCapture::State::fetch_and_wait(Slot& slot, StreamRef on) {
+  const Nanoseconds from = environment_.executor.now();
+  Gatherer::Copied copied;
+  const bool fetched = succeeds([&] { copied = gatherer_.fetch(slot, on); });
+  shared_.counters.change([&](CaptureCounts& counts) {
+    counts.copied_bytes += copied.bytes;
+    counts.copying += copied.time;
   });
+  shared_.counters.waited(environment_.executor.now() - from);
+  return fetched;
 }
 
-// What the header will say, where no kernel writes one.
-void Capture::State::expect(Slot& slot, const GatheredRows& rows) {
-  if (!context_.cost_only()) return;
-  const std::size_t capacity = slot.memory().bytes - rows_.header_bytes();
-  const double row =
-      rows.rows > 0 ? rows.bytes / rows.rows + static_cast<double>(size_of(source_.bags.row_type()))
-                    : 1;
-  const double all = std::round(rows.rows);
-  const double fit = std::min(all, std::floor(static_cast<double>(capacity) / row));
-  modelled_missing_ += all - fit;
-  slot.expected = {.rows = static_cast<std::uint32_t>(fit),
-                   .bytes = rows_.header_bytes() + static_cast<std::uint64_t>(fit * row),
-                   .overflowed = whole(all - fit),
-                   .missing = whole(modelled_missing_)};
-  slot.expected_numbers =
-      rows.rows > 0 ? static_cast<std::uint64_t>(std::llround(fit * rows.bytes / rows.rows)) : 0;
+void RowCapture::State::will_move(StreamRef stream) {
+  const int failed = streams_.before_move(stream);
+  if (failed > 0) shared_.counters.failed();
+  if (failed > 1) shared_.slots.tear_copying();
 }
 
-bool Capture::State::copy_and_wait(Slot& slot, StreamRef on) {
-  const Nanoseconds from = setting_.executor.now();
-  const bool copied = succeeds([&] { copy_to_host(slot, on); });
-  const std::lock_guard lock{mutex_};
-  ++counts_.waits;
-  counts_.waited += setting_.executor.now() - from;
-  return copied;
-}
-
-void Capture::State::will_move(StreamRef stream) {
-  if (!unwaited_) return;
-  const Event gathered = *std::exchange(unwaited_, std::nullopt);
-  if (succeeds([&] { ordered_.wait(stream, gathered); })) return;
-  failed();
-  if (succeeds([&] { ordered_.synchronize(gathered); })) return;
-  const std::lock_guard lock{mutex_};
-  for (Slot& slot : slots_) slot.torn = slot.torn || slot.stage == Slot::Stage::copying;
-}
-
-void Capture::State::tell_dirty(std::uint64_t step, StreamRef stream) {
-  {
-    const std::lock_guard lock{mutex_};
-    if (stopped_) return;
-    ++counts_.steps;
+std::uint64_t RowCapture::State::mark_dirty(std::span<const TableRow> rows) {
+  std::vector<std::uint64_t> ids;
+  const auto views = source_.bags.tables();
+  for (const TableRow& row : rows) {
+    const auto found = place_of_.find(row.table);
+    if (found == place_of_.end()) continue;
+    const TableView& view = views[found->second];
+    const std::int64_t here = row.row - view.row_of_whole;
+    if (here < 0 || here >= static_cast<std::int64_t>(view.rows)) continue;
+    ids.push_back(static_cast<std::uint64_t>(view.first_row + here));
   }
+  return shared_.dirty.request(ids);
+}
+
+void RowCapture::State::capture_dirty(std::uint64_t step, StreamRef stream) {
+  if (stopped_) return;
+  shared_.counters.change([](CaptureCounts& counts) { ++counts.steps; });
   step_ = step;
   const bool captured = succeeds([&] {
-    const StreamRef on = begin(stream);
-    apply_marks(on);
-    dirty() ? capture_dirty(telling(step), on) : tell(telling(step));
+    const StreamRef on = streams_.begin(stream);
+    marker_.apply_pending(on);
+    dirty() ? capture_dirty(delivery_of(step), on) : enqueue(delivery_of(step));
   });
   if (captured) return;
-  failed();
-  tell(telling(step));
+  shared_.counters.failed();
+  enqueue(delivery_of(step));
 }
 
-bool Capture::State::flush(StreamRef stream, Nanoseconds patience) {
-  const Nanoseconds from = setting_.executor.now();
-  const auto left = [&] { return patience - (setting_.executor.now() - from); };
+bool RowCapture::State::flush(StreamRef stream, Nanoseconds patience) {
+  Executor& executor = environment_.executor;
+  const Nanoseconds from = executor.now();
+  const auto left = [&] { return patience - (executor.now() - from); };
   for (std::size_t rounds = 0;; ++rounds) {
-    if (!wait_until_told(patience == Nanoseconds::max() ? patience : left())) return false;
+    if (!queue_.wait_idle(patience == Nanoseconds::max() ? patience : left())) return false;
     if (!dirty()) return true;
-    if (ended() || (rounds > 0 && left() <= Nanoseconds{0})) return false;
+    if (stopped_ || (rounds > 0 && left() <= Nanoseconds{0})) return false;
     const bool enqueued = succeeds([&] {
-      const StreamRef on = begin(stream);
-      apply_marks(on);
+      const StreamRef on = streams_.begin(stream);
+      marker_.apply_pending(on);
       for (std::size_t captures = captures_left(); captures > 0; --captures) {
-        capture_dirty(telling(step_), on);
+        capture_dirty(delivery_of(step_), on);
       }
     });
-    if (!enqueued) failed();
+    if (!enqueued) shared_.counters.failed();
     // What is refused, or fails, again and again leaves others their turn.
-    if (rounds > 8) setting_.executor.spend(std::chrono::microseconds{100});
+    if (rounds > 8) executor.spend(std::chrono::microseconds{100});
   }
 }
 
-bool Capture::State::ended() const {
-  const std::lock_guard lock{mutex_};
-  return stopped_;
+// As many as dirty rows need, and slots allow; all deliveries were handled.
+std::size_t RowCapture::State::captures_left() {
+  const std::size_t rows = rows_.most_rows(shared_.slots[0].memory().bytes);
+  return std::clamp<std::uint64_t>(shared_.dirty.missing_now() / rows, 1,
+                                   std::max<std::size_t>(shared_.slots.count_free(), 1));
 }
 
-// As many as dirty rows need, and slots allow; all that was told is known.
-std::size_t Capture::State::captures_left() const {
-  const std::size_t rows = rows_.most_rows(slots_.front().memory().bytes);
-  std::uint64_t missing = 0;
-  {
-    const std::lock_guard lock{mutex_};
-    missing = missing_ + (marked_ - marked_at_header_);
+void RowCapture::State::stop() {
+  if (!stopped_.exchange(true)) queue_.stop();
+}
+
+std::optional<std::size_t> RowCapture::State::acquire(StreamRef on) {
+  std::optional<std::size_t> slot = take_slot(on);
+  if (!slot) slot = make_slot(on);
+  if (slot || options_.when_full != WhenFull::block || options_.patience <= Nanoseconds{0}) {
+    return slot;
   }
-  return std::clamp<std::uint64_t>(missing / rows, 1, std::max<std::size_t>(free_slots(), 1));
+  Executor& executor = environment_.executor;
+  const Nanoseconds from = executor.now();
+  static_cast<void>(
+      wait_until(executor, options_.patience, [&] { return (slot = take_slot(on)).has_value(); }));
+  shared_.counters.waited(executor.now() - from);
+  return slot;
 }
 
-bool Capture::State::wait_until_told(Nanoseconds patience) {
-  std::unique_lock lock{mutex_};
-  const auto told = [&] { return queue_.empty() && !busy_; };
-  if (patience == Nanoseconds::max()) {
-    while (!told()) changed_->wait(lock);
-    return true;
-  }
-  lock.unlock();
-  return wait_until(
-      [&] {
-        const std::lock_guard asking{mutex_};
-        return told();
-      },
-      patience);
-}
-
-void Capture::State::stop() {
-  {
-    const std::lock_guard lock{mutex_};
-    if (std::exchange(stopped_, true)) return;
-  }
-  {
-    std::unique_lock lock{mutex_};
-    while (!queue_.empty() || busy_) changed_->wait(lock);
-    ending_ = true;
-  }
-  changed_->notify_all();
-  copier_->join();
-}
-
-Capture::State::Telling Capture::State::telling(std::uint64_t step) const {
-  const std::lock_guard lock{mutex_};
-  return {.step = step, .marks = calls_applied_, .marked = marked_, .returned = returned_applied_};
-}
-
-// Of steps without rows in a row the last one stands for all of them.
-void Capture::State::tell(const Telling& told) {
-  {
-    const std::lock_guard lock{mutex_};
-    if (!told.slot && !queue_.empty() && !queue_.back().slot) {
-      queue_.back() = told;
-    } else {
-      queue_.push_back(told);
+std::optional<std::size_t> RowCapture::State::take_slot(StreamRef on) {
+  const std::optional<SlotPool::Taken> taken = shared_.slots.take();
+  if (!taken) return {};
+  Slot& slot = shared_.slots[taken->number];
+  const bool usable = succeeds([&] {
+    if (slot.unsure) {
+      Event copied;
+      streams_.ordered().record(copied, *streams_.copy());
+      streams_.ordered().wait(on, copied);
+      slot.unsure = false;
     }
-    setting_.executor.released(this);
+    if (taken->returning) marker_.mark_returned(slot, on);
+  });
+  if (!usable) {
+    shared_.counters.failed();
+    if (!taken->returning) shared_.slots.set(slot, Slot::Stage::free);
+    return {};
   }
-  changed_->notify_all();
+  shared_.slots.set(slot, Slot::Stage::gathering);
+  return taken->number;
+}
+
+// The host is further ahead of the device than ever: another slot, if there may be one.
+std::optional<std::size_t> RowCapture::State::make_slot(StreamRef on) {
+  std::optional<std::size_t> made;
+  const bool done = succeeds([&] { made = shared_.slots.make([&] { streams_.memory_made(on); }); });
+  if (!done) shared_.counters.failed();
+  return made;
+}
+
+Delivery RowCapture::State::delivery_of(std::uint64_t step) const {
+  return {.step = step, .dirty = shared_.dirty.point()};
+}
+
+void RowCapture::State::enqueue_without_rows(const Delivery& delivery) {
+  if (!delivery.more) enqueue(delivery_of(delivery.step));
 }
 
 }  // namespace millrace

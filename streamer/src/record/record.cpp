@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint8_t kSingle = 1;  ///< IEEE single precision
 constexpr std::size_t kChecksum = 8;
-constexpr std::size_t kMarkBytes = 80;
+constexpr std::size_t kCommitBytes = 80;
 static_assert(kRecordOverhead == kRecordHeader + kChecksum);
 static_assert(std::endian::native == std::endian::little,
               "numbers of records are little-endian, and copied as they are");
@@ -83,35 +83,35 @@ std::span<const float> floats(const std::byte* at, std::size_t count) {
   return {reinterpret_cast<const float*>(at), count};
 }
 
-StepMark mark_from(std::span<const std::byte> payload, Version version,
-                   std::uint64_t wall_time_ms) {
-  if (payload.size() != kMarkBytes) {
-    refuse(fmt::format("a mark of {} bytes where one has {}", payload.size(), kMarkBytes));
+StepCommit commit_from(std::span<const std::byte> payload, Version version,
+                       std::uint64_t wall_time_ms) {
+  if (payload.size() != kCommitBytes) {
+    refuse(fmt::format("a commit of {} bytes where one has {}", payload.size(), kCommitBytes));
   }
   const std::byte* const at = payload.data();
-  const StepMark mark{.version = version,
-                      .after = {get<std::uint64_t>(at), get<std::uint64_t>(at + 8)},
-                      .step = get<std::uint64_t>(at + 48),
-                      .rank = get<std::uint32_t>(at + 16),
-                      .ranks = get<std::uint32_t>(at + 20),
-                      .rows = get<std::uint64_t>(at + 24),
-                      .missing = get<std::uint64_t>(at + 32),
-                      .base = {get<std::uint64_t>(at + 64), get<std::uint64_t>(at + 72)},
-                      .answers = get<std::uint64_t>(at + 56),
-                      .part = get<std::uint32_t>(at + 40),
-                      .parts = get<std::uint32_t>(at + 44),
-                      .wall_time_ms = wall_time_ms};
-  if (mark.rank >= mark.ranks) {
-    refuse(fmt::format("a mark of rank {} of {}", mark.rank, mark.ranks));
+  const StepCommit commit{.version = version,
+                          .after = {get<std::uint64_t>(at), get<std::uint64_t>(at + 8)},
+                          .step = get<std::uint64_t>(at + 48),
+                          .rank = get<std::uint32_t>(at + 16),
+                          .ranks = get<std::uint32_t>(at + 20),
+                          .rows = get<std::uint64_t>(at + 24),
+                          .missing = get<std::uint64_t>(at + 32),
+                          .base = {get<std::uint64_t>(at + 64), get<std::uint64_t>(at + 72)},
+                          .answers = get<std::uint64_t>(at + 56),
+                          .part = get<std::uint32_t>(at + 40),
+                          .parts = get<std::uint32_t>(at + 44),
+                          .wall_time_ms = wall_time_ms};
+  if (commit.rank >= commit.ranks) {
+    refuse(fmt::format("a commit of rank {} of {}", commit.rank, commit.ranks));
   }
-  if (mark.part >= mark.parts) {
-    refuse(fmt::format("a mark of part {} of {}", mark.part, mark.parts));
+  if (commit.part >= commit.parts) {
+    refuse(fmt::format("a commit of part {} of {}", commit.part, commit.parts));
   }
-  if (mark.after >= mark.version) {
-    refuse(fmt::format("a mark of {} that goes after {}", to_string(mark.version),
-                       to_string(mark.after)));
+  if (commit.after >= commit.version) {
+    refuse(fmt::format("a commit of {} that goes after {}", to_string(commit.version),
+                       to_string(commit.after)));
   }
-  return mark;
+  return commit;
 }
 
 }  // namespace
@@ -133,24 +133,24 @@ void append_record(std::vector<std::byte>& to, const RowRecord& row) {
          });
 }
 
-void append_record(std::vector<std::byte>& to, const StepMark& mark) {
-  // The time is in the header's unused field: readers of earlier versions read such marks, too.
-  const Header header{.version = mark.version,
-                      .kind = RecordKind::mark,
-                      .row = static_cast<std::int64_t>(mark.wall_time_ms)};
-  append(to, header, kMarkBytes, [&](std::byte* at) {
-    put(at, mark.after.epoch);
-    put(at + 8, mark.after.step);
-    put(at + 16, mark.rank);
-    put(at + 20, mark.ranks);
-    put(at + 24, mark.rows);
-    put(at + 32, mark.missing);
-    put(at + 40, mark.part);
-    put(at + 44, mark.parts);
-    put(at + 48, mark.step);
-    put(at + 56, mark.answers);
-    put(at + 64, mark.base.epoch);
-    put(at + 72, mark.base.step);
+void append_record(std::vector<std::byte>& to, const StepCommit& commit) {
+  // The time is in the header's unused field: readers of earlier versions read such commits, too.
+  const Header header{.version = commit.version,
+                      .kind = RecordKind::commit,
+                      .row = static_cast<std::int64_t>(commit.wall_time_ms)};
+  append(to, header, kCommitBytes, [&](std::byte* at) {
+    put(at, commit.after.epoch);
+    put(at + 8, commit.after.step);
+    put(at + 16, commit.rank);
+    put(at + 20, commit.ranks);
+    put(at + 24, commit.rows);
+    put(at + 32, commit.missing);
+    put(at + 40, commit.part);
+    put(at + 44, commit.parts);
+    put(at + 48, commit.step);
+    put(at + 56, commit.answers);
+    put(at + 64, commit.base.epoch);
+    put(at + 72, commit.base.step);
   });
 }
 
@@ -208,8 +208,8 @@ Record parse_record(std::span<const std::byte> bytes) {
                     .weights = floats(payload.data(), width),
                     .state = floats(payload.data() + width * sizeof(float), state)};
       return record;
-    case RecordKind::mark:
-      record.mark = mark_from(payload, record.version, get<std::uint64_t>(at + 40));
+    case RecordKind::commit:
+      record.commit = commit_from(payload, record.version, get<std::uint64_t>(at + 40));
       return record;
     case RecordKind::schema:
       record.schema = parse_stream_schema(text_from(payload, width));

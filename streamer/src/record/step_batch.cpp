@@ -27,13 +27,13 @@ void StepBatch::reserve(std::size_t rows, std::size_t bytes) {
 void StepBatch::add(const RowRecord& row) {
   append_record(records_, row);
   ends_.push_back(records_.size());
-  mark.rows = ends_.size();
+  commit.rows = ends_.size();
 }
 
 void StepBatch::add_encoded(std::span<const std::byte> record) {
   records_.insert(records_.end(), record.begin(), record.end());
   ends_.push_back(records_.size());
-  mark.rows = ends_.size();
+  commit.rows = ends_.size();
 }
 
 void StepBatch::replace(std::size_t i, std::span<const std::byte> newer) {
@@ -80,9 +80,9 @@ StepBatch StepBatch::followed_by(const StepBatch& next) const {
     if (!replaced[i]) both.add_encoded(record(i));
   }
   const std::uint64_t rows = both.size();
-  both.mark = next.mark;
-  both.mark.after = mark.after;
-  both.mark.rows = rows;
+  both.commit = next.commit;
+  both.commit.after = commit.after;
+  both.commit.rows = rows;
   return both;
 }
 

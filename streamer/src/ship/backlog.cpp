@@ -6,7 +6,7 @@
 namespace millrace::ship {
 
 void Backlog::begin(StepBatch first) {
-  mark_ = first.mark;
+  commit_ = first.commit;
   rows_ = std::move(first);
   steps_ = 1;
 }
@@ -25,9 +25,9 @@ std::uint64_t Backlog::add(const StepBatch& next) {
 
 std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& no_room) {
   index_first();
-  const Version after = empty() ? next.mark.after : mark_.after;
-  mark_ = next.mark;
-  mark_.after = after;
+  const Version after = empty() ? next.commit.after : commit_.after;
+  commit_ = next.commit;
+  commit_.after = after;
   ++steps_;
   std::uint64_t superfluous = 0;
   for (std::size_t i = 0; i < next.size(); ++i) {
@@ -49,8 +49,8 @@ std::uint64_t Backlog::add(const StepBatch& next, std::size_t room, StepBatch& n
 StepBatch Backlog::take() {
   StepBatch all = std::move(rows_);
   const std::uint64_t rows = all.size();
-  all.mark = mark_;
-  all.mark.rows = rows;
+  all.commit = commit_;
+  all.commit.rows = rows;
   *this = {};
   return all;
 }

@@ -31,7 +31,7 @@ class Backlog {
  private:
   void index_first();
 
-  StepMark mark_;
+  StepCommit commit_;
   std::uint64_t steps_ = 0;
   StepBatch rows_;
   RowIndex index_;  ///< of those rows; empty while there is one step

@@ -123,10 +123,10 @@ void Shipper::Worker::begin() {
                                 there.newest_epoch(), beginning_.epoch)};
   }
   insist([&] { sink_->begin(beginning_.schema); });
-  const auto mark = there.marks.find(beginning_.rank);
-  if (mark != there.marks.end()) {
-    after_ = mark->second.version;
-    answered_ = mark->second.answers;
+  const auto commit = there.commits.find(beginning_.rank);
+  if (commit != there.commits.end()) {
+    after_ = commit->second.version;
+    answered_ = commit->second.answers;
   }
   const bool asked = asked_for_snapshot();
   if (asked || !ship::goes_on(there, beginning_) || !keeps_all()) return snapshot();
@@ -137,13 +137,13 @@ void Shipper::Worker::begin() {
 void Shipper::Worker::tell_anew() {
   Again anew;
   ship::PresentRows present{beginning_.schema};
-  const auto mark = [&](const StepBatch& rows) {
+  const auto commit = [&](const StepBatch& rows) {
     anew.rows += rows.size();
-    anew.ticket = std::max(anew.ticket, recapture_.again(rows));
+    anew.ticket = std::max(anew.ticket, recapture_.recapture(rows));
   };
   insist([&] {
     anew.rows = 0;
-    ship::RowBatches beyond{mark};
+    ship::RowBatches beyond{commit};
     sink_->read([&](const RowRecord& row) {
       if (out_of_time()) throw OutOfTime{};
       present.add(row.table, row.row);
@@ -151,7 +151,7 @@ void Shipper::Worker::tell_anew() {
     });
     beyond.finish();
   });
-  present.visit_absent(mark);
+  present.visit_absent(commit);
   if (anew.rows == 0) return;
   const std::lock_guard lock{mutex_};
   again_.push_back(anew);
@@ -161,7 +161,7 @@ void Shipper::Worker::snapshot() {
   after_ = {};
   const std::lock_guard lock{mutex_};
   ++report_.snapshots;
-  again_.push_back({recapture_.everything(), recapture_.all_rows()});
+  again_.push_back({recapture_.recapture_all(), recapture_.all_rows()});
 }
 
 std::optional<ship::MergedSteps> Shipper::Worker::take() {
@@ -204,13 +204,13 @@ void Shipper::Worker::serve_requests(std::unique_lock<std::mutex>& lock) {
 
 void Shipper::Worker::deliver(ship::MergedSteps next) {
   Shipment& shipment = next.shipment;
-  StepMark& mark = shipment.batch.mark;
-  const std::uint64_t told = mark.missing;
+  StepCommit& commit = shipment.batch.commit;
+  const std::uint64_t told = commit.missing;
   while (true) {
-    mark.after = after_;
-    mark.missing = told + outstanding(shipment.recaptures);
-    mark.answers = answered_;
-    mark.base = beginning_.lineage.last();
+    commit.after = after_;
+    commit.missing = told + outstanding(shipment.recaptures);
+    commit.answers = answered_;
+    commit.base = beginning_.lineage.last();
     try {
       insist([&] { sink_->write(shipment.batch); });
       break;
@@ -221,7 +221,7 @@ void Shipper::Worker::deliver(ship::MergedSteps next) {
       pause(backoff_.next());  // it may say so again and again
     }
   }
-  after_ = mark.version;
+  after_ = commit.version;
   delivered(next, told);
   if (asked_for_snapshot()) snapshot();
   if (executor_.now() - flushed_ >= options_.flush_every) flush();
@@ -239,7 +239,7 @@ void Shipper::Worker::delivered(const ship::MergedSteps& steps, std::uint64_t mi
   const Nanoseconds now = executor_.now();
   const StepBatch& batch = steps.shipment.batch;
   const std::lock_guard lock{mutex_};
-  report_.delivered = {beginning_.epoch, batch.mark.step};
+  report_.delivered = {beginning_.epoch, batch.commit.step};
   missing_then_ = missing;
   delivered_ticket_ = steps.shipment.recaptures;
   report_.steps += under_way_steps_;
@@ -266,16 +266,16 @@ void Shipper::Worker::flush() {
   if (unflushed_) {
     const std::uint64_t before = failures_;
     insist([&] { sink_->flush(); });
-    if ((failures_ != before && !has_newest_mark()) || !keeps_all()) snapshot();
+    if ((failures_ != before && !has_newest_commit()) || !keeps_all()) snapshot();
   }
   unflushed_ = false;
   flushed_ = executor_.now();
 }
 
-bool Shipper::Worker::has_newest_mark() {
+bool Shipper::Worker::has_newest_commit() {
   const SinkState there = insist([&] { return sink_->state(); });
-  const auto mark = there.marks.find(beginning_.rank);
-  return mark != there.marks.end() && mark->second.version == after_;
+  const auto commit = there.commits.find(beginning_.rank);
+  return commit != there.commits.end() && commit->second.version == after_;
 }
 
 /** Whether the sink has, for all that it can tell, what was written. */
@@ -313,7 +313,7 @@ void Shipper::Worker::find_absent() {
     return;
   }
   present.visit_absent([&](const StepBatch& rows) {
-    const std::uint64_t ticket = recapture_.again(rows);
+    const std::uint64_t ticket = recapture_.recapture(rows);
     if (ticket == 0) return;  // another rank's
     const std::lock_guard lock{mutex_};
     again_.push_back({ticket, rows.size()});

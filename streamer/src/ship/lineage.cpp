@@ -14,7 +14,7 @@ std::uint64_t number_at(std::string_view& text, std::string_view all) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{}) {
     throw std::invalid_argument(
-        fmt::format("'{}' is no lineage: EPOCH:STEP for each epoch, ascending, would be", all));
+        fmt::format("'{}' is not a lineage (expected EPOCH:STEP pairs in ascending order)", all));
   }
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return value;

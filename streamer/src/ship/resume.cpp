@@ -14,14 +14,14 @@ bool goes_on(const SinkState& there, const StreamBeginning& beginning) {
   const Version last = beginning.lineage.last();
   if (last == Version{}) return false;
   std::uint32_t ranks = 0;
-  const bool all = std::ranges::all_of(there.marks, [&](const auto& of_rank) {
-    const StepMark& mark = of_rank.second;
-    if (mark.rank >= beginning.ranks && mark.version.epoch < there.newest_epoch()) return true;
+  const bool all = std::ranges::all_of(there.commits, [&](const auto& of_rank) {
+    const StepCommit& commit = of_rank.second;
+    if (commit.rank >= beginning.ranks && commit.version.epoch < there.newest_epoch()) return true;
     ++ranks;
-    const bool ours = mark.version.epoch == beginning.epoch;  // of a rank that was quicker
-    const bool after = mark.version.epoch == last.epoch && mark.step >= last.step;
-    return mark.ranks == beginning.ranks &&
-           (ours || (mark.missing == 0 && (after || mark.base == last)));
+    const bool ours = commit.version.epoch == beginning.epoch;  // of a rank that was quicker
+    const bool after = commit.version.epoch == last.epoch && commit.step >= last.step;
+    return commit.ranks == beginning.ranks &&
+           (ours || (commit.missing == 0 && (after || commit.base == last)));
   });
   return all && ranks == beginning.ranks;
 }

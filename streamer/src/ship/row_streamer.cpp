@@ -30,7 +30,7 @@ std::vector<std::uint32_t> numbers_of(const StreamedBags& bags, const StreamSche
     const std::string name = fmt::format("{}.{}", bags.prefix, table.name);
     const auto found = std::ranges::find(schema.tables, name, &StreamedTable::name);
     if (found == schema.tables.end()) {
-      throw std::invalid_argument(fmt::format("no table '{}' is in the schema", name));
+      throw std::invalid_argument(fmt::format("table '{}' is not in the schema", name));
     }
     numbers.push_back(static_cast<std::uint32_t>(found - schema.tables.begin()));
   }
@@ -56,7 +56,7 @@ void check_skipped(const StreamSchema& schema, const std::vector<std::string>& s
     std::vector<std::string> names;
     for (const StreamedTable& table : schema.tables) names.push_back(table.name);
     throw std::invalid_argument(
-        fmt::format("there is no table '{}' to skip; there are {}", name, fmt::join(names, ", ")));
+        fmt::format("unknown table '{}' to skip (expected {})", name, fmt::join(names, ", ")));
   }
 }
 
@@ -88,9 +88,9 @@ StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,
   const auto add = [&](const char* prefix, const std::vector<TableConfig>& tables) {
     for (const TableConfig& table : tables) {
       const std::string name = fmt::format("{}.{}", prefix, table.name);
-      const bool told = content == RowContent::weights_and_state && !dense.contains(name);
+      const bool streamed = content == RowContent::weights_and_state && !dense.contains(name);
       const std::size_t state =
-          told ? state_of_row(kind) + table.width * state_of_parameter(kind) : 0;
+          streamed ? state_of_row(kind) + table.width * state_of_parameter(kind) : 0;
       schema.tables.push_back({.name = name,
                                .rows = table.whole_rows == 0 ? table.rows : table.whole_rows,
                                .width = static_cast<std::uint32_t>(table.width),
@@ -104,38 +104,41 @@ StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,
 
 class RowStreamer::State final : public CaptureReceiver, public Recapture {
  public:
-  State(const StreamingPlace& place, const StreamSchema& schema,
+  State(const StreamingEnvironment& environment, const StreamSchema& schema,
         const std::vector<StreamedBags>& bags, std::vector<std::shared_ptr<Sink>> sinks,
         const Lineage& lineage, const StreamingOptions& options)
-      : place_(place),
+      : environment_(environment),
         bags_(bags),
         lineage_(lineage),
         epoch_(epoch_of(options, lineage)),
         blocks_(options.shipping.when_full == QueuePolicy::block),
-        assembler_({epoch_, place.rank, place.ranks, steps()}, bags.size()),
+        assembler_({epoch_, environment.rank, environment.ranks, steps()}, bags.size()),
         step_times_(steps()) {
-    if (sinks.empty()) throw std::invalid_argument{"a stream goes to at least one sink"};
+    if (sinks.empty()) throw std::invalid_argument{"a streamer needs at least one sink"};
     if (bags_.empty() || bags_.front().dense) {
-      throw std::invalid_argument{"the first tables of a stream are not dense: they count steps"};
+      throw std::invalid_argument{
+          "the first tables of a streamer must not be dense: they count the steps"};
     }
     for (const StreamedBags& source : bags_) all_rows_ += rows_of(source);
     check_skipped(schema, options.capture.skipped_tables);
-    // Sinks ask for rows as soon as they are looked at: there is something to ask then.
+    // Shippers ask for rows as soon as they run: captures exist by then.
     for (std::size_t i = 0; i < bags_.size(); ++i) {
       CaptureOptions capture = options.capture;
       capture.skipped_tables = skipped_of(bags_[i], options.capture.skipped_tables);
-      captures_.push_back(std::make_unique<Capture>(
-          Capture::Source{bags_[i].bags, i, numbers_of(bags_[i], schema)},
-          Capture::Setting{place_.context, place_.pinned, place_.executor, *this}, capture));
+      captures_.push_back(std::make_unique<RowCapture>(
+          RowCapture::Source{bags_[i].bags, i, numbers_of(bags_[i], schema)},
+          CaptureEnvironment{environment_.context, environment_.pinned, environment_.executor,
+                             *this},
+          capture));
     }
-    const StreamBeginning beginning{schema, epoch_, place_.rank, place_.ranks, lineage};
+    const StreamBeginning beginning{schema, epoch_, environment_.rank, environment_.ranks, lineage};
     const std::lock_guard lock{assembly_};
     try {
       for (std::shared_ptr<Sink>& sink : sinks) {
-        shippers_.push_back(std::make_unique<Shipper>(std::move(sink), place_.shipping, *this,
+        shippers_.push_back(std::make_unique<Shipper>(std::move(sink), environment_.shipping, *this,
                                                       beginning, options.shipping));
       }
-    } catch (...) {  // those that run ask this for rows
+    } catch (...) {  // shippers that run already use this
       shippers_.clear();
       throw;
     }
@@ -148,46 +151,46 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
       return true;
     } catch (const std::bad_alloc&) {  // nobody knows how far it came
-      static_cast<void>(everything());
+      static_cast<void>(recapture_all());
       return false;
     }
   }
 
-  [[nodiscard]] std::uint64_t again(const StepBatch& rows) override {
-    std::vector<TableRow> marked;
-    marked.reserve(rows.size());
+  [[nodiscard]] std::uint64_t recapture(const StepBatch& rows) override {
+    std::vector<TableRow> dirty;
+    dirty.reserve(rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const RowRecord row = rows.row(i);
-      marked.push_back({row.table, row.row});
+      dirty.push_back({row.table, row.row});
     }
-    return ticket([&](Capture& capture) { return capture.mark(marked); });
+    return ticket([&](RowCapture& capture) { return capture.mark_dirty(dirty); });
   }
-  [[nodiscard]] std::uint64_t everything() override {
-    return ticket([](Capture& capture) { return capture.mark_all(); });
+  [[nodiscard]] std::uint64_t recapture_all() override {
+    return ticket([](RowCapture& capture) { return capture.mark_all_dirty(); });
   }
   [[nodiscard]] std::uint64_t all_rows() const override { return all_rows_; }
 
   void step_done() {
     step_times_.done(steps());
     for (std::size_t i = 0; i < bags_.size(); ++i) {
-      if (bags_[i].dense) tell_dense(*captures_[i]);
+      if (bags_[i].dense) capture_dense(*captures_[i]);
     }
   }
 
-  /** @param ends  rows that a sink has lost are looked for as well */
+  /** @param ends  also looks for rows that a sink has lost */
   bool flush(Nanoseconds at_most, bool ends = false) {
-    const Nanoseconds until = place_.shipping.now() + at_most;
-    const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
+    const Nanoseconds until = environment_.shipping.now() + at_most;
+    const auto left = [&] { return std::max(until - environment_.shipping.now(), Nanoseconds{0}); };
     bool all = true;
     for (std::size_t i = 0; i < bags_.size(); ++i) {
-      if (bags_[i].dense) tell_dense(*captures_[i]);
+      if (bags_[i].dense) capture_dense(*captures_[i]);
       all = flush(*captures_[i], until) && all;
     }
     for (const auto& shipper : shippers_) {
       const bool drained = shipper->drain(left(), ends);
       all = all && (drained || !shipper->health().given_up.empty());
     }
-    // A sink that was found to lack rows meanwhile has had them marked.
+    // Rows that a sink was found to lack meanwhile are dirty.
     const bool dirty =
         std::ranges::any_of(captures_, [](const auto& capture) { return capture->dirty(); });
     if (!all || !dirty || left() == Nanoseconds{0}) return all && !dirty;
@@ -196,14 +199,14 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
 
   void stop(Nanoseconds at_most) {
     if (std::exchange(stopped_, true)) return;
-    const Nanoseconds until = place_.shipping.now() + at_most;
+    const Nanoseconds until = environment_.shipping.now() + at_most;
     // A sink that does not work takes all the time that there is: the others get a last part of it.
     if (at_most > Nanoseconds{0}) flush(at_most - at_most / 4, true);
-    const auto left = [&] { return std::max(until - place_.shipping.now(), Nanoseconds{0}); };
+    const auto left = [&] { return std::max(until - environment_.shipping.now(), Nanoseconds{0}); };
     const auto close = [&] {
       for (const auto& shipper : shippers_) shipper->close(left());
     };
-    if (blocks_) close();  // or who offers would wait
+    if (blocks_) close();  // or copiers would wait in `offer`
     for (const auto& capture : captures_) capture->stop();
     close();
     for (const auto& shipper : shippers_) {
@@ -212,6 +215,9 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+  [[nodiscard]] ChangeTracker& tracker(std::size_t bags) noexcept {
+    return captures_[bags]->tracker();
+  }
   [[nodiscard]] Lineage lineage() const {
     Lineage lineage = lineage_;
     lineage.extend({epoch_, steps()});
@@ -230,10 +236,10 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
  private:
-  /** What was marked with it, in each capture. */
+  /** The requests of one recapture, one for each capture. */
   struct Ticket {
     std::uint64_t number = 0;
-    std::vector<std::uint64_t> marks;
+    std::vector<std::uint64_t> requests;
   };
 
   /** Of the tables so far. */
@@ -244,35 +250,35 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
   // The device's clock may be another one than that of the deadline.
-  bool flush(Capture& capture, Nanoseconds until) {
+  bool flush(RowCapture& capture, Nanoseconds until) {
     while (true) {
-      const Nanoseconds left = std::max(until - place_.shipping.now(), Nanoseconds{0});
-      if (capture.flush(place_.context.main(), std::min(left, kLook))) return true;
+      const Nanoseconds left = std::max(until - environment_.shipping.now(), Nanoseconds{0});
+      if (capture.flush(environment_.context.main(), std::min(left, kLook))) return true;
       if (left == Nanoseconds{0}) return false;
     }
   }
 
-  void tell_dense(Capture& capture) {
-    static_cast<void>(capture.mark_all());
-    capture.tell_dirty(steps(), place_.context.main());
+  void capture_dense(RowCapture& capture) {
+    static_cast<void>(capture.mark_all_dirty());
+    capture.capture_dirty(steps(), environment_.context.main());
   }
 
-  template <typename Mark>
-  std::uint64_t ticket(Mark&& mark) {
+  template <typename Request>
+  std::uint64_t ticket(Request&& request) {
     const std::lock_guard lock{ticketing_};
     Ticket ticket{++newest_ticket_, {}};
-    for (const auto& capture : captures_) ticket.marks.push_back(mark(*capture));
-    // None of these rows are here: another rank has them, and nothing is to be waited for.
-    if (std::ranges::count(ticket.marks, 0U) == std::ssize(ticket.marks)) return 0;
+    for (const auto& capture : captures_) ticket.requests.push_back(request(*capture));
+    // None of these rows belong to this rank: there is nothing to wait for.
+    if (std::ranges::count(ticket.requests, 0U) == std::ssize(ticket.requests)) return 0;
     tickets_.push_back(std::move(ticket));
     return newest_ticket_;
   }
 
-  /** The newest ticket all of whose marks these are behind. */
-  [[nodiscard]] std::uint64_t behind(const std::vector<std::uint64_t>& marks) {
+  /** The newest ticket all of whose requests are among these or older. */
+  [[nodiscard]] std::uint64_t newest_ticket_of(const std::vector<std::uint64_t>& requests) {
     const std::lock_guard lock{ticketing_};
     while (!tickets_.empty() &&
-           std::ranges::equal(tickets_.front().marks, marks, std::less_equal{})) {
+           std::ranges::equal(tickets_.front().requests, requests, std::less_equal{})) {
       passed_ = tickets_.front().number;
       tickets_.pop_front();
     }
@@ -280,21 +286,21 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
   void ship(ship::StepAssembler::Step& step) {
-    step.batch.mark.wall_time_ms = step_times_.of(step.batch.mark.step);
+    step.batch.commit.wall_time_ms = step_times_.of(step.batch.commit.step);
     Shipment shipment{.batch = std::move(step.batch),
-                      .recaptures = behind(step.marks),
-                      .captured = place_.shipping.now()};
+                      .recaptures = newest_ticket_of(step.requests),
+                      .captured = environment_.shipping.now()};
     for (std::size_t i = 0; i + 1 < shippers_.size(); ++i) {
-      shippers_[i]->offer(shipment, place_.executor);
+      shippers_[i]->offer(shipment, environment_.executor);
     }
-    shippers_.back()->offer(std::move(shipment), place_.executor);
+    shippers_.back()->offer(std::move(shipment), environment_.executor);
   }
 
-  const StreamingPlace place_;
+  const StreamingEnvironment environment_;
   const std::vector<StreamedBags> bags_;
   const Lineage lineage_;
   const std::uint64_t epoch_;
-  const bool blocks_;  ///< whoever offers what a full queue has no room for
+  const bool blocks_;  ///< `offer` blocks while a queue is full
   std::uint64_t all_rows_ = 0;
   bool stopped_ = false;
 
@@ -306,14 +312,15 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   std::mutex ticketing_;
   std::deque<Ticket> tickets_;  ///< not passed yet
   std::uint64_t newest_ticket_ = 0, passed_ = 0;
-  std::vector<std::unique_ptr<Capture>> captures_;  ///< go first: they tell the others
+  std::vector<std::unique_ptr<RowCapture>> captures_;  ///< destroyed first: they use the others
 };
 
-RowStreamer::RowStreamer(const StreamingPlace& place, const StreamSchema& schema,
+RowStreamer::RowStreamer(const StreamingEnvironment& environment, const StreamSchema& schema,
                          const std::vector<StreamedBags>& bags,
                          std::vector<std::shared_ptr<Sink>> sinks, const Lineage& lineage,
                          const StreamingOptions& options)
-    : state_(std::make_unique<State>(place, schema, bags, std::move(sinks), lineage, options)) {}
+    : state_(
+          std::make_unique<State>(environment, schema, bags, std::move(sinks), lineage, options)) {}
 
 RowStreamer::~RowStreamer() { state_->stop(Nanoseconds{0}); }
 
@@ -321,6 +328,7 @@ std::uint64_t RowStreamer::epoch() const noexcept { return state_->epoch(); }
 void RowStreamer::step_done() { state_->step_done(); }
 bool RowStreamer::flush(Nanoseconds at_most) { return state_->flush(at_most); }
 void RowStreamer::stop(Nanoseconds at_most) { state_->stop(at_most); }
+ChangeTracker& RowStreamer::tracker(std::size_t bags) noexcept { return state_->tracker(bags); }
 Lineage RowStreamer::lineage() const { return state_->lineage(); }
 StreamingReport RowStreamer::report() const { return state_->report(); }
 std::vector<ShippingHealth> RowStreamer::health() const { return state_->health(); }

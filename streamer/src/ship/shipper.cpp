@@ -34,19 +34,18 @@ QueuePolicy parse_queue_policy(std::string_view name) {
 
 Shipper::Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,
                  const StreamBeginning& beginning, const ShippingOptions& options) {
-  if (sink == nullptr) throw std::invalid_argument{"a shipper ships to a sink"};
+  if (sink == nullptr) throw std::invalid_argument{"a shipper needs a sink"};
   if (options.first_retry <= Nanoseconds{0} || options.longest_retry < options.first_retry) {
     throw std::invalid_argument{
-        "the first retry comes after more than 0 s, and the longest pause "
-        "is no shorter"};
+        "first_retry must be more than 0 s, and longest_retry at least first_retry"};
   }
   worker_ = std::make_unique<Worker>(std::move(sink), executor, recapture, beginning, options);
 }
 
 Shipper::~Shipper() { stop(Nanoseconds{0}); }
 
-void Shipper::offer(Shipment shipment, Executor& of_caller) {
-  worker_->offer(std::move(shipment), of_caller);
+void Shipper::offer(Shipment shipment, Executor& caller) {
+  worker_->offer(std::move(shipment), caller);
 }
 bool Shipper::drain(Nanoseconds at_most, bool look_for_absent) {
   return worker_->drain(at_most, look_for_absent);

@@ -17,31 +17,31 @@ void StepAssembler::add(const CapturedRows& rows) {
     append_rows(step.rows, rows, rank_.epoch);
   }
   source.more = rows.more;
-  if (!rows.more) source.told.push_back({rows.step, rows.missing, rows.marks, rows.size()});
+  if (!rows.more) source.steps.push_back({rows.step, rows.missing, rows.requests, rows.size()});
 }
 
 std::optional<StepAssembler::Step> StepAssembler::take() {
   std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
-  for (const Source& source : sources_) step = std::min(step, source.told.back().step);
+  for (const Source& source : sources_) step = std::min(step, source.steps.back().step);
   const bool news = std::ranges::any_of(sources_, [&](const Source& source) {
-    return source.told.size() > 1 && source.told[1].step <= step;
+    return source.steps.size() > 1 && source.steps[1].step <= step;
   });
   if (!news) return std::nullopt;
 
-  Step whole{.batch = rows_up_to(step), .marks = {}};
-  StepMark& mark = whole.batch.mark;
-  mark = {.version = {rank_.epoch, ++number_},
-          .step = step,
-          .rank = rank_.rank,
-          .ranks = rank_.ranks,
-          .rows = whole.batch.size()};
+  Step whole{.batch = rows_up_to(step), .requests = {}};
+  StepCommit& commit = whole.batch.commit;
+  commit = {.version = {rank_.epoch, ++number_},
+            .step = step,
+            .rank = rank_.rank,
+            .ranks = rank_.ranks,
+            .rows = whole.batch.size()};
   for (Source& source : sources_) {
-    while (source.told.size() > 1 && source.told[1].step <= step) source.told.pop_front();
-    const Told& told = source.told.front();
-    mark.missing += told.missing;
-    // It passed this step over: of what it tells next nobody knows which rows this one had changed.
-    if (told.step < step) mark.missing += 1 + source.told[1].rows + source.told[1].missing;
-    whole.marks.push_back(source.told.front().marks);
+    while (source.steps.size() > 1 && source.steps[1].step <= step) source.steps.pop_front();
+    const SourceStep& last = source.steps.front();
+    commit.missing += last.missing;
+    // The source skipped this step: its next rows may include rows that this step had changed.
+    if (last.step < step) commit.missing += 1 + source.steps[1].rows + source.steps[1].missing;
+    whole.requests.push_back(source.steps.front().requests);
   }
   return whole;
 }

@@ -9,7 +9,7 @@
 namespace millrace::ship {
 
 /**
- * @brief Up to which instant of the wall clock the mark of a step speaks for: rows that changed
+ * @brief Up to which instant of the wall clock the commit of a step speaks for: rows that changed
  *        before it were told, or are counted as missing.
  *
  * The update of a later step can not have been made before the instant at which the training thread
@@ -28,7 +28,7 @@ class StepTimes {
     if (steps_.size() == kMost) steps_.pop_front();
     steps_.push_back({step, now});
   }
-  /** @brief Milliseconds since 1970 that the mark of a step says. Steps ascend from call to call.
+  /** @brief Milliseconds since 1970 that the commit of a step says. Steps ascend from call to call.
    */
   [[nodiscard]] std::uint64_t of(std::uint64_t step) {
     const std::lock_guard lock{mutex_};

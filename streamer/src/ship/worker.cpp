@@ -32,7 +32,7 @@ Shipper::Worker::Worker(std::shared_ptr<Sink> sink, Executor& executor, Recaptur
 // it waits.
 void Shipper::Worker::offer(Shipment shipment, Executor& of_caller) {
   std::unique_lock lock{mutex_};
-  report_.offered = {beginning_.epoch, shipment.batch.mark.step};
+  report_.offered = {beginning_.epoch, shipment.batch.commit.step};
   while (options_.when_full == QueuePolicy::block && !queue_.fits(shipment.batch) && !ended_ &&
          !closing_) {
     lock.unlock();
@@ -44,12 +44,12 @@ void Shipper::Worker::offer(Shipment shipment, Executor& of_caller) {
     report_.undelivered_rows += shipment.batch.size();
     return;
   }
-  const StepMark mark = shipment.batch.mark;
+  const StepCommit commit = shipment.batch.commit;
   const std::uint64_t recaptures = shipment.recaptures;
   try {
     enqueue(std::move(shipment));
   } catch (const std::bad_alloc&) {
-    forget_all(mark, recaptures);
+    forget_all(commit, recaptures);
   }
   report_.most_queue_bytes = std::max(report_.most_queue_bytes, queue_.bytes());
   note_oldest();
@@ -68,28 +68,28 @@ void Shipper::Worker::enqueue(Shipment shipment) {
   }
   if (queue_.fits(shipment.batch)) return queue_.push_all(std::move(shipment));
   const StepBatch rows = std::exchange(shipment.batch, {});
-  shipment.batch.mark = rows.mark;
-  shipment.batch.mark.rows = 0;
+  shipment.batch.commit = rows.commit;
+  shipment.batch.commit.rows = 0;
   queue_.push_all(std::move(shipment));
   recapture(rows);
 }
 
-/** Their step is in the queue without them: its mark will call them missing. */
+/** Their step is in the queue without them: its commit will call them missing. */
 void Shipper::Worker::recapture(const StepBatch& rows) {
   if (rows.empty()) return;
   report_.recaptured_rows += rows.size();
-  again_.push_back({recapture_.again(rows), rows.size()});
+  again_.push_back({recapture_.recapture(rows), rows.size()});
 }
 
 /** Without host memory for what waits: all is captured again. */
-void Shipper::Worker::forget_all(const StepMark& newest, std::uint64_t recaptures) {
+void Shipper::Worker::forget_all(const StepCommit& newest, std::uint64_t recaptures) {
   report_.recaptured_rows += recapture_.all_rows();
   queue_.clear();
-  again_.push_back({recapture_.everything(), recapture_.all_rows()});
-  Shipment mark{.recaptures = recaptures, .captured = executor_.now()};
-  mark.batch.mark = newest;
-  mark.batch.mark.rows = 0;
-  queue_.push_all(std::move(mark));
+  again_.push_back({recapture_.recapture_all(), recapture_.all_rows()});
+  Shipment commit{.recaptures = recaptures, .captured = executor_.now()};
+  commit.batch.commit = newest;
+  commit.batch.commit.rows = 0;
+  queue_.push_all(std::move(commit));
 }
 
 bool Shipper::Worker::drain(Nanoseconds at_most, bool look_for_absent) {

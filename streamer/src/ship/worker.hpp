@@ -39,7 +39,7 @@ class Shipper::Worker {
   [[nodiscard]] bool drained() const;
   void enqueue(Shipment shipment);
   void recapture(const StepBatch& rows);
-  void forget_all(const StepMark& newest, std::uint64_t recaptures);
+  void forget_all(const StepCommit& newest, std::uint64_t recaptures);
   [[nodiscard]] std::uint64_t missing_now() const;
   [[nodiscard]] std::uint64_t rows_behind(std::uint64_t ticket) const;
   void note_oldest();
@@ -56,7 +56,7 @@ class Shipper::Worker {
   void delivered(const ship::MergedSteps& steps, std::uint64_t missing);
   void flush();
   [[nodiscard]] bool keeps_all();
-  [[nodiscard]] bool has_newest_mark();
+  [[nodiscard]] bool has_newest_commit();
   void find_absent();
   [[nodiscard]] bool asked_for_snapshot();
   [[nodiscard]] std::uint64_t outstanding(std::uint64_t ticket);

@@ -12,16 +12,17 @@ void refuse_overtaken(std::uint64_t there, std::uint64_t epoch, std::string_view
                   name, there, epoch)};
 }
 
-bool continues(const SinkState& state, const StepMark& mark, std::string_view name) {
-  const auto found = state.marks.find(mark.rank);
-  const Version newest = found == state.marks.end() ? Version{} : found->second.version;
-  if (newest.epoch > mark.version.epoch) refuse_overtaken(newest.epoch, mark.version.epoch, name);
-  if (newest >= mark.version) return false;
-  if (mark.after == Version{} || mark.after == newest) return true;
+bool continues(const SinkState& state, const StepCommit& commit, std::string_view name) {
+  const auto found = state.commits.find(commit.rank);
+  const Version newest = found == state.commits.end() ? Version{} : found->second.version;
+  if (newest.epoch > commit.version.epoch)
+    refuse_overtaken(newest.epoch, commit.version.epoch, name);
+  if (newest >= commit.version) return false;
+  if (commit.after == Version{} || commit.after == newest) return true;
   throw SinkError{
       SinkError::Kind::lost,
-      fmt::format("{}: of rank {} it has {}, and what comes goes after {}", name, mark.rank,
-                  newest == Version{} ? "nothing" : to_string(newest), to_string(mark.after))};
+      fmt::format("{}: of rank {} it has {}, and what comes goes after {}", name, commit.rank,
+                  newest == Version{} ? "nothing" : to_string(newest), to_string(commit.after))};
 }
 
 void check_schema(const StreamSchema& given, const SinkState& state, std::string_view name) {
@@ -33,13 +34,13 @@ void check_schema(const StreamSchema& given, const SinkState& state, std::string
 }
 
 void check_has_schema(const SinkState& state, std::string_view name) {
-  if (state.schema || state.marks.empty()) return;
+  if (state.schema || state.commits.empty()) return;
   throw SinkError{
       SinkError::Kind::wrong,
       fmt::format(
-          "{} has the marks of {} ranks, but not the schema of their tables, which somebody "
+          "{} has the commits of {} ranks, but not the schema of their tables, which somebody "
           "has deleted (of a folder: schema.json; of a topic: its schema messages)",
-          name, state.marks.size())};
+          name, state.commits.size())};
 }
 
 }  // namespace millrace::sink

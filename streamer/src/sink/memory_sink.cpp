@@ -17,7 +17,7 @@ void MemorySink::begin(const StreamSchema& schema) {
 
 void MemorySink::write(const StepBatch& batch, std::string_view position) {
   const std::lock_guard lock{mutex_};
-  if (!sink::continues(state_, batch.mark, name())) return;
+  if (!sink::continues(state_, batch.commit, name())) return;
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const RowRecord row = batch.row(i);
     const std::span<const std::byte> record = batch.record(i);
@@ -25,7 +25,7 @@ void MemorySink::write(const StepBatch& batch, std::string_view position) {
     if (kept.empty() || record_version(kept) < row.version)
       kept.assign(record.begin(), record.end());
   }
-  state_.marks[batch.mark.rank] = batch.mark;
+  state_.commits[batch.commit.rank] = batch.commit;
   if (!position.empty()) state_.position = position;
 }
 

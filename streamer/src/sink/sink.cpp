@@ -6,7 +6,7 @@ namespace millrace {
 
 std::uint64_t SinkState::newest_epoch() const noexcept {
   std::uint64_t newest = 0;
-  for (const auto& [rank, mark] : marks) newest = std::max(newest, mark.version.epoch);
+  for (const auto& [rank, commit] : commits) newest = std::max(newest, commit.version.epoch);
   return newest;
 }
 
@@ -14,11 +14,11 @@ std::optional<Version> SinkState::counts() const noexcept {
   const std::uint64_t epoch = newest_epoch();
   std::optional<Version> least;
   std::uint32_t there = 0, ranks = 0;
-  for (const auto& [rank, mark] : marks) {
-    if (mark.version.epoch != epoch) continue;
+  for (const auto& [rank, commit] : commits) {
+    if (commit.version.epoch != epoch) continue;
     ++there;
-    ranks = mark.ranks;
-    const Version step{epoch, mark.step};
+    ranks = commit.ranks;
+    const Version step{epoch, commit.step};
     least = std::min(least.value_or(step), step);
   }
   return there == ranks ? least : std::nullopt;
@@ -27,8 +27,8 @@ std::optional<Version> SinkState::counts() const noexcept {
 std::uint64_t SinkState::missing() const noexcept {
   const std::uint64_t epoch = newest_epoch();
   std::uint64_t missing = 0;
-  for (const auto& [rank, mark] : marks) {
-    if (mark.version.epoch == epoch) missing += mark.missing;
+  for (const auto& [rank, commit] : commits) {
+    if (commit.version.epoch == epoch) missing += commit.missing;
   }
   return missing;
 }

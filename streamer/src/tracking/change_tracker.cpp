@@ -11,6 +11,7 @@
 #include "capture/dirty_rows.hpp"
 #include "capture/source_rows.hpp"
 #include "capture/succeeds.hpp"
+#include "tracking/changed_rows.hpp"
 #include "tracking/chunk.hpp"
 
 namespace millrace {
@@ -21,6 +22,12 @@ namespace {
 
 constexpr std::uint32_t kMostShift = 16;
 
+std::size_t row_count(const EmbeddingBags& bags) {
+  std::size_t rows = 0;
+  for (const TableView& table : bags.tables()) rows += table.rows;
+  return rows;
+}
+
 std::size_t bitmap_bytes(std::size_t rows, std::uint32_t shift) {
   return static_cast<std::size_t>(BitShape{rows, shift}.words()) * sizeof(std::uint32_t) +
          sizeof(DirtyCounts);
@@ -28,67 +35,73 @@ std::size_t bitmap_bytes(std::size_t rows, std::uint32_t shift) {
 
 }  // namespace
 
-/** @brief The rows that changed within a range of steps. */
-struct ChangeTracker::Changes {
-  DirtyRows rows;
-  bool all = false;  ///< are to be set: some could not be
+ChangeTracker::ChangedRows::ChangedRows(ModelContext& context, const EmbeddingBags& bags,
+                                        std::uint32_t shift)
+    : bits_(context, row_count(bags), bags.row_type(), shift) {}
 
-  /** @brief Before they are read. */
-  void ready(StreamRef stream) {
-    rows.use_on(stream);
-    if (!all) return;
-    rows.mark(0, rows.shape().rows, stream);
-    all = false;
-  }
-};
+void ChangeTracker::ChangedRows::ready(StreamRef stream) {
+  bits_.use_on(stream);
+  if (!all_) return;
+  bits_.mark(0, bits_.shape().rows, stream);
+  all_ = false;
+}
 
 struct ChangeTracker::Consumer {
   std::string name;
   std::uint64_t cursor = 0;
-  std::unique_ptr<Changes> now;     ///< behind the cut, or the cursor
-  std::unique_ptr<Changes> closed;  ///< up to the cut, until they are read; else none
+  std::unique_ptr<ChangedRows> now;     ///< after the cut, or the cursor
+  std::unique_ptr<ChangedRows> closed;  ///< up to the cut, until they are read; else none
   std::uint64_t cut = 0;
   bool reading = false;
   std::vector<std::uint64_t> put_back;  ///< while reading
 
-  [[nodiscard]] Changes& next() const { return closed ? *closed : *now; }
+  [[nodiscard]] ChangedRows& next() const { return closed ? *closed : *now; }
 };
 
-ChangeTracker::ChangeTracker(const Source& source, const Memory& memory,
+ChangeTracker::ChangeTracker(const Source& source, const TrackerEnvironment& environment,
                              const TrackerOptions& options)
-    : source_(source), memory_(memory), options_(options), step_(source.bags.steps()) {
+    : source_(source), environment_(environment), options_(options), step_(source.bags.steps()) {
   if (source_.tables.size() != source_.bags.tables().size()) {
-    throw std::invalid_argument{fmt::format("numbers of {} tables are given, of {}",
-                                            source_.tables.size(), source_.bags.tables().size())};
+    throw std::invalid_argument{
+        fmt::format("{} table numbers for {} tables (expected one for each)", source_.tables.size(),
+                    source_.bags.tables().size())};
   }
   const SourceRows widest{
-      memory.context, source.bags, {RowContent::weights_and_state, options.skipped_tables}};
+      environment.context, source.bags, {RowContent::weights_and_state, options.skipped_tables}};
   rows_ = widest.rows();
   const std::size_t room = Chunk::room(widest, options_);
   if (room == 0 && rows_ != 0) {
-    throw std::invalid_argument{fmt::format("chunks of {} bytes have no room for a row: {} do",
-                                            options_.chunk_bytes, widest.sure_bytes(1))};
+    throw std::invalid_argument{
+        fmt::format("chunks of {} bytes have no room for a row: {} bytes are needed",
+                    options_.chunk_bytes, widest.sure_bytes(1))};
   }
   most_shift_ = std::min<std::uint32_t>(
       kMostShift, room == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(room)) - 1);
-  source_.bags.add_observer(*this);
+  if (options_.registers) source_.bags.add_observer(*this);
 }
 
-ChangeTracker::~ChangeTracker() { source_.bags.remove_observer(*this); }
+ChangeTracker::~ChangeTracker() {
+  if (options_.registers) source_.bags.remove_observer(*this);
+}
+
+DirtyRows& ChangeTracker::undelivered() {
+  if (!undelivered_) undelivered_ = no_changes(0);
+  return undelivered_->bits();
+}
 
 void ChangeTracker::rows_updated(const RowUpdate& update) {
   ++counts_.steps;
   step_ = update.step;
   if (update.most == 0) return;
   for (const auto& consumer : consumers_) {
-    Changes& changes = *consumer->now;
-    if (changes.all) continue;
+    ChangedRows& changes = *consumer->now;
+    if (changes.lost()) continue;
     const bool marked = succeeds([&] {
-      changes.rows.use_on(update.stream);
-      changes.rows.mark({update.rows, update.count, update.most}, update.stream);
+      changes.bits().use_on(update.stream);
+      changes.bits().mark({update.rows, update.count, update.most}, update.stream);
     });
     if (marked) continue;
-    changes.all = true;
+    changes.lose();
     ++counts_.failures;
   }
 }
@@ -106,20 +119,18 @@ std::uint32_t ChangeTracker::shift_under_cap() const {
     if (bitmap_bytes(rows_, shift) <= left) return shift;
   }
   throw std::invalid_argument{
-      fmt::format("another consumer takes {} bytes with {} rows a bit, and {} of {} are "
-                  "left",
+      fmt::format("another consumer takes {} bytes with {} rows a bit, and {} of {} are left",
                   bitmap_bytes(rows_, most), 1U << most, left, options_.memory_cap)};
 }
 
-std::unique_ptr<ChangeTracker::Changes> ChangeTracker::no_changes(std::uint32_t shift) const {
-  return std::make_unique<Changes>(
-      Changes{{memory_.context, rows_, source_.bags.row_type(), shift}});
+std::unique_ptr<ChangeTracker::ChangedRows> ChangeTracker::no_changes(std::uint32_t shift) const {
+  return std::make_unique<ChangedRows>(environment_.context, source_.bags, shift);
 }
 
 void ChangeTracker::add_consumer(const std::string& name) {
   const auto same = [&](const auto& consumer) { return consumer->name == name; };
   if (std::ranges::any_of(consumers_, same)) {
-    throw std::invalid_argument{fmt::format("there is a consumer '{}' already", name)};
+    throw std::invalid_argument{fmt::format("consumer '{}' exists already", name)};
   }
   consumers_.push_back(std::make_unique<Consumer>(
       Consumer{.name = name, .cursor = step_, .now = no_changes(shift_under_cap())}));
@@ -129,9 +140,9 @@ std::uint64_t ChangeTracker::cut(std::string_view name) {
   Consumer& consumer = find(name);
   if (consumer.closed) {
     throw std::invalid_argument{
-        fmt::format("what changed for '{}' up to step {} is not read yet", name, consumer.cut)};
+        fmt::format("consumer '{}' has not read up to its last cut, step {}", name, consumer.cut)};
   }
-  const std::uint32_t shift = consumer.now->rows.shape().shift;
+  const std::uint32_t shift = consumer.now->bits().shape().shift;
   if (bitmap_bytes(rows_, shift) > room_under_cap()) {
     throw std::invalid_argument{fmt::format("a second bitmap takes {} bytes, and {} of {} are left",
                                             bitmap_bytes(rows_, shift), room_under_cap(),
@@ -150,7 +161,7 @@ ChangeTracker::Consumer& ChangeTracker::find(std::string_view name) const {
   for (const auto& consumer : consumers_) {
     if (consumer->name == name) return *consumer;
   }
-  throw std::invalid_argument{fmt::format("there is no consumer '{}'", name)};
+  throw std::invalid_argument{fmt::format("unknown consumer '{}'", name)};
 }
 
 std::vector<std::string> ChangeTracker::consumers() const {
@@ -164,13 +175,14 @@ std::uint64_t ChangeTracker::cursor(std::string_view consumer) const {
 }
 
 std::size_t ChangeTracker::rows_per_bit(std::string_view consumer) const {
-  return std::size_t{1} << find(consumer).now->rows.shape().shift;
+  return std::size_t{1} << find(consumer).now->bits().shape().shift;
 }
 
 std::size_t ChangeTracker::memory() const noexcept {
   std::size_t bytes = 0;
   for (const auto& consumer : consumers_) {
-    bytes += consumer->now->rows.bytes() + (consumer->closed ? consumer->closed->rows.bytes() : 0);
+    bytes +=
+        consumer->now->bits().bytes() + (consumer->closed ? consumer->closed->bits().bytes() : 0);
   }
   return bytes;
 }
@@ -206,13 +218,13 @@ ChangeTracker::Range ChangeTracker::read(std::string_view name, RowContent conte
 
 void ChangeTracker::read(Consumer& consumer, Range& range, Chunk& chunk, StreamRef stream,
                          const Visit& visit) {
-  Changes& changes = consumer.next();
+  ChangedRows& changes = consumer.next();
   for (bool more = true; more && range.complete;) {
-    const DirtyRows::Collected collected = changes.rows.collect(chunk.room(), stream);
-    const auto mark = [&] { changes.rows.mark(collected.list(), stream); };
+    PickedRows picked{.rows = changes.bits().collect(chunk.room(), stream), .slots = {}};
+    const auto mark = [&] { changes.bits().mark(picked.rows.list(), stream); };
     CaptureHeader header;
     try {
-      header = chunk.bring(collected, changes.rows, stream);
+      header = chunk.bring(picked, changes.bits(), stream);
       more = header.missing != 0;
       CapturedRows rows{
           .step = step_, .after = range.after, .more = more, .missing = header.missing};
@@ -229,7 +241,7 @@ void ChangeTracker::read(Consumer& consumer, Range& range, Chunk& chunk, StreamR
   }
 }
 
-// false: the visitor has put rows back.
+// Returns false if the visitor has put rows back.
 bool ChangeTracker::end_read(Consumer& consumer, StreamRef stream) {
   consumer.reading = false;
   const auto ids = std::exchange(consumer.put_back, {});
@@ -238,24 +250,23 @@ bool ChangeTracker::end_read(Consumer& consumer, StreamRef stream) {
   return false;
 }
 
-// Waits, so that another stream may read next. Where rows can not be set, all
-// are.
-void ChangeTracker::put_back(Changes& changes, const std::function<void()>& mark,
+// Waits, so that another stream may read next. If rows cannot be marked, all count as changed.
+void ChangeTracker::put_back(ChangedRows& changes, const std::function<void()>& mark,
                              StreamRef stream) {
   const bool marked = succeeds([&] {
     mark();
-    memory_.context.allocator().device().synchronize(stream);
+    environment_.context.allocator().device().synchronize(stream);
   });
   if (marked) return;
-  changes.all = true;
+  changes.lose();
   ++counts_.failures;
 }
 
-void ChangeTracker::put_back(Changes& changes, std::span<const std::uint64_t> ids,
+void ChangeTracker::put_back(ChangedRows& changes, std::span<const std::uint64_t> ids,
                              StreamRef stream) {
   const auto mark = [&] {
-    changes.rows.use_on(stream);
-    changes.rows.mark(ids, memory_.pinned, stream);
+    changes.bits().use_on(stream);
+    changes.bits().mark(ids, environment_.pinned, stream);
   };
   put_back(changes, mark, stream);
 }

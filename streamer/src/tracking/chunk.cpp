@@ -16,13 +16,13 @@ std::size_t ChangeTracker::Chunk::bytes(const SourceRows& rows, const TrackerOpt
 ChangeTracker::Chunk::Chunk(const ChangeTracker& tracker, RowContent content, StreamRef stream)
     : content_(content),
       source_(tracker.source_),
-      memory_(tracker.memory_),
-      rows_(memory_.context, source_.bags, {content, tracker.options_.skipped_tables}) {
+      environment_(tracker.environment_),
+      rows_(environment_.context, source_.bags, {content, tracker.options_.skipped_tables}) {
   const std::size_t size = bytes(rows_, tracker.options_);
-  Allocator& allocator = memory_.context.allocator();
-  Stream& main = memory_.context.main();
+  Allocator& allocator = environment_.context.allocator();
+  Stream& main = environment_.context.main();
   device_ = {allocator, size, main, stream, allocator.tag("tracked rows")};
-  host_ = {memory_.pinned, size, main, stream, memory_.pinned.tag("tracked rows")};
+  host_ = {environment_.pinned, size, main, stream, environment_.pinned.tag("tracked rows")};
   used_on_.push_back(stream.id());
 }
 
@@ -35,23 +35,21 @@ void ChangeTracker::Chunk::use_on(StreamRef stream) {
   if (id.valid()) used_on_.push_back(id);
 }
 
-CaptureHeader ChangeTracker::Chunk::bring(const DirtyRows::Collected& collected, DirtyRows& changed,
+CaptureHeader ChangeTracker::Chunk::bring(PickedRows& picked, DirtyRows& changed,
                                           StreamRef stream) {
   use_on(stream);
-  const Array<std::int32_t> slots =
-      source_.bags.locate(collected.rows.data(), collected.most, collected.count.data(), stream);
-  GatheredRows rows = rows_.of(collected.list(), static_cast<double>(collected.most));
-  rows.slots = slots.data();
+  picked.locate(source_.bags, stream);
+  const GatheredRows rows = picked.gathered(rows_, static_cast<double>(picked.rows.most));
   rows_.gather(rows, {static_cast<std::byte*>(device_.data()), device_.size(), false}, changed,
-               memory_.pinned, stream);
-  OrderedDevice& ordered = memory_.context.allocator().device();
+               environment_.pinned, stream);
+  OrderedDevice& ordered = environment_.context.allocator().device();
   Device& device = ordered.device();
   const auto* const from = static_cast<const std::byte*>(device_.data());
   const std::size_t begin = rows_.header_bytes();
   device.copy(host(), from, begin, CopyKind::device_to_host, stream.handle());
   ordered.synchronize(stream);
   CaptureHeader header;
-  if (memory_.context.cost_only()) return header;
+  if (environment_.context.cost_only()) return header;
   std::memcpy(&header, host(), sizeof(header));
   if (header.bytes > begin && header.bytes <= device_.size()) {
     device.copy(host() + begin, from + begin, header.bytes - begin, CopyKind::device_to_host,

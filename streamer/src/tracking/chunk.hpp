@@ -4,20 +4,20 @@
 #include <span>
 #include <vector>
 
-#include "capture/dirty_rows.hpp"
 #include "capture/source_rows.hpp"
 #include "millrace/memory/buffer.hpp"
 #include "millrace/streamer/change_tracker.hpp"
+#include "tracking/picked_rows.hpp"
 
 namespace millrace {
 
-/** @brief What rows of one content are read through: memory on the device, and pinned. */
+/** @brief The buffers through which rows of one content are read, on the device and pinned. */
 class ChangeTracker::Chunk {
  public:
   /** @param stream  the first that rows are brought on */
   Chunk(const ChangeTracker& tracker, RowContent content, StreamRef stream);
 
-  /** @brief Rows that surely fit, whichever they are. */
+  /** @brief Rows that certainly fit, whichever they are. */
   [[nodiscard]] static std::size_t room(const capture::SourceRows& rows,
                                         const TrackerOptions& options) {
     return rows.sure_rows(bytes(rows, options));
@@ -25,10 +25,10 @@ class ChangeTracker::Chunk {
   [[nodiscard]] std::size_t room() const { return rows_.sure_rows(device_.size()); }
   [[nodiscard]] RowContent content() const noexcept { return content_; }
 
-  /** @brief Brings these to the host, and waits. @return what the gather says */
-  capture::CaptureHeader bring(const capture::DirtyRows::Collected& collected,
-                               capture::DirtyRows& changed, StreamRef stream);
-  /** @brief What was brought. */
+  /** @brief Brings rows to the host, and waits. @return the header of the gather */
+  capture::CaptureHeader bring(capture::PickedRows& picked, capture::DirtyRows& changed,
+                               StreamRef stream);
+  /** @brief The rows that were brought. */
   void read(CapturedRows& rows) const { rows_.read(host(), source_.tables, rows); }
 
  private:
@@ -39,7 +39,7 @@ class ChangeTracker::Chunk {
 
   const RowContent content_;
   const Source& source_;
-  const Memory& memory_;
+  const TrackerEnvironment& environment_;
   capture::SourceRows rows_;
   Buffer device_, host_;
   std::vector<StreamId> used_on_;

@@ -15,8 +15,8 @@ constexpr auto kSoon = 4s;
 
 StepBatch batch_of(Version version, Version after) {
   StepBatch batch;
-  batch.mark.version = version;
-  batch.mark.after = after;
+  batch.commit.version = version;
+  batch.commit.after = after;
   for (std::int64_t row = 0; row < 20; ++row) add_row(batch, some_schema(), {0, row}, version);
   return batch;
 }
@@ -97,7 +97,7 @@ TEST_CASE("a sink whose calls had to end goes on as soon as they may", "[sink]")
     Version before;
     for (std::uint64_t step = 1; step < 6; ++step) {
       const StepBatch batch = batch_of({1, step}, before);
-      before = batch.mark.version;
+      before = batch.commit.version;
       fold(expected, batch);
       {
         const Silence silence{*place};
@@ -109,7 +109,7 @@ TEST_CASE("a sink whose calls had to end goes on as soon as they may", "[sink]")
         REQUIRE(*refusal == SinkError::Kind::retry);
       }
     }
-    CHECK(sink->state().marks.at(0).version == Version{1, 5});
+    CHECK(sink->state().commits.at(0).version == Version{1, 5});
     CHECK(difference(rows_of(*sink), expected) == "");
   });
 }

@@ -54,13 +54,13 @@ std::size_t write_and_kill(const std::string& log, std::mt19937_64& random, std:
 /// That a sink has so many batches, or some more; of those it may have parts, if it has no whole
 /// steps.
 void check_written(Sink& sink, std::uint64_t drawn_from, std::size_t written, bool whole_steps) {
-  const auto marks = sink.state().marks;
+  const auto commits = sink.state().commits;
   Batches batches{drawn_from};
   Rows expected;
   for (std::size_t i = 0; i < kBatches; ++i) {
     const StepBatch batch = batches.next();
-    const auto mark = marks.find(batch.mark.rank);
-    const bool is_told = mark != marks.end() && batch.mark.version <= mark->second.version;
+    const auto commit = commits.find(batch.commit.rank);
+    const bool is_told = commit != commits.end() && batch.commit.version <= commit->second.version;
     if (i < written) REQUIRE(is_told);
     if (is_told) fold(expected, batch);
     if (i > written + 1000) break;

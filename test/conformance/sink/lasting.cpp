@@ -39,14 +39,14 @@ bool same_batch(const StepBatch& a, const StepBatch& b) {
   Rows of_a, of_b;
   fold(of_a, a);
   fold(of_b, b);
-  return a.mark == b.mark && a.size() == b.size() && of_a == of_b;
+  return a.commit == b.commit && a.size() == b.size() && of_a == of_b;
 }
 
 /// What comes of one rank; a batch is there within a minute, or never.
 std::vector<StepBatch> of_rank(const std::vector<StepBatch>& batches, std::uint32_t rank) {
   std::vector<StepBatch> some;
   for (const StepBatch& batch : batches) {
-    if (batch.mark.rank == rank) some.push_back(batch);
+    if (batch.commit.rank == rank) some.push_back(batch);
   }
   return some;
 }
@@ -73,12 +73,12 @@ TEST_CASE("a sink that is opened again has all that was flushed", "[sink]") {
     written.sink.reset();
     const auto again = place->open();
     CHECK(difference(rows_of(*again), written.rows) == "");
-    CHECK(again->state().marks == before.marks);
+    CHECK(again->state().commits == before.commits);
     CHECK(again->state().schema == written.program.schema());
   });
 }
 
-TEST_CASE("a sink that is opened again goes on where it was: next marks, repeats, lost ones",
+TEST_CASE("a sink that is opened again goes on where it was: next commits, repeats, lost ones",
           "[sink]") {
   over_sinks(&SinkFixture::lasts, [](const SinkFixture& fixture) {
     for (std::uint64_t program = 0; program < fixture.programs; ++program) {
@@ -96,13 +96,13 @@ TEST_CASE("a sink that is opened again goes on where it was: next marks, repeats
       REQUIRE(difference(rows_of(*written.sink), written.rows) == "");
 
       StepBatch lost;
-      lost.mark = written.batches.back().mark;
-      lost.mark.version = {lost.mark.version.epoch + 1, 5};
-      lost.mark.after = {lost.mark.version.epoch, 4};
+      lost.commit = written.batches.back().commit;
+      lost.commit.version = {lost.commit.version.epoch + 1, 5};
+      lost.commit.after = {lost.commit.version.epoch, 4};
       written.sink.reset();
       try {
         place->open()->write(lost);
-        FAIL("it took what goes after a mark that it does not have");
+        FAIL("it took what goes after a commit that it does not have");
       } catch (const SinkError& error) {
         CHECK(error.kind() == SinkError::Kind::lost);
       }
@@ -119,7 +119,7 @@ TEST_CASE("a sink that is opened again refuses another schema", "[sink]") {
   });
 }
 
-TEST_CASE("a position is there again with its mark", "[sink]") {
+TEST_CASE("a position is there again with its commit", "[sink]") {
   over_sinks(&SinkFixture::keeps_position, [](const SinkFixture& fixture) {
     if (!fixture.lasts) {
       SUCCEED("a kind that does not last");
@@ -129,7 +129,7 @@ TEST_CASE("a position is there again with its mark", "[sink]") {
     auto sink = place->open();
     sink->begin(some_schema());
     StepBatch batch;
-    batch.mark.version = {1, 3};
+    batch.commit.version = {1, 3};
     sink->write(batch, "segment 4, byte 99");
     sink->flush();
     sink.reset();
@@ -177,7 +177,7 @@ TEST_CASE("a source goes on behind any position that it gave", "[sink]") {
       CHECK(source->schema() == written.program.schema());
       for (const auto& next : take(*source, 10 - behind)) copy.write(next.batch);
       CHECK(difference(rows_of(copy), written.rows) == "");
-      CHECK(copy.state().marks == written.sink->state().marks);
+      CHECK(copy.state().commits == written.sink->state().commits);
     }
   });
 }
@@ -216,7 +216,7 @@ TEST_CASE("what another sink's epoch left goes before what a new one writes", "[
     copy.begin(written.program.schema());
     for (const auto& next : take(*source, 10)) copy.write(next.batch, next.position);
     CHECK(difference(rows_of(copy), written.rows) == "");
-    CHECK(copy.state().marks == written.sink->state().marks);
+    CHECK(copy.state().commits == written.sink->state().commits);
   });
 }
 

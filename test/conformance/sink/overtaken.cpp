@@ -12,9 +12,9 @@ using Kind = SinkError::Kind;
 /// Rows [0, 20) of a rank.
 StepBatch batch_of(Version version, Version after, std::uint32_t rank = 0) {
   StepBatch batch;
-  batch.mark.version = version;
-  batch.mark.after = after;
-  batch.mark.rank = rank;
+  batch.commit.version = version;
+  batch.commit.after = after;
+  batch.commit.rank = rank;
   for (std::int64_t row = 0; row < 20; ++row) add_row(batch, some_schema(), {0, row}, version);
   return batch;
 }
@@ -25,7 +25,7 @@ std::optional<Kind> refusal(Sink& sink, const StepBatch& batch) {
 
 }  // namespace
 
-TEST_CASE("a batch behind the mark of a later epoch is overtaken, and nothing of it is written",
+TEST_CASE("a batch behind the commit of a later epoch is overtaken, and nothing of it is written",
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
@@ -37,7 +37,7 @@ TEST_CASE("a batch behind the mark of a later epoch is overtaken, and nothing of
     CHECK(refusal(*sink, batch_of({1, 2}, {1, 1})) == Kind::overtaken);
     CHECK(refusal(*sink, batch_of({1, 3}, {})) == Kind::overtaken);
     CHECK(difference(rows_of(*sink), rows) == "");
-    CHECK(sink->state().marks.at(0).version == Version{2, 1});
+    CHECK(sink->state().commits.at(0).version == Version{2, 1});
   });
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("a trainer is told at its next call that a later one writes for its ra
     later->audit(0, 2);
     CHECK(refusal_of([&] { one->audit(1, 1); }) == Kind::overtaken);
     CHECK(difference(rows_of(*one), rows_of(*later)) == "");
-    CHECK(one->state().marks.at(0).version == Version{2, 2});
+    CHECK(one->state().commits.at(0).version == Version{2, 2});
   });
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("of two trainers that write at once, one ends overtaken, and all rows 
       Rows expected;
       fold(expected, batch_of({2, 1}, {}));
       CHECK(difference(rows_of(*later), expected) == "");
-      CHECK(later->state().marks.at(0).version == Version{2, 1});
+      CHECK(later->state().commits.at(0).version == Version{2, 1});
     }
   });
 }

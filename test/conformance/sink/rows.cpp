@@ -12,8 +12,8 @@ namespace {
 
 StepBatch batch_of(Version version, Version after = {}) {
   StepBatch batch;
-  batch.mark.version = version;
-  batch.mark.after = after;
+  batch.commit.version = version;
+  batch.commit.after = after;
   return batch;
 }
 
@@ -69,7 +69,7 @@ struct FourRanks {
 void check_marks(Sink& sink, const FourRanks& told) {
   const SinkState state = sink.state();
   for (unsigned rank = 0; rank < FourRanks::kRanks; ++rank) {
-    CHECK(state.marks.at(rank) == told.batches[rank].back().mark);
+    CHECK(state.commits.at(rank) == told.batches[rank].back().commit);
   }
 }
 
@@ -223,14 +223,14 @@ TEST_CASE("a batch of megabytes is written whole", "[sink]") {
   });
 }
 
-TEST_CASE("an empty batch moves the mark and no row", "[sink]") {
+TEST_CASE("an empty batch moves the commit and no row", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto sink = place->open();
     sink->begin(some_schema());
     sink->write(batch_of({1, 4}));
     sink->write(batch_of({1, 9}, {1, 4}));
-    CHECK(sink->state().marks.at(0).version == Version{1, 9});
+    CHECK(sink->state().commits.at(0).version == Version{1, 9});
     CHECK(rows_of(*sink).empty());
   });
 }

@@ -91,7 +91,7 @@ void write_again(Sink& sink, const StepBatch& batch) {
     sink.write(batch);
   } catch (const SinkError& error) {
     if (error.kind() != SinkError::Kind::overtaken) throw;
-    REQUIRE(sink.state().marks.at(batch.mark.rank).version.epoch > batch.mark.version.epoch);
+    REQUIRE(sink.state().commits.at(batch.commit.rank).version.epoch > batch.commit.version.epoch);
   }
 }
 
@@ -151,12 +151,12 @@ StepBatch StreamProgram::next(std::uint32_t rank) {
     }
     add_row(batch, schema_, key, of_row);
   }
-  batch.mark.version = version;
-  batch.mark.step = version.step;
-  batch.mark.after = restarted ? Version{} : newest;
-  batch.mark.rank = rank;
-  batch.mark.ranks = ranks();
-  batch.mark.missing = below(3) == 0 ? below(100) : 0;
+  batch.commit.version = version;
+  batch.commit.step = version.step;
+  batch.commit.after = restarted ? Version{} : newest;
+  batch.commit.rank = rank;
+  batch.commit.ranks = ranks();
+  batch.commit.missing = below(3) == 0 ? below(100) : 0;
   newest = version;
   return batch;
 }

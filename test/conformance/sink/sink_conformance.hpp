@@ -102,7 +102,7 @@ class StreamProgram {
 
   [[nodiscard]] const StreamSchema& schema() const noexcept { return schema_; }
   [[nodiscard]] unsigned ranks() const noexcept { return static_cast<unsigned>(newest_.size()); }
-  /// The rank's next step. Rows have versions up to the mark's: old ones are told late as well.
+  /// The rank's next step. Rows have versions up to the commit's: old ones are told late as well.
   [[nodiscard]] StepBatch next(std::uint32_t rank);
   [[nodiscard]] std::size_t below(std::size_t bound);
 

@@ -44,7 +44,7 @@ class SharedSink {
 /// Two sides of tables that train, and are streamed to a sink.
 class Training {
  public:
-  Training(std::uint64_t seed, CaptureWay way)
+  Training(std::uint64_t seed, CaptureMode mode)
       : random_(seed),
         bench_(adversarial(seed)),
         pinned_(bench_.ordered, bench_.pinned, Policy::pinned()) {
@@ -56,7 +56,7 @@ class Training {
       bags_.push_back(std::make_unique<EmbeddingBags>(
           bench_.context, *side, EmbeddingOptions{.optimizer = config_.table_optimizer}));
     }
-    options_.capture.way = way;
+    options_.capture.mode = mode;
     options_.capture.content = RowContent::weights_and_state;
     options_.capture.slot_bytes = (1U << 12U) << random_() % 5;
     options_.capture.slots = 1 + random_() % 3;
@@ -71,8 +71,8 @@ class Training {
   void stream(std::shared_ptr<Sink> sink, const Lineage& lineage) {
     options_.epoch = lineage.last().epoch + 1;
     streamer_ = std::make_unique<RowStreamer>(
-        StreamingPlace{bench_.context, pinned_, bench_.machine.executor(),
-                       bench_.machine.executor()},
+        StreamingEnvironment{bench_.context, pinned_, bench_.machine.executor(),
+                             bench_.machine.executor()},
         schema(), std::vector<StreamedBags>{{*bags_[0], "table"}, {*bags_[1], "weighted_table"}},
         std::vector<std::shared_ptr<Sink>>{std::move(sink)}, lineage, options_);
   }
@@ -199,14 +199,14 @@ TEST_CASE("what a trainer streams is its tables, whatever the sink does, and tho
           "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const std::uint64_t programs = fixture.name == "memory" ? 200 : 8;
-    for (const CaptureWay way : kCaptureWays) {
+    for (const CaptureMode mode : kCaptureModes) {
       for (std::uint64_t i = seed(); i < seed() + programs; ++i) {
-        INFO("MILLRACE_SEED=" << i << ", captured by " << to_string(way));
+        INFO("MILLRACE_SEED=" << i << ", captured by " << to_string(mode));
         const auto place = fixture.make_place();
         SharedSink shared{*place};
         std::mt19937_64 random{i};
         bool faults = true;
-        Training training{i, way};
+        Training training{i, mode};
         training.stream(shared.faulty(random, faults), {});
         training.train(random() % 8);
         if (random() % 3 == 0) {  // it ends well, and another start goes on

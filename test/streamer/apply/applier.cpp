@@ -128,7 +128,8 @@ TEST_CASE("a batch that lacks something leaves a gap, which is told and asked fo
   CHECK(writer.log.snapshots_asked == 1);
 }
 
-TEST_CASE("a snapshot whose first mark is there no more fills a gap, and one before it does not") {
+TEST_CASE(
+    "a snapshot whose first commit is there no more fills a gap, and one before it does not") {
   VirtualMachine machine;
   Writer writer;
   writer.answers = 6;

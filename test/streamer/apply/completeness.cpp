@@ -205,7 +205,7 @@ TEST_CASE("a batch that was read and not written is left, and is written next", 
   int calls = 0;  // state, seek, schema, begin, read: and no more
   CHECK_FALSE(applying.applier.apply_next(1s, [&] { return ++calls <= 5; }));
   REQUIRE(copy.state().schema);
-  CHECK(copy.state().marks.empty());
+  CHECK(copy.state().commits.empty());
   CHECK(applying.applier.left(always)->count == 1);
   CHECK(applying.applier.apply_next(1s, always));
   CHECK(applying.is_complete());

@@ -22,7 +22,7 @@ struct Log {
   std::vector<StepBatch> batches;
   std::size_t removed = 0;
   int snapshots_asked = 0;
-  std::set<std::uint64_t> lost;  ///< marks whose batches lack something
+  std::set<std::uint64_t> lost;  ///< commits whose batches lack something
   std::optional<StreamSchema> schema = kSchema;
 };
 
@@ -46,7 +46,7 @@ class LogSource final : public RecordSource {
     if (at_ < log_.removed) throw SinkError{SinkError::Kind::lost, "it was removed"};
     if (at_ >= log_.batches.size()) return std::nullopt;
     const StepBatch& batch = log_.batches[at_++];
-    const bool lost = log_.lost.contains(batch.mark.version.step);
+    const bool lost = log_.lost.contains(batch.commit.version.step);
     return Next{batch, std::to_string(at_), lost ? "a row fell out" : ""};
   }
   void take_schema(const StreamSchema& schema) override { given_ = schema; }
@@ -70,12 +70,12 @@ struct Writer {
   StepBatch made(std::uint32_t rank, const std::vector<std::int64_t>& rows) {
     ++step;
     StepBatch batch;
-    batch.mark = {.version = {epoch, step},
-                  .after = newest[rank],
-                  .step = step,
-                  .rank = rank,
-                  .ranks = ranks,
-                  .answers = answers};
+    batch.commit = {.version = {epoch, step},
+                    .after = newest[rank],
+                    .step = step,
+                    .rank = rank,
+                    .ranks = ranks,
+                    .answers = answers};
     for (const std::int64_t row : rows) {
       const float value = static_cast<float>(100 * step) + static_cast<float>(row);
       table[row] = value;

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::uint64_t kNow = 1'764'000'000'000;
 
-/// A mark of one of two ranks.
-StepMark mark_of(std::uint32_t rank, std::uint64_t step, std::uint64_t wall_time_ms,
-                 std::uint64_t missing = 0) {
+/// A commit of one of two ranks.
+StepCommit commit_of(std::uint32_t rank, std::uint64_t step, std::uint64_t wall_time_ms,
+                     std::uint64_t missing = 0) {
   return {.version = {7, step},
           .step = step,
           .rank = rank,
@@ -25,9 +25,9 @@ StepMark mark_of(std::uint32_t rank, std::uint64_t step, std::uint64_t wall_time
 
 struct Told {
   Told() { sink.begin(kSchema); }
-  void write(const StepMark& mark, std::string_view position = {}) {
+  void write(const StepCommit& commit, std::string_view position = {}) {
     StepBatch batch;
-    batch.mark = mark;
+    batch.commit = commit;
     sink.write(batch, position);
   }
   MemorySink sink;
@@ -44,38 +44,38 @@ TEST_CASE("a sink that nothing was streamed to is empty, and not complete", "[st
 
 TEST_CASE("a sink is complete when all ranks have told a step with nothing missing", "[status]") {
   Told told;
-  told.write(mark_of(0, 5, kNow - 300));
+  told.write(commit_of(0, 5, kNow - 300));
   StreamStatus status = status_of(told.sink, kNow);
   CHECK(status.ranks == 2);
   CHECK(status.told == 1);
   CHECK_FALSE(status.complete());
-  told.write(mark_of(1, 4, kNow - 900));
+  told.write(commit_of(1, 4, kNow - 900));
   status = status_of(told.sink, kNow);
   CHECK(status.complete());
   CHECK(status.sink.counts() == Version{7, 4});
   CHECK(status.age_ms == 900);  // of the rank that is the furthest behind
-  told.write(mark_of(1, 6, kNow - 100, 12));
+  told.write(commit_of(1, 6, kNow - 100, 12));
   status = status_of(told.sink, kNow);
   CHECK(status.missing == 12);
   CHECK(status.age_ms == 300);
   CHECK_FALSE(status.complete());
 }
 
-TEST_CASE("the age of marks without a time is unknown, and that of a later clock is none",
+TEST_CASE("the age of commits without a time is unknown, and that of a later clock is none",
           "[status]") {
   Told told;
-  told.write(mark_of(0, 5, kNow + 5000));
+  told.write(commit_of(0, 5, kNow + 5000));
   CHECK(status_of(told.sink, kNow).age_ms == 0);
-  told.write(mark_of(1, 5, 0));
+  told.write(commit_of(1, 5, 0));
   CHECK_FALSE(status_of(told.sink, kNow).age_ms);
 }
 
-TEST_CASE("marks of ranks that are no more do not count", "[status]") {
+TEST_CASE("commits of ranks that are no more do not count", "[status]") {
   Told told;
-  StepMark old = mark_of(1, 9, kNow - 90'000, 5);
+  StepCommit old = commit_of(1, 9, kNow - 90'000, 5);
   old.version.epoch = 6;
   told.write(old);
-  StepMark now = mark_of(0, 9, kNow - 1);
+  StepCommit now = commit_of(0, 9, kNow - 1);
   now.ranks = 1;
   told.write(now);
   const StreamStatus status = status_of(told.sink, kNow);
@@ -83,10 +83,10 @@ TEST_CASE("marks of ranks that are no more do not count", "[status]") {
   CHECK(status.age_ms == 1);
 }
 
-TEST_CASE("a sink with marks and without a schema is not called empty", "[status]") {
+TEST_CASE("a sink with commits and without a schema is not called empty", "[status]") {
   MemorySink sink;
   StepBatch batch;
-  batch.mark = mark_of(0, 1, kNow);
+  batch.commit = commit_of(0, 1, kNow);
   sink.write(batch);
   CHECK_THROWS_WITH(status_of(sink, kNow), Catch::Matchers::ContainsSubstring("not the schema"));
 }
@@ -95,7 +95,7 @@ TEST_CASE("how far a copy is behind its log is told from the copy's place on", "
   Writer writer;
   for (std::int64_t row = 0; row < 4; ++row) {
     writer.write(0, {row});
-    writer.log.batches.back().mark.wall_time_ms = kNow - 1000 + static_cast<std::uint64_t>(row);
+    writer.log.batches.back().commit.wall_time_ms = kNow - 1000 + static_cast<std::uint64_t>(row);
   }
   Told copy;
   copy.write({.version = {1, 2}, .step = 2, .wall_time_ms = kNow - 999}, "|2");

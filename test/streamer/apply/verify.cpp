@@ -32,7 +32,7 @@ ReferenceTables reference(Lineage lineage = {}) {
 void fill(MemorySink& sink) {
   sink.begin(kSchema);
   StepBatch batch;
-  batch.mark = {.version = {1, 1}, .step = 1};
+  batch.commit = {.version = {1, 1}, .step = 1};
   const ReferenceTables tables = reference();
   for (std::uint32_t table = 0; table < 2; ++table) {
     const StreamedTable& of = kSchema.tables[table];
@@ -47,7 +47,7 @@ void fill(MemorySink& sink) {
 
 void change(MemorySink& sink, Version version, float state) {
   StepBatch batch;
-  batch.mark = {.version = {version.epoch, version.step + 100}, .step = version.step};
+  batch.commit = {.version = {version.epoch, version.step + 100}, .step = version.step};
   const std::vector<float> weights{100, 101};
   batch.add({version, 0, 1, weights, {&state, 1}});
   sink.write(batch);
@@ -82,7 +82,7 @@ TEST_CASE("minus zero is not zero") {
   MemorySink sink;
   fill(sink);
   StepBatch batch;
-  batch.mark = {.version = {1, 3}, .step = 3};
+  batch.commit = {.version = {1, 3}, .step = 3};
   const std::vector<float> weights{0, 1};
   const float zero = 0;  // the state of row 0 is -0
   batch.add({{1, 3}, 0, 0, weights, {&zero, 1}});
@@ -112,7 +112,7 @@ TEST_CASE("rows that are none of the schema are damage") {
   MemorySink sink;
   fill(sink);
   StepBatch batch;
-  batch.mark = {.version = {1, 3}, .step = 3};
+  batch.commit = {.version = {1, 3}, .step = 3};
   const float one = 1;
   batch.add({{1, 3}, 1, 7, {&one, 1}});
   sink.write(batch);

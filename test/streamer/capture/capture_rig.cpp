@@ -12,7 +12,7 @@ std::string CaptureCase::name() const {
       "{}, {} slots of {}, {} {}, {}, gather on {}, optimizer {}{}{}, refused {}, schedule {}, "
       "data "
       "{}{}",
-      to_string(options.way), options.slots, options.slot_bytes, to_string(options.when_full),
+      to_string(options.mode), options.slots, options.slot_bytes, to_string(options.when_full),
       options.patience.count(), to_string(options.content),
       options.gather_on == GatherOn::own_stream ? "its own stream" : "the update's",
       static_cast<int>(optimizer), cached ? ", cached" : "",
@@ -20,13 +20,13 @@ std::string CaptureCase::name() const {
       left_out.empty() ? "" : ", without: " + left_out);
 }
 
-CaptureCase draw_case(CaptureWay way, std::uint64_t seed) {
+CaptureCase draw_case(CaptureMode mode, std::uint64_t seed) {
   std::mt19937_64 random{seed};
   const auto one_of = [&](auto... values) {
     const std::array all{values...};
     return all[random() % all.size()];
   };
-  CaptureCase what{.options = {.way = way,
+  CaptureCase what{.options = {.mode = mode,
                                .content = one_of(RowContent::weights, RowContent::weights_and_state,
                                                  RowContent::weights_and_state, RowContent::ids),
                                .slots = one_of(1U, 2U, 3U, 3U),
@@ -55,17 +55,18 @@ bool SinkReceiver::captured(const CapturedRows& told) {
   if (what_.refuse_every != 0 && random_() % what_.refuse_every == 0) return false;
   StepBatch batch;
   told.visit(1, [&](const RowRecord& row) {
-    if (what_.options.way != CaptureWay::mapped && what_.options.way != CaptureWay::sync_pageable) {
+    if (what_.options.mode != CaptureMode::mapped &&
+        what_.options.mode != CaptureMode::sync_pageable) {
       checking_.host_reads(row.weights.data(), row.weights.size_bytes(), "ship");
     }
     batch.add(row);
   });
   rows += batch.size();
-  batch.mark.version = {1, last_.step + 1};
-  batch.mark.after = last_;
-  batch.mark.step = told.step;
-  batch.mark.missing = told.missing;
-  last_ = batch.mark.version;
+  batch.commit.version = {1, last_.step + 1};
+  batch.commit.after = last_;
+  batch.commit.step = told.step;
+  batch.commit.missing = told.missing;
+  last_ = batch.commit.version;
   sink.write(batch);
   return true;
 }
@@ -82,9 +83,9 @@ CaptureRig::CaptureRig(const CaptureCase& what)
       receiver(what_, machine.executor(), checking),
       first_(contents()) {
   program_device.leave_out(what.left_out);
-  capture = std::make_unique<Capture>(
-      Capture::Source{*bags, 0, table_numbers()},
-      Capture::Setting{context, pinned, machine.executor(), receiver}, what.options);
+  capture = std::make_unique<RowCapture>(
+      RowCapture::Source{*bags, 0, table_numbers()},
+      CaptureEnvironment{context, pinned, machine.executor(), receiver}, what.options);
   StreamSchema schema{.content = what.options.content};
   schema.tables.resize(kFirstTable, {.name = "another", .rows = 1, .width = 1});
   for (std::size_t i = 0; i < kFirstTable; ++i) schema.tables[i].name += std::to_string(i);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/streamer/capture.hpp"
 #include "millrace/streamer/memory_sink.hpp"
+#include "millrace/streamer/row_capture.hpp"
 #include "test/streamer/capture/training_rig.hpp"
 
 namespace millrace::test {
@@ -31,7 +31,7 @@ struct CaptureCase {
 };
 
 /// Any of them, drawn from a seed: with slots that are too few or too small as well.
-[[nodiscard]] CaptureCase draw_case(CaptureWay way, std::uint64_t seed);
+[[nodiscard]] CaptureCase draw_case(CaptureMode mode, std::uint64_t seed);
 
 /// A MemorySink behind the receiver; newest versions.
 class SinkReceiver final : public CaptureReceiver {
@@ -69,7 +69,7 @@ class CaptureRig : public TrainingRig {
 
  public:
   SinkReceiver receiver;
-  std::unique_ptr<Capture> capture;
+  std::unique_ptr<RowCapture> capture;
 
  private:
   TableContents first_;

@@ -37,8 +37,8 @@ class Failing final : public RowUpdateObserver {
   std::function<void(FaultInjector&)> fail_;
 };
 
-CaptureCase case_of(CaptureWay way, GatherOn gather_on, bool cached, std::uint64_t data) {
-  return {.options = {.way = way,
+CaptureCase case_of(CaptureMode mode, GatherOn gather_on, bool cached, std::uint64_t data) {
+  return {.options = {.mode = mode,
                       .content = RowContent::weights_and_state,
                       .slots = 2,
                       .slot_bytes = 2000,
@@ -51,11 +51,11 @@ CaptureCase case_of(CaptureWay way, GatherOn gather_on, bool cached, std::uint64
 }  // namespace
 
 TEST_CASE("calls that fail while an update is captured harm nothing: rows are told later") {
-  const auto way = GENERATE(from_range(kCaptureWays));
+  const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true);
   for (std::uint64_t call = 1; call < 24; ++call) {
-    const CaptureCase what = case_of(way, gather_on, cached, seed() + call);
+    const CaptureCase what = case_of(mode, gather_on, cached, seed() + call);
     INFO(what.name() << ", call " << call);
     CaptureRig rig{what};
     std::uint64_t injected = 0;
@@ -77,7 +77,7 @@ TEST_CASE("calls that fail while an update is captured harm nothing: rows are to
 TEST_CASE("every call of a kind fails while updates are captured: all of it is told afterwards") {
   const auto kind = GENERATE(Call::launch, Call::record, Call::wait, Call::copy);
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
-  const CaptureCase what = case_of(CaptureWay::ring, gather_on, false, seed());
+  const CaptureCase what = case_of(CaptureMode::ring, gather_on, false, seed());
   INFO(what.name() << ", " << to_string(kind));
   CaptureRig rig{what};
   {
@@ -93,7 +93,7 @@ TEST_CASE("every call of a kind fails while updates are captured: all of it is t
 TEST_CASE("copies of the copier that fail are made again with later steps") {
   const auto kind = GENERATE(Call::copy, Call::synchronize_stream, Call::wait);
   const auto number = GENERATE(1, 2, 3, 5, 8);
-  CaptureCase what = case_of(CaptureWay::ring, GatherOn::update_stream, false, seed());
+  CaptureCase what = case_of(CaptureMode::ring, GatherOn::update_stream, false, seed());
   what.schedule = 0;
   INFO(what.name() << ", " << to_string(kind) << " " << number);
   CaptureRig rig{what};
@@ -108,7 +108,7 @@ TEST_CASE("copies of the copier that fail are made again with later steps") {
 }
 
 TEST_CASE("a lost device ends no copier, and is reported as failures") {
-  CaptureCase what = case_of(CaptureWay::ring, GatherOn::update_stream, false, seed());
+  CaptureCase what = case_of(CaptureMode::ring, GatherOn::update_stream, false, seed());
   what.schedule = 0;
   CaptureRig rig{what};
   rig.step();
@@ -117,7 +117,7 @@ TEST_CASE("a lost device ends no copier, and is reported as failures") {
     Failing failing{rig, [&](FaultInjector&) {}};
     faults.fail(Call::launch, 1, ErrorCode::device_lost);
     const RowUpdate nothing{.step = 2, .stream = rig.main, .tables = rig.bags->tables()};
-    rig.capture->mark_all();
+    rig.capture->mark_all_dirty();
     rig.capture->rows_updated(nothing);
     rig.bags->observe(rig.capture.get());
   }

@@ -13,10 +13,10 @@ using namespace millrace::test;
 
 namespace {
 
-CaptureCase case_of(CaptureWay way, GatherOn gather_on, bool cached) {
-  return {.options = {.way = way,
+CaptureCase case_of(CaptureMode mode, GatherOn gather_on, bool cached) {
+  return {.options = {.mode = mode,
                       .content = RowContent::weights_and_state,
-                      .slots = way == CaptureWay::ring_kernel ? 4U : 2U,  // more than its buffers
+                      .slots = mode == CaptureMode::ring_kernel ? 4U : 2U,  // more than its buffers
                       .slot_bytes = 4000,
                       .gather_on = gather_on},
           .optimizer = OptimizerKind::adagrad,
@@ -73,8 +73,8 @@ std::string used(const LeftOutCase& left) {
     return races.empty() ? found : races.front();
   };
   if (left.use == Use::torn) {
-    const bool of_event = left.what.options.way == CaptureWay::mapped ||
-                          left.what.options.way == CaptureWay::ring_kernel;
+    const bool of_event = left.what.options.mode == CaptureMode::mapped ||
+                          left.what.options.mode == CaptureMode::ring_kernel;
     faults.fail(of_event ? Call::synchronize_event : Call::synchronize_stream,
                 1 + left.what.data % 8, ErrorCode::unknown);
   }
@@ -108,28 +108,28 @@ std::string seen(LeftOutCase left, const std::string& wait) {
 }  // namespace
 
 TEST_CASE("every wait of a capture that is left out is named, or seen in what was told") {
-  const auto way = GENERATE(from_range(kCaptureWays));
+  const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true), on_main = GENERATE(false, true);
-  CaptureCase what = case_of(way, gather_on, cached);
+  CaptureCase what = case_of(mode, gather_on, cached);
   what.on = on_main ? TrainsOn::main : TrainsOn::update;
   std::set<std::string> edges;
   what.schedule = seed();
   REQUIRE(trained(what, &edges) == "");
   const std::string update = on_main ? "main" : "update";
-  const bool itself = way == CaptureWay::sync || way == CaptureWay::sync_pageable;
+  const bool itself = mode == CaptureMode::sync || mode == CaptureMode::sync_pageable;
   const auto redundant = [&](const std::string& edge) {
     // Where the training thread waits for the copy, nothing that it enqueues is before the gather.
     if (itself && edge.ends_with("waits for gather") && !edge.starts_with("host")) return true;
     // A stream that waits for the update waits for all that made the tables.
     if (!on_main && edge == "gather waits for main") return true;
     // A copy to pageable memory has waited when it returns.
-    return way == CaptureWay::sync_pageable && edge == "host waits for update";
+    return mode == CaptureMode::sync_pageable && edge == "host waits for update";
   };
   // Where main only flushes, for whose first two gathers the host has waited for all copies: a
   // third needs it, if there is one. Where main trains it is needed always.
-  if (way == CaptureWay::ring_kernel && !on_main) edges.erase("main waits for capture");
-  if (way == CaptureWay::ring) CHECK(edges.contains("host waits for capture"));
+  if (mode == CaptureMode::ring_kernel && !on_main) edges.erase("main waits for capture");
+  if (mode == CaptureMode::ring) CHECK(edges.contains("host waits for capture"));
   if (gather_on == GatherOn::own_stream) {
     CHECK(edges.contains("gather waits for " + update));
   }
@@ -151,7 +151,7 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
 }
 
 TEST_CASE("the next update waits for the gather: the checker names both, left out") {
-  CaptureCase what = case_of(CaptureWay::ring, GatherOn::own_stream, false);
+  CaptureCase what = case_of(CaptureMode::ring, GatherOn::own_stream, false);
   what.left_out = "update waits for gather";
   const std::string race = trained(what, nullptr);
   INFO(race);
@@ -161,7 +161,7 @@ TEST_CASE("the next update waits for the gather: the checker names both, left ou
 
 TEST_CASE("waits that only some programs need are needed there, and do no harm elsewhere") {
   struct Expected {
-    CaptureWay way;
+    CaptureMode mode;
     Use use;
     TrainsOn on;
     const char* wait;
@@ -169,27 +169,27 @@ TEST_CASE("waits that only some programs need are needed there, and do no harm e
   };
   const auto expected = GENERATE(values<Expected>({
       // What a capture made on main, by a stream that has not waited for main since, or has.
-      {CaptureWay::ring, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
-      {CaptureWay::mapped, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
-      {CaptureWay::sync, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
-      {CaptureWay::ring, Use::whole, TrainsOn::update, "update waits for main, first 1", false},
+      {CaptureMode::ring, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
+      {CaptureMode::mapped, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
+      {CaptureMode::sync, Use::whole, TrainsOn::off_main, "update waits for main, first 1", true},
+      {CaptureMode::ring, Use::whole, TrainsOn::update, "update waits for main, first 1", false},
       // Likewise the slots that it makes later; pinned memory is the host's when it is given out.
-      {CaptureWay::ring, Use::whole, TrainsOn::off_main, "update waits for main, later", true},
-      {CaptureWay::ring, Use::whole, TrainsOn::update, "update waits for main, later", false},
-      {CaptureWay::ring_kernel, Use::whole, TrainsOn::off_main, "update waits for main, later",
+      {CaptureMode::ring, Use::whole, TrainsOn::off_main, "update waits for main, later", true},
+      {CaptureMode::ring, Use::whole, TrainsOn::update, "update waits for main, later", false},
+      {CaptureMode::ring_kernel, Use::whole, TrainsOn::off_main, "update waits for main, later",
        false},
       // Where all was told the host has waited for all; not for marks.
-      {CaptureWay::ring, Use::whole, TrainsOn::update, "main waits for update, end", false},
-      {CaptureWay::ring, Use::abandoned, TrainsOn::update, "main waits for update, end", true},
-      {CaptureWay::mapped, Use::abandoned, TrainsOn::update, "main waits for update, end", true},
+      {CaptureMode::ring, Use::whole, TrainsOn::update, "main waits for update, end", false},
+      {CaptureMode::ring, Use::abandoned, TrainsOn::update, "main waits for update, end", true},
+      {CaptureMode::mapped, Use::abandoned, TrainsOn::update, "main waits for update, end", true},
       // A copy whose end the host does not know.
-      {CaptureWay::ring, Use::abandoned, TrainsOn::update, "main waits for capture, end", false},
-      {CaptureWay::ring, Use::torn, TrainsOn::update, "main waits for capture, end", true},
-      {CaptureWay::ring_kernel, Use::torn, TrainsOn::update, "main waits for capture, end", true},
-      {CaptureWay::ring, Use::torn, TrainsOn::update, "update waits for capture, later", true},
+      {CaptureMode::ring, Use::abandoned, TrainsOn::update, "main waits for capture, end", false},
+      {CaptureMode::ring, Use::torn, TrainsOn::update, "main waits for capture, end", true},
+      {CaptureMode::ring_kernel, Use::torn, TrainsOn::update, "main waits for capture, end", true},
+      {CaptureMode::ring, Use::torn, TrainsOn::update, "update waits for capture, later", true},
   }));
   const bool whole = expected.use == Use::whole;
-  LeftOutCase left{.what = case_of(expected.way, GatherOn::update_stream, false),
+  LeftOutCase left{.what = case_of(expected.mode, GatherOn::update_stream, false),
                    .use = expected.use};
   left.what.on = expected.on;
   left.what.options.slots = whole ? 8 : 1;

@@ -43,14 +43,14 @@ void check_told(CaptureRig& rig) {
 }  // namespace
 
 TEST_CASE("the training thread waits for nothing in a ring, and for each step's copies in sync") {
-  const auto way = GENERATE(from_range(kCaptureWays));
-  CaptureRig rig{{.options = {.way = way, .slots = 8}, .steps = 6}};
+  const auto mode = GENERATE(from_range(kCaptureModes));
+  CaptureRig rig{{.options = {.mode = mode, .slots = 8}, .steps = 6}};
   OwnWaits waits{rig.program_device};
   rig.train();
-  const bool itself = way == CaptureWay::sync || way == CaptureWay::sync_pageable;
+  const bool itself = mode == CaptureMode::sync || mode == CaptureMode::sync_pageable;
   CHECK((itself ? waits.waits >= 6 : waits.waits == 0));
   if (itself) CHECK(rig.capture->counts().waits >= 3);
-  if (way == CaptureWay::ring) CHECK(rig.capture->counts().waits == 0);
+  if (mode == CaptureMode::ring) CHECK(rig.capture->counts().waits == 0);
   check_told(rig);
 }
 
@@ -64,8 +64,8 @@ TEST_CASE("steps without rows are told") {
 }
 
 TEST_CASE("what does not fit into a slot is counted, and told with later steps") {
-  const auto way = GENERATE(from_range(kCaptureWays));
-  CaptureRig rig{{.options = {.way = way, .slot_bytes = 400}, .steps = 6}};
+  const auto mode = GENERATE(from_range(kCaptureModes));
+  CaptureRig rig{{.options = {.mode = mode, .slot_bytes = 400}, .steps = 6}};
   rig.train();
   check_told(rig);
   CHECK(rig.capture->counts().overflowed_rows > 0);
@@ -103,7 +103,7 @@ TEST_CASE("rows of tables that are skipped are counted, and not told") {
   CaptureRig rig{{.options = {.skipped_tables = {"t1"}}, .steps = 6}};
   rig.train();
   CHECK(rig.flush());
-  rig.capture->mark_all();
+  rig.capture->mark_all_dirty();
   CHECK(rig.flush());
   CHECK(rig.capture->counts().skipped_rows > 0);
   std::size_t told = 0;
@@ -117,11 +117,11 @@ TEST_CASE("rows of tables that are skipped are counted, and not told") {
 TEST_CASE("rows that are marked are told, once, though they did not change") {
   CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
   const std::vector<TableRow> rows{{3, 7}, {4, 151}, {3, 7}, {4, 12}, {9, 1}, {4, 300}, {3, -1}};
-  CHECK(rig.capture->mark(rows) == 1);
+  CHECK(rig.capture->mark_dirty(rows) == 1);
   CHECK(rig.capture->dirty());
   CHECK(rig.flush());
   CHECK(rig.receiver.rows == 2);  // the others are not of this source
-  CHECK(rig.capture->mark_all() == 2);
+  CHECK(rig.capture->mark_all_dirty() == 2);
   rig.train();
   CHECK(rig.flush());
   CHECK(rig.receiver.rows >= 2 + 40 + 150 + 1 + 70);
@@ -131,25 +131,25 @@ TEST_CASE("rows that are marked are told, once, though they did not change") {
 TEST_CASE("marks that are more than a quarter of the rows become all rows") {
   CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
   const std::vector<TableRow> rows(1000, {3, 7});
-  for (std::uint64_t call = 1; call <= 5; ++call) CHECK(rig.capture->mark(rows) == call);
+  for (std::uint64_t call = 1; call <= 5; ++call) CHECK(rig.capture->mark_dirty(rows) == call);
   CHECK(rig.flush());
   CHECK(rig.receiver.rows == 40 + 150 + 1 + 70);
-  CHECK(rig.capture->mark(rows) == 6);
+  CHECK(rig.capture->mark_dirty(rows) == 6);
   CHECK(rig.flush());
   CHECK(rig.receiver.rows == 40 + 150 + 1 + 70 + 1);
 }
 
 TEST_CASE("the link carries what changed, and little else") {
-  const auto way = GENERATE(CaptureWay::ring, CaptureWay::mapped);
+  const auto mode = GENERATE(CaptureMode::ring, CaptureMode::mapped);
   const std::vector<TableConfig> tables{{"t", 20'000, 64, Pooling::sum, {"f"}}};
   ModelBench bench;
   CachingAllocator pinned{bench.ordered, bench.pinned, Policy::pinned()};
   EmbeddingBags bags{bench.context, tables, {}};
   VirtualMachine& machine = bench.machine;
   CheckingObserver checking;
-  const CaptureCase what{.options = {.way = way}};
+  const CaptureCase what{.options = {.mode = mode}};
   SinkReceiver receiver{what, machine.executor(), checking};
-  Capture capture{
+  RowCapture capture{
       {bags, 0, {0}}, {bench.context, pinned, machine.executor(), receiver}, what.options};
   StreamSchema schema;
   schema.tables = capture.tables();
@@ -209,9 +209,9 @@ TEST_CASE("slots are made as the host gets ahead, and no more than it may have")
 }
 
 TEST_CASE("hundreds of tables are told in their order") {
-  const auto way = GENERATE(from_range(kCaptureWays));
+  const auto mode = GENERATE(from_range(kCaptureModes));
   for (std::uint64_t i = 0; i < 2; ++i) {
-    CaptureCase what = draw_case(way, seed() + i);
+    CaptureCase what = draw_case(mode, seed() + i);
     what.tables = 300;
     what.options.slot_bytes = 16'000;
     INFO(what.name());
@@ -228,9 +228,9 @@ TEST_CASE("options that can not be are refused") {
   CHECK_THROWS_WITH(make({.slots = 0}), ContainsSubstring("at least one slot"));
   CHECK_THROWS_WITH(make({.slot_bytes = 100}), ContainsSubstring("no room for a row"));
   CHECK_THROWS_WITH(make({.skipped_tables = {"x"}}), ContainsSubstring("no table 'x'"));
-  CHECK_THROWS_WITH(parse_capture_way("fast"), ContainsSubstring("sync, sync-pageable, mapped"));
+  CHECK_THROWS_WITH(parse_capture_mode("fast"), ContainsSubstring("sync, sync-pageable, mapped"));
   CHECK_THROWS_WITH(parse_when_full("x"), ContainsSubstring("block, mark-dirty"));
-  for (const CaptureWay way : kCaptureWays) CHECK(parse_capture_way(to_string(way)) == way);
+  for (const CaptureMode mode : kCaptureModes) CHECK(parse_capture_mode(to_string(mode)) == mode);
 }
 
 TEST_CASE("where nothing is computed captures cost what they would, and tell how many rows") {
@@ -242,7 +242,7 @@ TEST_CASE("where nothing is computed captures cost what they would, and tell how
   const std::size_t slot_bytes = GENERATE(std::size_t{64} << 20, std::size_t{500'000});
   const CaptureCase what{.options = {.slot_bytes = slot_bytes}};
   SinkReceiver receiver{what, bench.machine.executor(), checking};
-  Capture capture{
+  RowCapture capture{
       {bags, 0, {0}}, {context, pinned, bench.machine.executor(), receiver}, what.options};
   receiver.sink.begin({.tables = capture.tables()});
   HostBags batch{.features = {"f"}, .batch = 1};

@@ -29,20 +29,20 @@ rc::Gen<std::vector<float>> any_floats() {
                       });
 }
 
-StepMark any_mark() {
-  StepMark mark;
-  mark.version = *any_version();
-  mark.after = *any_version();
-  if (mark.after > mark.version) std::swap(mark.after, mark.version);
-  if (mark.after == mark.version) mark = {.version = {1, 0}, .after = {}};
-  mark.ranks = *rc::gen::inRange<std::uint32_t>(1, 5000);
-  mark.rank = *rc::gen::inRange<std::uint32_t>(0, mark.ranks);
-  mark.parts = *rc::gen::inRange<std::uint32_t>(1, 100);
-  mark.part = *rc::gen::inRange<std::uint32_t>(0, mark.parts);
-  mark.rows = *rc::gen::arbitrary<std::uint64_t>();
-  mark.missing = *rc::gen::arbitrary<std::uint64_t>();
-  mark.wall_time_ms = *rc::gen::arbitrary<std::uint64_t>();
-  return mark;
+StepCommit any_commit() {
+  StepCommit commit;
+  commit.version = *any_version();
+  commit.after = *any_version();
+  if (commit.after > commit.version) std::swap(commit.after, commit.version);
+  if (commit.after == commit.version) commit = {.version = {1, 0}, .after = {}};
+  commit.ranks = *rc::gen::inRange<std::uint32_t>(1, 5000);
+  commit.rank = *rc::gen::inRange<std::uint32_t>(0, commit.ranks);
+  commit.parts = *rc::gen::inRange<std::uint32_t>(1, 100);
+  commit.part = *rc::gen::inRange<std::uint32_t>(0, commit.parts);
+  commit.rows = *rc::gen::arbitrary<std::uint64_t>();
+  commit.missing = *rc::gen::arbitrary<std::uint64_t>();
+  commit.wall_time_ms = *rc::gen::arbitrary<std::uint64_t>();
+  return commit;
 }
 
 std::string any_name() {
@@ -67,17 +67,17 @@ StreamSchema any_schema() {
 /// One record of each kind, with numbers so that no byte of a field is zero by chance only.
 std::vector<Bytes> one_of_each() {
   const float numbers[] = {1.5F, -2.25F, 1e-30F};
-  Bytes row, ids, mark, schema, position;
+  Bytes row, ids, commit, schema, position;
   append_record(row, RowRecord{.version = {3, 0x1122334455667788},
                                .table = 200,
                                .row = 0x123456789A,
                                .weights = std::span{numbers}.first(2),
                                .state = std::span{numbers}.last(1)});
   append_record(ids, RowRecord{.version = {1, 0}, .row = 1});
-  append_record(mark, StepMark{.version = {3, 9}, .after = {3, 8}, .rank = 1, .ranks = 2});
+  append_record(commit, StepCommit{.version = {3, 9}, .after = {3, 8}, .rank = 1, .ranks = 2});
   append_record(schema, StreamSchema{.tables = {{.name = "t", .rows = 9, .width = 2}}}, {3, 0});
   append_position(position, "0:17,1:4", {1, 6});
-  return {row, ids, mark, schema, position};
+  return {row, ids, commit, schema, position};
 }
 
 bool is_refused(const Bytes& bytes) {
@@ -118,20 +118,20 @@ TEST_CASE("a row's record says what the row was, bit by bit", "[record]") {
   }));
 }
 
-TEST_CASE("a mark's record says what the mark was", "[record]") {
+TEST_CASE("a commit's record says what the commit was", "[record]") {
   CHECK(rc::check([] {
-    const StepMark mark = any_mark();
+    const StepCommit commit = any_commit();
     Bytes bytes;
-    append_record(bytes, mark);
+    append_record(bytes, commit);
     const Record read = parse_record(bytes);
-    RC_ASSERT(read.kind == RecordKind::mark);
-    RC_ASSERT(read.mark == mark);
-    RC_ASSERT(read.version == mark.version);
+    RC_ASSERT(read.kind == RecordKind::commit);
+    RC_ASSERT(read.commit == commit);
+    RC_ASSERT(read.version == commit.version);
     RC_ASSERT(read.bytes == bytes.size());
   }));
 }
 
-TEST_CASE("a mark that was written before marks had a time is read, and its time is unknown",
+TEST_CASE("a commit that was written before commits had a time is read, and its time is unknown",
           "[record]") {
   constexpr std::string_view kBefore =
       "00000000000000030000000000000009880000000201000000000000000000000000000000000000000000000000"
@@ -141,23 +141,23 @@ TEST_CASE("a mark that was written before marks had a time is read, and its time
   for (std::size_t i = 0; i < kBefore.size(); i += 2) {
     bytes.push_back(static_cast<std::byte>(std::stoul(std::string{kBefore.substr(i, 2)}, {}, 16)));
   }
-  StepMark mark{.version = {3, 9},
-                .after = {3, 8},
-                .step = 7,
-                .rank = 1,
-                .ranks = 2,
-                .rows = 5,
-                .missing = 6,
-                .base = {2, 4},
-                .answers = 11,
-                .part = 1,
-                .parts = 3};
-  CHECK(parse_record(bytes).mark == mark);
-  mark.wall_time_ms = 1'764'000'000'123;
+  StepCommit commit{.version = {3, 9},
+                    .after = {3, 8},
+                    .step = 7,
+                    .rank = 1,
+                    .ranks = 2,
+                    .rows = 5,
+                    .missing = 6,
+                    .base = {2, 4},
+                    .answers = 11,
+                    .part = 1,
+                    .parts = 3};
+  CHECK(parse_record(bytes).commit == commit);
+  commit.wall_time_ms = 1'764'000'000'123;
   Bytes timed;
-  append_record(timed, mark);
-  CHECK(timed.size() == bytes.size());  // who read marks before reads these
-  CHECK(parse_record(timed).mark == mark);
+  append_record(timed, commit);
+  CHECK(timed.size() == bytes.size());  // who read commits before reads these
+  CHECK(parse_record(timed).commit == commit);
 }
 
 TEST_CASE("a schema's record says what the schema was", "[record]") {
@@ -195,8 +195,8 @@ TEST_CASE("records are read one behind another, each from where the one before e
     kinds.push_back(record.kind);
     left = left.subspan(record.bytes);
   }
-  CHECK(kinds == std::vector{RecordKind::row, RecordKind::row, RecordKind::mark, RecordKind::schema,
-                             RecordKind::position});
+  CHECK(kinds == std::vector{RecordKind::row, RecordKind::row, RecordKind::commit,
+                             RecordKind::schema, RecordKind::position});
 }
 
 TEST_CASE("versions in records compare as bytes do", "[record]") {

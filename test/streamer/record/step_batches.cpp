@@ -28,9 +28,9 @@ StepBatch any_batch(Version version, Version after) {
                .weights = std::span{numbers}.first(key.first),
                .state = std::span{numbers}.last(1)});
   }
-  batch.mark.version = version;
-  batch.mark.after = after;
-  batch.mark.missing = *rc::gen::inRange<std::uint64_t>(0, 5);
+  batch.commit.version = version;
+  batch.commit.after = after;
+  batch.commit.missing = *rc::gen::inRange<std::uint64_t>(0, 5);
   return batch;
 }
 
@@ -44,7 +44,7 @@ std::map<Key, std::pair<Version, std::vector<float>>> rows_of(MemorySink& sink) 
 
 }  // namespace
 
-TEST_CASE("a batch has the rows that were added, and its mark counts them", "[record]") {
+TEST_CASE("a batch has the rows that were added, and its commit counts them", "[record]") {
   CHECK(rc::check([] {
     const auto numbers = *rc::gen::arbitrary<std::vector<float>>();
     const auto keys = *rc::gen::arbitrary<std::vector<std::int64_t>>();
@@ -53,7 +53,7 @@ TEST_CASE("a batch has the rows that were added, and its mark counts them", "[re
       batch.add({.version = {1, 2}, .table = 9, .row = key, .weights = numbers});
     }
     RC_ASSERT(batch.size() == keys.size());
-    RC_ASSERT(batch.mark.rows == keys.size());
+    RC_ASSERT(batch.commit.rows == keys.size());
     RC_ASSERT(batch.bytes() == keys.size() * record_bytes(numbers.size()));
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const RowRecord parsed = parse_record(batch.record(i)).row, seen = batch.row(i);
@@ -76,10 +76,10 @@ TEST_CASE("two batches as one do to a sink what they do one after the other", "[
     in_two.write(second);
     in_one.write(both);
     RC_ASSERT(rows_of(in_one) == rows_of(in_two));
-    RC_ASSERT(both.mark.version == second.mark.version);
-    RC_ASSERT(both.mark.after == first.mark.after);
-    RC_ASSERT(both.mark.missing == second.mark.missing);
-    RC_ASSERT(both.mark.rows == both.size());
+    RC_ASSERT(both.commit.version == second.commit.version);
+    RC_ASSERT(both.commit.after == first.commit.after);
+    RC_ASSERT(both.commit.missing == second.commit.missing);
+    RC_ASSERT(both.commit.rows == both.size());
     RC_ASSERT(both.size() == rows_of(in_one).size());
   }));
 }

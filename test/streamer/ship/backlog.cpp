@@ -18,7 +18,7 @@ TEST_CASE("a backlog has the newest of each row, and the chain of all its steps"
     std::uint64_t told = 0, superfluous = 0;
     for (std::uint64_t step = 1; step <= steps; ++step) {
       StepBatch batch;
-      batch.mark = {.version = {1, step}, .after = {1, step - 1}, .missing = step};
+      batch.commit = {.version = {1, step}, .after = {1, step - 1}, .missing = step};
       for (std::int64_t row = 0; row < 30; ++row) {
         if (random() % 3 != 0) continue;
         const auto table = static_cast<std::uint32_t>(row % 3);
@@ -34,9 +34,9 @@ TEST_CASE("a backlog has the newest of each row, and the chain of all its steps"
     CHECK(backlog.bytes() == newest.size() * record_bytes(1));
     const StepBatch all = backlog.take();
     CHECK(backlog.empty());
-    CHECK(
-        all.mark ==
-        StepMark{.version = {1, steps}, .after = {1, 0}, .rows = newest.size(), .missing = steps});
+    CHECK(all.commit ==
+          StepCommit{
+              .version = {1, steps}, .after = {1, 0}, .rows = newest.size(), .missing = steps});
     REQUIRE(all.size() == newest.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       const RowRecord row = all.row(i);

@@ -16,7 +16,7 @@ std::shared_ptr<MemorySink> whole_memory() {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(ship_beginning().schema);
   StepBatch all;
-  all.mark = {.version = {3, 10}, .step = 10};
+  all.commit = {.version = {3, 10}, .step = 10};
   const float zero = 0;
   for (std::uint64_t row = 0; row < kShipRows; ++row) {
     all.add({.version = {3, 10}, .row = static_cast<std::int64_t>(row), .weights = {&zero, 1}});

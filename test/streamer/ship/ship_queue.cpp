@@ -13,7 +13,7 @@ namespace {
 
 Shipment shipment(std::uint64_t step, const std::set<std::int64_t>& rows, Nanoseconds at) {
   Shipment made{.recaptures = step, .captured = at};
-  made.batch.mark = {.version = {1, step}, .after = {1, step - 1}, .step = step, .missing = step};
+  made.batch.commit = {.version = {1, step}, .after = {1, step - 1}, .step = step, .missing = step};
   for (const std::int64_t row : rows) {
     const float value = static_cast<float>(step);
     made.batch.add({.version = {1, step}, .row = row, .weights = {&value, 1}});
@@ -51,11 +51,11 @@ TEST_CASE("a queue has each row once, in its newest value, however much room it 
     CHECK(queue.empty());
     CHECK(all->captured.steps() == 100);
     CHECK(all->shipment.recaptures == 100);
-    CHECK(all->shipment.batch.mark == StepMark{.version = {1, 100},
-                                               .after = {1, 0},
-                                               .step = 100,
-                                               .rows = newest.size(),
-                                               .missing = 100});
+    CHECK(all->shipment.batch.commit == StepCommit{.version = {1, 100},
+                                                   .after = {1, 0},
+                                                   .step = 100,
+                                                   .rows = newest.size(),
+                                                   .missing = 100});
     REQUIRE(all->shipment.batch.size() == newest.size());
     for (std::size_t i = 0; i < newest.size(); ++i) {
       const RowRecord row = all->shipment.batch.row(i);

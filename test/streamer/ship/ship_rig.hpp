@@ -20,12 +20,12 @@ inline constexpr std::uint64_t kShipEpoch = 7;
 /// A table of one number a row, and what is to be told of it again.
 class ShippedTable final : public Recapture {
  public:
-  [[nodiscard]] std::uint64_t again(const StepBatch& rows) override {
+  [[nodiscard]] std::uint64_t recapture(const StepBatch& rows) override {
     const std::lock_guard lock{mutex_};
     for (std::size_t i = 0; i < rows.size(); ++i) dirty_.insert(rows.row(i).row);
     return ++ticket_;
   }
-  [[nodiscard]] std::uint64_t everything() override {
+  [[nodiscard]] std::uint64_t recapture_all() override {
     const std::lock_guard lock{mutex_};
     for (std::uint64_t row = 0; row < kShipRows; ++row)
       dirty_.insert(static_cast<std::int64_t>(row));
@@ -44,14 +44,14 @@ class ShippedTable final : public Recapture {
       dirty_.insert(row);
     }
     Shipment shipment{.recaptures = ticket_, .captured = now};
-    shipment.batch.mark = {.version = {kShipEpoch, step_}, .step = step_};
+    shipment.batch.commit = {.version = {kShipEpoch, step_}, .step = step_};
     while (!dirty_.empty() && shipment.batch.size() < most) {
       const std::int64_t row = *dirty_.begin();
       shipment.batch.add(
           {.version = {kShipEpoch, step_}, .row = row, .weights = {&table_[row], 1}});
       dirty_.erase(dirty_.begin());
     }
-    shipment.batch.mark.missing = dirty_.size();
+    shipment.batch.commit.missing = dirty_.size();
     return shipment;
   }
   [[nodiscard]] std::map<std::int64_t, float> table() const {
@@ -94,7 +94,7 @@ inline StreamBeginning ship_beginning(Lineage lineage = {}) {
 
 inline StepBatch ship_batch(Version version, Version after, std::int64_t row, float value) {
   StepBatch made;
-  made.mark = {.version = version, .after = after, .step = version.step};
+  made.commit = {.version = version, .after = after, .step = version.step};
   made.add({.version = version, .row = row, .weights = {&value, 1}});
   return made;
 }

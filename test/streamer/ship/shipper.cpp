@@ -72,7 +72,7 @@ TEST_CASE("calls that fail are made again after pauses that double, up to the lo
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("a sink that says again and again that it has lost its marks is given time") {
+TEST_CASE("a sink that says again and again that it has lost its commits is given time") {
   std::vector<Nanoseconds> at;
   Rig* here = nullptr;
   const ShippingOptions options{.first_retry = 100ms, .longest_retry = 1s};
@@ -106,8 +106,8 @@ TEST_CASE("ranks that there are no more make nobody send all rows again") {
     memory->begin(beginning().schema);
     for (const std::uint32_t rank : {0U, 1U}) {
       StepBatch last = ship_batch({rank == 0 ? 5 : what.epoch_of_rank_1, 10}, {}, rank, 1.0F);
-      last.mark.rank = rank;
-      last.mark.ranks = rank == 0 ? what.ranks : 2;
+      last.commit.rank = rank;
+      last.commit.ranks = rank == 0 ? what.ranks : 2;
       memory->write(last);
     }
     Lineage lineage;
@@ -130,7 +130,7 @@ TEST_CASE("a write that failed after it had worked is repeated, and does no harm
   CHECK(rows_of(*rig.memory) == rig.trainer.table());
 }
 
-TEST_CASE("a sink that has lost its marks gets a snapshot, and calls rows missing until then") {
+TEST_CASE("a sink that has lost its commits gets a snapshot, and calls rows missing until then") {
   auto memory = std::make_shared<MemorySink>();
   std::vector<std::uint64_t> missing;
   bool lose = false;
@@ -155,16 +155,16 @@ TEST_CASE("a sink that has lost its marks gets a snapshot, and calls rows missin
   CHECK(rows_of(*memory) == rig.trainer.table());
 }
 
-TEST_CASE("a reader with a gap gets a snapshot, once, and the marks say so") {
+TEST_CASE("a reader with a gap gets a snapshot, once, and the commits say so") {
   Rig rig;
   rig.step({1});
   REQUIRE(rig.settle());
-  CHECK(rig.memory->state().marks.at(0).answers == 0);
+  CHECK(rig.memory->state().commits.at(0).answers == 0);
   rig.sink->request_snapshot();
   rig.step({2});
   REQUIRE(rig.settle());
   CHECK(rig.shipper.report().snapshots == 2);
-  CHECK(rig.memory->state().marks.at(0).answers == 1);
+  CHECK(rig.memory->state().commits.at(0).answers == 1);
   rig.step({3});
   REQUIRE(rig.settle());
   CHECK(rig.shipper.report().snapshots == 2);
@@ -182,7 +182,7 @@ TEST_CASE("a request of whatever number is answered, once, and none silences tho
       REQUIRE(rig.settle());
     }
     CHECK(rig.shipper.report().snapshots == ++snapshots);
-    CHECK(rig.memory->state().marks.at(0).answers == number);
+    CHECK(rig.memory->state().commits.at(0).answers == number);
   }
   rig.sink->request_snapshot(0);  // the place was emptied
   rig.step({3});
@@ -204,7 +204,7 @@ TEST_CASE("what was asked for while nobody trained is answered by who trains nex
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
   StepBatch last = ship_batch({3, 10}, {}, 1, 1.0F);
-  last.mark.answers = 4;
+  last.commit.answers = 4;
   memory->write(last);
   Lineage lineage;
   lineage.extend({3, 10});
@@ -221,12 +221,12 @@ TEST_CASE("what was asked for while nobody trained is answered by who trains nex
 
 TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
   struct Counting final : Recapture {
-    std::uint64_t again(const StepBatch& rows) override {
+    std::uint64_t recapture(const StepBatch& rows) override {
       all += rows.size();
       most = std::max(most, rows.size());
       return ++calls;
     }
-    std::uint64_t everything() override { return ++calls; }
+    std::uint64_t recapture_all() override { return ++calls; }
     [[nodiscard]] std::uint64_t all_rows() const override { return 20'000; }
     std::size_t all = 0, most = 0, calls = 0;
   };
@@ -236,7 +236,7 @@ TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
   auto memory = std::make_shared<MemorySink>();
   memory->begin(told.schema);
   StepBatch last;
-  last.mark = {.version = {3, 12}, .step = 12};
+  last.commit = {.version = {3, 12}, .step = 12};
   const float value = 1;
   for (std::int64_t row = 0; row < 20'000; ++row) {
     last.add({.version = {3, row < 15'000 ? 12U : 9U}, .row = row, .weights = {&value, 1}});
@@ -329,8 +329,8 @@ TEST_CASE("a flush that took back what was written is followed by a snapshot") {
   bool fail = false;
   Rig rig{[&](const std::string& call) {
             if (call != "flush" || !std::exchange(fail, false)) return;
-            StepBatch back;  // the mark is another's now
-            back.mark = {.version = {kEpoch, 99}, .step = 99};
+            StepBatch back;  // the commit is another's now
+            back.commit = {.version = {kEpoch, 99}, .step = 99};
             memory->write(back);
             throw SinkError{Kind::retry, "no room on the disk"};
           },
@@ -423,7 +423,7 @@ TEST_CASE("a sink that is behind the checkpoint, or lacks rows, gets a snapshot"
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
   StepBatch last = ship_batch({3, missing == 0 ? 9U : 10U}, {}, 1, 1.0F);
-  last.mark.missing = missing;
+  last.commit.missing = missing;
   memory->write(last);
   Lineage lineage;
   lineage.extend({3, 10});
@@ -440,7 +440,7 @@ TEST_CASE(
   auto memory = std::make_shared<MemorySink>();
   memory->begin(beginning().schema);
   StepBatch last = ship_batch({5, 30}, {}, 1, 1.0F);
-  last.mark.base = same ? Version{4, 20} : Version{3, 10};
+  last.commit.base = same ? Version{4, 20} : Version{3, 10};
   memory->write(last);
   Lineage lineage;
   lineage.extend({3, 10});
@@ -449,7 +449,7 @@ TEST_CASE(
   rig.step({2});
   REQUIRE(rig.settle());
   CHECK(rig.trainer.snapshots() == (same ? 0 : 1));
-  CHECK(memory->state().marks.at(0).base == Version{4, 20});
+  CHECK(memory->state().commits.at(0).base == Version{4, 20});
 }
 
 TEST_CASE("a sink that a later trainer writes to is given up") {

@@ -19,12 +19,12 @@ struct Told {
   Told(std::size_t source, std::uint64_t step, std::vector<std::uint32_t> ids,
        std::uint64_t missing = 0)
       : ids_(std::move(ids)), values_(ids_.size(), static_cast<float>(step)) {
-    rows = {.source = source, .step = step, .missing = missing, .marks = 10 * step + source};
+    rows = {.source = source, .step = step, .missing = missing, .requests = 10 * step + source};
     if (ids_.empty()) return;
-    rows.parts = {{.table = static_cast<std::uint32_t>(source),
-                   .width = 1,
-                   .rows = ids_.size(),
-                   .weights = values_.data()}};
+    rows.tables = {{.table = static_cast<std::uint32_t>(source),
+                    .width = 1,
+                    .rows = ids_.size(),
+                    .weights = values_.data()}};
     rows.short_ids = ids_;
   }
   CapturedRows rows;
@@ -44,23 +44,23 @@ TEST_CASE("a step is whole when every source has told it") {
   steps.add(Told{1, 1, {5}, 4}.rows);
   const auto step = steps.take();
   REQUIRE(step);
-  CHECK(step->batch.mark ==
-        StepMark{.version = {3, 1}, .step = 1, .rank = 1, .ranks = 2, .rows = 3, .missing = 4});
-  CHECK(step->marks == std::vector<std::uint64_t>{10, 11});
+  CHECK(step->batch.commit ==
+        StepCommit{.version = {3, 1}, .step = 1, .rank = 1, .ranks = 2, .rows = 3, .missing = 4});
+  CHECK(step->requests == std::vector<std::uint64_t>{10, 11});
   CHECK(step->batch.row(0).version == Version{3, 1});
   CHECK_FALSE(steps.take());
 }
 
-TEST_CASE("what a flush tells of a step has a mark of its own") {
+TEST_CASE("what a flush tells of a step has a commit of its own") {
   ship::StepAssembler steps{{.epoch = 1}, 1};
   steps.add(Told{0, 4, {1}, 2}.rows);
-  CHECK(steps.take()->batch.mark.version == Version{1, 1});
+  CHECK(steps.take()->batch.commit.version == Version{1, 1});
   steps.add(Told{0, 4, {8, 9}}.rows);
   const auto flushed = steps.take();
   REQUIRE(flushed);
-  CHECK(flushed->batch.mark.version == Version{1, 2});
-  CHECK(flushed->batch.mark.step == 4);
-  CHECK(flushed->batch.mark.missing == 0);
+  CHECK(flushed->batch.commit.version == Version{1, 2});
+  CHECK(flushed->batch.commit.step == 4);
+  CHECK(flushed->batch.commit.missing == 0);
   CHECK(flushed->batch.size() == 2);
 }
 
@@ -81,31 +81,31 @@ TEST_CASE("what is missing at a step is not what a source missed later") {
   steps.add(Told{1, 1, {}}.rows);
   auto step = steps.take();
   REQUIRE(step);
-  CHECK(step->batch.mark.step == 1);
-  CHECK(step->batch.mark.missing == 5);
+  CHECK(step->batch.commit.step == 1);
+  CHECK(step->batch.commit.missing == 5);
   CHECK(step->batch.size() == 1);
   steps.add(Told{1, 2, {}}.rows);
   step = steps.take();
   REQUIRE(step);
-  CHECK(step->batch.mark.missing == 0);
+  CHECK(step->batch.commit.missing == 0);
 }
 
 TEST_CASE("a step that a source passed over has rows missing") {
   ship::StepAssembler steps{{.epoch = 1}, 2};
   steps.add(Told{0, 5, {1}}.rows);
   steps.add(Told{1, 5, {}}.rows);
-  CHECK(steps.take()->batch.mark.missing == 0);
+  CHECK(steps.take()->batch.commit.missing == 0);
   steps.add(Told{0, 10, {1, 2, 3}}.rows);  // of 6 to 10
   steps.add(Told{1, 8, {4}}.rows);
   auto step = steps.take();
   REQUIRE(step);
-  CHECK(step->batch.mark.step == 8);
-  CHECK(step->batch.mark.missing > 0);
+  CHECK(step->batch.commit.step == 8);
+  CHECK(step->batch.commit.missing > 0);
   steps.add(Told{1, 10, {}}.rows);
   step = steps.take();
   REQUIRE(step);
-  CHECK(step->batch.mark.step == 10);
-  CHECK(step->batch.mark.missing == 0);
+  CHECK(step->batch.commit.step == 10);
+  CHECK(step->batch.commit.missing == 0);
   CHECK(step->batch.size() == 3);
 }
 
@@ -137,9 +137,9 @@ TEST_CASE("however sources get ahead of each other, every row is told once with 
         told[{static_cast<std::uint32_t>(source), id}] = static_cast<float>(at[source]);
       }
       while (auto step = steps.take()) {
-        CHECK(step->batch.mark.step > last);
-        CHECK(step->batch.mark.version.step == ++number);
-        last = step->batch.mark.step;
+        CHECK(step->batch.commit.step > last);
+        CHECK(step->batch.commit.version.step == ++number);
+        last = step->batch.commit.step;
         std::set<std::pair<std::uint32_t, std::int64_t>> of_batch;
         for (std::size_t i = 0; i < step->batch.size(); ++i) {
           const RowRecord row = step->batch.row(i);

@@ -10,8 +10,8 @@ StreamSchema told_schema() {
 
 StepBatch told(Version version, Version after, std::int64_t first, std::int64_t end, float value) {
   StepBatch batch;
-  batch.mark.version = version;
-  batch.mark.after = after;
+  batch.commit.version = version;
+  batch.commit.after = after;
   const std::array<float, 4> numbers{value, 1, 2, 3};
   for (std::int64_t row = first; row < end; ++row) {
     batch.add({.version = version, .row = row, .weights = numbers});

@@ -26,7 +26,7 @@ class TrackerRig : public TrainingRig {
   explicit TrackerRig(const TrainingCase& what, const TrackerOptions& options = {})
       : TrainingRig(what),
         tracker(std::in_place, ChangeTracker::Source{*bags, table_numbers()},
-                ChangeTracker::Memory{context, pinned}, options) {}
+                TrackerEnvironment{context, pinned}, options) {}
 
   /// How a visitor takes chunks, counted from 0.
   struct Visits {

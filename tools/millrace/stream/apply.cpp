@@ -41,10 +41,10 @@ auto opened(Open&& open, const std::string& spec, const char* option, const std:
   }
 }
 
-std::string describe(const ApplyReport& report, const std::string& marks) {
+std::string describe(const ApplyReport& report, const std::string& commits) {
   std::string text = fmt::format("{} batches, {} rows, {}", report.batches, report.rows,
                                  format_bytes(report.bytes));
-  text += marks;
+  text += commits;
   if (report.gaps > 0) {
     text += fmt::format("; {} gaps, {} snapshots requested", report.gaps, report.snapshots);
   }
@@ -83,7 +83,7 @@ class Application {
     const auto in_time = [&, until = executor_.now() + 10s] { return executor_.now() < until; };
     applier_.flush(in_time);
     const std::string lacks = what_it_lacks(applier_.left(in_time));
-    fmt::print("{}: {}\n{}", copy_->name(), describe(applier_.report(), marks()), lacks);
+    fmt::print("{}: {}\n{}", copy_->name(), describe(applier_.report(), commits()), lacks);
     return lacks.empty();
   }
 
@@ -100,7 +100,7 @@ class Application {
     spdlog::warn("{}; a snapshot is requested", report.last_gap);
   }
 
-  [[nodiscard]] std::string marks() const {
+  [[nodiscard]] std::string commits() const {
     try {
       const auto counts = copy_->state().counts();
       return counts

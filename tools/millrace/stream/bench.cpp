@@ -53,18 +53,18 @@ struct Way {
 
 std::vector<std::string> way_names() {
   std::vector<std::string> names;
-  for (const CaptureWay way : kCaptureWays) names.emplace_back(millrace::to_string(way));
+  for (const CaptureMode mode : kCaptureModes) names.emplace_back(millrace::to_string(mode));
   names.emplace_back("ring-own-stream");
   return names;
 }
 
 Way way_of(const std::string& name) {
-  if (name != "ring-own-stream") return {name, {.way = parse_capture_way(name)}};
-  return {name, {.way = CaptureWay::ring, .gather_on = GatherOn::own_stream}};
+  if (name != "ring-own-stream") return {name, {.mode = parse_capture_mode(name)}};
+  return {name, {.mode = CaptureMode::ring, .gather_on = GatherOn::own_stream}};
 }
 
-/** Whether a way of capture has staging slots whose number can be chosen. */
-bool has_slots(CaptureWay way) { return way != CaptureWay::mapped; }
+/** Whether a capture mode has staging slots whose number can be chosen. */
+bool has_slots(CaptureMode mode) { return mode != CaptureMode::mapped; }
 
 struct BenchOptions {
   experiment::CaptureWorkload workload;
@@ -99,7 +99,7 @@ BenchOptions read_options(const BenchArguments& given) {
   if (given.slots) {
     options.slots = read_whole("--slots", *given.slots, 1, 64);
     const bool used = std::ranges::any_of(
-        options.ways, [](const Way& way) { return has_slots(way.options.way); });
+        options.ways, [](const Way& way) { return has_slots(way.options.mode); });
     refuse_without_effect("--slots", !used, "mapped has one slot", "another --capture with it");
   }
   if (given.slot_bytes) {

@@ -50,9 +50,9 @@ std::uint64_t milliseconds_now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-std::optional<std::uint64_t> age_of(const StepMark& mark, std::uint64_t now_ms) {
-  if (mark.wall_time_ms == 0) return std::nullopt;
-  return now_ms - std::min(now_ms, mark.wall_time_ms);
+std::optional<std::uint64_t> age_of(const StepCommit& commit, std::uint64_t now_ms) {
+  if (commit.wall_time_ms == 0) return std::nullopt;
+  return now_ms - std::min(now_ms, commit.wall_time_ms);
 }
 
 std::string seconds(const std::optional<std::uint64_t>& ms) {
@@ -62,22 +62,22 @@ std::string seconds(const std::optional<std::uint64_t>& ms) {
 std::string describe_marks(const Found& found, const Painter& paint) {
   const StreamStatus& status = found.status;
   TextTable table{
-      {{"", {{""}}}, {"newest mark", {{"epoch"}, {"step"}, {"age"}}}, {"rows", {{"missing"}}}}};
+      {{"", {{""}}}, {"newest commit", {{"epoch"}, {"step"}, {"age"}}}, {"rows", {{"missing"}}}}};
   const std::uint64_t newest = status.sink.newest_epoch();
-  for (const auto& [rank, mark] : status.sink.marks) {
-    if (mark.version.epoch != newest) continue;
+  for (const auto& [rank, commit] : status.sink.commits) {
+    if (commit.version.epoch != newest) continue;
     table.add_row({{fmt::format("rank {}", rank)},
-                   {std::to_string(mark.version.epoch)},
-                   {std::to_string(mark.step)},
-                   {seconds(age_of(mark, found.now_ms))},
-                   {std::to_string(mark.missing)}});
+                   {std::to_string(commit.version.epoch)},
+                   {std::to_string(commit.step)},
+                   {seconds(age_of(commit, found.now_ms))},
+                   {std::to_string(commit.missing)}});
   }
   return table.render(paint);
 }
 
 std::string describe_age(const StreamStatus& status) {
   if (!status.age_ms)
-    return "the age of the oldest undelivered row is unknown: marks have no time\n";
+    return "the age of the oldest undelivered row is unknown: commits have no time\n";
   return fmt::format("the oldest undelivered row, if any, is at {} {} old\n",
                      status.missing == 0 ? "most" : "least", seconds(status.age_ms));
 }
@@ -116,17 +116,17 @@ Json document_of_age(const StreamStatus& status) {
   return {{"age_ms", *status.age_ms}, {"bound", status.missing == 0 ? "at_most" : "at_least"}};
 }
 
-Json document_of_marks(const Found& found) {
-  Json marks = Json::array();
-  for (const auto& [rank, mark] : found.status.sink.marks) {
-    marks.push_back({{"rank", rank},
-                     {"ranks", mark.ranks},
-                     {"epoch", mark.version.epoch},
-                     {"step", mark.step},
-                     {"missing_rows", mark.missing},
-                     {"age_ms", or_null(age_of(mark, found.now_ms))}});
+Json document_of_commits(const Found& found) {
+  Json commits = Json::array();
+  for (const auto& [rank, commit] : found.status.sink.commits) {
+    commits.push_back({{"rank", rank},
+                       {"ranks", commit.ranks},
+                       {"epoch", commit.version.epoch},
+                       {"step", commit.step},
+                       {"missing_rows", commit.missing},
+                       {"age_ms", or_null(age_of(commit, found.now_ms))}});
   }
-  return marks;
+  return commits;
 }
 
 Json to_document(const StatusArguments& given, const Found& found) {
@@ -143,7 +143,7 @@ Json to_document(const StatusArguments& given, const Found& found) {
                 {"missing_rows", status.missing},
                 {"newest_mark_age_ms", or_null(status.age_ms)},
                 {"oldest_undelivered", document_of_age(status)},
-                {"marks", document_of_marks(found)},
+                {"marks", document_of_commits(found)},
                 {"applied_copy", status.applied},
                 {"waits_for_snapshot_of_ranks", status.waits_for}};
   if (!found.lag) return document;
@@ -175,7 +175,7 @@ Found look(const StatusArguments& given, Sink& sink, RecordSource* source) {
                      "a copy that `millrace stream apply` made"};
   }
   if (source == nullptr) return found;
-  if (!found.status.sink.marks.empty() && !found.status.applied) {
+  if (!found.status.sink.commits.empty() && !found.status.applied) {
     throw UsageError{fmt::format("{} is not a copy of a log: a trainer writes to it", given.sink),
                      "--from", "a sink that `millrace stream apply` writes to"};
   }

@@ -139,8 +139,8 @@ TrainStream::TrainStream(const StreamingOptions& options, std::vector<std::share
   const std::uint32_t ranks = trainer.group == nullptr ? 1 : trainer.group->size();
   try {
     streamer_ = std::make_unique<RowStreamer>(
-        StreamingPlace{trainer.trainer.context(), trainer.device.staging().pinned,
-                       trainer.device.executor(), threads_, rank, ranks},
+        StreamingEnvironment{trainer.trainer.context(), trainer.device.staging().pinned,
+                             trainer.device.executor(), threads_, rank, ranks},
         schema, bags_of(trainer.trainer.model(), rank == 0), std::move(sinks), lineage, of_run);
   } catch (const std::invalid_argument& error) {
     throw UsageError{error.what(), "--stream", "as docs/streamer.md says"};

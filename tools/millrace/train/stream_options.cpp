@@ -31,12 +31,12 @@ auto parsed(std::string_view option, const std::string& text, Parse&& parse) {
 
 void read_capture(const StreamArguments& given, CaptureOptions& capture) {
   if (given.capture) {
-    capture.way = parsed("--stream-capture", *given.capture, parse_capture_way);
+    capture.mode = parsed("--stream-capture", *given.capture, parse_capture_mode);
   }
   if (given.content) {
     capture.content = parsed("--stream-content", *given.content, parse_row_content);
   }
-  refuse_without_effect("--stream-slots", given.slots && capture.way == CaptureWay::mapped,
+  refuse_without_effect("--stream-slots", given.slots && capture.mode == CaptureMode::mapped,
                         "mapped has one slot", "another --stream-capture");
   if (given.slots) capture.slots = read_whole("--stream-slots", *given.slots, 1, kMostSlots);
   if (given.slot_bytes) {

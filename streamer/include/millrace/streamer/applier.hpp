@@ -10,56 +10,81 @@
 #include "millrace/streamer/shipper.hpp"
 #include "millrace/streamer/sink.hpp"
 
+/// @file
+/// Appliers: keep a copy of the tables up to date from a log of batches.
+///
+/// Terms:
+///   - batch: the rows of one or more steps of one rank, and the commit after them.
+///   - copy: the sink that the applier writes to.
+///   - position: where the applier continues to read the log. The copy stores it with each commit.
+///   - gap: something that the copy needs is no longer in the log.
+///   - snapshot: all rows of all tables, sent again by every rank on request.
+///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
+
 namespace millrace {
 
+/** @brief What an applier did since its construction. */
 struct ApplyReport {
-  std::uint64_t batches = 0, rows = 0, bytes = 0;  ///< that were written, or were there already
-  std::uint64_t gaps = 0;       ///< found: something was lost before the copy had it
-  std::uint64_t snapshots = 0;  ///< asked for
+  std::uint64_t batches = 0, rows = 0, bytes = 0;  ///< written, or found in the copy already
+  std::uint64_t gaps = 0;                          ///< gaps found
+  std::uint64_t snapshots = 0;                     ///< snapshots requested
   std::uint64_t retries = 0;
-  std::uint64_t restarts = 0;  ///< the copy had lost what it had, and the log was read again
-  bool begun = false;          ///< the schema is known: the log's, or the copy's
-  bool failing = false;        ///< the last call was one that failed: what is there is not known
-  std::string last_gap;        ///< what it was, in words
-  std::string last_error;      ///< of a call that was made again; empty: there was none
-  bool whole = false;          ///< the copy lacks nothing of what was read of the log so far
+  std::uint64_t restarts = 0;  ///< how often the copy was emptied and the log read again
+  bool begun = false;          ///< the schema is known, from the log or from the copy
+  bool failing = false;        ///< the last call failed: the state of the copy is unknown
+  std::string last_gap;        ///< description of the last gap
+  std::string last_error;      ///< of the last call that was retried; empty: none
+  bool whole = false;          ///< the copy has all rows of the log that was read so far
 };
 
 /**
- * @brief Keeps a copy up to date with what a source tells, batch by batch, from where it stopped.
+ * @brief Keeps a copy up to date with a log, batch by batch, from where it stopped.
  *
- * Where the copy is in the source is kept in the copy, with the marks: a copy that was stopped at
- * any instant goes on at the right place. What is told twice does no harm, since the newest version
- * of a row stays. Where something is lacking (the source has no more what comes next, a mark goes
- * behind one that is not here, rows that it speaks of are not there) all rows are asked for anew,
- * and until they have come the marks of the copy call rows missing; rows that come meanwhile are
- * written. A copy that was emptied gets the log again, from where the copy is now.
+ * The read position is stored in the copy together with the commits, so an applier that is killed
+ * at any time continues at the right place. Reading a batch twice does no harm, because the newest
+ * version of a row stays.
+ *
+ * On a gap (the source no longer holds the next batch, a commit refers to an unknown predecessor,
+ * or announced rows are absent) the applier requests a snapshot. Until it arrives the copy's
+ * commits report missing rows; new rows are still written. If the copy is emptied, the applier
+ * reads the log again from its beginning.
+ *
+ * Thread safety: one thread at a time.
  */
 class Applier {
  public:
-  /** @param executor  its clock is that of pauses; all of it outlives this */
+  /**
+   * @param source    the log; outlives this
+   * @param copy      outlives this
+   * @param executor  its clock measures pauses; outlives this
+   * @param retries   the pauses between retries; other options have no effect
+   */
   Applier(RecordSource& source, Sink& copy, Executor& executor,
           const ShippingOptions& retries = {});
   ~Applier();
   Applier(const Applier&) = delete;
   Applier& operator=(const Applier&) = delete;
 
-  /** @brief Asked before a failing call is made again: false ends it. */
+  /** @brief Called before a failing call is retried. @return false to give up */
   using GoOn = std::function<bool()>;
 
   /**
-   * @brief Applies the next batch. @return false: there was none within `patience`, or `go_on` said
-   *        so
-   * @throws SinkError (wrong) for what will never work; RecordError for records that are damaged
+   * @brief Applies the next batch.
+   * @param patience  longest wait for a batch
+   * @param go_on     see GoOn
+   * @return false if no batch arrived within `patience`, or `go_on` returned false
+   * @throws SinkError `wrong` if the source or the copy will never work; RecordError for damaged
+   *         records
    */
   bool apply_next(Nanoseconds patience, const GoOn& go_on);
-  /** @brief The copy survives a power failure, as far as it promises to. @throws as apply_next */
+  /** @brief Makes the copy as durable as its kind of sink promises. @throws as apply_next */
   void flush(const GoOn& go_on);
 
   /**
-   * @brief What the copy does not have yet of the log as it is now. A copy that was emptied
-   *        meanwhile begins again.
-   * @return count 0: the end of the log is reached; nothing: `go_on` said so before it was known
+   * @brief Asks how much of the log, as it is at the time of the call, the copy does not have yet.
+   * A copy that was emptied meanwhile begins again.
+   * @return count 0: the copy has all of the log; nothing: `go_on` returned false before it was
+   * known
    * @throws as apply_next
    */
   [[nodiscard]] std::optional<RecordSource::Left> left(const GoOn& go_on);

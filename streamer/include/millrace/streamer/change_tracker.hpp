@@ -13,160 +13,186 @@
 #include "millrace/streamer/captured_rows.hpp"
 #include "millrace/streamer/schema.hpp"
 
+/// @file
+/// Change tracking: which rows of an EmbeddingBags each consumer has not received yet.
+///
+/// Terms:
+///   - consumer: a name with a cursor and a bitmap. Consumers read changed rows at their own pace.
+///   - cursor: the step up to which a consumer has read.
+///   - bitmap: device memory with one bit for each row, or for a group of 2, 4, 8, ... adjacent
+///     rows. An update sets bits without the host.
+///   - range: the steps that one read covers, from the cursor up to the current step or the cut.
+///   - chunk: rows that a read brings to the host at once.
+///
+/// RowCapture delivers changed rows step by step and keeps what it could not deliver in a tracker;
+/// `RowCapture::tracker` gives other consumers access to it.
+
 namespace millrace {
 
-/** @brief What a tracker does for a consumer whose bitmap finds no room under
- * the cap. */
+namespace capture {
+class DirtyRows;
+}
+
+/** @brief What `add_consumer` does if a bitmap exceeds the memory cap. */
 enum class OverCap {
-  coarsen,  ///< a bit stands for 2, 4, 8, ... rows next to each other, as long
-            ///< as all of them fit into a chunk: more rows are told than changed
-  refuse,   ///< there is no such consumer then
+  /** One bit stands for 2, 4, 8, ... adjacent rows, as long as these fit into a chunk: more rows
+   * are read than changed. */
+  coarsen,
+  refuse,  ///< throws
 };
 
 struct TrackerOptions {
-  /** Bytes of device memory for the bitmaps of all consumers; 0: no end. What
-   * reads go through, `chunk_bytes` for each content, is beside that. */
+  /** Bytes of device memory for the bitmaps of all consumers; 0: no limit. Buffers for reads
+   * (`chunk_bytes` for each content) are not counted. */
   std::size_t memory_cap = 0;
   OverCap over_cap = OverCap::coarsen;
-  /** Bytes that are read at once, at most, on the device and in pinned memory
-   * each. */
+  /** Maximum bytes of a chunk, once on the device and once in pinned memory. */
   std::size_t chunk_bytes = std::size_t{8} << 20;
-  std::vector<std::string> skipped_tables;  ///< never told; their rows are counted
+  /** Tables whose rows are never read, by their names in the EmbeddingBags. Their changed rows are
+   * counted. */
+  std::vector<std::string> skipped_tables;
+  /** Registers the tracker as an observer of the bags. If false, the owner passes each update to
+   * `rows_updated`. */
+  bool registers = true;
 };
 
 struct TrackerCounts {
-  std::uint64_t steps = 0;     ///< that were seen
-  std::uint64_t rows = 0;      ///< that were read, by all consumers
-  std::uint64_t skipped = 0;   ///< of tables that are skipped, when they would have been read
-  std::uint64_t failures = 0;  ///< of the driver, to mark rows: all count as changed then
+  std::uint64_t steps = 0;    ///< updates observed
+  std::uint64_t rows = 0;     ///< rows read, by all consumers together
+  std::uint64_t skipped = 0;  ///< rows of skipped tables that a read left out
+  /** Driver calls that failed while rows were marked. All rows then count as changed. */
+  std::uint64_t failures = 0;
+};
+
+/** @brief What a tracker works with. All members outlive the tracker. */
+struct TrackerEnvironment {
+  ModelContext& context;
+  Allocator& pinned;  ///< of pinned host memory
 };
 
 /**
- * @brief Remembers which rows of an EmbeddingBags have changed, for consumers
- * that read at their own pace.
+ * @brief Remembers which rows of an EmbeddingBags changed, for consumers that read at their own
+ *        pace.
  *
- * A consumer has a cursor: the step up to which it has read. What it reads next
- * is compacted over all steps since: each row that changed once, ascending,
- * with its values of now. For that it has a bitmap on the device, one bit a
- * row, set behind each update without the host: memory is the same however many
- * steps a consumer lags behind.
+ * A read compacts all steps since the cursor: it gives each changed row once, ids ascending, with
+ * its value of now. Memory does not depend on how many steps a consumer lags behind.
  *
- * Called by the thread that trains, as all use of the tables. No error of the
- * driver reaches training.
+ * Thread safety: none. All functions are called by the thread that uses the tables. No failure of
+ * the driver throws into training.
  */
 class ChangeTracker final : public RowUpdateObserver {
  public:
   struct Source {
     EmbeddingBags& bags;                ///< outlives the tracker
-    std::vector<std::uint32_t> tables;  ///< of each of its tables the number in the schema
-  };
-  struct Memory {
-    ModelContext& context;
-    Allocator& pinned;  ///< of pinned host memory
+    std::vector<std::uint32_t> tables;  ///< for each table of `bags` its number in the schema
   };
 
-  /** @brief Observes the bags from now on. @throws std::invalid_argument for a
-   * table to skip that there is not, or chunks without room for a row */
-  ChangeTracker(const Source& source, const Memory& memory, const TrackerOptions& options = {});
+  /**
+   * @brief Observes the bags from now on (see TrackerOptions::registers).
+   * @throws std::invalid_argument if `tables` has the wrong size, a skipped table does not exist,
+   * or a chunk cannot hold one row
+   */
+  ChangeTracker(const Source& source, const TrackerEnvironment& environment,
+                const TrackerOptions& options = {});
   ~ChangeTracker() override;
   ChangeTracker(const ChangeTracker&) = delete;
   ChangeTracker& operator=(const ChangeTracker&) = delete;
 
+  /** @brief Sets the bits of the updated rows for each consumer, on the stream of the update. */
   void rows_updated(const RowUpdate& update) override;
 
   /**
-   * @brief From now on there is a consumer of this name; its cursor is the step
-   * of now.
-   * @throws std::invalid_argument if there is one, or the cap leaves no room;
-   * out_of_memory
+   * @brief Adds a consumer. Its cursor is the current step.
+   * @throws std::invalid_argument if the name exists, or the memory cap leaves no room
+   * @throws out_of_memory
    */
   void add_consumer(const std::string& name);
+  /** @throws std::invalid_argument for an unknown name */
   void remove_consumer(std::string_view name);
+  /** @return the names, in the order in which they were added */
   [[nodiscard]] std::vector<std::string> consumers() const;
-  /** @brief The step up to which it has read. @throws std::invalid_argument if
-   * there is none */
+  /** @return the step up to which the consumer has read
+   *  @throws std::invalid_argument for an unknown name */
   [[nodiscard]] std::uint64_t cursor(std::string_view consumer) const;
-  /** @brief Rows that one of its bits stands for. @throws likewise */
+  /** @return the number of rows that one bit of the consumer stands for
+   *  @throws std::invalid_argument for an unknown name */
   [[nodiscard]] std::size_t rows_per_bit(std::string_view consumer) const;
   /**
-   * @brief Ends the range of steps that is read next at the step of now: rows
-   * that change from now on belong to the range behind it.
+   * @brief Ends the next range at the current step: rows that change from now on belong to the
+   * range after it.
    *
-   * `read` then gives the rows that changed behind the cursor and up to here,
-   * no others, with their values of when they are read: a row that changed
-   * again is in both ranges. Until that range is read whole the consumer has a
-   * second bitmap.
-   * @return the step
-   * @throws std::invalid_argument if there is no such consumer, it has such a
-   * range already, or the cap leaves no room; out_of_memory, DeviceError:
-   * nothing has changed then
+   * The next `read` gives the rows that changed between the cursor and the cut, and no others, with
+   * their values at the time of the read. A row that changes again is in both ranges. Until the
+   * range is read completely the consumer has a second bitmap.
+   * @return the current step
+   * @throws std::invalid_argument if the consumer is unknown, has a cut that is not read yet, or
+   * the memory cap leaves no room for a second bitmap
+   * @throws out_of_memory, DeviceError: nothing has changed
    */
   std::uint64_t cut(std::string_view consumer);
-  /** @brief Bytes of device memory of all consumers' bitmaps: what the cap is
-   * for. */
+  /** @return bytes of device memory of all consumers' bitmaps, which the memory cap limits */
   [[nodiscard]] std::size_t memory() const noexcept;
   [[nodiscard]] TrackerCounts counts() const noexcept { return counts_; }
 
-  /** @brief Which steps were read: those after `after`, up to `to`: the cut, or
-   * the step of now. */
+  /** @brief The steps that a read covered: `after` < step <= `to`. */
   struct Range {
     std::uint64_t after = 0, to = 0;
-    std::uint64_t rows = 0;
-    bool complete = true;  ///< else something was not delivered, and the cursor stands
+    std::uint64_t rows = 0;  ///< rows read
+    bool complete = true;    ///< false: rows were not delivered, and the cursor did not move
   };
-  /** @brief Takes a chunk, in pinned memory, valid until it returns. false: it
-   * could not be delivered; those rows count as changed again, and reading
-   * ends. Of this consumer it calls `put_back` only. */
+  /** @brief Takes one chunk, in pinned memory that is valid until it returns. @return false if the
+   *         rows were not delivered: they count as changed again, and the read ends. The only
+   *         function of this consumer that it may call is `put_back`. */
   using Visit = std::function<bool(const CapturedRows&)>;
 
   /**
-   * @brief Reads the rows that changed behind the cursor, up to the cut or else
-   * until now, in chunks, and waits for each. The cursor is at the end of the
-   * range then.
-   * @param stream  ordered behind all that changed the rows, and before all
-   * that will
-   * @throws std::invalid_argument if there is no such consumer; out_of_memory,
-   * DeviceError: what was not visited is read the next time
+   * @brief Reads the rows of the next range in chunks, and waits for each chunk. If all were
+   *        delivered, the cursor moves to the end of the range.
+   * @param stream  ordered after all changes of the rows so far, and before all later ones
+   * @throws std::invalid_argument if the consumer is unknown
+   * @throws out_of_memory, DeviceError: the rows that were not visited are read the next time
    */
   Range read(std::string_view consumer, RowContent content, StreamRef stream, const Visit& visit);
 
   /**
-   * @brief What was read can not be delivered after all: it counts as changed
-   * again, and the cursor goes back to before it (`CapturedRows::after`).
+   * @brief Reports that rows of an earlier read could not be delivered after all: they count as
+   *        changed again, and the cursor goes back to `CapturedRows::after`.
    *
-   * The next read has these rows; what a visitor puts back is read when the
-   * read that it is in has ended. Waits for the stream. Where the rows can not
-   * be marked all count as changed.
-   * @param rows    as they were visited, or a copy of some
-   * @param stream  as of `read`
-   * @throws std::invalid_argument if there is no such consumer
+   * The next read gives these rows. What a visitor puts back is read after the current read ends.
+   * Waits for the stream. If the rows cannot be marked, all rows count as changed.
+   * @param rows    as they were visited, or a copy with some of their ids
+   * @param stream  as in `read`
+   * @throws std::invalid_argument if the consumer is unknown
    */
   void put_back(std::string_view consumer, const CapturedRows& rows, StreamRef stream);
 
  private:
-  struct Changes;
+  friend class RowCapture;  ///< keeps the rows that it could not deliver in `undelivered`
+  class ChangedRows;
   struct Consumer;
   class Chunk;
 
+  [[nodiscard]] capture::DirtyRows& undelivered();
   [[nodiscard]] Consumer& find(std::string_view name) const;
   [[nodiscard]] std::size_t room_under_cap() const noexcept;
   [[nodiscard]] std::uint32_t shift_under_cap() const;
-  [[nodiscard]] std::unique_ptr<Changes> no_changes(std::uint32_t shift) const;
+  [[nodiscard]] std::unique_ptr<ChangedRows> no_changes(std::uint32_t shift) const;
   [[nodiscard]] Chunk& chunk(RowContent content, StreamRef stream);
   void read(Consumer& consumer, Range& range, Chunk& chunk, StreamRef stream, const Visit& visit);
   [[nodiscard]] bool end_read(Consumer& consumer, StreamRef stream);
-  void put_back(Changes& changes, const std::function<void()>& mark, StreamRef stream);
-  void put_back(Changes& changes, std::span<const std::uint64_t> ids, StreamRef stream);
+  void put_back(ChangedRows& changes, const std::function<void()>& mark, StreamRef stream);
+  void put_back(ChangedRows& changes, std::span<const std::uint64_t> ids, StreamRef stream);
 
   const Source source_;
-  const Memory memory_;
+  const TrackerEnvironment environment_;
   const TrackerOptions options_;
   TrackerCounts counts_;
   std::uint64_t step_;
   std::size_t rows_ = 0;          ///< of all tables
-  std::uint32_t most_shift_ = 0;  ///< so many rows, 2^, surely fit into a chunk
+  std::uint32_t most_shift_ = 0;  ///< 2^most_shift_ rows certainly fit into a chunk
   std::vector<std::unique_ptr<Consumer>> consumers_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;  ///< one a content, when it is first read
+  std::vector<std::unique_ptr<Chunk>> chunks_;  ///< one for each content, made at its first read
+  std::unique_ptr<ChangedRows> undelivered_;    ///< of a RowCapture; not under the cap
 };
 
 }  // namespace millrace

@@ -9,20 +9,23 @@
 namespace millrace {
 
 /**
- * @brief The steps that made a table what it is: of each epoch up to which one. A checkpoint keeps
- *        it, and who resumes from it goes on with it, so that rows of steps that were made and then
- *        given up are known.
+ * @brief The steps that a table consists of: for each epoch (one start of a trainer) the last step.
+ *
+ * A checkpoint keeps the lineage of its tables, and a trainer that resumes extends it. A row in a
+ * sink whose version is not in the lineage comes from a step that was made and then discarded, when
+ * the trainer went back to a checkpoint.
  */
 class Lineage {
  public:
-  /** @brief Goes on to `version`, of the newest epoch or a newer one. */
+  /** @brief Adds all steps of an epoch up to `version`.
+   *  @throws std::invalid_argument if `version` is before `last()` */
   void extend(Version version);
-  /** @brief Whether a row of this version has the value that the table had then. */
+  /** @return true if the update of this version is part of the table */
   [[nodiscard]] bool contains(Version version) const noexcept;
-  /** @brief The newest; {}: there is none. */
+  /** @return the newest version; {} if the lineage is empty */
   [[nodiscard]] Version last() const noexcept;
   [[nodiscard]] bool empty() const noexcept { return ends_.empty(); }
-  /** @brief Of each epoch the last step, ascending. */
+  /** @return for each epoch its last step; ascending */
   [[nodiscard]] const std::vector<Version>& ends() const noexcept { return ends_; }
 
   friend bool operator==(const Lineage&, const Lineage&) = default;
@@ -31,9 +34,9 @@ class Lineage {
   std::vector<Version> ends_;
 };
 
-/** @brief "1763750000:120 1763760000:200"; empty: none */
+/** @return EPOCH:STEP pairs, "1763750000:120 1763760000:200"; "" for an empty lineage */
 [[nodiscard]] std::string to_string(const Lineage& lineage);
-/** @throws std::invalid_argument */
+/** @throws std::invalid_argument if `text` is not a list of EPOCH:STEP pairs in ascending order */
 [[nodiscard]] Lineage parse_lineage(std::string_view text);
 
 }  // namespace millrace

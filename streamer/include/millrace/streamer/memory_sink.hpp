@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/** @brief Rows in this process's memory: for tests, and to look at what a stream tells. */
+/** @brief Keeps rows in the memory of this process: for tests and inspection. Thread-safe. */
 class MemorySink final : public Sink {
  public:
   [[nodiscard]] std::string name() const override { return "memory"; }
@@ -20,7 +20,7 @@ class MemorySink final : public Sink {
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] bool list_rows(
       const std::function<void(std::uint32_t table, std::int64_t row)>& visit) override;
-  /** @brief Forgets a row, as a server that evicts does. */
+  /** @brief Removes a row, like a server that evicts rows. */
   void forget(std::uint32_t table, std::int64_t row);
 
  private:
@@ -28,7 +28,7 @@ class MemorySink final : public Sink {
 
   std::mutex mutex_;
   SinkState state_;
-  std::map<Key, std::vector<std::byte>> rows_;  ///< records
+  std::map<Key, std::vector<std::byte>> rows_;  ///< a record for each row
 };
 
 }  // namespace millrace

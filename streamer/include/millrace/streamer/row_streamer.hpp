@@ -8,97 +8,129 @@
 #include <vector>
 
 #include "millrace/pipeline/model/sparse_nn_config.hpp"
-#include "millrace/streamer/capture.hpp"
+#include "millrace/streamer/row_capture.hpp"
 #include "millrace/streamer/shipper.hpp"
+
+/// @file
+/// The streamer: captures the rows that training changes and writes them to sinks.
+///
+///     update -> RowCapture -> step and its commit -> Shipper (one for each sink) -> Sink
+///
+/// Terms:
+///   - commit: the record after the rows of a step; it counts the missing rows.
+///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
+///   - epoch: one start of a trainer; later starts have greater epochs.
+///   - lineage: the steps that a table consists of. A checkpoint keeps it (lineage.hpp).
+///   - dense table: a table that the dense optimizer updates. All its rows change with every step.
 
 namespace millrace {
 
 /** @brief Tables of this rank whose changed rows are streamed. */
 struct StreamedBags {
   EmbeddingBags& bags;
-  std::string prefix;  ///< of their names in a checkpoint: "table", "weighted_table"
-  /** They are bound to parameters that a dense optimizer updates: all rows may change with a step,
-   * and are told with `step_done`. On one rank only. */
+  std::string prefix;  ///< of the tables' names in a checkpoint: "table", "weighted_table"
+  /** The tables are dense tables: `step_done` delivers all their rows. On one rank only. */
   bool dense = false;
 };
 
 struct StreamingOptions {
-  CaptureOptions capture;  ///< tables that are skipped by their names in the schema
+  CaptureOptions capture;  ///< `skipped_tables` are names of the schema
   ShippingOptions shipping;
-  std::uint64_t epoch = 0;  ///< the same on all ranks; 0: next_epoch
+  std::uint64_t epoch = 0;  ///< the same on all ranks; 0: `next_epoch` of the lineage
 };
 
-/** @brief Where a streamer is. All of it outlives the streamer. */
-struct StreamingPlace {
+/** @brief What a streamer works with. All members outlive the streamer. */
+struct StreamingEnvironment {
   ModelContext& context;
   Allocator& pinned;   ///< of pinned host memory
-  Executor& executor;  ///< of the device: its actors bring rows to the host
-  Executor& shipping;  ///< of sinks, whose clock is theirs: that of the system, but in tests
+  Executor& executor;  ///< of the device: runs the copiers
+  Executor& shipping;  ///< runs the shippers; its clock is the system's, except in tests
   std::uint32_t rank = 0, ranks = 1;
 };
 
 struct StreamingReport {
   std::uint64_t epoch = 0;
-  std::vector<CaptureCounts> captured;  ///< of each bags
-  std::vector<ShippingReport> sinks;
+  std::vector<CaptureCounts> captured;  ///< one for each StreamedBags
+  std::vector<ShippingReport> sinks;    ///< one for each sink
 
-  /** @brief All that was to be told has been, everywhere. */
+  /** @return true if every sink has every row */
   [[nodiscard]] bool complete() const noexcept;
 };
 
-/** @brief Of a start now: the time in milliseconds, later than the lineage. */
+/** @return an epoch for a trainer that starts now: the time in milliseconds since 1970, and greater
+ *          than all epochs of the lineage */
 [[nodiscard]] std::uint64_t next_epoch(const Lineage& lineage);
 
-/** @brief The tables of a model as records number them: those of checkpoints, in their order.
- *  @param dense  those, by that name, that the dense optimizer updates: no state of theirs is told
+/**
+ * @brief The tables of a model as records number them: those of a checkpoint, in its order.
+ * @param config   the model
+ * @param content  what is delivered of each row
+ * @param dense    names of the dense tables, as in the schema; their optimizer state is not
+ * delivered
  */
 [[nodiscard]] StreamSchema stream_schema(const SparseNNConfig& config, RowContent content,
                                          const std::set<std::string>& dense = {});
 
 /**
- * @brief Tells sinks which rows of a rank's tables have changed, step by step, while they train.
+ * @brief Streams the changed rows of a rank's tables to sinks, step by step, during training.
  *
- * It observes the tables from its construction to `stop`. Rows are gathered behind each update and
- * shipped by actors of their own; training waits for neither sinks nor links (but see WhenFull and
- * QueuePolicy::block), and no error of theirs reaches it.
+ * It observes the tables from construction to `stop`. Rows are gathered after each update and
+ * shipped by actors of their own. Training waits neither for sinks nor for copies (except as
+ * WhenFull and QueuePolicy::block say), and no failure throws into training.
  *
- * Called by the thread that trains.
+ * Thread safety: `report` and `health` may be called by any thread; all other functions by the
+ * thread that trains.
  */
 class RowStreamer {
  public:
   /**
-   * @param lineage  of the tables as they are: from the checkpoint that they were restored from
-   * @throws std::invalid_argument if there is no sink, or a table that the schema does not have; as
-   *         Capture
+   * @brief Starts capture and shipping.
+   * @param environment  outlives the streamer
+   * @param schema       numbers the tables; `stream_schema`
+   * @param bags         the tables; the first are not dense
+   * @param sinks        at least one
+   * @param lineage      of the current tables: that of the checkpoint they were loaded from, or
+   * empty
+   * @throws std::invalid_argument if there is no sink, the schema lacks a table, or a skipped table
+   *         does not exist; as RowCapture and Shipper
    */
-  RowStreamer(const StreamingPlace& place, const StreamSchema& schema,
+  RowStreamer(const StreamingEnvironment& environment, const StreamSchema& schema,
               const std::vector<StreamedBags>& bags, std::vector<std::shared_ptr<Sink>> sinks,
               const Lineage& lineage, const StreamingOptions& options);
-  /** @brief `stop`, with no time for what is left. */
+  /** @brief Like `stop` with no time for undelivered rows. */
   ~RowStreamer();
   RowStreamer(const RowStreamer&) = delete;
   RowStreamer& operator=(const RowStreamer&) = delete;
 
   [[nodiscard]] std::uint64_t epoch() const noexcept;
 
-  /** @brief A step has been enqueued, main behind all of it: tells tables that are dense. */
+  /** @brief Call after each step is enqueued, with main ordered after all of it. Delivers dense
+   *         tables, and gives commits their wall-clock time. */
   void step_done();
 
   /**
-   * @brief Captures all that is dirty, and waits until every sink has all, for `at_most`. No step
-   * is under way, and main is behind all of them.
-   * @return whether every sink that was not given up has it
+   * @brief Captures all dirty rows and waits until every sink has every row.
+   *
+   * No step may be in progress, and main must be ordered after all steps.
+   * @param at_most  longest wait, on the clock of the shipping executor
+   * @return true if every sink that was not given up has every row
    */
   bool flush(Nanoseconds at_most);
 
-  /** @brief Flushes, tells rows again that a sink does not have any more (of sinks that can list
-   *         theirs), and ends: nothing is observed any more. What is left is in the report. */
+  /** @brief Flushes, resends rows that a sink has lost (of sinks that can list their rows), and
+   * stops observing. What is left after `at_most` is in the report. */
   void stop(Nanoseconds at_most);
 
-  /** @brief Of the tables as they are: for a checkpoint. */
+  /**
+   * @brief The tracker of some tables, for consumers that read changed rows at their own pace.
+   * @param bags  index of the StreamedBags
+   */
+  [[nodiscard]] ChangeTracker& tracker(std::size_t bags) noexcept;
+
+  /** @return the lineage of the tables as they are now: store it in the checkpoint */
   [[nodiscard]] Lineage lineage() const;
   [[nodiscard]] StreamingReport report() const;
-  /** @brief Of each sink, how it is now: for little, while training goes on. */
+  /** @return the current state of each sink; cheap enough to poll each step */
   [[nodiscard]] std::vector<ShippingHealth> health() const;
 
  private:

@@ -7,29 +7,29 @@
 
 namespace millrace {
 
-/** @brief What is told of a row that changed. Always values, never differences: those do not add
- *         back exactly. */
+/** @brief What a stream delivers of a changed row: always values, never differences, because sums
+ *         of differences are not exact. */
 enum class RowContent {
-  ids,                ///< only that it changed
-  weights,            ///< its weights
-  weights_and_state,  ///< and what its optimizer keeps: m, then v
+  ids,                ///< the row number only
+  weights,            ///< the weights
+  weights_and_state,  ///< the weights and the optimizer state: first moment, then second moment
 };
-/** @brief "ids", "weights", "weights-and-state" */
+/** @return "ids", "weights" or "weights-and-state" */
 [[nodiscard]] std::string_view to_string(RowContent content) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
+/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] RowContent parse_row_content(std::string_view name);
 
 struct StreamedTable {
-  std::string name;         ///< as a checkpoint has it: "table.user"
-  std::uint64_t rows = 0;   ///< of the whole table, on all ranks
-  std::uint32_t width = 0;  ///< floats of a row's weights
-  std::uint32_t state = 0;  ///< floats of its optimizer's state; 0 where none is streamed
+  std::string name;         ///< as in a checkpoint: "table.user"
+  std::uint64_t rows = 0;   ///< of the whole table, on all ranks together
+  std::uint32_t width = 0;  ///< floats of weights for each row
+  std::uint32_t state = 0;  ///< floats of optimizer state for each row; 0: not streamed
 
   friend bool operator==(const StreamedTable&, const StreamedTable&) = default;
 };
 
-/** @brief What the numbers of tables in records stand for: the same on all ranks, and for as long
- *         as a sink is there. */
+/** @brief The tables of a stream. Records name a table by its index here. The schema is the same on
+ *         all ranks, and never changes for a sink. */
 struct StreamSchema {
   RowContent content = RowContent::weights;
   std::vector<StreamedTable> tables;
@@ -37,11 +37,11 @@ struct StreamSchema {
   friend bool operator==(const StreamSchema&, const StreamSchema&) = default;
 };
 
-/** @brief One line of JSON. @throws RecordError for a name that is no UTF-8 */
+/** @return one line of JSON. @throws RecordError if a name is not UTF-8 */
 [[nodiscard]] std::string to_json(const StreamSchema& schema);
-/** @throws RecordError that says what is wrong with it */
+/** @throws RecordError if `json` is not a schema; the message says why */
 [[nodiscard]] StreamSchema parse_stream_schema(std::string_view json);
-/** @brief The first difference in words, for a message; empty: there is none. */
+/** @return a description of the first difference, for messages; empty if the schemas are equal */
 [[nodiscard]] std::string difference(const StreamSchema& here, const StreamSchema& there);
 
 }  // namespace millrace

@@ -12,140 +12,175 @@
 #include "millrace/streamer/lineage.hpp"
 #include "millrace/streamer/sink.hpp"
 
+/// @file
+/// Shipping: writes the steps of one rank to one sink, in order, in the background.
+///
+/// Terms:
+///   - shipment: the rows that one rank changed in a step, with their commit.
+///   - commit: the record after the rows of a step; it counts the missing rows.
+///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
+///   - recapture: rows are captured again and come with a later step, because a sink does not have
+///     them.
+///   - ticket: the number of one recapture. A shipment names the newest ticket before its capture,
+///   so
+///     the shipper knows which recaptures it includes.
+///   - snapshot: the recapture of all rows.
+///   - lineage: the steps that a table consists of (lineage.hpp).
+///   - epoch: one start of a trainer; later starts have greater epochs.
+///   - lag: the time from the capture of a step until its write to the sink has ended.
+
 namespace millrace {
 
 /**
- * @brief What happens to a step for which the queue of a sink has no room.
+ * @brief What happens to a step when the queue of a sink is full.
  *
- * Steps that wait are merged into one with every policy: of each row the newest value waits, in the
- * place of the older one. So what a slow sink lags behind does not depend on the queue's size.
+ * With every policy the waiting steps are merged into one: only the newest value of each row waits,
+ * in the place of the older one. So the lag of a slow sink does not depend on the queue's size.
  */
 enum class QueuePolicy {
-  /** Rows of which an older value waits replace it; the others are captured again with a later
-   * step, as far as they have no room. */
+  /** Rows of which an older value waits replace it. Other rows that do not fit are recaptured. */
   coalesce,
-  recapture,  ///< all its rows are captured again with a later step
-  block,      ///< whoever offers it waits; slots fill up, and then the capture's policy holds
+  recapture,  ///< All rows of the step are recaptured.
+  block,      ///< `Shipper::offer` blocks. Then slots fill up, and WhenFull applies.
 };
-/** @brief "coalesce", "recapture", "block" */
+/** @return "coalesce", "recapture" or "block" */
 [[nodiscard]] std::string_view to_string(QueuePolicy policy) noexcept;
-/** @throws std::invalid_argument that lists the names there are */
+/** @throws std::invalid_argument for an unknown name; the message lists the known ones */
 [[nodiscard]] QueuePolicy parse_queue_policy(std::string_view name);
 
 struct ShippingOptions {
-  /** Bytes of rows that wait; those under way are not counted. */
+  /** Maximum bytes of rows in the queue. Rows that are being written are not counted. */
   std::size_t queue_bytes = std::size_t{256} << 20;
   QueuePolicy when_full = QueuePolicy::coalesce;
-  Nanoseconds first_retry = std::chrono::milliseconds{50};  ///< doubled from one to the next
-  Nanoseconds longest_retry = std::chrono::seconds{10};
-  std::uint64_t seed = 1;  ///< of the jitter: each pause is drawn from its half to all of it
-  /** Looked at behind each step that is delivered: what came last is flushed with a later one, or
-   * when it is asked for. */
+  Nanoseconds first_retry = std::chrono::milliseconds{50};  ///< pause before the first retry
+  Nanoseconds longest_retry = std::chrono::seconds{10};     ///< pauses double up to this
+  std::uint64_t seed = 1;  ///< of the jitter: a pause is drawn from 50% to 100% of its length
+  /** Time between flushes. Checked after each delivered step, so the last steps are flushed with a
+   * later one or by `drain`. */
   Nanoseconds flush_every = std::chrono::seconds{1};
 };
 
-/** @brief Rows that were changed are told again, with a later step. Thread-safe; called by actors
- *         that ship. */
+/** @brief Captures rows again. Thread-safe; called by the actors that ship. */
 class Recapture {
  public:
   virtual ~Recapture() = default;
   /**
-   * @brief Those of a batch that are this rank's.
-   * @return a ticket: shipments that have one as great have been captured behind this; 0 if none
-   *         are
+   * @brief Captures rows again, with a later step.
+   * @param rows  only their tables and numbers count; rows of other ranks are ignored
+   * @return a ticket: every shipment whose `recaptures` is at least this was captured after the
+   *         call; 0 if none of the rows belong to this rank
    */
-  [[nodiscard]] virtual std::uint64_t again(const StepBatch& rows) = 0;
-  /** @brief All rows of all tables: a snapshot. */
-  [[nodiscard]] virtual std::uint64_t everything() = 0;
-  /** @brief How many these are. */
+  [[nodiscard]] virtual std::uint64_t recapture(const StepBatch& rows) = 0;
+  /** @brief Captures all rows of all tables again: a snapshot. @return a ticket, as `recapture` */
+  [[nodiscard]] virtual std::uint64_t recapture_all() = 0;
+  /** @return the number of rows of all tables of this rank */
   [[nodiscard]] virtual std::uint64_t all_rows() const = 0;
 };
 
-/** @brief What a rank tells of a step. */
+/** @brief The rows of one step of one rank. */
 struct Shipment {
-  StepBatch batch;               ///< its mark's `after` is set by whoever ships
-  std::uint64_t recaptures = 0;  ///< the newest ticket that it was captured behind
-  Nanoseconds captured{0};       ///< when, on the executor's clock
+  StepBatch batch;               ///< the shipper sets `after` of its commit
+  std::uint64_t recaptures = 0;  ///< newest ticket issued before the rows were captured
+  Nanoseconds captured{0};       ///< time of capture, on the shipper's executor's clock
 };
 
-/** @brief Where a stream begins, for a sink that may have rows already. */
+/** @brief What the tables of a rank are when its stream begins. */
 struct StreamBeginning {
   StreamSchema schema;
   std::uint64_t epoch = 0;  ///< of this start of the trainer
   std::uint32_t rank = 0, ranks = 1;
-  Lineage lineage;  ///< of the tables as they are; empty: nobody streamed them
+  Lineage lineage;  ///< of the current tables; empty: they were never streamed
 };
 
+/** @brief What one shipper did. Counts start at its construction. */
 struct ShippingReport {
-  std::string sink;
-  std::string given_up;               ///< why; empty: it was not
-  std::string last_error;             ///< of a call that was tried again; empty: there was none
-  Version offered, delivered;         ///< epoch and step
-  std::uint64_t steps = 0;            ///< delivered, each that was offered counted
-  std::uint64_t rows = 0, bytes = 0;  ///< delivered
-  std::uint64_t coalesced_rows = 0;   ///< not sent, since a newer value was
-  std::uint64_t recaptured_rows = 0;  ///< not sent, and to be captured again
+  std::string sink;                   ///< its name
+  std::string given_up;               ///< why the sink was given up; empty: it was not
+  std::string last_error;             ///< of the last call that was retried; empty: none
+  Version offered, delivered;         ///< epoch and step of the newest offered and delivered step
+  std::uint64_t steps = 0;            ///< steps delivered; a merged step counts as all its steps
+  std::uint64_t rows = 0, bytes = 0;  ///< rows delivered, and bytes of their records
+  std::uint64_t coalesced_rows = 0;   ///< rows not sent because a newer value was
+  std::uint64_t recaptured_rows = 0;  ///< rows not sent because they are captured again
   std::uint64_t retries = 0, snapshots = 0;
-  std::uint64_t absent_rows = 0;  ///< were not there at the end, and were told again
-  std::string unchecked;  ///< why rows were not looked for at the end; empty: they were, or the
-                          ///< sink can not list them
-  std::uint64_t undelivered_steps = 0, undelivered_rows = 0;  ///< offered; now, or at the end
-  std::uint64_t missing = 0;  ///< rows that the sink is known to lack now, beside the undelivered
-  std::size_t queue_bytes = 0, most_queue_bytes = 0;
-  /** From captured to delivered, of all steps: up to 5% more than measured, never less. */
+  std::uint64_t absent_rows = 0;  ///< rows that the sink had lost at the end and that were resent
+  /** Why the sink was not checked for absent rows at the end; empty: it was, or cannot list rows.
+   */
+  std::string unchecked;
+  std::uint64_t undelivered_steps = 0, undelivered_rows = 0;  ///< offered, but not delivered
+  std::uint64_t missing = 0;  ///< rows that the sink lacks now, without the undelivered ones
+  std::size_t queue_bytes = 0, most_queue_bytes = 0;  ///< now, and at most so far
+  /** Median, 99th percentile and maximum lag of all steps. Never less than measured, and at most 5%
+   * more. */
   Nanoseconds lag_p50{0}, lag_p99{0}, lag_most{0};
 };
 
-/** @brief How a sink is now, for whoever watches the training. */
+/** @brief The current state of one sink. */
 struct ShippingHealth {
-  std::string given_up;  ///< why; empty: it was not
-  std::string error;     ///< of the last call that failed, if `failing`
-  bool failing = false;  ///< no call has succeeded since one failed
+  std::string given_up;  ///< why the sink was given up; empty: it was not
+  std::string error;     ///< of the last failed call, if `failing`
+  bool failing = false;  ///< the last call failed, and none has succeeded since
   Nanoseconds failing_for{0};
-  Nanoseconds oldest{0};  ///< how long the oldest undelivered step has waited; 0: none waits
+  Nanoseconds oldest{0};  ///< age of the oldest undelivered step; 0: all steps are delivered
 };
 
 /**
- * @brief Brings the steps of a rank to one sink, in their order, by an actor of its own.
+ * @brief Delivers the steps of one rank to one sink, in order, by an actor of its own.
  *
- * Whatever a sink does, nothing here throws into training: failing calls are made again, rows that
- * could not be kept are captured again, and a sink that will never work is given up, in the report.
+ * No failure of the sink throws into training: failing calls are retried, rows that could not be
+ * kept are recaptured, and a sink that will never work is given up (ShippingReport::given_up).
  *
- * At first it looks at what the sink has. One that has all of the lineage gets anew the rows that
- * are of steps beyond it; any other gets a snapshot. A sink that has lost its marks gets one, too.
+ * At first the shipper compares the sink with the lineage. If the sink has all of the lineage, only
+ * its rows from steps outside the lineage are sent again; otherwise a snapshot is sent. A sink that
+ * loses its commits later gets a snapshot, too.
+ *
+ * Thread safety: `offer` by one actor at a time. `report` and `health` by any thread. The other
+ * functions by one thread at a time, which may be another one than that of `offer`.
  */
 class Shipper {
  public:
-  /** @param sink       may be that of other ranks as well
-   *  @param recapture  and `executor` outlive this */
+  /**
+   * @brief Starts the actor.
+   * @param sink       may be shared with shippers of other ranks
+   * @param executor   runs the actor; outlives this. Its clock measures pauses, deadlines and lags
+   * @param recapture  outlives this
+   * @param beginning  the tables as they are now
+   * @throws std::invalid_argument if `sink` is null, `first_retry` is not positive, or
+   *         `longest_retry` is less than `first_retry`
+   */
   Shipper(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,
           const StreamBeginning& beginning, const ShippingOptions& options = {});
-  /** @brief `stop`, with no time for what is left. */
+  /** @brief Like `stop` with no time for undelivered steps. */
   ~Shipper();
   Shipper(const Shipper&) = delete;
   Shipper& operator=(const Shipper&) = delete;
 
   /**
-   * @brief Takes a step of this rank, later than those before. Called by one actor at a time.
-   * @param of_caller  that it is one of: where it waits, for QueuePolicy::block
+   * @brief Adds a step to the queue. Blocks only with QueuePolicy::block.
+   * @param shipment  of a later step than the earlier ones
+   * @param caller    executor of the calling actor; with QueuePolicy::block, `offer` waits on it
    */
-  void offer(Shipment shipment, Executor& of_caller);
+  void offer(Shipment shipment, Executor& caller);
 
   /**
-   * @brief Waits until all that was offered is delivered and flushed.
-   * @param look_for_absent  rows that a sink does not have then, if it can list them, are captured
-   *                         again: for the end of a run
-   * @return whether it is
+   * @brief Waits until all offered steps are delivered and flushed.
+   * @param at_most          longest wait, on the executor's clock
+   * @param look_for_absent  also recaptures rows that the sink has lost, if it can list its rows:
+   * for the end of a run
+   * @return true if all steps are delivered and flushed
    */
   bool drain(Nanoseconds at_most, bool look_for_absent = false);
-  /** @brief From now on nobody who offers waits, and what is offered has so long: before those who
-   *         offer are stopped. */
+  /**
+   * @brief Stops `offer` from blocking and gives queued steps `at_most` to be delivered. Call it
+   *        before stopping the threads that call `offer`.
+   */
   void close(Nanoseconds at_most);
-  /** @brief Drains, and ends the actor. What is left then is in the report. */
+  /** @brief Closes, waits for the queued steps, and ends the actor. What is left after `at_most` is
+   * in the report. */
   void stop(Nanoseconds at_most);
 
   [[nodiscard]] ShippingReport report() const;
-  /** @brief For little, also while rows are merged: to be asked while training goes on. */
+  /** @brief Never waits for the merging of steps: cheap enough to poll each step. */
   [[nodiscard]] ShippingHealth health() const;
 
  private:

@@ -13,16 +13,34 @@
 
 #include "millrace/streamer/step_batch.hpp"
 
+/// @file
+/// Sinks: where a streamer writes changed rows; and sources: logs that can be read again.
+///
+/// Terms:
+///   - batch: the rows of one or more steps of one rank, and the commit after them.
+///   - commit: the record that a rank writes after the rows of a batch; it counts the missing rows.
+///   - chain: the commits of one rank; each names the previous one in `after`. `after == {}` starts
+///   a
+///     new chain.
+///   - missing row: a row that changed, or belongs to a snapshot, and is not delivered yet.
+///   - snapshot: all rows of all tables of a rank. A reader that finds a gap requests one; every
+///   rank
+///     answers the request.
+///   - copy: a sink that an Applier keeps up to date from a log.
+///   - epoch: one start of a trainer; later starts have greater epochs.
+///
+/// docs/sinks.md lists the kinds of sinks and what each of them promises.
+
 namespace millrace {
 
-/** @brief What a sink could not do, and what that means to whoever writes to it. */
+/** @brief A sink could not do what was asked. `kind` says what the writer has to do. */
 class SinkError : public std::runtime_error {
  public:
   enum class Kind {
-    retry,      ///< it is down, slow, full: the same call may succeed later
-    lost,       ///< it does not have the mark before: it wants a snapshot
-    wrong,      ///< it will never work: another schema, a folder that is none of ours
-    overtaken,  ///< a later trainer writes there: nothing that this one writes counts any more
+    retry,      ///< The sink is down, slow or full. The same call may succeed later.
+    lost,       ///< The sink does not have the previous commit. Start a new chain with a snapshot.
+    wrong,      ///< The sink will never work: it has another schema, or data of another program.
+    overtaken,  ///< A later trainer writes to the sink: writes of this one no longer count.
   };
   SinkError(Kind kind, const std::string& what) : std::runtime_error(what), kind_(kind) {}
 
@@ -32,28 +50,27 @@ class SinkError : public std::runtime_error {
   Kind kind_;
 };
 
-/** @brief What a sink has. */
+/** @brief The contents of a sink, without rows. */
 struct SinkState {
-  std::optional<StreamSchema> schema;       ///< none: it is empty
-  std::map<std::uint32_t, StepMark> marks;  ///< the newest of each rank
-  std::string position;                     ///< as the last batch with one gave it
+  std::optional<StreamSchema> schema;           ///< none: the sink is empty
+  std::map<std::uint32_t, StepCommit> commits;  ///< the newest commit of each rank
+  std::string position;                         ///< as the last batch with a position gave it
 
-  /** @brief Of all epochs; 0: none. */
+  /** @return the greatest epoch of all commits; 0: there is no commit */
   [[nodiscard]] std::uint64_t newest_epoch() const noexcept;
-  /**
-   * @brief The step that all ranks of the newest epoch have told, or more: it counts. Nothing: a
-   *        rank's mark is not there yet.
-   */
+  /** @return the newest step that all ranks of the newest epoch have committed; nothing if a rank
+   *          has no commit in that epoch */
   [[nodiscard]] std::optional<Version> counts() const noexcept;
-  /** @brief Rows that the newest marks call missing, on all ranks. */
+  /** @return the number of missing rows according to the newest commits of all ranks */
   [[nodiscard]] std::uint64_t missing() const noexcept;
 };
 
 /**
- * @brief Where changed rows go: a place that has the newest version of each. Thread-safe.
+ * @brief Stores the newest version of each row.
  *
- * Nothing is opened or connected before it is needed. Every call but the constructor may throw
- * SinkError; what a call that threw has written, the same call completes.
+ * Thread safety: any thread may call any function. Constructors neither open nor connect; the first
+ * call that needs to does. Every call except the constructor may throw SinkError. After an
+ * exception the same call, made again, completes what was partly written.
  */
 class Sink {
  public:
@@ -61,49 +78,57 @@ class Sink {
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
-  /** @brief As open_sink was given it. */
+  /** @return the address of the sink, without secrets */
   [[nodiscard]] virtual std::string name() const = 0;
 
-  /** @brief What is there, as others left it as well. */
+  /** @return the current contents, including what other processes wrote */
   [[nodiscard]] virtual SinkState state() = 0;
 
-  /** @brief An empty sink takes the schema. @throws SinkError (wrong) if it has another */
+  /** @brief Stores the schema if the sink is empty.
+   *  @throws SinkError `wrong`: the sink has another schema */
   virtual void begin(const StreamSchema& schema) = 0;
 
   /**
-   * @brief Writes rows, those that it has in a newer version left as they are, and then the mark.
+   * @brief Writes the rows of a batch, and then its commit. A row that the sink has in a newer
+   *        version stays as it is.
    *
-   * A mark that is there already, or a newer one of its rank and epoch, makes this nothing: a
-   * repeat. Behind a mark of a later epoch nothing is written either, and that is an error.
-   * @param position  of whoever applies, kept together with the mark; empty: none
-   * @throws SinkError (lost) if the mark has another before it than the rank's newest here (one
-   *         after {} goes behind any): nothing was written then; overtaken if the rank's newest
-   *         mark is of a later epoch; retry: any part may have been written
+   * Does nothing if the sink already has this commit, or a newer one of the same rank and epoch
+   * (the batch is a repeat).
+   * @param batch     rows and commit of one rank
+   * @param position  the applier's read position, stored together with the commit; empty: none
+   * @throws SinkError `lost`: `commit.after` is not the newest commit of that rank in the sink;
+   *         nothing was written. `after == {}` starts a new chain and is always accepted.
+   *         `overtaken`: the newest commit of that rank has a later epoch; nothing was written.
+   *         `retry`: any part of the batch may have been written
    */
   virtual void write(const StepBatch& batch, std::string_view position = {}) = 0;
 
-  /** @brief What was written so far survives what the sink promises to survive. */
+  /** @brief Makes everything written so far as durable as this kind of sink promises. */
   virtual void flush() = 0;
 
-  /** @brief Visits the newest version of every row, in any order; spans are valid during a visit.
-   *  @throws what `visit` throws; RecordError for a row that is damaged */
+  /** @brief Visits the newest version of every row, in any order.
+   *  @param visit  called with rows whose spans are valid during the call
+   *  @throws RecordError for a damaged row; what `visit` throws */
   virtual void read(const std::function<void(const RowRecord&)>& visit) = 0;
 
   /**
-   * @brief The number of the newest request for all rows anew, by somebody who applies and has
-   * found a gap; 0: there was none. It stays: every rank answers it, and says so in its marks.
-   * Each is another number, and need not be a greater one: clocks differ, and people err.
+   * @brief Reads the newest request for a snapshot, made by an applier that found a gap.
+   *
+   * Requests stay in the sink. Every rank answers each of them once and names it in
+   * `StepCommit::answers`.
+   * @return the number of the request, or 0 if there is none. A later request has another number,
+   *         which is not necessarily greater
    */
   [[nodiscard]] virtual std::uint64_t snapshot_request() { return 0; }
 
   /**
-   * @brief Looks whether what was written is kept, as far as that can be told for little: with each
-   *        flush, and before a trainer goes on with what is there.
-   * @param rank   that asks: what the sink can tell by rank is told of this one
-   * @param epoch  of its trainer
-   * @throws SinkError: lost if rows may have gone that were written: all are to be told anew;
-   *         wrong if rows go there, or will go, which nothing mends; overtaken if a mark is there
-   *         of a later epoch; retry if it can not be told now
+   * @brief Checks cheaply whether the sink still has what was written to it. Called with each
+   * flush, and before a trainer continues with existing contents.
+   * @param rank   the calling rank: per-rank checks are made for this one
+   * @param epoch  epoch of its trainer
+   * @throws SinkError `lost`: written rows may be gone, and a snapshot is needed. `wrong`: rows are
+   *         gone or will be, and a snapshot does not help. `overtaken`: the sink has a commit of a
+   *         later epoch. `retry`: the sink cannot be checked now
    */
   virtual void audit(std::uint32_t rank, std::uint64_t epoch) {
     static_cast<void>(rank);
@@ -111,9 +136,9 @@ class Sink {
   }
 
   /**
-   * @brief Visits which rows are there, without their values; a row may be visited more than once.
-   * @return false: this kind of sink can not tell without reading all values, and visited none
-   * @throws SinkError; what `visit` throws
+   * @brief Visits the table and number of every row, without values. A row may be visited twice.
+   * @return false if this kind of sink would have to read all values; then nothing is visited
+   * @throws what `visit` throws
    */
   [[nodiscard]] virtual bool list_rows(
       const std::function<void(std::uint32_t table, std::int64_t row)>& visit) {
@@ -122,9 +147,9 @@ class Sink {
   }
 
   /**
-   * @brief Calls end by then, with SinkError (retry) if they are not done: the one under way too.
-   *        For what a network peer can hold up; thread-safe. `time_point::max()`: as if never
-   * asked.
+   * @brief Sets a deadline for calls that a network peer can delay, including the one in progress.
+   *        After it they throw SinkError `retry`.
+   * @param end  `time_point::max()` removes the deadline
    */
   virtual void finish_by(std::chrono::steady_clock::time_point end) noexcept {
     static_cast<void>(end);
@@ -134,48 +159,49 @@ class Sink {
   Sink() = default;
 };
 
-/** @brief What can be read in the order in which it was written: a file's folder, a topic. */
+/** @brief A log of batches that can be read in the order in which it was written: a folder of a
+ * file sink, or a topic. Used by one thread at a time. */
 class RecordSource {
  public:
   struct Next {
     StepBatch batch;
-    std::string position;  ///< behind it
-    /**
-     * What of this rank, up to here, is gone for good, in words; empty: nothing. The mark calls it
-     * missing, and later marks do not: whoever applies does, until that rank has told all rows
-     * anew.
-     */
+    std::string position;  ///< read position after the batch
+    /** Describes rows of this rank that are permanently lost; empty if none. Only this commit
+     * counts them in `missing`. The applier must keep counting them until the rank sends a
+     * snapshot. */
     std::string lost{};
   };
 
-  /** What of a log `next` has not given yet. */
+  /** @brief The part of a log that `next` has not returned yet. */
   struct Left {
-    std::uint64_t count = 0;   ///< 0: every whole batch was given
-    std::string_view of = "";  ///< what is counted: "bytes", "messages"
+    std::uint64_t count = 0;   ///< 0: every complete batch was returned
+    std::string_view of = "";  ///< unit of `count`: "bytes" or "messages"
   };
 
   virtual ~RecordSource() = default;
   RecordSource(const RecordSource&) = delete;
   RecordSource& operator=(const RecordSource&) = delete;
 
+  /** @return the address of the log, without secrets */
   [[nodiscard]] virtual std::string name() const = 0;
-  /** @brief Goes behind what was read up to `position`; empty: to the beginning of what is there.
-   *  @throws SinkError (lost) if it is there no more: go to the beginning */
+  /** @brief Continues after `position`; empty: from the beginning of the log.
+   *  @throws SinkError `lost`: the log no longer has that position; seek to the beginning */
   virtual void seek(std::string_view position) = 0;
-  /** @brief Of what is read next; nothing: nothing was written yet, or the schema is gone. */
+  /** @return the schema of the batches that are read next; nothing if the log is empty or has lost
+   *          its schema */
   [[nodiscard]] virtual std::optional<StreamSchema> schema() = 0;
-  /** @brief Gives the schema of a copy of this log, for a log that has lost its own.
-   *  @throws SinkError (wrong) if the log has another one */
+  /** @brief Sets the schema of a log that has lost it, from a copy of that log.
+   *  @throws SinkError `wrong`: the log has another schema */
   virtual void take_schema(const StreamSchema& schema) = 0;
-  /** @brief The next whole batch; nothing if there is none within `patience`.
-   *  @throws SinkError; RecordError for what no writer of ours wrote */
+  /** @return the next complete batch; nothing if none arrives within `patience`
+   *  @throws SinkError; RecordError for data that no writer of this library wrote */
   [[nodiscard]] virtual std::optional<Next> next(std::chrono::nanoseconds patience) = 0;
-  /** @brief What is left to give of the log as it is now, at the time of the call. A batch that is
-   *         cut short at the end is not counted. @throws as `next` */
+  /** @return how much of the log, as it is at the time of the call, `next` has not returned. A
+   *          truncated batch at the end does not count.
+   *  @throws as `next` */
   [[nodiscard]] virtual Left left() = 0;
-  /** @brief Asks all ranks that write for all rows anew: there was a gap. The request has another
-   *         number than the one before: the time in milliseconds, say. See Sink::snapshot_request
-   */
+  /** @brief Requests a snapshot from all ranks that write to the log. Each request has another
+   *         number than the one before. @see Sink::snapshot_request */
   virtual void ask_for_snapshot() = 0;
 
  protected:
@@ -183,9 +209,9 @@ class RecordSource {
 };
 
 /**
- * @brief What a user wrote as a sink or a source, as it may be shown: without a user, a password,
- * or the value of a setting that is a secret, though it be no address at all. Everything that
- *        prints, logs or throws what a user wrote shows this.
+ * @brief Removes secrets from an address that a user wrote: user name, password, and the values of
+ *        secret settings. Works for invalid addresses, too. Everything that prints, logs or throws
+ *        such an address must pass it through this function.
  */
 [[nodiscard]] std::string redacted(std::string_view spec);
 

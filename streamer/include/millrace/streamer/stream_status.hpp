@@ -7,50 +7,56 @@
 
 #include "millrace/streamer/sink.hpp"
 
+/// @file
+/// The state of a stream as the commits of a sink describe it. Terms (commit, missing row, copy,
+/// epoch): sink.hpp.
+
 namespace millrace {
 
 /**
- * @brief What the marks of a sink say, at one instant. Ages are in milliseconds, by the clock of
+ * @brief The state of a sink at one instant. Ages are in milliseconds, computed from the clock of
  *        this machine and that of the trainer.
  *
- * Every row that changed before the time of a rank's newest mark is in the sink, or is counted as
- * missing. So the age of the newest mark is the most that the oldest undelivered row can have
- * waited where nothing is missing, and the least where something is.
+ * Every row that changed before the time of a rank's newest commit is in the sink, or is counted as
+ * missing. If no row is missing, the oldest undelivered row is at most as old as the newest commit;
+ * if rows are missing, it is at least that old.
  */
 struct StreamStatus {
   SinkState sink;
-  bool empty = false;         ///< nothing was streamed there
-  std::uint32_t ranks = 0;    ///< of the newest epoch
-  std::uint32_t told = 0;     ///< of them, those that have a mark in that epoch
-  std::uint64_t missing = 0;  ///< rows that the newest marks call missing
-  /** Of the rank whose newest mark is the oldest; none: a mark has no time. */
+  bool empty = false;         ///< no stream was written to the sink
+  std::uint32_t ranks = 0;    ///< number of ranks in the newest epoch
+  std::uint32_t told = 0;     ///< number of ranks that have a commit in that epoch
+  std::uint64_t missing = 0;  ///< rows that are missing according to the newest commits
+  /** Age of the oldest of the ranks' newest commits; none if a commit has no time. */
   std::optional<std::uint64_t> age_ms;
-  bool applied = false;                  ///< it is a copy that an applier writes
-  std::vector<std::uint32_t> waits_for;  ///< ranks whose snapshot a copy waits for
+  bool applied = false;                  ///< the sink is a copy: an applier writes it
+  std::vector<std::uint32_t> waits_for;  ///< ranks from which the copy waits for a snapshot
 
-  /** @brief Whether all ranks have told a step, and nothing is missing. */
+  /** @return true if all ranks have committed a step, and no row is missing */
   [[nodiscard]] bool complete() const noexcept {
     return !empty && told == ranks && missing == 0 && waits_for.empty();
   }
 };
 
 /**
- * @brief Looks at a sink without writing to it.
- * @param now_ms  milliseconds since 1970
- * @throws SinkError: wrong, too, for a sink that has marks and no schema
+ * @brief Reads the state of a sink without writing to it.
+ * @param now_ms  current time in milliseconds since 1970
+ * @throws SinkError; `wrong` if the sink has commits and no schema
  */
 [[nodiscard]] StreamStatus status_of(Sink& sink, std::uint64_t now_ms);
 
-/** @brief How far a copy is behind the log that it is made from. */
+/** @brief How far a copy lags behind its log. */
 struct CopyLag {
-  std::string lost;         ///< why the log no longer has the copy's place; empty: it does
-  RecordSource::Left left;  ///< of the log, not applied
-  std::optional<std::uint64_t> oldest_ms;  ///< age of the oldest batch that is not applied
+  std::string lost;         ///< why the log no longer has the copy's position; empty: it has it
+  RecordSource::Left left;  ///< part of the log that is not applied
+  std::optional<std::uint64_t>
+      oldest_ms;  ///< age of the oldest batch that is not applied; none: unknown, or all are
 };
 
 /**
- * @brief Looks at the log of a copy, from the copy's place on; asks nobody for anything.
- * @throws SinkError; std::invalid_argument for a copy whose position is of another program
+ * @brief Reads the log of a copy from the copy's position on. Requests no snapshot.
+ * @param now_ms  current time in milliseconds since 1970
+ * @throws SinkError; std::invalid_argument if the position of the copy is not one of this library
  */
 [[nodiscard]] CopyLag lag_of(const StreamStatus& copy, RecordSource& log, std::uint64_t now_ms);
 

@@ -11,44 +11,45 @@
 
 namespace millrace {
 
-/** @brief Tables as they should be. */
+/** @brief The expected contents of the tables. */
 struct ReferenceTables {
-  /** Reads numbers of a row: its weights, or its optimizer's state as records have it.
-   * @return false: there are none to compare with */
+  /** Reads the expected weights and optimizer state of a row, laid out as in records.
+   * @return false if there is nothing to compare with */
   using Read = std::function<bool(const StreamedTable& table, std::int64_t row,
                                   std::span<float> weights, std::span<float> state)>;
   Read read;
-  Lineage lineage;  ///< of them; empty: whatever step a row is of, it is compared
+  Lineage lineage;  ///< of these tables; empty: rows of all steps are compared
 };
 
 struct RowDifference {
   std::string table;
   std::int64_t row = 0;
-  Version version;     ///< of the copy's
-  std::size_t at = 0;  ///< the first number that differs: of the weights, then of the state
-  float there = 0, expected = 0;
+  Version version;     ///< of the row in the copy
+  std::size_t at = 0;  ///< index of the first value that differs: weights first, then state
+  float there = 0, expected = 0;  ///< the value in the copy, and the expected one
 };
 
 struct VerifyReport {
-  std::uint64_t rows = 0;       ///< of all tables
-  std::uint64_t equal = 0;      ///< to the bit
-  std::uint64_t different = 0;  ///< of steps of the lineage
-  std::uint64_t newer = 0;      ///< of other steps, and with other numbers: later than the tables
-  std::uint64_t absent = 0;     ///< the copy has no such row
-  std::uint64_t damaged = 0;    ///< no rows of the schema
-  std::vector<RowDifference> first;  ///< of those that differ, the first that were met
-  std::string damage;                ///< the first
+  std::uint64_t rows = 0;            ///< number of rows of all tables
+  std::uint64_t equal = 0;           ///< rows that are equal bit by bit
+  std::uint64_t different = 0;       ///< rows of steps in the lineage with other values
+  std::uint64_t newer = 0;           ///< rows of other (later) steps with other values
+  std::uint64_t absent = 0;          ///< rows that the copy does not have
+  std::uint64_t damaged = 0;         ///< records that are not rows of the schema
+  std::vector<RowDifference> first;  ///< the first few rows that differ, in the order of reading
+  std::string damage;                ///< description of the first damaged record
   SinkState copy;
 
+  /** @return true if every row is equal */
   [[nodiscard]] bool same() const noexcept {
     return different == 0 && newer == 0 && absent == 0 && damaged == 0;
   }
 };
 
 /**
- * @brief Compares every row of a copy with the tables that it should be: bit by bit.
- * @throws SinkError: wrong, too, for a copy that has marks and no schema; std::invalid_argument if
- *         the copy is empty, or has only ids
+ * @brief Compares every row of a copy with the expected tables, bit by bit.
+ * @throws SinkError; `wrong` if the copy has commits and no schema; std::invalid_argument if the
+ * copy is empty, or has row numbers only
  */
 [[nodiscard]] VerifyReport verify_copy(Sink& copy, const ReferenceTables& tables);
 

@@ -15,7 +15,7 @@ namespace millrace {
 inline void append_rows(StepBatch& batch, const CapturedRows& rows, std::uint64_t epoch) {
   if (batch.empty()) {
     std::size_t bytes = 0;
-    for (const CapturedRows::Part& part : rows.parts) {
+    for (const CapturedRows::TableRows& part : rows.tables) {
       const std::size_t floats = (part.weights == nullptr ? 0 : part.width) +
                                  (part.optimizer_state == nullptr ? 0 : part.state);
       bytes += part.rows * record_bytes(floats);

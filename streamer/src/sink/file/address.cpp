@@ -37,10 +37,10 @@ void set(FileOptions& options, std::string_view setting, std::string_view spec) 
 }  // namespace
 
 FileOptions parse_file_address(std::string_view spec) {
-  const std::size_t mark = spec.find('?');
-  FileOptions options{.folder = folder_of(spec.substr(0, mark), kPrefix)};
-  if (mark == std::string_view::npos) return options;
-  for (std::string_view left = spec.substr(mark + 1);;) {
+  const std::size_t commit = spec.find('?');
+  FileOptions options{.folder = folder_of(spec.substr(0, commit), kPrefix)};
+  if (commit == std::string_view::npos) return options;
+  for (std::string_view left = spec.substr(commit + 1);;) {
     const std::size_t end = left.find('&');
     set(options, left.substr(0, end), spec);
     if (end == std::string_view::npos) return options;

@@ -22,19 +22,19 @@ void remove_unfinished(Disk& disk, const std::filesystem::path& folder, std::uin
   disk.unlink(unfinished_in(folder, rank).c_str());
 }
 
-Compaction::Compaction(const Place& place, std::vector<SegmentName> segments,
+Compaction::Compaction(const Environment& place, std::vector<SegmentName> segments,
                        const StreamSchema& schema, std::uint64_t log)
-    : place_(place),
+    : environment_(place),
       segments_(std::move(segments)),
       schema_(schema),
       log_(log),
       unfinished_(unfinished_in(place.folder, segments_.front().rank)) {}
 
 Compaction::~Compaction() {
-  if (file_) place_.disk.unlink(unfinished_.c_str());
+  if (file_) environment_.disk.unlink(unfinished_.c_str());
 }
 
-std::optional<Compaction::Made> Compaction::go_on(std::size_t bytes) {
+std::optional<Compaction::CompactedSegment> Compaction::go_on(std::size_t bytes) {
   if (!read(bytes)) return std::nullopt;
   if (file_) return finish();
   begin_to_write();
@@ -46,7 +46,7 @@ bool Compaction::read(std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     if (!reader_) {
       if (at_ == segments_.size()) return true;
-      reader_.emplace(place_.folder / to_string(segments_[at_]));
+      reader_.emplace(environment_.folder / to_string(segments_[at_]));
     }
     if (const std::optional<Record> record = reader_->next()) {
       take(*record);
@@ -68,11 +68,11 @@ void Compaction::take(const Record& record) {
     case RecordKind::row:
       ++rows_;
       return again ? keep(record.row) : look_at(record.row);
-    case RecordKind::mark:
-      if (record.mark.rows != std::exchange(rows_, 0)) {
-        throw RecordError{reader_->path().string() + ": a mark of other rows"};
+    case RecordKind::commit:
+      if (record.commit.rows != std::exchange(rows_, 0)) {
+        throw RecordError{reader_->path().string() + ": a commit of other rows"};
       }
-      if (again) end_batch(record.mark);
+      if (again) end_batch(record.commit);
       return;
     case RecordKind::position:
       position_ = {.number = record.version.step, .text = std::string{record.position}};
@@ -104,15 +104,15 @@ void Compaction::keep(const RowRecord& row) {
   }
 }
 
-void Compaction::end_batch(const StepMark& mark) {
-  std::optional<StepMark>& open = batches_.mark;
-  const bool begins = mark.after == Version{};
-  const bool goes_on = open && (begins || mark.after == open->version);
-  const bool full = batches_.bytes >= std::min(kBatchBytes, place_.flush_bytes);
-  if (open && (full || !goes_on)) write_mark(false);
-  const Version after = open && !begins ? open->after : mark.after;
+void Compaction::end_batch(const StepCommit& commit) {
+  std::optional<StepCommit>& open = batches_.commit;
+  const bool begins = commit.after == Version{};
+  const bool goes_on = open && (begins || commit.after == open->version);
+  const bool full = batches_.bytes >= std::min(kBatchBytes, environment_.flush_bytes);
+  if (open && (full || !goes_on)) write_commit(false);
+  const Version after = open && !begins ? open->after : commit.after;
   const std::uint64_t rows = (open ? open->rows : 0) + std::exchange(batch_rows_, 0);
-  open = mark;
+  open = commit;
   open->after = after;
   open->rows = rows;
   open->missing += to_come_;
@@ -122,19 +122,19 @@ void Compaction::end_batch(const StepMark& mark) {
   write_out(kWriteBytes);
 }
 
-void Compaction::write_mark(bool is_last) {
+void Compaction::write_commit(bool is_last) {
   if (is_last && position_.number > 0) append_position(out_, position_.text, {0, position_.number});
-  if (batches_.mark) append_record(out_, *batches_.mark);
+  if (batches_.commit) append_record(out_, *batches_.commit);
   batches_ = {};
 }
 
 void Compaction::write_out(std::size_t least) {
   if (out_.size() < least) return;
-  write_all(place_.disk, file_, out_, unfinished_);
+  write_all(environment_.disk, file_, out_, unfinished_);
   written_ += out_.size();
   out_.clear();
-  if (written_ - flushed_ < place_.flush_bytes) return;
-  if (place_.disk.fsync(file_.get()) != 0) throw_system_error(errno, unfinished_.string());
+  if (written_ - flushed_ < environment_.flush_bytes) return;
+  if (environment_.disk.fsync(file_.get()) != 0) throw_system_error(errno, unfinished_.string());
   flushed_ = written_;
 }
 
@@ -145,19 +145,19 @@ void Compaction::begin_to_write() {
   at_ = 0;
 }
 
-Compaction::Made Compaction::finish() {
-  write_mark(true);
+Compaction::CompactedSegment Compaction::finish() {
+  write_commit(true);
   write_out(1);
-  if (place_.disk.fsync(file_.get()) != 0) throw_system_error(errno, unfinished_.string());
-  Made made{.name = segments_.back(), .bytes = written_};
+  if (environment_.disk.fsync(file_.get()) != 0) throw_system_error(errno, unfinished_.string());
+  CompactedSegment made{.name = segments_.back(), .bytes = written_};
   made.name.compacted = true;
-  const std::filesystem::path path = place_.folder / to_string(made.name);
-  if (place_.disk.rename(unfinished_.c_str(), path.c_str()) != 0) {
+  const std::filesystem::path path = environment_.folder / to_string(made.name);
+  if (environment_.disk.rename(unfinished_.c_str(), path.c_str()) != 0) {
     throw_system_error(errno, path.string());
   }
   file_.close();
-  flush_folder(place_.disk, place_.folder);
-  remove_superseded(place_.disk, place_.folder, made.name.rank);
+  flush_folder(environment_.disk, environment_.folder);
+  remove_superseded(environment_.disk, environment_.folder, made.name.rank);
   return made;
 }
 

@@ -13,12 +13,12 @@ namespace millrace::sink {
 
 /**
  * @brief Makes one segment of some that are closed, the first of a rank's: of each row the newest
- *        version only, in the batch in which it came; of the marks the last of a few batches in a
+ *        version only, in the batch in which it came; of the commits the last of a few batches in a
  *        row.
  *
- * Who reads it from any mark on has in the end what the others would have given: what came up to
- * there it has, and what was left out came again later. A mark counts rows that were left out
- * before it and come behind it as missing; the last mark has nothing of that.
+ * Who reads it from any commit on has in the end what the others would have given: what came up to
+ * there it has, and what was left out came again later. A commit counts rows that were left out
+ * before it and come behind it as missing; the last commit has nothing of that.
  *
  * It is done in pieces, so that whoever writes meanwhile waits for none of it. It gets its name
  * when it is on the disk, and stands for the others from then on; only then are those taken away.
@@ -26,26 +26,26 @@ namespace millrace::sink {
  */
 class Compaction {
  public:
-  struct Place {
+  struct Environment {
     std::filesystem::path folder;
     Disk& disk;
     std::size_t flush_bytes;  ///< are written between one fsync and the next
   };
-  struct Made {
+  struct CompactedSegment {
     SegmentName name;
     std::uint64_t bytes = 0;
   };
 
   /** @param segments  at least one, of one rank. @param log  what they say it is called */
-  Compaction(const Place& place, std::vector<SegmentName> segments, const StreamSchema& schema,
-             std::uint64_t log);
+  Compaction(const Environment& place, std::vector<SegmentName> segments,
+             const StreamSchema& schema, std::uint64_t log);
   ~Compaction();
   Compaction(const Compaction&) = delete;
   Compaction& operator=(const Compaction&) = delete;
 
   /** @brief Goes on for about so many bytes that are read. @return what was made, once it is
    *  @throws SinkError, RecordError: it is given up; all is as it was */
-  [[nodiscard]] std::optional<Made> go_on(std::size_t bytes);
+  [[nodiscard]] std::optional<CompactedSegment> go_on(std::size_t bytes);
 
  private:
   struct Kept {
@@ -56,7 +56,7 @@ class Compaction {
   };
   /** Batches that are being made one. */
   struct Batches {
-    std::optional<StepMark> mark;
+    std::optional<StepCommit> commit;
     std::size_t bytes = 0;
   };
 
@@ -64,20 +64,20 @@ class Compaction {
   void take(const Record& record);
   void look_at(const RowRecord& row);
   void keep(const RowRecord& row);
-  void end_batch(const StepMark& mark);
-  void write_mark(bool is_last);
+  void end_batch(const StepCommit& commit);
+  void write_commit(bool is_last);
   void write_out(std::size_t least);
   void begin_to_write();
-  [[nodiscard]] Made finish();
+  [[nodiscard]] CompactedSegment finish();
 
-  Place place_;
+  Environment environment_;
   const std::vector<SegmentName> segments_;
   const StreamSchema schema_;
   const std::uint64_t log_;
 
   std::optional<SegmentReader> reader_;  ///< of `at_`
   std::uint32_t at_ = 0;
-  std::uint64_t rows_ = 0;  ///< since the last mark
+  std::uint64_t rows_ = 0;  ///< since the last commit
   std::unordered_map<RowKey, Kept, RowKeyHash> newest_;
 
   std::filesystem::path unfinished_;

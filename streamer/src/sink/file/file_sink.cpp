@@ -24,13 +24,14 @@ SinkState FileSink::state() {
   see_others(state, segments_in(options_.folder));
   for (auto& [rank, writing] : ranks_) {
     const std::lock_guard of_rank{writing.mutex};
-    if (writing.writer && writing.writer->mark()) state.marks[rank] = *writing.writer->mark();
+    if (writing.writer && writing.writer->commit()) state.commits[rank] = *writing.writer->commit();
   }
   state.position = position_.text;
   return state;
 }
 
-/** Marks and the position that are there; those of ranks that this writes are in their writers. */
+/** Commits and the position that are there; those of ranks that this writes are in their writers.
+ */
 void FileSink::see_others(SinkState& state, const Segments& segments) {
   for (const auto& [rank, names] : segments) {
     const auto mine = ranks_.find(rank);
@@ -49,13 +50,13 @@ void FileSink::see_others(SinkState& state, const Segments& segments) {
     } catch (const SegmentGone& error) {  // it was compacted meanwhile
       throw SinkError{SinkError::Kind::retry, error.what()};
     }
-    if (tail.part.mark) state.marks[rank] = *tail.part.mark;
+    if (tail.part.commit) state.commits[rank] = *tail.part.commit;
     if (tail.part.position.number > position_.number) position_ = tail.part.position;
   }
   positions_ = std::max(positions_.value_or(0), position_.number);
 }
 
-/** The first time from the last segment that has a mark, then from where it was. */
+/** The first time from the last segment that has a commit, then from where it was. */
 void FileSink::go_on(Tail& tail, const std::vector<SegmentName>& segments) const {
   auto from = std::ranges::find(segments, tail.segment);
   if (from != segments.end()) {
@@ -69,11 +70,11 @@ void FileSink::go_on(Tail& tail, const std::vector<SegmentName>& segments) const
     if (tail.part.end <= tail.part.size) return;
   }
   tail = {.segment = segments.back()};
-  for (auto name = segments.rbegin(); name != segments.rend() && !tail.part.mark; ++name) {
+  for (auto name = segments.rbegin(); name != segments.rend() && !tail.part.commit; ++name) {
     WholePart part;
     read_whole_part(options_.folder / to_string(*name), *name == segments.back(), part);
     if (*name == segments.back()) tail.part = part;
-    tail.part.mark = part.mark;
+    tail.part.commit = part.commit;
     tail.part.position = part.position;
   }
 }
@@ -95,7 +96,7 @@ NumberedPosition FileSink::numbered(std::string_view position) {
 }
 
 void FileSink::write(const StepBatch& batch, std::string_view position) {
-  const std::uint32_t rank = batch.mark.rank;
+  const std::uint32_t rank = batch.commit.rank;
   std::unique_lock lock{mutex_};
   const StreamSchema* const tables = schema();
   if (tables == nullptr) {
@@ -109,8 +110,8 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
     if (writing.writer && !writing.writer->is_there()) writing.writer.reset();
     if (!writing.writer) begin_to_write(writing, *tables, rank);
     SinkState mine;
-    if (writing.writer->mark()) mine.marks[rank] = *writing.writer->mark();
-    if (!continues(mine, batch.mark, name())) return;
+    if (writing.writer->commit()) mine.commits[rank] = *writing.writer->commit();
+    if (!continues(mine, batch.commit, name())) return;
     writing.writer->write(batch, behind);
   }
   if (behind.number == 0) return;

@@ -32,11 +32,11 @@ bool take_number(std::string_view& text, char behind, T& number) {
   return behind != ',' || !text.empty();
 }
 
-/** Behind this mark, and not behind another that is there no more: which was of the same trainer.
+/** Behind this commit, and not behind another that is there no more: which was of the same trainer.
  */
-void go_behind(Version before, StepMark& mark) {
-  if (mark.after == Version{} || mark.after.epoch != mark.version.epoch) return;
-  mark.after = std::max(mark.after, before);
+void go_behind(Version before, StepCommit& commit) {
+  if (commit.after == Version{} || commit.after.epoch != commit.version.epoch) return;
+  commit.after = std::max(commit.after, before);
 }
 
 [[noreturn]] void refuse_at(const SegmentReader& reader, const std::string& what) {
@@ -54,14 +54,14 @@ FileSource::Cursors FileSource::parse(std::string_view position) const {
   Cursors cursors;
   for (std::string_view left = position; !left.empty();) {
     std::uint32_t rank = 0;
-    Place place;
+    LogPosition place;
     if (!take_number(left, ':', rank) || !take_number(left, ':', place.number) ||
         !take_number(left, ':', place.offset) || !take_number(left, ':', place.log) ||
-        !take_number(left, ':', place.mark.epoch) || !take_number(left, ',', place.mark.step) ||
+        !take_number(left, ':', place.commit.epoch) || !take_number(left, ',', place.commit.step) ||
         place.number == 0) {
       lose(fmt::format("'{}' is no position; 0:3:4096:77:1764000000000:9 would be", position));
     }
-    cursors[rank].told = cursors[rank].read = place;
+    cursors[rank].returned = cursors[rank].read = place;
   }
   return cursors;
 }
@@ -69,10 +69,10 @@ FileSource::Cursors FileSource::parse(std::string_view position) const {
 std::string FileSource::position() const {
   std::vector<std::string> places;
   for (const auto& [rank, cursor] : cursors_) {
-    if (cursor.told.number == 0) continue;
-    const Place& place = cursor.told;
+    if (cursor.returned.number == 0) continue;
+    const LogPosition& place = cursor.returned;
     places.push_back(fmt::format("{}:{}:{}:{}:{}", rank, place.number, place.offset, place.log,
-                                 to_string(place.mark)));
+                                 to_string(place.commit)));
   }
   return fmt::format("{}", fmt::join(places, ","));
 }
@@ -92,12 +92,13 @@ void FileSource::seek(std::string_view position) {
 
 /** Where it was read to, or the beginning of what stands for it. */
 void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& segments) const {
-  Place& place = cursor.read;
+  LogPosition& place = cursor.read;
   for (const SegmentName& name : segments) {
     if (name.number != place.number && !(name.compacted && name.number > place.number)) continue;
     const SegmentReader reader{folder_ / to_string(name)};
     if (reader.log().value_or(0) != place.log) continue;
-    const bool same = name.number == place.number && reader.mark_before(place.offset) == place.mark;
+    const bool same =
+        name.number == place.number && reader.commit_before(place.offset) == place.commit;
     if (!same && !name.compacted) continue;
     if (!same) place.offset = 0;
     cursor.segment = name;
@@ -132,7 +133,7 @@ std::optional<RecordSource::Next> FileSource::take() {
   if (!schema()) return std::nullopt;
   Cursor* const oldest = look();
   if (oldest == nullptr) return std::nullopt;
-  oldest->told = oldest->read;
+  oldest->returned = oldest->read;
   Next next{.batch = std::move(*oldest->ahead), .position = position()};
   oldest->ahead.reset();
   return next;
@@ -153,21 +154,22 @@ RecordSource::Left FileSource::left() {
   if (schema() && look() == nullptr) return left;
   for (const auto& [rank, segments] : segments_in(folder_)) {
     const auto cursor = cursors_.find(rank);
-    left.count += bytes_left(cursor == cursors_.end() ? Place{} : cursor->second.told, segments);
+    left.count +=
+        bytes_left(cursor == cursors_.end() ? LogPosition{} : cursor->second.returned, segments);
   }
   return left;
 }
 
 /** Behind what was given, in segments that may be compacted meanwhile. */
-std::uint64_t FileSource::bytes_left(const Place& told,
+std::uint64_t FileSource::bytes_left(const LogPosition& returned,
                                      const std::vector<SegmentName>& segments) const {
   std::uint64_t bytes = 0;
   for (const SegmentName& name : segments) {
-    if (name.number < told.number) continue;
+    if (name.number < returned.number) continue;
     std::error_code gone;
     const std::uint64_t size = std::filesystem::file_size(folder_ / to_string(name), gone);
     if (gone) continue;
-    bytes += size - (name.number == told.number ? std::min(told.offset, size) : 0);
+    bytes += size - (name.number == returned.number ? std::min(returned.offset, size) : 0);
   }
   return bytes;
 }
@@ -179,7 +181,7 @@ FileSource::Cursor* FileSource::oldest_ahead() {
     Cursor& cursor = cursors_[rank];
     read_ahead(rank, cursor, segments);
     if (!cursor.ahead) continue;
-    if (oldest == nullptr || cursor.ahead->mark.version < oldest->ahead->mark.version) {
+    if (oldest == nullptr || cursor.ahead->commit.version < oldest->ahead->commit.version) {
       oldest = &cursor;
     }
   }
@@ -208,7 +210,7 @@ std::size_t FileSource::place_among(const std::vector<SegmentName>& segments,
 }
 
 void FileSource::open(Cursor& cursor, const SegmentName& segment) const {
-  Place& place = cursor.read;
+  LogPosition& place = cursor.read;
   if (place.number == 0 || cursor.segment != segment) {
     cursor.segment = segment;
     cursor.reader.reset();
@@ -218,8 +220,9 @@ void FileSource::open(Cursor& cursor, const SegmentName& segment) const {
   if (cursor.reader && cursor.reader->is_there()) return;
   cursor.reader = std::make_unique<SegmentReader>(folder_ / to_string(segment), place.offset);
   cursor.looked_at = 0;
-  const bool same = place.offset == 0 || (cursor.reader->log().value_or(0) == place.log &&
-                                          cursor.reader->mark_before(place.offset) == place.mark);
+  const bool same =
+      place.offset == 0 || (cursor.reader->log().value_or(0) == place.log &&
+                            cursor.reader->commit_before(place.offset) == place.commit);
   if (!same) lose(fmt::format("{} is another than was read", cursor.reader->path().string()));
 }
 
@@ -237,13 +240,13 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
     try {
       if (auto batch = parse_batch(rank, cursor)) {
         cursor.read.offset = reader.offset();
-        cursor.read.mark = batch->mark.version;
+        cursor.read.commit = batch->commit.version;
         return batch;
       }
     } catch (const RecordError& error) {
       damage = error.what();
     }
-    if (is_last && !reader.mark_behind(cursor.read.offset)) {
+    if (is_last && !reader.commit_behind(cursor.read.offset)) {
       cursor.looked_at = size;
       return std::nullopt;
     }
@@ -266,7 +269,7 @@ void FileSource::check(const RowRecord& row, const SegmentReader& reader) const 
 }
 
 void FileSource::check_log(Cursor& cursor, std::uint64_t log) const {
-  if (cursor.read.mark != Version{} && cursor.read.log != log) {
+  if (cursor.read.commit != Version{} && cursor.read.log != log) {
     lose(fmt::format("{} is of another stream", cursor.reader->path().string()));
   }
   cursor.read.log = log;
@@ -291,18 +294,19 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, Cursor& cur
         break;
       case RecordKind::position:
         break;
-      case RecordKind::mark:
-        if (record->mark.rank != rank || record->mark.rows != batch.size()) {
-          refuse_at(reader, fmt::format("a mark of rank {} and {} rows behind {} rows of rank {}",
-                                        record->mark.rank, record->mark.rows, batch.size(), rank));
+      case RecordKind::commit:
+        if (record->commit.rank != rank || record->commit.rows != batch.size()) {
+          refuse_at(reader,
+                    fmt::format("a commit of rank {} and {} rows behind {} rows of rank {}",
+                                record->commit.rank, record->commit.rows, batch.size(), rank));
         }
-        if (compacted && record->mark.version <= cursor.read.mark) {
+        if (compacted && record->commit.version <= cursor.read.commit) {
           cursor.read.offset = reader.offset();
           batch = {};
           break;
         }
-        batch.mark = record->mark;
-        if (compacted) go_behind(cursor.read.mark, batch.mark);
+        batch.commit = record->commit;
+        if (compacted) go_behind(cursor.read.commit, batch.commit);
         return batch;
     }
   }

@@ -16,8 +16,8 @@ namespace millrace::sink {
  *        the oldest step that is there.
  *
  * A position is, of each rank, the segment's number and the byte behind the last batch, what the
- * log is called, and the version of that batch's mark: "0:3:4096:77:1764000000000:9,1:2:128:...".
- * If the segment was compacted meanwhile it goes on behind that mark in what stands for it.
+ * log is called, and the version of that batch's commit: "0:3:4096:77:1764000000000:9,1:2:128:...".
+ * If the segment was compacted meanwhile it goes on behind that commit in what stands for it.
  */
 class FileSource final : public RecordSource {
  public:
@@ -32,15 +32,15 @@ class FileSource final : public RecordSource {
   void ask_for_snapshot() override;
 
  private:
-  struct Place {
+  struct LogPosition {
     std::uint64_t number = 0;  ///< of a segment; 0: before the first that is there
     std::uint64_t offset = 0;
     std::uint64_t log = 0;  ///< what it is called
-    Version mark{};         ///< the last
+    Version commit{};       ///< the last
   };
   struct Cursor {
-    Place told;             ///< behind what `next` gave
-    Place read;             ///< behind what was read ahead
+    LogPosition returned;   ///< behind what `next` gave
+    LogPosition read;       ///< behind what was read ahead
     SegmentName segment{};  ///< of `read`
     std::optional<StepBatch> ahead{};
     std::unique_ptr<SegmentReader> reader{};
@@ -53,7 +53,7 @@ class FileSource final : public RecordSource {
   [[nodiscard]] std::optional<Next> take();
   [[nodiscard]] Cursor* look();
   [[nodiscard]] Cursor* oldest_ahead();
-  [[nodiscard]] std::uint64_t bytes_left(const Place& told,
+  [[nodiscard]] std::uint64_t bytes_left(const LogPosition& returned,
                                          const std::vector<SegmentName>& segments) const;
   void read_ahead(std::uint32_t rank, Cursor& cursor, const std::vector<SegmentName>& segments);
   [[nodiscard]] std::size_t place_among(const std::vector<SegmentName>& segments,

@@ -57,11 +57,11 @@ void RankWriter::take_over(const std::vector<SegmentName>& segments) {
   remove_unfinished(*options_.disk, options_.folder, segments.back().rank);
   name_ = segments.back();
   try {
-    for (auto name = segments.rbegin(); name != segments.rend() && !now_.mark; ++name) {
+    for (auto name = segments.rbegin(); name != segments.rend() && !now_.commit; ++name) {
       WholePart part;
       read_whole_part(path_of(*name), *name == name_, part);
       if (*name == name_) now_.end = part.end;
-      now_.mark = part.mark;
+      now_.commit = part.commit;
       now_.position = part.position;
     }
   } catch (const RecordError& error) {
@@ -109,7 +109,7 @@ void RankWriter::begin_segment(std::uint64_t epoch) {
 }
 
 void RankWriter::write(const StepBatch& batch, const NumberedPosition& position) {
-  const std::uint64_t epoch = batch.mark.version.epoch;
+  const std::uint64_t epoch = batch.commit.version.epoch;
   if (file_) cut_off();
   if (!file_ || ended_ || now_.end >= options_.segment_bytes || name_.epoch != epoch) {
     begin_segment(epoch);
@@ -120,7 +120,7 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
   if (newest.number > 0 && (now_.end == 0 || position.number > 0)) {
     append_position(behind, newest.text, {0, newest.number});
   }
-  append_record(behind, batch.mark);
+  append_record(behind, batch.commit);
   torn_ = true;
   try {
     for (const std::span<const std::byte> bytes :
@@ -134,9 +134,9 @@ void RankWriter::write(const StepBatch& batch, const NumberedPosition& position)
   }
   torn_ = false;
   const std::size_t bytes = before.size() + batch.bytes() + behind.size();
-  now_ = {now_.end + bytes, batch.mark, newest};
-  if (batch.mark.after == Version{}) chain_ = name_.number;
-  if (batch.mark.missing == 0 && chain_ != 0) needed_from_ = chain_;
+  now_ = {now_.end + bytes, batch.commit, newest};
+  if (batch.commit.after == Version{}) chain_ = name_.number;
+  if (batch.commit.missing == 0 && chain_ != 0) needed_from_ = chain_;
   compact(bytes);
 }
 
@@ -161,8 +161,9 @@ bool RankWriter::worth_compacting() const {
 void RankWriter::begin_compaction() {
   std::vector<SegmentName> names;
   for (const Closed& closed : closed_) names.push_back(closed.name);
-  compaction_.emplace(Compaction::Place{options_.folder, *options_.disk, options_.segment_bytes},
-                      std::move(names), schema_, log_);
+  compaction_.emplace(
+      Compaction::Environment{options_.folder, *options_.disk, options_.segment_bytes},
+      std::move(names), schema_, log_);
 }
 
 /** Nothing of it makes a write fail, which has been made. */
@@ -178,7 +179,7 @@ void RankWriter::compact(std::size_t bytes) {
   }
 }
 
-void RankWriter::adopt(const Compaction::Made& made) {
+void RankWriter::adopt(const Compaction::CompactedSegment& made) {
   compaction_.reset();
   std::erase_if(closed_,
                 [&](const Closed& closed) { return closed.name.number <= made.name.number; });

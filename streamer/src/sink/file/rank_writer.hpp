@@ -31,7 +31,7 @@ struct FileOptions {
  * Each time that a rank is opened a new segment begins, once the end of the last was made whole: so
  * what has been read of a segment stays where it was. A write that fails is cut off again. If a
  * segment can not be brought to the disk, it is cut to what is known to be there, and the newest
- * mark is that of then: what goes on behind a later one is lost, and a snapshot mends it.
+ * commit is that of then: what goes on behind a later one is lost, and a snapshot mends it.
  *
  * Closed segments are compacted, a piece with each write. If that fails it is tried again when
  * another is closed.
@@ -42,7 +42,7 @@ class RankWriter {
   RankWriter(const FileOptions& options, const StreamSchema& schema, std::uint32_t rank);
 
   /** @brief The newest; none: the rank has told nothing. */
-  [[nodiscard]] const std::optional<StepMark>& mark() const noexcept { return now_.mark; }
+  [[nodiscard]] const std::optional<StepCommit>& commit() const noexcept { return now_.commit; }
 
   /** @brief The newest that it was given. */
   [[nodiscard]] const NumberedPosition& position() const noexcept { return now_.position; }
@@ -62,7 +62,7 @@ class RankWriter {
  private:
   struct State {
     std::uint64_t end = 0;  ///< of the segment
-    std::optional<StepMark> mark;
+    std::optional<StepCommit> commit;
     NumberedPosition position;
   };
 
@@ -77,7 +77,7 @@ class RankWriter {
   void compact(std::size_t bytes);
   [[nodiscard]] bool worth_compacting() const;
   void begin_compaction();
-  void adopt(const Compaction::Made& made);
+  void adopt(const Compaction::CompactedSegment& made);
   void forget_unflushed(int error);
   [[nodiscard]] std::filesystem::path path_of(const SegmentName& name) const;
 

@@ -29,25 +29,26 @@ bool take_number(std::string_view& text, std::string_view before, T& number) {
   throw RecordError{fmt::format("{}, byte {}: {}", path.string(), offset, what)};
 }
 
-/** Whether the header of a mark's record is here: there is none other of that length. */
-bool looks_like_mark(const std::byte* at, std::size_t mark_bytes) {
+/** Whether the header of a commit's record is here: there is none other of that length. */
+bool looks_like_commit(const std::byte* at, std::size_t commit_bytes) {
   std::uint32_t bytes = 0;
   std::memcpy(&bytes, at + 16, sizeof bytes);
-  return bytes == mark_bytes && at[20] == std::byte{static_cast<std::uint8_t>(RecordKind::mark)};
+  return bytes == commit_bytes &&
+         at[20] == std::byte{static_cast<std::uint8_t>(RecordKind::commit)};
 }
 
-std::size_t bytes_of_marks() {
+std::size_t bytes_of_commits() {
   static const std::size_t bytes = [] {
     std::vector<std::byte> record;
-    append_record(record, StepMark{});
+    append_record(record, StepCommit{});
     return record.size();
   }();
   return bytes;
 }
 
-bool is_mark(std::span<const std::byte> bytes) {
+bool is_commit(std::span<const std::byte> bytes) {
   try {
-    return parse_record(bytes).kind == RecordKind::mark;
+    return parse_record(bytes).kind == RecordKind::commit;
   } catch (const RecordError&) {
     return false;
   }
@@ -176,29 +177,29 @@ std::optional<Record> SegmentReader::next() {
   }
 }
 
-bool SegmentReader::mark_behind(std::uint64_t offset) const {
-  const std::size_t mark_bytes = bytes_of_marks();
+bool SegmentReader::commit_behind(std::uint64_t offset) const {
+  const std::size_t commit_bytes = bytes_of_commits();
   offset = (offset + 7) / 8 * 8;
   const std::uint64_t there_are = size(), left = there_are > offset ? there_are - offset : 0;
   std::vector<std::byte> buffer(std::min<std::uint64_t>(left, kReadAhead));
   for (;;) {
     const std::size_t there = read_at(file_, offset, buffer, path_);
-    if (there < mark_bytes) return false;
+    if (there < commit_bytes) return false;
     std::size_t at = 0;
-    for (; at + mark_bytes <= there; at += 8) {  // records are multiples of 8
-      if (!looks_like_mark(buffer.data() + at, mark_bytes)) continue;
-      if (is_mark(std::span{buffer}.subspan(at, there - at))) return true;
+    for (; at + commit_bytes <= there; at += 8) {  // records are multiples of 8
+      if (!looks_like_commit(buffer.data() + at, commit_bytes)) continue;
+      if (is_commit(std::span{buffer}.subspan(at, there - at))) return true;
     }
     if (there < buffer.size()) return false;
     offset += at;
   }
 }
 
-std::optional<Version> SegmentReader::mark_before(std::uint64_t offset) const {
-  std::vector<std::byte> bytes(bytes_of_marks());
+std::optional<Version> SegmentReader::commit_before(std::uint64_t offset) const {
+  std::vector<std::byte> bytes(bytes_of_commits());
   if (offset < bytes.size() || offset > size()) return std::nullopt;
   bytes.resize(read_at(file_, offset - bytes.size(), bytes, path_));
-  return is_mark(bytes) ? std::optional{record_version(bytes)} : std::nullopt;
+  return is_commit(bytes) ? std::optional{record_version(bytes)} : std::nullopt;
 }
 
 std::optional<std::uint64_t> SegmentReader::log() const {
@@ -223,9 +224,9 @@ std::string read_batches(SegmentReader& reader, WholePart& part) {
     while (const std::optional<Record> record = reader.next()) {
       if (record->kind == RecordKind::position) {
         position = {.number = record->version.step, .text = std::string{record->position}};
-      } else if (record->kind == RecordKind::mark) {
+      } else if (record->kind == RecordKind::commit) {
         part.end = reader.offset();
-        part.mark = record->mark;
+        part.commit = record->commit;
         if (position) part.position = *position;
       }
     }
@@ -243,7 +244,7 @@ void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart&
     const std::string damage = read_batches(reader, part);
     part.size = reader.size();
     if (damage.empty() && part.end == part.size) return;
-    if (is_last && !reader.mark_behind(reader.offset())) return;
+    if (is_last && !reader.commit_behind(reader.offset())) return;
     if (stopped_at == reader.offset()) {
       if (!damage.empty()) throw RecordError{damage};
       refuse_at(path, reader.offset(), "a record that is cut short, and not at the end");
@@ -258,7 +259,7 @@ namespace {
 bool chain_begins_in(const std::filesystem::path& path) {
   SegmentReader reader{path};
   while (const std::optional<Record> record = reader.next()) {
-    if (record->kind == RecordKind::mark && record->mark.after == Version{}) return true;
+    if (record->kind == RecordKind::commit && record->commit.after == Version{}) return true;
   }
   return false;
 }

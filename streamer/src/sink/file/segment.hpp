@@ -17,7 +17,7 @@ namespace millrace::sink {
 
 /**
  * @brief A segment is a file to which one rank appended: the schema's record, then batches, each of
- *        rows, a position where there is one, and the mark. What is behind the last mark of a
+ *        rows, a position where there is one, and the commit. What is behind the last commit of a
  *        rank's last segment is torn: a write that did not end, or has not yet.
  *
  * The version of the schema's record is the epoch, and what the rank's log is called: a number that
@@ -27,7 +27,7 @@ namespace millrace::sink {
 struct SegmentName {
   std::uint32_t rank = 0;
   std::uint64_t number = 0;  ///< from 1, upwards through all epochs of the rank
-  std::uint64_t epoch = 0;   ///< of the marks in it; of the last of them
+  std::uint64_t epoch = 0;   ///< of the commits in it; of the last of them
   bool compacted = false;    ///< stands for all of the rank's up to this number
 
   friend bool operator==(const SegmentName&, const SegmentName&) = default;
@@ -41,7 +41,7 @@ using Segments = std::map<std::uint32_t, std::vector<SegmentName>>;
  *         compacted meanwhile. A folder that is not there has none. @throws SinkError */
 [[nodiscard]] Segments segments_in(const std::filesystem::path& folder);
 /**
- * @brief Whether segments of a rank are missing in the middle, behind which no chain of marks
+ * @brief Whether segments of a rank are missing in the middle, behind which no chain of commits
  *        begins: rows may be there in versions that are not their newest then.
  * @param segments  of the rank, in order
  * @return in words which; empty: none is
@@ -76,10 +76,11 @@ class SegmentReader {
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return record_; }
   void go_to(std::uint64_t offset) noexcept;
 
-  /** @brief Whether a whole mark is anywhere behind this offset: what is before it was not torn. */
-  [[nodiscard]] bool mark_behind(std::uint64_t offset) const;
-  /** @brief Of the mark that ends there; nothing: none does. */
-  [[nodiscard]] std::optional<Version> mark_before(std::uint64_t offset) const;
+  /** @brief Whether a whole commit is anywhere behind this offset: what is before it was not torn.
+   */
+  [[nodiscard]] bool commit_behind(std::uint64_t offset) const;
+  /** @brief Of the commit that ends there; nothing: none does. */
+  [[nodiscard]] std::optional<Version> commit_before(std::uint64_t offset) const;
   /** @brief What the log is called; nothing: it does not say so yet. */
   [[nodiscard]] std::optional<std::uint64_t> log() const;
   /** @brief Whether it has its name still. */
@@ -104,12 +105,12 @@ struct NumberedPosition {
   std::string text;
 };
 
-/** @brief What a segment has up to its last mark. */
+/** @brief What a segment has up to its last commit. */
 struct WholePart {
-  std::uint64_t end = 0;  ///< behind the last mark; 0: there is none
+  std::uint64_t end = 0;  ///< behind the last commit; 0: there is none
   std::uint64_t size = 0;
-  std::optional<StepMark> mark;  ///< the last
-  NumberedPosition position;     ///< likewise
+  std::optional<StepCommit> commit;  ///< the last
+  NumberedPosition position;         ///< likewise
 };
 
 /**

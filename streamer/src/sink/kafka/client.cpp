@@ -126,12 +126,12 @@ void KafkaClient::fail(SinkError::Kind kind, rd_kafka_resp_err_t error,
 }
 
 std::int32_t KafkaClient::partitions(const std::string& topic) const {
-  struct Found {
+  struct PartitionCount {
     rd_kafka_resp_err_t asking = RD_KAFKA_RESP_ERR_NO_ERROR, topic = RD_KAFKA_RESP_ERR_NO_ERROR;
     std::int32_t partitions = 0;
   };
-  const Found found = ask([topic](rd_kafka_t* client, int patience) {
-    Found found;
+  const PartitionCount found = ask([topic](rd_kafka_t* client, int patience) {
+    PartitionCount found;
     const KafkaTopic one{rd_kafka_topic_new(client, topic.c_str(), nullptr)};
     if (one == nullptr) {
       found.topic = rd_kafka_last_error();

@@ -71,15 +71,15 @@ void KafkaSink::catch_up() {
     const auto extents = extents_of(consumer(), address_.topic, partitions);
     auto from = going_on(offsets_, extents);
     if (!from) {
-      marks_ = {};
+      commits_ = {};
       from = going_on({}, extents);
     }
     offsets_ = *from;
     TopicReading reading{consumer(), address_.topic, offsets_};
-    reading.read_to(extents, [&](const TopicMessage& message) { marks_.add(message); });
-    if (!marks_.schema() && !marks_.strange().empty()) {
+    reading.read_to(extents, [&](const TopicMessage& message) { commits_.add(message); });
+    if (!commits_.schema() && !commits_.strange().empty()) {
       throw SinkError{SinkError::Kind::wrong,
-                      fmt::format("{}: the topic is none of ours: {}", name_, marks_.strange())};
+                      fmt::format("{}: the topic is none of ours: {}", name_, commits_.strange())};
     }
     offsets_ = reading.offsets();
   }
@@ -89,17 +89,17 @@ void KafkaSink::catch_up() {
 SinkState KafkaSink::state() {
   const std::lock_guard lock{mutex_};
   look([&] { catch_up(); });
-  return marks_.state();
+  return commits_.state();
 }
 
 void KafkaSink::begin(const StreamSchema& schema) {
   const std::lock_guard lock{mutex_};
   look([&] { catch_up(); });
-  check_schema(schema, marks_.state(), name_);
+  check_schema(schema, commits_.state(), name_);
   TopicProducer& to = producer();
   send_schema(to, schema);
   to.settle();
-  marks_.set_schema(schema);
+  commits_.set_schema(schema);
 }
 
 void KafkaSink::send_schema(TopicProducer& to, const StreamSchema& schema) {
@@ -112,15 +112,15 @@ void KafkaSink::send_schema(TopicProducer& to, const StreamSchema& schema) {
 
 void KafkaSink::write(const StepBatch& batch, std::string_view position) {
   const std::lock_guard lock{mutex_};
-  const StepMark& mark = batch.mark;
+  const StepCommit& commit = batch.commit;
   const auto refuse_later = [&] {
-    const std::uint64_t there = marks_.newest_epoch(mark.rank);
-    if (there > mark.version.epoch) give_way(there, mark.version.epoch);
+    const std::uint64_t there = commits_.newest_epoch(commit.rank);
+    if (there > commit.version.epoch) give_way(there, commit.version.epoch);
   };
   watch();
   refuse_later();
-  const SinkState state = marks_.state();
-  if (!continues(state, mark, name_)) return;
+  const SinkState state = commits_.state();
+  if (!continues(state, commit, name_)) return;
   if (!state.schema) {
     throw SinkError{SinkError::Kind::lost, fmt::format("{}: it has no schema", name_)};
   }
@@ -132,7 +132,7 @@ void KafkaSink::write(const StepBatch& batch, std::string_view position) {
 /** What others have written meanwhile. */
 void KafkaSink::watch() {
   if (!known_) return look([&] { catch_up(); });
-  if (!marks_.schema()) return;
+  if (!commits_.schema()) return;
   look([&] {
     // Whether brokers are back is told at once; where a partition ends may take them long.
     if (failed_) static_cast<void>(consumer().partitions(address_.topic));
@@ -147,7 +147,7 @@ void KafkaSink::watch_to(std::int64_t end) {
     watched_ =
         std::make_unique<TopicReading>(consumer(), address_.topic, std::vector{offsets_.front()});
   }
-  watched_->read_to({{0, end}}, [&](const TopicMessage& message) { marks_.add(message); });
+  watched_->read_to({{0, end}}, [&](const TopicMessage& message) { commits_.add(message); });
   offsets_.front() = watched_->offsets().front();
 }
 
@@ -166,13 +166,13 @@ void KafkaSink::give_way(std::uint64_t there, std::uint64_t epoch) {
 void KafkaSink::audit(std::uint32_t, std::uint64_t epoch) {
   const std::lock_guard lock{mutex_};
   watch();
-  const std::uint64_t there = marks_.newest_epoch();
+  const std::uint64_t there = commits_.newest_epoch();
   if (there > epoch) give_way(there, epoch);
 }
 
 void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
                           std::vector<std::uint64_t>& rows) {
-  const StreamSchema& schema = *marks_.schema();
+  const StreamSchema& schema = *commits_.schema();
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const RowRecord row = batch.row(i);
     if (row.table >= schema.tables.size()) {
@@ -181,36 +181,37 @@ void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
     }
     const std::string key = row_key(schema.tables[row.table].name, row.row);
     const std::int32_t part = partition_of(key, to.partitions());
-    to.send({.part = part, .key = key, .record = batch.record(i), .rank = batch.mark.rank});
+    to.send({.part = part, .key = key, .record = batch.record(i), .rank = batch.commit.rank});
     ++rows[static_cast<std::size_t>(part)];
   }
 }
 
 // A topic that drops old messages has the schema again with each snapshot.
-/** @return the offset behind its mark in partition 0 */
+/** @return the offset behind its commit in partition 0 */
 std::int64_t KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
   TopicProducer& to = producer();
   wrote_ = true;
   const std::int32_t parts = to.partitions();
   std::vector<std::uint64_t> rows(static_cast<std::size_t>(parts));
-  if (batch.mark.after == Version{}) send_schema(to, *marks_.schema());
+  if (batch.commit.after == Version{}) send_schema(to, *commits_.schema());
   send_rows(to, batch, rows);
   to.settle();
 
-  const std::string key = mark_key(batch.mark.rank);
+  const std::string key = commit_key(batch.commit.rank);
   for (std::int32_t part = 0; part < parts; ++part) {
     const std::uint64_t in_part = rows[static_cast<std::size_t>(part)];
     std::vector<std::byte> record;
-    append_record(record, of_part(batch.mark, part, parts, in_part));
+    append_record(record, of_part(batch.commit, part, parts, in_part));
     to.send({.part = part,
              .key = key,
              .record = record,
-             .rank = batch.mark.rank,
+             .rank = batch.commit.rank,
              .position = position});
   }
   const std::int64_t end = to.settle();
   for (std::int32_t part = 0; part < parts; ++part) {
-    marks_.add(of_part(batch.mark, part, parts, rows[static_cast<std::size_t>(part)]), position);
+    commits_.add(of_part(batch.commit, part, parts, rows[static_cast<std::size_t>(part)]),
+                 position);
   }
   return end;
 }

@@ -12,7 +12,7 @@
 #include "sink/deadline.hpp"
 #include "sink/kafka/address.hpp"
 #include "sink/kafka/producer.hpp"
-#include "sink/kafka/topic/marks.hpp"
+#include "sink/kafka/topic/commits.hpp"
 #include "sink/kafka/topic_reading.hpp"
 
 namespace millrace::sink {
@@ -25,18 +25,18 @@ struct KafkaLimits {
  * @brief Rows in a topic of Kafka: `kafka://BROKERS/TOPIC`.
  *
  * A message is a record; its key is the row, by which it finds its partition, and a compacted topic
- * keeps the newest. When the rows of a batch are acknowledged by all replicas in sync, its mark
+ * keeps the newest. When the rows of a batch are acknowledged by all replicas in sync, its commit
  * goes to every partition, and `write` returns when that is acknowledged. What it throws leaves
- * rows behind, or marks in some partitions, which the same batch again makes good.
+ * rows behind, or commits in some partitions, which the same batch again makes good.
  *
  * `state` reads the whole topic when it is first called, and what has come since then later: a cost
  * at the start. `read` reads the whole topic twice, and keeps of each row which version is the
  * newest.
  *
- * Partition 0 has every mark, and its order tells which of two trainers is overtaken: a batch is
- * written if no mark of a later epoch stands before its own there. `write` reads that partition up
- * to its own mark. A trainer that is overtaken asks the later one for all rows anew, since rows of
- * the same key are kept by their offset where a topic is compacted.
+ * Partition 0 has every commit, and its order tells which of two trainers is overtaken: a batch is
+ * written if no commit of a later epoch stands before its own there. `write` reads that partition
+ * up to its own commit. A trainer that is overtaken asks the later one for all rows anew, since
+ * rows of the same key are kept by their offset where a topic is compacted.
  *
  * TOPIC.requests has numbers, as text, of those who ask for a snapshot.
  */
@@ -85,7 +85,7 @@ class KafkaSink final : public Sink {
   std::unique_ptr<TopicProducer> producer_;
   bool known_ = false;   ///< what the topic had when it was first looked at
   bool failed_ = false;  ///< the last look
-  TopicMarks marks_;
+  TopicCommits commits_;
   std::vector<std::int64_t> offsets_;      ///< behind what is in them
   std::unique_ptr<TopicReading> watched_;  ///< partition 0, behind what is in them
   bool wrote_ = false;                     ///< since the last request

@@ -190,7 +190,7 @@ RecordSource::Left KafkaSource::left() {
                     i)};
   }
   left.count = unread(reading_->offsets(), there);
-  if (left.count == 0 && assembly_->has_next()) left.count = 1;  // its mark, at least
+  if (left.count == 0 && assembly_->has_next()) left.count = 1;  // its commit, at least
   return left;
 }
 

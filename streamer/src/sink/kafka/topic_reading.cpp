@@ -50,12 +50,12 @@ KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
 
 std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& topic,
                                std::int32_t partitions) {
-  struct Found {
+  struct PartitionExtents {
     std::vector<Extent> extents;
     rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
   };
   const auto question = [topic, partitions](rd_kafka_t* client, int patience) {
-    Found found;
+    PartitionExtents found;
     for (std::int32_t i = 0; i < partitions && found.error == RD_KAFKA_RESP_ERR_NO_ERROR; ++i) {
       Extent& extent = found.extents.emplace_back();
       found.error = rd_kafka_query_watermark_offsets(client, topic.c_str(), i, &extent.begin,
@@ -63,7 +63,7 @@ std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& t
     }
     return found;
   };
-  Found found = consumer.ask(question, partitions);
+  PartitionExtents found = consumer.ask(question, partitions);
   if (found.error != RD_KAFKA_RESP_ERR_NO_ERROR) {
     const std::size_t last = found.extents.size() - 1;
     consumer.fail(found.error, fmt::format("what is in partition {} of {}", last, topic));

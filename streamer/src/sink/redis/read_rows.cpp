@@ -19,7 +19,7 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::string_view kKeysAtATime = "500";
 
-struct Found {
+struct StoredRow {
   std::string key;
   std::uint32_t table = 0;
   std::int64_t row = 0;
@@ -65,8 +65,8 @@ class Reading {
   }
 
   /** A server may tell of a key more than once. */
-  std::vector<Found> rows_among(const ReplyView& keys) {
-    std::vector<Found> rows;
+  std::vector<StoredRow> rows_among(const ReplyView& keys) {
+    std::vector<StoredRow> rows;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       auto found = row_of(keys[i].text());
       if (found && seen_[found->table].insert(found->row).second) rows.push_back(std::move(*found));
@@ -74,7 +74,7 @@ class Reading {
     return rows;
   }
 
-  std::optional<Found> row_of(std::string_view key) const {
+  std::optional<StoredRow> row_of(std::string_view key) const {
     const std::size_t colon = key.rfind(':');
     if (!key.starts_with(prefix_) || colon == std::string_view::npos || colon < prefix_.size())
       return std::nullopt;
@@ -82,14 +82,14 @@ class Reading {
     const auto table =
         tables_.find(std::string{key.substr(prefix_.size(), colon - prefix_.size())});
     if (!row || table == tables_.end()) return std::nullopt;
-    return Found{.key = std::string{key}, .table = table->second, .row = *row};
+    return StoredRow{.key = std::string{key}, .table = table->second, .row = *row};
   }
 
-  void visit_all(const std::vector<Found>& rows,
+  void visit_all(const std::vector<StoredRow>& rows,
                  const std::function<void(const RowRecord&)>& visit) {
     if (rows.empty()) return;
     Words words{"MGET"};
-    for (const Found& found : rows) words.push_back(found.key);
+    for (const StoredRow& found : rows) words.push_back(found.key);
     const Reply values = connection_.command(words);
     values->check_size(rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -102,7 +102,7 @@ class Reading {
     }
   }
 
-  RowRecord parsed(std::span<const std::byte> value, const Found& found) const {
+  RowRecord parsed(std::span<const std::byte> value, const StoredRow& found) const {
     const Record record = parse_record(value);
     if (record.kind != RecordKind::row || record.bytes != value.size() ||
         record.row.table != found.table || record.row.row != found.row) {
@@ -113,7 +113,7 @@ class Reading {
   }
 
   /** MGET tells nothing of a key that holds no string. */
-  void check_gone(const Found& found) {
+  void check_gone(const StoredRow& found) {
     const auto reply = connection_.command(Words{"TYPE", found.key});
     const std::string_view type = reply->text();
     if (type == "none" || type == "string") return;  // or it has come since

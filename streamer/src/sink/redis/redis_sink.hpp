@@ -15,14 +15,14 @@ namespace millrace::sink {
  * @brief Rows in a Redis server: `redis://HOST:PORT[/PREFIX]`, or as RedisAddress says.
  *
  * A row is the string `PREFIX:TABLE:ROW`, which holds its record. What is known of the stream is
- * the hash `PREFIX:stream`: fields `schema`, `mark:RANK` (records) and `position`. Versions and
- * marks are compared on the server, so that any number of ranks may write, each through a sink of
+ * the hash `PREFIX:stream`: fields `schema`, `commit:RANK` (records) and `position`. Versions and
+ * commits are compared on the server, so that any number of ranks may write, each through a sink of
  * its own. Whoever asks for a snapshot sets the key `PREFIX:snapshot` to a greater number than it
  * has: the time in milliseconds.
  *
- * A batch may come in parts, the mark with the last one, which is sent when all others are there.
+ * A batch may come in parts, the commit with the last one, which is sent when all others are there.
  * `flush` has nothing to do: what was written is in the server, and survives what the server's own
- * persistence promises. A server that comes back with less has older marks, or none: `lost`.
+ * persistence promises. A server that comes back with less has older commits, or none: `lost`.
  *
  * Not for a Redis Cluster. Where REDISCLI_AUTH is set, it is the password, as for redis-cli, unless
  * the address says where another one is.

@@ -6,14 +6,14 @@ namespace millrace::sink {
 
 /**
  * @brief What runs on the server for each part of a batch, alone: rows that are newer than those
- *        there, and of the last part the mark.
+ *        there, and of the last part the commit.
  *
- * KEYS: the stream's key; a key for each row. ARGV: rank; the version that the mark goes after, and
- * its own, 16 bytes each; its record, or nothing if there is more to come; the position, or
+ * KEYS: the stream's key; a key for each row. ARGV: rank; the version that the commit goes after,
+ * and its own, 16 bytes each; its record, or nothing if there is more to come; the position, or
  * nothing; the schema's record where a chain begins, or nothing; "first" or "later" for parts of
  * several that begin a chain; a record for each row.
  *
- * A mark that begins a chain goes after nothing, so that a server that loses all rows between two
+ * A commit that begins a chain goes after nothing, so that a server that loses all rows between two
  * parts would not be noticed: the first part leaves the version in the field `writing:RANK`, the
  * others look for it, and the last one takes it away.
  *
@@ -21,9 +21,9 @@ namespace millrace::sink {
  * a version as new, of an epoch that can be; anything else that is long enough for a version is
  * replaced.
  *
- * 1: done. 0: that mark is there, or a newer one of its epoch; nothing was done. Text: the rank's
- * newest version, which the mark does not go after, or which is of a later epoch, or the first part
- * of the batch is gone; nothing was done.
+ * 1: done. 0: that commit is there, or a newer one of its epoch; nothing was done. Text: the rank's
+ * newest version, which the commit does not go after, or which is of a later epoch, or the first
+ * part of the batch is gone; nothing was done.
  */
 inline constexpr std::string_view kWriteScript = R"lua(
 local none = string.rep('\0', 16)

@@ -39,16 +39,16 @@ RedisUpload::RedisUpload(const RedisTarget& target, const StreamSchema& schema,
       schema_(schema),
       batch_(batch),
       position_(position),
-      rank_(std::to_string(batch.mark.rank)),
-      after_(encoded(batch.mark.after)),
-      version_(encoded(batch.mark.version)),
-      mark_(record_of(batch.mark)) {
-  if (batch.mark.after == Version{}) schema_record_ = record_of(schema);
+      rank_(std::to_string(batch.commit.rank)),
+      after_(encoded(batch.commit.after)),
+      version_(encoded(batch.commit.version)),
+      commit_(record_of(batch.commit)) {
+  if (batch.commit.after == Version{}) schema_record_ = record_of(schema);
 }
 
 void RedisUpload::run() {
-  Part part = part_from(0);
-  for (; !part.last && !repeat_ && newest_.empty(); part = part_from(part.end)) {
+  RowRange part = range_from(0);
+  for (; !part.last && !repeat_ && newest_.empty(); part = range_from(part.end)) {
     send(part);
     if (in_flight_ == target_.limits.calls) settle();
   }
@@ -59,9 +59,9 @@ void RedisUpload::run() {
   }
   if (newest_.empty()) return;
   const Version newest = record_version(std::as_bytes(std::span{newest_}));
-  const std::uint64_t epoch = batch_.mark.version.epoch;
+  const std::uint64_t epoch = batch_.commit.version.epoch;
   if (newest.epoch > epoch) refuse_overtaken(newest.epoch, epoch, target_.name);
-  if (batch_.mark.after == Version{}) {
+  if (batch_.commit.after == Version{}) {
     throw SinkError{
         SinkError::Kind::lost,
         fmt::format("{}: of rank {} the first rows of a batch were gone before the last "
@@ -72,11 +72,11 @@ void RedisUpload::run() {
       SinkError::Kind::lost,
       fmt::format("{}: of rank {} it has {}, and what comes goes after {}", target_.name, rank_,
                   newest == Version{} ? "nothing" : to_string(newest),
-                  to_string(batch_.mark.after))};
+                  to_string(batch_.commit.after))};
 }
 
-RedisUpload::Part RedisUpload::part_from(std::size_t begin) const {
-  Part part{.begin = begin, .end = begin};
+RedisUpload::RowRange RedisUpload::range_from(std::size_t begin) const {
+  RowRange part{.begin = begin, .end = begin};
   std::size_t bytes = 0;
   while (part.end < batch_.size() && part.end - begin < target_.limits.call_rows &&
          bytes < target_.limits.call_bytes) {
@@ -97,13 +97,13 @@ std::string RedisUpload::key_of(std::size_t row) const {
 }
 
 /** Whether the script is to leave word of it, or look for that. */
-std::string_view RedisUpload::role_of(const Part& part) const {
+std::string_view RedisUpload::role_of(const RowRange& part) const {
   const bool alone = part.begin == 0 && part.last;
-  if (alone || batch_.mark.after != Version{}) return {};
+  if (alone || batch_.commit.after != Version{}) return {};
   return part.begin == 0 ? "first" : "later";
 }
 
-void RedisUpload::send(const Part& part) {
+void RedisUpload::send(const RowRange& part) {
   const std::string stream = target_.prefix + ":stream";
   const std::string keys = std::to_string(part.end - part.begin + 1);
   std::vector<std::string> rows;
@@ -113,7 +113,7 @@ void RedisUpload::send(const Part& part) {
   words.insert(words.end(), rows.begin(), rows.end());
   words.insert(words.end(), {rank_, after_, version_});
   if (part.last) {
-    words.insert(words.end(), {mark_, position_, schema_record_});
+    words.insert(words.end(), {commit_, position_, schema_record_});
   } else {
     words.insert(words.end(), 3, std::string_view{});
   }

@@ -19,7 +19,7 @@ struct RedisTarget {
   const RedisLimits& limits;
 };
 
-/** @brief Writes a batch by calls of the script, a few in flight, the one with the mark alone. */
+/** @brief Writes a batch by calls of the script, a few in flight, the one with the commit alone. */
 class RedisUpload {
  public:
   RedisUpload(const RedisTarget& target, const StreamSchema& schema, const StepBatch& batch,
@@ -29,22 +29,22 @@ class RedisUpload {
   void run();
 
  private:
-  struct Part {
+  struct RowRange {
     std::size_t begin = 0, end = 0;  ///< of the rows
     bool last = false;
   };
 
-  [[nodiscard]] Part part_from(std::size_t begin) const;
+  [[nodiscard]] RowRange range_from(std::size_t begin) const;
   [[nodiscard]] std::string key_of(std::size_t row) const;
-  [[nodiscard]] std::string_view role_of(const Part& part) const;
-  void send(const Part& part);
+  [[nodiscard]] std::string_view role_of(const RowRange& part) const;
+  void send(const RowRange& part);
   void settle();
 
   RedisTarget target_;
   const StreamSchema& schema_;
   const StepBatch& batch_;
   std::string_view position_;
-  std::string rank_, after_, version_, mark_, schema_record_;
+  std::string rank_, after_, version_, commit_, schema_record_;
   std::size_t in_flight_ = 0;
   bool repeat_ = false;
   std::string newest_;  ///< where the batch goes behind another

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kRowsAtOnce = 1024;  ///< that are looked up together
 constexpr int kPatience = 10;              ///< half a minute, with a shipper's pauses
-constexpr std::string_view kSchema = "schema", kPosition = "position", kMark = "mark/";
+constexpr std::string_view kSchema = "schema", kPosition = "position", kCommit = "mark/";
 
 rocksdb::Slice slice(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -143,9 +143,9 @@ SinkState RocksdbSink::stored_state(const Database& database) const {
       const std::string key = entry->key().ToString();
       if (key == kSchema) state.schema = parse_stream_schema(entry->value().ToStringView());
       if (key == kPosition) state.position = entry->value().ToString();
-      if (!key.starts_with(kMark)) continue;
-      const StepMark mark = Aligned{entry->value()}.parsed().mark;
-      state.marks[mark.rank] = mark;
+      if (!key.starts_with(kCommit)) continue;
+      const StepCommit commit = Aligned{entry->value()}.parsed().commit;
+      state.commits[commit.rank] = commit;
     }
   } catch (const RecordError& error) {
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name(), error.what())};
@@ -206,7 +206,7 @@ void RocksdbSink::add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch
 void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
   const std::lock_guard lock{shared_->mutex};
   open();
-  if (!continues(shared_->state, batch.mark, name())) return;
+  if (!continues(shared_->state, batch.commit, name())) return;
   if (!shared_->state.schema) {
     throw SinkError{SinkError::Kind::wrong, name() + ": it has no schema yet"};
   }
@@ -219,15 +219,16 @@ void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
   } catch (const RecordError& error) {
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name(), error.what())};
   }
-  std::vector<std::byte> mark;
-  append_record(mark, batch.mark);
-  check(updates.Put(database.stream(), fmt::format("{}{:04}", kMark, batch.mark.rank), slice(mark)),
+  std::vector<std::byte> commit;
+  append_record(commit, batch.commit);
+  check(updates.Put(database.stream(), fmt::format("{}{:04}", kCommit, batch.commit.rank),
+                    slice(commit)),
         name());
   if (!position.empty()) {
     check(updates.Put(database.stream(), slice(kPosition), slice(position)), name());
   }
   put(database->Write(rocksdb::WriteOptions{}, &updates));
-  shared_->state.marks[batch.mark.rank] = batch.mark;
+  shared_->state.commits[batch.commit.rank] = batch.commit;
   if (!position.empty()) shared_->state.position = position;
 }
 

@@ -11,12 +11,12 @@ namespace millrace::sink {
 /**
  * @brief Rows in a RocksDB: see docs/sinks.md for what is where in it.
  *
- * A batch, its mark and position are one write: all of it is there, or nothing. What was written
+ * A batch, its commit and position are one write: all of it is there, or nothing. What was written
  * survives the end of the process, what was flushed that of the machine. Sinks of one folder and
  * process share the database, which no other process can open to write to meanwhile. `state` and
  * `read` of a sink that nothing was begun in need no right to write, and disturb nobody who writes.
- * If the folder is taken away it is made anew with the next write, and has lost its marks. While it
- * is being taken away what is left of it looks damaged: that is reported as damage only if it
+ * If the folder is taken away it is made anew with the next write, and has lost its commits. While
+ * it is being taken away what is left of it looks damaged: that is reported as damage only if it
  * lasts.
  */
 class RocksdbSink final : public Sink {

@@ -43,8 +43,8 @@ std::string difference(const Told& found, const Told& right) {
 class Steps {
  public:
   explicit Steps(std::uint64_t drawn_from, std::uint32_t rank = 0) : random_(drawn_from) {
-    mark_.rank = rank;
-    mark_.ranks = 4;
+    commit_.rank = rank;
+    commit_.ranks = 4;
   }
 
   [[nodiscard]] StepBatch next() {
@@ -52,11 +52,11 @@ class Steps {
     const Version version =
         starts ? Version{newest_.epoch + 1, 1} : Version{newest_.epoch, newest_.step + 1};
     StepBatch batch;
-    batch.mark = mark_;
-    batch.mark.version = version;
-    batch.mark.step = version.step;
-    batch.mark.after = random_() % 60 == 0 ? Version{} : newest_;
-    batch.mark.missing = random_() % 3;
+    batch.commit = commit_;
+    batch.commit.version = version;
+    batch.commit.step = version.step;
+    batch.commit.after = random_() % 60 == 0 ? Version{} : newest_;
+    batch.commit.missing = random_() % 3;
     std::map<std::int64_t, Version> rows;
     for (std::uint64_t left = random_() % 6; left > 0; --left) {
       const auto row =
@@ -75,7 +75,7 @@ class Steps {
 
  private:
   std::mt19937_64 random_;
-  StepMark mark_;
+  StepCommit commit_;
   Version newest_;
 };
 
@@ -135,7 +135,7 @@ TEST_CASE("a folder that is compacted has what one that is not has", "[file]") {
         folder.sink.reset();
         folder.sink = folder.bench.open();
       }
-      REQUIRE(folder.sink->state().marks == folder.right.state().marks);
+      REQUIRE(folder.sink->state().commits == folder.right.state().commits);
     }
     CHECK(folder.compacted_ones() == 1);
     CHECK(std::distance(std::filesystem::directory_iterator{folder.bench.folder}, {}) ==
@@ -153,44 +153,44 @@ TEST_CASE("a copy made from a compacted folder is one made from the whole", "[fi
     const ApplyReport report = apply(folder.bench.folder, copy);
     CAPTURE(report.last_error);
     CHECK(difference(told_in(copy), told_in(folder.right)) == "");
-    CHECK(copy.state().marks.at(0).version == folder.right.state().marks.at(0).version);
+    CHECK(copy.state().commits.at(0).version == folder.right.state().commits.at(0).version);
     CHECK(copy.state().missing() == folder.right.state().missing());
     CHECK(report.batches < folder.all.size());
     CHECK(report.gaps == 0);
   }
 }
 
-TEST_CASE("no mark in a compacted segment says that less is missing than is", "[file]") {
+TEST_CASE("no commit in a compacted segment says that less is missing than is", "[file]") {
   Compacted folder{seed() + 3};
   folder.write(400);
-  std::map<Version, Told> right;  // behind each mark
+  std::map<Version, Told> right;  // behind each commit
   MemorySink now;
   now.begin(file_schema());
   for (const StepBatch& batch : folder.all) {
     now.write(batch);
-    right[batch.mark.version] = told_in(now);
+    right[batch.commit.version] = told_in(now);
   }
   MemorySink copy;
   copy.begin(file_schema());
   sink::FileSource source{folder.bench.folder};
   std::size_t behind = 0;
   while (auto next = source.next(kNow)) {
-    next->batch.mark.after = {};
+    next->batch.commit.after = {};
     copy.write(next->batch);
-    const Told& there = right.at(next->batch.mark.version);
+    const Told& there = right.at(next->batch.commit.version);
     std::uint64_t lacking = 0;
     const Told copied = told_in(copy);
     for (const auto& [row, value] : there) {
       const auto found = copied.find(row);
       lacking += found == copied.end() || found->second != value;
     }
-    CHECK(next->batch.mark.missing >= lacking);
+    CHECK(next->batch.commit.missing >= lacking);
     behind += lacking > 0;
   }
   CHECK(behind > 0);
 }
 
-TEST_CASE("a copy goes on from any mark, whatever was compacted meanwhile", "[file]") {
+TEST_CASE("a copy goes on from any commit, whatever was compacted meanwhile", "[file]") {
   std::mt19937_64 random{seed()};
   for (std::uint64_t program = 0; program < 12; ++program) {
     CAPTURE(program);
@@ -206,7 +206,7 @@ TEST_CASE("a copy goes on from any mark, whatever was compacted meanwhile", "[fi
     CAPTURE(report.last_error);
     gaps += report.gaps;
     CHECK(difference(told_in(copy), told_in(folder.right)) == "");
-    CHECK(copy.state().marks.at(0).version == folder.right.state().marks.at(0).version);
+    CHECK(copy.state().commits.at(0).version == folder.right.state().commits.at(0).version);
     // Where it stopped in the middle of what another start of the trainer compacted it may ask.
     CHECK((gaps == 0 || folder.sink->snapshot_request() > 0));
   }
@@ -224,8 +224,8 @@ TEST_CASE("who follows a folder while it is compacted gets all, without a gap", 
   std::mt19937_64 random{seed()};
   for (std::uint64_t step = 1; step <= 500; ++step) {
     StepBatch batch;
-    batch.mark = {.version = {1, step}, .after = {1, step - 1}, .step = step, .ranks = 1};
-    if (step == 1) batch.mark.after = {};
+    batch.commit = {.version = {1, step}, .after = {1, step - 1}, .step = step, .ranks = 1};
+    if (step == 1) batch.commit.after = {};
     const std::array<float, 3> numbers{static_cast<float>(step), 1, 2};
     batch.add(
         {.version = {1, step}, .row = static_cast<std::int64_t>(step % 7), .weights = numbers});
@@ -340,8 +340,8 @@ TEST_CASE("killed at any operation of its files, a folder that is compacted lose
     options.keep = sink::Keep::all;  // who goes on cleans up, and compacts nothing of its own
     sink = std::make_unique<sink::FileSink>(options);
     if (died) {
-      const Version there = sink->state().marks.at(0).version;
-      if (there == written.back().mark.version) folder.right.write(written.back());
+      const Version there = sink->state().commits.at(0).version;
+      if (there == written.back().commit.version) folder.right.write(written.back());
       sink->write(written.back());  // a repeat, or not
       CHECK(sink::superseded_in(folder.bench.folder, 0).empty());
       CHECK(!std::filesystem::exists(folder.bench.folder / ".compacting-rank-0000"));

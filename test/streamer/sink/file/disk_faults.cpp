@@ -18,7 +18,7 @@ TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and la
     bench.disk.room = room;
     CHECK(kind_of_failure([&] { sink->write(file_step(1)); }) == SinkError::Kind::retry);
     CHECK(versions_in(*sink).empty());
-    CHECK(sink->state().marks.empty());
+    CHECK(sink->state().commits.empty());
     CHECK(kind_of_failure([&] { sink->write(file_step(1)); }) == SinkError::Kind::retry);
     bench.disk.room = bytes + 10;  // of the second, a part
     sink->write(file_step(1));
@@ -60,14 +60,14 @@ TEST_CASE(
   for (int step = 1; step <= 3; ++step) REQUIRE(reader.next(std::chrono::nanoseconds{0}));
   bench.disk.reaches = false;
   CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
-  CHECK(sink->state().marks.at(0).version == Version{1, 2});
+  CHECK(sink->state().commits.at(0).version == Version{1, 2});
   bench.disk.reaches = true;
   CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
   StepBatch snapshot = file_step(4);
-  snapshot.mark.after = {};
+  snapshot.commit.after = {};
   sink->write(snapshot);
   sink->flush();
-  CHECK(sink->state().marks.at(0).version == Version{1, 4});
+  CHECK(sink->state().commits.at(0).version == Version{1, 4});
   CHECK(bench.told() == std::vector<std::uint64_t>{1, 2, 4});
   // Who read what is gone is not told something else from the middle of it.
   CHECK(kind_of_failure([&] { (void)reader.next(std::chrono::nanoseconds{0}); }) ==

@@ -56,10 +56,10 @@ inline const StreamSchema& file_schema() {
 /// Step n of rank 0 writes rows n and n + 1, and goes behind step n - 1; the first begins a chain.
 inline StepBatch file_step(std::uint64_t step, std::uint32_t rank = 0, std::uint64_t epoch = 1) {
   StepBatch batch;
-  batch.mark.version = {epoch, step};
-  if (step > 1) batch.mark.after = {epoch, step - 1};
-  batch.mark.rank = rank;
-  batch.mark.ranks = 4;
+  batch.commit.version = {epoch, step};
+  if (step > 1) batch.commit.after = {epoch, step - 1};
+  batch.commit.rank = rank;
+  batch.commit.ranks = 4;
   for (const std::uint64_t row : {step, step + 1}) {
     const float numbers[] = {static_cast<float>(row), static_cast<float>(step), 0.5F};
     batch.add(
@@ -126,7 +126,7 @@ struct FileBench {
     sink::FileSource source{folder};
     std::vector<std::uint64_t> steps;
     while (const auto next = source.next(std::chrono::nanoseconds{0})) {
-      steps.push_back(next->batch.mark.version.step);
+      steps.push_back(next->batch.commit.version.step);
     }
     return steps;
   }

@@ -103,7 +103,7 @@ TEST_CASE("files that are no segments are passed by", "[file]") {
     CHECK(!sink::parse_segment_name(name));
   }
   CHECK(bench.told() == steps_up_to(2));
-  CHECK(sink->state().marks.size() == 1);
+  CHECK(sink->state().commits.size() == 1);
   CHECK(versions_in(*sink) == versions_behind(2));
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("who reads a segment that was taken away is told that it is lost", "[f
   sink::FileSource later{bench.folder};
   CHECK(kind_of_failure([&] { later.seek(first->position); }) == SinkError::Kind::lost);
   later.seek("");  // to the beginning of what is there
-  CHECK(later.next(std::chrono::nanoseconds{0})->batch.mark.version.step > 1);
+  CHECK(later.next(std::chrono::nanoseconds{0})->batch.commit.version.step > 1);
 }
 
 TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
@@ -161,7 +161,7 @@ TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
       CHECK(position == right);
       ++taken;
     }
-    CHECK(taken == 1);  // behind its mark
+    CHECK(taken == 1);  // behind its commit
   }
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("a position is not gone on from in another folder, though all numbers 
   REQUIRE(third);
   sink::FileSource here{one.folder}, there{other.folder};
   here.seek(third->position);
-  CHECK(here.next(std::chrono::nanoseconds{0})->batch.mark.version == Version{1, 4});
+  CHECK(here.next(std::chrono::nanoseconds{0})->batch.commit.version == Version{1, 4});
   CHECK(kind_of_failure([&] { there.seek(third->position); }) == SinkError::Kind::lost);
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("a copy of a folder is gone on from, until it tells something else", "
   auto here = one.written(6, 4);
   auto there = other.open();
   StepBatch restarted = file_step(4, 0, 1);
-  restarted.mark.version = {2, 1};
+  restarted.commit.version = {2, 1};
   there->write(restarted);
   const auto after = [&](int steps) {
     sink::FileSource source{one.folder};
@@ -205,7 +205,7 @@ TEST_CASE("a copy of a folder is gone on from, until it tells something else", "
   };
   sink::FileSource source{other.folder};
   source.seek(after(3));
-  CHECK(source.next(std::chrono::nanoseconds{0})->batch.mark.version == Version{2, 1});
+  CHECK(source.next(std::chrono::nanoseconds{0})->batch.commit.version == Version{2, 1});
   CHECK(kind_of_failure([&] { source.seek(after(4)); }) == SinkError::Kind::lost);
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("who reads a folder that is filled anew is told that what it read is l
   CHECK(kind_of_failure([&] { (void)source.next(std::chrono::nanoseconds{0}); }) ==
         SinkError::Kind::lost);
   source.seek("");
-  CHECK(source.next(std::chrono::nanoseconds{0})->batch.mark.version == Version{1, 1});
+  CHECK(source.next(std::chrono::nanoseconds{0})->batch.commit.version == Version{1, 1});
 }
 
 TEST_CASE("a folder that is emptied while it is written to has lost all, and is filled again",
@@ -239,11 +239,11 @@ TEST_CASE("a folder that is emptied while it is written to has lost all, and is 
   CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
   CHECK(kind_of_failure([&] { sink->write(file_step(4)); }) == SinkError::Kind::lost);
   StepBatch snapshot = file_step(4);
-  snapshot.mark.after = {};
+  snapshot.commit.after = {};
   sink->write(snapshot);
   sink->write(file_step(5));
   CHECK(bench.told() == std::vector<std::uint64_t>{4, 5});
-  CHECK(bench.open()->state().marks.at(0).version == Version{1, 5});
+  CHECK(bench.open()->state().commits.at(0).version == Version{1, 5});
   CHECK(versions_in(*sink).size() == 3);
 }
 
@@ -251,10 +251,10 @@ TEST_CASE("a folder that is emptied behind the last write is found so when it is
           "[file]") {
   FileBench bench;
   auto sink = bench.written(3);
-  CHECK(sink->state().marks.size() == 1);
+  CHECK(sink->state().commits.size() == 1);
   std::filesystem::remove_all(bench.folder);
   CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
-  CHECK(sink->state().marks.empty());
+  CHECK(sink->state().commits.empty());
   sink->flush();
 }
 

@@ -10,7 +10,7 @@ namespace {
 void write_steps(Sink& sink, std::uint64_t from, std::uint64_t to, std::uint64_t snapshot = 0) {
   for (std::uint64_t step = from; step <= to; ++step) {
     StepBatch batch = file_step(step);
-    if (step == snapshot) batch.mark.after = {};
+    if (step == snapshot) batch.commit.after = {};
     sink.write(batch);
   }
 }
@@ -74,7 +74,7 @@ TEST_CASE("a segment that is taken away while others are written is missed, once
   CHECK(kind_of_failure([&] { sink->audit(0, 1); }) == SinkError::Kind::lost);
   CHECK_NOTHROW(sink->audit(0, 1));
   StepBatch snapshot = file_step(7);
-  snapshot.mark.after = {};
+  snapshot.commit.after = {};
   sink->write(snapshot);
   write_steps(*sink, 8, 9);
   remove_segment(bench, 3);  // all was told again since

@@ -29,7 +29,7 @@ TEST_CASE("a segment that ends anywhere in its last batch has all before it", "[
     CAPTURE(length);
     replace(steps.segment, steps.three.substr(0, length));
     auto sink = std::make_unique<sink::FileSink>(sink::FileOptions{.folder = steps.bench.folder});
-    CHECK(sink->state().marks.at(0).version == Version{1, 2});
+    CHECK(sink->state().commits.at(0).version == Version{1, 2});
     CHECK(versions_in(*sink) == versions_behind(2));
     CHECK(steps.bench.told() == steps_up_to(2));
   }
@@ -53,10 +53,10 @@ TEST_CASE("who writes behind a torn end cuts it off, and loses nothing of what i
   }
 }
 
-TEST_CASE("an end of zeros or of anything else, without a whole mark in it, is torn", "[file]") {
+TEST_CASE("an end of zeros or of anything else, without a whole commit in it, is torn", "[file]") {
   ThreeSteps steps;
   std::string damaged = steps.three;
-  damaged[damaged.size() - 1] ^= 1;  // in the last mark's checksum
+  damaged[damaged.size() - 1] ^= 1;  // in the last commit's checksum
   for (const std::string& end :
        {steps.two + std::string(5000, '\0'), steps.two + std::string(5000, '\x7F'), damaged}) {
     replace(steps.segment, end);
@@ -87,7 +87,7 @@ TEST_CASE("a segment that was begun and has nothing whole is passed by", "[file]
   }
 }
 
-TEST_CASE("damage in front of a whole mark is told with its file and byte, whatever byte it is",
+TEST_CASE("damage in front of a whole commit is told with its file and byte, whatever byte it is",
           "[file]") {
   ThreeSteps steps;
   const std::string name = steps.segment.filename().string();
@@ -141,9 +141,9 @@ TEST_CASE("a whole batch of rows that there are not, or of another rank, is refu
   ThreeSteps steps;
   const auto with = [&](const StepBatch& batch, bool counted = true) {
     std::vector<std::byte> bytes(batch.records().begin(), batch.records().end());
-    StepMark mark = batch.mark;
-    if (!counted) mark.rows += 1;
-    append_record(bytes, mark);
+    StepCommit commit = batch.commit;
+    if (!counted) commit.rows += 1;
+    append_record(bytes, commit);
     replace(steps.segment,
             steps.two + std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   };

@@ -47,10 +47,10 @@ TEST_CASE("a row is in the same partition in every version of the library") {
   CHECK(sink::partition_of(sink::row_key("table.item", std::int64_t{1} << 40), 1000) == 15);
 }
 
-TEST_CASE("keys of marks and schemas are of no row") {
-  CHECK(sink::mark_key(7) == std::string("\0m\0\0\0\x07", 6));
+TEST_CASE("keys of commits and schemas are of no row") {
+  CHECK(sink::commit_key(7) == std::string("\0m\0\0\0\x07", 6));
   CHECK(sink::schema_key().size() < sink::row_key("", 0).size());
-  CHECK(sink::mark_key(~0U).size() < sink::row_key("", 0).size());
+  CHECK(sink::commit_key(~0U).size() < sink::row_key("", 0).size());
 }
 
 }  // namespace millrace::test

@@ -97,7 +97,7 @@ class Writing {
   }
 
   [[nodiscard]] std::size_t ranks() const { return newest.size(); }
-  /// Of a rank, as they were behind a mark.
+  /// Of a rank, as they were behind a commit.
   [[nodiscard]] const Values& values_at(std::uint32_t rank, Version version) const {
     return told.at({rank, version});
   }
@@ -108,10 +108,10 @@ class Writing {
     const bool anew = newest[rank] == Version{} || random_() % 10 == 0;
     const Version version{newest[rank].epoch + (anew ? 1 : 0), anew ? 1 : newest[rank].step + 1};
     StepBatch batch;
-    batch.mark.version = version;
-    batch.mark.after = newest[rank];
-    batch.mark.rank = static_cast<std::uint32_t>(rank);
-    batch.mark.ranks = static_cast<std::uint32_t>(ranks());
+    batch.commit.version = version;
+    batch.commit.after = newest[rank];
+    batch.commit.rank = static_cast<std::uint32_t>(rank);
+    batch.commit.ranks = static_cast<std::uint32_t>(ranks());
     for (std::int64_t row = 0; row < 12; ++row) {
       if (random_() % 3 != 0) continue;
       const std::array<float, 4> numbers{static_cast<float>(random_() % 1000)};
@@ -129,7 +129,7 @@ class Writing {
     fold(values, batch);
     for (std::uint64_t tries = failing_ ? random_() % 3 : 0; tries > 0; --tries) {
       // Tries may have left it whole, each in other partitions.
-      told[{static_cast<std::uint32_t>(rank), batch.mark.version}] = values;
+      told[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
       if (random_() % 2 == 0) {
         topic.put_rows(batch, [&](std::size_t) { return random_() % 2 == 0; });
       } else {
@@ -146,7 +146,7 @@ class Writing {
     }
     topic.put(batch);
     written.push_back(batch);
-    told[{static_cast<std::uint32_t>(rank), batch.mark.version}] = values;
+    told[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
     last[rank] = values;
   }
 
@@ -170,20 +170,21 @@ Values rows_of(MemorySink& sink, std::size_t ranks, std::uint32_t rank) {
   return values;
 }
 
-/// Applies a batch, and checks that a mark that misses nothing tells the truth.
+/// Applies a batch, and checks that a commit that misses nothing tells the truth.
 void apply(MemorySink& copy, const Writing& writing, const RecordSource::Next& next) {
   copy.write(next.batch, next.position);
-  const StepMark& mark = next.batch.mark;
-  REQUIRE(next.batch.size() == mark.rows);
-  if (mark.missing > 0) return;
-  REQUIRE(rows_of(copy, writing.ranks(), mark.rank) == writing.values_at(mark.rank, mark.version));
+  const StepCommit& commit = next.batch.commit;
+  REQUIRE(next.batch.size() == commit.rows);
+  if (commit.missing > 0) return;
+  REQUIRE(rows_of(copy, writing.ranks(), commit.rank) ==
+          writing.values_at(commit.rank, commit.version));
 }
 
 void check_end(MemorySink& copy, const Writing& writing) {
   for (std::uint32_t rank = 0; rank < writing.ranks(); ++rank) {
     if (writing.newest[rank] == Version{}) continue;
-    const StepMark mark = copy.state().marks.at(rank);
-    REQUIRE(mark.version == writing.newest[rank]);
+    const StepCommit commit = copy.state().commits.at(rank);
+    REQUIRE(commit.version == writing.newest[rank]);
     REQUIRE(rows_of(copy, writing.ranks(), rank) == writing.values_at(rank, writing.newest[rank]));
   }
 }
@@ -206,12 +207,12 @@ TEST_CASE("batches come out as they went in, whatever order partitions are read 
     auto came = reader.read_all(random);
     REQUIRE(came.size() == writing.batches().size());
     for (std::uint32_t rank = 0; rank < writing.ranks(); ++rank) {
-      std::vector<StepMark> sent, told;
+      std::vector<StepCommit> sent, told;
       for (const StepBatch& batch : writing.batches()) {
-        if (batch.mark.rank == rank) sent.push_back(batch.mark);
+        if (batch.commit.rank == rank) sent.push_back(batch.commit);
       }
       for (const auto& next : came) {
-        if (next.batch.mark.rank == rank) told.push_back(next.batch.mark);
+        if (next.batch.commit.rank == rank) told.push_back(next.batch.commit);
       }
       REQUIRE(sent == told);
     }
@@ -245,9 +246,9 @@ TEST_CASE("a compacted topic ends with the same rows, and says until then that s
     MemorySink copy;
     for (const auto& next : Reader{writing.topic}.read_all(random)) {
       apply(copy, writing, next);
-      with_holes += next.batch.mark.missing > 0 ? 1 : 0;
+      with_holes += next.batch.commit.missing > 0 ? 1 : 0;
     }
-    // A mark that failed in some partitions may have pushed the one before out of the others.
+    // A commit that failed in some partitions may have pushed the one before out of the others.
     const bool failing = drawn_from % 2 == 0;
     if (!failing || copy.state().missing() == 0) check_end(copy, writing);
   });
@@ -289,11 +290,11 @@ TEST_CASE("a row that nothing replaces and that is not there is lost, and said t
   REQUIRE(came.size() == 2);
   CHECK_THAT(came[0].lost, ContainsSubstring("of 10 rows of rank 0 with 1:1 9 are there"));
   CHECK(came[0].batch.size() == 9);
-  CHECK(came[0].batch.mark.missing == 1);
+  CHECK(came[0].batch.commit.missing == 1);
   CHECK(came[1].lost.empty());
 }
 
-TEST_CASE("a mark that nothing replaces and that is not there is lost", "[kafka]") {
+TEST_CASE("a commit that nothing replaces and that is not there is lost", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
   topic.put(told({1, 1}, {}, 0, 2, 1));
@@ -302,7 +303,7 @@ TEST_CASE("a mark that nothing replaces and that is not there is lost", "[kafka]
   const auto came = Reader{topic}.read_all(random);
   REQUIRE(came.size() == 2);
   CHECK_THAT(came[1].lost, ContainsSubstring("what goes after 1:2 follows 1:1"));
-  CHECK(came[1].batch.mark.missing > 0);
+  CHECK(came[1].batch.commit.missing > 0);
 }
 
 TEST_CASE("a topic whose front was dropped begins with the first batch that is whole", "[kafka]") {
@@ -320,18 +321,18 @@ TEST_CASE("a topic whose front was dropped begins with the first batch that is w
   const auto came = Reader{topic, true}.read_all(random);
   REQUIRE(came.size() >= 3);
   for (const auto& next : came) CHECK(next.batch.size() == 40);
-  CHECK(came.front().batch.mark.version > Version{1, 1});
-  CHECK(came.front().batch.mark.after.step + 1 == came.front().batch.mark.version.step);
-  CHECK(came.back().batch.mark.after == Version{});
-  CHECK(came.back().batch.mark.version == Version{1, 9});
+  CHECK(came.front().batch.commit.version > Version{1, 1});
+  CHECK(came.front().batch.commit.after.step + 1 == came.front().batch.commit.version.step);
+  CHECK(came.back().batch.commit.after == Version{});
+  CHECK(came.back().batch.commit.version == Version{1, 9});
 }
 
 TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
   StepBatch of_second = told({1, 1}, {}, 0, 30, 1);
-  of_second.mark.rank = 1;
-  of_second.mark.ranks = 2;
+  of_second.commit.rank = 1;
+  of_second.commit.ranks = 2;
   topic.put_rows(of_second);  // and its trainer dies
   topic.put(told({2, 1}, {}, 0, 30, 2));
   std::mt19937_64 random{seed()};
@@ -348,28 +349,28 @@ TEST_CASE("what is no message of ours is passed over, and said to be", "[kafka]"
     CHECK(!assembly.take());
     return assembly.strange();
   };
-  const auto record_of = [](const StepMark& mark) {
+  const auto record_of = [](const StepCommit& commit) {
     std::vector<std::byte> record;
-    append_record(record, mark);
+    append_record(record, commit);
     return record;
   };
-  const StepMark mark{.version = {1, 1}, .part = 1, .parts = 2};
-  StepMark of_many = mark, of_all = mark;
+  const StepCommit commit{.version = {1, 1}, .part = 1, .parts = 2};
+  StepCommit of_many = commit, of_all = commit;
   of_many.parts = ~0U;
   of_all.rows = ~0ULL;
   CHECK_THAT(strange(0, 0, std::vector<std::byte>(100, std::byte{7})),
              ContainsSubstring("offset 0 of partition 0"));
   CHECK(!strange(0, 0, {}).empty());
-  CHECK(!strange(0, 0, record_of(mark)).empty());
-  CHECK(!strange(1, 3, record_of(mark)).empty());
+  CHECK(!strange(0, 0, record_of(commit)).empty());
+  CHECK(!strange(1, 3, record_of(commit)).empty());
   CHECK(!strange(1, 0, record_of(of_many)).empty());
   CHECK(!strange(1, 0, record_of(of_all)).empty());
-  CHECK(strange(1, 0, record_of(mark)).empty());
+  CHECK(strange(1, 0, record_of(commit)).empty());
 }
 
 TEST_CASE("a position is read as it was written, and what is none is refused", "[kafka]") {
   const TopicPosition position{.offsets = {0, 7, std::int64_t{1} << 60},
-                               .marks = {{0, {1, 2}}, {~0U, {~0ULL, ~0ULL}}},
+                               .commits = {{0, {1, 2}}, {~0U, {~0ULL, ~0ULL}}},
                                .whole = false,
                                .gaps = {1},
                                .holes = 3,

@@ -64,7 +64,7 @@ TEST_CASE("a batch that brokers refuse for a while is to be tried again, and is 
   const StepBatch next = told({1, 2}, {1, 1}, 20, 60, 2);
   const auto refusal = refusal_of([&] { begun.rows.write(next); });
   check_refused(refusal, SinkError::Kind::retry, "were not acknowledged");
-  CHECK(begun.rows.state().marks.at(0).version == Version{1, 1});
+  CHECK(begun.rows.state().commits.at(0).version == Version{1, 1});
   begun.cluster.order("well 0");
   while (refusal_of([&] { begun.rows.write(next); })) std::this_thread::sleep_for(20ms);
   const auto values = values_in(begun.rows);
@@ -74,7 +74,7 @@ TEST_CASE("a batch that brokers refuse for a while is to be tried again, and is 
   const auto batches = batches_in(begun.cluster.spec("rows"), 2);
   REQUIRE(batches.size() == 2);
   CHECK(batches[1].size() == 40);
-  CHECK(batches[1].mark == next.mark);
+  CHECK(batches[1].commit == next.commit);
 }
 
 TEST_CASE("brokers that are down are waited for as long as was said, and the same call completes",
@@ -88,7 +88,7 @@ TEST_CASE("brokers that are down are waited for as long as was said, and the sam
   begun.cluster.order("up");
   while (refusal_of([&] { begun.rows.write(next); })) std::this_thread::sleep_for(20ms);
   while (refusal_of([&] { (void)another.state(); })) std::this_thread::sleep_for(20ms);
-  CHECK(another.state().marks.at(0).version == Version{1, 2});
+  CHECK(another.state().commits.at(0).version == Version{1, 2});
   CHECK(values_in(another).size() == 100);
 }
 
@@ -191,11 +191,11 @@ TEST_CASE("a record that is larger than a message may be is wrong", "[kafka]") {
   KafkaSink rows{cluster.spec("rows", "&message.max.bytes=1000")};
   rows.begin({.tables = {{.name = "wide", .rows = 1, .width = 400}}});
   StepBatch batch;
-  batch.mark.version = {1, 1};
+  batch.commit.version = {1, 1};
   const std::vector<float> numbers(400);
   batch.add({.version = {1, 1}, .weights = numbers});
   check_refused(refusal_of([&] { rows.write(batch); }), SinkError::Kind::wrong, "too large");
-  CHECK(rows.state().marks.empty());
+  CHECK(rows.state().commits.empty());
 }
 
 TEST_CASE("a topic with messages of others is wrong", "[kafka]") {
@@ -224,9 +224,9 @@ TEST_CASE("a message of somebody else's among ours keeps nobody from reading on"
   const auto batches = batches_in(begun.cluster.spec("rows"), 2);
   REQUIRE(batches.size() == 2);
   CHECK(batches[1].size() == 40);
-  CHECK(batches[1].mark.missing == 0);
+  CHECK(batches[1].commit.missing == 0);
   KafkaSink another{begun.cluster.spec("rows")};
-  CHECK(another.state().marks.at(0).version == Version{1, 2});
+  CHECK(another.state().commits.at(0).version == Version{1, 2});
   CHECK(values_in(another).size() == 40);
 }
 
@@ -262,7 +262,7 @@ TEST_CASE(
   const auto next = late.next(10s);
   REQUIRE(next);
   CHECK(next->batch.size() == 10);
-  CHECK(next->batch.mark.after == Version{});
+  CHECK(next->batch.commit.after == Version{});
   CHECK(late.schema() == told_schema());
 }
 

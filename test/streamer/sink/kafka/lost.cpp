@@ -95,15 +95,15 @@ class Trainers {
   }
   void step(std::uint32_t rank, int asked) {
     StepBatch batch;
-    batch.mark = {.version = {1, ++step_},
-                  .after = newest_[rank],
-                  .step = step_,
-                  .rank = rank,
-                  .ranks = ranks_};
+    batch.commit = {.version = {1, ++step_},
+                    .after = newest_[rank],
+                    .step = step_,
+                    .rank = rank,
+                    .ranks = ranks_};
     const bool all = newest_[rank] == Version{} || answered_[rank] < asked;
-    if (all) batch.mark.after = {};
+    if (all) batch.commit.after = {};
     answered_[rank] = asked;
-    batch.mark.answers = static_cast<std::uint64_t>(asked);
+    batch.commit.answers = static_cast<std::uint64_t>(asked);
     for (std::int64_t row = rank; row < 30; row += ranks_) {
       if (random_() % 3 == 0)
         table[row] = static_cast<float>(step_);
@@ -150,7 +150,7 @@ std::vector<std::byte> forged(std::vector<std::byte> record, std::uint64_t how) 
       append_record(other, RowRecord{.version = late, .row = 1 << 30, .weights = numbers});
       return other;
     case 4:
-      append_record(other, StepMark{.version = late, .rank = 9, .ranks = 10, .rows = ~0ULL});
+      append_record(other, StepCommit{.version = late, .rank = 9, .ranks = 10, .rows = ~0ULL});
       return other;
     default:
       record.resize(record.size() + 8);
@@ -160,7 +160,7 @@ std::vector<std::byte> forged(std::vector<std::byte> record, std::uint64_t how) 
 
 struct Spoiling {
   bool lose = false;  ///< or forge
-  bool marks = false;
+  bool commits = false;
 };
 
 /// Spoils one message that was not read yet. @return whether there was one
@@ -173,7 +173,7 @@ bool spoil(TopicModel& topic, const ModelSource& source, std::mt19937_64& random
   if (begin == messages.end()) return false;
   const auto first = static_cast<std::size_t>(begin - messages.begin());
   const std::size_t at = first + random() % (messages.size() - first);
-  if ((messages[at].key == sink::mark_key(messages[at].rank)) != how.marks) return false;
+  if ((messages[at].key == sink::commit_key(messages[at].rank)) != how.commits) return false;
   if (how.lose) {
     topic.lose(part, at);
   } else {
@@ -184,9 +184,9 @@ bool spoil(TopicModel& topic, const ModelSource& source, std::mt19937_64& random
 
 /// What is called whole is what was told.
 void check_truth(MemorySink& copy, const Trainers& trainers) {
-  for (const auto& [rank, mark] : copy.state().marks) {
-    if (mark.missing > 0) continue;
-    const Values& values = trainers.told.at(mark.version);
+  for (const auto& [rank, commit] : copy.state().commits) {
+    if (commit.missing > 0) continue;
+    const Values& values = trainers.told.at(commit.version);
     std::size_t there = 0;
     copy.read([&, rank = rank](const RowRecord& row) {
       if (!trainers.mine(rank, row.row)) return;
@@ -206,8 +206,8 @@ int run(std::uint64_t drawn_from, bool compacted) {
   std::mt19937_64 random{drawn_from};
   Trainers trainers{drawn_from};
   MemorySink copy;
-  // Where a row and a mark before it are gone, the count of rows may come out right.
-  const Spoiling how{.lose = !compacted && drawn_from % 3 == 0, .marks = drawn_from % 2 == 0};
+  // Where a row and a commit before it are gone, the count of rows may come out right.
+  const Spoiling how{.lose = !compacted && drawn_from % 3 == 0, .commits = drawn_from % 2 == 0};
   int asked = 0, spoilt = 0;
   for (int life = 0; life < 4; ++life) {  // of the applier
     ModelSource source{trainers.topic, random()};
@@ -263,12 +263,12 @@ TEST_CASE("what became something else in a compacted topic is never taken for co
   }
 }
 
-TEST_CASE("a mark of a version to come that nobody wrote holds nothing back", "[kafka]") {
+TEST_CASE("a commit of a version to come that nobody wrote holds nothing back", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
   topic.put(told({1, 1}, {}, 0, 10, 1));
   StepBatch strange;
-  strange.mark = {.version = {~0ULL, 1}, .after = {1, 1}};
+  strange.commit = {.version = {~0ULL, 1}, .after = {1, 1}};
   topic.put_marks(strange, [](std::uint32_t part) { return part == 1; });
   topic.put(told({1, 2}, {1, 1}, 0, 10, 2));
   topic.put(told({1, 3}, {1, 2}, 0, 10, 3));
@@ -278,7 +278,7 @@ TEST_CASE("a mark of a version to come that nobody wrote holds nothing back", "[
   Applier applier{source, copy, machine.executor()};
   while (applier.apply_next(1s, always)) {
   }
-  CHECK(copy.state().marks.at(0).version == Version{1, 3});
+  CHECK(copy.state().commits.at(0).version == Version{1, 3});
   CHECK(applier.report().whole);
   for (const auto& [row, value] : values_in(copy)) CHECK(value == 3);
 }

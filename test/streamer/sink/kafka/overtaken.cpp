@@ -16,25 +16,25 @@ using sink::KafkaSink;
 
 sink::KafkaLimits always() { return {.requests_every = std::chrono::milliseconds{0}}; }
 
-/// Where the marks of each version first stand in partition 0.
-std::map<Version, std::int64_t> marks_of(const std::string& spec) {
+/// Where the commits of each version first stand in partition 0.
+std::map<Version, std::int64_t> commits_of(const std::string& spec) {
   const auto address = sink::parse_kafka_address(spec);
-  const sink::KafkaClient consumer = sink::make_consumer(address, "marks");
+  const sink::KafkaClient consumer = sink::make_consumer(address, "commits");
   const auto extents = sink::extents_of(consumer, address.topic, 1);
   sink::TopicReading reading{consumer, address.topic, {extents.front().begin}};
-  std::map<Version, std::int64_t> marks;
+  std::map<Version, std::int64_t> commits;
   sink::MessageReader reader;
   reading.read_to(extents, [&](const sink::TopicMessage& message) {
     const auto record = reader.read(message);
-    if (!record || record->kind != RecordKind::mark) return;
-    marks.emplace(record->mark.version, message.offset);
+    if (!record || record->kind != RecordKind::commit) return;
+    commits.emplace(record->commit.version, message.offset);
   });
-  return marks;
+  return commits;
 }
 
 }  // namespace
 
-TEST_CASE("a batch that was written stands in front of the mark of every later trainer",
+TEST_CASE("a batch that was written stands in front of the commit of every later trainer",
           "[kafka]") {
   const KafkaCluster cluster;
   for (int round = 0; round < 8; ++round) {
@@ -59,9 +59,9 @@ TEST_CASE("a batch that was written stands in front of the mark of every later t
     older.join();
     REQUIRE(!refusal);
     REQUIRE(written != Version{});
-    const auto marks = marks_of(spec);
+    const auto commits = commits_of(spec);
     CAPTURE(round, written.step);
-    CHECK(marks.at(written) < marks.at({2, 1}));
+    CHECK(commits.at(written) < commits.at({2, 1}));
   }
 }
 

@@ -34,7 +34,7 @@ struct Topic {
     rows.write(told({1, 1}, {}, 0, 10, 1));
   }
 
-  /// More than the mock cluster keeps, so that the schema and the first mark are gone.
+  /// More than the mock cluster keeps, so that the schema and the first commit are gone.
   void outgrow() {
     for (std::uint64_t step = 2; step < 11; ++step) {
       rows.write(told({1, step}, {1, step - 1}, 0, kAll, static_cast<float>(step)));
@@ -42,8 +42,8 @@ struct Topic {
   }
   void answer() {
     StepBatch all = told({1, 20}, {}, 0, kAll, 20);
-    all.mark.answers = KafkaSink{spec()}.snapshot_request();
-    CHECK(all.mark.answers > 0);
+    all.commit.answers = KafkaSink{spec()}.snapshot_request();
+    CHECK(all.commit.answers > 0);
     rows.write(all);
   }
   [[nodiscard]] std::string spec(const std::string& settings = "") const {
@@ -140,7 +140,7 @@ TEST_CASE("what is left of a topic is counted, and the end of it is no end befor
   CHECK(source.left().count == 0);
   rows.begin(told_schema());
   rows.write(told({1, 1}, {}, 0, 40, 1));
-  CHECK(source.left().count == 52);  // of four partitions the schema, twice, and the mark, too
+  CHECK(source.left().count == 52);  // of four partitions the schema, twice, and the commit, too
   REQUIRE(source.schema());
   REQUIRE(source.next(10s));
   CHECK(source.left().count == 0);

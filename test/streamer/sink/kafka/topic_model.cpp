@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "sink/kafka/topic/commits.hpp"
 #include "sink/kafka/topic/keys.hpp"
-#include "sink/kafka/topic/marks.hpp"
 #include "test/streamer/sink/told.hpp"
 
 namespace millrace::test {
@@ -35,7 +35,7 @@ void TopicModel::put_rows(const StepBatch& batch, const std::function<bool(std::
     const auto part =
         static_cast<std::uint32_t>(sink::partition_of(key, static_cast<std::int32_t>(parts())));
     const auto record = batch.record(i);
-    append(part, batch.mark.rank, key, {record.begin(), record.end()});
+    append(part, batch.commit.rank, key, {record.begin(), record.end()});
   }
 }
 
@@ -49,9 +49,9 @@ void TopicModel::put_marks(const StepBatch& batch,
   for (std::uint32_t i = 0; i < parts(); ++i) {
     if (!chosen(i)) continue;
     std::vector<std::byte> record;
-    append_record(record, sink::of_part(batch.mark, static_cast<std::int32_t>(i),
+    append_record(record, sink::of_part(batch.commit, static_cast<std::int32_t>(i),
                                         static_cast<std::int32_t>(parts()), rows[i]));
-    append(i, batch.mark.rank, sink::mark_key(batch.mark.rank), std::move(record));
+    append(i, batch.commit.rank, sink::commit_key(batch.commit.rank), std::move(record));
   }
 }
 

@@ -30,7 +30,7 @@ class TopicModel {
   void put_rows(const StepBatch& batch) {
     put_rows(batch, [](std::size_t) { return true; });
   }
-  /// The mark, in partitions for which `chosen` holds.
+  /// The commit, in partitions for which `chosen` holds.
   void put_marks(const StepBatch& batch, const std::function<bool(std::uint32_t)>& chosen);
   void put_marks(const StepBatch& batch) {
     put_marks(batch, [](std::uint32_t) { return true; });

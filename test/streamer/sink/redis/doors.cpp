@@ -250,7 +250,7 @@ TEST_CASE("rows are listed without their values, those that went are not among t
   CHECK(!found.contains(17));
 }
 
-TEST_CASE("a later trainer's marks overtake, at each write and look", "[redis]") {
+TEST_CASE("a later trainer's commits overtake, at each write and look", "[redis]") {
   need_server();
   const RedisServer server;
   RedisSink one{server.spec()}, later{server.spec()};

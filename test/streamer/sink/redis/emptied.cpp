@@ -27,9 +27,9 @@ std::string version_bytes(unsigned epoch, unsigned step) {
 
 /// A call of the script for one row, as a part of the first batch of rank 0.
 std::string call(const RedisServer& server, const std::string& part, const std::string& row,
-                 const std::string& mark) {
+                 const std::string& commit) {
   return server.command({"EVAL", std::string{sink::kWriteScript}, "2", "t:stream", row, "0",
-                         std::string(16, '\0'), version_bytes(1, 1), mark, "", "", part,
+                         std::string(16, '\0'), version_bytes(1, 1), commit, "", "", part,
                          version_bytes(1, 1) + "a row"});
 }
 
@@ -39,21 +39,21 @@ TEST_CASE("a later part of a chain's first batch is refused where the first part
           "[redis]") {
   need_server();
   const RedisServer server;
-  const std::string mark = version_bytes(1, 1) + "a mark";
+  const std::string commit = version_bytes(1, 1) + "a commit";
   CHECK(call(server, "first", "t:1", "") == ":1\r\n");
   CHECK(call(server, "later", "t:2", "") == ":1\r\n");
   server.command({"FLUSHALL"});
   const std::string none = "$16\r\n" + std::string(16, '\0') + "\r\n";
   CHECK(call(server, "later", "t:3", "") == none);
-  CHECK(call(server, "later", "t:4", mark) == none);
+  CHECK(call(server, "later", "t:4", commit) == none);
   CHECK(server.command({"DBSIZE"}) == ":0\r\n");
 
   CHECK(call(server, "first", "t:1", "") == ":1\r\n");  // it is written anew
-  CHECK(call(server, "later", "t:2", mark) == ":1\r\n");
+  CHECK(call(server, "later", "t:2", commit) == ":1\r\n");
   CHECK(server.command({"HKEYS", "t:stream"}) == "*1\r\n$6\r\nmark:0\r\n");
 }
 
-TEST_CASE("a mark of a chain's first batch is there with all of its rows, whenever all was lost",
+TEST_CASE("a commit of a chain's first batch is there with all of its rows, whenever all was lost",
           "[redis]") {
   need_server();
   const RedisServer server;
@@ -75,8 +75,8 @@ TEST_CASE("a mark of a chain's first batch is there with all of its rows, whenev
       ++found_out;
       CHECK(refusal->kind == SinkError::Kind::lost);
       CHECK_THAT(refusal->what, ContainsSubstring("were gone before"));
-      CHECK(rows.state().marks.empty());
-    } else if (rows.state().marks.contains(0)) {
+      CHECK(rows.state().commits.empty());
+    } else if (rows.state().commits.contains(0)) {
       CHECK(values_in(rows).size() == kRows);
     }
   }

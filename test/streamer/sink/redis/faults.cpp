@@ -66,7 +66,7 @@ TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]"
 }
 
 TEST_CASE(
-    "a killed server that kept nothing has lost its mark, and takes a chain from its beginning",
+    "a killed server that kept nothing has lost its commit, and takes a chain from its beginning",
     "[redis]") {
   need_server();
   Begun begun;
@@ -114,7 +114,7 @@ TEST_CASE("a server killed at any instant of a batch ends with all rows of all b
     const auto values = values_in(begun.rows);
     REQUIRE(values.size() == 2000);
     for (const auto& [row, value] : values) REQUIRE(value == static_cast<float>(step));
-    REQUIRE(begun.rows.state().marks.at(0).version == Version{1, step});
+    REQUIRE(begun.rows.state().commits.at(0).version == Version{1, step});
   }
   CAPTURE(retries);
   CHECK(retries > 0);
@@ -139,7 +139,7 @@ TEST_CASE(
   CHECK(values_in(begun.rows).size() == 1000);
 }
 
-TEST_CASE("a full server is to be tried again, in its words, and has no mark before all rows",
+TEST_CASE("a full server is to be tried again, in its words, and has no commit before all rows",
           "[redis]") {
   need_server();
   Begun begun;
@@ -147,7 +147,7 @@ TEST_CASE("a full server is to be tried again, in its words, and has no mark bef
   const StepBatch next = told({1, 2}, {1, 1}, 0, 1000, 2);
   const auto refusal = refusal_of([&] { begun.rows.write(next); });
   check_refused(refusal, SinkError::Kind::retry, "OOM command not allowed");
-  CHECK(begun.rows.state().marks.at(0).version == Version{1, 1});
+  CHECK(begun.rows.state().commits.at(0).version == Version{1, 1});
   begun.server.command({"CONFIG", "SET", "maxmemory", "0"});
   begun.rows.write(next);
   CHECK(values_in(begun.rows).size() == 1000);
@@ -174,7 +174,7 @@ TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
   begun.rows.write(next);
 }
 
-TEST_CASE("a key that holds something else is wrong, and the batch has no mark", "[redis]") {
+TEST_CASE("a key that holds something else is wrong, and the batch has no commit", "[redis]") {
   need_server();
   sink::RedisLimits limits;
   limits.call_rows = 4;
@@ -182,7 +182,7 @@ TEST_CASE("a key that holds something else is wrong, and the batch has no mark",
   begun.server.command({"RPUSH", "test:table.user:17", "something"});
   const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2)); });
   check_refused(refusal, SinkError::Kind::wrong, "WRONGTYPE");
-  CHECK(begun.rows.state().marks.at(0).version == Version{1, 1});
+  CHECK(begun.rows.state().commits.at(0).version == Version{1, 1});
   CHECK_THROWS_AS(values_in(begun.rows), RecordError);
 
   begun.server.command({"DEL", "test:table.user:17"});
@@ -267,7 +267,7 @@ TEST_CASE("streams with other prefixes do not meet", "[redis]") {
   other.begin(told_schema());
   one.write(told({1, 1}, {}, 0, 10, 1));
   CHECK(values_in(other).empty());
-  CHECK(other.state().marks.empty());
+  CHECK(other.state().commits.empty());
   other.write(told({7, 1}, {}, 0, 5, 2));
   CHECK(values_in(one).size() == 10);
 }

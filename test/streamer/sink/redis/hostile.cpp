@@ -16,8 +16,8 @@ std::string record_reply(const What&... what) {
   return text_reply({reinterpret_cast<const char*>(record.data()), record.size()});
 }
 
-std::string mark_reply(std::uint32_t rank) {
-  return record_reply(StepMark{.version = {1, 1}, .rank = rank, .ranks = rank + 1});
+std::string commit_reply(std::uint32_t rank) {
+  return record_reply(StepCommit{.version = {1, 1}, .rank = rank, .ranks = rank + 1});
 }
 
 std::string row_reply(std::int64_t row) {
@@ -106,16 +106,16 @@ TEST_CASE("a list of fields that is none, or has other records than it says, is 
            {text_reply("schema"), kNothing},
            {text_reply("schema"), array_reply({schema})},
            {text_reply("schema"), text_reply("")},
-           {text_reply("schema"), mark_reply(0)},
+           {text_reply("schema"), commit_reply(0)},
            {text_reply("schema"), cut_short(schema)},
            {text_reply("schema"), with_something_behind(schema)},
            {text_reply("position"), ":7\r\n"},
            {text_reply("mark:0"), schema},
            {text_reply("mark:0"), row_reply(3)},
-           {text_reply("mark:0"), mark_reply(1)},
-           {text_reply("mark:"), mark_reply(0)},
-           {text_reply("mark:0"), cut_short(mark_reply(0))},
-           {text_reply("mark:0"), with_something_behind(mark_reply(0))}}) {
+           {text_reply("mark:0"), commit_reply(1)},
+           {text_reply("mark:"), commit_reply(0)},
+           {text_reply("mark:0"), cut_short(commit_reply(0))},
+           {text_reply("mark:0"), with_something_behind(commit_reply(0))}}) {
     check_refused({{"HGETALL", array_reply(elements)}});
   }
 }
@@ -145,7 +145,7 @@ TEST_CASE("values that are fewer or more than were asked for, or no texts, are w
 
 TEST_CASE("a value that is no record of its row is damage", "[redis]") {
   for (const std::string& value :
-       {row_reply(4), mark_reply(0), cut_short(row_reply(3)), with_something_behind(row_reply(3)),
+       {row_reply(4), commit_reply(0), cut_short(row_reply(3)), with_something_behind(row_reply(3)),
         text_reply(""), record_reply(RowRecord{.row = 3})}) {
     CAPTURE(value);
     const FakeRedis server{well({{"MGET", array_reply({value})}})};

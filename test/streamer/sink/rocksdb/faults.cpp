@@ -88,8 +88,8 @@ const StreamSchema& schema() {
 /// Step n writes rows n and n + 1.
 StepBatch batch_of(std::uint64_t step) {
   StepBatch batch;
-  batch.mark.version = {1, step};
-  if (step > 1) batch.mark.after = {1, step - 1};
+  batch.commit.version = {1, step};
+  if (step > 1) batch.commit.after = {1, step - 1};
   const std::vector<float> numbers(256, static_cast<float>(step));
   for (const std::uint64_t row : {step, step + 1}) {
     batch.add({.version = {1, step}, .row = static_cast<std::int64_t>(row), .weights = numbers});
@@ -173,7 +173,7 @@ TEST_CASE("a RocksDB whose disk fills up anywhere in a batch takes that batch on
     sink.reset();
     sink = bench.open();
     CHECK(versions_in(*sink) == versions_behind(step + 1));
-    CHECK(sink->state().marks.at(0).version == Version{1, step + 1});
+    CHECK(sink->state().commits.at(0).version == Version{1, step + 1});
   }
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("a RocksDB on a disk that fills up again and again loses nothing", "[r
     bench.trouble.room = INT64_MAX;
     sink->write(batch_of(step));
     REQUIRE(versions_in(*sink) == versions_behind(step));
-    step = sink->state().marks.at(0).version.step + 1;
+    step = sink->state().commits.at(0).version.step + 1;
   }
 }
 
@@ -334,8 +334,8 @@ TEST_CASE("keys are the table's name, a zero and the row, so that rows are in th
   for (row->SeekToFirst(); row->Valid(); row->Next()) keys.push_back(row->key().ToString());
   const std::string before = std::string{"t"} + std::string(8, '\0');
   CHECK(keys == std::vector<std::string>{before + '\1', before + '\2', before + '\3'});
-  std::string mark;
-  CHECK(database->Get({}, database.stream(), "mark/0000", &mark).ok());
+  std::string commit;
+  CHECK(database->Get({}, database.stream(), "mark/0000", &commit).ok());
   std::string json;
   CHECK(database->Get({}, database.stream(), "schema", &json).ok());
   CHECK(parse_stream_schema(json) == schema());

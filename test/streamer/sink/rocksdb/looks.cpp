@@ -38,7 +38,7 @@ TEST_CASE("a database that is written to can be looked at, and what was written 
         told({1, step}, {step > 1 ? 1ULL : 0, step - 1}, 0, 500, static_cast<float>(step)));
     const SinkState seen = looked.reader.state();
     REQUIRE(seen.schema == told_schema());
-    REQUIRE(seen.marks.at(0).version == Version{1, step});
+    REQUIRE(seen.commits.at(0).version == Version{1, step});
     if (step % 10 != 0) continue;
     const auto values = values_in(looked.reader);
     REQUIRE(values.size() == 500);

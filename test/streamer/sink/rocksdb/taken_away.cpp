@@ -118,7 +118,7 @@ TEST_CASE("a RocksDB that is taken away behind the last write is found so by a f
   const auto refusal = refusal_of([&] { begun.rows.flush(); });
   REQUIRE(refusal);
   CHECK(refusal->kind == SinkError::Kind::retry);
-  CHECK(begun.rows.state().marks.empty());
+  CHECK(begun.rows.state().commits.empty());
   begun.rows.flush();
 }
 

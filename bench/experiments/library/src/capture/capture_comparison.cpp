@@ -200,10 +200,11 @@ class Loop {
     if (!capture) return;
     std::vector<std::uint32_t> numbers(workload.tables);
     std::iota(numbers.begin(), numbers.end(), 0U);
-    capture_ = std::make_unique<Capture>(Capture::Source{bags_, 0, std::move(numbers)},
-                                         Capture::Setting{place_.context, place_.memory.pinned(),
-                                                          place_.cell->executor(), arrivals_},
-                                         *capture);
+    capture_ =
+        std::make_unique<RowCapture>(RowCapture::Source{bags_, 0, std::move(numbers)},
+                                     CaptureEnvironment{place_.context, place_.memory.pinned(),
+                                                        place_.cell->executor(), arrivals_},
+                                     *capture);
   }
 
   CaptureRun run() {
@@ -278,7 +279,7 @@ class Loop {
   std::vector<KeyedJaggedTensor> batches_;
   Stamps begins_, updates_;
   std::vector<Nanoseconds> enqueued_;  ///< when a step's last call had returned
-  std::unique_ptr<Capture> capture_;
+  std::unique_ptr<RowCapture> capture_;
 };
 
 template <typename Enqueue>

@@ -13,7 +13,7 @@ TopicAssembly::TopicAssembly(const TopicPosition& start, std::string name, Ends 
     : name_(std::move(name)),
       ends_(std::move(ends)),
       whole_(start.whole),
-      given_(start.marks),
+      given_(start.commits),
       holes_(start.holes),
       filled_(start.filled) {
   for (const std::int64_t offset : start.offsets) parts_.push_back({.next = offset});
@@ -23,10 +23,10 @@ TopicAssembly::TopicAssembly(const TopicPosition& start, std::string name, Ends 
   for (const auto& [rank, version] : given_) epoch_ = std::max(epoch_, version.epoch);
 }
 
-TopicAssembly::Part& TopicAssembly::part_of(const TopicMessage& message) {
+TopicAssembly::Partition& TopicAssembly::partition_of(const TopicMessage& message) {
   const auto number = static_cast<std::size_t>(message.part);
   if (number >= parts_.size()) parts_.resize(number + 1);
-  Part& part = parts_[number];
+  Partition& part = parts_[number];
   if (message.offset > part.next) {
     part.gap = true;
     for (auto& [rank, segments] : part.ranks) segments.back().gap = true;
@@ -35,7 +35,7 @@ TopicAssembly::Part& TopicAssembly::part_of(const TopicMessage& message) {
   return part;
 }
 
-Segment& TopicAssembly::open_segment(Part& part, std::uint32_t rank) {
+Segment& TopicAssembly::open_segment(Partition& part, std::uint32_t rank) {
   auto& segments = part.ranks[rank];
   if (segments.empty()) {
     segments.push_back(
@@ -45,14 +45,14 @@ Segment& TopicAssembly::open_segment(Part& part, std::uint32_t rank) {
 }
 
 void TopicAssembly::add(const TopicMessage& message) {
-  Part& part = part_of(message);
+  Partition& part = partition_of(message);
   const auto record = reader_.read(message);
   if (!record) return pass_over(part, message.offset);
   switch (record->kind) {
     case RecordKind::schema:
       return take_schema(record->schema);
-    case RecordKind::mark:
-      return add_mark(part, record->mark, message.offset);
+    case RecordKind::commit:
+      return add_commit(part, record->commit, message.offset);
     case RecordKind::position:
       return;  // of whoever wrote the topic: nothing to those who read it
     case RecordKind::row:
@@ -63,7 +63,7 @@ void TopicAssembly::add(const TopicMessage& message) {
 }
 
 // It may stand where something of any rank was.
-void TopicAssembly::pass_over(Part& part, std::int64_t offset) {
+void TopicAssembly::pass_over(Partition& part, std::int64_t offset) {
   part.damaged = true;
   for (auto& [rank, segments] : part.ranks) {
     Segment& segment = segments.back();
@@ -79,88 +79,89 @@ void TopicAssembly::take_schema(const StreamSchema& schema) {
   schema_ = schema;
 }
 
-void TopicAssembly::add_mark(Part& part, const StepMark& mark, std::int64_t offset) {
-  drop_ranks(part, mark);
-  Segment& segment = open_segment(part, mark.rank);
+void TopicAssembly::add_commit(Partition& part, const StepCommit& commit, std::int64_t offset) {
+  drop_ranks(part, commit);
+  Segment& segment = open_segment(part, commit.rank);
   if (segment.first < 0) segment.first = offset;
-  segment.mark = mark;
-  part.ranks[mark.rank].emplace_back();
-  if (parts_.size() < mark.parts) parts_.resize(mark.parts);  // `part` is no more
-  if (is_whole(mark)) give_out(mark);
+  segment.commit = commit;
+  part.ranks[commit.rank].emplace_back();
+  if (parts_.size() < commit.parts) parts_.resize(commit.parts);  // `part` is no more
+  if (is_whole(commit)) give_out(commit);
 }
 
 // Of ranks that are there no more nothing comes that would make a batch of what they left.
-void TopicAssembly::drop_ranks(Part& part, const StepMark& mark) {
-  if (mark.version.epoch < epoch_) return;
-  epoch_ = mark.version.epoch;
-  part.ranks.erase(part.ranks.lower_bound(mark.ranks), part.ranks.end());
-  given_.erase(given_.lower_bound(mark.ranks), given_.end());
+void TopicAssembly::drop_ranks(Partition& part, const StepCommit& commit) {
+  if (commit.version.epoch < epoch_) return;
+  epoch_ = commit.version.epoch;
+  part.ranks.erase(part.ranks.lower_bound(commit.ranks), part.ranks.end());
+  given_.erase(given_.lower_bound(commit.ranks), given_.end());
 }
 
-bool TopicAssembly::is_whole(const StepMark& mark) const {
-  const auto has_it = [&](const Part& part) {
-    const auto found = part.ranks.find(mark.rank);
+bool TopicAssembly::is_whole(const StepCommit& commit) const {
+  const auto has_it = [&](const Partition& part) {
+    const auto found = part.ranks.find(commit.rank);
     return found != part.ranks.end() &&
            std::ranges::any_of(found->second, [&](const Segment& segment) {
-             return segment.mark && segment.mark->version == mark.version;
+             return segment.commit && segment.commit->version == commit.version;
            });
   };
-  return std::ranges::all_of(parts_.begin(), parts_.begin() + mark.parts, has_it);
+  return std::ranges::all_of(parts_.begin(), parts_.begin() + commit.parts, has_it);
 }
 
-// What repeats a batch that was given out is left out. A mark that stands before an older one is
+// What repeats a batch that was given out is left out. A commit that stands before an older one is
 // none: rows before it are the next one's.
-std::vector<Segment> TopicAssembly::pop_up_to(Part& part, const StepMark& mark) {
-  const auto given = given_.find(mark.rank);
+std::vector<Segment> TopicAssembly::pop_up_to(Partition& part, const StepCommit& commit) {
+  const auto given = given_.find(commit.rank);
   const Version before = given == given_.end() ? Version{} : given->second;
-  auto& segments = part.ranks[mark.rank];
-  while (segments.front().mark && segments.front().mark->version <= before) segments.pop_front();
-  if (mark.version <= before) return {};
+  auto& segments = part.ranks[commit.rank];
+  while (segments.front().commit && segments.front().commit->version <= before)
+    segments.pop_front();
+  if (commit.version <= before) return {};
   const auto last = std::find_if(segments.rbegin(), segments.rend(), [&](const Segment& segment) {
-    return segment.mark && segment.mark->version == mark.version;
+    return segment.commit && segment.commit->version == commit.version;
   });
   std::vector<Segment> popped;
   for (auto left = std::distance(last, segments.rend()); left > 0; --left) {
     Segment segment = std::move(segments.front());
     segments.pop_front();
-    if (segment.mark->version > mark.version) {
+    if (segment.commit->version > commit.version) {
       prepend(segment, segments.front());
-    } else if (segment.mark->version > before) {
+    } else if (segment.commit->version > before) {
       popped.push_back(std::move(segment));
     }
   }
   return popped;
 }
 
-/** The mark that this one goes behind, as far as was read. */
+/** The commit that this one goes behind, as far as was read. */
 Version TopicAssembly::before_of(const Segment& segment) const {
-  const auto given = given_.find(segment.mark->rank);
+  const auto given = given_.find(segment.commit->rank);
   if (given != given_.end()) return given->second;
-  return whole_ && segment.gap ? Version{} : segment.mark->after;
+  return whole_ && segment.gap ? Version{} : segment.commit->after;
 }
 
 Version TopicAssembly::after_of(const std::vector<std::vector<Segment>>& parts) const {
-  const auto begins = [](const Segment& segment) { return segment.mark->after == Version{}; };
+  const auto begins = [](const Segment& segment) { return segment.commit->after == Version{}; };
   bool gap = false;
   for (const auto& segments : parts) {
     if (std::ranges::any_of(segments, begins)) return {};
     gap = gap || std::ranges::any_of(segments, &Segment::gap);
   }
-  const StepMark& first = *parts.front().front().mark;
+  const StepCommit& first = *parts.front().front().commit;
   const auto given = given_.find(first.rank);
   if (given != given_.end()) return given->second;
   return gap && whole_ ? Version{} : first.after;
 }
 
-void TopicAssembly::give_out(const StepMark& mark) {
+void TopicAssembly::give_out(const StepCommit& commit) {
   std::vector<std::vector<Segment>> parts;
-  for (std::uint32_t i = 0; i < mark.parts; ++i) {
-    parts.push_back(pop_up_to(parts_[i], mark));
+  for (std::uint32_t i = 0; i < commit.parts; ++i) {
+    parts.push_back(pop_up_to(parts_[i], commit));
     if (parts.back().empty()) return;  // a repeat
   }
   const bool cut_short = std::ranges::any_of(parts, [](const std::vector<Segment>& segments) {
     const Segment& first = segments.front();
-    return first.cut && different_rows(first.rows) < first.mark->rows;
+    return first.cut && different_rows(first.rows) < first.commit->rows;
   });
   if (cut_short || !schema_) return;
   Lacking lacking;
@@ -171,14 +172,14 @@ void TopicAssembly::give_out(const StepMark& mark) {
   count_holes(lacking.holes);
 
   const std::uint64_t rows = batch.size();
-  batch.mark = mark;
-  batch.mark.after = after_of(parts);
-  batch.mark.rows = rows;
-  batch.mark.part = 0;
-  batch.mark.parts = 1;
-  given_[mark.rank] = mark.version;
+  batch.commit = commit;
+  batch.commit.after = after_of(parts);
+  batch.commit.rows = rows;
+  batch.commit.part = 0;
+  batch.commit.parts = 1;
+  given_[commit.rank] = commit.version;
   const TopicPosition behind = position();
-  batch.mark.missing += holes_ + lacking.lost;
+  batch.commit.missing += holes_ + lacking.lost;
   std::string lost = lacking.lost == 0 ? "" : fmt::format("{}: {}", name_, lacking.first);
   ready_.push_back({std::move(batch), to_text(behind), std::move(lost)});
 }
@@ -191,7 +192,7 @@ TopicPosition TopicAssembly::position() {
       std::ranges::less_equal{});
   if (filled) holes_ = 0;
   if (holes_ == 0) filled_.clear();
-  TopicPosition position{.offsets = offsets, .marks = given_, .whole = whole_};
+  TopicPosition position{.offsets = offsets, .commits = given_, .whole = whole_};
   for (std::uint32_t i = 0; i < parts_.size(); ++i) {
     if (parts_[i].gap) position.gaps.push_back(i);
   }
@@ -212,7 +213,7 @@ void TopicAssembly::count_holes(std::uint64_t holes) {
 
 std::vector<std::int64_t> TopicAssembly::resume_offsets() const {
   std::vector<std::int64_t> offsets;
-  for (const Part& part : parts_) {
+  for (const Partition& part : parts_) {
     std::int64_t offset = part.next;
     for (const auto& [rank, segments] : part.ranks) {
       for (const Segment& segment : segments) {

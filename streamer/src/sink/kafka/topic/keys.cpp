@@ -24,7 +24,7 @@ std::string row_key(std::string_view table, std::int64_t row) {
   return key;
 }
 
-std::string mark_key(std::uint32_t rank) {
+std::string commit_key(std::uint32_t rank) {
   std::string key{"\0m", 2};
   append_big_endian(key, rank);
   return key;

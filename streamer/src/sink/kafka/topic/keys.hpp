@@ -12,7 +12,7 @@ namespace millrace::sink {
 
 /** @brief Of a row: the table's name, a zero, the row as 8 bytes, big-endian. */
 [[nodiscard]] std::string row_key(std::string_view table, std::int64_t row);
-[[nodiscard]] std::string mark_key(std::uint32_t rank);
+[[nodiscard]] std::string commit_key(std::uint32_t rank);
 [[nodiscard]] std::string schema_key();
 
 /** @brief Where a row belongs, always: XXH3-64 of its key, modulo the partitions. */

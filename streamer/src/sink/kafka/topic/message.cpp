@@ -8,13 +8,13 @@ namespace {
 constexpr std::uint32_t kMostParts = 100'000;
 constexpr std::uint64_t kMostRows = std::uint64_t{1} << 48;
 
-void check_mark(const StepMark& mark, const TopicMessage& message) {
-  if (mark.rank == message.rank && mark.part == static_cast<std::uint32_t>(message.part) &&
-      mark.parts <= kMostParts && mark.rows <= kMostRows && mark.missing <= kMostRows) {
+void check_commit(const StepCommit& commit, const TopicMessage& message) {
+  if (commit.rank == message.rank && commit.part == static_cast<std::uint32_t>(message.part) &&
+      commit.parts <= kMostParts && commit.rows <= kMostRows && commit.missing <= kMostRows) {
     return;
   }
-  throw RecordError{fmt::format("a mark of rank {} and part {} of {}, of {} rows, from rank {}",
-                                mark.rank, mark.part, mark.parts, mark.rows, message.rank)};
+  throw RecordError{fmt::format("a commit of rank {} and part {} of {}, of {} rows, from rank {}",
+                                commit.rank, commit.part, commit.parts, commit.rows, message.rank)};
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ std::optional<Record> MessageReader::read(const TopicMessage& message) {
     if (record.bytes != bytes_.size()) {
       throw RecordError{fmt::format("{} bytes with a record of {}", bytes_.size(), record.bytes)};
     }
-    if (record.kind == RecordKind::mark) check_mark(record.mark, message);
+    if (record.kind == RecordKind::commit) check_commit(record.commit, message);
     return record;
   } catch (const RecordError& error) {
     strange_ =

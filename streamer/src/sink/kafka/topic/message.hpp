@@ -12,7 +12,7 @@
 
 namespace millrace::sink {
 
-/** Headers of messages: the rank, in decimal, where it is not 0; with a mark the position of who
+/** Headers of messages: the rank, in decimal, where it is not 0; with a commit the position of who
  *  applies. */
 inline constexpr const char* kRankHeader = "rank";
 inline constexpr const char* kPositionHeader = "position";

@@ -22,11 +22,12 @@ std::vector<std::int64_t> offsets_from(const Json& list) {
 }  // namespace
 
 std::string to_text(const TopicPosition& position) {
-  Json marks = Json::array();
-  for (const auto& [rank, version] : position.marks) {
-    marks.push_back({rank, version.epoch, version.step});
+  Json commits = Json::array();
+  for (const auto& [rank, version] : position.commits) {
+    commits.push_back({rank, version.epoch, version.step});
   }
-  Json text{{"offsets", position.offsets}, {"marks", std::move(marks)}, {"whole", position.whole}};
+  Json text{
+      {"offsets", position.offsets}, {"marks", std::move(commits)}, {"whole", position.whole}};
   if (!position.gaps.empty()) text["gaps"] = position.gaps;
   if (position.holes > 0) {
     text["holes"] = position.holes;
@@ -39,9 +40,9 @@ TopicPosition parse_topic_position(std::string_view text) {
   try {
     const Json json = Json::parse(text);
     TopicPosition position{.offsets = offsets_from(json.at("offsets"))};
-    for (const Json& mark : json.at("marks")) {
-      position.marks[mark.at(0).get<std::uint32_t>()] = {mark.at(1).get<std::uint64_t>(),
-                                                         mark.at(2).get<std::uint64_t>()};
+    for (const Json& commit : json.at("marks")) {
+      position.commits[commit.at(0).get<std::uint32_t>()] = {commit.at(1).get<std::uint64_t>(),
+                                                             commit.at(2).get<std::uint64_t>()};
     }
     position.whole = json.at("whole").get<bool>();
     if (json.contains("gaps")) {

@@ -12,8 +12,8 @@ namespace millrace::sink {
 
 /** @brief Where somebody who reads a topic is. */
 struct TopicPosition {
-  std::vector<std::int64_t> offsets;       ///< of each partition: from where to read on
-  std::map<std::uint32_t, Version> marks;  ///< of each rank: the last one that was given out
+  std::vector<std::int64_t> offsets;         ///< of each partition: from where to read on
+  std::map<std::uint32_t, Version> commits;  ///< of each rank: the last one that was given out
   bool whole = true;  ///< they were read from the topic's beginning, and nothing was before that
   std::vector<std::uint32_t> gaps;   ///< partitions with some before those offsets
   std::uint64_t holes = 0;           ///< rows that were compacted away, and are to come

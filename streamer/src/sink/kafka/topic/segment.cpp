@@ -28,18 +28,18 @@ void prepend(const Segment& earlier, Segment& later) {
 
 void look_for_lacking(const std::vector<Segment>& segments, Version before, Lacking& lacking) {
   for (const Segment& segment : segments) {
-    const StepMark& mark = *segment.mark;
-    const bool exact = !segment.gap && segment.rows.size() == mark.rows;
-    const std::uint64_t there = exact ? mark.rows : different_rows(segment.rows);
-    std::uint64_t rows = there < mark.rows ? mark.rows - there : 0;
-    std::string what = fmt::format("of {} rows of rank {} with {} {} are there", mark.rows,
-                                   mark.rank, to_string(mark.version), there);
-    if (rows == 0 && mark.after > before) {
-      rows = 1;  // or as many as those marks speak of, which nobody knows
-      what = fmt::format("of rank {} what goes after {} follows {}", mark.rank,
-                         to_string(mark.after), to_string(before));
+    const StepCommit& commit = *segment.commit;
+    const bool exact = !segment.gap && segment.rows.size() == commit.rows;
+    const std::uint64_t there = exact ? commit.rows : different_rows(segment.rows);
+    std::uint64_t rows = there < commit.rows ? commit.rows - there : 0;
+    std::string what = fmt::format("of {} rows of rank {} with {} {} are there", commit.rows,
+                                   commit.rank, to_string(commit.version), there);
+    if (rows == 0 && commit.after > before) {
+      rows = 1;  // or as many as those commits speak of, which nobody knows
+      what = fmt::format("of rank {} what goes after {} follows {}", commit.rank,
+                         to_string(commit.after), to_string(before));
     }
-    before = mark.version;
+    before = commit.version;
     if (rows == 0 && segment.damaged && !exact) {
       rows = 1;  // what seems to be there may be older
       what = "among them is a message that nobody of ours wrote";

@@ -9,11 +9,11 @@
 
 namespace millrace::sink {
 
-/** @brief Rows of one rank in one partition, up to a mark. */
+/** @brief Rows of one rank in one partition, up to a commit. */
 struct Segment {
   StepBatch rows;
   std::int64_t first = -1;  ///< offset
-  std::optional<StepMark> mark;
+  std::optional<StepCommit> commit;
   bool gap = false;      ///< a message may have been compacted away
   bool cut = false;      ///< it may have begun before what there is to read
   bool damaged = false;  ///< one of them may have been what was strange
@@ -28,10 +28,10 @@ struct Lacking {
 
 [[nodiscard]] std::uint64_t different_rows(const StepBatch& rows);
 
-/** @brief Rows before a mark that is none are the next one's. */
+/** @brief Rows before a commit that is none are the next one's. */
 void prepend(const Segment& earlier, Segment& later);
 
-/** @brief Adds what segments of one partition lack that go behind the mark `before`. */
+/** @brief Adds what segments of one partition lack that go behind the commit `before`. */
 void look_for_lacking(const std::vector<Segment>& segments, Version before, Lacking& lacking);
 
 /** @brief The newest version of each row; what stands where a row of the schema was is lost. */

@@ -95,12 +95,12 @@ using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
 /** What a name stands for: the look-up may wait for servers of names longer than there is time. */
 Addresses look_up(const RedisAddress& address, const std::string& name, const Deadline& by) {
-  struct Found {
+  struct Resolution {
     int error = 0;
     Addresses list;
   };
-  std::promise<Found> promise;
-  std::future<Found> future = promise.get_future();
+  std::promise<Resolution> promise;
+  std::future<Resolution> future = promise.get_future();
   std::thread{[promise = std::move(promise), host = address.host, port = address.port]() mutable {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
@@ -111,7 +111,7 @@ Addresses look_up(const RedisAddress& address, const std::string& name, const De
   while (future.wait_for(by.slice()) != std::future_status::ready) {
     if (by.passed()) refuse(name, fmt::format("{} was not looked up in time", address.host));
   }
-  Found found = future.get();
+  Resolution found = future.get();
   if (found.error != 0) refuse(name, ::gai_strerror(found.error));
   return std::move(found.list);
 }

@@ -7,7 +7,7 @@
 
 #include "millrace/memory/statistics.hpp"
 #include "millrace/observe/ladder.hpp"
-#include "millrace/streamer/capture.hpp"
+#include "millrace/streamer/row_capture.hpp"
 
 namespace millrace::experiment {
 

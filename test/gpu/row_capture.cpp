@@ -1,4 +1,4 @@
-#include "millrace/streamer/capture.hpp"
+#include "millrace/streamer/row_capture.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -107,7 +107,7 @@ std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std
     };
     add(&header, sizeof(header));
     add(told.short_ids.data(), told.short_ids.size_bytes());
-    for (const CapturedRows::Part& part : told.parts) {  // what lies between is of no value
+    for (const CapturedRows::TableRows& part : told.tables) {  // what lies between is of no value
       if (part.weights != nullptr) add(part.weights, part.rows * part.width * sizeof(float));
       if (part.optimizer_state != nullptr) {
         add(part.optimizer_state, part.rows * part.state * sizeof(float));
@@ -135,7 +135,7 @@ class ToSink final : public CaptureReceiver {
 
 /// What trains, and how it is captured.
 struct CaptureCase {
-  CaptureWay way;
+  CaptureMode mode;
   GatherOn gather_on;
   bool cached;
   std::size_t rows = 5000, examples = 200;
@@ -151,12 +151,12 @@ void check_captured(const CaptureCase& of) {
   const std::vector<TableConfig> configs{{"t", of.rows, 64, Pooling::sum, {"f"}}};
   EmbeddingBags bags{bench.context, configs, options};
   ToSink receiver;
-  Capture capture{{bags, 0, {0}},
-                  {bench.context, pinned, executor, receiver},
-                  {.way = of.way, .slot_bytes = 200'000, .gather_on = of.gather_on}};
+  RowCapture capture{{bags, 0, {0}},
+                     {bench.context, pinned, executor, receiver},
+                     {.mode = of.mode, .slot_bytes = 200'000, .gather_on = of.gather_on}};
   receiver.sink.begin({.tables = capture.tables()});
   std::mt19937_64 random{seed()};
-  capture.mark_all();
+  capture.mark_all_dirty();
   for (int step = 0; step < of.steps; ++step) {
     const HostBags batch = draw_bags(random, bags.features(), {of.rows}, of.examples, 6, false);
     const BatchTensor gradient = bench.memory.upload(
@@ -176,7 +176,7 @@ void check_captured(const CaptureCase& of) {
   receiver.sink.read([&](const RowRecord& row) {
     std::copy(row.weights.begin(), row.weights.end(), told.begin() + row.row * 64);
   });
-  INFO(to_string(of.way) << (of.cached ? ", cached" : ""));
+  INFO(to_string(of.mode) << (of.cached ? ", cached" : ""));
   CHECK(told == weights);
 }
 
@@ -203,10 +203,10 @@ TEST_CASE("on a GPU rows are gathered as on a host, those without room marked", 
   }
 }
 
-TEST_CASE("on a GPU what was captured is the tables, in every way", "[gpu][streamer]") {
-  for (const CaptureWay way : kCaptureWays) {
+TEST_CASE("on a GPU what was captured is the tables, in every mode", "[gpu][streamer]") {
+  for (const CaptureMode mode : kCaptureModes) {
     for (const GatherOn gather_on : {GatherOn::update_stream, GatherOn::own_stream}) {
-      for (const bool cached : {false, true}) check_captured({way, gather_on, cached});
+      for (const bool cached : {false, true}) check_captured({mode, gather_on, cached});
     }
   }
 }
@@ -224,7 +224,7 @@ TEST_CASE("in small, on a GPU rows are marked, collected and gathered as on a ho
 }
 
 TEST_CASE("in small, on a GPU what was captured is the tables", "[gpu][streamer][kernels]") {
-  for (const CaptureWay way : kCaptureWays) {
-    check_captured({way, GatherOn::update_stream, way == CaptureWay::mapped, 500, 40, 3});
+  for (const CaptureMode mode : kCaptureModes) {
+    check_captured({mode, GatherOn::update_stream, mode == CaptureMode::mapped, 500, 40, 3});
   }
 }

@@ -1,17 +1,17 @@
-// What a sink says of itself: its schema, its marks, the position of who applies.
+// What a sink says of itself: its schema, its commits, the position of who applies.
 #include "test/conformance/sink/sink_conformance.hpp"
 
 namespace millrace::test {
 namespace {
 
-StepBatch marked(Version version, Version after, std::uint32_t rank = 0) {
+StepBatch committed(Version version, Version after, std::uint32_t rank = 0) {
   StepBatch batch;
-  batch.mark = {.version = version,
-                .after = after,
-                .step = version.step + 100,
-                .rank = rank,
-                .ranks = 3,
-                .missing = 5};
+  batch.commit = {.version = version,
+                  .after = after,
+                  .step = version.step + 100,
+                  .rank = rank,
+                  .ranks = 3,
+                  .missing = 5};
   add_row(batch, some_schema(), {0, static_cast<std::int64_t>(version.step)}, version);
   return batch;
 }
@@ -31,13 +31,13 @@ void over_begun_sinks(const std::function<void(Sink&)>& body) {
 
 }  // namespace
 
-TEST_CASE("an empty sink has no schema, no mark, no row and no position", "[sink]") {
+TEST_CASE("an empty sink has no schema, no commit, no row and no position", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto sink = place->open();
     const SinkState state = sink->state();
     CHECK(!state.schema);
-    CHECK(state.marks.empty());
+    CHECK(state.commits.empty());
     CHECK(state.position.empty());
     CHECK(rows_of(*sink).empty());
     CHECK(sink->snapshot_request() == 0);
@@ -57,7 +57,7 @@ TEST_CASE("a sink keeps the schema that it began with, and takes it again", "[si
 
 TEST_CASE("a sink with another schema is wrong, and stays as it is", "[sink]") {
   over_begun_sinks([](Sink& sink) {
-    sink.write(marked({1, 1}, {}));
+    sink.write(committed({1, 1}, {}));
     StreamSchema other = some_schema();
     other.tables[1].width += 1;
     try {
@@ -72,75 +72,75 @@ TEST_CASE("a sink with another schema is wrong, and stays as it is", "[sink]") {
   });
 }
 
-TEST_CASE("the newest mark of each rank is kept as it was told", "[sink]") {
+TEST_CASE("the newest commit of each rank is kept as it was told", "[sink]") {
   over_begun_sinks([](Sink& sink) {
-    sink.write(marked({3, 5}, {}, 0));
-    sink.write(marked({3, 7}, {}, 2));
-    sink.write(marked({3, 6}, {3, 5}, 0));
+    sink.write(committed({3, 5}, {}, 0));
+    sink.write(committed({3, 7}, {}, 2));
+    sink.write(committed({3, 6}, {3, 5}, 0));
     const SinkState state = sink.state();
-    REQUIRE(state.marks.size() == 2);
-    CHECK(state.marks.at(0) == marked({3, 6}, {3, 5}, 0).mark);
-    CHECK(state.marks.at(2) == marked({3, 7}, {}, 2).mark);
+    REQUIRE(state.commits.size() == 2);
+    CHECK(state.commits.at(0) == committed({3, 6}, {3, 5}, 0).commit);
+    CHECK(state.commits.at(2) == committed({3, 7}, {}, 2).commit);
     CHECK(!state.counts());
-    sink.write(marked({3, 9}, {}, 1));
+    sink.write(committed({3, 9}, {}, 1));
     CHECK(sink.state().counts() == Version{3, 106});
   });
 }
 
-TEST_CASE("a batch behind a mark that is not the newest is lost, and nothing of it is written",
+TEST_CASE("a batch behind a commit that is not the newest is lost, and nothing of it is written",
           "[sink]") {
   over_begun_sinks([](Sink& sink) {
-    CHECK(refusal(sink, marked({1, 3}, {1, 2})) == SinkError::Kind::lost);
-    CHECK(sink.state().marks.empty());
-    sink.write(marked({1, 1}, {}));
-    CHECK(refusal(sink, marked({1, 3}, {1, 2})) == SinkError::Kind::lost);
-    CHECK(refusal(sink, marked({1, 4}, {1, 0})) == SinkError::Kind::lost);
-    CHECK(refusal(sink, marked({1, 4}, {1, 1}, 2)) == SinkError::Kind::lost);
+    CHECK(refusal(sink, committed({1, 3}, {1, 2})) == SinkError::Kind::lost);
+    CHECK(sink.state().commits.empty());
+    sink.write(committed({1, 1}, {}));
+    CHECK(refusal(sink, committed({1, 3}, {1, 2})) == SinkError::Kind::lost);
+    CHECK(refusal(sink, committed({1, 4}, {1, 0})) == SinkError::Kind::lost);
+    CHECK(refusal(sink, committed({1, 4}, {1, 1}, 2)) == SinkError::Kind::lost);
     CHECK(rows_of(sink).size() == 1);
-    CHECK(sink.state().marks.at(0).version == Version{1, 1});
-    CHECK(!sink.state().marks.contains(2));
+    CHECK(sink.state().commits.at(0).version == Version{1, 1});
+    CHECK(!sink.state().commits.contains(2));
   });
 }
 
-TEST_CASE("a chain may begin anew behind any mark", "[sink]") {
+TEST_CASE("a chain may begin anew behind any commit", "[sink]") {
   over_begun_sinks([](Sink& sink) {
-    sink.write(marked({1, 7}, {}));
-    sink.write(marked({1, 9}, {}));
-    sink.write(marked({2, 0}, {}));
-    sink.write(marked({2, 1}, {2, 0}));
-    CHECK(sink.state().marks.at(0).version == Version{2, 1});
+    sink.write(committed({1, 7}, {}));
+    sink.write(committed({1, 9}, {}));
+    sink.write(committed({2, 0}, {}));
+    sink.write(committed({2, 1}, {2, 0}));
+    CHECK(sink.state().commits.at(0).version == Version{2, 1});
     CHECK(rows_of(sink).size() == 4);
   });
 }
 
-TEST_CASE("a mark that is there, or a newer one, makes a batch nothing", "[sink]") {
+TEST_CASE("a commit that is there, or a newer one, makes a batch nothing", "[sink]") {
   over_begun_sinks([](Sink& sink) {
-    sink.write(marked({1, 1}, {}));
-    sink.write(marked({1, 4}, {1, 1}));
+    sink.write(committed({1, 1}, {}));
+    sink.write(committed({1, 4}, {1, 1}));
     const Rows rows = rows_of(sink);
-    CHECK(!refusal(sink, marked({1, 4}, {1, 1})));
-    CHECK(!refusal(sink, marked({1, 1}, {})));
-    CHECK(!refusal(sink, marked({1, 3}, {1, 2})));
-    CHECK(!refusal(sink, marked({1, 2}, {})));
+    CHECK(!refusal(sink, committed({1, 4}, {1, 1})));
+    CHECK(!refusal(sink, committed({1, 1}, {})));
+    CHECK(!refusal(sink, committed({1, 3}, {1, 2})));
+    CHECK(!refusal(sink, committed({1, 2}, {})));
     CHECK(difference(rows_of(sink), rows) == "");
-    CHECK(sink.state().marks.at(0) == marked({1, 4}, {1, 1}).mark);
+    CHECK(sink.state().commits.at(0) == committed({1, 4}, {1, 1}).commit);
   });
 }
 
-TEST_CASE("the position of who applies is kept with the mark, and a repeat does not move it",
+TEST_CASE("the position of who applies is kept with the commit, and a repeat does not move it",
           "[sink]") {
   over_sinks(&SinkFixture::keeps_position, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto sink = place->open();
     sink->begin(some_schema());
-    sink->write(marked({1, 1}, {}), "0:17");
+    sink->write(committed({1, 1}, {}), "0:17");
     CHECK(sink->state().position == "0:17");
-    sink->write(marked({1, 2}, {}, 1));
+    sink->write(committed({1, 2}, {}, 1));
     CHECK(sink->state().position == "0:17");
-    sink->write(marked({1, 1}, {}), "0:99");
+    sink->write(committed({1, 1}, {}), "0:99");
     CHECK(sink->state().position == "0:17");
-    CHECK(refusal(*sink, marked({1, 4}, {1, 3})) == SinkError::Kind::lost);
-    sink->write(marked({1, 5}, {}), std::string(500, 'x') + "\n\xFF");
+    CHECK(refusal(*sink, committed({1, 4}, {1, 3})) == SinkError::Kind::lost);
+    sink->write(committed({1, 5}, {}), std::string(500, 'x') + "\n\xFF");
     CHECK(sink->state().position == std::string(500, 'x') + "\n\xFF");
   });
 }

@@ -1,21 +1,22 @@
-
-#include "millrace/streamer/capture.hpp"
+#include "millrace/streamer/row_capture.hpp"
 #include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
 
-constexpr std::array<std::string_view, kCaptureWays.size()> kWays{"sync", "sync-pageable", "mapped",
-                                                                  "ring", "ring-kernel"};
+constexpr std::array<std::string_view, kCaptureModes.size()> kModes{
+    "sync", "sync-pageable", "mapped", "ring", "ring-kernel"};
 constexpr std::array kWhenFull{WhenFull::block, WhenFull::mark_dirty};
 constexpr std::array<std::string_view, kWhenFull.size()> kPolicies{"block", "mark-dirty"};
 
 }  // namespace
 
-std::string_view to_string(CaptureWay way) noexcept { return kWays[static_cast<std::size_t>(way)]; }
+std::string_view to_string(CaptureMode mode) noexcept {
+  return kModes[static_cast<std::size_t>(mode)];
+}
 
-CaptureWay parse_capture_way(std::string_view name) {
-  return text::parse_enum("way of capture", name, kCaptureWays);
+CaptureMode parse_capture_mode(std::string_view name) {
+  return text::parse_enum("capture mode", name, kCaptureModes);
 }
 
 std::string_view to_string(WhenFull policy) noexcept {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <mutex>
+
+#include "millrace/streamer/row_capture.hpp"
+
+namespace millrace::capture {
+
+/** @brief The statistics of a capture. Thread-safe; its mutex is held for additions only. */
+class CaptureCounters {
+ public:
+  /** @brief Calls with the counts, to change them. */
+  template <typename Change>
+  void change(Change&& change) {
+    const std::lock_guard lock{mutex_};
+    change(counts_);
+  }
+  /** @brief A driver call failed. */
+  void failed() {
+    change([](CaptureCounts& counts) { ++counts.failures; });
+  }
+  /** @brief The training thread has waited. */
+  void waited(Nanoseconds time) {
+    change([&](CaptureCounts& counts) {
+      ++counts.waits;
+      counts.waited += time;
+    });
+  }
+  [[nodiscard]] CaptureCounts counts() const {
+    const std::lock_guard lock{mutex_};
+    return counts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  CaptureCounts counts_;
+};
+
+}  // namespace millrace::capture

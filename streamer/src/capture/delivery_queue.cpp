@@ -1,0 +1,69 @@
+#include "capture/delivery_queue.hpp"
+
+#include <utility>
+
+#include "capture/wait_until.hpp"
+
+namespace millrace::capture {
+
+DeliveryQueue::DeliveryQueue(Executor& executor, std::function<void(const Delivery&)> handle)
+    : executor_(executor), handle_(std::move(handle)), changed_(executor.make_condition()) {}
+
+void DeliveryQueue::start() {
+  copier_ = executor_.spawn("copier", [this] { run(); });
+}
+
+void DeliveryQueue::push(const Delivery& delivery) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (!delivery.slot && !queue_.empty() && !queue_.back().slot) {
+      queue_.back() = delivery;
+    } else {
+      queue_.push_back(delivery);
+    }
+    executor_.released(this);
+  }
+  changed_->notify_all();
+}
+
+void DeliveryQueue::run() {
+  std::unique_lock lock{mutex_};
+  while (true) {
+    while (queue_.empty() && !ending_) changed_->wait(lock);
+    if (queue_.empty()) return;
+    const Delivery next = queue_.front();
+    queue_.pop_front();
+    busy_ = true;
+    executor_.acquired(this);
+    lock.unlock();
+    handle_(next);
+    lock.lock();
+    busy_ = false;
+    executor_.released(this);
+    changed_->notify_all();
+  }
+}
+
+bool DeliveryQueue::wait_idle(Nanoseconds patience) {
+  if (patience != Nanoseconds::max()) {
+    return wait_until(executor_, patience, [&] {
+      const std::lock_guard lock{mutex_};
+      return idle();
+    });
+  }
+  std::unique_lock lock{mutex_};
+  while (!idle()) changed_->wait(lock);
+  return true;
+}
+
+void DeliveryQueue::stop() {
+  static_cast<void>(wait_idle(Nanoseconds::max()));
+  {
+    const std::lock_guard lock{mutex_};
+    ending_ = true;
+  }
+  changed_->notify_all();
+  copier_->join();
+}
+
+}  // namespace millrace::capture

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "capture/dirty_protocol.hpp"
+#include "millrace/device/executor.hpp"
+
+namespace millrace::capture {
+
+/** @brief One step for the copier to deliver, with the rows of a slot or without rows. */
+struct Delivery {
+  std::uint64_t step = 0;
+  std::optional<std::size_t> slot{};
+  bool more = false;  ///< another delivery of the same step follows
+  DirtyPoint dirty{};
+};
+
+/**
+ * @brief The queue between the training thread and the copier, and the copier's actor.
+ *
+ * Thread safety: a mutex of its own, not held while a delivery is handled. `push`, `wait_idle` and
+ * `stop` are the training thread's. The queue is an edge of the host's order: what was done before
+ * `push` is before the handling.
+ */
+class DeliveryQueue {
+ public:
+  /** @param handle  called by the copier for each delivery, in order; does not throw */
+  DeliveryQueue(Executor& executor, std::function<void(const Delivery&)> handle);
+  /** @brief Starts the copier: when all that `handle` uses is made. */
+  void start();
+
+  /** @brief Of successive steps without rows the last one stands for all. */
+  void push(const Delivery& delivery);
+  /** @brief Waits until all deliveries were handled. @return false after `patience` */
+  bool wait_idle(Nanoseconds patience);
+  /** @brief Waits for all deliveries and ends the copier. @throws what the executor throws */
+  void stop();
+
+ private:
+  void run();
+  [[nodiscard]] bool idle() const { return queue_.empty() && !busy_; }  ///< with the mutex held
+
+  Executor& executor_;
+  const std::function<void(const Delivery&)> handle_;
+  std::mutex mutex_;
+  const std::unique_ptr<Condition> changed_;
+  std::deque<Delivery> queue_;
+  bool busy_ = false, ending_ = false;
+  std::unique_ptr<Executor::Task> copier_;
+};
+
+}  // namespace millrace::capture
