@@ -1,27 +1,42 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
-#include "millrace/streamer/lag.hpp"
 #include "millrace/streamer/shipper.hpp"
-#include "ship/backoff.hpp"
+#include "ship/lifecycle.hpp"
+#include "ship/pending_recaptures.hpp"
+#include "ship/retrier.hpp"
 #include "ship/ship_queue.hpp"
+#include "ship/shipping_log.hpp"
+#include "ship/sink_writer.hpp"
 
 namespace millrace {
 
 /**
- * @brief What a Shipper does. worker.cpp has what others call, delivery.cpp what the actor does.
+ * @brief What a Shipper does: a queue that callers fill and an actor empties.
+ *
+ * worker.cpp has what callers do, delivery.cpp what the actor does. The parts:
+ *
+ *     ShipQueue          steps that wait, merged
+ *     PendingRecaptures  rows that the sink waits for
+ *     ShippingLog        counts for the report
+ *     SinkWriter         the sink and its chain of commits; the actor's
+ *     Retrier            retries and pauses; thread-safe
+ *     Lifecycle          running, closing, finished; thread-safe
+ *
+ * The mutex protects the first three and the requests. It is held while rows are merged, but not
+ * during a call of the sink; so `health` does not take it.
  */
 class Shipper::Worker {
  public:
   Worker(std::shared_ptr<Sink> sink, Executor& executor, Recapture& recapture,
          const StreamBeginning& beginning, const ShippingOptions& options);
 
-  void offer(Shipment shipment, Executor& of_caller);
+  void offer(Shipment shipment, Executor& caller);
   bool drain(Nanoseconds at_most, bool look_for_absent);
   void close(Nanoseconds at_most);
   void stop(Nanoseconds at_most);
@@ -29,77 +44,51 @@ class Shipper::Worker {
   [[nodiscard]] ShippingReport report() const;
 
  private:
-  /** Rows that are to be told behind a ticket. */
-  struct Again {
-    std::uint64_t ticket = 0, rows = 0;
+  /** What callers of `drain` and `close` want, until the actor has done it. */
+  struct Requests {
+    bool flush = false;
+    bool look_for_absent = false;
+    [[nodiscard]] bool any() const noexcept { return flush || look_for_absent; }
   };
-  static constexpr Nanoseconds::rep kNever = -1;
 
-  // Of those who call.
+  // Callers.
   [[nodiscard]] bool drained() const;
   void enqueue(Shipment shipment);
   void recapture(const StepBatch& rows);
   void forget_all(const StepCommit& newest, std::uint64_t recaptures);
-  [[nodiscard]] std::uint64_t missing_now() const;
-  [[nodiscard]] std::uint64_t rows_behind(std::uint64_t ticket) const;
   void note_oldest();
 
-  // Of the actor.
+  // The actor.
   void run();
   void end(const std::string& why, bool overtaken);
   void begin();
-  void tell_anew();
   void snapshot();
   [[nodiscard]] std::optional<ship::MergedSteps> take();
   void serve_requests(std::unique_lock<std::mutex>& lock);
   void deliver(ship::MergedSteps next);
-  void delivered(const ship::MergedSteps& steps, std::uint64_t missing);
   void flush();
-  [[nodiscard]] bool keeps_all();
-  [[nodiscard]] bool has_newest_commit();
   void find_absent();
-  [[nodiscard]] bool asked_for_snapshot();
   [[nodiscard]] std::uint64_t outstanding(std::uint64_t ticket);
-  template <typename Call>
-  auto insist(Call&& call);
-  void failed(const char* what);
-  void succeeded();
-  void pause(Nanoseconds length);
-  [[nodiscard]] bool out_of_time() const;
 
   const std::shared_ptr<Sink> sink_;
   Executor& executor_;
   Recapture& recapture_;
   const StreamBeginning beginning_;
   const ShippingOptions options_;
-
-  // Of the actor.
-  ship::Backoff backoff_;
-  Version after_;
-  std::uint64_t answered_ = 0;  ///< requests for a snapshot
-  std::uint64_t failures_ = 0;
-  bool unflushed_ = false;
-  Nanoseconds flushed_{0};
+  ship::Lifecycle lifecycle_;
+  ship::Retrier retrier_;
+  ship::SinkWriter writer_;
 
   mutable std::mutex mutex_;
   const std::unique_ptr<Condition> changed_;
   ship::ShipQueue queue_;
-  std::deque<Again> again_;
-  std::uint64_t missing_then_ = 0;      ///< of the last step that was delivered, as captured
-  std::uint64_t delivered_ticket_ = 0;  ///< that it was captured behind
-  ship::Lags lags_;
-  ShippingReport report_;
-  std::uint64_t under_way_steps_ = 0, under_way_rows_ = 0;
-  Nanoseconds under_way_since_{0};  ///< when its first step was captured
-  bool busy_ = true;                ///< until it has looked at the sink
-  bool flush_asked_ = false, look_asked_ = false;
+  ship::PendingRecaptures pending_;
+  ship::ShippingLog log_;
+  Requests requests_;
+  bool busy_ = true;  ///< the actor works; at first it looks at the sink
 
-  // Read without the mutex, which is held while rows are merged.
-  std::atomic<bool> closing_ = false, ended_ = false;
-  std::atomic<Nanoseconds::rep> until_ = 0;
-  std::atomic<Nanoseconds::rep> failing_since_ = kNever, oldest_ = kNever;
-  mutable std::mutex words_;  ///< of these two
-  std::string error_, given_up_;
+  static constexpr Nanoseconds::rep kNone = -1;
+  std::atomic<Nanoseconds::rep> oldest_ = kNone;  ///< when the oldest undelivered step was captured
 
   std::unique_ptr<Executor::Task> task_;
 };
