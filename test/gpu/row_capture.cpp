@@ -122,8 +122,8 @@ class ToSink final : public CaptureReceiver {
   bool captured(const CapturedRows& rows) override {
     StepBatch batch;
     rows.visit(1, [&](const RowRecord& row) { batch.add(row); });
-    batch.mark.version = {1, ++number_};
-    batch.mark.step = rows.step;
+    batch.commit.version = {1, ++number_};
+    batch.commit.step = rows.step;
     sink.write(batch);
     return true;
   }

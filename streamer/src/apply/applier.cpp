@@ -64,7 +64,7 @@ class Applier::State {
   }
 
  private:
-  /** @return false: it was told not to go on */
+  /** @return false if `go_on` returned false */
   template <typename Call>
   bool insist(Call&& call) {
     while ((*go_on_)()) {
@@ -193,7 +193,7 @@ class Applier::State {
 
   void look_at_copy() {
     if (progress_.is_kept_by(copy_.state())) return;
-    start_over(copy_.name() + ": it no longer has commits that were written to it");
+    start_over(copy_.name() + ": it has lost commits that were written to it");
   }
 
   /** At the end of a log that has lost the place, commits that were not found are gone with rows.

@@ -35,7 +35,7 @@ CopyPosition parse_position(std::string_view text) {
     std::uint32_t rank = 0;
     std::uint64_t answers = 0;
     if (!take(rest, rank, ':') || !take(rest, answers, ' ')) {
-      throw std::invalid_argument(fmt::format("'{}' is no position of a copy", text));
+      throw std::invalid_argument(fmt::format("'{}' is not the position of a copy", text));
     }
     position.gaps[rank] = answers;
   }

@@ -71,7 +71,7 @@ bool CopyProgress::snapshot_began(const StepCommit& commit) const {
          (commit.after == Version{} || commit.answers != gap->second);
 }
 
-/** A rank that no longer exists: the ranks that came after it have told all rows. */
+/** A rank that no longer exists: the ranks that came after it have delivered all rows. */
 bool CopyProgress::is_gone(const StepCommit& commit) const {
   return std::ranges::any_of(copied_.commits, [&](const auto& of_rank) {
     const StepCommit& newer = of_rank.second;
@@ -84,8 +84,9 @@ std::string CopyProgress::what_is_lost(const RecordSource::Next& next) const {
   const StepCommit& commit = next.batch.commit;
   const Version newest = newest_of(commit.rank);
   if (!next.lost.empty() || commit.after == Version{} || commit.after == newest) return next.lost;
-  return fmt::format("{}: of rank {} what goes after {} follows {}", source_, commit.rank,
-                     to_string(commit.after), newest == Version{} ? "nothing" : to_string(newest));
+  return fmt::format("{}: the next batch of rank {} continues {}, but the copy has {}", source_,
+                     commit.rank, to_string(commit.after),
+                     newest == Version{} ? "nothing" : to_string(newest));
 }
 
 Version CopyProgress::newest_of(std::uint32_t rank) const {

@@ -12,7 +12,7 @@ namespace millrace::apply {
 /** @brief A batch that was read, as the copy gets it. */
 struct Prepared {
   RecordSource::Next next;  ///< its commit as the copy's chain wants it
-  CopyPosition position;    ///< of the copy behind it
+  CopyPosition position;    ///< of the copy after it
   std::string lost;         ///< what the copy lacks from here on, in words; empty: nothing new
   bool asked = false;       ///< for a snapshot, if something is lost
 };
@@ -22,7 +22,8 @@ struct Prepared {
  *
  * A rank lacks something from a gap on until a snapshot of that rank has begun. Where the log no
  * longer has the place that the copy had reached, each rank's newest commit is searched for in what
- * is left: until the rank's chain was found to go on, nobody knows whether the copy has everything.
+ * is left: until the rank's chain was found to go on, it is unknown whether the copy has
+ * everything.
  */
 class CopyProgress {
  public:

@@ -21,7 +21,7 @@ std::optional<std::uint64_t> age(std::uint64_t then_ms, std::uint64_t now_ms) {
 
 void add_rank(StreamStatus& status, const StepCommit& commit, std::uint64_t now_ms, bool& timed) {
   status.ranks = std::max(status.ranks, commit.ranks);
-  ++status.told;
+  ++status.committed;
   status.missing += commit.missing;
   const auto of_rank = age(commit.wall_time_ms, now_ms);
   timed = timed && of_rank;

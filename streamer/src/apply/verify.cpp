@@ -78,11 +78,11 @@ VerifyReport verify_copy(Sink& copy, const ReferenceTables& tables) {
   sink::check_has_schema(report.copy, copy.name());
   if (!report.copy.schema) {
     throw std::invalid_argument(
-        fmt::format("{} is empty: nothing was streamed there", copy.name()));
+        fmt::format("{} is empty: no stream was written to it", copy.name()));
   }
   if (report.copy.schema->content == RowContent::ids) {
     throw std::invalid_argument(
-        fmt::format("{} has only the ids of rows: there are no numbers to compare", copy.name()));
+        fmt::format("{} has row numbers only: there are no values to compare", copy.name()));
   }
   const StreamSchema schema = *report.copy.schema;
   Comparison comparison{schema, tables, report};

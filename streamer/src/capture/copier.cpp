@@ -22,7 +22,7 @@ void Copier::handle(const Delivery& delivery) noexcept {
   }
 }
 
-// Nobody knows what its header says: all that it was to gather may be missing, and becomes dirty.
+// Its header is unknown: all rows that it was to gather may be missing, and become dirty.
 void Copier::lose(const Delivery& delivery) {
   shared_.counters.failed();
   if (!delivery.slot) return;

@@ -103,7 +103,7 @@ class DirtyProtocol {
 
   /** @brief Rows could not be delivered; their slot marks them later. @param rows  upper bound */
   void returned(std::uint64_t rows);
-  /** @brief All rows become dirty, because nobody knows which must. */
+  /** @brief All rows become dirty, because it is unknown which must. */
   void return_all();
 
   /** @brief Whether the invariants above hold. */

@@ -20,7 +20,7 @@ struct RowList {
 
 /**
  * @brief One bit for each row of a source, or for 2^shift rows, on the device: those that are still
- *        to be told.
+ *        to be delivered.
  *
  * Everything is enqueued, and ordered by the caller; the host does not know what is set.
  */
@@ -36,13 +36,14 @@ class DirtyRows {
   /** @brief Nothing is set. @throws out_of_memory, DeviceError */
   DirtyRows(ModelContext& context, std::size_t rows, IndexType type, std::uint32_t shift = 0);
 
-  /** @brief For streams that do not wait for main's making it, nor main for their use of it. */
+  /** @brief Makes a stream wait for the bitmap's allocation on main, and main's free wait for it.
+   */
   void use_on(StreamRef stream);
   void mark(const RowList& list, StreamRef stream);
-  /** @brief A list of the host's, counted through the tables, in any order. */
+  /** @brief Marks row ids from the host, in any order. */
   void mark(std::span<const std::uint64_t> rows, Allocator& pinned, StreamRef stream);
   void mark(std::uint64_t first, std::uint64_t end, StreamRef stream);
-  /** @brief Takes at most so many rows: they are not set any more. Ordered on `stream`. */
+  /** @brief Takes at most `most` rows out of the bitmap. The memory is ordered on `stream`. */
   [[nodiscard]] Collected collect(std::size_t most, StreamRef stream);
 
   [[nodiscard]] const BitShape& shape() const noexcept { return shape_; }

@@ -19,7 +19,7 @@ struct SharedParts {
     counters.change([&](CaptureCounts& counts) { counts.returned_rows += rows; });
     slots.set_returning(slot, rows);
   }
-  /** @brief All rows become dirty, because nobody knows which must. */
+  /** @brief All rows become dirty, because it is unknown which must. */
   void return_all() {
     dirty.return_all();
     counters.change([](CaptureCounts& counts) { ++counts.everything_marked; });

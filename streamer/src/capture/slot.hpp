@@ -20,7 +20,7 @@ namespace millrace::capture {
 struct Slot {
   enum class Stage {
     none,       ///< has no memory yet
-    free,       ///< nobody's
+    free,       ///< has no owner
     gathering,  ///< the training thread's, until it is handed to the copier
     copying,    ///< the copier's: it waits for the gather and fetches the rows
     ready,      ///< the copier's: the rows are on the host

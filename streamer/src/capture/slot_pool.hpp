@@ -21,7 +21,7 @@ namespace millrace::capture {
  *
  * Thread safety: `make`, `take` and `count_free` are the training thread's. A mutex protects
  * `Slot::stage` and `Slot::torn`; it is not held across a device call. Each change of a stage is an
- * edge of the host's order, which the executor is told of.
+ * edge of the host's order, which is reported to the executor.
  */
 class SlotPool {
  public:

@@ -51,19 +51,20 @@ class SourceRows {
   /** @brief Bytes of a row id. */
   [[nodiscard]] std::size_t id_bytes() const { return size_of(type_); }
   [[nodiscard]] bool skips(std::size_t table) const { return tables_[table].skipped != 0; }
-  /** @brief A slot needs as many bytes for one row, whichever; more than these are of no use. */
+  /** @return bytes that a slot needs for one row of any table, and for all rows of all tables */
   [[nodiscard]] std::size_t least_bytes() const;
   [[nodiscard]] std::size_t most_bytes() const;
-  /** @brief No more rows fit into a slot of so many bytes. */
+  /** @return the most rows that can fit into a slot of `bytes` */
   [[nodiscard]] std::size_t most_rows(std::size_t bytes) const;
-  /** @brief So many rows fit, whichever they are. */
+  /** @return how many rows fit into `bytes`, whichever they are */
   [[nodiscard]] std::size_t sure_rows(std::size_t bytes) const;
-  /** @brief And bytes in which so many do. */
+  /** @return bytes into which `rows` rows fit, whichever they are */
   [[nodiscard]] std::size_t sure_bytes(std::size_t rows) const;
   [[nodiscard]] std::size_t header_bytes() const { return ids_begin(tables_.size()); }
 
   [[nodiscard]] GatheredRows of(const RowUpdate& update) const;
-  /** @brief So many rows of all tables, in proportion to their sizes. */
+  /** @brief A list of rows of all tables, expected in proportion to their sizes.
+   *  @param rows  expected number */
   [[nodiscard]] GatheredRows of(const RowList& list, double rows) const;
 
   /** @brief Enqueues the gather of a list into a slot; rows without room are dirty then. */
@@ -74,7 +75,7 @@ class SourceRows {
   void drain(const GatheredRows& rows, const SlotMemory& from, const SlotMemory& to,
              StreamRef stream) const;
 
-  /** @brief Whether it can be what a gather wrote to a slot of so many bytes. */
+  /** @return true if the contents of a slot of `bytes` can be what a gather wrote */
   [[nodiscard]] bool valid(const std::byte* slot, std::size_t bytes) const;
   /** @brief What lies in a slot that has come to the host. */
   void read(const std::byte* slot, std::span<const std::uint32_t> numbers,

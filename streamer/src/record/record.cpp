@@ -42,13 +42,13 @@ struct Header {
   std::int64_t row = 0;
 };
 
-/** Appends a record whose payload, of so many bytes, `fill` writes. */
+/** Appends a record whose payload `fill` writes. */
 template <typename Fill>
 void append(std::vector<std::byte>& to, const Header& header, std::size_t payload, Fill&& fill) {
   const std::size_t before = to.size();
   const std::size_t bytes = kRecordOverhead + (payload + 7) / 8 * 8;
   if (bytes > kLargestRecord) {
-    refuse(fmt::format("a record of {} bytes, where {} is the most", bytes, kLargestRecord));
+    refuse(fmt::format("a record of {} bytes (expected at most {})", bytes, kLargestRecord));
   }
   to.resize(before + bytes);  // zero
   std::byte* const at = to.data() + before;
@@ -74,7 +74,7 @@ void append_text(std::vector<std::byte>& to, RecordKind kind, std::string_view t
 
 std::string_view text_from(std::span<const std::byte> payload, std::size_t length) {
   if (length > payload.size() || payload.size() - length >= 8) {
-    refuse(fmt::format("a text of {} bytes in {}", length, payload.size()));
+    refuse(fmt::format("a text of {} bytes in a payload of {}", length, payload.size()));
   }
   return {reinterpret_cast<const char*>(payload.data()), length};
 }
@@ -86,7 +86,7 @@ std::span<const float> floats(const std::byte* at, std::size_t count) {
 StepCommit commit_from(std::span<const std::byte> payload, Version version,
                        std::uint64_t wall_time_ms) {
   if (payload.size() != kCommitBytes) {
-    refuse(fmt::format("a commit of {} bytes where one has {}", payload.size(), kCommitBytes));
+    refuse(fmt::format("a commit of {} bytes (expected {})", payload.size(), kCommitBytes));
   }
   const std::byte* const at = payload.data();
   const StepCommit commit{.version = version,
@@ -102,14 +102,14 @@ StepCommit commit_from(std::span<const std::byte> payload, Version version,
                           .parts = get<std::uint32_t>(at + 44),
                           .wall_time_ms = wall_time_ms};
   if (commit.rank >= commit.ranks) {
-    refuse(fmt::format("a commit of rank {} of {}", commit.rank, commit.ranks));
+    refuse(fmt::format("a commit of rank {}, of {} ranks", commit.rank, commit.ranks));
   }
   if (commit.part >= commit.parts) {
-    refuse(fmt::format("a commit of part {} of {}", commit.part, commit.parts));
+    refuse(fmt::format("a commit of partition {}, of {} partitions", commit.part, commit.parts));
   }
   if (commit.after >= commit.version) {
-    refuse(fmt::format("a commit of {} that goes after {}", to_string(commit.version),
-                       to_string(commit.after)));
+    refuse(
+        fmt::format("commit {} continues {}", to_string(commit.version), to_string(commit.after)));
   }
   return commit;
 }
@@ -165,7 +165,7 @@ void append_position(std::vector<std::byte>& to, std::string_view position, Vers
 std::size_t record_length(std::span<const std::byte> bytes) {
   const std::size_t length = get<std::uint32_t>(bytes.data() + 16);
   if (length < kRecordOverhead || length % 8 != 0 || length > kLargestRecord) {
-    refuse(fmt::format("a record of {} bytes: multiples of 8 from {} to {} are possible", length,
+    refuse(fmt::format("a record of {} bytes (expected a multiple of 8 from {} to {})", length,
                        kRecordOverhead, kLargestRecord));
   }
   return length;
@@ -177,18 +177,19 @@ Version record_version(std::span<const std::byte> bytes) noexcept {
 
 Record parse_record(std::span<const std::byte> bytes) {
   if (bytes.size() < kRecordHeader) {
-    refuse(fmt::format("{} bytes where a record begins, of at least {}", bytes.size(),
+    refuse(fmt::format("{} bytes at the beginning of a record (expected at least {})", bytes.size(),
                        kRecordOverhead));
   }
   Record record;
   record.bytes = record_length(bytes);
   if (bytes.size() < record.bytes) {
-    refuse(fmt::format("a record of {} bytes, of which {} are there", record.bytes, bytes.size()));
+    refuse(
+        fmt::format("a truncated record: {} bytes, of which {} exist", record.bytes, bytes.size()));
   }
   const std::byte* const at = bytes.data();
   if (XXH3_64bits(at, record.bytes - kChecksum) !=
       get<std::uint64_t>(at + record.bytes - kChecksum)) {
-    refuse("a record whose checksum is not that of its bytes");
+    refuse("a record with a wrong checksum");
   }
   record.version = record_version(bytes);
   record.kind = static_cast<RecordKind>(get<std::uint8_t>(at + 20));
@@ -197,7 +198,7 @@ Record parse_record(std::span<const std::byte> bytes) {
   const auto payload = bytes.subspan(kRecordHeader, record.bytes - kRecordOverhead);
   switch (record.kind) {
     case RecordKind::row:
-      if (type != kSingle) refuse(fmt::format("a row of numbers of type {}: 1 is known", type));
+      if (type != kSingle) refuse(fmt::format("a row with values of type {} (expected 1)", type));
       if (record_bytes(width + state) != record.bytes) {
         refuse(fmt::format("a row of {} and {} numbers in a record of {} bytes", width, state,
                            record.bytes));
@@ -218,16 +219,16 @@ Record parse_record(std::span<const std::byte> bytes) {
       record.position = text_from(payload, width);
       return record;
   }
-  refuse(fmt::format("a record of kind {}: 1 to 4 are known", static_cast<unsigned>(record.kind)));
+  refuse(fmt::format("a record of kind {} (expected 1 to 4)", static_cast<unsigned>(record.kind)));
 }
 
 void check_row(const RowRecord& row, const StreamSchema& schema) {
   if (row.table >= schema.tables.size()) {
-    refuse(fmt::format("a row of table {}, of {}", row.table, schema.tables.size()));
+    refuse(fmt::format("a row of table {}, of {} tables", row.table, schema.tables.size()));
   }
   const StreamedTable& table = schema.tables[row.table];
   if (row.row < 0 || static_cast<std::uint64_t>(row.row) >= table.rows) {
-    refuse(fmt::format("row {} of table '{}', which has {}", row.row, table.name, table.rows));
+    refuse(fmt::format("row {} of table '{}', which has {} rows", row.row, table.name, table.rows));
   }
   const std::size_t width = schema.content == RowContent::ids ? 0 : table.width;
   const std::size_t state = schema.content == RowContent::weights_and_state ? table.state : 0;

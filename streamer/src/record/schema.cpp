@@ -90,7 +90,7 @@ std::string to_json(const StreamSchema& schema) {
     return nlohmann::ordered_json{{"content", to_string(schema.content)}, {"tables", tables}}
         .dump();
   } catch (const nlohmann::json::type_error&) {
-    throw RecordError{"a name of a table is no UTF-8"};
+    throw RecordError{"the name of a table is not UTF-8"};
   }
 }
 
@@ -107,14 +107,14 @@ std::string difference(const StreamSchema& here, const StreamSchema& there) {
     return fmt::format("rows are {} here and {} there", to_string(here.content),
                        to_string(there.content));
   }
-  const auto told = [](const StreamedTable& table) {
+  const auto description = [](const StreamedTable& table) {
     return fmt::format("'{}' of {} rows, {} wide, with {} numbers of state", table.name, table.rows,
                        table.width, table.state);
   };
   for (std::size_t i = 0; i < std::min(here.tables.size(), there.tables.size()); ++i) {
     if (here.tables[i] == there.tables[i]) continue;
-    return fmt::format("table {} is {} here and {} there", i, told(here.tables[i]),
-                       told(there.tables[i]));
+    return fmt::format("table {} is {} here and {} there", i, description(here.tables[i]),
+                       description(there.tables[i]));
   }
   if (here.tables.size() == there.tables.size()) return {};
   return fmt::format("there are {} tables here and {} there", here.tables.size(),

@@ -39,7 +39,7 @@ void StepBatch::add_encoded(std::span<const std::byte> record) {
 void StepBatch::replace(std::size_t i, std::span<const std::byte> newer) {
   const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
   if (ends_[i] - begin != newer.size()) {
-    throw std::invalid_argument{"a row is replaced by a record of another length"};
+    throw std::invalid_argument{"a replacement record has another length"};
   }
   std::memcpy(records_.data() + begin, newer.data(), newer.size());
 }

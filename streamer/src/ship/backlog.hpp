@@ -16,8 +16,9 @@ class Backlog {
   /** @brief The next step of the rank. @return rows that it made superfluous */
   std::uint64_t add(const StepBatch& next);
   /**
-   * @brief The same, within so many bytes of rows. A row that replaces an older one needs no room.
-   * @param no_room  is given the rows that have none
+   * @brief The same, within a limit. A row that replaces an older one needs no room.
+   * @param room     bytes of rows
+   * @param no_room  receives the rows that do not fit
    */
   std::uint64_t add(const StepBatch& next, std::size_t room, StepBatch& no_room);
   /** @brief All of them; it is empty then. */

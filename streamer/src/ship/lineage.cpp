@@ -24,7 +24,7 @@ std::uint64_t number_at(std::string_view& text, std::string_view all) {
 
 void Lineage::extend(Version version) {
   if (!ends_.empty() && version < ends_.back()) {
-    throw std::invalid_argument(fmt::format("{} is before {}, the last of the lineage",
+    throw std::invalid_argument(fmt::format("{} is before {}, the last version of the lineage",
                                             to_string(version), to_string(ends_.back())));
   }
   if (!ends_.empty() && ends_.back().epoch == version.epoch) ends_.pop_back();

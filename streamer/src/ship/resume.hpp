@@ -9,11 +9,11 @@
 namespace millrace::ship {
 
 /**
- * @brief Whether all that the tables were by the lineage's last step has been told to a sink: in
- *        that epoch, or in one that began with the same tables.
+ * @brief Whether a sink has all of the lineage: it was delivered in the epoch of the last step, or
+ * in an epoch that began with the same tables.
  *
  * An epoch that began elsewhere may lack rows of steps that it does not descend from. Ranks that
- * do not exist any more do not count: the ranks after them told all rows.
+ * do not exist any more do not count: the ranks after them delivered all rows.
  */
 [[nodiscard]] bool goes_on(const SinkState& there, const StreamBeginning& beginning);
 

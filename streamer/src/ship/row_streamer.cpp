@@ -150,7 +150,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       assembler_.add(rows);
       while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
       return true;
-    } catch (const std::bad_alloc&) {  // nobody knows how far it came
+    } catch (const std::bad_alloc&) {  // it is unknown which rows were added
       static_cast<void>(recapture_all());
       return false;
     }

@@ -17,7 +17,7 @@ struct MergedSteps {
 };
 
 /**
- * @brief Steps that wait for a sink, merged as they come: of each row the newest, behind the commit
+ * @brief Steps that wait for a sink, merged as they come: of each row the newest, with the commit
  *        of the newest step. So a sink that is slow is sent no stale values, and what it lags
  *        behind is its own time for the rows that have changed meanwhile. Not thread-safe.
  */

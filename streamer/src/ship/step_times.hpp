@@ -10,7 +10,7 @@ namespace millrace::ship {
 
 /**
  * @brief Up to which instant of the wall clock the commit of a step speaks for: rows that changed
- *        before it were told, or are counted as missing.
+ *        before it were delivered, or are counted as missing.
  *
  * The update of a later step can not have been made before the instant at which the training thread
  * had enqueued this one. Thread-safe.
@@ -39,7 +39,7 @@ class StepTimes {
   }
 
  private:
-  static constexpr std::size_t kMost = 4096;  ///< further ahead nobody is
+  static constexpr std::size_t kMost = 4096;  ///< steps that a host is ahead of the device, at most
   struct Done {
     std::uint64_t step = 0, at_ms = 0;
   };

@@ -7,8 +7,8 @@ namespace millrace::sink {
 void refuse_overtaken(std::uint64_t there, std::uint64_t epoch, std::string_view name) {
   throw SinkError{
       SinkError::Kind::overtaken,
-      fmt::format("{}: a later trainer, of epoch {}, writes there: nothing that this one, "
-                  "of epoch {}, told counts any more; right: a sink of its own",
+      fmt::format("{}: a later trainer, of epoch {}, writes to it: what this one, of epoch {}, "
+                  "wrote no longer counts (use another sink)",
                   name, there, epoch)};
 }
 
@@ -19,18 +19,21 @@ bool continues(const SinkState& state, const StepCommit& commit, std::string_vie
     refuse_overtaken(newest.epoch, commit.version.epoch, name);
   if (newest >= commit.version) return false;
   if (commit.after == Version{} || commit.after == newest) return true;
+  refuse_lost(commit, newest, name);
+}
+
+void refuse_lost(const StepCommit& commit, Version newest, std::string_view name) {
   throw SinkError{
       SinkError::Kind::lost,
-      fmt::format("{}: of rank {} it has {}, and what comes goes after {}", name, commit.rank,
-                  newest == Version{} ? "nothing" : to_string(newest), to_string(commit.after))};
+      fmt::format("{}: the batch of rank {} continues {}, but the sink has {}", name, commit.rank,
+                  to_string(commit.after), newest == Version{} ? "nothing" : to_string(newest))};
 }
 
 void check_schema(const StreamSchema& given, const SinkState& state, std::string_view name) {
   if (!state.schema || *state.schema == given) return;
-  throw SinkError{
-      SinkError::Kind::wrong,
-      fmt::format("{} has other tables: {}; another sink would be right, or an empty one", name,
-                  difference(given, *state.schema))};
+  throw SinkError{SinkError::Kind::wrong,
+                  fmt::format("{} has other tables: {} (use another sink, or an empty one)", name,
+                              difference(given, *state.schema))};
 }
 
 void check_has_schema(const SinkState& state, std::string_view name) {

@@ -8,10 +8,9 @@ namespace millrace::sink {
 [[noreturn]] void refuse_overtaken(std::uint64_t there, std::uint64_t epoch, std::string_view name);
 
 /**
- * @brief Whether a batch with this commit is to be written where those commits are; if not, it is a
- *        repeat.
- * @throws SinkError: lost if it goes behind a commit that is not the rank's newest; overtaken if
- * that one is of a later epoch
+ * @brief Whether a sink has to write a batch with this commit; if not, the batch is a repeat.
+ * @throws SinkError: lost if it continues a commit that is not the newest of its rank; overtaken if
+ *         that one is of a later epoch
  */
 [[nodiscard]] bool continues(const SinkState& state, const StepCommit& commit,
                              std::string_view name);
@@ -21,5 +20,8 @@ void check_schema(const StreamSchema& given, const SinkState& state, std::string
 
 /** @throws SinkError (wrong) for a sink that has commits, and no schema any more */
 void check_has_schema(const SinkState& state, std::string_view name);
+
+/** @throws SinkError (lost): the batch continues another commit than the newest one of its rank */
+[[noreturn]] void refuse_lost(const StepCommit& commit, Version newest, std::string_view name);
 
 }  // namespace millrace::sink

@@ -21,12 +21,12 @@ std::string read_file(const std::string& path) {
   std::string text(kLongest + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) {
-    throw std::runtime_error(fmt::format("the file of a secret, {}, can not be read", path));
+    throw std::runtime_error(fmt::format("the secret file {} cannot be read", path));
   }
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kLongest) {
     throw std::runtime_error(
-        fmt::format("the file of a secret, {}, has more than {} KiB", path, kLongest >> 10));
+        fmt::format("the secret file {} has more than {} KiB", path, kLongest >> 10));
   }
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();
@@ -40,7 +40,7 @@ std::string Secret::read() const {
   const char* const value = std::getenv(variable_.c_str());
   if (value != nullptr) return value;
   throw std::runtime_error(
-      fmt::format("the environment has no variable {}, where a secret is to be", variable_));
+      fmt::format("environment variable {}, which should contain a secret, is not set", variable_));
 }
 
 bool is_secret(std::string_view setting) noexcept {

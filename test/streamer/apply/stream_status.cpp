@@ -47,7 +47,7 @@ TEST_CASE("a sink is complete when all ranks have told a step with nothing missi
   told.write(commit_of(0, 5, kNow - 300));
   StreamStatus status = status_of(told.sink, kNow);
   CHECK(status.ranks == 2);
-  CHECK(status.told == 1);
+  CHECK(status.committed == 1);
   CHECK_FALSE(status.complete());
   told.write(commit_of(1, 4, kNow - 900));
   status = status_of(told.sink, kNow);

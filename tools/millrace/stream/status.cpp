@@ -93,14 +93,14 @@ std::string describe_lag(const CopyLag& lag, const std::string& from) {
 std::string describe(const StatusArguments& given, const Found& found, const Painter& paint) {
   const StreamStatus& status = found.status;
   if (status.empty)
-    return fmt::format("{} is empty: nothing was streamed there\n", redacted(given.sink));
+    return fmt::format("{} is empty: no stream was written to it\n", redacted(given.sink));
   std::string text = describe_marks(found, paint);
   const auto counts = status.sink.counts();
   text += counts ? fmt::format("all ranks sent step {} of epoch {}; {} rows are missing\n",
                                counts->step, counts->epoch, status.missing)
                  : fmt::format("{} of {} ranks have sent a step; {} rows are missing\n",
-                               status.told, status.ranks, status.missing);
-  if (status.told > 0) text += describe_age(status);
+                               status.committed, status.ranks, status.missing);
+  if (status.committed > 0) text += describe_age(status);
   if (!status.waits_for.empty()) {
     text += fmt::format("a snapshot of rank {} was requested and has not arrived yet\n",
                         fmt::join(status.waits_for, ", "));
@@ -139,7 +139,7 @@ Json to_document(const StatusArguments& given, const Found& found) {
                 {"epoch", status.sink.newest_epoch()},
                 {"step", counts ? Json(counts->step) : Json()},
                 {"ranks", status.ranks},
-                {"ranks_told", status.told},
+                {"ranks_told", status.committed},
                 {"missing_rows", status.missing},
                 {"newest_mark_age_ms", or_null(status.age_ms)},
                 {"oldest_undelivered", document_of_age(status)},

@@ -23,10 +23,10 @@ namespace millrace {
  */
 struct StreamStatus {
   SinkState sink;
-  bool empty = false;         ///< no stream was written to the sink
-  std::uint32_t ranks = 0;    ///< number of ranks in the newest epoch
-  std::uint32_t told = 0;     ///< number of ranks that have a commit in that epoch
-  std::uint64_t missing = 0;  ///< rows that are missing according to the newest commits
+  bool empty = false;           ///< no stream was written to the sink
+  std::uint32_t ranks = 0;      ///< number of ranks in the newest epoch
+  std::uint32_t committed = 0;  ///< number of ranks that have a commit in that epoch
+  std::uint64_t missing = 0;    ///< rows that are missing according to the newest commits
   /** Age of the oldest of the ranks' newest commits; none if a commit has no time. */
   std::optional<std::uint64_t> age_ms;
   bool applied = false;                  ///< the sink is a copy: an applier writes it
@@ -34,7 +34,7 @@ struct StreamStatus {
 
   /** @return true if all ranks have committed a step, and no row is missing */
   [[nodiscard]] bool complete() const noexcept {
-    return !empty && told == ranks && missing == 0 && waits_for.empty();
+    return !empty && committed == ranks && missing == 0 && waits_for.empty();
   }
 };
 

@@ -64,15 +64,11 @@ void RedisUpload::run() {
   if (batch_.commit.after == Version{}) {
     throw SinkError{
         SinkError::Kind::lost,
-        fmt::format("{}: of rank {} the first rows of a batch were gone before the last "
+        fmt::format("{}: the first rows of a batch of rank {} were gone before the last "
                     "ones came",
                     target_.name, rank_)};
   }
-  throw SinkError{
-      SinkError::Kind::lost,
-      fmt::format("{}: of rank {} it has {}, and what comes goes after {}", target_.name, rank_,
-                  newest == Version{} ? "nothing" : to_string(newest),
-                  to_string(batch_.commit.after))};
+  refuse_lost(batch_.commit, newest, target_.name);
 }
 
 RedisUpload::RowRange RedisUpload::range_from(std::size_t begin) const {

@@ -46,7 +46,7 @@ TEST_CASE("what is no redis address is refused with the reason") {
       {"redis://me@h:1", "of a user the password is needed"},
       {"redis://h:1?password=pass", "password-env=VARIABLE"},
       {"redis://h:1?password-env=MILLRACE_NO_SUCH", "no variable MILLRACE_NO_SUCH"},
-      {"redis://h:1?password-file=/no/such", "/no/such, can not be read"},
+      {"redis://h:1?password-file=/no/such", "/no/such cannot be read"},
       {"rediss://h:1?cert=/a", "cert and key"},
       {"redis+unix://run/s", "begins with '/'"},
       {"redis+unix:///run/s?prefix=a:b", "a prefix is"},
