@@ -6,7 +6,7 @@
 #include "model/host_device.hpp"
 
 /// @file
-/// The layout of captured rows in a slot, for kernels and the host.
+/// How captured rows lie in a slot: what kernels and the host are told alike.
 ///
 ///     CaptureHeader
 ///     starts  4 bytes each: of each table its first one among the ids, and the end
@@ -41,7 +41,7 @@ struct CaptureHeader {
   std::uint64_t bytes = 0;       ///< of all, from the header on
   std::uint64_t overflowed = 0;  ///< rows that found no room, and are dirty
   std::uint64_t skipped = 0;     ///< rows of tables that are skipped
-  std::uint64_t missing = 0;     ///< rows that are dirty after this gather
+  std::uint64_t missing = 0;     ///< rows that are dirty behind this
   std::uint64_t unused = 0;
 };
 static_assert(sizeof(CaptureHeader) % 16 == 0);
@@ -51,7 +51,7 @@ struct GatherShape {
   std::size_t slot_width = 0;           ///< of a cache's slots
   std::size_t capacity = 0;             ///< bytes
   std::int32_t m_of_row = 0;            ///< in a cache's slots
-  std::int32_t weights = 0, state = 0;  ///< whether they are delivered
+  std::int32_t weights = 0, state = 0;  ///< told
 
   [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t width_of(const SourceTable& table) const {
     return weights != 0 && table.skipped == 0 ? static_cast<std::size_t>(table.width) : 0;
@@ -65,7 +65,7 @@ struct GatherShape {
   return (size + to - 1) / to * to;
 }
 
-/** @return floats of `rows` rows of a table */
+/** @brief Floats of so many rows of a table. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t floats_of(std::size_t rows,
                                                                 const SourceTable& table,
                                                                 const GatherShape& shape) {
@@ -96,7 +96,7 @@ struct GatherShape {
   return table.skipped != 0 ? 0 : rows * id_bytes + sizeof(float) * floats_of(rows, table, shape);
 }
 
-/** @return how many of `rows` rows fit: all of them, or as many as certainly do */
+/** @brief How many of so many rows fit: all of them, or as many as do for certain. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t rows_that_fit(std::size_t rows,
                                                                     std::size_t left,
                                                                     const SourceTable& table,
@@ -117,7 +117,7 @@ struct DirtyCounts {
   unsigned int unused = 0;
 };
 
-/** @brief The shape of a bitmap: a bit stands for 2^shift rows. */
+/** @brief How rows are told by bits: a bit stands for 2^shift rows. */
 struct BitShape {
   std::uint64_t rows = 0;
   std::uint32_t shift = 0;

@@ -35,9 +35,9 @@ Home home_of(std::span<const TableView> tables) {
 
 }  // namespace
 
-SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& selection)
+SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& told)
     : context_(context), bags_(bags), type_(bags.row_type()) {
-  for (const std::string& name : selection.skipped) {
+  for (const std::string& name : told.skipped) {
     const auto named = [&](const TableView& table) { return table.name == name; };
     if (std::ranges::none_of(bags.tables(), named)) {
       throw std::invalid_argument{fmt::format("there is no table '{}' to skip", name)};
@@ -49,15 +49,15 @@ SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selecti
                        .width = static_cast<std::int32_t>(view.width),
                        .m_width = static_cast<std::int32_t>(view.m_width),
                        .v_width = static_cast<std::int32_t>(view.v_width),
-                       .skipped = std::ranges::count(selection.skipped, view.name) != 0 ? 1 : 0});
+                       .skipped = std::ranges::count(told.skipped, view.name) != 0 ? 1 : 0});
     rows_ += view.rows;
   }
   const bool by_row =
       std::ranges::all_of(bags.tables(), [](const TableView& view) { return view.m_width == 1; });
   shape_ = {.slot_width = bags.slot_view().width,
             .m_of_row = by_row ? 1 : 0,
-            .weights = selection.content != RowContent::ids ? 1 : 0,
-            .state = selection.content == RowContent::weights_and_state ? 1 : 0};
+            .weights = told.content != RowContent::ids ? 1 : 0,
+            .state = told.content == RowContent::weights_and_state ? 1 : 0};
 }
 
 std::vector<StreamedTable> SourceRows::schema() const {
@@ -190,8 +190,8 @@ void SourceRows::gather(const GatheredRows& rows, const SlotMemory& slot, const 
       .bytes = rows.bytes - from_host + ids + (slot.on_host ? 0 : to_slot),
       .host_read = from_host,
       .host_written = slot.on_host ? to_slot : 0};
-  const auto part = [](bool used, const float* data, std::size_t size) {
-    return reads(used ? data : nullptr, size);
+  const auto part = [](bool told, const float* data, std::size_t size) {
+    return reads(told ? data : nullptr, size);
   };
   with_key(type_, [&]<typename Key>(Key) {
     enqueue<host::gather_rows<float, Key>, cuda::gather_rows<Key>>(

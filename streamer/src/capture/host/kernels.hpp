@@ -100,7 +100,7 @@ template <typename Key>
     next.rows = 0;
     if (table.skipped == 0) {
       next.rows = rows_that_fit(end - begin, left, table, shape, sizeof(Key));
-      // After the first row that did not fit none does: rows are delivered in order.
+      // Behind what did not fit nothing does: rows are told in their order.
       left = next.rows < end - begin ? 0 : left - bytes_of(next.rows, table, shape, sizeof(Key));
     }
     places.push_back(next);
@@ -120,7 +120,7 @@ struct RowMemory {
   std::span<const T> cached, cached_m, cached_v;
 };
 
-/** @brief Copies what is delivered of a row. */
+/** @brief Copies what is told of a row. */
 template <typename T>
 void copy_row(T* weights, T* state, const RowMemory<T>& from, const SourceTable& table,
               std::size_t row_of_table, std::int32_t slot, const GatherShape& shape) {
