@@ -459,7 +459,7 @@ TEST_CASE("a sink that a later trainer writes to is given up") {
   Rig rig{{}, {}, {}, memory};
   rig.step({1});
   CHECK_FALSE(rig.shipper.drain(1h));
-  CHECK_THAT(rig.shipper.report().given_up, ContainsSubstring("a later one"));
+  CHECK_THAT(rig.shipper.report().given_up, ContainsSubstring("a later trainer"));
 }
 
 TEST_CASE("whatever fails, and however often: in the end the sink has the table") {

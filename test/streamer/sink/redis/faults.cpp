@@ -73,7 +73,7 @@ TEST_CASE(
   begun.server.kill();
   begun.server.start();
   const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
-  check_refused(refusal, SinkError::Kind::lost, "it has nothing, and what comes goes after 1:1");
+  check_refused(refusal, SinkError::Kind::lost, "continues 1:1, but the sink has nothing");
   CHECK(begun.server.command({"DBSIZE"}) == ":0\r\n");
   begun.rows.write(told({1, 2}, {}, 0, 20, 2));
   CHECK(values_in(begun.rows).size() == 20);
