@@ -16,16 +16,16 @@ class BasePipeline final : public PipelineCore {
 
   // The batch goes when forward is enqueued: backward needs no more than what the model keeps.
   void step(BatchInFlight& current) override {
-    ahead([&] { draw(); });
+    defer_errors([&] { draw(); });
     model().zero_gradients();
     start(current);
     receive(current);
     arrange(current);
-    train([&] {
+    abandon_step_on_error([&] {
       forward(current);
       release_input(current);
-      backward(current, main());
-      ahead([&] { copy_next(); });
+      backward_and_update(current, main());
+      defer_errors([&] { copy_next(); });
       model().optimizer_step();
     });
   }

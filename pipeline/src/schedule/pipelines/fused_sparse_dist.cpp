@@ -54,26 +54,26 @@ class FusedSparseDistPipeline final : public PipelineCore {
     if (oldest() == nullptr) copy_next();
     if (oldest() == nullptr) return;
     finish_exchange(*oldest());
-    if (second() == nullptr) ahead([&] { copy_next(); });
+    if (second() == nullptr) defer_errors([&] { copy_next(); });
   }
 
   void step(BatchInFlight& current) override {
     if (lookup_.position != LookupPosition::after_data_dist) look_up_ahead(current);
     model().zero_gradients();
-    ahead([&] {
+    defer_errors([&] {
       if (second() != nullptr) start(*second());
     });
-    ahead([&] { copy_next(); });
+    defer_errors([&] { copy_next(); });
     look_up_ahead(current);
     take_lookup(current);
-    train([&] {
+    abandon_step_on_error([&] {
       forward(current);
-      ahead([&] {
+      defer_errors([&] {
         if (second() != nullptr) finish_exchange(*second());
       });
-      backward(current, look_up_on_);
+      backward_and_update(current, look_up_on_);
       if (lookup_.position == LookupPosition::before_optimizer) {
-        ahead([&] {
+        defer_errors([&] {
           if (second() != nullptr) look_up_ahead(*second());
         });
       }

@@ -30,11 +30,11 @@ bool PipelineCore::advance(BatchSource* source) {
     ~Source() { current = nullptr; }
   } const scope{source_};
   source_ = source;
-  failed_ahead_ = nullptr;
+  deferred_error_ = nullptr;
 
   const bool stepped = step_once();
   if (!stepped) order_tables(main());
-  if (failed_ahead_) std::rethrow_exception(std::exchange(failed_ahead_, nullptr));
+  if (deferred_error_) std::rethrow_exception(std::exchange(deferred_error_, nullptr));
   return stepped;
 }
 
@@ -167,7 +167,7 @@ void PipelineCore::order_tables(Stream& stream) {
 void PipelineCore::look_up(BatchInFlight& flight, Stream& stream) {
   if (flight.is_looked_up) return;
   order_tables(stream);
-  together([&] {
+  notify_ranks_on_error([&] {
     if (flight.lookup) {
       model_->look_up_prefetched(*flight.lookup, stream);
     } else {
@@ -192,7 +192,7 @@ void PipelineCore::forward(BatchInFlight& current) {
   if (options_.savers.batch) release_input(current);
 }
 
-void PipelineCore::backward(BatchInFlight& current, Stream& stream) {
+void PipelineCore::backward_and_update(BatchInFlight& current, Stream& stream) {
   model_->backward(*current.lookup);
   if (!model_->trains()) {
     current.lookup.reset();

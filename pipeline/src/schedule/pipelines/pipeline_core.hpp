@@ -90,17 +90,22 @@ class PipelineCore : public TrainPipeline {
   /** @brief Looks up on a stream that has the features, behind all earlier use of the tables. */
   void look_up(BatchInFlight& flight, Stream& stream);
   void forward(BatchInFlight& current);
-  /** @brief Gradients on main; the tables are updated on `stream`, which waits for them. */
-  void backward(BatchInFlight& current, Stream& stream);
+  /** @brief Enqueues the dense backward on main, and the update of the tables on `stream`, which
+   *         waits for it. */
+  void backward_and_update(BatchInFlight& current, Stream& stream);
   void release_input(BatchInFlight& current);
 
   /** @brief `stream` is to use the tables, behind all of their use that is enqueued so far. */
   void order_tables(Stream& stream);
 
-  /** @brief What ranks do together, in one order, or that is part of a step's: if it throws, the
-   * others do not find here what they expect next. */
+  /**
+   * @brief Runs work that all ranks do in one order, or that is part of such a step.
+   *
+   * If it throws, the other ranks are told that this rank left its part out, so that they do not
+   * pair their next call with a wrong one; then it throws on.
+   */
   template <typename Work>
-  void together(Work&& work) {
+  void notify_ranks_on_error(Work&& work) {
     try {
       work();
     } catch (const std::exception& error) {
@@ -109,23 +114,28 @@ class PipelineCore : public TrainPipeline {
     }
   }
 
-  /** @brief Work for later batches: what it throws waits for the end of the step, without any more
-   * such work. */
+  /**
+   * @brief Runs work for later batches, whose error must not spoil the current step.
+   *
+   * If it throws, `progress` throws that error at the end of the step, and work that is deferred
+   * like this is left out until then.
+   */
   template <typename Work>
-  void ahead(Work&& work) {
-    if (failed_ahead_) return;
+  void defer_errors(Work&& work) {
+    if (deferred_error_) return;
     try {
-      together(work);
+      notify_ranks_on_error(work);
     } catch (...) {
-      failed_ahead_ = std::current_exception();
+      deferred_error_ = std::current_exception();
     }
   }
 
-  /** @brief The model's part of a step, from forward on: if it throws, the step is given up. */
+  /** @brief Runs the model's part of a step, from forward on. If it throws, the model abandons the
+   *         step, the batch is dropped, and it throws on. */
   template <typename Work>
-  void train(Work&& work) {
+  void abandon_step_on_error(Work&& work) {
     try {
-      together(work);
+      notify_ranks_on_error(work);
     } catch (...) {
       model_->abandon();
       held_.pop_front();
@@ -149,7 +159,7 @@ class PipelineCore : public TrainPipeline {
   std::unique_ptr<CopyStrategy> strategy_;
   std::optional<ModelInput> drawn_;  ///< and not yet on its way to the device
   std::deque<BatchInFlight> held_;
-  std::exception_ptr failed_ahead_;
+  std::exception_ptr deferred_error_;
   std::size_t most_held_ = 0;
   std::uint64_t steps_ = 0;
 };

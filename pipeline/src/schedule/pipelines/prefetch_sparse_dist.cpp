@@ -25,7 +25,7 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
     if (oldest() == nullptr) return;
     finish_exchange(*oldest());
     prefetch_rows(*oldest());
-    ahead([&] {
+    defer_errors([&] {
       if (second() == nullptr) copy_next();
       if (second() != nullptr) start(*second());
     });
@@ -34,21 +34,21 @@ class PrefetchSparseDistPipeline final : public PipelineCore {
   void step(BatchInFlight& current) override {
     model().zero_gradients();
     take_rows(current);
-    ahead([&] { copy_next(); });
-    ahead([&] {
+    defer_errors([&] { copy_next(); });
+    defer_errors([&] {
       if (second() != nullptr) finish_exchange(*second());
     });
-    train([&] {
+    abandon_step_on_error([&] {
       look_up(current, main());
       if (second() != nullptr) order_tables(prefetch_);
       forward(current);
-      ahead([&] {
+      defer_errors([&] {
         if (second() != nullptr) prefetch_rows(*second());
       });
-      backward(current, main());
+      backward_and_update(current, main());
       model().optimizer_step();
     });
-    ahead([&] {
+    defer_errors([&] {
       if (in_flight(2) != nullptr) start(*in_flight(2));
     });
   }

@@ -24,11 +24,11 @@ class SemiSyncPipeline final : public PipelineCore {
     if (oldest() == nullptr) copy_next();
     if (oldest() == nullptr) return;
     finish_exchange(*oldest());
-    ahead([&] {
+    defer_errors([&] {
       if (second() == nullptr) copy_next();
       if (second() != nullptr) finish_exchange(*second());
     });
-    ahead([&] {
+    defer_errors([&] {
       if (in_flight(2) == nullptr) copy_next();
     });
   }
@@ -36,20 +36,20 @@ class SemiSyncPipeline final : public PipelineCore {
   void step(BatchInFlight& current) override {
     const bool stale = steps() >= stale_.start_batch;
     model().zero_gradients();
-    ahead([&] {
+    defer_errors([&] {
       if (in_flight(2) != nullptr) start(*in_flight(2));
     });
     look_up_on_main(current);
     take_input(current);
-    train([&] {
+    abandon_step_on_error([&] {
       forward(current);
       release_input(current);
-      ahead([&] { copy_next(); });
+      defer_errors([&] { copy_next(); });
       if (stale) look_up_next();
-      ahead([&] {
+      defer_errors([&] {
         if (in_flight(2) != nullptr) finish_exchange(*in_flight(2));
       });
-      backward(current, main());
+      backward_and_update(current, main());
       if (!stale || !stale_.stash_gradients || take_stashed()) model().optimizer_step();
       if (!stale) look_up_next();
     });
@@ -63,7 +63,7 @@ class SemiSyncPipeline final : public PipelineCore {
   }
 
   void look_up_next() {
-    ahead([&] {
+    defer_errors([&] {
       if (second() != nullptr) look_up_on_main(*second());
     });
   }

@@ -15,24 +15,24 @@ class SparseDistPipeline final : public PipelineCore {
     if (oldest() == nullptr) copy_next();
     if (oldest() == nullptr) return;
     finish_exchange(*oldest());
-    if (second() == nullptr) ahead([&] { copy_next(); });
+    if (second() == nullptr) defer_errors([&] { copy_next(); });
   }
 
   void step(BatchInFlight& current) override {
     model().zero_gradients();
     if (coarse()) main().wait_stream(data_dist_);
     take_input(current);
-    ahead([&] {
+    defer_errors([&] {
       if (second() != nullptr) start(*second());
     });
-    ahead([&] { copy_next(); });
+    defer_errors([&] { copy_next(); });
     hand_features_to(current, main());
-    train([&] {
+    abandon_step_on_error([&] {
       forward(current);
-      ahead([&] {
+      defer_errors([&] {
         if (second() != nullptr) finish_exchange(*second());
       });
-      backward(current, main());
+      backward_and_update(current, main());
       model().optimizer_step();
     });
   }

@@ -19,10 +19,10 @@ class SparseDistLitePipeline final : public PipelineCore {
     start(current);
     receive(current);
     arrange(current);
-    train([&] {
+    abandon_step_on_error([&] {
       forward(current);
-      backward(current, main());
-      ahead([&] { copy_next(); });
+      backward_and_update(current, main());
+      defer_errors([&] { copy_next(); });
       model().optimizer_step();
     });
   }
