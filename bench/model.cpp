@@ -91,8 +91,8 @@ void bags_model(benchmark::State& state) {
   const BatchTensor gradient = setting.upload(inputs.gradient);
   const Array<float> pooled{setting.allocator, kBatch * columns, setting.main};
   for (auto _ : state) {
-    bags.forward(batch, nullptr, {pooled.data(), columns, 0}, setting.main);
-    bags.backward(batch, nullptr, {gradient.as<float>().data(), columns, 0}, setting.main);
+    bags.look_up(batch, nullptr, {pooled.data(), columns, 0}, setting.main);
+    bags.update(batch, nullptr, {gradient.as<float>().data(), columns, 0}, setting.main);
     setting.main.synchronize();
   }
   state.SetItemsProcessed(state.iterations());
@@ -105,7 +105,7 @@ class BagsByHand {
  public:
   explicit BagsByHand(const Inputs& inputs) : inputs_(inputs) {}
 
-  void forward(std::vector<float>& pooled) const {
+  void look_up(std::vector<float>& pooled) const {
     for (std::size_t f = 0; f < kFeatures; ++f) {
       for (std::size_t b = 0; b < kBatch; ++b) {
         float sum[width] = {};
@@ -118,7 +118,7 @@ class BagsByHand {
       }
     }
   }
-  void backward(const std::vector<float>& gradient) {
+  void update(const std::vector<float>& gradient) {
     for (std::size_t f = 0; f < kFeatures; ++f) {
       for (std::size_t b = 0; b < kBatch; ++b) {
         const float* const from = &gradient[b * kFeatures * width + f * width];
@@ -166,9 +166,9 @@ void bags_by_hand(benchmark::State& state) {
   BagsByHand<width, bag> bags{inputs};
   std::vector<float> pooled(kBatch * kFeatures * width);
   for (auto _ : state) {
-    bags.forward(pooled);
+    bags.look_up(pooled);
     benchmark::DoNotOptimize(pooled.data());
-    bags.backward(inputs.gradient);
+    bags.update(inputs.gradient);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations());
@@ -275,7 +275,7 @@ void step_by_hand(benchmark::State& state) {
     return i == 0 ? &dense[b * kWidth] : &others[b * kColumns + (i - 1) * kWidth];
   };
   for (auto _ : state) {
-    bags.forward(pooled);
+    bags.look_up(pooled);
     dense1.forward(x);
     dense2.forward(dense1.y);
     for (std::size_t b = 0; b < kBatch; ++b) {
@@ -319,7 +319,7 @@ void step_by_hand(benchmark::State& state) {
     }
     dense2.backward(dense1.y, ddense);
     dense1.backward(x, dense2.dx);
-    bags.backward(dpooled);
+    bags.update(dpooled);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations());

@@ -60,8 +60,8 @@ TEST_CASE("an id out of range on a GPU is named with its table, and does no harm
   batch.bags[5][3].push_back(-4);
   const Array<float> out{gpu.allocator, kBatch * steps.bags.columns(), gpu.main};
   const KeyedJaggedTensor on_device = gpu.memory.upload(batch);
-  steps.bags.forward(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
-  steps.bags.backward(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
+  steps.bags.look_up(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
+  steps.bags.update(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
   const auto told = steps.bags.invalid_id(gpu.main);
   REQUIRE(told);
   CHECK(told->table == "usual");

@@ -53,11 +53,10 @@ TEST_CASE("an error of CUDA is told by the same code, whichever part of Millrace
       Bags each;
       fake::fail("launch", error);
       CHECK(code_of([&] {
-              each.bags.forward(each.batch, nullptr, each.pooled, each.bench.main);
+              each.bags.look_up(each.batch, nullptr, each.pooled, each.bench.main);
             }) == code);
-      CHECK(code_of([&] {
-              each.bags.backward(each.batch, nullptr, each.pooled, each.bench.main);
-            }) == code);
+      CHECK(code_of([&] { each.bags.update(each.batch, nullptr, each.pooled, each.bench.main); }) ==
+            code);
     }
     {
       Bags each;
@@ -75,7 +74,7 @@ TEST_CASE("a lost device is sticky, whichever part of Millrace hears of it first
     Bags each;
     fake::fail("launch", error);
     try {
-      each.bags.forward(each.batch, nullptr, each.pooled, each.bench.main);
+      each.bags.look_up(each.batch, nullptr, each.pooled, each.bench.main);
       FAIL("nothing was thrown");
     } catch (const DeviceError& thrown) {
       CHECK(thrown.sticky());

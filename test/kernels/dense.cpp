@@ -29,10 +29,9 @@ using namespace millrace::test::kernels;
 
 namespace {
 
-template <OptimizerKind kind>
-void compare_steps(std::mt19937_64& random) {
+void compare_steps(std::mt19937_64& random, OptimizerKind kind) {
   struct Parameters {
-    std::vector<float> values, m, v;
+    std::vector<float> values, first, second;
   };
   const std::size_t size = 4 * (random() % 1500);
   const auto state = [&](std::size_t number) {
@@ -45,11 +44,18 @@ void compare_steps(std::mt19937_64& random) {
   const std::vector<float> gradients = draw_numbers(random, size);
   const Rule<float> rule =
       rule_of<float>({.kind = kind, .learning_rate = 0.05F, .epsilon = 1e-4F}, 1 + random() % 5);
-  host::step<kind, float>(here.values, here.m, here.v, gradients, rule);
-  on_host::step<kind>({}, there.values, there.m, there.v, gradients, rule);
+  const auto arguments = [&](Parameters& of) {
+    return StepArguments<float>{.parameters = updates(of.values),
+                                .first_moment = updates(of.first),
+                                .second_moment = updates(of.second),
+                                .gradients = reads(gradients),
+                                .rule = rule};
+  };
+  host::step(arguments(here));
+  on_host::step({}, arguments(there));
   REQUIRE(worst_difference(there.values, here.values) < 1e-5);
-  REQUIRE(worst_difference(there.m, here.m) < 1e-5);
-  REQUIRE(worst_difference(there.v, here.v) < 1e-5);
+  REQUIRE(worst_difference(there.first, here.first) < 1e-5);
+  REQUIRE(worst_difference(there.second, here.second) < 1e-5);
 }
 
 /// Keys of which some have weights for the positions of ids, somewhere among others.
@@ -75,6 +81,13 @@ struct Positions {
       for (float& position : positions) position = static_cast<float>(random() % 9);
     }
   }
+  [[nodiscard]] BagPositions<Offset> view() const {
+    return {.starts = reads(starts),
+            .places = reads(places),
+            .offsets = reads(bags.offsets),
+            .positions = reads(positions),
+            .shape = shape};
+  }
   DrawnTables tables;
   DrawnBags<std::int64_t, Offset> bags;
   PositionShape shape;
@@ -82,12 +95,11 @@ struct Positions {
   std::vector<float> weights, positions;
 };
 
-template <typename Offset>
+/// What a kernel makes of `to`, with arguments of this type.
+template <typename Arguments, typename Offset>
 std::vector<float> taken(const Positions<Offset>& by, std::vector<float> to,
                          const std::vector<float>& from, auto&& kernel) {
-  kernel(std::span{to}, std::span<const float>{from}, std::span<const std::int64_t>{by.starts},
-         std::span<const std::int64_t>{by.places}, std::span<const Offset>{by.bags.offsets},
-         std::span<const float>{by.positions}, by.shape);
+  kernel(Arguments{updates(to), reads(from), by.view()});
   return to;
 }
 
@@ -101,10 +113,10 @@ TEST_CASE("on 1024 threads the loss of logits is that of one by one") {
     std::vector<float> labels(logits.size());
     for (float& label : labels) label = static_cast<float>(random() % 2);
     const auto lost = [&](auto&& binary_cross_entropy) {
-      std::vector<float> loss(1), dlogits(logits.size());
-      binary_cross_entropy(std::span{loss}, std::span{dlogits}, std::span<const float>{logits},
+      std::vector<float> loss(1), gradient(logits.size());
+      binary_cross_entropy(std::span{loss}, std::span{gradient}, std::span<const float>{logits},
                            std::span<const float>{labels});
-      return std::pair{loss, dlogits};
+      return std::pair{loss, gradient};
     };
     const auto here = lost([](auto... all) { host::binary_cross_entropy<float>(all...); });
     const auto there = lost([](auto... all) { on_host::binary_cross_entropy({}, all...); });
@@ -117,9 +129,11 @@ TEST_CASE("on 32 lanes parameters take the steps that they take one by one") {
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 5; ++round) {
-    compare_steps<OptimizerKind::sgd>(random);
-    compare_steps<OptimizerKind::adagrad>(random);
-    compare_steps<OptimizerKind::adam>(random);
+    for (const OptimizerTraits& optimizer : kOptimizers) {
+      if (optimizer.kind == OptimizerKind::none || optimizer.state_of_row != 0) continue;
+      CAPTURE(optimizer.name);
+      compare_steps(random, optimizer.kind);
+    }
   }
 }
 
@@ -153,17 +167,19 @@ TEMPLATE_TEST_CASE("on 32 lanes positions have the weights, and give the gradien
     const Positions<Offset> by{random};
     CAPTURE(round, by.shape.features, by.shape.batch, by.bags.ids.size());
     const std::vector<float> factors(by.bags.ids.size(), 7.25F);
-    REQUIRE(taken(by, factors, by.weights, [](auto... all) {
-              on_host::position_factors<Offset>({}, all...);
-            }) == taken(by, factors, by.weights, [](auto... all) {
-              host::position_factors<float, Offset>(all...);
+    using Forward = PositionFactorsArguments<float, Offset>;
+    using Backward = PositionFactorsBackwardArguments<float, Offset>;
+    REQUIRE(taken<Forward>(by, factors, by.weights, [](const auto& all) {
+              on_host::position_factors({}, all);
+            }) == taken<Forward>(by, factors, by.weights, [](const auto& all) {
+              host::position_factors(all);
             }));
-    const std::vector<float> dfactors = draw_numbers(random, by.bags.ids.size());
+    const std::vector<float> gradients = draw_numbers(random, by.bags.ids.size());
     const std::vector<float> before = draw_numbers(random, by.weights.size());
-    REQUIRE(taken(by, before, dfactors, [](auto... all) {
-              on_host::position_factors_backward<Offset>({}, all...);
-            }) == taken(by, before, dfactors, [](auto... all) {
-              host::position_factors_backward<float, Offset>(all...);
+    REQUIRE(taken<Backward>(by, before, gradients, [](const auto& all) {
+              on_host::position_factors_backward({}, all);
+            }) == taken<Backward>(by, before, gradients, [](const auto& all) {
+              host::position_factors_backward(all);
             }));
   }
 }

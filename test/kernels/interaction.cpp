@@ -38,24 +38,29 @@ void compare_dots(std::mt19937_64& random, const DotShape& shape) {
   const std::vector<float> dense = draw_numbers(random, shape.batch * shape.width);
   const std::vector<float> pooled =
       draw_numbers(random, shape.batch * shape.features * shape.width);
-  const std::vector<float> dout = draw_numbers(random, shape.batch * shape.columns());
-  const std::span<const float> of_dense{dense}, of_pooled{pooled}, of_dout{dout};
+  const std::vector<float> gradient = draw_numbers(random, shape.batch * shape.columns());
   const auto forward = [&](auto&& dot_interaction) {
-    std::vector<float> out(dout.size(), kUntouched);
-    dot_interaction(std::span{out}, of_dense, of_pooled, shape);
+    std::vector<float> out(gradient.size(), kUntouched);
+    dot_interaction(DotInteractionArguments<float>{
+        .output = writes(out), .dense = reads(dense), .pooled = reads(pooled), .shape = shape});
     return out;
   };
   const auto backward = [&](auto&& dot_interaction_backward) {
-    std::vector<float> ddense(dense.size(), kUntouched), dpooled(pooled.size(), kUntouched);
-    dot_interaction_backward(std::span{ddense}, std::span{dpooled}, of_dout, of_dense, of_pooled,
-                             shape);
-    return std::pair{ddense, dpooled};
+    std::vector<float> of_dense(dense.size(), kUntouched), of_pooled(pooled.size(), kUntouched);
+    dot_interaction_backward(
+        DotInteractionBackwardArguments<float>{.dense_gradient = writes(of_dense),
+                                               .pooled_gradient = writes(of_pooled),
+                                               .output_gradient = reads(gradient),
+                                               .dense = reads(dense),
+                                               .pooled = reads(pooled),
+                                               .shape = shape});
+    return std::pair{of_dense, of_pooled};
   };
   CAPTURE(shape.batch, shape.features, shape.width);
-  REQUIRE(forward([](auto... all) { on_host::dot_interaction({}, all...); }) ==
-          forward([](auto... all) { host::dot_interaction<float>(all...); }));
-  REQUIRE(backward([](auto... all) { on_host::dot_interaction_backward({}, all...); }) ==
-          backward([](auto... all) { host::dot_interaction_backward<float>(all...); }));
+  REQUIRE(forward([](const auto& all) { on_host::dot_interaction({}, all); }) ==
+          forward([](const auto& all) { host::dot_interaction(all); }));
+  REQUIRE(backward([](const auto& all) { on_host::dot_interaction_backward({}, all); }) ==
+          backward([](const auto& all) { host::dot_interaction_backward(all); }));
 }
 
 }  // namespace
@@ -81,9 +86,9 @@ TEST_CASE("on 32 lanes columns are put side by side, and apart again, as one by 
     };
     const auto out = joined([](auto... all) { host::concatenate<float>(all...); });
     REQUIRE(joined([](auto... all) { on_host::concatenate({}, all...); }) == out);
-    std::vector<float> ddense(dense.size(), kUntouched), dpooled(pooled.size(), kUntouched);
-    on_host::concatenate_backward({}, ddense, dpooled, out, shape);
-    REQUIRE(ddense == dense);
-    REQUIRE(dpooled == pooled);
+    std::vector<float> of_dense(dense.size(), kUntouched), of_pooled(pooled.size(), kUntouched);
+    on_host::concatenate_backward({}, of_dense, of_pooled, out, shape);
+    REQUIRE(of_dense == dense);
+    REQUIRE(of_pooled == pooled);
   }
 }

@@ -69,22 +69,33 @@ TEST_CASE("on 32 lanes a layer goes forward and backward as one by one") {
     const std::vector<float> weight = draw_numbers(random, shape.outputs * shape.inputs);
     const std::vector<float> bias = draw_numbers(random, shape.outputs);
     const std::vector<float> gradient = draw_numbers(random, shape.rows * shape.outputs);
-    const std::span<const float> of_x{x}, of_weight{weight}, of_bias{bias};
-
+    const auto forward = [&](std::vector<float>& output) {
+      return LinearArguments<float>{.output = writes(output),
+                                    .input = reads(x),
+                                    .weight = reads(weight),
+                                    .bias = reads(bias),
+                                    .shape = shape};
+    };
     std::vector<float> y(gradient.size()), y_there(gradient.size());
-    host::linear<float>(y, of_x, of_weight, of_bias, shape);
-    on_host::linear(queue, y_there, of_x, of_weight, of_bias, shape);
+    host::linear(forward(y));
+    on_host::linear(queue, forward(y_there));
     REQUIRE(y_there == y);
 
     const std::size_t asked = random() % 3 == 0 ? 0 : x.size();
-    const std::vector<float> dweight = draw_numbers(random, weight.size());
+    const std::vector<float> before = draw_numbers(random, weight.size());
     const auto backward = [&](auto&& linear_backward) {
-      std::vector<float> dx(asked), dw = dweight, db = bias, dy = gradient;
-      linear_backward(std::span{dx}, std::span{dw}, std::span{db}, std::span{dy}, of_x, of_weight,
-                      std::span<const float>{y}, shape);
-      return std::tuple{dx, dw, db, dy};
+      std::vector<float> of_x(asked), of_weight = before, of_bias = bias, of_y = gradient;
+      linear_backward(LinearBackwardArguments<float>{.input_gradient = writes(of_x),
+                                                     .weight_gradient = updates(of_weight),
+                                                     .bias_gradient = updates(of_bias),
+                                                     .output_gradient = updates(of_y),
+                                                     .input = reads(x),
+                                                     .weight = reads(weight),
+                                                     .output = reads(y),
+                                                     .shape = shape});
+      return std::tuple{of_x, of_weight, of_bias, of_y};
     };
-    REQUIRE(backward([&](auto... all) { on_host::linear_backward(queue, all...); }) ==
-            backward([](auto... all) { host::linear_backward<float>(all...); }));
+    REQUIRE(backward([&](const auto& all) { on_host::linear_backward(queue, all); }) ==
+            backward([](const auto& all) { host::linear_backward(all); }));
   }
 }

@@ -5,7 +5,6 @@
 
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "model/host/embedding.hpp"
-#include "model/shapes.hpp"
 #include "test/kernels/drawn.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -39,12 +38,18 @@ struct LookUps {
       cached = draw_numbers(random, count * slot_stride);
       slots = draw_slots(random, bags.ids.size(), count);
     }
-    shape = {bags.batch, 0, random() % 6};
-    shape.stride = shape.column + tables.columns + random() % 6;
+    column = random() % 6;
+    stride = column + tables.columns + random() % 6;
   }
   /// Of pooled rows, up to the last number that is one of theirs.
   [[nodiscard]] std::size_t pooled() const {
-    return shape.batch == 0 ? 0 : (shape.batch - 1) * shape.stride + shape.column + tables.columns;
+    return bags.batch == 0 ? 0 : (bags.batch - 1) * stride + column + tables.columns;
+  }
+  [[nodiscard]] TableWeights<float> table_weights() const {
+    return {reads(weights), reads(cached), reads(slots), slot_stride};
+  }
+  [[nodiscard]] BagLayout<Offset> layout() const {
+    return {reads(tables.lookups), reads(bags.offsets), bags.batch};
   }
 
   DrawnTables tables;
@@ -52,7 +57,7 @@ struct LookUps {
   std::vector<float> weights, factors, cached;
   std::vector<std::int32_t> slots;
   std::size_t slot_stride = 0;
-  PooledShape shape;
+  std::size_t stride = 0, column = 0;  ///< of the pooled rows
 };
 
 struct Pooled {
@@ -60,23 +65,26 @@ struct Pooled {
   std::vector<BadId> bad;
 };
 
-template <typename Function, typename Id, typename Offset>
-void look_up_into(Pooled& to, const LookUps<Id, Offset>& from, Function&& look_up) {
-  look_up(std::span{to.pooled}, std::span{to.bad}, std::span<const float>{from.weights},
-          std::span<const float>{from.cached}, std::span<const std::int32_t>{from.slots},
-          std::span<const Lookup>{from.tables.lookups}, std::span<const Id>{from.bags.ids},
-          std::span<const Offset>{from.bags.offsets}, std::span<const float>{from.factors},
-          from.shape, from.slot_stride);
+template <typename Id, typename Offset>
+LookUpArguments<float, Id, Offset> arguments_of(const LookUps<Id, Offset>& from, Pooled& to) {
+  return {.pooled = {writes(to.pooled), from.stride, from.column},
+          .bad = updates(to.bad),
+          .tables = from.table_weights(),
+          .bags = from.layout(),
+          .ids = reads(from.bags.ids),
+          .factors = reads(from.factors)};
 }
 
 template <typename Function, typename Id, typename Offset>
 std::vector<float> factor_gradients_of(const LookUps<Id, Offset>& from,
-                                       const std::vector<float>& gradient, Function&& gradients) {
+                                       const std::vector<float>& gradient, Function&& kernel) {
   std::vector<float> out(from.bags.ids.size(), kUntouched);
-  gradients(std::span{out}, std::span<const float>{gradient}, std::span<const float>{from.weights},
-            std::span<const float>{from.cached}, std::span<const std::int32_t>{from.slots},
-            std::span<const Lookup>{from.tables.lookups}, std::span<const Id>{from.bags.ids},
-            std::span<const Offset>{from.bags.offsets}, from.shape, from.slot_stride);
+  kernel(FactorGradientsArguments<float, Id, Offset>{
+      .gradients = writes(out),
+      .pooled_gradient = {reads(gradient), from.stride, from.column},
+      .tables = from.table_weights(),
+      .bags = from.layout(),
+      .ids = reads(from.bags.ids)});
   return out;
 }
 
@@ -95,18 +103,18 @@ TEMPLATE_TEST_CASE("on 32 lanes bags are pooled as one by one", "",
     CAPTURE(round, look_ups.tables.lookups.size(), look_ups.bags.ids.size());
     Pooled here{std::vector(look_ups.pooled(), kUntouched), std::vector<BadId>(1)};
     Pooled there = here;
-    look_up_into(here, look_ups, [](auto... all) { host::look_up<float, Id, Offset>(all...); });
-    look_up_into(there, look_ups, [](auto... all) { on_host::look_up<Id, Offset>({}, all...); });
+    host::look_up(arguments_of(look_ups, here));
+    on_host::look_up({}, arguments_of(look_ups, there));
     REQUIRE(there.pooled == here.pooled);
     CHECK(there.bad[0].position == here.bad[0].position);
     CHECK(there.bad[0].lookup == here.bad[0].lookup);
     CHECK(there.bad[0].value == here.bad[0].value);
 
     const std::vector<float> gradient = draw_numbers(random, look_ups.pooled());
-    REQUIRE(factor_gradients_of(look_ups, gradient, [](auto... all) {
-              on_host::factor_gradients<Id, Offset>({}, all...);
-            }) == factor_gradients_of(look_ups, gradient, [](auto... all) {
-              host::factor_gradients<float, Id, Offset>(all...);
+    REQUIRE(factor_gradients_of(look_ups, gradient, [](const auto& all) {
+              on_host::factor_gradients({}, all);
+            }) == factor_gradients_of(look_ups, gradient, [](const auto& all) {
+              host::factor_gradients(all);
             }));
   }
 }
@@ -118,10 +126,8 @@ TEST_CASE("on 32 lanes the first id of no row is kept over batches") {
   for (int round = 0; round < 20; ++round) {
     const LookUps<std::int64_t, std::int32_t> look_ups{random};
     here.pooled = there.pooled = std::vector(look_ups.pooled(), kUntouched);
-    look_up_into(here, look_ups,
-                 [](auto... all) { host::look_up<float, std::int64_t, std::int32_t>(all...); });
-    look_up_into(there, look_ups,
-                 [](auto... all) { on_host::look_up<std::int64_t, std::int32_t>({}, all...); });
+    host::look_up(arguments_of(look_ups, here));
+    on_host::look_up({}, arguments_of(look_ups, there));
     REQUIRE(there.bad[0].lookup == here.bad[0].lookup);
     REQUIRE(there.bad[0].value == here.bad[0].value);
   }
@@ -138,13 +144,17 @@ TEMPLATE_TEST_CASE("on 32 lanes ids become rows of all tables as one by one", ""
     const auto linearised = [&](auto&& linearise) {
       std::vector<Key> rows(bags.ids.size());
       std::vector<std::uint32_t> positions(rows.size()), bag_of(rows.size());
-      linearise(std::span{rows}, std::span{positions}, std::span{bag_of},
-                std::span<const Lookup>{tables.lookups}, std::span<const Id>{bags.ids},
-                std::span<const Offset>{bags.offsets}, bags.batch, static_cast<Key>(tables.rows));
+      linearise(LineariseArguments<Key, Id, Offset>{
+          .rows = writes(rows),
+          .positions = writes(positions),
+          .bag_of = writes(bag_of),
+          .bags = {reads(tables.lookups), reads(bags.offsets), bags.batch},
+          .ids = reads(bags.ids),
+          .none = static_cast<Key>(tables.rows)});
       return std::tuple{rows, positions, bag_of};
     };
-    REQUIRE(linearised([](auto... all) { on_host::linearise<Key, Id, Offset>({}, all...); }) ==
-            linearised([](auto... all) { host::linearise<Key, Id, Offset>(all...); }));
+    REQUIRE(linearised([](const auto& all) { on_host::linearise({}, all); }) ==
+            linearised([](const auto& all) { host::linearise(all); }));
   };
   for (int round = 0; round < 15; ++round) {
     compare(std::int32_t{}, std::int32_t{});

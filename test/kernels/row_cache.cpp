@@ -10,7 +10,6 @@
 
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "model/row_places.hpp"
-#include "model/shapes.hpp"
 #include "test/kernels/drawn.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -29,8 +28,12 @@ using namespace millrace::test::kernels;
 namespace {
 
 struct Parameters {
-  std::vector<float> weights, m, v;
+  std::vector<float> weights, first, second;
   bool operator==(const Parameters&) const = default;
+
+  [[nodiscard]] RowStorage<float> storage() {
+    return {updates(weights), updates(first), updates(second)};
+  }
 };
 
 /// Tables and their cache, on one side.
@@ -55,8 +58,8 @@ struct Cached {
       states[slot].dirty = 1;
       const std::size_t width = slots.weights.size() / tags.size();
       for (std::size_t d = 0; d < width; ++d) slots.weights[slot * width + d] += 1;
-      if (!slots.m.empty()) slots.m[slot * slots.m.size() / tags.size()] += 2;
-      if (!slots.v.empty()) slots.v[slot * width] += 3;
+      if (!slots.first.empty()) slots.first[slot * slots.first.size() / tags.size()] += 2;
+      if (!slots.second.empty()) slots.second[slot * width] += 3;
     }
   }
 };
@@ -118,15 +121,18 @@ class CachedTables {
   }
 
   void empty() {
-    const auto empty = [&](Cached& cached, auto&& empty_slots) {
-      empty_slots(std::span{cached.home.weights}, std::span{cached.home.m},
-                  std::span{cached.home.v}, std::span{cached.tags}, std::span{cached.states},
-                  std::span<const float>{cached.slots.weights},
-                  std::span<const float>{cached.slots.m}, std::span<const float>{cached.slots.v},
-                  std::span<const Lookup>{tables_.lookups}, shape_, layout_);
+    const auto arguments = [&](Cached& cached) {
+      return EmptySlotsArguments<float>{
+          .home = cached.home.storage(),
+          .cached = {reads(cached.slots.weights), reads(cached.slots.first),
+                     reads(cached.slots.second)},
+          .slots = {updates(cached.tags), updates(cached.states)},
+          .lookups = reads(tables_.lookups),
+          .shape = shape_,
+          .layout = layout_};
     };
-    empty(here_, [](auto... all) { host::empty_slots<float>(all...); });
-    empty(there_, [](auto... all) { on_host::empty_slots({}, all...); });
+    host::empty_slots(arguments(here_));
+    on_host::empty_slots({}, arguments(there_));
     require_same(there_, here_);
   }
 
@@ -136,13 +142,15 @@ class CachedTables {
     const auto found = [&](auto&& cache_keys) {
       std::vector<Key> keys(bags.ids.size());
       std::vector<std::uint32_t> positions(keys.size());
-      cache_keys(std::span{keys}, std::span{positions}, std::span<const Lookup>{tables_.lookups},
-                 std::span<const Id>{bags.ids}, std::span<const Offset>{bags.offsets}, bags.batch,
-                 shape_);
+      cache_keys(CacheKeysArguments<Key, Id, Offset>{.keys = writes(keys),
+                                                     .positions = writes(positions),
+                                                     .bags = layout_of(bags),
+                                                     .ids = reads(bags.ids),
+                                                     .shape = shape_});
       return std::pair{keys, positions};
     };
-    const auto keys = found([](auto... all) { host::cache_keys<Key, Id, Offset>(all...); });
-    REQUIRE(found([](auto... all) { on_host::cache_keys<Key, Id, Offset>({}, all...); }) == keys);
+    const auto keys = found([](const auto& all) { host::cache_keys(all); });
+    REQUIRE(found([](const auto& all) { on_host::cache_keys({}, all); }) == keys);
     return keys.first;
   }
 
@@ -161,16 +169,21 @@ class CachedTables {
              const Turn& turn) {
     const auto bring = [&](Cached& cached, auto&& bring_rows) {
       std::vector<RowMove> moves(unique.first.size(), {-5, -5, -5});
-      bring_rows(std::span{cached.slots.weights}, std::span{cached.slots.m},
-                 std::span{cached.slots.v}, std::span{cached.home.weights},
-                 std::span{cached.home.m}, std::span{cached.home.v}, std::span{cached.tags},
-                 std::span{cached.states}, std::span{cached.counts}, std::span{moves},
-                 std::span<const Lookup>{tables_.lookups}, std::span<const Key>{unique.first},
-                 std::span<const std::uint32_t>{unique.second}, shape_, layout_, turn);
+      bring_rows(
+          BringRowsArguments<float, Key>{.cached = cached.slots.storage(),
+                                         .home = cached.home.storage(),
+                                         .slots = {updates(cached.tags), updates(cached.states)},
+                                         .counts = updates(cached.counts),
+                                         .moves = writes(moves),
+                                         .lookups = reads(tables_.lookups),
+                                         .wanted = {reads(unique.first), reads(unique.second)},
+                                         .shape = shape_,
+                                         .layout = layout_,
+                                         .turn = turn});
       return told(moves);
     };
-    const auto moves = bring(here_, [](auto... all) { host::bring_rows<float, Key>(all...); });
-    REQUIRE(bring(there_, [](auto... all) { on_host::bring_rows<Key>({}, all...); }) == moves);
+    const auto moves = bring(here_, [](const auto& all) { host::bring_rows(all); });
+    REQUIRE(bring(there_, [](const auto& all) { on_host::bring_rows({}, all); }) == moves);
     require_same(there_, here_);
   }
 
@@ -178,13 +191,15 @@ class CachedTables {
   void locate(const DrawnBags<Id, Offset>& bags) {
     const auto located = [&](auto&& locate_ids) {
       std::vector<std::int32_t> slots(bags.ids.size(), -7);
-      locate_ids(std::span{slots}, std::span<const std::uint32_t>{here_.tags},
-                 std::span<const Lookup>{tables_.lookups}, std::span<const Id>{bags.ids},
-                 std::span<const Offset>{bags.offsets}, bags.batch, shape_);
+      locate_ids(LocateIdsArguments<Id, Offset>{.slots = writes(slots),
+                                                .tags = reads(here_.tags),
+                                                .bags = layout_of(bags),
+                                                .ids = reads(bags.ids),
+                                                .shape = shape_});
       return slots;
     };
-    REQUIRE(located([](auto... all) { on_host::locate_ids<Id, Offset>({}, all...); }) ==
-            located([](auto... all) { host::locate_ids<Id, Offset>(all...); }));
+    REQUIRE(located([](const auto& all) { on_host::locate_ids({}, all); }) ==
+            located([](const auto& all) { host::locate_ids(all); }));
   }
 
   void locate_rows(std::mt19937_64& random) {
@@ -194,12 +209,20 @@ class CachedTables {
         static_cast<std::uint32_t>(random() % (rows.size() + 1))};
     const auto located = [&](auto&& locate_rows) {
       std::vector<std::int32_t> slots(rows.size(), -7);
-      locate_rows(std::span{slots}, std::span<const std::uint32_t>{here_.tags},
-                  std::span<const Key>{rows}, std::span<const std::uint32_t>{count}, shape_);
+      locate_rows(LocateRowsArguments<Key>{.slots = writes(slots),
+                                           .tags = reads(here_.tags),
+                                           .rows = reads(rows),
+                                           .count = reads(count),
+                                           .shape = shape_});
       return slots;
     };
-    REQUIRE(located([](auto... all) { on_host::locate_rows<Key>({}, all...); }) ==
-            located([](auto... all) { host::locate_rows<Key>(all...); }));
+    REQUIRE(located([](const auto& all) { on_host::locate_rows({}, all); }) ==
+            located([](const auto& all) { host::locate_rows(all); }));
+  }
+
+  template <typename Id, typename Offset>
+  [[nodiscard]] BagLayout<Offset> layout_of(const DrawnBags<Id, Offset>& bags) const {
+    return {reads(tables_.lookups), reads(bags.offsets), bags.batch};
   }
 
   DrawnTables tables_;

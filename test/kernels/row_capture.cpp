@@ -25,6 +25,9 @@
 using namespace millrace;
 using namespace millrace::capture;
 using namespace millrace::test;
+using model::reads;
+using model::updates;
+using model::writes;
 
 namespace {
 
@@ -68,40 +71,40 @@ class Tables {
  public:
   Tables(std::mt19937_64& random, std::size_t count) {
     const unsigned optimizer = random() % 4;  // sgd, adagrad, row-wise, adam
-    std::int64_t weights = 0, m = 0, v = 0;
+    std::int64_t weights = 0, first_moment = 0, second_moment = 0;
     std::int32_t widest = 1;
     for (std::size_t t = 0; t < count; ++t) {
       const auto width = static_cast<std::int32_t>(1 + random() % (t % 5 == 0 ? 140 : 20));
       const SourceTable table{.first_row = rows_,
                               .rows = static_cast<std::int64_t>(random() % (count > 50 ? 9 : 90)),
                               .weights = weights,
-                              .m = m,
-                              .v = v,
+                              .first_moment = first_moment,
+                              .second_moment = second_moment,
                               .width = width,
-                              .m_width = optimizer == 0   ? 0
-                                         : optimizer == 2 ? 1
-                                                          : width,
-                              .v_width = optimizer == 3 ? width : 0,
+                              .first_moment_width = optimizer == 0   ? 0
+                                                    : optimizer == 2 ? 1
+                                                                     : width,
+                              .second_moment_width = optimizer == 3 ? width : 0,
                               .skipped = random() % 6 == 0 ? 1 : 0};
       rows_ += table.rows;
       weights += table.rows * table.width;
-      m += table.rows * table.m_width;
-      v += table.rows * table.v_width;
+      first_moment += table.rows * table.first_moment_width;
+      second_moment += table.rows * table.second_moment_width;
       widest = std::max(widest, width);
       tables.push_back(table);
     }
     const std::size_t cached = random() % 2 == 0 ? 0 : 1 + random() % 50;
     shape.slot_width = cached == 0 ? 0 : static_cast<std::size_t>(widest);
-    shape.m_of_row = optimizer == 2 ? 1 : 0;
+    shape.moment_of_row = optimizer == 2 ? 1 : 0;
     shape.weights = random() % 4 != 0 ? 1 : 0;
     shape.state = random() % 2 == 0 ? 1 : 0;
     fill(this->weights, weights);
-    fill(this->m, m);
-    fill(this->v, v);
+    fill(first, first_moment);
+    fill(second, second_moment);
     const auto slots = static_cast<std::int64_t>(cached * shape.slot_width);
     fill(cached_weights, slots);
-    fill(cached_m, slots);
-    fill(cached_v, slots);
+    fill(cached_first, slots);
+    fill(cached_second, slots);
     slots_ = static_cast<std::int32_t>(cached);
   }
   [[nodiscard]] std::uint64_t rows() const { return static_cast<std::uint64_t>(rows_); }
@@ -116,9 +119,16 @@ class Tables {
     return slots;
   }
 
+  [[nodiscard]] RowSources<float> sources(const std::vector<std::int32_t>& slots) const {
+    return {.home = {reads(weights), reads(first), reads(second)},
+            .cached = {reads(cached_weights), reads(cached_first), reads(cached_second)},
+            .slots = reads(slots),
+            .tables = reads(tables)};
+  }
+
   std::vector<SourceTable> tables;
   GatherShape shape;
-  std::vector<float> weights, m, v, cached_weights, cached_m, cached_v;
+  std::vector<float> weights, first, second, cached_weights, cached_first, cached_second;
 
  private:
   void fill(std::vector<float>& numbers, std::int64_t size) {
@@ -187,19 +197,17 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint3
     const auto gathered = [&](auto&& gather) {
       std::vector<std::byte> slot(tables.shape.capacity, std::byte{0xAB});
       Bitmap dirty{std::vector<std::uint32_t>(bit_shape.words()), std::vector<DirtyCounts>(1)};
-      gather(std::span{slot}, std::span{dirty.bits}, std::span{dirty.counts},
-             std::span<const float>{tables.weights}, std::span<const float>{tables.m},
-             std::span<const float>{tables.v}, std::span<const float>{tables.cached_weights},
-             std::span<const float>{tables.cached_m}, std::span<const float>{tables.cached_v},
-             std::span<const std::int32_t>{slots}, std::span<const SourceTable>{tables.tables},
-             std::span<const Key>{list}, std::span<const std::uint32_t>{size}, tables.shape,
-             bit_shape);
+      gather(GatherRowsArguments<float, Key>{
+          .slot = writes(slot),
+          .dirty = {updates(dirty.bits), updates(dirty.counts), bit_shape},
+          .from = tables.sources(slots),
+          .rows = reads(list),
+          .count = reads(size),
+          .shape = tables.shape});
       return std::pair{slot, dirty};
     };
-    const auto here =
-        gathered([](auto... arguments) { host::gather_rows<float, Key>(arguments...); });
-    const auto there = gathered(
-        [](auto... arguments) { on_host::gather_rows<Key>(model::Queue{}, arguments...); });
+    const auto here = gathered([](const auto& arguments) { host::gather_rows(arguments); });
+    const auto there = gathered([](const auto& arguments) { on_host::gather_rows({}, arguments); });
     REQUIRE(there.second == here.second);
     REQUIRE(there.first == here.first);
   }
@@ -217,9 +225,13 @@ TEST_CASE("a gather of few tables takes no shared memory from one of many that i
     tables.shape.capacity = numbers_begin(count, 0, sizeof(Key)) + 100'000;
     std::vector<std::byte> slot(tables.shape.capacity);
     Bitmap dirty{std::vector<std::uint32_t>(bit_shape.words()), std::vector<DirtyCounts>(1)};
-    on_host::gather_rows<Key>({}, slot, dirty.bits, dirty.counts, tables.weights, tables.m,
-                              tables.v, tables.cached_weights, tables.cached_m, tables.cached_v,
-                              slots, tables.tables, list, size, tables.shape, bit_shape);
+    on_host::gather_rows({}, GatherRowsArguments<float, Key>{
+                                 .slot = writes(slot),
+                                 .dirty = {updates(dirty.bits), updates(dirty.counts), bit_shape},
+                                 .from = tables.sources(slots),
+                                 .rows = reads(list),
+                                 .count = reads(size),
+                                 .shape = tables.shape});
   };
   bool met = false;
   kernels::after_asking() = [&] {

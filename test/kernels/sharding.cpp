@@ -20,6 +20,8 @@
 
 using namespace millrace;
 using namespace millrace::sharding;
+using model::reads;
+using model::writes;
 using namespace millrace::test;
 using namespace millrace::test::kernels;
 
@@ -31,7 +33,7 @@ struct Splits {
   explicit Splits(std::mt19937_64& random)
       : tables(draw_tables(random)),
         bags(draw_bags<Id, Offset>(random, tables, true)),
-        shape{bags.batch, 1 + random() % 9} {
+        ranks(1 + random() % 9) {
     for (std::size_t key = 0; key < tables.lookups.size(); ++key) {
       if (random() % 3 == 0) continue;
       const auto rows = static_cast<std::uint64_t>(tables.lookups[key].rows);
@@ -43,9 +45,16 @@ struct Splits {
     if (random() % 2 == 0) weights = draw_numbers(random, bags.ids.size());
   }
 
+  [[nodiscard]] BagsToSplit<Offset> view() const {
+    return {.features = reads(features),
+            .offsets = reads(bags.offsets),
+            .batch = bags.batch,
+            .ranks = ranks};
+  }
+
   DrawnTables tables;
   DrawnBags<Id, Offset> bags;
-  SplitShape shape;
+  std::size_t ranks;
   std::vector<SplitFeature> features;
   std::vector<float> weights;
 };
@@ -62,39 +71,41 @@ struct Parts {
 
 template <typename Id, typename Offset, typename Kernels>
 Parts<Id, Offset> split(const Splits<Id, Offset>& whole, const Kernels& kernels) {
-  const std::span<const Id> ids{whole.bags.ids};
-  const std::span<const Offset> offsets{whole.bags.offsets};
-  const std::span<const SplitFeature> features{whole.features};
-  const std::size_t rows = whole.shape.ranks * features.size();
+  const auto ids = reads(whole.bags.ids);
+  const std::size_t rows = whole.ranks * whole.features.size();
   Parts<Id, Offset> parts;
-  parts.lengths.assign(rows * whole.shape.batch, 77);
-  kernels.lengths(std::span{parts.lengths}, ids, offsets, features, whole.shape);
+  parts.lengths.assign(rows * whole.bags.batch, 77);
+  kernels.lengths(SplitLengthsArguments<Id, Offset>{
+      .lengths = writes(parts.lengths), .ids = ids, .bags = whole.view()});
   parts.offsets.assign(parts.lengths.size() + 1, 0);
   std::inclusive_scan(parts.lengths.begin(), parts.lengths.end(), parts.offsets.begin() + 1);
   parts.ids.resize(static_cast<std::size_t>(parts.offsets.back()));
   parts.weights.resize(whole.weights.empty() ? 0 : parts.ids.size());
-  kernels.values(std::span{parts.ids}, std::span{parts.weights},
-                 std::span<const Offset>{parts.offsets}, ids, offsets,
-                 std::span<const float>{whole.weights}, features, whole.shape);
+  kernels.values(SplitValuesArguments<Id, Offset>{.split_ids = writes(parts.ids),
+                                                  .split_weights = writes(parts.weights),
+                                                  .split_offsets = reads(parts.offsets),
+                                                  .ids = ids,
+                                                  .weights = reads(whole.weights),
+                                                  .bags = whole.view()});
   parts.counts.resize(rows);
-  kernels.count(std::span{parts.counts}, std::span<const Offset>{parts.offsets}, whole.shape.batch);
+  kernels.count(std::span{parts.counts}, std::span<const Offset>{parts.offsets}, whole.bags.batch);
   parts.positions.resize(ids.size());
-  kernels.positions(std::span{parts.positions}, offsets);
+  kernels.positions(std::span{parts.positions}, std::span<const Offset>{whole.bags.offsets});
   return parts;
 }
 
 template <typename Id, typename Offset>
 struct HostSplit {
-  static void lengths(auto... all) { sharding::host::split_lengths<Id, Offset>(all...); }
-  static void values(auto... all) { sharding::host::split_values<Id, Offset>(all...); }
+  static void lengths(const auto& all) { sharding::host::split_lengths(all); }
+  static void values(const auto& all) { sharding::host::split_values(all); }
   static void count(auto... all) { sharding::host::count_split<Offset>(all...); }
   static void positions(auto... all) { sharding::host::bag_positions<Offset>(all...); }
 };
 
 template <typename Id, typename Offset>
 struct LanesSplit {
-  static void lengths(auto... all) { sharding::on_host::split_lengths<Id, Offset>({}, all...); }
-  static void values(auto... all) { sharding::on_host::split_values<Id, Offset>({}, all...); }
+  static void lengths(const auto& all) { sharding::on_host::split_lengths({}, all); }
+  static void values(const auto& all) { sharding::on_host::split_values({}, all); }
   static void count(auto... all) { sharding::on_host::count_split<Offset>({}, all...); }
   static void positions(auto... all) { sharding::on_host::bag_positions<Offset>({}, all...); }
 };
@@ -128,6 +139,13 @@ struct Columns {
     return shape.batch == 0 ? 0 : (shape.batch - 1) * shape.stride + shape.column + shape.columns;
   }
 
+  [[nodiscard]] ColumnMap view() const {
+    return {.first_source = reads(first_source),
+            .sources = reads(sources),
+            .mean_of = reads(mean_of),
+            .means = reads(means)};
+  }
+
   std::int32_t block_columns = 0;
   std::vector<std::int32_t> first_source, mean_of;
   std::vector<ColumnSource> sources;
@@ -142,14 +160,12 @@ struct Columns {
   }
 };
 
+/// What a kernel fills in, with arguments of this type.
+template <typename Arguments>
 std::vector<float> filled(std::size_t size, const Columns& columns, const std::vector<float>& from,
                           auto&& fill) {
   std::vector<float> to(size, 7.25F);
-  fill(std::span{to}, std::span<const float>{from},
-       std::span<const std::int32_t>{columns.first_source},
-       std::span<const ColumnSource>{columns.sources},
-       std::span<const std::int32_t>{columns.mean_of}, std::span<const float>{columns.means},
-       columns.shape);
+  fill(Arguments{writes(to), reads(from), columns.view(), columns.shape});
   return to;
 }
 
@@ -165,7 +181,7 @@ TEMPLATE_TEST_CASE("on 32 lanes ids are split among ranks as one by one", "",
   draw_schedules(seed());
   for (int round = 0; round < 20; ++round) {
     const Splits<Id, Offset> whole{random};
-    CAPTURE(round, whole.features.size(), whole.shape.ranks, whole.bags.ids.size());
+    CAPTURE(round, whole.features.size(), whole.ranks, whole.bags.ids.size());
     REQUIRE(split(whole, LanesSplit<Id, Offset>{}) == split(whole, HostSplit<Id, Offset>{}));
   }
 }
@@ -196,16 +212,18 @@ TEST_CASE("on 32 lanes columns are joined and parted as one by one") {
     const Columns columns{random};
     CAPTURE(round, columns.shape.batch, columns.shape.columns);
     const std::vector<float> blocks = draw_numbers(random, columns.block_size());
-    REQUIRE(filled(columns.pooled_size(), columns, blocks, [](auto... all) {
-              sharding::on_host::join_columns({}, all...);
-            }) == filled(columns.pooled_size(), columns, blocks, [](auto... all) {
-              sharding::host::join_columns(all...);
+    using Join = JoinColumnsArguments;
+    using Part = PartColumnsArguments;
+    REQUIRE(filled<Join>(columns.pooled_size(), columns, blocks, [](const auto& all) {
+              sharding::on_host::join_columns({}, all);
+            }) == filled<Join>(columns.pooled_size(), columns, blocks, [](const auto& all) {
+              sharding::host::join_columns(all);
             }));
     const std::vector<float> pooled = draw_numbers(random, columns.pooled_size());
-    REQUIRE(filled(columns.block_size(), columns, pooled, [](auto... all) {
-              sharding::on_host::part_columns({}, all...);
-            }) == filled(columns.block_size(), columns, pooled, [](auto... all) {
-              sharding::host::part_columns(all...);
+    REQUIRE(filled<Part>(columns.block_size(), columns, pooled, [](const auto& all) {
+              sharding::on_host::part_columns({}, all);
+            }) == filled<Part>(columns.block_size(), columns, pooled, [](const auto& all) {
+              sharding::host::part_columns(all);
             }));
   }
 }

@@ -8,7 +8,6 @@
 
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "model/host/embedding.hpp"
-#include "model/shapes.hpp"
 #include "test/kernels/drawn.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -35,8 +34,13 @@ struct Sorted {
     std::vector<std::uint32_t> unsorted(size);
     bag_of.resize(size);
     const auto none = static_cast<Key>(tables.rows);
-    host::linearise<Key, std::int64_t, Offset>(rows, unsorted, bag_of, tables.lookups, bags.ids,
-                                               bags.offsets, bags.batch, none);
+    host::linearise(LineariseArguments<Key, std::int64_t, Offset>{
+        .rows = writes(rows),
+        .positions = writes(unsorted),
+        .bag_of = writes(bag_of),
+        .bags = {reads(tables.lookups), reads(bags.offsets), bags.batch},
+        .ids = reads(bags.ids),
+        .none = none});
     positions = unsorted;
     std::stable_sort(positions.begin(), positions.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return rows[a] < rows[b]; });
@@ -44,6 +48,13 @@ struct Sorted {
     unique.assign(size, static_cast<Key>(-1));
     starts.assign(size + 1, ~0U);
     host::find_runs<Key>(unique, starts, count, {}, in_order, none);
+  }
+  [[nodiscard]] SortedIds<Key> view() const {
+    return {.rows = reads(unique),
+            .starts = reads(starts),
+            .count = reads(count),
+            .positions = reads(positions),
+            .bag_of = reads(bag_of)};
   }
   std::vector<Key> unique;
   std::vector<std::uint32_t> positions, bag_of, starts, count{0};
@@ -53,14 +64,19 @@ struct Sorted {
 struct Memory {
   Memory(std::mt19937_64& random, OptimizerKind kind, std::size_t scalars, std::size_t rows)
       : weights(draw_numbers(random, scalars)),
-        m(draw_numbers(random, state_of_parameter(kind) > 0 ? scalars
-                               : state_of_row(kind) > 0     ? rows
-                                                            : 0)),
-        v(draw_numbers(random, state_of_parameter(kind) > 1 ? scalars : 0)) {
-    for (float& number : m) number = std::abs(number);
-    for (float& number : v) number = std::abs(number);
+        first(draw_numbers(random, state_of_parameter(kind) > 0 ? scalars
+                                   : state_of_row(kind) > 0     ? rows
+                                                                : 0)),
+        second(draw_numbers(random, state_of_parameter(kind) > 1 ? scalars : 0)) {
+    for (float& number : first) number = std::abs(number);
+    for (float& number : second) number = std::abs(number);
   }
-  std::vector<float> weights, m, v;
+  [[nodiscard]] RowStorage<float> storage() {
+    return {.weights = updates(weights),
+            .first_moment = updates(first),
+            .second_moment = updates(second)};
+  }
+  std::vector<float> weights, first, second;
 };
 
 struct Updated {
@@ -76,7 +92,8 @@ struct Updated {
 
 double worst_of(const Memory& found, const Memory& expected) {
   return std::max({worst_difference(found.weights, expected.weights),
-                   worst_difference(found.m, expected.m), worst_difference(found.v, expected.v)});
+                   worst_difference(found.first, expected.first),
+                   worst_difference(found.second, expected.second)});
 }
 
 /// Each run at home or at a slot of its own.
@@ -93,17 +110,16 @@ std::vector<std::int32_t> draw_places(std::mt19937_64& random, std::size_t runs,
   return places;
 }
 
-template <OptimizerKind kind, typename Key, typename Offset>
-void compare_updates(std::mt19937_64& random) {
+template <typename Key, typename Offset>
+void compare_updates(std::mt19937_64& random, OptimizerKind kind) {
   const DrawnTables tables = draw_tables(random);
   const auto bags = draw_bags<std::int64_t, Offset>(random, tables, random() % 2 == 0);
   const Sorted<Key, Offset> sorted{tables, bags};
   const std::vector<float> factors = draw_numbers(random, random() % 2 == 0 ? bags.ids.size() : 0);
-  PooledShape shape{bags.batch, 0, random() % 6};
-  shape.stride = shape.column + tables.columns + random() % 6;
+  const std::size_t column = random() % 6;
+  const std::size_t stride = column + tables.columns + random() % 6;
   const std::vector<float> gradient = draw_numbers(
-      random,
-      bags.batch == 0 ? 0 : (bags.batch - 1) * shape.stride + shape.column + tables.columns);
+      random, bags.batch == 0 ? 0 : (bags.batch - 1) * stride + column + tables.columns);
   const std::size_t slot_count = random() % 2 == 0 ? 0 : 1 + random() % 200;
   const std::size_t slot_width = tables.widest + random() % 3;
   const std::vector<std::int32_t> slots =
@@ -114,20 +130,22 @@ void compare_updates(std::mt19937_64& random) {
                {random, kind, slot_count * slot_width, slot_count},
                std::vector<SlotState>(slot_count)};
   Updated there = here;
-  const auto update = [&](Updated& of, auto&& update_rows) {
-    update_rows(std::span{of.home.weights}, std::span{of.home.m}, std::span{of.home.v},
-                std::span{of.cached.weights}, std::span{of.cached.m}, std::span{of.cached.v},
-                std::span{of.states}, std::span<const std::int32_t>{slots},
-                std::span<const float>{gradient}, std::span<const Lookup>{tables.lookups},
-                std::span<const Offset>{bags.offsets}, std::span<const float>{factors},
-                std::span<const std::uint32_t>{sorted.positions},
-                std::span<const std::uint32_t>{sorted.bag_of}, std::span<const Key>{sorted.unique},
-                std::span<const std::uint32_t>{sorted.starts},
-                std::span<const std::uint32_t>{sorted.count}, shape, rule, slot_width);
+  const auto arguments = [&](Updated& of) {
+    return UpdateRowsArguments<float, Key, Offset>{
+        .tables = {.home = of.home.storage(),
+                   .cached = of.cached.storage(),
+                   .states = updates(of.states),
+                   .slots = reads(slots),
+                   .layout = {slot_width, state_of_row(kind) != 0}},
+        .gradient = {reads(gradient), stride, column},
+        .bags = {reads(tables.lookups), reads(bags.offsets), bags.batch},
+        .factors = reads(factors),
+        .sorted = sorted.view(),
+        .rule = rule};
   };
   CAPTURE(tables.lookups.size(), bags.ids.size(), sorted.count[0], slot_count);
-  update(here, [](auto... all) { host::update_rows<kind, float, Key, Offset>(all...); });
-  update(there, [](auto... all) { on_host::update_rows<kind, Key, Offset>({}, all...); });
+  host::update_rows(arguments(here));
+  on_host::update_rows({}, arguments(there));
   REQUIRE(worst_of(there.home, here.home) < 1e-4);
   REQUIRE(worst_of(there.cached, here.cached) < 1e-4);
   REQUIRE(there.dirty() == here.dirty());
@@ -143,12 +161,11 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are updated as one by one", "",
   std::mt19937_64 random{seed()};
   draw_schedules(seed());
   for (int round = 0; round < 10; ++round) {
-    for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,
-                                     OptimizerKind::adagrad, OptimizerKind::adam}) {
-      CAPTURE(round, to_string(kind));
-      for_kind(kind, [&]<OptimizerKind of>() {
-        compare_updates<of, typename TestType::first_type, typename TestType::second_type>(random);
-      });
+    for (const OptimizerTraits& optimizer : kOptimizers) {
+      if (optimizer.kind == OptimizerKind::none) continue;
+      CAPTURE(round, optimizer.name);
+      compare_updates<typename TestType::first_type, typename TestType::second_type>(
+          random, optimizer.kind);
     }
   }
 }

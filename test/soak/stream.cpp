@@ -125,7 +125,7 @@ int soak_memory(const Options& options) {
   double told = 0;
   while (passed() < seconds) {
     const KeyedJaggedTensor& batch = batches[steps++ % batches.size()];
-    bags.backward(batch, nullptr, {pooled.data(), columns}, bench.main);
+    bags.update(batch, nullptr, {pooled.data(), columns}, bench.main);
     streamer.step_done();
     bench.main.synchronize();
     const std::size_t resident = resident_bytes();

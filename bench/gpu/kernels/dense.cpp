@@ -15,6 +15,9 @@ namespace {
 namespace kernels = model::cuda;
 using model::DotShape;
 using model::LinearShape;
+using model::reads;
+using model::updates;
+using model::writes;
 
 constexpr std::size_t kBatch = 8192, kFeatures = 26;
 constexpr std::size_t kInputs = 4;
@@ -41,24 +44,37 @@ void dot_interaction(benchmark::State& state, std::size_t width, bool backward) 
   const double forward_bytes = out.bytes() + dense.bytes() + pooled.bytes();
   if (!backward) {
     return measure(state, {forward_bytes, [&](Queue queue, std::size_t i) {
-                             kernels::dot_interaction(queue, out.of(i), dense.of(i), pooled.of(i),
-                                                      shape);
+                             kernels::dot_interaction(queue, model::DotInteractionArguments<float>{
+                                                                 .output = writes(out.of(i)),
+                                                                 .dense = reads(dense.of(i)),
+                                                                 .pooled = reads(pooled.of(i)),
+                                                                 .shape = shape});
                            }});
   }
-  const Arrays ddense{kBatch * width}, dpooled{kBatch * kFeatures * width};
+  const Arrays of_dense{kBatch * width}, of_pooled{kBatch * kFeatures * width};
   measure(state,
-          {forward_bytes + ddense.bytes() + dpooled.bytes(), [&](Queue queue, std::size_t i) {
-             kernels::dot_interaction_backward(queue, ddense.of(i), dpooled.of(i), out.of(i),
-                                               dense.of(i), pooled.of(i), shape);
+          {forward_bytes + of_dense.bytes() + of_pooled.bytes(), [&](Queue queue, std::size_t i) {
+             kernels::dot_interaction_backward(queue,
+                                               model::DotInteractionBackwardArguments<float>{
+                                                   .dense_gradient = writes(of_dense.of(i)),
+                                                   .pooled_gradient = writes(of_pooled.of(i)),
+                                                   .output_gradient = reads(out.of(i)),
+                                                   .dense = reads(dense.of(i)),
+                                                   .pooled = reads(pooled.of(i)),
+                                                   .shape = shape});
            }});
 }
 
-// Half of y is positive; the other half of dy is written.
+// Half of the output is positive; the other half of its gradient is written.
 void mask_and_add_up(benchmark::State& state, std::size_t outputs) {
   const LinearShape shape{.rows = kBatch, .outputs = outputs, .relu = true};
-  const Arrays dy{kBatch * outputs}, y{kBatch * outputs}, dbias{outputs};
-  measure(state, {2.5 * dy.bytes() + 2 * dbias.bytes(), [&](Queue queue, std::size_t i) {
-                    kernels::mask_and_add_up(queue, dbias.of(i), dy.of(i), y.of(i), shape);
+  const Arrays gradient{kBatch * outputs}, output{kBatch * outputs}, of_bias{outputs};
+  measure(state, {2.5 * gradient.bytes() + 2 * of_bias.bytes(), [&](Queue queue, std::size_t i) {
+                    kernels::mask_and_add_up(queue, model::LinearBackwardArguments<float>{
+                                                        .bias_gradient = updates(of_bias.of(i)),
+                                                        .output_gradient = updates(gradient.of(i)),
+                                                        .output = reads(output.of(i)),
+                                                        .shape = shape});
                   }});
 }
 

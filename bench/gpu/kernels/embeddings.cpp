@@ -20,6 +20,9 @@ namespace {
 
 namespace kernels = model::cuda;
 using model::Lookup;
+using model::reads;
+using model::updates;
+using model::writes;
 using Key = std::uint32_t;
 
 constexpr std::size_t kBatch = 8192;
@@ -48,11 +51,11 @@ class Bags {
   [[nodiscard]] std::size_t rows() const { return tables_ * of_.rows; }
   [[nodiscard]] std::size_t columns() const { return tables_ * of_.width; }
   [[nodiscard]] std::size_t bags() const { return tables_ * kBatch; }
-  [[nodiscard]] model::PooledShape shape() const { return {kBatch, columns(), 0}; }
+  [[nodiscard]] model::BagLayout<std::int32_t> layout() const {
+    return {reads(lookups_.read()), reads(offsets_.read()), kBatch};
+  }
   [[nodiscard]] std::span<float> weights() const { return weights_.all(); }
-  [[nodiscard]] std::span<const Lookup> features() const { return lookups_.read(); }
   [[nodiscard]] std::span<const std::int64_t> ids() const { return ids_.read(); }
-  [[nodiscard]] std::span<const std::int32_t> offsets() const { return offsets_.read(); }
   [[nodiscard]] std::span<model::BadId> bad() const { return bad_.all(); }
 
  private:
@@ -106,9 +109,13 @@ void look_up(benchmark::State& state, const Case& of) {
   measure(state, {static_cast<double>(bags.lookups()) * (8 + row) +
                       static_cast<double>(bags.bags()) * (4 + row),
                   [&](Queue queue, std::size_t) {
-                    kernels::look_up<std::int64_t, std::int32_t>(
-                        queue, pooled.all(), bags.bad(), bags.weights(), {}, {}, bags.features(),
-                        bags.ids(), bags.offsets(), {}, bags.shape(), 0);
+                    kernels::look_up(queue,
+                                     model::LookUpArguments<float, std::int64_t, std::int32_t>{
+                                         .pooled = {writes(pooled.all()), bags.columns(), 0},
+                                         .bad = updates(bags.bad()),
+                                         .tables = {.home = reads(bags.weights())},
+                                         .bags = bags.layout(),
+                                         .ids = reads(bags.ids())});
                   }});
 }
 
@@ -122,9 +129,13 @@ class SortedRows {
         bits_(static_cast<unsigned>(std::bit_width(none_))),
         scratch_(kernels::sort_scratch<Key>(count_, bits_)) {
     const Queue queue{cudaStreamLegacy, nullptr};
-    kernels::linearise<Key, std::int64_t, std::int32_t>(queue, keys_.all(), unsorted_.all(),
-                                                        bag_of_.all(), bags.features(), bags.ids(),
-                                                        bags.offsets(), kBatch, none_);
+    kernels::linearise(queue, model::LineariseArguments<Key, std::int64_t, std::int32_t>{
+                                  .rows = writes(keys_.all()),
+                                  .positions = writes(unsorted_.all()),
+                                  .bag_of = writes(bag_of_.all()),
+                                  .bags = bags.layout(),
+                                  .ids = reads(bags.ids()),
+                                  .none = none_});
     sort(queue);
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     std::uint32_t unique = 0;
@@ -139,10 +150,20 @@ class SortedRows {
                             sorted_.read(), none_);
   }
   void update(Queue queue, std::span<float> state, std::span<const float> gradient) const {
-    kernels::update_rows<OptimizerKind::rowwise_adagrad, Key, std::int32_t>(
-        queue, bags_.weights(), state, {}, {}, {}, {}, {}, {}, gradient, bags_.features(),
-        bags_.offsets(), {}, positions_.read(), bag_of_.read(), unique_.read(), starts_.read(),
-        found_.read(), bags_.shape(), {.learning_rate = 1e-3F, .epsilon = 1e-8F}, 0);
+    kernels::update_rows(queue, model::UpdateRowsArguments<float, Key, std::int32_t>{
+                                    .tables = {.home = {.weights = updates(bags_.weights()),
+                                                        .first_moment = updates(state)},
+                                               .layout = {.moment_of_row = true}},
+                                    .gradient = {reads(gradient), bags_.columns(), 0},
+                                    .bags = bags_.layout(),
+                                    .sorted = {.rows = reads(unique_.read()),
+                                               .starts = reads(starts_.read()),
+                                               .count = reads(found_.read()),
+                                               .positions = reads(positions_.read()),
+                                               .bag_of = reads(bag_of_.read())},
+                                    .rule = {.kind = OptimizerKind::rowwise_adagrad,
+                                             .learning_rate = 1e-3F,
+                                             .epsilon = 1e-8F}});
   }
   [[nodiscard]] double unique() const { return static_cast<double>(unique_count_); }
   /// Digits of 8 bits that the sort goes through.

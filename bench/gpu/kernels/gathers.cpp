@@ -15,9 +15,13 @@ namespace {
 
 using capture::BitShape;
 using capture::DirtyCounts;
+using capture::GatherRowsArguments;
 using capture::GatherShape;
 using capture::SourceTable;
 using Key = std::uint32_t;
+using model::reads;
+using model::updates;
+using model::writes;
 
 constexpr std::size_t kTables = 8, kRowsOfTable = 1'000'000;
 constexpr std::size_t kLists = 4;  ///< and slots: more bytes than an L2 cache has
@@ -69,9 +73,15 @@ void gather(benchmark::State& state, const Case& of) {
   const double row = 4.0 * static_cast<double>(of.width) + sizeof(Key);
   measure(state, {2 * row * static_cast<double>(of.rows), [&](Queue queue, std::size_t launch) {
                     const std::size_t i = launch % kLists;
-                    capture::cuda::gather_rows<Key>(
-                        queue, slots[i].all(), bits.all(), counts.all(), weights.read(), {}, {}, {},
-                        {}, {}, {}, tables.read(), lists[i].read(), count.read(), shape, bit_shape);
+                    capture::cuda::gather_rows(
+                        queue, GatherRowsArguments<float, Key>{
+                                   .slot = writes(slots[i].all()),
+                                   .dirty = {updates(bits.all()), updates(counts.all()), bit_shape},
+                                   .from = {.home = {.weights = reads(weights.read())},
+                                            .tables = reads(tables.read())},
+                                   .rows = reads(lists[i].read()),
+                                   .count = reads(count.read()),
+                                   .shape = shape});
                   }});
 }
 

@@ -4,34 +4,46 @@
 
 #include "millrace/pipeline/data/keyed_jagged_tensor.hpp"
 #include "millrace/pipeline/model/embedding_bags.hpp"
-#include "model/enqueue.hpp"
-#include "model/lookup.hpp"
+#include "model/array_view.hpp"
+#include "model/embedding_arguments.hpp"
 
 namespace millrace::model {
+
+/**
+ * @brief A matrix of which an operation writes the columns of one part. The first part may find
+ *        anything there, the others what the parts before them wrote.
+ */
+[[nodiscard]] inline ArrayView<float> written_part(const PooledMatrix& part, std::size_t rows) {
+  const std::size_t size = rows * part.stride;
+  return part.column == 0 ? writes(part.data, size) : updates(part.data, size);
+}
 
 /** @brief A batch, as kernels see it. */
 struct BatchBags {
   const KeyedJaggedTensor& batch;
-  std::size_t features = 0;
-  const float* factors = nullptr;
+  ArrayView<const Lookup> lookups;  ///< one for each feature
+  const float* factors = nullptr;   ///< of each id; null: 1
 
   [[nodiscard]] std::size_t ids_count() const { return batch.value_count(); }
   template <typename Id>
-  [[nodiscard]] auto ids() const {
+  [[nodiscard]] ArrayView<const Id> ids() const {
     return reads(static_cast<const Id*>(batch.values().data()), ids_count());
   }
   template <typename Offset>
-  [[nodiscard]] auto offsets() const {
-    return reads(static_cast<const Offset*>(batch.offsets().data()),
-                 features * batch.batch_size() + 1);
+  [[nodiscard]] BagLayout<Offset> layout() const {
+    const auto* const offsets = static_cast<const Offset*>(batch.offsets().data());
+    return {lookups, reads(offsets, lookups.size() * batch.batch_size() + 1), batch.batch_size()};
   }
-  [[nodiscard]] auto weights() const { return reads(factors, ids_count()); }
-  [[nodiscard]] PooledShape shape(const PooledMatrix& pooled) const {
-    return {batch.batch_size(), pooled.stride, pooled.column};
+  [[nodiscard]] ArrayView<const float> weights() const { return reads(factors, ids_count()); }
+
+  /** @brief Pooled rows to read. */
+  [[nodiscard]] PooledPart<const float> read(const PooledMatrix& pooled) const {
+    return {reads(static_cast<const float*>(pooled.data), batch.batch_size() * pooled.stride),
+            pooled.stride, pooled.column};
   }
-  /** @brief The elements of the matrix from its start to the end of this part. */
-  [[nodiscard]] std::size_t extent(const PooledMatrix& pooled) const {
-    return batch.batch_size() * pooled.stride;
+  /** @brief Pooled rows to write: all columns of this part. */
+  [[nodiscard]] PooledPart<float> write(const PooledMatrix& pooled) const {
+    return {written_part(pooled, batch.batch_size()), pooled.stride, pooled.column};
   }
 };
 

@@ -1,9 +1,12 @@
 #include "millrace/pipeline/model/dense_parameters.hpp"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 #include <utility>
 
 #include "model/cuda/kernels.hpp"
+#include "model/dense_arguments.hpp"
 #include "model/enqueue.hpp"
 #include "model/host/dense.hpp"
 #include "model/host/initial.hpp"
@@ -23,9 +26,10 @@ constexpr auto kScalar = static_cast<double>(sizeof(float));
 DenseParameters::DenseParameters(ModelContext& context, const Optimizer& optimizer,
                                  std::uint64_t seed)
     : context_(context), optimizer_(optimizer), seed_(seed) {
-  if (optimizer.kind == OptimizerKind::rowwise_adagrad) {
+  if (state_of_row(optimizer.kind) != 0) {
     throw std::invalid_argument(
-        "row-wise Adagrad is for tables: dense parameters take none, sgd, adagrad or adam");
+        fmt::format("{} keeps state of rows, which dense parameters do not have: they take {}",
+                    to_string(optimizer.kind), dense_optimizer_names("")));
   }
 }
 
@@ -52,9 +56,9 @@ void DenseParameters::create() {
   const std::size_t state = state_of_parameter(optimizer_.kind);
   values_ = {memory, size_, main, tags.parameters};
   gradients_ = {memory, size_, main, tags.parameters};
-  m_ = {memory, state > 0 ? size_ : 0, main, tags.optimizer_state};
-  v_ = {memory, state > 1 ? size_ : 0, main, tags.optimizer_state};
-  for (const Array<float>* array : {&values_, &gradients_, &m_, &v_}) {
+  first_moment_ = {memory, state > 0 ? size_ : 0, main, tags.optimizer_state};
+  second_moment_ = {memory, state > 1 ? size_ : 0, main, tags.optimizer_state};
+  for (const Array<float>* array : {&values_, &gradients_, &first_moment_, &second_moment_}) {
     if (array->size() == 0) continue;
     context_.device().fill(array->data(), 0, array->size() * sizeof(float), main.handle());
   }
@@ -84,15 +88,16 @@ double DenseParameters::step_bytes() const {
 void DenseParameters::step(StreamRef stream) {
   if (size_ == 0) return;
   ++steps_;
+  if (optimizer_.kind == OptimizerKind::none) return;
   const Declared declared{
       .name = "step", .flops = 4 * static_cast<double>(size_), .bytes = step_bytes()};
-  for_kind(optimizer_.kind, [&]<OptimizerKind kind>() {
-    if constexpr (kind != OptimizerKind::rowwise_adagrad) {
-      enqueue<host::step<kind, float>, cuda::step<kind>>(
-          context_, stream, declared, updates(values_), updates(m_), updates(v_), reads(gradients_),
-          rule_of<float>(optimizer_, steps_));
-    }
-  });
+  enqueue<host::step<float>, cuda::step>(
+      context_, stream, declared,
+      StepArguments<float>{.parameters = updates(values_),
+                           .first_moment = updates(first_moment_),
+                           .second_moment = updates(second_moment_),
+                           .gradients = reads(gradients_),
+                           .rule = rule_of<float>(optimizer_, steps_)});
 }
 
 void DenseParameters::swap_gradients(Buffer& other) {
@@ -133,8 +138,8 @@ void DenseParameters::add_state(ModelState& state) {
           {named.name + suffix, array.data() + named.parameter.offset, named.parameter.size});
     };
     add("", values_);
-    add(".m", m_);
-    add(".v", v_);
+    add(".m", first_moment_);
+    add(".v", second_moment_);
   }
   state.counters.push_back({"dense.steps", &steps_});
 }

@@ -112,38 +112,45 @@ void EmbeddingBags::lay_out() {
     TableView& view = views_[table_of_[f]];
     if (!options_.bound) view.weights = weights_ + lookups[f].weights;
     const std::int64_t at = state_of_row(kind) != 0 ? lookups[f].first_row : lookups[f].weights;
-    view.m = m_ == nullptr ? nullptr : m_ + at;
-    view.v = v_ == nullptr ? nullptr : v_ + at;
-    if (m_ != nullptr) view.m_width = state_of_row(kind) != 0 ? 1 : view.width;
-    if (v_ != nullptr) view.v_width = view.width;
+    if (first_moment_ != nullptr) {
+      view.first_moment = first_moment_ + at;
+      view.first_moment_width = state_of_row(kind) != 0 ? 1 : view.width;
+    }
+    if (second_moment_ != nullptr) {
+      view.second_moment = second_moment_ + at;
+      view.second_moment_width = view.width;
+    }
   }
 }
 
 void EmbeddingBags::allocate_tables() {
   const OptimizerKind kind = options_.optimizer.kind;
   const std::size_t state = state_of_parameter(kind);
-  m_size_ = state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0);
-  v_size_ = state > 1 ? scalars_ : 0;
+  first_moment_size_ = state_of_row(kind) * rows_ + (state > 0 ? scalars_ : 0);
+  second_moment_size_ = state > 1 ? scalars_ : 0;
   if (options_.cache) {
     if (options_.bound) throw std::invalid_argument{"bound tables cannot be cached"};
     const std::size_t widest = widths_.empty() ? 0 : *std::ranges::max_element(widths_);
-    cache_ = std::make_unique<RowCache>(
-        context_, *options_.cache,
-        CachedTables{rows_, scalars_, m_size_, v_size_, {widest, state_of_row(kind) != 0}});
+    cache_ = std::make_unique<RowCache>(context_, *options_.cache,
+                                        CachedTables{rows_,
+                                                     scalars_,
+                                                     first_moment_size_,
+                                                     second_moment_size_,
+                                                     {widest, state_of_row(kind) != 0}});
     weights_ = cache_->weights();
-    m_ = cache_->m();
-    v_ = cache_->v();
+    first_moment_ = cache_->first_moment();
+    second_moment_ = cache_->second_moment();
     return;
   }
   Stream& main = context_.main();
   Allocator& memory = context_.allocator();
   const auto& tags = context_.tags();
   own_weights_ = {memory, options_.bound ? 0 : scalars_, main, tags.tables};
-  own_m_ = {memory, m_size_, main, tags.optimizer_state};
-  own_v_ = {memory, v_size_, main, tags.optimizer_state};
+  own_first_moment_ = {memory, first_moment_size_, main, tags.optimizer_state};
+  own_second_moment_ = {memory, second_moment_size_, main, tags.optimizer_state};
   weights_ = own_weights_.data();
-  m_ = own_m_.data();
-  v_ = own_v_.data();
+  first_moment_ = own_first_moment_.data();
+  second_moment_ = own_second_moment_.data();
 }
 
 void EmbeddingBags::initialise() {
@@ -162,7 +169,8 @@ void EmbeddingBags::initialise() {
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
         context_, main, cost("initialise table", size), writes(table.weights, size), draws, bound);
   }
-  for (const auto& [state, size] : {std::pair{m_, m_size_}, std::pair{v_, v_size_}}) {
+  for (const auto& [state, size] : {std::pair{first_moment_, first_moment_size_},
+                                    std::pair{second_moment_, second_moment_size_}}) {
     if (size == 0) continue;
     if (cached()) {
       enqueue<host::fill<float>, cuda::fill>(context_, main, cost("initialise table", size),
@@ -190,7 +198,31 @@ BatchBags EmbeddingBags::bags_of(const KeyedJaggedTensor& batch, const float* fa
   if (factors == nullptr && batch.weighted()) {
     factors = static_cast<const float*>(batch.weights().data());
   }
-  return {batch, features_.size(), factors};
+  return {batch, reads(static_cast<const Lookup*>(lookups_.data()), features_.size()), factors};
+}
+
+TableWeights<float> EmbeddingBags::weights_at(const Array<std::int32_t>& slots) const {
+  TableWeights<float> weights{.home = reads(static_cast<const float*>(weights_), scalars_),
+                              .slots = reads(slots)};
+  if (cached()) {
+    weights.cached = reads(cache_->cached().weights);
+    weights.slot_width = cache_->slot_width();
+  }
+  return weights;
+}
+
+UpdatedTables<float> EmbeddingBags::rows_at(const Array<std::int32_t>& slots) const {
+  UpdatedTables<float> tables{
+      .home = {updates(weights_, scalars_), updates(first_moment_, first_moment_size_),
+               updates(second_moment_, second_moment_size_)},
+      .slots = reads(slots),
+      .layout = {.moment_of_row = state_of_row(options_.optimizer.kind) != 0}};
+  if (cached()) {
+    tables.cached = cache_->cached();
+    tables.states = cache_->states();
+    tables.layout.width = cache_->slot_width();
+  }
+  return tables;
 }
 
 double EmbeddingBags::row_bytes(const KeyedJaggedTensor& batch) const {
@@ -222,11 +254,10 @@ HeldRows EmbeddingBags::prefetch(const KeyedJaggedTensor& batch, StreamRef strea
   const BatchBags bags = bags_of(batch, nullptr);
   if (features_.empty() || batch.batch_size() == 0) return {};
   rows_will_move(stream);
-  return cache_->prefetch(bags, static_cast<const Lookup*>(lookups_.data()), expected(batch),
-                          stream);
+  return cache_->prefetch(bags, expected(batch), stream);
 }
 
-void EmbeddingBags::forward(const KeyedJaggedTensor& batch, const float* factors,
+void EmbeddingBags::look_up(const KeyedJaggedTensor& batch, const float* factors,
                             const PooledMatrix& pooled, StreamRef stream) {
   const BatchBags bags = bags_of(batch, factors);
   if (features_.empty() || batch.batch_size() == 0) return;
@@ -234,26 +265,24 @@ void EmbeddingBags::forward(const KeyedJaggedTensor& batch, const float* factors
   const double rows = row_bytes(batch);
   const double out = kScalar * static_cast<double>(batch.batch_size() * columns_);
   const auto& layout = batch.layout();
-  const auto* const lookups = static_cast<const Lookup*>(lookups_.data());
-  const Array<std::int32_t> slots =
-      cached() ? cache_->locate(bags, lookups, stream) : Array<std::int32_t>{};
-  const SlotViews cache{cache_.get()};
+  const Array<std::int32_t> slots = cached() ? cache_->locate(bags, stream) : Array<std::int32_t>{};
   const double from_host = cached() ? rows * expected(batch).unplaced_share() : 0;
+  const Declared declared{
+      .name = "look up",
+      .flops = rows / kScalar,
+      .bytes = rows - from_host + out +
+               static_cast<double>(layout.value_bytes() + layout.offset_bytes()) +
+               static_cast<double>(slots.size() * sizeof(std::int32_t)),
+      .host_read = from_host};
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
-    write_part(pooled, batch.batch_size(), [&](auto all_columns) {
-      enqueue<host::look_up<float, Id, Offset>, cuda::look_up<Id, Offset>>(
-          context_, stream,
-          {.name = "look up",
-           .flops = rows / kScalar,
-           .bytes = rows - from_host + out +
-                    static_cast<double>(layout.value_bytes() + layout.offset_bytes()) +
-                    static_cast<double>(slots.size() * sizeof(std::int32_t)),
-           .host_read = from_host},
-          all_columns, updates(static_cast<BadId*>(bad_.data()), 1),
-          reads(static_cast<const float*>(weights_), scalars_), reads(cache.weights), reads(slots),
-          reads(lookups, features_.size()), bags.ids<Id>(), bags.offsets<Offset>(), bags.weights(),
-          bags.shape(pooled), cache.width);
-    });
+    enqueue<host::look_up<float, Id, Offset>, cuda::look_up<Id, Offset>>(
+        context_, stream, declared,
+        LookUpArguments<float, Id, Offset>{.pooled = bags.write(pooled),
+                                           .bad = updates(static_cast<BadId*>(bad_.data()), 1),
+                                           .tables = weights_at(slots),
+                                           .bags = bags.layout<Offset>(),
+                                           .ids = bags.ids<Id>(),
+                                           .factors = bags.weights()});
   });
 }
 
@@ -263,10 +292,7 @@ void EmbeddingBags::factor_gradients(const KeyedJaggedTensor& batch, const Poole
   if (bags.ids_count() == 0) return;
   const double rows = row_bytes(batch);
   const auto& layout = batch.layout();
-  const auto* const lookups = static_cast<const Lookup*>(lookups_.data());
-  const Array<std::int32_t> slots =
-      cached() ? cache_->locate(bags, lookups, stream) : Array<std::int32_t>{};
-  const SlotViews cache{cache_.get()};
+  const Array<std::int32_t> slots = cached() ? cache_->locate(bags, stream) : Array<std::int32_t>{};
   const double from_host = cached() ? rows * expected(batch).unplaced_share() : 0;
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
     enqueue<host::factor_gradients<float, Id, Offset>, cuda::factor_gradients<Id, Offset>>(
@@ -275,30 +301,34 @@ void EmbeddingBags::factor_gradients(const KeyedJaggedTensor& batch, const Poole
          .flops = rows / 2,
          .bytes = 2 * rows - from_host,
          .host_read = from_host},
-        writes(out, bags.ids_count()), reads(gradient.data, bags.extent(gradient)),
-        reads(static_cast<const float*>(weights_), scalars_), reads(cache.weights), reads(slots),
-        reads(lookups, features_.size()), bags.ids<Id>(), bags.offsets<Offset>(),
-        bags.shape(gradient), cache.width);
+        FactorGradientsArguments<float, Id, Offset>{.gradients = writes(out, bags.ids_count()),
+                                                    .pooled_gradient = bags.read(gradient),
+                                                    .tables = weights_at(slots),
+                                                    .bags = bags.layout<Offset>(),
+                                                    .ids = bags.ids<Id>()});
   });
 }
 
 template <typename Id, typename Offset, typename Key>
-void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, StreamRef stream) {
+void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradient,
+                                StreamRef stream) {
   const std::size_t count = bags.ids_count();
   const double ids = static_cast<double>(count);
-  const auto lookups = reads(static_cast<const Lookup*>(lookups_.data()), features_.size());
   const Array<std::uint32_t> bag_of = context_.scratch<std::uint32_t>(count, stream);
   RowRuns<Key> runs = find_row_runs<Key>(
       context_, count, static_cast<Key>(rows_), stream, [&](auto rows, auto positions) {
         enqueue<host::linearise<Key, Id, Offset>, cuda::linearise<Key, Id, Offset>>(
             context_, stream, {.name = "linearise", .bytes = ids * (sizeof(Id) + sizeof(Key) + 8)},
-            rows, positions, writes(bag_of), lookups, bags.ids<Id>(), bags.offsets<Offset>(),
-            bags.batch.batch_size(), static_cast<Key>(rows_));
+            LineariseArguments<Key, Id, Offset>{.rows = rows,
+                                                .positions = positions,
+                                                .bag_of = writes(bag_of),
+                                                .bags = bags.layout<Offset>(),
+                                                .ids = bags.ids<Id>(),
+                                                .none = static_cast<Key>(rows_)});
       });
 
   Array<std::int32_t> slots =
       locate(runs.unique.data(), runs.unique.size(), runs.count.data(), stream);
-  const SlotViews cache{cache_.get()};
   const double moved = row_bytes(bags.batch);
   double at_home = 0;
   if (cached()) {
@@ -306,23 +336,24 @@ void EmbeddingBags::update(const BatchBags& bags, const PooledMatrix& gradient, 
     at_home = rows.unique_bytes() * rows.unplaced_share();
   }
   rows_will_move(stream);
-  const Optimizer& optimizer = options_.optimizer;
-  const double state = 2 + 2 * static_cast<double>(state_of_parameter(optimizer.kind));
-  for_kind(optimizer.kind, [&]<OptimizerKind kind>() {
-    enqueue<host::update_rows<kind, float, Key, Offset>, cuda::update_rows<kind, Key, Offset>>(
-        context_, stream,
-        {.name = "update tables",
-         .flops = moved,
-         .bytes = moved * (1 + state) + ids * 12 - 2 * at_home,
-         .host_read = at_home,
-         .host_written = at_home},
-        updates(weights_, scalars_), updates(m_, m_size_), updates(v_, v_size_), cache.weights,
-        cache.m, cache.v, cache.states, reads(slots),
-        reads(static_cast<const float*>(gradient.data), bags.extent(gradient)), lookups,
-        bags.offsets<Offset>(), bags.weights(), reads(runs.positions), reads(bag_of),
-        reads(runs.unique), reads(runs.starts), reads(runs.count), bags.shape(gradient),
-        rule_of<float>(optimizer, steps_), cache.width);
-  });
+  const double state = 2 + 2 * static_cast<double>(state_of_parameter(options_.optimizer.kind));
+  enqueue<host::update_rows<float, Key, Offset>, cuda::update_rows<Key, Offset>>(
+      context_, stream,
+      {.name = "update tables",
+       .flops = moved,
+       .bytes = moved * (1 + state) + ids * 12 - 2 * at_home,
+       .host_read = at_home,
+       .host_written = at_home},
+      UpdateRowsArguments<float, Key, Offset>{.tables = rows_at(slots),
+                                              .gradient = bags.read(gradient),
+                                              .bags = bags.layout<Offset>(),
+                                              .factors = bags.weights(),
+                                              .sorted = {.rows = reads(runs.unique),
+                                                         .starts = reads(runs.starts),
+                                                         .count = reads(runs.count),
+                                                         .positions = reads(runs.positions),
+                                                         .bag_of = reads(bag_of)},
+                                              .rule = rule_of<float>(options_.optimizer, steps_)});
   if (observers_.empty()) return;
   const ExpectedRows rows = expected(bags.batch);
   const RowUpdate told{.rows = runs.unique.data(),
@@ -349,8 +380,8 @@ void EmbeddingBags::rows_will_move(StreamRef stream) {
   for (RowUpdateObserver* observer : observers_) observer->rows_will_move(stream);
 }
 
-void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factors,
-                             const PooledMatrix& gradient, StreamRef stream) {
+void EmbeddingBags::update(const KeyedJaggedTensor& batch, const float* factors,
+                           const PooledMatrix& gradient, StreamRef stream) {
   const BatchBags bags = bags_of(batch, factors);
   if (options_.optimizer.kind == OptimizerKind::none) return;
   ++steps_;
@@ -363,9 +394,9 @@ void EmbeddingBags::backward(const KeyedJaggedTensor& batch, const float* factor
   const auto& layout = batch.layout();
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
     if (row_type() == IndexType::int32) {
-      update<Id, Offset, std::uint32_t>(bags, gradient, stream);
+      update_rows<Id, Offset, std::uint32_t>(bags, gradient, stream);
     } else {
-      update<Id, Offset, std::uint64_t>(bags, gradient, stream);
+      update_rows<Id, Offset, std::uint64_t>(bags, gradient, stream);
     }
   });
 }
@@ -374,7 +405,8 @@ void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
   const bool by_row = state_of_row(options_.optimizer.kind) != 0;
   rows_will_move(context_.main());
   if (cached()) {
-    cache_->empty(static_cast<const Lookup*>(lookups_.data()), features_.size(), context_.main());
+    cache_->empty(reads(static_cast<const Lookup*>(lookups_.data()), features_.size()),
+                  context_.main());
   }
   for (const TableView& table : views_) {
     const std::string name = fmt::format("{}.{}", prefix, table.name);
@@ -385,8 +417,8 @@ void EmbeddingBags::add_state(ModelState& state, const std::string& prefix) {
           {.name = name + what, .data = data, .size = of_table, .in_host_memory = cached()});
     };
     add(".weights", table.weights, size);
-    add(".m", table.m, by_row ? table.rows : size);
-    add(".v", table.v, size);
+    add(".m", table.first_moment, by_row ? table.rows : size);
+    add(".v", table.second_moment, size);
   }
   state.counters.push_back({prefix + ".steps", &steps_});
 }

@@ -71,11 +71,12 @@ void LocalEmbeddings::look_up(PooledLookup& of, Stream& stream) {
   lookup.pooled = context_.activation<float>(lookup.batch_size * columns(), stream);
   if (!positions_.empty()) {
     lookup.factors = context_.activation<float>(features.unweighted.value_count(), stream);
-    positions_.forward(features.unweighted, features.positions, lookup.factors.data(), stream);
+    positions_.compute_factors(features.unweighted, features.positions, lookup.factors.data(),
+                               stream);
   }
   float* const pooled = lookup.pooled.data();
-  bags_.forward(features.unweighted, lookup.factors.data(), {pooled, columns(), 0}, stream);
-  weighted_bags_.forward(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
+  bags_.look_up(features.unweighted, lookup.factors.data(), {pooled, columns(), 0}, stream);
+  weighted_bags_.look_up(features.weighted, nullptr, {pooled, columns(), bags_.columns()}, stream);
 }
 
 void LocalEmbeddings::receive(PooledLookup& lookup, Stream& stream) {
@@ -88,12 +89,14 @@ void LocalEmbeddings::update(PooledLookup& of, Stream& stream) {
   const KeyedJaggedTensor& weighted = lookup.features.weighted;
   float* const gradient = lookup.gradient.data();
   if (!positions_.empty()) {
-    const Array<float> dfactors = context_.activation<float>(unweighted.value_count(), stream);
-    bags_.factor_gradients(unweighted, {gradient, columns(), 0}, dfactors.data(), stream);
-    positions_.backward(unweighted, lookup.features.positions, dfactors.data(), stream);
+    const Array<float> factor_gradients =
+        context_.activation<float>(unweighted.value_count(), stream);
+    bags_.factor_gradients(unweighted, {gradient, columns(), 0}, factor_gradients.data(), stream);
+    positions_.add_gradients(unweighted, lookup.features.positions, factor_gradients.data(),
+                             stream);
   }
-  bags_.backward(unweighted, lookup.factors.data(), {gradient, columns(), 0}, stream);
-  weighted_bags_.backward(weighted, nullptr, {gradient, columns(), bags_.columns()}, stream);
+  bags_.update(unweighted, lookup.factors.data(), {gradient, columns(), 0}, stream);
+  weighted_bags_.update(weighted, nullptr, {gradient, columns(), bags_.columns()}, stream);
   lookup.held.release();
   lookup.weighted_held.release();
   lookup.gradient = {};

@@ -19,13 +19,6 @@ struct Lookup {
   std::int32_t table = 0;
 };
 
-/** @brief Pooled rows: of example b from `data + b * stride + column` on. */
-struct PooledShape {
-  std::size_t batch = 0;
-  std::size_t stride = 0;
-  std::size_t column = 0;
-};
-
 /** @brief The first id out of range that was met. All bytes 0xFF: none was. */
 struct BadId {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};

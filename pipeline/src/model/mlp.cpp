@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/cuda/kernels.hpp"
+#include "model/dense_arguments.hpp"
 #include "model/enqueue.hpp"
 #include "model/host/dense.hpp"
 
@@ -59,36 +60,45 @@ void Mlp::forward(const float* x, std::size_t rows, StreamRef stream) {
     if (rows == 0) continue;
     const LinearShape shape{rows, layer.inputs, layer.outputs, layer.relu};
     enqueue<host::linear<float>, cuda::linear>(
-        context_, stream, cost_of("linear", shape, 1, blas), writes(layer.output),
-        reads(x, rows * layer.inputs), reads(parameters_.values(layer.weight), layer.weight.size),
-        reads(parameters_.values(layer.bias), layer.bias.size), shape);
+        context_, stream, cost_of("linear", shape, 1, blas),
+        LinearArguments<float>{.output = writes(layer.output),
+                               .input = reads(x, rows * layer.inputs),
+                               .weight = reads(parameters_.values(layer.weight), layer.weight.size),
+                               .bias = reads(parameters_.values(layer.bias), layer.bias.size),
+                               .shape = shape});
     x = layer.output.data();
   }
 }
 
-Array<float> Mlp::backward(Array<float> dy, bool wanted, StreamRef stream) {
+Array<float> Mlp::backward(Array<float> gradient, bool wanted, StreamRef stream) {
   const BlasHandle* const blas = layers_.empty() ? nullptr : context_.blas(stream);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     Layer& layer = layers_[i];
     const bool input_gradient = wanted || i > 0;
     const float* const x = i > 0 ? layers_[i - 1].output.data() : x_;
-    Array<float> dx = context_.activation<float>(input_gradient ? rows_ * layer.inputs : 0, stream);
+    Array<float> next =
+        context_.activation<float>(input_gradient ? rows_ * layer.inputs : 0, stream);
     if (rows_ > 0) {
       const LinearShape shape{rows_, layer.inputs, layer.outputs, layer.relu};
       enqueue<host::linear_backward<float>, cuda::linear_backward>(
           context_, stream, cost_of("linear backward", shape, input_gradient ? 2 : 1, blas),
-          writes(dx), updates(parameters_.gradients(layer.weight), layer.weight.size),
-          updates(parameters_.gradients(layer.bias), layer.bias.size), updates(dy),
-          reads(x, rows_ * layer.inputs),
-          reads(parameters_.values(layer.weight), layer.weight.size),
-          reads(layer.output.data(), layer.relu ? layer.output.size() : 0), shape);
+          LinearBackwardArguments<float>{
+              .input_gradient = writes(next),
+              .weight_gradient = updates(parameters_.gradients(layer.weight), layer.weight.size),
+              .bias_gradient = updates(parameters_.gradients(layer.bias), layer.bias.size),
+              .output_gradient = updates(gradient),
+              .input = reads(x, rows_ * layer.inputs),
+              .weight = reads(parameters_.values(layer.weight), layer.weight.size),
+              .output = reads(static_cast<const float*>(layer.output.data()),
+                              layer.relu ? layer.output.size() : 0),
+              .shape = shape});
     }
     layer.output = {};
-    dy = std::move(dx);
+    gradient = std::move(next);
   }
   drop();
   if (!wanted) return {};
-  return dy;
+  return gradient;
 }
 
 void Mlp::drop() noexcept {

@@ -82,12 +82,11 @@ void read_optimizer(JsonObject& model, std::string_view key, Optimizer& optimize
   try {
     optimizer.kind = parse_optimizer(kind);
   } catch (const std::invalid_argument&) {
-    refuse(object.place().at("kind"), shown(kind),
-           R"("none", "sgd", "rowwise-adagrad", "adagrad" or "adam")");
+    refuse(object.place().at("kind"), shown(kind), optimizer_names("\""));
   }
-  if (!of_rows && optimizer.kind == OptimizerKind::rowwise_adagrad) {
+  if (!of_rows && state_of_row(optimizer.kind) != 0) {
     refuse(object.place().at("kind"), shown(kind),
-           R"("none", "sgd", "adagrad" or "adam": dense parameters have no rows)");
+           dense_optimizer_names("\"") + ": dense parameters have no rows");
   }
   read_float(object, "learning_rate", optimizer.learning_rate, 0, 1000);
   read_float(object, "epsilon", optimizer.epsilon, 1e-30, 1);

@@ -3,15 +3,20 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "millrace/pipeline/model/optimizer.hpp"
 #include "model/host_device.hpp"
+
+/// @file
+/// The formulas of the optimizers, once for the host and for CUDA.
 
 namespace millrace::model {
 
 /** @brief An optimizer as of one step: what kernels are given. Formulas: OptimizerKind. */
 template <typename T>
 struct Rule {
+  OptimizerKind kind = OptimizerKind::none;
   T learning_rate = 0, epsilon = 0, beta1 = 0, beta2 = 0;
   T correction1 = 1, correction2 = 1;  ///< 1 / (1 - beta^t)
 };
@@ -22,64 +27,86 @@ template <typename T>
   const auto correction = [step](float beta) {
     return static_cast<T>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(step))));
   };
-  Rule<T> rule{static_cast<T>(optimizer.learning_rate), static_cast<T>(optimizer.epsilon),
-               static_cast<T>(optimizer.beta1), static_cast<T>(optimizer.beta2)};
-  if (optimizer.kind == OptimizerKind::adam) {
-    rule.correction1 = correction(optimizer.beta1);
-    rule.correction2 = correction(optimizer.beta2);
-  }
-  return rule;
+  return {optimizer.kind,
+          static_cast<T>(optimizer.learning_rate),
+          static_cast<T>(optimizer.epsilon),
+          static_cast<T>(optimizer.beta1),
+          static_cast<T>(optimizer.beta2),
+          correction(optimizer.beta1),
+          correction(optimizer.beta2)};
 }
 
+/**
+ * @brief The formula of one kind. `follow` takes one parameter along its gradient, with the moments
+ *        that the kind keeps (null: none). A kind with state of rows has `row_rate` in its place:
+ *        it changes the row's moment, and returns what the gradients of the row are scaled by.
+ */
 template <OptimizerKind kind>
-inline constexpr bool keeps_m = state_of_parameter(kind) > 0;
-template <OptimizerKind kind>
-inline constexpr bool keeps_v = state_of_parameter(kind) > 1;
+struct OptimizerRule;
 
-/** @brief Follows the gradient of one parameter; `m` and `v` are what its kind keeps. */
-template <OptimizerKind kind, typename T>
-MILLRACE_HOST_DEVICE inline void follow(const Rule<T>& rule, T gradient, T& weight, T* m, T* v) {
-  using std::sqrt;
-  if constexpr (kind == OptimizerKind::sgd) {
+template <>
+struct OptimizerRule<OptimizerKind::sgd> {
+  template <typename T>
+  static MILLRACE_HOST_DEVICE void follow(const Rule<T>& rule, T gradient, T& weight, T* /*m*/,
+                                          T* /*v*/) {
     weight -= rule.learning_rate * gradient;
-  } else if constexpr (kind == OptimizerKind::adagrad) {
+  }
+};
+
+template <>
+struct OptimizerRule<OptimizerKind::rowwise_adagrad> {
+  template <typename T>
+  static MILLRACE_HOST_DEVICE T row_rate(const Rule<T>& rule, T sum_of_squares, T width, T& m) {
+    using std::sqrt;
+    m += sum_of_squares / width;
+    return rule.learning_rate / (sqrt(m) + rule.epsilon);
+  }
+};
+
+template <>
+struct OptimizerRule<OptimizerKind::adagrad> {
+  template <typename T>
+  static MILLRACE_HOST_DEVICE void follow(const Rule<T>& rule, T gradient, T& weight, T* m,
+                                          T* /*v*/) {
+    using std::sqrt;
     *m += gradient * gradient;
     weight -= rule.learning_rate / (sqrt(*m) + rule.epsilon) * gradient;
-  } else if constexpr (kind == OptimizerKind::adam) {
+  }
+};
+
+template <>
+struct OptimizerRule<OptimizerKind::adam> {
+  template <typename T>
+  static MILLRACE_HOST_DEVICE void follow(const Rule<T>& rule, T gradient, T& weight, T* m, T* v) {
+    using std::sqrt;
     *m = rule.beta1 * *m + (1 - rule.beta1) * gradient;
     *v = rule.beta2 * *v + (1 - rule.beta2) * gradient * gradient;
     weight -=
         rule.learning_rate * (*m * rule.correction1) / (sqrt(*v * rule.correction2) + rule.epsilon);
   }
-}
+};
 
-/** @brief Of row-wise Adagrad: adds to the row's state. @return what its gradient is scaled by */
-template <typename T>
-MILLRACE_HOST_DEVICE inline T rowwise_rate(const Rule<T>& rule, T sum_of_squares, T width, T& m) {
-  using std::sqrt;
-  m += sum_of_squares / width;
-  return rule.learning_rate / (sqrt(m) + rule.epsilon);
-}
+/** @brief What a kernel is compiled for: the traits and the formula of a kind. */
+template <OptimizerKind of>
+struct CompiledOptimizer : OptimizerRule<of> {
+  static constexpr OptimizerKind kind = of;
+  static constexpr bool by_row = state_of_row(of) > 0;
+  static constexpr bool keeps_first = state_of_parameter(of) > 0;   ///< of each parameter
+  static constexpr bool keeps_second = state_of_parameter(of) > 1;  ///< of each parameter
+};
 
-/** @brief Calls `function.operator()<kind>()` for a kind that touches parameters. */
+/** @brief Calls `function(CompiledOptimizer<kind>{})`; not for `none`, which changes nothing. */
 template <typename Function>
-void for_kind(OptimizerKind kind, Function&& function) {
-  switch (kind) {
-    case OptimizerKind::none:
-      break;
-    case OptimizerKind::sgd:
-      function.template operator()<OptimizerKind::sgd>();
-      break;
-    case OptimizerKind::rowwise_adagrad:
-      function.template operator()<OptimizerKind::rowwise_adagrad>();
-      break;
-    case OptimizerKind::adagrad:
-      function.template operator()<OptimizerKind::adagrad>();
-      break;
-    case OptimizerKind::adam:
-      function.template operator()<OptimizerKind::adam>();
-      break;
+void with_optimizer(OptimizerKind kind, const Function& function) {
+  const auto call_if = [&]<OptimizerKind candidate>() {
+    if constexpr (candidate != OptimizerKind::none) {
+      if (candidate == kind) function(CompiledOptimizer<candidate>{});
+    }
+  };
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (call_if.template operator()<kOptimizers[i].kind>(), ...);
   }
+  (std::make_index_sequence<kOptimizers.size()>{});
 }
 
 }  // namespace millrace::model

@@ -76,38 +76,46 @@ PositionWeights::PositionWeights(ModelContext& context, DenseParameters& paramet
   places_ = upload(places);
 }
 
-void PositionWeights::forward(const KeyedJaggedTensor& batch, const BatchTensor& positions,
-                              float* factors, StreamRef stream) {
+template <typename Offset>
+BagPositions<Offset> PositionWeights::bags_of(const KeyedJaggedTensor& batch,
+                                              const BatchTensor& positions) const {
+  const std::size_t examples = batch.batch_size();
+  return {.starts = reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
+          .places = reads(static_cast<const std::int64_t*>(places_.data()), features_),
+          .offsets =
+              reads(static_cast<const Offset*>(batch.offsets().data()), features_ * examples + 1),
+          .positions =
+              reads(static_cast<const float*>(positions.data()), positions.bytes() / sizeof(float)),
+          .shape = {features_, examples, count_}};
+}
+
+void PositionWeights::compute_factors(const KeyedJaggedTensor& batch, const BatchTensor& positions,
+                                      float* factors, StreamRef stream) {
   const std::size_t ids = batch.value_count();
   if (empty() || ids == 0) return;
-  const PositionShape shape{features_, batch.batch_size(), count_};
   with_type(batch.layout().length_type, [&]<typename Offset>(Offset) {
     enqueue<host::position_factors<float, Offset>, cuda::position_factors<Offset>>(
-        context_, stream, cost_of("position weights", ids), writes(factors, ids),
-        reads(parameters_.values(weights_), weights_.size),
-        reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
-        reads(static_cast<const std::int64_t*>(places_.data()), features_),
-        reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
-        reads(static_cast<const float*>(positions.data()), positions.bytes() / sizeof(float)),
-        shape);
+        context_, stream, cost_of("position weights", ids),
+        PositionFactorsArguments<float, Offset>{
+            .factors = writes(factors, ids),
+            .weights =
+                reads(static_cast<const float*>(parameters_.values(weights_)), weights_.size),
+            .bags = bags_of<Offset>(batch, positions)});
   });
 }
 
-void PositionWeights::backward(const KeyedJaggedTensor& batch, const BatchTensor& positions,
-                               const float* dfactors, StreamRef stream) {
+void PositionWeights::add_gradients(const KeyedJaggedTensor& batch, const BatchTensor& positions,
+                                    const float* factor_gradients, StreamRef stream) {
   const std::size_t ids = batch.value_count();
   if (empty() || ids == 0) return;
-  const PositionShape shape{features_, batch.batch_size(), count_};
   with_type(batch.layout().length_type, [&]<typename Offset>(Offset) {
     enqueue<host::position_factors_backward<float, Offset>,
             cuda::position_factors_backward<Offset>>(
         context_, stream, cost_of("position weights backward", ids),
-        updates(parameters_.gradients(weights_), weights_.size), reads(dfactors, ids),
-        reads(static_cast<const std::int64_t*>(starts_.data()), features_ + 1),
-        reads(static_cast<const std::int64_t*>(places_.data()), features_),
-        reads(static_cast<const Offset*>(batch.offsets().data()), features_ * shape.batch + 1),
-        reads(static_cast<const float*>(positions.data()), positions.bytes() / sizeof(float)),
-        shape);
+        PositionFactorsBackwardArguments<float, Offset>{
+            .weight_gradients = updates(parameters_.gradients(weights_), weights_.size),
+            .factor_gradients = reads(factor_gradients, ids),
+            .bags = bags_of<Offset>(batch, positions)});
   });
 }
 

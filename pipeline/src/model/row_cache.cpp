@@ -59,8 +59,8 @@ RowCache::RowCache(ModelContext& context, const TableCache& options, const Cache
       tables_(tables),
       shape_(shape_of(options, tables.rows)),
       weights_(context.main(), tables.weights),
-      m_(context.main(), tables.m),
-      v_(context.main(), tables.v),
+      first_moment_(context.main(), tables.first_moment),
+      second_moment_(context.main(), tables.second_moment),
       held_(std::make_shared<std::set<std::uint64_t>>()) {
   Allocator& memory = context.allocator();
   Stream& main = context.main();
@@ -68,8 +68,9 @@ RowCache::RowCache(ModelContext& context, const TableCache& options, const Cache
   const std::size_t slots = tables.rows == 0 ? 0 : slot_count();
   const RowPlace end = tables.layout.at_slot(slots);
   slots_ = {memory, end.weights, main, tags.tables};
-  slots_m_ = {memory, tables.m == 0 ? 0 : end.m, main, tags.optimizer_state};
-  slots_v_ = {memory, tables.v == 0 ? 0 : end.weights, main, tags.optimizer_state};
+  slots_first_ = {memory, tables.first_moment == 0 ? 0 : end.first_moment, main,
+                  tags.optimizer_state};
+  slots_second_ = {memory, tables.second_moment == 0 ? 0 : end.weights, main, tags.optimizer_state};
   tags_ = {memory, slots, main, tags.tables};
   states_ = {memory, slots, main, tags.tables};
   counts_ = {memory, 1, main, tags.tables};
@@ -82,8 +83,7 @@ RowCache::RowCache(ModelContext& context, const TableCache& options, const Cache
   fill(counts_.data(), 0, sizeof(CacheCounts));
 }
 
-HeldRows RowCache::prefetch(const BatchBags& bags, const Lookup* lookups,
-                            const ExpectedRows& expected, StreamRef stream) {
+HeldRows RowCache::prefetch(const BatchBags& bags, const ExpectedRows& expected, StreamRef stream) {
   const std::uint64_t stamp = ++prefetches_;
   HeldRows held{held_, stamp};
   if (bags.ids_count() == 0) return held;
@@ -91,27 +91,29 @@ HeldRows RowCache::prefetch(const BatchBags& bags, const Lookup* lookups,
   const auto& layout = bags.batch.layout();
   with_types(layout.value_type, layout.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
     if (shape_.keys() <= std::numeric_limits<std::uint32_t>::max()) {
-      bring<Id, Offset, std::uint32_t>(bags, lookups, expected, turn, stream);
+      bring<Id, Offset, std::uint32_t>(bags, expected, turn, stream);
     } else {
-      bring<Id, Offset, std::uint64_t>(bags, lookups, expected, turn, stream);
+      bring<Id, Offset, std::uint64_t>(bags, expected, turn, stream);
     }
   });
   return held;
 }
 
 template <typename Id, typename Offset, typename Key>
-void RowCache::bring(const BatchBags& bags, const Lookup* lookups, const ExpectedRows& expected,
-                     const Turn& turn, StreamRef stream) {
+void RowCache::bring(const BatchBags& bags, const ExpectedRows& expected, const Turn& turn,
+                     StreamRef stream) {
   const std::size_t count = bags.ids_count();
-  const auto of_features = reads(lookups, bags.features);
   const RowRuns<Key> runs = find_row_runs<Key>(
       context_, count, static_cast<Key>(shape_.keys()), stream, [&](auto keys, auto positions) {
         enqueue<host::cache_keys<Key, Id, Offset>, cuda::cache_keys<Key, Id, Offset>>(
             context_, stream,
             {.name = "cache keys",
              .bytes = static_cast<double>(count) * (sizeof(Id) + sizeof(Key) + 4)},
-            keys, positions, of_features, bags.ids<Id>(), bags.offsets<Offset>(),
-            bags.batch.batch_size(), shape_);
+            CacheKeysArguments<Key, Id, Offset>{.keys = keys,
+                                                .positions = positions,
+                                                .bags = bags.layout<Offset>(),
+                                                .ids = bags.ids<Id>(),
+                                                .shape = shape_});
       });
   const Array<RowMove> moves = context_.scratch<RowMove>(count, stream);
   enqueue<host::bring_rows<float, Key>, cuda::bring_rows<Key>>(
@@ -120,15 +122,20 @@ void RowCache::bring(const BatchBags& bags, const Lookup* lookups, const Expecte
        .bytes = expected.unique() * (kSetBytes + 2 * sizeof(RowMove)) + 2 * expected.loaded_bytes(),
        .host_read = expected.loaded_bytes(),
        .host_written = expected.loaded_bytes()},
-      updates(slots_), updates(slots_m_), updates(slots_v_),
-      updates(weights_.data(), weights_.size()), updates(m_.data(), m_.size()),
-      updates(v_.data(), v_.size()), updates(tags_), updates(states_), updates(counts_),
-      writes(moves), of_features, reads(runs.unique), reads(runs.count), shape_, tables_.layout,
-      turn);
+      BringRowsArguments<float, Key>{
+          .cached = cached(),
+          .home = home(),
+          .slots = {.tags = updates(tags_), .states = states()},
+          .counts = updates(counts_),
+          .moves = writes(moves),
+          .lookups = bags.lookups,
+          .wanted = {.keys = reads(runs.unique), .count = reads(runs.count)},
+          .shape = shape_,
+          .layout = tables_.layout,
+          .turn = turn});
 }
 
-Array<std::int32_t> RowCache::locate(const BatchBags& bags, const Lookup* lookups,
-                                     StreamRef stream) {
+Array<std::int32_t> RowCache::locate(const BatchBags& bags, StreamRef stream) {
   Array<std::int32_t> slots = context_.scratch<std::int32_t>(bags.ids_count(), stream);
   if (slots.size() == 0) return slots;
   const auto& layout = bags.batch.layout();
@@ -137,8 +144,11 @@ Array<std::int32_t> RowCache::locate(const BatchBags& bags, const Lookup* lookup
         context_, stream,
         {.name = "locate",
          .bytes = static_cast<double>(slots.size()) * (sizeof(Id) + (1 + kWays) * 4)},
-        writes(slots), reads(tags_), reads(lookups, bags.features), bags.ids<Id>(),
-        bags.offsets<Offset>(), bags.batch.batch_size(), shape_);
+        LocateIdsArguments<Id, Offset>{.slots = writes(slots),
+                                       .tags = reads(tags_),
+                                       .bags = bags.layout<Offset>(),
+                                       .ids = bags.ids<Id>(),
+                                       .shape = shape_});
   });
   return slots;
 }
@@ -150,7 +160,11 @@ Array<std::int32_t> RowCache::locate(const Key* rows, std::size_t most, const st
   enqueue<host::locate_rows<Key>, cuda::locate_rows<Key>>(
       context_, stream,
       {.name = "locate", .bytes = static_cast<double>(most) * (sizeof(Key) + (1 + kWays) * 4)},
-      writes(slots), reads(tags_), reads(rows, most), reads(count, 1), shape_);
+      LocateRowsArguments<Key>{.slots = writes(slots),
+                               .tags = reads(tags_),
+                               .rows = reads(rows, most),
+                               .count = reads(count, 1),
+                               .shape = shape_});
   return slots;
 }
 
@@ -159,15 +173,19 @@ template Array<std::int32_t> RowCache::locate(const std::uint32_t*, std::size_t,
 template Array<std::int32_t> RowCache::locate(const std::uint64_t*, std::size_t,
                                               const std::uint32_t*, StreamRef);
 
-void RowCache::empty(const Lookup* lookups, std::size_t features, StreamRef stream) {
+void RowCache::empty(ArrayView<const Lookup> lookups, StreamRef stream) {
   if (slots_.size() == 0) return;
   const double all =
-      kScalar * static_cast<double>(slots_.size() + slots_m_.size() + slots_v_.size());
+      kScalar * static_cast<double>(slots_.size() + slots_first_.size() + slots_second_.size());
   enqueue<host::empty_slots<float>, cuda::empty_slots>(
       context_, stream, {.name = "empty cache", .bytes = all, .host_written = all},
-      updates(weights_.data(), weights_.size()), updates(m_.data(), m_.size()),
-      updates(v_.data(), v_.size()), updates(tags_), updates(states_), reads(slots_),
-      reads(slots_m_), reads(slots_v_), reads(lookups, features), shape_, tables_.layout);
+      EmptySlotsArguments<float>{
+          .home = home(),
+          .cached = {reads(slots_), reads(slots_first_), reads(slots_second_)},
+          .slots = {.tags = updates(tags_), .states = states()},
+          .lookups = lookups,
+          .shape = shape_,
+          .layout = tables_.layout});
 }
 
 CacheCounts RowCache::counts(StreamRef stream) {

@@ -11,6 +11,7 @@
 #include "millrace/pipeline/model/row_update.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
 #include "model/batch_bags.hpp"
+#include "model/cache_arguments.hpp"
 #include "model/expected_rows.hpp"
 #include "model/pinned_array.hpp"
 #include "model/row_places.hpp"
@@ -20,7 +21,7 @@ namespace millrace::model {
 /** @brief Sizes of tables that are cached: in scalars, all tables together. */
 struct CachedTables {
   std::size_t rows = 0;
-  std::size_t weights = 0, m = 0, v = 0;
+  std::size_t weights = 0, first_moment = 0, second_moment = 0;
   RowLayout layout;
 };
 
@@ -39,25 +40,30 @@ class RowCache {
   RowCache(ModelContext& context, const TableCache& options, const CachedTables& tables);
 
   [[nodiscard]] float* weights() const noexcept { return weights_.data(); }
-  [[nodiscard]] float* m() const noexcept { return m_.data(); }
-  [[nodiscard]] float* v() const noexcept { return v_.data(); }
+  [[nodiscard]] float* first_moment() const noexcept { return first_moment_.data(); }
+  [[nodiscard]] float* second_moment() const noexcept { return second_moment_.data(); }
 
-  /** @param lookups  of all features, on the device */
-  [[nodiscard]] HeldRows prefetch(const BatchBags& bags, const Lookup* lookups,
-                                  const ExpectedRows& expected, StreamRef stream);
+  /** @brief What is at slots, for an operation that reads or changes rows. */
+  [[nodiscard]] RowStorage<float> cached() const {
+    return {updates(slots_), updates(slots_first_), updates(slots_second_)};
+  }
+  [[nodiscard]] ArrayView<SlotState> states() const { return updates(states_); }
+  [[nodiscard]] std::size_t slot_width() const noexcept { return tables_.layout.width; }
+
+  [[nodiscard]] HeldRows prefetch(const BatchBags& bags, const ExpectedRows& expected,
+                                  StreamRef stream);
   /** @brief Of each id its slot, of `stream`. */
-  [[nodiscard]] Array<std::int32_t> locate(const BatchBags& bags, const Lookup* lookups,
-                                           StreamRef stream);
+  [[nodiscard]] Array<std::int32_t> locate(const BatchBags& bags, StreamRef stream);
   /** @brief Of each of these rows, at most so many, its slot. */
   template <typename Key>
   [[nodiscard]] Array<std::int32_t> locate(const Key* rows, std::size_t most,
                                            const std::uint32_t* count, StreamRef stream);
   /** @brief Writes back what has changed; every slot is empty then. */
-  void empty(const Lookup* lookups, std::size_t features, StreamRef stream);
+  void empty(ArrayView<const Lookup> lookups, StreamRef stream);
 
   [[nodiscard]] std::size_t slot_count() const noexcept { return shape_.sets * kWays; }
   [[nodiscard]] SlotView view() const noexcept {
-    return {slots_.data(), slots_m_.data(), slots_v_.data(), slot_count(), tables_.layout.width};
+    return {slots_.data(), slots_first_.data(), slots_second_.data(), slot_count(), slot_width()};
   }
 
   /** @brief Both wait for `stream`. */
@@ -65,39 +71,26 @@ class RowCache {
   [[nodiscard]] std::vector<std::int64_t> rows(StreamRef stream);
 
  private:
-  friend struct SlotViews;
-
   template <typename Id, typename Offset, typename Key>
-  void bring(const BatchBags& bags, const Lookup* lookups, const ExpectedRows& expected,
-             const Turn& turn, StreamRef stream);
+  void bring(const BatchBags& bags, const ExpectedRows& expected, const Turn& turn,
+             StreamRef stream);
+  [[nodiscard]] RowStorage<float> home() const {
+    return {updates(weights_.data(), weights_.size()),
+            updates(first_moment_.data(), first_moment_.size()),
+            updates(second_moment_.data(), second_moment_.size())};
+  }
 
   ModelContext& context_;
   const TableCache options_;
   const CachedTables tables_;
   const CacheShape shape_;
-  PinnedArray weights_, m_, v_;  ///< at home
-  Array<float> slots_, slots_m_, slots_v_;
+  PinnedArray weights_, first_moment_, second_moment_;  ///< at home
+  Array<float> slots_, slots_first_, slots_second_;
   Array<std::uint32_t> tags_;
   Array<SlotState> states_;
   Array<CacheCounts> counts_;
   std::uint64_t prefetches_ = 0;
   const std::shared_ptr<std::set<std::uint64_t>> held_;
-};
-
-/** @brief What operations on rows are given of a cache; nothing, where there is none. */
-struct SlotViews {
-  explicit SlotViews(const RowCache* cache) {
-    if (cache == nullptr) return;
-    weights = updates(cache->slots_);
-    m = updates(cache->slots_m_);
-    v = updates(cache->slots_v_);
-    states = updates(cache->states_);
-    width = cache->tables_.layout.width;
-  }
-
-  Argument<float, Access::read_write> weights, m, v;
-  Argument<SlotState, Access::read_write> states;
-  std::size_t width = 0;
 };
 
 }  // namespace millrace::model

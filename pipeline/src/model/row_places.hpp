@@ -47,22 +47,22 @@ struct CacheShape {
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t keys() const { return sets * of_set; }
 };
 
-/** @brief Where the parameters of a row begin: those of v where its weights do. */
+/** @brief Where the parameters of a row begin: its second moments where its weights do. */
 struct RowPlace {
-  std::size_t weights = 0, m = 0;
+  std::size_t weights = 0, first_moment = 0;
 };
 
 /** @brief How rows lie, at slots and in host memory. */
 struct RowLayout {
-  std::size_t width = 0;  ///< of a slot: the widest row's
-  bool m_of_row = false;  ///< one m a row, else as many as weights
+  std::size_t width = 0;       ///< of a slot: the widest row's
+  bool moment_of_row = false;  ///< one first moment a row, otherwise as many as weights
 
   [[nodiscard]] MILLRACE_HOST_DEVICE RowPlace at_slot(std::size_t slot) const {
-    return {slot * width, m_of_row ? slot : slot * width};
+    return {slot * width, moment_of_row ? slot : slot * width};
   }
   [[nodiscard]] MILLRACE_HOST_DEVICE RowPlace at_home(const Lookup& table, std::int64_t row) const {
     const auto at = static_cast<std::size_t>(table.weights + (row - table.first_row) * table.width);
-    return {at, m_of_row ? static_cast<std::size_t>(row) : at};
+    return {at, moment_of_row ? static_cast<std::size_t>(row) : at};
   }
 };
 

@@ -194,7 +194,8 @@ void SparseNN::interact(const Array<float>& pooled) {
       {.name = "interact",
        .flops = 2 * static_cast<double>(batch_ * shape.pairs() * width),
        .bytes = kScalar * static_cast<double>(interacted_.size() + pooled.size())},
-      writes(interacted_), dense, reads(pooled), shape);
+      DotInteractionArguments<float>{
+          .output = writes(interacted_), .dense = dense, .pooled = reads(pooled), .shape = shape});
 }
 
 void SparseNN::lose(const BatchTensor& labels, float share) {
@@ -239,8 +240,12 @@ Array<float> SparseNN::interact_backward(const Array<float>& gradient, PooledLoo
       {.name = "interact backward",
        .flops = 4 * static_cast<double>(batch_ * shape.pairs() * width),
        .bytes = kScalar * static_cast<double>(gradient.size() + 2 * lookup.pooled.size())},
-      writes(dense_gradient), writes(lookup.gradient), reads(gradient),
-      reads(dense_arch_.output(), batch_ * width), reads(lookup.pooled), shape);
+      DotInteractionBackwardArguments<float>{.dense_gradient = writes(dense_gradient),
+                                             .pooled_gradient = writes(lookup.gradient),
+                                             .output_gradient = reads(gradient),
+                                             .dense = reads(dense_arch_.output(), batch_ * width),
+                                             .pooled = reads(lookup.pooled),
+                                             .shape = shape});
   return dense_gradient;
 }
 

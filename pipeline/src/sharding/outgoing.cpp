@@ -84,26 +84,32 @@ void Outgoing::split(ModelContext& context, const JaggedScope& scope, PinnedPool
                                            .lengths = room(layout.length_bytes()),
                                            .offsets = {},
                                            .weights = room(layout.weight_bytes())};
-  const SplitShape shape{batch, ranks_};
   const BatchTensor counts = room(count_bytes);
   with_types(from.value_type, from.length_type, [&]<typename Id, typename Offset>(Id, Offset) {
+    const BagsToSplit<Offset> bags{.features = reads_all<SplitFeature>(features),
+                                   .offsets = reads_all<Offset>(input_.offsets()),
+                                   .batch = batch,
+                                   .ranks = ranks_};
     if (batch > 0) {
       model::enqueue<host::split_lengths<Id, Offset>, cuda::split_lengths<Id, Offset>>(
           context, scope.stream,
           {.name = "split lengths",
            .bytes = bytes_of(input_) + static_cast<double>(layout.length_bytes())},
-          writes_all<Offset>(tensors.lengths), reads_all<Id>(input_.values()),
-          reads_all<Offset>(input_.offsets()), reads_all<SplitFeature>(features), shape);
+          SplitLengthsArguments<Id, Offset>{.lengths = writes_all<Offset>(tensors.lengths),
+                                            .ids = reads_all<Id>(input_.values()),
+                                            .bags = bags});
     }
     split_ = from_lengths(scope, layout, tensors);
     if (ids > 0) {
       model::enqueue<host::split_values<Id, Offset>, cuda::split_values<Id, Offset>>(
           context, scope.stream,
           {.name = "split ids", .bytes = bytes_of(input_) + bytes_of(split_)},
-          writes_all<Id>(split_.values()), writes_all<float>(split_.weights()),
-          reads_all<Offset>(split_.offsets()), reads_all<Id>(input_.values()),
-          reads_all<Offset>(input_.offsets()), reads_all<float>(input_.weights()),
-          reads_all<SplitFeature>(features), shape);
+          SplitValuesArguments<Id, Offset>{.split_ids = writes_all<Id>(split_.values()),
+                                           .split_weights = writes_all<float>(split_.weights()),
+                                           .split_offsets = reads_all<Offset>(split_.offsets()),
+                                           .ids = reads_all<Id>(input_.values()),
+                                           .weights = reads_all<float>(input_.weights()),
+                                           .bags = bags});
     }
     model::enqueue<host::count_split<Offset>, cuda::count_split<Offset>>(
         context, scope.stream,

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/batch_bags.hpp"
 #include "model/enqueue.hpp"
 #include "sharding/host/kernels.hpp"
 
@@ -153,7 +154,7 @@ PositionFactors ShardedBags::factors(const ShardedFeatures& features, Stream& st
                         Array<float>& to) {
     if (!positions || positions->empty()) return;
     to = context_.activation<float>(bags.ids.value_count(), stream);
-    positions->forward(bags.ids, bags.positions, to.data(), stream);
+    positions->compute_factors(bags.ids, bags.positions, to.data(), stream);
   };
   make(positions_, {features.of_all, features.positions}, factors.of_all);
   make(own_positions_, {features.own, {}}, factors.own);
@@ -165,24 +166,31 @@ RowsUnderWay ShardedBags::look_up(const ShardedFeatures& features, const Positio
   RowsUnderWay rows;
   rows.of_all = room_for_own_columns(features, stream);
   rows.blocks = room_for_blocks(features, stream);
-  local_.forward(features.of_all, factors.of_all.data(), own_columns(rows), stream);
-  everywhere_.forward(features.own, factors.own.data(),
+  local_.look_up(features.of_all, factors.of_all.data(), own_columns(rows), stream);
+  everywhere_.look_up(features.own, factors.own.data(),
                       last_block(rows, features.examples[group_.rank()]), stream);
   return rows;
+}
+
+ColumnMap ShardedBags::column_map(const ShardedFeatures& features) const {
+  return {.first_source = reads(first_source_),
+          .sources = reads(sources_),
+          .mean_of = reads(mean_of_),
+          .means = reads_all(features.means)};
 }
 
 void ShardedBags::join(const RowsUnderWay& rows, const ShardedFeatures& features,
                        const PooledMatrix& pooled, Stream& stream) {
   if (rows.blocks.size() == 0) return;
   const std::size_t batch = rows.blocks.size() / side_.columns_before.back();
-  write_part(pooled, batch, [&](auto all_columns) {
-    enqueue<host::join_columns, cuda::join_columns>(
-        context_, stream,
-        {.name = "join columns",
-         .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
-        all_columns, reads(rows.blocks), reads(first_source_), reads(sources_), reads(mean_of_),
-        reads_all(features.means), JoinedShape{batch, columns(), pooled.stride, pooled.column});
-  });
+  enqueue<host::join_columns, cuda::join_columns>(
+      context_, stream,
+      {.name = "join columns",
+       .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
+      JoinColumnsArguments{.pooled = written_part(pooled, batch),
+                           .blocks = reads(rows.blocks),
+                           .columns = column_map(features),
+                           .shape = {batch, columns(), pooled.stride, pooled.column}});
 }
 
 RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatures& features,
@@ -195,9 +203,11 @@ RowsUnderWay ShardedBags::part(const PooledMatrix& gradient, const ShardedFeatur
         context_, stream,
         {.name = "part columns",
          .bytes = bytes_of(rows.blocks) + kScalar * static_cast<double>(batch * columns())},
-        writes(rows.blocks), reads(gradient.data, batch * gradient.stride), reads(first_source_),
-        reads(sources_), reads(mean_of_), reads_all(features.means),
-        JoinedShape{batch, columns(), gradient.stride, gradient.column});
+        PartColumnsArguments{
+            .blocks = writes(rows.blocks),
+            .pooled = reads(static_cast<const float*>(gradient.data), batch * gradient.stride),
+            .columns = column_map(features),
+            .shape = {batch, columns(), gradient.stride, gradient.column}});
   }
   return rows;
 }
@@ -213,20 +223,20 @@ void ShardedBags::add_gradients(PositionWeights& positions, EmbeddingBags& bags,
   if (positions.empty()) return;
   const Array<float> of_factors = context_.activation<float>(features.ids.value_count(), stream);
   bags.factor_gradients(features.ids, gradient, of_factors.data(), stream);
-  positions.backward(features.ids, features.positions, of_factors.data(), stream);
+  positions.add_gradients(features.ids, features.positions, of_factors.data(), stream);
 }
 
 void ShardedBags::update(RowsUnderWay rows, const ShardedFeatures& features,
                          const PositionFactors& factors, Stream& stream) {
   const PooledMatrix own = last_block(rows, features.examples[group_.rank()]);
   if (own_positions_) add_gradients(*own_positions_, everywhere_, {features.own, {}}, own, stream);
-  everywhere_gradients_.backward(features.own, factors.own.data(), own, stream);
+  everywhere_gradients_.update(features.own, factors.own.data(), own, stream);
   rows.wait(stream);
   const PooledMatrix of_all = own_columns(rows);
   if (positions_) {
     add_gradients(*positions_, local_, {features.of_all, features.positions}, of_all, stream);
   }
-  local_.backward(features.of_all, factors.of_all.data(), of_all, stream);
+  local_.update(features.of_all, factors.of_all.data(), of_all, stream);
 }
 
 }  // namespace millrace::sharding

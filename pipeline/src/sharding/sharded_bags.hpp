@@ -10,6 +10,7 @@
 #include "millrace/pipeline/model/embedding_bags.hpp"
 #include "millrace/pipeline/model/position_weights.hpp"
 #include "millrace/pipeline/model/sparse_nn_config.hpp"
+#include "sharding/kernels.hpp"
 #include "sharding/layout.hpp"
 
 namespace millrace::sharding {
@@ -113,6 +114,7 @@ class ShardedBags {
   [[nodiscard]] Array<float> room_for_blocks(const ShardedFeatures& features, Stream& stream) const;
   [[nodiscard]] PooledMatrix own_columns(const RowsUnderWay& rows) const;
   [[nodiscard]] PooledMatrix last_block(const RowsUnderWay& rows, std::size_t batch) const;
+  [[nodiscard]] ColumnMap column_map(const ShardedFeatures& features) const;
   void add_gradients(PositionWeights& positions, EmbeddingBags& bags, const SplitBags& features,
                      const PooledMatrix& gradient, Stream& stream);
 

@@ -11,7 +11,8 @@
 ///     CaptureHeader
 ///     starts  4 bytes each: of each table its first one among the ids, and the end
 ///     ids     ascending, 4 or 8 bytes each
-///     for each table: its rows' weights, then their states (m, then v, of each row)
+///     for each table: its rows' weights, then their states (of each row the first moment, then
+///         the second)
 ///
 /// Ids begin at a multiple of 16 bytes, as do the numbers of all tables and of each part of them.
 /// So a slot holds what changed, and little else: one copy brings all of it.
@@ -21,8 +22,9 @@ namespace millrace::capture {
 /** @brief A table of a source: where its rows are at home, and what a row has. In device memory. */
 struct SourceTable {
   std::int64_t first_row = 0, rows = 0;
-  std::int64_t weights = 0, m = 0, v = 0;  ///< where it begins, in floats
-  std::int32_t width = 0, m_width = 0, v_width = 0;
+  /** Where it begins in each array of all tables, in floats. */
+  std::int64_t weights = 0, first_moment = 0, second_moment = 0;
+  std::int32_t width = 0, first_moment_width = 0, second_moment_width = 0;
   std::int32_t skipped = 0;
 
   /** @param row  counted through the tables */
@@ -31,7 +33,8 @@ struct SourceTable {
     return row >= first && row - first < static_cast<std::uint64_t>(rows);
   }
   [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t state() const {
-    return static_cast<std::size_t>(m_width) + static_cast<std::size_t>(v_width);
+    return static_cast<std::size_t>(first_moment_width) +
+           static_cast<std::size_t>(second_moment_width);
   }
 };
 
@@ -50,7 +53,7 @@ static_assert(sizeof(CaptureHeader) % 16 == 0);
 struct GatherShape {
   std::size_t slot_width = 0;           ///< of a cache's slots
   std::size_t capacity = 0;             ///< bytes
-  std::int32_t m_of_row = 0;            ///< in a cache's slots
+  std::int32_t moment_of_row = 0;       ///< in a cache's slots: one first moment a row
   std::int32_t weights = 0, state = 0;  ///< told
 
   [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t width_of(const SourceTable& table) const {

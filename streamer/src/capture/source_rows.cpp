@@ -25,12 +25,13 @@ constexpr std::size_t kRoundings = 8 * sizeof(float);  ///< of a table's numbers
 
 /** @brief Parameters of all tables: where they begin, and how many floats there are. */
 struct Home {
-  const float *weights = nullptr, *m = nullptr, *v = nullptr;
+  const float *weights = nullptr, *first_moment = nullptr, *second_moment = nullptr;
 };
 
 Home home_of(std::span<const TableView> tables) {
   if (tables.empty()) return {};
-  return {tables.front().weights, tables.front().m, tables.front().v};
+  const TableView& first = tables.front();
+  return {first.weights, first.first_moment, first.second_moment};
 }
 
 }  // namespace
@@ -47,15 +48,15 @@ SourceRows::SourceRows(ModelContext& context, EmbeddingBags& bags, const Selecti
     tables_.push_back({.first_row = view.first_row,
                        .rows = static_cast<std::int64_t>(view.rows),
                        .width = static_cast<std::int32_t>(view.width),
-                       .m_width = static_cast<std::int32_t>(view.m_width),
-                       .v_width = static_cast<std::int32_t>(view.v_width),
+                       .first_moment_width = static_cast<std::int32_t>(view.first_moment_width),
+                       .second_moment_width = static_cast<std::int32_t>(view.second_moment_width),
                        .skipped = std::ranges::count(told.skipped, view.name) != 0 ? 1 : 0});
     rows_ += view.rows;
   }
-  const bool by_row =
-      std::ranges::all_of(bags.tables(), [](const TableView& view) { return view.m_width == 1; });
+  const bool by_row = std::ranges::all_of(
+      bags.tables(), [](const TableView& view) { return view.first_moment_width == 1; });
   shape_ = {.slot_width = bags.slot_view().width,
-            .m_of_row = by_row ? 1 : 0,
+            .moment_of_row = by_row ? 1 : 0,
             .weights = told.content != RowContent::ids ? 1 : 0,
             .state = told.content == RowContent::weights_and_state ? 1 : 0};
 }
@@ -152,16 +153,16 @@ void SourceRows::upload(Allocator& pinned, StreamRef stream) {
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     SourceTable& table = tables_[t];
     table.weights = from(home.weights, views[t].weights);
-    table.m = from(home.m, views[t].m);
-    table.v = from(home.v, views[t].v);
+    table.first_moment = from(home.first_moment, views[t].first_moment);
+    table.second_moment = from(home.second_moment, views[t].second_moment);
   }
   const TableView& last = views.back();
   const auto end = [&](std::int64_t at, std::size_t width) {
     return width == 0 ? 0 : static_cast<std::size_t>(at) + last.rows * width;
   };
   weights_ = end(tables_.back().weights, last.width);
-  m_ = end(tables_.back().m, last.m_width);
-  v_ = end(tables_.back().v, last.v_width);
+  first_moment_ = end(tables_.back().first_moment, last.first_moment_width);
+  second_moment_ = end(tables_.back().second_moment, last.second_moment_width);
 
   const std::size_t bytes = tables_.size() * sizeof(SourceTable);
   const Buffer on_host{pinned, bytes, stream, pinned.tag("captured rows")};
@@ -181,7 +182,8 @@ void SourceRows::gather(const GatheredRows& rows, const SlotMemory& slot, const 
   const Home home = home_of(bags_.tables());
   const SlotView cache = bags_.slot_view();
   const bool weights = shape.weights != 0, state = shape.state != 0;
-  const std::size_t slot_m = cache.slots * (shape.m_of_row != 0 ? 1 : cache.width);
+  const std::size_t slot_numbers = cache.slots * cache.width;
+  const std::size_t first_moments = shape.moment_of_row != 0 ? cache.slots : slot_numbers;
   const double ids = rows.rows * static_cast<double>(size_of(type_));
   const double from_host = rows.bytes * rows.at_home;
   const double to_slot = rows.bytes + ids;
@@ -195,14 +197,22 @@ void SourceRows::gather(const GatheredRows& rows, const SlotMemory& slot, const 
   };
   with_key(type_, [&]<typename Key>(Key) {
     enqueue<host::gather_rows<float, Key>, cuda::gather_rows<Key>>(
-        context_, stream, declared, writes(slot.data, slot.bytes), updates(dirty.bits()),
-        updates(dirty.counts()), part(weights, home.weights, weights_), part(state, home.m, m_),
-        part(state, home.v, v_), part(weights, cache.weights, cache.slots * cache.width),
-        part(state, cache.m, slot_m), part(state, cache.v, cache.slots * cache.width),
-        reads(rows.slots, rows.slots == nullptr ? 0 : rows.list.most),
-        reads(static_cast<const SourceTable*>(on_device_.data()), tables_.size()),
-        reads(static_cast<const Key*>(rows.list.rows), rows.list.most), reads(rows.list.count, 1),
-        shape, dirty.shape());
+        context_, stream, declared,
+        GatherRowsArguments<float, Key>{
+            .slot = writes(slot.data, slot.bytes),
+            .dirty = {updates(dirty.bits()), updates(dirty.counts()), dirty.shape()},
+            .from = {.home = {.weights = part(weights, home.weights, weights_),
+                              .first_moment = part(state, home.first_moment, first_moment_),
+                              .second_moment = part(state, home.second_moment, second_moment_)},
+                     .cached = {.weights = part(weights, cache.weights, slot_numbers),
+                                .first_moment = part(state, cache.first_moment, first_moments),
+                                .second_moment = part(state, cache.second_moment, slot_numbers)},
+                     .slots = reads(rows.slots, rows.list.most),
+                     .tables =
+                         reads(static_cast<const SourceTable*>(on_device_.data()), tables_.size())},
+            .rows = reads(static_cast<const Key*>(rows.list.rows), rows.list.most),
+            .count = reads(rows.list.count, 1),
+            .shape = shape});
   });
 }
 

@@ -91,7 +91,8 @@ class SourceRows {
   EmbeddingBags& bags_;
   std::vector<SourceTable> tables_;
   GatherShape shape_;
-  std::size_t rows_ = 0, weights_ = 0, m_ = 0, v_ = 0;  ///< floats at home
+  std::size_t rows_ = 0;
+  std::size_t weights_ = 0, first_moment_ = 0, second_moment_ = 0;  ///< floats at home
   IndexType type_;
   Buffer on_device_;  ///< SourceTables, from the first gather on; of main
 };

@@ -138,7 +138,7 @@ class Training {
           if (found == there.end()) return fmt::format("table {} row {} is absent", table, row);
           const auto weights = bench_.memory.download(view.weights + row * view.width, view.width);
           const std::size_t width = found->second.state.size();
-          const auto state = bench_.memory.download(view.m + row * width, width);
+          const auto state = bench_.memory.download(view.first_moment + row * width, width);
           if (std::memcmp(weights.data(), found->second.weights.data(), 4 * weights.size()) != 0 ||
               std::memcmp(state.data(), found->second.state.data(), 4 * width) != 0) {
             return fmt::format("table {} row {} of version {} differs", table, row,
@@ -179,9 +179,9 @@ class Training {
     for (float& number : numbers) number = static_cast<float>(random_() % 100) / 50 - 1;
     const BatchTensor gradient = bench_.memory.upload(numbers);
     const auto pooled = bench_.context.activation<float>(numbers.size(), bench_.main);
-    bags.forward(batch, nullptr, {pooled.data(), bags.columns()}, bench_.main);
-    bags.backward(batch, nullptr, {static_cast<float*>(gradient.data()), bags.columns()},
-                  bench_.main);
+    bags.look_up(batch, nullptr, {pooled.data(), bags.columns()}, bench_.main);
+    bags.update(batch, nullptr, {static_cast<float*>(gradient.data()), bags.columns()},
+                bench_.main);
   }
 
   std::mt19937_64 random_;

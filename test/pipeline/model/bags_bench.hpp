@@ -21,16 +21,16 @@ struct BagsBench {
   BagsBench(std::vector<TableConfig> configs, const EmbeddingOptions& options)
       : bags(bench.context, std::move(configs), options) {}
 
-  std::vector<float> forward(const HostBags& batch) {
+  std::vector<float> look_up(const HostBags& batch) {
     const Array<float> pooled{bench.allocator, batch.batch * bags.columns(), bench.main};
-    bags.forward(bench.memory.upload(batch), nullptr, {pooled.data(), bags.columns(), 0},
+    bags.look_up(bench.memory.upload(batch), nullptr, {pooled.data(), bags.columns(), 0},
                  bench.main);
     return bench.memory.download(static_cast<const float*>(pooled.data()), pooled.size());
   }
-  void backward(const HostBags& batch, const std::vector<float>& gradient) {
+  void update(const HostBags& batch, const std::vector<float>& gradient) {
     const BatchTensor on_device = bench.memory.upload(gradient);
-    bags.backward(bench.memory.upload(batch), nullptr,
-                  {on_device.as<float>().data(), bags.columns(), 0}, bench.main);
+    bags.update(bench.memory.upload(batch), nullptr,
+                {on_device.as<float>().data(), bags.columns(), 0}, bench.main);
   }
   std::vector<float> factor_gradients(const HostBags& batch, const std::vector<float>& gradient) {
     const Array<float> out{bench.allocator, batch.value_count(), bench.main};

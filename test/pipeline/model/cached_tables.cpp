@@ -100,7 +100,7 @@ std::vector<float> trained(const Plan& plan) {
   if (plan.weighted) batches[4].weights[3][0].push_back(1);
   std::vector<HeldRows> held(kBatches);
   const auto looked_up = [&](std::size_t i) {
-    if (i < kBatches && i % 7 != 6) keep(tables.forward(batches[i]));
+    if (i < kBatches && i % 7 != 6) keep(tables.look_up(batches[i]));
   };
   held[0] = tables.prefetch(batches[0]);
   looked_up(0);
@@ -111,7 +111,7 @@ std::vector<float> trained(const Plan& plan) {
     for (float& g : gradient) g = static_cast<float>(random() % 2001) / 1000.0F - 1;
     if (i % 7 != 6 && i % 5 != 4) {
       if (plan.weighted) keep(tables.factor_gradients(batches[i], gradient));
-      tables.backward(batches[i], gradient);
+      tables.update(batches[i], gradient);
     }
     held[i].release();
     if (i == 6) keep(tables.state());  // with batches in flight
@@ -145,13 +145,13 @@ TEST_CASE("a lookup without a prefetch finds rows at home, and an update where t
   const std::vector<float> gradient(4, 0.5F);
   Tables plain{{}, OptimizerKind::adam, one_table(100)};
   Tables cached{TableCache{0.3}, OptimizerKind::adam, one_table(100)};
-  CHECK(cached.forward(batch) == plain.forward(batch));
+  CHECK(cached.look_up(batch) == plain.look_up(batch));
   CHECK(cached.cached().empty());
   const HeldRows later = cached.prefetch(batch);  // of the next batch, between lookup and update
   CHECK(cached.cached() == std::set<std::int64_t>{3, 70});
-  cached.backward(batch, gradient);
-  plain.backward(batch, gradient);
-  CHECK(cached.forward(batch) == plain.forward(batch));
+  cached.update(batch, gradient);
+  plain.update(batch, gradient);
+  CHECK(cached.look_up(batch) == plain.look_up(batch));
   CHECK(cached.state() == plain.state());
 }
 
@@ -201,14 +201,14 @@ TEST_CASE("rows that have changed are written back when they go, others are not"
   const std::vector<float> gradient{1, -2, 3, -4};
   {
     const HeldRows held = tables.prefetch(changed);
-    tables.backward(changed, gradient);
-    plain.backward(changed, gradient);
+    tables.update(changed, gradient);
+    plain.update(changed, gradient);
   }
   { const HeldRows held = tables.prefetch(batch_of(rows_of_set_0(100, 32, 1))); }
   CHECK(tables.counts().write_backs == 3);
   { const HeldRows held = tables.prefetch(batch_of(rows_of_set_0(200, 32, 1))); }
   CHECK(tables.counts().write_backs == 3);
-  CHECK(tables.forward(changed) == plain.forward(changed));
+  CHECK(tables.look_up(changed) == plain.look_up(changed));
   CHECK(tables.state() == plain.state());
 }
 
@@ -294,7 +294,7 @@ TEST_CASE("what is written to the state of cached tables is what they have") {
   const HostBags batch = draw_bags(random, from.bags.features(), kRows, 9, 6, false);
   const std::vector<float> gradient(9 * from.bags.columns(), 0.25F);
   const HeldRows held = from.prefetch(batch), other = to.prefetch(batch);
-  from.backward(batch, gradient);
+  from.update(batch, gradient);
   ModelState written, read;
   from.bags.add_state(read, "table");
   to.bags.add_state(written, "table");
@@ -306,7 +306,7 @@ TEST_CASE("what is written to the state of cached tables is what they have") {
     std::copy_n(read.tensors[t].data, read.tensors[t].size, written.tensors[t].data);
   }
   const HeldRows again = to.prefetch(batch);
-  CHECK(to.forward(batch) == from.forward(batch));
+  CHECK(to.look_up(batch) == from.look_up(batch));
 }
 
 TEST_CASE("an observer finds updated rows of cached tables at their slots, or at home") {
@@ -339,7 +339,7 @@ TEST_CASE("an observer finds updated rows of cached tables at their slots, or at
   tables.bags.observe(&gathers);
   const HostBags batch = batch_of(rows_of_set_0(0, 40, 1));
   const HeldRows held = tables.prefetch(batch);
-  tables.backward(batch, {1, -1, 2, -2});
+  tables.update(batch, {1, -1, 2, -2});
   CHECK(gathers.at_slots == 32);
   const std::vector<float> weights = tables.state();
   REQUIRE(gathers.gathered.size() == 40);
@@ -364,7 +364,7 @@ TEST_CASE("a failed call in a prefetch leaves the tables as they were") {
     }
     const HeldRows held = tables.prefetch(batch);  // what failed holds nothing back
     CHECK(tables.cached().size() == 32);
-    CHECK(tables.forward(batch) == plain.forward(batch));
+    CHECK(tables.look_up(batch) == plain.look_up(batch));
     CHECK(tables.state() == plain.state());
   }
 }

@@ -94,7 +94,7 @@ TEST_CASE("pooled rows are those of the formulas, in double") {
   Scene scene{OptimizerKind::sgd};
   for (int round = 0; round < 8; ++round) {
     const HostBags batch = scene.draw(1 + scene.random() % 20, round % 2 == 1);
-    check_close(scene.forward(batch), scene.reference.forward(batch));
+    check_close(scene.look_up(batch), scene.reference.look_up(batch));
   }
 }
 
@@ -106,8 +106,8 @@ TEST_CASE("weights after each step of every optimizer are those of the formulas,
       for (int step = 0; step < 4; ++step) {
         const HostBags batch = scene.draw(1 + scene.random() % 20, weighted);
         const std::vector<float> gradient = scene.draw_gradient(batch.batch);
-        scene.backward(batch, gradient);
-        scene.reference.backward(batch, gradient);
+        scene.update(batch, gradient);
+        scene.reference.update(batch, gradient);
         check_tables(scene);
       }
     }
@@ -127,11 +127,11 @@ TEST_CASE("pooled rows may be part of a wider matrix, whose other columns stay")
   const HostBags batch = scene.draw(5, false);
   const std::size_t columns = scene.bags.columns(), stride = columns + 7;
   const BatchTensor wide = scene.bench.memory.upload(std::vector<float>(5 * stride, 42.0F));
-  scene.bags.forward(scene.bench.memory.upload(batch), nullptr,
+  scene.bags.look_up(scene.bench.memory.upload(batch), nullptr,
                      {wide.as<float>().data(), stride, 3}, scene.bench.main);
   const auto found =
       scene.bench.memory.download(static_cast<const float*>(wide.data()), 5 * stride);
-  const auto expected = scene.reference.forward(batch);
+  const auto expected = scene.reference.look_up(batch);
   for (std::size_t b = 0; b < 5; ++b) {
     for (std::size_t c = 0; c < stride; ++c) {
       const bool ours = c >= 3 && c < 3 + columns;
@@ -145,8 +145,8 @@ TEST_CASE("a batch of empty bags pools to zeros and changes no row") {
   Scene scene{OptimizerKind::adam};
   HostBags batch = scene.draw(4, false);
   for (auto& feature : batch.bags) feature.assign(4, {});
-  for (const float value : scene.forward(batch)) CHECK(value == 0);
-  scene.backward(batch, scene.draw_gradient(4));
+  for (const float value : scene.look_up(batch)) CHECK(value == 0);
+  scene.update(batch, scene.draw_gradient(4));
   check_tables(scene);
 }
 
@@ -156,8 +156,8 @@ TEST_CASE("a batch of no examples enqueues nothing") {
   batch.batch = 0;
   for (auto& feature : batch.bags) feature.clear();
   const auto launches = scene.bench.device.calls(Call::launch);
-  scene.forward(batch);
-  scene.backward(batch, {});
+  scene.look_up(batch);
+  scene.update(batch, {});
   CHECK(scene.bench.device.calls(Call::launch) == launches);
   check_tables(scene);
 }
@@ -165,7 +165,7 @@ TEST_CASE("a batch of no examples enqueues nothing") {
 TEST_CASE("frozen tables stay as they are, and their update costs nothing") {
   Scene scene{OptimizerKind::none};
   const auto launches = scene.bench.device.calls(Call::launch);
-  scene.backward(scene.draw(9, false), scene.draw_gradient(9));
+  scene.update(scene.draw(9, false), scene.draw_gradient(9));
   CHECK(scene.bench.device.calls(Call::launch) == launches);
   check_tables(scene);
 }
@@ -210,7 +210,7 @@ TEST_CASE("the observer is told of exactly the rows that were touched, ascending
       }
     }
     batch.bags[2][0].push_back(30);  // out of range: touches nothing
-    scene.backward(batch, scene.draw_gradient(6));
+    scene.update(batch, scene.draw_gradient(6));
     CHECK(told.rows.back() == std::vector<std::int64_t>(expected.begin(), expected.end()));
   }
   CHECK(told.steps == std::vector<std::uint64_t>{1, 2, 3});
@@ -227,7 +227,7 @@ TEST_CASE("an id out of range is named with its table, once, and does no harm") 
     batch.bags[3][1].push_back(bad);
     batch.bags[5][0].push_back(77);
     batch.bags[3][1].shrink_to_fit();
-    scene.forward(batch);
+    scene.look_up(batch);
     const auto told = scene.bags.invalid_id(scene.bench.main);
     REQUIRE(told);
     CHECK(told->table == "averaged");
@@ -237,7 +237,7 @@ TEST_CASE("an id out of range is named with its table, once, and does no harm") 
     CHECK_FALSE(scene.bags.invalid_id(scene.bench.main));
   }
   const std::vector<float> gradient(3 * scene.bags.columns(), 0.0F);
-  scene.backward(batch, gradient);
+  scene.update(batch, gradient);
   check_tables(scene);
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("a batch with other features than the tables' is refused, both named")
   Scene scene{OptimizerKind::sgd};
   HostBags batch = scene.draw(2, false);
   batch.features[1] = "nothing";
-  CHECK_THROWS_WITH(scene.forward(batch),
+  CHECK_THROWS_WITH(scene.look_up(batch),
                     ContainsSubstring("nothing") && ContainsSubstring("a, b, c"));
 }
 

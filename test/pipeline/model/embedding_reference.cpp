@@ -22,7 +22,7 @@ void EmbeddingReference::set_weights(std::size_t table, const std::vector<float>
   tables_[table].weights.assign(weights.begin(), weights.end());
 }
 
-std::vector<double> EmbeddingReference::forward(const HostBags& batch) const {
+std::vector<double> EmbeddingReference::look_up(const HostBags& batch) const {
   std::vector<double> pooled(batch.batch * columns_);
   for (std::size_t f = 0; f < features_.size(); ++f) {
     const Table& table = tables_[features_[f].table];
@@ -100,7 +100,7 @@ void EmbeddingReference::follow(Table& table, std::int64_t row,
   }
 }
 
-void EmbeddingReference::backward(const HostBags& batch, const std::vector<float>& gradient) {
+void EmbeddingReference::update(const HostBags& batch, const std::vector<float>& gradient) {
   ++step_;
   std::vector<std::map<std::int64_t, std::vector<double>>> gradients(tables_.size());
   for (std::size_t f = 0; f < features_.size(); ++f) {

@@ -22,11 +22,11 @@ class EmbeddingReference {
     return tables_[table].weights;
   }
   /// [batch x columns]
-  [[nodiscard]] std::vector<double> forward(const HostBags& batch) const;
+  [[nodiscard]] std::vector<double> look_up(const HostBags& batch) const;
   /// Of each id, in the batch's order.
   [[nodiscard]] std::vector<double> factor_gradients(const HostBags& batch,
                                                      const std::vector<float>& gradient) const;
-  void backward(const HostBags& batch, const std::vector<float>& gradient);
+  void update(const HostBags& batch, const std::vector<float>& gradient);
   [[nodiscard]] std::size_t columns() const { return columns_; }
 
  private:

@@ -63,25 +63,43 @@ TEST_CASE("the gradients of a linear layer, with and without ReLU, pass finite d
     Numbers x = draw(20), weight = draw(12), bias = draw(3), y(15);
     const Weighed loss{15};
     const auto value = [&] {
-      host::linear<double>(y, in(x), in(weight), in(bias), shape);
+      host::linear(LinearArguments<double>{.output = writes(y),
+                                           .input = reads(x),
+                                           .weight = reads(weight),
+                                           .bias = reads(bias),
+                                           .shape = shape});
       return loss.sum(y);
     };
     value();
-    Numbers dx(20), dweight(12, 0.0), dbias(3, 0.0), dy = loss.gradient;
-    host::linear_backward<double>(dx, dweight, dbias, dy, in(x), in(weight), in(y), shape);
-    check_gradient(x, dx, value);
-    check_gradient(weight, dweight, value);
-    check_gradient(bias, dbias, value);
+    Numbers of_x(20), of_weight(12, 0.0), of_bias(3, 0.0), of_y = loss.gradient;
+    host::linear_backward(LinearBackwardArguments<double>{.input_gradient = writes(of_x),
+                                                          .weight_gradient = updates(of_weight),
+                                                          .bias_gradient = updates(of_bias),
+                                                          .output_gradient = updates(of_y),
+                                                          .input = reads(x),
+                                                          .weight = reads(weight),
+                                                          .output = reads(y),
+                                                          .shape = shape});
+    check_gradient(x, of_x, value);
+    check_gradient(weight, of_weight, value);
+    check_gradient(bias, of_bias, value);
   }
 }
 
 TEST_CASE("gradients of parameters are added to those that are there") {
   const LinearShape shape{2, 2, 2, false};
-  Numbers x = draw(4), weight = draw(4), y(4), dx;
+  Numbers x = draw(4), weight = draw(4), of_y = draw(4);
   Numbers once(4, 0.0), onto(4, 7.0), bias_once(2, 0.0), bias_onto(2, 7.0);
-  Numbers dy = draw(4);
-  host::linear_backward<double>(dx, once, bias_once, dy, in(x), in(weight), in(y), shape);
-  host::linear_backward<double>(dx, onto, bias_onto, dy, in(x), in(weight), in(y), shape);
+  const auto add = [&](Numbers& of_weight, Numbers& of_bias) {
+    host::linear_backward(LinearBackwardArguments<double>{.weight_gradient = updates(of_weight),
+                                                          .bias_gradient = updates(of_bias),
+                                                          .output_gradient = updates(of_y),
+                                                          .input = reads(x),
+                                                          .weight = reads(weight),
+                                                          .shape = shape});
+  };
+  add(once, bias_once);
+  add(onto, bias_onto);
   for (std::size_t i = 0; i < 4; ++i) CHECK(onto[i] == Approx(once[i] + 7));
   for (std::size_t i = 0; i < 2; ++i) CHECK(bias_onto[i] == Approx(bias_once[i] + 7));
 }
@@ -92,15 +110,21 @@ TEST_CASE("the gradients of the dot interaction pass finite differences") {
   REQUIRE(shape.columns() == 5 + 10);
   const Weighed loss{out.size()};
   const auto value = [&] {
-    host::dot_interaction<double>(out, in(dense), in(pooled), shape);
+    host::dot_interaction(DotInteractionArguments<double>{
+        .output = writes(out), .dense = reads(dense), .pooled = reads(pooled), .shape = shape});
     return loss.sum(out);
   };
   value();
-  Numbers ddense(15), dpooled(60);
-  host::dot_interaction_backward<double>(ddense, dpooled, in(loss.gradient), in(dense), in(pooled),
-                                         shape);
-  check_gradient(dense, ddense, value);
-  check_gradient(pooled, dpooled, value);
+  Numbers of_dense(15), of_pooled(60);
+  host::dot_interaction_backward(
+      DotInteractionBackwardArguments<double>{.dense_gradient = writes(of_dense),
+                                              .pooled_gradient = writes(of_pooled),
+                                              .output_gradient = reads(loss.gradient),
+                                              .dense = reads(dense),
+                                              .pooled = reads(pooled),
+                                              .shape = shape});
+  check_gradient(dense, of_dense, value);
+  check_gradient(pooled, of_pooled, value);
 }
 
 TEST_CASE("the gradients of concatenation pass finite differences") {
@@ -111,28 +135,28 @@ TEST_CASE("the gradients of concatenation pass finite differences") {
     host::concatenate<double>(out, in(dense), in(pooled), shape);
     return loss.sum(out);
   };
-  Numbers ddense(6), dpooled(15);
-  host::concatenate_backward<double>(ddense, dpooled, in(loss.gradient), shape);
-  check_gradient(dense, ddense, value);
-  check_gradient(pooled, dpooled, value);
+  Numbers of_dense(6), of_pooled(15);
+  host::concatenate_backward<double>(of_dense, of_pooled, in(loss.gradient), shape);
+  check_gradient(dense, of_dense, value);
+  check_gradient(pooled, of_pooled, value);
 }
 
 TEST_CASE("the gradient of the loss passes finite differences, and large logits stay finite") {
-  Numbers logits = draw(9), labels(9), loss(1), dlogits(9);
+  Numbers logits = draw(9), labels(9), loss(1), of_logits(9);
   for (std::size_t i = 0; i < 9; ++i) labels[i] = static_cast<double>(i % 2);
   const auto value = [&] {
-    host::binary_cross_entropy<double>(loss, dlogits, in(logits), in(labels));
+    host::binary_cross_entropy<double>(loss, of_logits, in(logits), in(labels));
     return loss[0];
   };
   value();
-  const Numbers found = dlogits;
+  const Numbers found = of_logits;
   check_gradient(logits, found, value);
 
   logits = {1000, -1000, 1000, -1000};
   labels = {1, 0, 0, 1};
-  dlogits.resize(4);
+  of_logits.resize(4);
   CHECK(value() == Approx(500));
-  CHECK(dlogits == Numbers{0, 0, 0.25, -0.25});
+  CHECK(of_logits == Numbers{0, 0, 0.25, -0.25});
 }
 
 TEST_CASE("the gradients of embedding rows and of their factors pass finite differences") {
@@ -141,28 +165,45 @@ TEST_CASE("the gradients of embedding rows and of their factors pass finite diff
                                     {.rows = 4, .width = 3, .column = 3, .mean = 1}};
   const std::vector<std::int64_t> ids{1, 1, 3, 0, 2, 1, 1, 3};
   const std::vector<std::int32_t> offsets{0, 2, 4, 4, 7, 8, 8};
-  const PooledShape shape{3, 6, 0};
+  const BagLayout<std::int32_t> bags{reads(lookups), reads(offsets), 3};
   Numbers weights = draw(12), factors = draw(ids.size()), pooled(18);
   const Weighed loss{18};
   std::vector<BadId> bad(1);
   const auto value = [&] {
-    host::look_up<double, std::int64_t, std::int32_t>(pooled, bad, in(weights), {}, {}, lookups,
-                                                      ids, offsets, in(factors), shape, 0);
+    host::look_up(
+        LookUpArguments<double, std::int64_t, std::int32_t>{.pooled = {writes(pooled), 6, 0},
+                                                            .bad = updates(bad),
+                                                            .tables = {.home = reads(weights)},
+                                                            .bags = bags,
+                                                            .ids = reads(ids),
+                                                            .factors = reads(factors)});
     return loss.sum(pooled);
   };
 
-  Numbers dfactors(ids.size());
-  host::factor_gradients<double, std::int64_t, std::int32_t>(
-      dfactors, in(loss.gradient), in(weights), {}, {}, lookups, ids, offsets, shape, 0);
-  check_gradient(factors, dfactors, value);
+  Numbers of_factors(ids.size());
+  host::factor_gradients(FactorGradientsArguments<double, std::int64_t, std::int32_t>{
+      .gradients = writes(of_factors),
+      .pooled_gradient = {reads(loss.gradient), 6, 0},
+      .tables = {.home = reads(weights)},
+      .bags = bags,
+      .ids = reads(ids)});
+  check_gradient(factors, of_factors, value);
 
   // SGD at rate 1 leaves weights less their gradient.
   const std::vector<std::uint32_t> positions{3, 0, 1, 5, 6, 4, 2, 7}, unique{0, 1, 2, 3};
   const std::vector<std::uint32_t> bag_of{0, 0, 1, 1, 3, 3, 3, 4}, starts{0, 1, 5, 6, 8}, count{4};
-  Numbers updated = weights, none;
-  host::update_rows<OptimizerKind::sgd, double, std::uint32_t, std::int32_t>(
-      updated, none, none, none, none, none, {}, {}, in(loss.gradient), lookups, offsets,
-      in(factors), positions, bag_of, unique, starts, count, shape, {.learning_rate = 1}, 0);
+  Numbers updated = weights;
+  host::update_rows(UpdateRowsArguments<double, std::uint32_t, std::int32_t>{
+      .tables = {.home = {.weights = updates(updated)}},
+      .gradient = {reads(loss.gradient), 6, 0},
+      .bags = bags,
+      .factors = reads(factors),
+      .sorted = {.rows = reads(unique),
+                 .starts = reads(starts),
+                 .count = reads(count),
+                 .positions = reads(positions),
+                 .bag_of = reads(bag_of)},
+      .rule = {.kind = OptimizerKind::sgd, .learning_rate = 1}});
   Numbers gradient(12);
   for (std::size_t i = 0; i < 12; ++i) gradient[i] = weights[i] - updated[i];
   check_gradient(weights, gradient, value);
@@ -172,36 +213,44 @@ TEST_CASE("a part of a bag has the factors and gradients of its ids' positions i
   const std::vector<std::int64_t> starts{0, 3}, places{0};
   const std::vector<std::int32_t> whole_offsets{0, 5}, part_offsets{0, 3};
   const std::vector<float> positions{0, 2, 4};  // ids 1 and 3 are elsewhere
-  const PositionShape shape{1, 1, 3};
-  const Numbers weights = draw(3), dfactors = draw(3);
-  Numbers whole(5), part(3), dweights(3, 0.0);
-  host::position_factors<double, std::int32_t>(whole, in(weights), starts, places, whole_offsets,
-                                               {}, shape);
-  host::position_factors<double, std::int32_t>(part, in(weights), starts, places, part_offsets,
-                                               positions, shape);
+  const BagPositions<std::int32_t> of_whole{.starts = reads(starts),
+                                            .places = reads(places),
+                                            .offsets = reads(whole_offsets),
+                                            .shape = {1, 1, 3}};
+  BagPositions<std::int32_t> of_part = of_whole;
+  of_part.offsets = reads(part_offsets);
+  of_part.positions = reads(positions);
+  const Numbers weights = draw(3), gradients = draw(3);
+  Numbers whole(5), part(3), of_weights(3, 0.0);
+  using Forward = PositionFactorsArguments<double, std::int32_t>;
+  host::position_factors(Forward{writes(whole), reads(weights), of_whole});
+  host::position_factors(Forward{writes(part), reads(weights), of_part});
   CHECK(part == Numbers{whole[0], whole[2], whole[4]});
-  host::position_factors_backward<double, std::int32_t>(dweights, in(dfactors), starts, places,
-                                                        part_offsets, positions, shape);
-  CHECK(dweights == Numbers{dfactors[0], 0, dfactors[1] + dfactors[2]});
+  host::position_factors_backward(PositionFactorsBackwardArguments<double, std::int32_t>{
+      updates(of_weights), reads(gradients), of_part});
+  CHECK(of_weights == Numbers{gradients[0], 0, gradients[1] + gradients[2]});
 }
 
 TEST_CASE("the gradients of position weights pass finite differences, beyond the last one too") {
   const std::vector<std::int64_t> starts{0, 2, 2, 5}, places{4, 0, 1};  // of 6: 0 is another's
   const std::vector<std::int32_t> offsets{0, 3, 3, 5, 6, 7, 10};
-  const PositionShape shape{3, 2, 5};
+  const BagPositions<std::int32_t> bags{.starts = reads(starts),
+                                        .places = reads(places),
+                                        .offsets = reads(offsets),
+                                        .shape = {3, 2, 5}};
   Numbers weights = draw(6), factors(10);
   const Weighed loss{10};
   const auto value = [&] {
-    host::position_factors<double, std::int32_t>(factors, in(weights), starts, places, offsets, {},
-                                                 shape);
+    host::position_factors(
+        PositionFactorsArguments<double, std::int32_t>{writes(factors), reads(weights), bags});
     return loss.sum(factors);
   };
-  Numbers dweights(6, 0.0);
-  host::position_factors_backward<double, std::int32_t>(dweights, in(loss.gradient), starts, places,
-                                                        offsets, {}, shape);
-  check_gradient(weights, dweights, value);
+  Numbers of_weights(6, 0.0);
+  host::position_factors_backward(PositionFactorsBackwardArguments<double, std::int32_t>{
+      updates(of_weights), reads(loss.gradient), bags});
+  check_gradient(weights, of_weights, value);
   CHECK(factors[3] == 1);  // a feature without weights
   CHECK(factors[2] == factors[1]);
   CHECK(factors[0] == weights[4]);
-  CHECK(dweights[0] == 0);
+  CHECK(of_weights[0] == 0);
 }

@@ -62,7 +62,7 @@ TEST_CASE("an observer is told before rows change or move, and of updates withou
     const KeyedJaggedTensor uploaded = bench.memory.upload(batch);
     const BatchTensor gradient = bench.memory.upload(std::vector<float>(4, 1));
     const HeldRows held = bags.prefetch(uploaded, bench.main);
-    bags.backward(uploaded, nullptr, {gradient.as<float>().data(), 4, 0}, bench.main);
+    bags.update(uploaded, nullptr, {gradient.as<float>().data(), 4, 0}, bench.main);
   };
   step({3, 9, 3});
   CHECK(hears.heard == std::vector<std::string>{"will move", "bring rows", "will move",

@@ -139,7 +139,8 @@ std::string CaptureRig::compare() {
                                            width * sizeof(float)) != 0;
         };
         return part(now.weights[t], other.weights[t], table.width) ||
-               (with_state && part(now.state[t], other.state[t], table.m_width + table.v_width));
+               (with_state && part(now.state[t], other.state[t],
+                                   table.first_moment_width + table.second_moment_width));
       };
       const auto version =
           told.find({kFirstTable + static_cast<std::uint32_t>(t), static_cast<std::int64_t>(row)});

@@ -167,9 +167,13 @@ TEST_CASE("rows numbered with 64 bits are gathered as those with 32 are") {
   std::vector<std::byte> slot(400);
   std::vector<std::uint32_t> bits(1), count{4};
   std::vector<DirtyCounts> counts(1);
-  host::gather_rows<float, std::uint64_t>(slot, bits, counts, home, {}, {}, {}, {}, {}, {}, tables,
-                                          rows, count, {.capacity = slot.size(), .weights = 1},
-                                          {.rows = 32});
+  host::gather_rows(GatherRowsArguments<float, std::uint64_t>{
+      .slot = model::writes(slot),
+      .dirty = {model::updates(bits), model::updates(counts), {.rows = 32}},
+      .from = {.home = {.weights = model::reads(home)}, .tables = model::reads(tables)},
+      .rows = model::reads(rows),
+      .count = model::reads(count),
+      .shape = {.capacity = slot.size(), .weights = 1}});
   CaptureHeader header;
   std::memcpy(&header, slot.data(), sizeof(header));
   CHECK(header.rows == 4);

@@ -158,8 +158,8 @@ TEST_CASE("the link carries what changed, and little else") {
   batch.bags = {{{}}};
   for (std::int64_t id = 0; id < 10'000; ++id) batch.bags[0][0].push_back(2 * id);
   const BatchTensor gradient = bench.memory.upload(std::vector<float>(64, 1));
-  bags.backward(bench.memory.upload(batch), nullptr, {gradient.as<float>().data(), 64, 0},
-                bench.main);
+  bags.update(bench.memory.upload(batch), nullptr, {gradient.as<float>().data(), 64, 0},
+              bench.main);
   CHECK(capture.flush(bench.main, Nanoseconds::max()));
   const CaptureCounts counts = capture.counts();
   CHECK(counts.rows == 10'000);
@@ -250,7 +250,7 @@ TEST_CASE("where nothing is computed captures cost what they would, and tell how
   const BatchTensor gradient = bench.memory.upload(std::vector<float>(64));
   const KeyedJaggedTensor ids = bench.memory.upload(batch);
   for (int step = 0; step < 3; ++step) {
-    bags.backward(ids, nullptr, {gradient.as<float>().data(), 64, 0}, bench.main);
+    bags.update(ids, nullptr, {gradient.as<float>().data(), 64, 0}, bench.main);
   }
   CHECK(capture.flush(bench.main, Nanoseconds::max()));
   const CaptureCounts counts = capture.counts();

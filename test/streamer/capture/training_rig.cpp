@@ -116,12 +116,12 @@ void TrainingRig::step() {
   Stream& forward = what_.on == TrainsOn::off_main ? update : main;
   use_tables_on(forward);
   const Array<float> pooled{memory, batch.gradient.as<float>().size(), forward};
-  bags->forward(batch.ids, nullptr, {pooled.data(), bags->columns(), 0}, forward);
+  bags->look_up(batch.ids, nullptr, {pooled.data(), bags->columns(), 0}, forward);
   bring(++next_);
   Stream& on = what_.on == TrainsOn::main ? main : update;
   use_tables_on(on);
   if (what_.on == TrainsOn::off_main) churn_main();
-  bags->backward(batch.ids, nullptr, {batch.gradient.as<float>().data(), bags->columns(), 0}, on);
+  bags->update(batch.ids, nullptr, {batch.gradient.as<float>().data(), bags->columns(), 0}, on);
   batch.held.release();
 }
 
@@ -156,16 +156,16 @@ TableContents TrainingRig::contents() {
   };
   for (const TableView& table : bags->tables()) {
     all.weights.push_back(read(table.weights, table.rows * table.width));
-    const auto m = read(table.m, table.rows * table.m_width);
-    const auto v = read(table.v, table.rows * table.v_width);
+    const auto m = read(table.first_moment, table.rows * table.first_moment_width);
+    const auto v = read(table.second_moment, table.rows * table.second_moment_width);
     auto& both = all.state.emplace_back();
     for (std::size_t row = 0; row < table.rows; ++row) {
       const auto add = [&](const std::vector<float>& from, std::size_t width) {
         both.insert(both.end(), from.begin() + static_cast<std::ptrdiff_t>(row * width),
                     from.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
       };
-      add(m, table.m_width);
-      add(v, table.v_width);
+      add(m, table.first_moment_width);
+      add(v, table.second_moment_width);
     }
   }
   if (what_.on == TrainsOn::off_main) use_tables_on(update);

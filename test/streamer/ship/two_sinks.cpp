@@ -62,9 +62,9 @@ class Trainer {
     for (float& number : numbers) number = static_cast<float>(random_() % 100) / 50 - 1;
     const BatchTensor gradient = bench_.memory.upload(numbers);
     const auto pooled = bench_.context.activation<float>(numbers.size(), bench_.main);
-    bags_->forward(batch, nullptr, {pooled.data(), bags_->columns()}, bench_.main);
-    bags_->backward(batch, nullptr, {static_cast<float*>(gradient.data()), bags_->columns()},
-                    bench_.main);
+    bags_->look_up(batch, nullptr, {pooled.data(), bags_->columns()}, bench_.main);
+    bags_->update(batch, nullptr, {static_cast<float*>(gradient.data()), bags_->columns()},
+                  bench_.main);
   }
 
   std::mt19937_64 random_{seed()};

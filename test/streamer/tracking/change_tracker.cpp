@@ -35,7 +35,7 @@ class Scene {
         std::vector<float>(4 * bags.columns(), 0.5F + static_cast<float>(random_() % 8)));
     const KeyedJaggedTensor ids = bench.memory.upload(batch);
     const HeldRows held = bags.prefetch(ids, bench.main);
-    bags.backward(ids, nullptr, {gradient.as<float>().data(), bags.columns(), 0}, bench.main);
+    bags.update(ids, nullptr, {gradient.as<float>().data(), bags.columns(), 0}, bench.main);
     std::set<RowName> changed;
     for (const auto& bag : batch.bags[0]) {
       for (const std::int64_t id : bag) changed.insert({7, id});
@@ -87,8 +87,8 @@ class Scene {
       const auto row = static_cast<std::size_t>(name.second - table.row_of_whole);
       CHECK(values.first == at(table.weights + row * table.width, table.width));
       if (content == RowContent::weights) continue;
-      std::vector<float> expected = at(table.m + row * table.width, table.width);
-      const std::vector<float> v = at(table.v + row * table.width, table.width);
+      std::vector<float> expected = at(table.first_moment + row * table.width, table.width);
+      const std::vector<float> v = at(table.second_moment + row * table.width, table.width);
       expected.insert(expected.end(), v.begin(), v.end());
       CHECK(values.second == expected);
     }

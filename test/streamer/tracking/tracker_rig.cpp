@@ -60,7 +60,7 @@ std::string TrackerRig::compare(const Rows& rows, RowContent content) {
     const TableView& table = bags->tables()[t];
     const auto row = static_cast<std::size_t>(name.second - table.row_of_whole);
     if (!same(told.weights, now.weights[t], row, table.width, content != RowContent::ids) ||
-        !same(told.state, now.state[t], row, table.m_width + table.v_width,
+        !same(told.state, now.state[t], row, table.first_moment_width + table.second_moment_width,
               content == RowContent::weights_and_state)) {
       return fmt::format("row {} of table {} is another", name.second, name.first);
     }

@@ -9,7 +9,7 @@ namespace {
 constexpr unsigned kLossThreads = 1024;
 
 // One block: each thread adds up every 1024th example, then a tree does the rest.
-__global__ void loss_kernel(float* loss, float* dlogits, const float* logits, const float* labels,
+__global__ void loss_kernel(float* loss, float* gradient, const float* logits, const float* labels,
                             std::size_t count) {
   __shared__ double parts[kLossThreads];
   double sum = 0;
@@ -19,7 +19,7 @@ __global__ void loss_kernel(float* loss, float* dlogits, const float* logits, co
     const float e = expf(-fabsf(z));
     sum += static_cast<double>(fmaxf(z, 0.0F) - z * label + log1pf(e));
     const float sigmoid = z >= 0 ? 1 / (1 + e) : e / (1 + e);
-    dlogits[i] = (sigmoid - label) * scale;
+    gradient[i] = (sigmoid - label) * scale;
   }
   parts[threadIdx.x] = sum;
   for (unsigned half = kLossThreads / 2; half > 0; half /= 2) {
@@ -29,22 +29,26 @@ __global__ void loss_kernel(float* loss, float* dlogits, const float* logits, co
   if (threadIdx.x == 0) loss[0] = static_cast<float>(parts[0] / static_cast<double>(count));
 }
 
-template <OptimizerKind kind>
-__global__ void step_kernel(float* parameters, float* m, float* v, const float* gradients,
-                            std::size_t words, Rule<float> rule) {
+template <typename Optimizer>
+__global__ void step_kernel(StepArguments<float> arguments) {
+  const std::size_t words = arguments.parameters.size() / 4;  // the array is padded to whole words
+  float* const parameters = arguments.parameters.data();
+  float* const firsts = arguments.first_moment.data();
+  float* const seconds = arguments.second_moment.data();
   for (std::size_t i = this_thread(); i < words; i += thread_count()) {
-    const Word<4> gradient = load<4>(gradients + 4 * i);
+    const Word<4> gradient = load<4>(arguments.gradients.data() + 4 * i);
     Word<4> parameter = load<4>(parameters + 4 * i);
     Word<4> first = zero_word<4>(), second = zero_word<4>();
-    if constexpr (keeps_m<kind>) first = load<4>(m + 4 * i);
-    if constexpr (keeps_v<kind>) second = load<4>(v + 4 * i);
+    if constexpr (Optimizer::keeps_first) first = load<4>(firsts + 4 * i);
+    if constexpr (Optimizer::keeps_second) second = load<4>(seconds + 4 * i);
 #pragma unroll
     for (int d = 0; d < 4; ++d) {
-      follow<kind>(rule, gradient.value[d], parameter.value[d], &first.value[d], &second.value[d]);
+      Optimizer::follow(arguments.rule, gradient.value[d], parameter.value[d], &first.value[d],
+                        &second.value[d]);
     }
     store(parameters + 4 * i, parameter);
-    if constexpr (keeps_m<kind>) store(m + 4 * i, first);
-    if constexpr (keeps_v<kind>) store(v + 4 * i, second);
+    if constexpr (Optimizer::keeps_first) store(firsts + 4 * i, first);
+    if constexpr (Optimizer::keeps_second) store(seconds + 4 * i, second);
   }
 }
 
@@ -65,9 +69,8 @@ __global__ void fill_uniform_kernel(float* out, std::size_t size, std::uint64_t 
 
 // Threads take bags.
 template <typename Offset>
-__global__ void position_kernel(float* factors, const float* weights, const std::int64_t* starts,
-                                const std::int64_t* places, const Offset* offsets,
-                                const float* positions, PositionShape shape) {
+__global__ void position_kernel(PositionFactorsArguments<float, Offset> arguments) {
+  const auto& [starts, places, offsets, positions, shape] = arguments.bags;
   for (std::size_t bag = this_thread(); bag < shape.features * shape.batch; bag += thread_count()) {
     const std::size_t f = bag / shape.batch;
     const std::int64_t count = starts[f + 1] - starts[f];
@@ -75,19 +78,20 @@ __global__ void position_kernel(float* factors, const float* weights, const std:
     const auto end = static_cast<std::int64_t>(offsets[bag + 1]);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t position =
-          positions == nullptr ? i - begin : static_cast<std::int64_t>(positions[i]);
-      factors[i] = count == 0 ? 1.0F : weights[places[f] + min(position, count - 1)];
+          positions.empty() ? i - begin : static_cast<std::int64_t>(positions[i]);
+      arguments.factors[i] =
+          count == 0 ? 1.0F : arguments.weights[places[f] + min(position, count - 1)];
     }
   }
 }
 
 // A block has one weight: its threads take examples, then a tree adds up.
 template <typename Offset>
-__global__ void position_backward_kernel(float* dweights, const float* dfactors,
-                                         const std::int64_t* starts, const std::int64_t* places,
-                                         const Offset* offsets, const float* positions,
-                                         PositionShape shape) {
+__global__ void position_backward_kernel(
+    PositionFactorsBackwardArguments<float, Offset> arguments) {
   __shared__ float parts[kThreads];
+  const auto& [starts, places, offsets, positions, shape] = arguments.bags;
+  const float* const gradients = arguments.factor_gradients.data();
   const std::int64_t weight = blockIdx.x;
   std::size_t f = 0;
   while (starts[f + 1] <= weight) ++f;
@@ -97,45 +101,40 @@ __global__ void position_backward_kernel(float* dweights, const float* dfactors,
   for (std::size_t b = threadIdx.x; b < shape.batch; b += kThreads) {
     const auto begin = static_cast<std::int64_t>(offsets[f * shape.batch + b]);
     const auto end = static_cast<std::int64_t>(offsets[f * shape.batch + b + 1]);
-    if (positions != nullptr) {  // of a part of the bag
+    if (!positions.empty()) {  // of a part of the bag
       for (std::int64_t i = begin; i < end; ++i) {
         const auto there = static_cast<std::int64_t>(positions[i]);
-        if (is_last ? there >= position : there == position) sum += dfactors[i];
+        if (is_last ? there >= position : there == position) sum += gradients[i];
       }
       continue;
     }
     const std::int64_t stop = is_last ? end : min(end, begin + position + 1);
-    for (std::int64_t i = begin + position; i < stop; ++i) sum += dfactors[i];
+    for (std::int64_t i = begin + position; i < stop; ++i) sum += gradients[i];
   }
   parts[threadIdx.x] = sum;
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
   }
-  if (threadIdx.x == 0) dweights[places[f] + position] += parts[0];
+  if (threadIdx.x == 0) arguments.weight_gradients[places[f] + position] += parts[0];
 }
 
 }  // namespace
 
-void binary_cross_entropy(Queue queue, std::span<float> loss, std::span<float> dlogits,
+void binary_cross_entropy(Queue queue, std::span<float> loss, std::span<float> gradient,
                           std::span<const float> logits, std::span<const float> labels) {
-  launch({"binary_cross_entropy", 1, kLossThreads}, queue, loss_kernel, loss.data(), dlogits.data(),
-         logits.data(), labels.data(), logits.size());
+  launch({"binary_cross_entropy", 1, kLossThreads}, queue, loss_kernel, loss.data(),
+         gradient.data(), logits.data(), labels.data(), logits.size());
 }
 
-template <OptimizerKind kind>
-void step(Queue queue, std::span<float> parameters, std::span<float> m, std::span<float> v,
-          std::span<const float> gradients, Rule<float> rule) {
-  const std::size_t words = parameters.size() / 4;  // the array is padded to whole words
-  launch({"step", blocks_for(words), kThreads}, queue, step_kernel<kind>, parameters.data(),
-         m.data(), v.data(), gradients.data(), words, rule);
+void step(Queue queue, const StepArguments<float>& arguments) {
+  with_optimizer(arguments.rule.kind, [&]<typename Optimizer>(Optimizer) {
+    if constexpr (!Optimizer::by_row) {
+      launch({"step", blocks_for(arguments.parameters.size() / 4), kThreads}, queue,
+             step_kernel<Optimizer>, arguments);
+    }
+  });
 }
-template void step<OptimizerKind::sgd>(Queue, std::span<float>, std::span<float>, std::span<float>,
-                                       std::span<const float>, Rule<float>);
-template void step<OptimizerKind::adagrad>(Queue, std::span<float>, std::span<float>,
-                                           std::span<float>, std::span<const float>, Rule<float>);
-template void step<OptimizerKind::adam>(Queue, std::span<float>, std::span<float>, std::span<float>,
-                                        std::span<const float>, Rule<float>);
 
 void fill(Queue queue, std::span<float> out, float value) {
   launch({"fill", blocks_for(out.size()), kThreads}, queue, fill_kernel, out.data(), out.size(),
@@ -153,48 +152,28 @@ void fill_uniform(Queue queue, std::span<float> out, std::uint64_t stream, float
 }
 
 template <typename Offset>
-void position_factors(Queue queue, std::span<float> factors, std::span<const float> weights,
-                      std::span<const std::int64_t> starts, std::span<const std::int64_t> places,
-                      std::span<const Offset> offsets, std::span<const float> positions,
-                      PositionShape shape) {
+void position_factors(Queue queue, const PositionFactorsArguments<float, Offset>& arguments) {
+  const PositionShape& shape = arguments.bags.shape;
   launch({"position_factors", blocks_for(shape.features * shape.batch), kThreads}, queue,
-         position_kernel<Offset>, factors.data(), weights.data(), starts.data(), places.data(),
-         offsets.data(), positions.data(), shape);
+         position_kernel<Offset>, arguments);
 }
-template void position_factors<std::int32_t>(Queue, std::span<float>, std::span<const float>,
-                                             std::span<const std::int64_t>,
-                                             std::span<const std::int64_t>,
-                                             std::span<const std::int32_t>, std::span<const float>,
-                                             PositionShape);
-template void position_factors<std::int64_t>(Queue, std::span<float>, std::span<const float>,
-                                             std::span<const std::int64_t>,
-                                             std::span<const std::int64_t>,
-                                             std::span<const std::int64_t>, std::span<const float>,
-                                             PositionShape);
 
 template <typename Offset>
-void position_factors_backward(Queue queue, std::span<float> dweights,
-                               std::span<const float> dfactors,
-                               std::span<const std::int64_t> starts,
-                               std::span<const std::int64_t> places,
-                               std::span<const Offset> offsets, std::span<const float> positions,
-                               PositionShape shape) {
-  const auto blocks = static_cast<unsigned>(shape.weights);
+void position_factors_backward(Queue queue,
+                               const PositionFactorsBackwardArguments<float, Offset>& arguments) {
+  const auto blocks = static_cast<unsigned>(arguments.bags.shape.weights);
   launch({"position_factors_backward", blocks, kThreads}, queue, position_backward_kernel<Offset>,
-         dweights.data(), dfactors.data(), starts.data(), places.data(), offsets.data(),
-         positions.data(), shape);
+         arguments);
 }
-template void position_factors_backward<std::int32_t>(Queue, std::span<float>,
-                                                      std::span<const float>,
-                                                      std::span<const std::int64_t>,
-                                                      std::span<const std::int64_t>,
-                                                      std::span<const std::int32_t>,
-                                                      std::span<const float>, PositionShape);
-template void position_factors_backward<std::int64_t>(Queue, std::span<float>,
-                                                      std::span<const float>,
-                                                      std::span<const std::int64_t>,
-                                                      std::span<const std::int64_t>,
-                                                      std::span<const std::int64_t>,
-                                                      std::span<const float>, PositionShape);
+
+// NOLINTBEGIN: instantiations
+#define MILLRACE_FOR_OFFSET(Offset)                                                      \
+  template void position_factors(Queue, const PositionFactorsArguments<float, Offset>&); \
+  template void position_factors_backward(Queue,                                         \
+                                          const PositionFactorsBackwardArguments<float, Offset>&);
+MILLRACE_FOR_OFFSET(std::int32_t)
+MILLRACE_FOR_OFFSET(std::int64_t)
+#undef MILLRACE_FOR_OFFSET
+// NOLINTEND
 
 }  // namespace millrace::model::cuda

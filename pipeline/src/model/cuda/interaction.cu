@@ -57,18 +57,20 @@ __global__ void dot_kernel(float* out, Vectors of) {
 
 // One block an example; each group of lanes adds up the gradient of a vector, partner by partner.
 template <int size>
-__global__ void dot_backward_kernel(float* ddense, float* dpooled, const float* dout, Vectors of) {
+__global__ void dot_backward_kernel(DotInteractionBackwardArguments<float> arguments) {
+  const Vectors of{arguments.dense.data(), arguments.pooled.data(), arguments.shape};
   const auto features = static_cast<unsigned>(of.shape.features);
   const unsigned words = static_cast<unsigned>(of.shape.width) / size;
   const WarpRows warp{words};
   const unsigned group = threadIdx.x / kWarp * warp.groups + warp.group;
   const unsigned groups = blockDim.x / kWarp * warp.groups;
   for (std::size_t b = blockIdx.x; b < of.shape.batch; b += gridDim.x) {
-    const float* const from = dout + b * of.shape.columns();
+    const float* const from = arguments.output_gradient.data() + b * of.shape.columns();
     const float* const of_pairs = from + of.shape.width;
     for (unsigned i = group; i <= features; i += groups) {
-      float* const to = i == 0 ? ddense + b * of.shape.width
-                               : dpooled + (b * of.shape.features + i - 1) * of.shape.width;
+      float* const to = i == 0 ? arguments.dense_gradient.data() + b * of.shape.width
+                               : arguments.pooled_gradient.data() +
+                                     (b * of.shape.features + i - 1) * of.shape.width;
       for (unsigned word = warp.lane; word < words; word += warp.lanes) {
         Word<size> sum = zero_word<size>();
         if (i == 0) sum = load<size>(from + word * size);
@@ -101,33 +103,31 @@ __global__ void concatenate_kernel(float* out, const float* dense, const float* 
   }
 }
 
-__global__ void concatenate_backward_kernel(float* ddense, float* dpooled, const float* dout,
-                                            ConcatShape shape) {
+__global__ void concatenate_backward_kernel(float* dense_gradient, float* pooled_gradient,
+                                            const float* gradient, ConcatShape shape) {
   const std::size_t columns = shape.dense + shape.pooled;
   for (std::size_t i = this_thread(); i < shape.batch * columns; i += thread_count()) {
     const std::size_t b = i / columns, c = i % columns;
     if (c < shape.dense) {
-      ddense[b * shape.dense + c] = dout[i];
+      dense_gradient[b * shape.dense + c] = gradient[i];
     } else {
-      dpooled[b * shape.pooled + c - shape.dense] = dout[i];
+      pooled_gradient[b * shape.pooled + c - shape.dense] = gradient[i];
     }
   }
 }
 
 }  // namespace
 
-void dot_interaction(Queue queue, std::span<float> out, std::span<const float> dense,
-                     std::span<const float> pooled, DotShape shape) {
-  const Vectors of{dense.data(), pooled.data(), shape};
-  launch_dots("dot_interaction", queue, shape, dot_kernel<4>, dot_kernel<1>, out.data(), of);
+void dot_interaction(Queue queue, const DotInteractionArguments<float>& arguments) {
+  const Vectors of{arguments.dense.data(), arguments.pooled.data(), arguments.shape};
+  launch_dots("dot_interaction", queue, of.shape, dot_kernel<4>, dot_kernel<1>,
+              arguments.output.data(), of);
 }
 
-void dot_interaction_backward(Queue queue, std::span<float> ddense, std::span<float> dpooled,
-                              std::span<const float> dout, std::span<const float> dense,
-                              std::span<const float> pooled, DotShape shape) {
-  const Vectors of{dense.data(), pooled.data(), shape};
-  launch_dots("dot_interaction_backward", queue, shape, dot_backward_kernel<4>,
-              dot_backward_kernel<1>, ddense.data(), dpooled.data(), dout.data(), of);
+void dot_interaction_backward(Queue queue,
+                              const DotInteractionBackwardArguments<float>& arguments) {
+  launch_dots("dot_interaction_backward", queue, arguments.shape, dot_backward_kernel<4>,
+              dot_backward_kernel<1>, arguments);
 }
 
 void concatenate(Queue queue, std::span<float> out, std::span<const float> dense,
@@ -136,10 +136,12 @@ void concatenate(Queue queue, std::span<float> out, std::span<const float> dense
          dense.data(), pooled.data(), shape);
 }
 
-void concatenate_backward(Queue queue, std::span<float> ddense, std::span<float> dpooled,
-                          std::span<const float> dout, ConcatShape shape) {
-  launch({"concatenate_backward", blocks_for(dout.size()), kThreads}, queue,
-         concatenate_backward_kernel, ddense.data(), dpooled.data(), dout.data(), shape);
+void concatenate_backward(Queue queue, std::span<float> dense_gradient,
+                          std::span<float> pooled_gradient, std::span<const float> gradient,
+                          ConcatShape shape) {
+  launch({"concatenate_backward", blocks_for(gradient.size()), kThreads}, queue,
+         concatenate_backward_kernel, dense_gradient.data(), pooled_gradient.data(),
+         gradient.data(), shape);
 }
 
 }  // namespace millrace::model::cuda

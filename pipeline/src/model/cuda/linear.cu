@@ -49,15 +49,16 @@ constexpr unsigned kTile = 32;
 
 // A block has 32 columns: its rows of threads each add up every 32nd row, then a tree does the
 // rest.
-__global__ void mask_and_add_up_kernel(float* dy, const float* y, float* dbias, LinearShape shape) {
+__global__ void mask_and_add_up_kernel(float* gradient, const float* output, float* bias_gradient,
+                                       LinearShape shape) {
   __shared__ float parts[kTile][kTile + 1];
   const std::size_t column = blockIdx.x * static_cast<std::size_t>(kTile) + threadIdx.x;
   float sum = 0;
   if (column < shape.outputs) {
     for (std::size_t row = threadIdx.y; row < shape.rows; row += kTile) {
       const std::size_t i = row * shape.outputs + column;
-      if (shape.relu && !(y[i] > 0)) dy[i] = 0;
-      sum += dy[i];
+      if (shape.relu && !(output[i] > 0)) gradient[i] = 0;
+      sum += gradient[i];
     }
   }
   parts[threadIdx.y][threadIdx.x] = sum;
@@ -67,41 +68,41 @@ __global__ void mask_and_add_up_kernel(float* dy, const float* y, float* dbias, 
       parts[threadIdx.y][threadIdx.x] += parts[threadIdx.y + half][threadIdx.x];
     }
   }
-  if (threadIdx.y == 0 && column < shape.outputs) dbias[column] += parts[0][threadIdx.x];
+  if (threadIdx.y == 0 && column < shape.outputs) bias_gradient[column] += parts[0][threadIdx.x];
 }
 
 }  // namespace
 
-void linear(Queue queue, std::span<float> y, std::span<const float> x,
-            std::span<const float> weight, std::span<const float> bias, LinearShape shape) {
-  multiply(queue, y.data(), {x.data(), false}, {weight.data(), true},
+void linear(Queue queue, const LinearArguments<float>& arguments) {
+  const auto& [output, input, weight, bias, shape] = arguments;
+  multiply(queue, output.data(), {input.data(), false}, {weight.data(), true},
            {shape.rows, shape.outputs, shape.inputs}, false);
   if (shape.outputs % 4 == 0) {
-    const std::size_t words = y.size() / 4;
-    launch({"linear: bias", blocks_for(words), kThreads}, queue, add_bias<4>, y.data(), bias.data(),
-           words, shape.outputs / 4, shape.relu);
+    const std::size_t words = output.size() / 4;
+    launch({"linear: bias", blocks_for(words), kThreads}, queue, add_bias<4>, output.data(),
+           bias.data(), words, shape.outputs / 4, shape.relu);
   } else {
-    launch({"linear: bias", blocks_for(y.size()), kThreads}, queue, add_bias<1>, y.data(),
-           bias.data(), y.size(), shape.outputs, shape.relu);
+    launch({"linear: bias", blocks_for(output.size()), kThreads}, queue, add_bias<1>, output.data(),
+           bias.data(), output.size(), shape.outputs, shape.relu);
   }
 }
 
-void mask_and_add_up(Queue queue, std::span<float> dbias, std::span<float> dy,
-                     std::span<const float> y, LinearShape shape) {
-  const auto blocks = static_cast<unsigned>((shape.outputs + kTile - 1) / kTile);
+void mask_and_add_up(Queue queue, const LinearBackwardArguments<float>& arguments) {
+  const auto blocks = static_cast<unsigned>((arguments.shape.outputs + kTile - 1) / kTile);
   launch({"linear_backward: bias", blocks, {kTile, kTile}}, queue, mask_and_add_up_kernel,
-         dy.data(), y.data(), dbias.data(), shape);
+         arguments.output_gradient.data(), arguments.output.data(), arguments.bias_gradient.data(),
+         arguments.shape);
 }
 
-void linear_backward(Queue queue, std::span<float> dx, std::span<float> dweight,
-                     std::span<float> dbias, std::span<float> dy, std::span<const float> x,
-                     std::span<const float> weight, std::span<const float> y, LinearShape shape) {
-  mask_and_add_up(queue, dbias, dy, y, shape);
-  multiply(queue, dweight.data(), {dy.data(), true}, {x.data(), false},
-           {shape.outputs, shape.inputs, shape.rows}, true);
-  if (dx.empty()) return;
-  multiply(queue, dx.data(), {dy.data(), false}, {weight.data(), false},
-           {shape.rows, shape.inputs, shape.outputs}, false);
+void linear_backward(Queue queue, const LinearBackwardArguments<float>& arguments) {
+  const LinearShape shape = arguments.shape;
+  const float* const output_gradient = arguments.output_gradient.data();
+  mask_and_add_up(queue, arguments);
+  multiply(queue, arguments.weight_gradient.data(), {output_gradient, true},
+           {arguments.input.data(), false}, {shape.outputs, shape.inputs, shape.rows}, true);
+  if (arguments.input_gradient.empty()) return;
+  multiply(queue, arguments.input_gradient.data(), {output_gradient, false},
+           {arguments.weight.data(), false}, {shape.rows, shape.inputs, shape.outputs}, false);
 }
 
 }  // namespace millrace::model::cuda

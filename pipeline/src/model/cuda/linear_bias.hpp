@@ -1,17 +1,14 @@
 #pragma once
 
-#include <span>
-
 #include "model/blas_handle.hpp"
-#include "model/shapes.hpp"
+#include "model/dense_arguments.hpp"
 
 namespace millrace::model::cuda {
 
 /**
- * @brief The part of `linear_backward` that is no product: sets `dy` to 0 where ReLU cut `y` off,
- *        and adds the sums of its columns to `dbias`.
+ * @brief The part of `linear_backward` that is no product: sets `output_gradient` to 0 where ReLU
+ *        cut the output off, and adds the sums of its columns to `bias_gradient`.
  */
-void mask_and_add_up(Queue queue, std::span<float> dbias, std::span<float> dy,
-                     std::span<const float> y, LinearShape shape);
+void mask_and_add_up(Queue queue, const LinearBackwardArguments<float>& arguments);
 
 }  // namespace millrace::model::cuda

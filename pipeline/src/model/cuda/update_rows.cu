@@ -8,65 +8,32 @@ namespace {
 constexpr unsigned kLongRun = 128;  // from here on a whole block adds up a run
 constexpr unsigned kWarpsOfBlock = kThreads / kWarp;
 
-template <typename Offset>
-struct SortedLookups {
-  const float* gradient;
-  const Lookup* lookups;
-  const Offset* offsets;
-  const float* factors;  // null: 1
-  const std::uint32_t* positions;
-  const std::uint32_t* bag_of;
-  PooledShape shape;
-};
-
-struct RowMemory {
-  float *weights, *m, *v;
-
-  __device__ RowMemory at(RowPlace place) const {
-    return {weights + place.weights, m == nullptr ? m : m + place.m,
-            v == nullptr ? v : v + place.weights};
-  }
-};
-
-// Where rows are: at home, or at slots if they are cached.
-struct Tables {
-  RowMemory home, cached;
-  SlotState* states;
-  const std::int32_t* slots;  // of each run; null: tables are not cached
-  RowLayout layout;
-
-  __device__ RowMemory row(std::uint32_t run, const Lookup& table, std::int64_t row) const {
-    if (slots == nullptr || slots[run] < 0) return home.at(layout.at_home(table, row));
-    return cached.at(layout.at_slot(static_cast<std::size_t>(slots[run])));
-  }
-  __device__ void changed(std::uint32_t run) const {
-    if (slots != nullptr && slots[run] >= 0) states[slots[run]].dirty = 1;
-  }
-};
-
 /** The share of the warps of one owner: it takes lookups `first`, `first + step`, ... of a run. */
 struct Share {
   unsigned first, step;
 };
 
-template <int size, typename Offset>
-__device__ Word<size> add_up(const SortedLookups<Offset>& sorted, const WarpRows& warp,
-                             unsigned word, unsigned words, std::uint32_t begin, std::uint32_t end,
-                             Share share) {
+/** A run of ids of one row. */
+struct Run {
+  std::uint32_t begin, end;
+};
+
+template <int size, typename Arguments>
+__device__ Word<size> add_up(const Arguments& arguments, const WarpRows& warp, unsigned word,
+                             unsigned words, Run run, Share share) {
   Word<size> sum = zero_word<size>();
 #pragma unroll 2
-  for (std::uint32_t j = begin + share.first * warp.groups + warp.group; j < end;
+  for (std::uint32_t j = run.begin + share.first * warp.groups + warp.group; j < run.end;
        j += share.step * warp.groups) {
-    const std::uint32_t position = sorted.positions[j];
-    const std::size_t bag = sorted.bag_of[position];
-    const Lookup& lookup = sorted.lookups[bag / sorted.shape.batch];
-    float factor = sorted.factors == nullptr ? 1.0F : sorted.factors[position];
+    const std::uint32_t position = arguments.sorted.positions[j];
+    const std::size_t bag = arguments.sorted.bag_of[position];
+    const Lookup& lookup = arguments.bags.lookup(bag);
+    float factor = arguments.factors.empty() ? 1.0F : arguments.factors[position];
     if (lookup.mean != 0) {
-      factor /= static_cast<float>(sorted.offsets[bag + 1] - sorted.offsets[bag]);
+      factor /= static_cast<float>(arguments.bags.offsets[bag + 1] - arguments.bags.offsets[bag]);
     }
     if (word < words) {
-      const float* const row = sorted.gradient + bag % sorted.shape.batch * sorted.shape.stride +
-                               sorted.shape.column + lookup.column;
+      const float* const row = arguments.gradient.row(bag % arguments.bags.batch, lookup);
       add_scaled(sum, load<size>(row + word * size), factor);
     }
   }
@@ -107,34 +74,34 @@ __device__ float squares(const Word<size>& word) {
   return dot(word, word);
 }
 
-template <OptimizerKind kind, int size>
-__device__ void apply(const RowMemory& row, unsigned at, const Word<size>& gradient,
+template <typename Optimizer, int size>
+__device__ void apply(const RowPointers<float>& row, unsigned at, const Word<size>& gradient,
                       const Rule<float>& rule) {
   Word<size> weight = load<size>(row.weights + at);
-  Word<size> m = zero_word<size>(), v = zero_word<size>();
-  if constexpr (keeps_m<kind>) m = load<size>(row.m + at);
-  if constexpr (keeps_v<kind>) v = load<size>(row.v + at);
+  Word<size> first = zero_word<size>(), second = zero_word<size>();
+  if constexpr (Optimizer::keeps_first) first = load<size>(row.first_moment + at);
+  if constexpr (Optimizer::keeps_second) second = load<size>(row.second_moment + at);
 #pragma unroll
   for (int d = 0; d < size; ++d) {
-    follow<kind>(rule, gradient.value[d], weight.value[d], &m.value[d], &v.value[d]);
+    Optimizer::follow(rule, gradient.value[d], weight.value[d], &first.value[d], &second.value[d]);
   }
   store(row.weights + at, weight);
-  if constexpr (keeps_m<kind>) store(row.m + at, m);
-  if constexpr (keeps_v<kind>) store(row.v + at, v);
+  if constexpr (Optimizer::keeps_first) store(row.first_moment + at, first);
+  if constexpr (Optimizer::keeps_second) store(row.second_moment + at, second);
 }
 
-template <OptimizerKind kind, int size, typename Owner, typename Offset>
-__device__ void update_row(const RowMemory& row, const SortedLookups<Offset>& sorted,
-                           const Lookup& lookup, std::uint32_t begin, std::uint32_t end,
-                           const Rule<float>& rule) {
+template <typename Optimizer, int size, typename Owner, typename Arguments>
+__device__ void update_row(const RowPointers<float>& row, const Arguments& arguments,
+                           const Lookup& lookup, Run run) {
+  const Rule<float>& rule = arguments.rule;
   const unsigned words = static_cast<unsigned>(lookup.width) / size;
   const WarpRows warp{words};
   const auto gradient = [&](unsigned word) {
     return Owner::template combine<size>(
-        add_up<size>(sorted, warp, word, words, begin, end, Owner::share()));
+        add_up<size>(arguments, warp, word, words, run, Owner::share()));
   };
 
-  if constexpr (kind == OptimizerKind::rowwise_adagrad) {
+  if constexpr (Optimizer::by_row) {
     Word<size> sum = zero_word<size>();
     float total = 0;
     for (unsigned first = 0; first < words; first += warp.lanes) {
@@ -142,8 +109,8 @@ __device__ void update_row(const RowMemory& row, const SortedLookups<Offset>& so
       total += squares(sum);
     }
     total = warp.over_lanes(total);
-    float m = Owner::applies() ? *row.m : 0;
-    const float rate = rowwise_rate(rule, total, static_cast<float>(lookup.width), m);
+    float moment = Owner::applies() ? *row.first_moment : 0;
+    const float rate = Optimizer::row_rate(rule, total, static_cast<float>(lookup.width), moment);
     for (unsigned first = 0; first < words; first += warp.lanes) {
       const unsigned word = first + warp.lane;
       if (words > warp.lanes) sum = gradient(word);  // again: a row of many words is not kept
@@ -153,113 +120,85 @@ __device__ void update_row(const RowMemory& row, const SortedLookups<Offset>& so
       store(row.weights + word * size, weight);
     }
     __syncwarp();
-    if (Owner::applies() && threadIdx.x % kWarp == 0) *row.m = m;
+    if (Owner::applies() && threadIdx.x % kWarp == 0) *row.first_moment = moment;
   } else {
     for (unsigned first = 0; first < words; first += warp.lanes) {
       const unsigned word = first + warp.lane;
       const Word<size> sum = gradient(word);
       if (!Owner::applies() || warp.group != 0 || word >= words) continue;
-      apply<kind>(row, word * size, sum, rule);
+      apply<Optimizer>(row, word * size, sum, rule);
     }
   }
 }
 
-template <typename Key>
-struct Runs {
-  const Key* unique;
-  const std::uint32_t *starts, *count;
-};
-
-template <OptimizerKind kind, typename Owner, typename Key, typename Offset>
-__device__ void update_run(const Tables& tables, const SortedLookups<Offset>& sorted,
-                           const Runs<Key>& runs, std::uint32_t run, const Rule<float>& rule) {
-  const std::uint32_t begin = runs.starts[run], end = runs.starts[run + 1];
-  const std::uint32_t bag = sorted.bag_of[sorted.positions[begin]];
-  const Lookup lookup = sorted.lookups[bag / sorted.shape.batch];
-  const RowMemory row = tables.row(run, lookup, static_cast<std::int64_t>(runs.unique[run]));
+template <typename Optimizer, typename Owner, typename Arguments>
+__device__ void update_run(const Arguments& arguments, std::uint32_t number) {
+  const auto& sorted = arguments.sorted;
+  const Run run{sorted.starts[number], sorted.starts[number + 1]};
+  const Lookup lookup = arguments.bags.lookup(sorted.bag_of[sorted.positions[run.begin]]);
+  const RowPointers<float> row =
+      arguments.tables.row(number, lookup, static_cast<std::int64_t>(sorted.rows[number]));
   if (lookup.width % 4 == 0) {
-    update_row<kind, 4, Owner>(row, sorted, lookup, begin, end, rule);
+    update_row<Optimizer, 4, Owner>(row, arguments, lookup, run);
   } else {
-    update_row<kind, 1, Owner>(row, sorted, lookup, begin, end, rule);
+    update_row<Optimizer, 1, Owner>(row, arguments, lookup, run);
   }
-  if (Owner::applies() && threadIdx.x % kWarp == 0) tables.changed(run);
+  if (Owner::applies() && threadIdx.x % kWarp == 0) arguments.tables.mark_changed(number);
 }
 
-template <OptimizerKind kind, typename Key, typename Offset>
-__global__ void update_short_runs(Tables tables, SortedLookups<Offset> sorted, Runs<Key> runs,
-                                  Rule<float> rule) {
-  for (std::size_t run = this_warp(); run < *runs.count; run += warp_count()) {
-    if (runs.starts[run + 1] - runs.starts[run] >= kLongRun) continue;
-    update_run<kind, OwnerWarp>(tables, sorted, runs, static_cast<std::uint32_t>(run), rule);
+template <typename Optimizer, typename Key, typename Offset>
+__global__ void update_short_runs(UpdateRowsArguments<float, Key, Offset> arguments) {
+  const auto& sorted = arguments.sorted;
+  for (std::size_t run = this_warp(); run < sorted.count[0]; run += warp_count()) {
+    if (sorted.starts[run + 1] - sorted.starts[run] >= kLongRun) continue;
+    update_run<Optimizer, OwnerWarp>(arguments, static_cast<std::uint32_t>(run));
   }
 }
 
 // Blocks take 256 runs at a time: each thread looks at one, and then all do those that are long.
-template <OptimizerKind kind, typename Key, typename Offset>
-__global__ void update_long_runs(Tables tables, SortedLookups<Offset> sorted, Runs<Key> runs,
-                                 Rule<float> rule) {
-  const std::uint32_t count = *runs.count;
+template <typename Optimizer, typename Key, typename Offset>
+__global__ void update_long_runs(UpdateRowsArguments<float, Key, Offset> arguments) {
+  const auto& starts = arguments.sorted.starts;
+  const std::uint32_t count = arguments.sorted.count[0];
   for (std::size_t first = blockIdx.x * static_cast<std::size_t>(kThreads); first < count;
        first += gridDim.x * static_cast<std::size_t>(kThreads)) {
     const std::size_t mine = first + threadIdx.x;
-    const bool is_long = mine < count && runs.starts[mine + 1] - runs.starts[mine] >= kLongRun;
+    const bool is_long = mine < count && starts[mine + 1] - starts[mine] >= kLongRun;
     if (__syncthreads_or(is_long ? 1 : 0) == 0) continue;
     for (unsigned i = 0; i < kThreads && first + i < count; ++i) {
       const auto run = static_cast<std::uint32_t>(first + i);
-      if (runs.starts[run + 1] - runs.starts[run] < kLongRun) continue;  // for all threads alike
-      update_run<kind, OwnerBlock>(tables, sorted, runs, run, rule);
+      if (starts[run + 1] - starts[run] < kLongRun) continue;  // for all threads alike
+      update_run<Optimizer, OwnerBlock>(arguments, run);
     }
   }
 }
 
+template <typename Optimizer, typename Key, typename Offset>
+void launch_updates(Queue queue, const UpdateRowsArguments<float, Key, Offset>& arguments) {
+  const std::size_t most = arguments.sorted.rows.size();  // runs, as far as the host knows
+  launch({"update_rows: short runs", blocks_for(most * kWarp), kThreads}, queue,
+         update_short_runs<Optimizer, Key, Offset>, arguments);
+  if (most < kLongRun) return;
+  launch({"update_rows: long runs", blocks_for(most), kThreads}, queue,
+         update_long_runs<Optimizer, Key, Offset>, arguments);
+}
+
 }  // namespace
 
-template <OptimizerKind kind, typename Key, typename Offset>
-void update_rows(Queue queue, std::span<float> weights, std::span<float> m, std::span<float> v,
-                 std::span<float> cached, std::span<float> cached_m, std::span<float> cached_v,
-                 std::span<SlotState> states, std::span<const std::int32_t> slots,
-                 std::span<const float> gradient, std::span<const Lookup> lookups,
-                 std::span<const Offset> offsets, std::span<const float> factors,
-                 std::span<const std::uint32_t> positions, std::span<const std::uint32_t> bag_of,
-                 std::span<const Key> unique, std::span<const std::uint32_t> starts,
-                 std::span<const std::uint32_t> count, PooledShape shape, Rule<float> rule,
-                 std::size_t slot_width) {
-  const Tables tables{{weights.data(), m.data(), v.data()},
-                      {cached.data(), cached_m.data(), cached_v.data()},
-                      states.data(),
-                      slots.empty() ? nullptr : slots.data(),
-                      {slot_width, state_of_row(kind) != 0}};
-  const SortedLookups<Offset> sorted{
-      gradient.data(),  lookups.data(), offsets.data(), factors.data(),
-      positions.data(), bag_of.data(),  shape};
-  const Runs<Key> runs{unique.data(), starts.data(), count.data()};
-  const unsigned blocks = blocks_for(unique.size() * kWarp);
-  launch({"update_rows: short runs", blocks, kThreads}, queue, update_short_runs<kind, Key, Offset>,
-         tables, sorted, runs, rule);
-  if (unique.size() < kLongRun) return;
-  launch({"update_rows: long runs", blocks_for(unique.size()), kThreads}, queue,
-         update_long_runs<kind, Key, Offset>, tables, sorted, runs, rule);
+template <typename Key, typename Offset>
+void update_rows(Queue queue, const UpdateRowsArguments<float, Key, Offset>& arguments) {
+  with_optimizer(arguments.rule.kind, [&]<typename Optimizer>(Optimizer) {
+    launch_updates<Optimizer>(queue, arguments);
+  });
 }
 
 // NOLINTBEGIN: instantiations
-#define MILLRACE_FOR_TYPES(kind, Key, Offset)                                                  \
-  template void update_rows<kind, Key, Offset>(                                                \
-      Queue, std::span<float>, std::span<float>, std::span<float>, std::span<float>,           \
-      std::span<float>, std::span<float>, std::span<SlotState>, std::span<const std::int32_t>, \
-      std::span<const float>, std::span<const Lookup>, std::span<const Offset>,                \
-      std::span<const float>, std::span<const std::uint32_t>, std::span<const std::uint32_t>,  \
-      std::span<const Key>, std::span<const std::uint32_t>, std::span<const std::uint32_t>,    \
-      PooledShape, Rule<float>, std::size_t);
-#define MILLRACE_FOR_KIND(kind)                         \
-  MILLRACE_FOR_TYPES(kind, std::uint32_t, std::int32_t) \
-  MILLRACE_FOR_TYPES(kind, std::uint32_t, std::int64_t) \
-  MILLRACE_FOR_TYPES(kind, std::uint64_t, std::int32_t) \
-  MILLRACE_FOR_TYPES(kind, std::uint64_t, std::int64_t)
-MILLRACE_FOR_KIND(OptimizerKind::sgd)
-MILLRACE_FOR_KIND(OptimizerKind::rowwise_adagrad)
-MILLRACE_FOR_KIND(OptimizerKind::adagrad)
-MILLRACE_FOR_KIND(OptimizerKind::adam)
-#undef MILLRACE_FOR_KIND
+#define MILLRACE_FOR_TYPES(Key, Offset) \
+  template void update_rows(Queue, const UpdateRowsArguments<float, Key, Offset>&);
+MILLRACE_FOR_TYPES(std::uint32_t, std::int32_t)
+MILLRACE_FOR_TYPES(std::uint32_t, std::int64_t)
+MILLRACE_FOR_TYPES(std::uint64_t, std::int32_t)
+MILLRACE_FOR_TYPES(std::uint64_t, std::int64_t)
 #undef MILLRACE_FOR_TYPES
 // NOLINTEND
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 
+#include "model/dense_arguments.hpp"
 #include "model/host/blas.hpp"
 #include "model/host/vector.hpp"
 #include "model/optimizer_rule.hpp"
@@ -17,36 +18,36 @@
 namespace millrace::model::host {
 
 template <typename T>
-void linear(std::span<T> y, std::span<const T> x, std::span<const T> weight,
-            std::span<const T> bias, LinearShape shape) {
+void linear(const LinearArguments<T>& arguments) {
+  const auto [output, input, weight, bias, shape] = arguments;
   for (std::size_t r = 0; r < shape.rows; ++r) {
-    std::copy_n(bias.data(), shape.outputs, y.data() + r * shape.outputs);
+    std::copy_n(bias.data(), shape.outputs, output.data() + r * shape.outputs);
   }
-  multiply(y.data(), {x.data()}, {weight.data(), Transposed::yes},
+  multiply(output.data(), {input.data()}, {weight.data(), Transposed::yes},
            {shape.rows, shape.outputs, shape.inputs}, true);
   if (!shape.relu) return;
-  for (T& value : y) value = std::max(value, T{0});
+  for (T& value : std::span<T>{output}) value = std::max(value, T{0});
 }
 
-/** @brief `dy` becomes the gradient before the ReLU. `dx` may be empty: then it is not asked for.
- */
 template <typename T>
-void linear_backward(std::span<T> dx, std::span<T> dweight, std::span<T> dbias, std::span<T> dy,
-                     std::span<const T> x, std::span<const T> weight, std::span<const T> y,
-                     LinearShape shape) {
+void linear_backward(const LinearBackwardArguments<T>& arguments) {
+  const LinearShape shape = arguments.shape;
+  const std::span<T> output_gradient = arguments.output_gradient;
   if (shape.relu) {
-    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : T{0};
+    for (std::size_t i = 0; i < output_gradient.size(); ++i) {
+      output_gradient[i] = arguments.output[i] > 0 ? output_gradient[i] : T{0};
+    }
   }
   with_length(shape.outputs, [&](auto outputs) {
     for (std::size_t r = 0; r < shape.rows; ++r) {
-      add(dbias.data(), dy.data() + r * shape.outputs, outputs);
+      add(arguments.bias_gradient.data(), output_gradient.data() + r * shape.outputs, outputs);
     }
   });
-  multiply(dweight.data(), {dy.data(), Transposed::yes}, {x.data()},
-           {shape.outputs, shape.inputs, shape.rows}, true);
-  if (dx.empty()) return;
-  multiply(dx.data(), {dy.data()}, {weight.data()}, {shape.rows, shape.inputs, shape.outputs},
-           false);
+  multiply(arguments.weight_gradient.data(), {output_gradient.data(), Transposed::yes},
+           {arguments.input.data()}, {shape.outputs, shape.inputs, shape.rows}, true);
+  if (arguments.input_gradient.empty()) return;
+  multiply(arguments.input_gradient.data(), {output_gradient.data()}, {arguments.weight.data()},
+           {shape.rows, shape.inputs, shape.outputs}, false);
 }
 
 /** @brief Vector i of an example: the dense one, then the pooled ones. */
@@ -75,12 +76,11 @@ void dot_interaction_of(const DotVectors<const T>& of, T* to, Width width) {
   }
 }
 
-/** @brief Of each example: its dense vector, then the product of each pair i < j, by i, then j. */
 template <typename T>
-void dot_interaction(std::span<T> out, std::span<const T> dense, std::span<const T> pooled,
-                     DotShape shape) {
-  const DotVectors<const T> of{dense.data(), pooled.data(), shape};
-  with_length(shape.width, [&](auto width) { dot_interaction_of(of, out.data(), width); });
+void dot_interaction(const DotInteractionArguments<T>& arguments) {
+  const DotVectors<const T> of{arguments.dense.data(), arguments.pooled.data(), arguments.shape};
+  with_length(arguments.shape.width,
+              [&](auto width) { dot_interaction_of(of, arguments.output.data(), width); });
 }
 
 template <typename T, typename Width>
@@ -99,13 +99,15 @@ void dot_interaction_backward_of(const DotVectors<T>& gradient, const T* from,
 }
 
 template <typename T>
-void dot_interaction_backward(std::span<T> ddense, std::span<T> dpooled, std::span<const T> dout,
-                              std::span<const T> dense, std::span<const T> pooled, DotShape shape) {
-  const DotVectors<const T> of{dense.data(), pooled.data(), shape};
-  const DotVectors<T> gradient{ddense.data(), dpooled.data(), shape};
-  std::fill(dpooled.begin(), dpooled.end(), T{0});
-  with_length(shape.width,
-              [&](auto width) { dot_interaction_backward_of(gradient, dout.data(), of, width); });
+void dot_interaction_backward(const DotInteractionBackwardArguments<T>& arguments) {
+  const DotShape shape = arguments.shape;
+  const DotVectors<const T> of{arguments.dense.data(), arguments.pooled.data(), shape};
+  const std::span<T> pooled_gradient = arguments.pooled_gradient;
+  const DotVectors<T> gradient{arguments.dense_gradient.data(), pooled_gradient.data(), shape};
+  std::ranges::fill(pooled_gradient, T{0});
+  with_length(shape.width, [&](auto width) {
+    dot_interaction_backward_of(gradient, arguments.output_gradient.data(), of, width);
+  });
 }
 
 template <typename T>
@@ -119,20 +121,20 @@ void concatenate(std::span<T> out, std::span<const T> dense, std::span<const T> 
 }
 
 template <typename T>
-void concatenate_backward(std::span<T> ddense, std::span<T> dpooled, std::span<const T> dout,
-                          ConcatShape shape) {
-  const T* from = dout.data();
+void concatenate_backward(std::span<T> dense_gradient, std::span<T> pooled_gradient,
+                          std::span<const T> gradient, ConcatShape shape) {
+  const T* from = gradient.data();
   for (std::size_t b = 0; b < shape.batch; ++b) {
-    std::copy_n(from, shape.dense, ddense.data() + b * shape.dense);
+    std::copy_n(from, shape.dense, dense_gradient.data() + b * shape.dense);
     from += shape.dense;
-    std::copy_n(from, shape.pooled, dpooled.data() + b * shape.pooled);
+    std::copy_n(from, shape.pooled, pooled_gradient.data() + b * shape.pooled);
     from += shape.pooled;
   }
 }
 
 /** @brief Mean binary cross-entropy of logits, and its gradient. */
 template <typename T>
-void binary_cross_entropy(std::span<T> loss, std::span<T> dlogits, std::span<const T> logits,
+void binary_cross_entropy(std::span<T> loss, std::span<T> gradient, std::span<const T> logits,
                           std::span<const T> labels) {
   double sum = 0;
   const T scale = T{1} / static_cast<T>(logits.size());
@@ -141,19 +143,25 @@ void binary_cross_entropy(std::span<T> loss, std::span<T> dlogits, std::span<con
     const T e = std::exp(-std::abs(z));
     sum += std::max(z, T{0}) - z * labels[i] + std::log1p(e);
     const T sigmoid = z >= 0 ? 1 / (1 + e) : e / (1 + e);
-    dlogits[i] = (sigmoid - labels[i]) * scale;
+    gradient[i] = (sigmoid - labels[i]) * scale;
   }
   loss[0] = static_cast<T>(sum / static_cast<double>(logits.size()));
 }
 
-template <OptimizerKind kind, typename T>
-void step(std::span<T> parameters, std::span<T> m, std::span<T> v, std::span<const T> gradients,
-          Rule<T> rule) {
-  T* const first = m.data();
-  T* const second = v.data();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    follow<kind>(rule, gradients[i], parameters[i], first + i, second + i);
-  }
+template <typename T>
+void step(const StepArguments<T>& arguments) {
+  const std::span<T> parameters = arguments.parameters;
+  const T* const gradients = arguments.gradients.data();
+  T* const first = arguments.first_moment.data();
+  T* const second = arguments.second_moment.data();
+  const Rule<T> rule = arguments.rule;
+  with_optimizer(rule.kind, [&]<typename Optimizer>(Optimizer) {
+    if constexpr (!Optimizer::by_row) {
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        Optimizer::follow(rule, gradients[i], parameters[i], first + i, second + i);
+      }
+    }
+  });
 }
 
 template <typename T>

@@ -6,30 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "model/embedding_arguments.hpp"
 #include "model/host/vector.hpp"
-#include "model/lookup.hpp"
-#include "model/optimizer_rule.hpp"
-#include "model/row_places.hpp"
 
 /// @file
 /// Host kernels of the embeddings. Reductions run in the order of the batch's values.
 
 namespace millrace::model::host {
-
-/** @brief The ids of a batch: F x B bags, key-major. */
-template <typename T, typename Id, typename Offset>
-struct Bags {
-  std::span<const Id> ids;
-  std::span<const Offset> offsets;
-  std::span<const T> factors;  ///< of each id; empty: 1
-
-  [[nodiscard]] std::size_t begin(std::size_t bag) const {
-    return static_cast<std::size_t>(offsets[bag]);
-  }
-  [[nodiscard]] T factor(std::size_t position) const {
-    return factors.empty() ? T{1} : factors[position];
-  }
-};
 
 template <typename Id>
 [[nodiscard]] bool in_range(const Lookup& lookup, Id id) {
@@ -43,43 +26,35 @@ template <typename T>
   return lookup.mean != 0 && length != 0 ? T{1} / static_cast<T>(length) : T{1};
 }
 
-/** @brief The weights of a table's rows, where a batch finds them. */
-template <typename T>
-struct TableRows {
-  const T* weights;           ///< of the table
-  const T* cached;            ///< at slots
-  const std::int32_t* slots;  ///< of each id; null: the table is not cached
-  std::size_t stride;         ///< from slot to slot
-
-  [[nodiscard]] const T* row(std::size_t position, std::size_t at) const {
-    if (slots == nullptr || slots[position] < 0) return weights + at;
-    return cached + static_cast<std::size_t>(slots[position]) * stride;
-  }
-};
-
-/** @brief Pools the rows of a feature's bags; ids out of range count as zeros. The first is told.
- */
+/** @brief Pools the rows of a feature's bags. The first id out of range is kept in `bad`. */
 template <typename T, typename Id, typename Offset, typename Width>
-void look_up_feature(T* out, BadId& bad, const TableRows<T>& rows, std::span<const Lookup> lookups,
-                     std::size_t f, const Bags<T, Id, Offset>& bags, PooledShape shape,
+void look_up_feature(const LookUpArguments<T, Id, Offset>& arguments, std::size_t feature,
                      Width width) {
-  const Lookup lookup = lookups[f];
-  std::size_t end = bags.begin(f * shape.batch);
-  for (std::size_t b = 0; b < shape.batch; ++b, out += shape.stride) {
+  const BagLayout<Offset> bags = arguments.bags;
+  const TableWeights<T> tables = arguments.tables;
+  const ArrayView<const Id> ids = arguments.ids;
+  const ArrayView<const T> factors = arguments.factors;
+  const Lookup lookup = bags.lookups[feature];
+  const auto table = static_cast<std::size_t>(lookup.weights);
+  BadId& bad = arguments.bad[0];
+  T* out = arguments.pooled.row(0, lookup);
+  const std::size_t stride = arguments.pooled.stride;
+  std::size_t end = bags.begin(feature * bags.batch);
+  for (std::size_t b = 0; b < bags.batch; ++b, out += stride) {
     const std::size_t begin = end;
-    end = bags.begin(f * shape.batch + b + 1);
+    end = bags.end(feature * bags.batch + b);
     VectorSum<T, Width> sum{out, width};
     for (std::size_t i = begin; i < end; ++i) {
-      const Id id = bags.ids[i];
+      const Id id = ids[i];
       if (!in_range(lookup, id)) [[unlikely]] {
-        if (bad.lookup == BadId::kNone) bad = {i, f, static_cast<std::int64_t>(id)};
+        if (bad.lookup == BadId::kNone) bad = {i, feature, static_cast<std::int64_t>(id)};
         continue;
       }
-      const T* row = rows.row(i, static_cast<std::size_t>(id) * width);
-      if (bags.factors.empty()) {
+      const T* row = tables.row(i, table + static_cast<std::size_t>(id) * width);
+      if (factors.empty()) {
         sum.add(row);
       } else {
-        sum.add_scaled(row, bags.factors[i]);
+        sum.add_scaled(row, factors[i]);
       }
     }
     if (lookup.mean != 0 && end - begin > 1) sum.scale(bag_scale<T>(lookup, end - begin));
@@ -87,41 +62,28 @@ void look_up_feature(T* out, BadId& bad, const TableRows<T>& rows, std::span<con
   }
 }
 
-/** @brief Pools the rows of every bag; ids out of range count as rows of zeros, and are told. */
 template <typename T, typename Id, typename Offset>
-void look_up(std::span<T> pooled, std::span<BadId> bad, std::span<const T> weights,
-             std::span<const T> cached, std::span<const std::int32_t> slots,
-             std::span<const Lookup> lookups, std::span<const Id> ids,
-             std::span<const Offset> offsets, std::span<const T> factors, PooledShape shape,
-             std::size_t slot_stride) {
-  const Bags<T, Id, Offset> bags{ids, offsets, factors};
+void look_up(const LookUpArguments<T, Id, Offset>& arguments) {
+  const auto lookups = arguments.bags.lookups;
   for (std::size_t f = 0; f < lookups.size(); ++f) {
-    T* const out = pooled.data() + shape.column + static_cast<std::size_t>(lookups[f].column);
-    const TableRows<T> table{weights.data() + lookups[f].weights, cached.data(),
-                             slots.empty() ? nullptr : slots.data(), slot_stride};
-    with_length(static_cast<std::size_t>(lookups[f].width), [&](auto width) {
-      look_up_feature(out, bad[0], table, lookups, f, bags, shape, width);
-    });
+    with_length(static_cast<std::size_t>(lookups[f].width),
+                [&](auto width) { look_up_feature(arguments, f, width); });
   }
 }
 
-/** @brief Of each value: its row among those of all tables, `none` if out of range; its bag. */
 template <typename Key, typename Id, typename Offset>
-void linearise(std::span<Key> rows, std::span<std::uint32_t> positions,
-               std::span<std::uint32_t> bag_of, std::span<const Lookup> lookups,
-               std::span<const Id> ids, std::span<const Offset> offsets, std::size_t batch,
-               Key none) {
-  for (std::size_t f = 0; f < lookups.size(); ++f) {
-    const Lookup lookup = lookups[f];
-    for (std::size_t bag = f * batch; bag < (f + 1) * batch; ++bag) {
-      const auto end = static_cast<std::size_t>(offsets[bag + 1]);
-      for (auto i = static_cast<std::size_t>(offsets[bag]); i < end; ++i) {
-        rows[i] = in_range(lookup, ids[i])
-                      ? static_cast<Key>(lookup.first_row + static_cast<std::int64_t>(ids[i]))
-                      : none;
-        positions[i] = static_cast<std::uint32_t>(i);
-        bag_of[i] = static_cast<std::uint32_t>(bag);
-      }
+void linearise(const LineariseArguments<Key, Id, Offset>& to) {
+  const auto& bags = to.bags;
+  for (std::size_t bag = 0; bag < bags.count(); ++bag) {
+    const Lookup& lookup = bags.lookup(bag);
+    const std::size_t end = bags.end(bag);
+    for (std::size_t i = bags.begin(bag); i < end; ++i) {
+      const Id id = to.ids[i];
+      to.rows[i] = in_range(lookup, id)
+                       ? static_cast<Key>(lookup.first_row + static_cast<std::int64_t>(id))
+                       : to.none;
+      to.positions[i] = static_cast<std::uint32_t>(i);
+      to.bag_of[i] = static_cast<std::uint32_t>(bag);
     }
   }
 }
@@ -143,31 +105,23 @@ void find_runs(std::span<Key> unique, std::span<std::uint32_t> starts,
   count[0] = runs;
 }
 
-[[nodiscard]] inline std::size_t widest(std::span<const Lookup> lookups) {
+[[nodiscard]] inline std::size_t widest(ArrayView<const Lookup> lookups) {
   std::int32_t widest = 0;
-  for (const Lookup& lookup : lookups) widest = std::max(widest, lookup.width);
+  for (std::size_t f = 0; f < lookups.size(); ++f) widest = std::max(widest, lookups[f].width);
   return static_cast<std::size_t>(widest);
 }
 
-/** @brief What is known of the lookups that are sorted by row. */
-template <typename T, typename Offset>
-struct SortedLookups {
-  std::span<const Lookup> lookups;
-  std::span<const Offset> offsets;
-  std::span<const T> factors;
-  std::span<const std::uint32_t> positions, bag_of;
-};
-
-/** @brief Adds up the gradients of runs of lookups, each in its order. */
-template <typename T, typename Offset>
+/** @brief Adds up the gradients of runs of ids, each in its order. */
+template <typename T, typename Key, typename Offset>
 class RunSum {
  public:
-  RunSum(const SortedLookups<T, Offset>& sorted, std::span<const T> gradient, PooledShape shape)
-      : sorted_(sorted), gradient_(gradient), shape_(shape) {}
+  explicit RunSum(const UpdateRowsArguments<T, Key, Offset>& arguments) : arguments_(arguments) {}
 
-  /** @brief The table of a run's row, by its first lookup. */
+  [[nodiscard]] const UpdateRowsArguments<T, Key, Offset>& arguments() const { return arguments_; }
+
+  /** @brief The table of a run's row, by its first id. */
   const Lookup& enter(std::size_t begin) {
-    const std::uint32_t bag = sorted_.bag_of[sorted_.positions[begin]];
+    const std::uint32_t bag = arguments_.sorted.bag_of[arguments_.sorted.positions[begin]];
     if (!inside(bag)) enter_feature(bag);
     return *lookup_;
   }
@@ -175,17 +129,16 @@ class RunSum {
   template <typename Sum>
   [[gnu::always_inline]] void add_up(Sum& sum, std::size_t begin, std::size_t end) {
     for (std::size_t j = begin; j < end; ++j) {
-      const std::uint32_t position = sorted_.positions[j];
-      const std::size_t bag = sorted_.bag_of[position];
+      const std::uint32_t position = arguments_.sorted.positions[j];
+      const std::size_t bag = arguments_.sorted.bag_of[position];
       if (!inside(bag)) [[unlikely]]
         enter_feature(bag);
-      const T* row = gradient_.data() + (bag - first_bag_) * shape_.stride + column_;
+      const T* row = of_feature_ + (bag - first_bag_) * arguments_.gradient.stride;
       if (plain_) {
         sum.add(row);
       } else {
-        const auto length =
-            static_cast<std::size_t>(sorted_.offsets[bag + 1] - sorted_.offsets[bag]);
-        const T factor = sorted_.factors.empty() ? T{1} : sorted_.factors[position];
+        const std::size_t length = arguments_.bags.end(bag) - arguments_.bags.begin(bag);
+        const T factor = arguments_.factors.empty() ? T{1} : arguments_.factors[position];
         sum.add_scaled(row, factor * bag_scale<T>(*lookup_, length));
       }
     }
@@ -194,146 +147,98 @@ class RunSum {
  private:
   [[nodiscard]] bool inside(std::size_t bag) const { return bag - first_bag_ < bags_; }
   void enter_feature(std::size_t bag) {
-    const std::size_t feature = bag / shape_.batch;
-    lookup_ = &sorted_.lookups[feature];
-    first_bag_ = feature * shape_.batch;
-    bags_ = shape_.batch;
-    column_ = shape_.column + static_cast<std::size_t>(lookup_->column);
-    plain_ = lookup_->mean == 0 && sorted_.factors.empty();
+    const std::size_t feature = bag / arguments_.bags.batch;
+    lookup_ = &arguments_.bags.lookups[feature];
+    bags_ = arguments_.bags.batch;
+    first_bag_ = feature * bags_;
+    of_feature_ = arguments_.gradient.row(0, *lookup_);
+    plain_ = lookup_->mean == 0 && arguments_.factors.empty();
   }
 
-  const SortedLookups<T, Offset>& sorted_;
-  std::span<const T> gradient_;
-  PooledShape shape_;
+  const UpdateRowsArguments<T, Key, Offset>& arguments_;
   const Lookup* lookup_ = nullptr;
-  std::size_t first_bag_ = 0, bags_ = 0, column_ = 0;
+  const T* of_feature_ = nullptr;  ///< its gradients of the first example
+  std::size_t first_bag_ = 0, bags_ = 0;
   bool plain_ = false;
 };
 
-/** @brief Where a row's parameters are: those of element-wise state lie as the weights do. */
-template <OptimizerKind kind, typename T, typename Width>
+/** @brief Takes a row along its gradient. Moments: null where the optimizer keeps none. */
+template <typename Optimizer, typename T, typename Width>
 [[gnu::always_inline]] inline void follow_row(const Rule<T>& rule, const T* __restrict gradient,
-                                              Width width, T* __restrict weights, T* __restrict m,
-                                              T* __restrict v) {
-  if constexpr (kind == OptimizerKind::rowwise_adagrad) {
+                                              Width width, T* __restrict weights,
+                                              T* __restrict first, T* __restrict second) {
+  if constexpr (Optimizer::by_row) {
     const T squares = dot(gradient, gradient, width);
-    const T rate = rowwise_rate(rule, squares, static_cast<T>(std::size_t{width}), *m);
+    const T rate = Optimizer::row_rate(rule, squares, static_cast<T>(std::size_t{width}), *first);
     for_lanes(width, [&](std::size_t d) { weights[d] -= rate * gradient[d]; });
   } else {
-    for_lanes(width,
-              [&](std::size_t d) { follow<kind>(rule, gradient[d], weights[d], m + d, v + d); });
+    for_lanes(width, [&](std::size_t d) {
+      Optimizer::follow(rule, gradient[d], weights[d], first + d, second + d);
+    });
   }
 }
 
-/** @brief All that lies by row, or by parameter of rows. */
-template <typename T>
-struct RowMemory {
-  T* weights;
-  T* m;  ///< null: there is none
-  T* v;
-
-  [[nodiscard]] RowMemory at(RowPlace place) const {
-    return {weights + place.weights, m == nullptr ? m : m + place.m,
-            v == nullptr ? v : v + place.weights};
-  }
-};
-
-/** @brief Where the rows of an update are: at home, or at slots if they are cached. */
-template <typename T>
-struct UpdatedRows {
-  RowMemory<T> home, cached;
-  SlotState* states;
-  const std::int32_t* slots;  ///< of each run; null: tables are not cached
-  RowLayout layout;
-
-  /** @brief To be changed. */
-  [[nodiscard]] RowMemory<T> row(std::uint32_t run, const Lookup& table, std::int64_t row) const {
-    if (slots == nullptr || slots[run] < 0) return home.at(layout.at_home(table, row));
-    const auto slot = static_cast<std::size_t>(slots[run]);
-    states[slot].dirty = 1;
-    return cached.at(layout.at_slot(slot));
-  }
-};
-
 /** @brief The runs of one table's rows, from `run` on. @return the first that is another's */
-template <OptimizerKind kind, typename T, typename Key, typename Offset, typename Width>
-std::uint32_t update_table(const UpdatedRows<T>& memory, RunSum<T, Offset>& runs,
-                           std::span<const Key> unique, std::span<const std::uint32_t> starts,
-                           std::uint32_t run, std::span<T> room, const Rule<T>& rule, Width width) {
-  const Lookup table = runs.enter(starts[run]);
+template <typename Optimizer, typename T, typename Key, typename Offset, typename Width>
+std::uint32_t update_table(RunSum<T, Key, Offset>& sums, std::uint32_t run, std::span<T> room,
+                           Width width) {
+  const SortedIds<Key> sorted = sums.arguments().sorted;
+  const UpdatedTables<T> tables = sums.arguments().tables;
+  const Rule<T> rule = sums.arguments().rule;
+  const std::uint32_t runs = sorted.count[0];
+  const Lookup table = sums.enter(sorted.starts[run]);
   const auto end = static_cast<Key>(table.first_row + table.rows);
-  for (; run < unique.size() && unique[run] < end; ++run) {
+  for (; run < runs && sorted.rows[run] < end; ++run) {
     VectorSum<T, Width> gradients{room.data(), width};
-    runs.add_up(gradients, starts[run], starts[run + 1]);
-    const RowMemory<T> of_row = memory.row(run, table, static_cast<std::int64_t>(unique[run]));
-    follow_row<kind>(rule, gradients.data(), width, of_row.weights, of_row.m, of_row.v);
+    sums.add_up(gradients, sorted.starts[run], sorted.starts[run + 1]);
+    tables.mark_changed(run);
+    const RowPointers<T> row = tables.row(run, table, static_cast<std::int64_t>(sorted.rows[run]));
+    follow_row<Optimizer>(rule, gradients.data(), width, row.weights, row.first_moment,
+                          row.second_moment);
   }
   return run;
 }
 
-/** @brief Applies the optimizer once to each row of `unique`, with its run's summed gradient. */
-template <OptimizerKind kind, typename T, typename Key, typename Offset>
-void update_rows(std::span<T> weights, std::span<T> m, std::span<T> v, std::span<T> cached,
-                 std::span<T> cached_m, std::span<T> cached_v, std::span<SlotState> states,
-                 std::span<const std::int32_t> slots, std::span<const T> gradient,
-                 std::span<const Lookup> lookups, std::span<const Offset> offsets,
-                 std::span<const T> factors, std::span<const std::uint32_t> positions,
-                 std::span<const std::uint32_t> bag_of, std::span<const Key> unique,
-                 std::span<const std::uint32_t> starts, std::span<const std::uint32_t> count,
-                 PooledShape shape, Rule<T> rule, std::size_t slot_width) {
-  const SortedLookups<T, Offset> sorted{lookups, offsets, factors, positions, bag_of};
-  RunSum<T, Offset> runs{sorted, gradient, shape};
-  const auto memory_of = [](std::span<T> w, std::span<T> of_m, std::span<T> of_v) {
-    return RowMemory<T>{w.data(), of_m.empty() ? nullptr : of_m.data(),
-                        of_v.empty() ? nullptr : of_v.data()};
-  };
-  const UpdatedRows<T> memory{memory_of(weights, m, v), memory_of(cached, cached_m, cached_v),
-                              states.data(), slots.empty() ? nullptr : slots.data(),
-                              RowLayout{slot_width, state_of_row(kind) != 0}};
-  std::vector<T> room(widest(lookups));
-  const std::span<const Key> rows = unique.first(count[0]);
-  for (std::uint32_t run = 0; run < rows.size();) {
-    with_length(static_cast<std::size_t>(runs.enter(starts[run]).width), [&](auto width) {
-      run = update_table<kind, T, Key>(memory, runs, rows, starts, run, std::span<T>{room}, rule,
-                                       width);
-    });
-  }
+template <typename T, typename Key, typename Offset>
+void update_rows(const UpdateRowsArguments<T, Key, Offset>& arguments) {
+  RunSum<T, Key, Offset> sums{arguments};
+  std::vector<T> room(widest(arguments.bags.lookups));
+  with_optimizer(arguments.rule.kind, [&]<typename Optimizer>(Optimizer) {
+    for (std::uint32_t run = 0; run < arguments.sorted.count[0];) {
+      const Lookup& table = sums.enter(arguments.sorted.starts[run]);
+      with_length(static_cast<std::size_t>(table.width), [&](auto width) {
+        run = update_table<Optimizer>(sums, run, std::span<T>{room}, width);
+      });
+    }
+  });
 }
 
-/** @brief Of each value of a feature: the gradient of its factor. 0 for ids out of range. */
 template <typename T, typename Id, typename Offset, typename Width>
-void factor_gradients_of(const Lookup& lookup, T* out, const T* gradient, const TableRows<T>& rows,
-                         std::span<const Id> ids, std::span<const Offset> offsets,
-                         std::size_t batch, std::size_t stride, Width width) {
-  for (std::size_t b = 0; b < batch; ++b, gradient += stride) {
-    const auto begin = static_cast<std::size_t>(offsets[b]);
-    const auto end = static_cast<std::size_t>(offsets[b + 1]);
+void factor_gradients_of(const FactorGradientsArguments<T, Id, Offset>& arguments,
+                         std::size_t feature, Width width) {
+  const BagLayout<Offset>& bags = arguments.bags;
+  const Lookup& lookup = bags.lookups[feature];
+  const auto table = static_cast<std::size_t>(lookup.weights);
+  for (std::size_t b = 0; b < bags.batch; ++b) {
+    const T* const gradient = arguments.pooled_gradient.row(b, lookup);
+    const std::size_t begin = bags.begin(feature * bags.batch + b);
+    const std::size_t end = bags.end(feature * bags.batch + b);
     const T scale = bag_scale<T>(lookup, end - begin);
     for (std::size_t i = begin; i < end; ++i) {
-      const bool there = in_range(lookup, ids[i]);
-      out[i] = there ? scale * dot(gradient, rows.row(i, static_cast<std::size_t>(ids[i]) * width),
-                                   width)
-                     : T{0};
+      const Id id = arguments.ids[i];
+      const std::size_t at = table + static_cast<std::size_t>(id) * width;
+      arguments.gradients[i] =
+          in_range(lookup, id) ? scale * dot(gradient, arguments.tables.row(i, at), width) : T{0};
     }
   }
 }
 
-/** @brief Of each value: the gradient of its factor. 0 for ids out of range. */
 template <typename T, typename Id, typename Offset>
-void factor_gradients(std::span<T> out, std::span<const T> gradient, std::span<const T> weights,
-                      std::span<const T> cached, std::span<const std::int32_t> slots,
-                      std::span<const Lookup> lookups, std::span<const Id> ids,
-                      std::span<const Offset> offsets, PooledShape shape, std::size_t slot_stride) {
+void factor_gradients(const FactorGradientsArguments<T, Id, Offset>& arguments) {
+  const auto lookups = arguments.bags.lookups;
   for (std::size_t f = 0; f < lookups.size(); ++f) {
-    const Lookup& lookup = lookups[f];
-    const T* const of_feature =
-        gradient.data() + shape.column + static_cast<std::size_t>(lookup.column);
-    with_length(static_cast<std::size_t>(lookup.width), [&](auto width) {
-      const TableRows<T> rows{weights.data() + lookup.weights, cached.data(),
-                              slots.empty() ? nullptr : slots.data(), slot_stride};
-      factor_gradients_of(lookup, out.data(), of_feature, rows, ids,
-                          offsets.subspan(f * shape.batch), shape.batch, shape.stride, width);
-    });
+    with_length(static_cast<std::size_t>(lookups[f].width),
+                [&](auto width) { factor_gradients_of(arguments, f, width); });
   }
 }
 

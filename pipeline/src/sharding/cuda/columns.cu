@@ -21,20 +21,21 @@ __global__ void means_kernel(float* means, std::size_t batch, const Offset* offs
 }
 
 // Threads take elements of the pooled rows; neighbours are neighbours in a block as well.
-template <bool join>
-__global__ void columns_kernel(float* pooled, float* blocks, const std::int32_t* first_source,
-                               const ColumnSource* sources, const std::int32_t* mean_of,
-                               const float* means, JoinedShape shape) {
+template <bool join, typename Arguments>
+__global__ void columns_kernel(Arguments arguments) {
+  const JoinedShape& shape = arguments.shape;
+  const ColumnMap& columns = arguments.columns;
   const std::size_t size = shape.batch * shape.columns;
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < size;
        i += std::size_t{gridDim.x} * blockDim.x) {
     const std::size_t example = i / shape.columns, column = i % shape.columns;
-    float& joined = pooled[example * shape.stride + shape.column + column];
-    const bool is_mean = mean_of != nullptr && mean_of[column] >= 0;
-    const float mean = is_mean ? means[mean_of[column] * shape.batch + example] : 1.0F;
+    auto& joined = arguments.pooled[example * shape.stride + shape.column + column];
+    const bool is_mean = !columns.mean_of.empty() && columns.mean_of[column] >= 0;
+    const float mean =
+        is_mean ? columns.means[columns.mean_of[column] * shape.batch + example] : 1.0F;
     float sum = join ? 0.0F : joined * mean;
-    for (std::int32_t s = first_source[column]; s < first_source[column + 1]; ++s) {
-      float& part = blocks[element_of(sources[s], example, shape.batch)];
+    for (std::int32_t s = columns.first_source[column]; s < columns.first_source[column + 1]; ++s) {
+      auto& part = arguments.blocks[element_of(columns.sources[s], example, shape.batch)];
       if constexpr (join) {
         sum += part;
       } else {
@@ -45,15 +46,11 @@ __global__ void columns_kernel(float* pooled, float* blocks, const std::int32_t*
   }
 }
 
-template <bool join>
-void launch_columns(Queue queue, const float* pooled, const float* blocks,
-                    std::span<const std::int32_t> first_source,
-                    std::span<const ColumnSource> sources, std::span<const std::int32_t> mean_of,
-                    std::span<const float> means, JoinedShape shape) {
-  launch(
-      {join ? "join_columns" : "part_columns", blocks_for(shape.batch * shape.columns), kThreads},
-      queue, columns_kernel<join>, const_cast<float*>(pooled), const_cast<float*>(blocks),
-      first_source.data(), sources.data(), mean_of.data(), means.data(), shape);
+template <bool join, typename Arguments>
+void launch_columns(Queue queue, const Arguments& arguments) {
+  const std::size_t threads = arguments.shape.batch * arguments.shape.columns;
+  launch({join ? "join_columns" : "part_columns", blocks_for(threads), kThreads}, queue,
+         columns_kernel<join, Arguments>, arguments);
 }
 
 }  // namespace
@@ -69,20 +66,12 @@ template void bag_means<std::int32_t>(Queue, std::span<float>, std::span<const s
 template void bag_means<std::int64_t>(Queue, std::span<float>, std::span<const std::int64_t>,
                                       std::size_t);
 
-void join_columns(Queue queue, std::span<float> pooled, std::span<const float> blocks,
-                  std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
-                  std::span<const std::int32_t> mean_of, std::span<const float> means,
-                  JoinedShape shape) {
-  launch_columns<true>(queue, pooled.data(), blocks.data(), first_source, sources, mean_of, means,
-                       shape);
+void join_columns(Queue queue, const JoinColumnsArguments& arguments) {
+  launch_columns<true>(queue, arguments);
 }
 
-void part_columns(Queue queue, std::span<float> blocks, std::span<const float> pooled,
-                  std::span<const std::int32_t> first_source, std::span<const ColumnSource> sources,
-                  std::span<const std::int32_t> mean_of, std::span<const float> means,
-                  JoinedShape shape) {
-  launch_columns<false>(queue, pooled.data(), blocks.data(), first_source, sources, mean_of, means,
-                        shape);
+void part_columns(Queue queue, const PartColumnsArguments& arguments) {
+  launch_columns<false>(queue, arguments);
 }
 
 }  // namespace millrace::sharding::cuda

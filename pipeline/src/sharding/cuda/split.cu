@@ -9,56 +9,43 @@ using namespace model::cuda;
 __device__ std::size_t this_thread() { return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ std::size_t thread_count() { return std::size_t{gridDim.x} * blockDim.x; }
 
-struct Features {
-  const SplitFeature* data;
-  std::size_t count;
-};
-
 /** Threads take bags of the result: a rank, a feature, an example. */
 struct Bag {
   std::size_t rank, from;
   SplitFeature feature;
 };
-__device__ Bag bag_of(std::size_t i, Features features, SplitShape shape) {
-  const std::size_t row = i / shape.batch;
-  const SplitFeature feature = features.data[row % features.count];
-  return {row / features.count,
-          static_cast<std::size_t>(feature.key) * shape.batch + i % shape.batch, feature};
+template <typename Offset>
+__device__ Bag bag_of(std::size_t i, const BagsToSplit<Offset>& bags) {
+  const std::size_t row = i / bags.batch;
+  const SplitFeature feature = bags.features[row % bags.features.size()];
+  return {row / bags.features.size(),
+          static_cast<std::size_t>(feature.key) * bags.batch + i % bags.batch, feature};
 }
 
 template <typename Id, typename Offset>
-__global__ void split_lengths_kernel(Offset* lengths, std::size_t bags, const Id* ids,
-                                     const Offset* offsets, Features features, SplitShape shape) {
-  for (std::size_t i = this_thread(); i < bags; i += thread_count()) {
-    const Bag bag = bag_of(i, features, shape);
+__global__ void split_lengths_kernel(SplitLengthsArguments<Id, Offset> arguments) {
+  const auto& [lengths, ids, bags] = arguments;
+  for (std::size_t i = this_thread(); i < lengths.size(); i += thread_count()) {
+    const Bag bag = bag_of(i, bags);
     Offset count = 0;
-    for (Offset at = offsets[bag.from]; at < offsets[bag.from + 1]; ++at) {
-      count += rank_of(ids[at], bag.feature.block, shape.ranks) == bag.rank ? 1 : 0;
+    for (Offset at = bags.offsets[bag.from]; at < bags.offsets[bag.from + 1]; ++at) {
+      count += rank_of(ids[at], bag.feature.block, bags.ranks) == bag.rank ? 1 : 0;
     }
     lengths[i] = count;
   }
 }
 
-/** What is split, and where to. */
-template <typename Id>
-struct Split {
-  const Id* ids;
-  const float* weights;
-  Id* out;
-  float* out_weights;  ///< null: none
-};
-
 template <typename Id, typename Offset>
-__global__ void split_values_kernel(Split<Id> split, const Offset* out_offsets, std::size_t bags,
-                                    const Offset* offsets, Features features, SplitShape shape) {
-  for (std::size_t i = this_thread(); i < bags; i += thread_count()) {
-    const Bag bag = bag_of(i, features, shape);
+__global__ void split_values_kernel(SplitValuesArguments<Id, Offset> arguments) {
+  const auto& [split_ids, split_weights, split_offsets, ids, weights, bags] = arguments;
+  for (std::size_t i = this_thread(); i + 1 < split_offsets.size(); i += thread_count()) {
+    const Bag bag = bag_of(i, bags);
     const auto first = static_cast<Id>(bag.rank) * static_cast<Id>(bag.feature.block);
-    auto to = static_cast<std::size_t>(out_offsets[i]);
-    for (Offset at = offsets[bag.from]; at < offsets[bag.from + 1]; ++at) {
-      if (rank_of(split.ids[at], bag.feature.block, shape.ranks) != bag.rank) continue;
-      split.out[to] = split.ids[at] - first;
-      if (split.out_weights != nullptr) split.out_weights[to] = split.weights[at];
+    auto to = static_cast<std::size_t>(split_offsets[i]);
+    for (Offset at = bags.offsets[bag.from]; at < bags.offsets[bag.from + 1]; ++at) {
+      if (rank_of(ids[at], bag.feature.block, bags.ranks) != bag.rank) continue;
+      split_ids[to] = ids[at] - first;
+      if (!split_weights.empty()) split_weights[to] = weights[at];
       ++to;
     }
   }
@@ -84,23 +71,16 @@ __global__ void positions_kernel(float* positions, std::size_t bags, const Offse
 }  // namespace
 
 template <typename Id, typename Offset>
-void split_lengths(Queue queue, std::span<Offset> lengths, std::span<const Id> ids,
-                   std::span<const Offset> offsets, std::span<const SplitFeature> features,
-                   SplitShape shape) {
-  launch({"split_lengths", blocks_for(lengths.size()), kThreads}, queue,
-         split_lengths_kernel<Id, Offset>, lengths.data(), lengths.size(), ids.data(),
-         offsets.data(), Features{features.data(), features.size()}, shape);
+void split_lengths(Queue queue, const SplitLengthsArguments<Id, Offset>& arguments) {
+  launch({"split_lengths", blocks_for(arguments.lengths.size()), kThreads}, queue,
+         split_lengths_kernel<Id, Offset>, arguments);
 }
 
 template <typename Id, typename Offset>
-void split_values(Queue queue, std::span<Id> out, std::span<float> out_weights,
-                  std::span<const Offset> out_offsets, std::span<const Id> ids,
-                  std::span<const Offset> offsets, std::span<const float> weights,
-                  std::span<const SplitFeature> features, SplitShape shape) {
-  const std::size_t bags = out_offsets.size() - 1;
+void split_values(Queue queue, const SplitValuesArguments<Id, Offset>& arguments) {
+  const std::size_t bags = arguments.split_offsets.size() - 1;
   launch({"split_values", blocks_for(bags), kThreads}, queue, split_values_kernel<Id, Offset>,
-         Split<Id>{ids.data(), weights.data(), out.data(), out_weights.data()}, out_offsets.data(),
-         bags, offsets.data(), Features{features.data(), features.size()}, shape);
+         arguments);
 }
 
 template <typename Offset>
@@ -117,13 +97,9 @@ void bag_positions(Queue queue, std::span<float> positions, std::span<const Offs
          positions.data(), bags, offsets.data());
 }
 
-#define MILLRACE_SPLIT(Id, Offset)                                                                \
-  template void split_lengths<Id, Offset>(Queue, std::span<Offset>, std::span<const Id>,          \
-                                          std::span<const Offset>, std::span<const SplitFeature>, \
-                                          SplitShape);                                            \
-  template void split_values<Id, Offset>(                                                         \
-      Queue, std::span<Id>, std::span<float>, std::span<const Offset>, std::span<const Id>,       \
-      std::span<const Offset>, std::span<const float>, std::span<const SplitFeature>, SplitShape)
+#define MILLRACE_SPLIT(Id, Offset)                                              \
+  template void split_lengths(Queue, const SplitLengthsArguments<Id, Offset>&); \
+  template void split_values(Queue, const SplitValuesArguments<Id, Offset>&)
 
 MILLRACE_SPLIT(std::int32_t, std::int32_t);
 MILLRACE_SPLIT(std::int32_t, std::int64_t);

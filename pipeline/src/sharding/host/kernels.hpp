@@ -10,38 +10,37 @@
 namespace millrace::sharding::host {
 
 template <typename Id, typename Offset>
-void split_lengths(std::span<Offset> lengths, std::span<const Id> ids,
-                   std::span<const Offset> offsets, std::span<const SplitFeature> features,
-                   SplitShape shape) {
-  std::ranges::fill(lengths, Offset{0});
-  for (std::size_t f = 0; f < features.size(); ++f) {
-    for (std::size_t b = 0; b < shape.batch; ++b) {
-      const std::size_t bag = static_cast<std::size_t>(features[f].key) * shape.batch + b;
-      for (auto i = offsets[bag]; i < offsets[bag + 1]; ++i) {
+void split_lengths(const SplitLengthsArguments<Id, Offset>& arguments) {
+  const auto& [lengths, ids, bags] = arguments;
+  std::ranges::fill(std::span<Offset>{lengths}, Offset{0});
+  for (std::size_t f = 0; f < bags.features.size(); ++f) {
+    const SplitFeature& feature = bags.features[f];
+    for (std::size_t b = 0; b < bags.batch; ++b) {
+      const std::size_t bag = static_cast<std::size_t>(feature.key) * bags.batch + b;
+      for (auto i = bags.offsets[bag]; i < bags.offsets[bag + 1]; ++i) {
         const std::size_t rank =
-            rank_of(ids[static_cast<std::size_t>(i)], features[f].block, shape.ranks);
-        ++lengths[(rank * features.size() + f) * shape.batch + b];
+            rank_of(ids[static_cast<std::size_t>(i)], feature.block, bags.ranks);
+        ++lengths[(rank * bags.features.size() + f) * bags.batch + b];
       }
     }
   }
 }
 
 template <typename Id, typename Offset>
-void split_values(std::span<Id> out, std::span<float> out_weights,
-                  std::span<const Offset> out_offsets, std::span<const Id> ids,
-                  std::span<const Offset> offsets, std::span<const float> weights,
-                  std::span<const SplitFeature> features, SplitShape shape) {
-  for (std::size_t row = 0; row < shape.ranks * features.size(); ++row) {
-    const std::size_t rank = row / features.size();
-    const SplitFeature feature = features[row % features.size()];
-    for (std::size_t b = 0; b < shape.batch; ++b) {
-      const std::size_t bag = static_cast<std::size_t>(feature.key) * shape.batch + b;
-      auto to = static_cast<std::size_t>(out_offsets[row * shape.batch + b]);
-      for (auto i = static_cast<std::size_t>(offsets[bag]);
-           i < static_cast<std::size_t>(offsets[bag + 1]); ++i) {
-        if (rank_of(ids[i], feature.block, shape.ranks) != rank) continue;
-        out[to] = static_cast<Id>(ids[i] - static_cast<Id>(rank) * static_cast<Id>(feature.block));
-        if (!out_weights.empty()) out_weights[to] = weights[i];
+void split_values(const SplitValuesArguments<Id, Offset>& arguments) {
+  const auto& [split_ids, split_weights, split_offsets, ids, weights, bags] = arguments;
+  for (std::size_t row = 0; row < bags.ranks * bags.features.size(); ++row) {
+    const std::size_t rank = row / bags.features.size();
+    const SplitFeature feature = bags.features[row % bags.features.size()];
+    for (std::size_t b = 0; b < bags.batch; ++b) {
+      const std::size_t bag = static_cast<std::size_t>(feature.key) * bags.batch + b;
+      auto to = static_cast<std::size_t>(split_offsets[row * bags.batch + b]);
+      for (auto i = static_cast<std::size_t>(bags.offsets[bag]);
+           i < static_cast<std::size_t>(bags.offsets[bag + 1]); ++i) {
+        if (rank_of(ids[i], feature.block, bags.ranks) != rank) continue;
+        split_ids[to] =
+            static_cast<Id>(ids[i] - static_cast<Id>(rank) * static_cast<Id>(feature.block));
+        if (!split_weights.empty()) split_weights[to] = weights[i];
         ++to;
       }
     }
@@ -80,43 +79,36 @@ void bag_means(std::span<float> means, std::span<const Offset> offsets, std::siz
   }
 }
 
-[[nodiscard]] inline float mean_at(std::span<const std::int32_t> mean_of,
-                                   std::span<const float> means, std::size_t column,
+[[nodiscard]] inline float mean_at(const ColumnMap& columns, std::size_t column,
                                    std::size_t example, std::size_t batch) {
-  if (mean_of.empty() || mean_of[column] < 0) return 1;
-  return means[static_cast<std::size_t>(mean_of[column]) * batch + example];
+  if (columns.mean_of.empty() || columns.mean_of[column] < 0) return 1;
+  return columns.means[static_cast<std::size_t>(columns.mean_of[column]) * batch + example];
 }
 
-inline void join_columns(std::span<float> pooled, std::span<const float> blocks,
-                         std::span<const std::int32_t> first_source,
-                         std::span<const ColumnSource> sources,
-                         std::span<const std::int32_t> mean_of, std::span<const float> means,
-                         JoinedShape shape) {
+inline void join_columns(const JoinColumnsArguments& arguments) {
+  const auto& [pooled, blocks, columns, shape] = arguments;
   for (std::size_t b = 0; b < shape.batch; ++b) {
     for (std::size_t c = 0; c < shape.columns; ++c) {
-      const auto first = static_cast<std::size_t>(first_source[c]);
-      float sum = blocks[element_of(sources[first], b, shape.batch)];
-      for (auto s = first + 1; s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
-        sum += blocks[element_of(sources[s], b, shape.batch)];
+      const auto first = static_cast<std::size_t>(columns.first_source[c]);
+      const auto end = static_cast<std::size_t>(columns.first_source[c + 1]);
+      float sum = blocks[element_of(columns.sources[first], b, shape.batch)];
+      for (auto s = first + 1; s < end; ++s) {
+        sum += blocks[element_of(columns.sources[s], b, shape.batch)];
       }
-      pooled[b * shape.stride + shape.column + c] =
-          sum * mean_at(mean_of, means, c, b, shape.batch);
+      pooled[b * shape.stride + shape.column + c] = sum * mean_at(columns, c, b, shape.batch);
     }
   }
 }
 
-inline void part_columns(std::span<float> blocks, std::span<const float> pooled,
-                         std::span<const std::int32_t> first_source,
-                         std::span<const ColumnSource> sources,
-                         std::span<const std::int32_t> mean_of, std::span<const float> means,
-                         JoinedShape shape) {
+inline void part_columns(const PartColumnsArguments& arguments) {
+  const auto& [blocks, pooled, columns, shape] = arguments;
   for (std::size_t b = 0; b < shape.batch; ++b) {
     for (std::size_t c = 0; c < shape.columns; ++c) {
       const float value =
-          pooled[b * shape.stride + shape.column + c] * mean_at(mean_of, means, c, b, shape.batch);
-      for (auto s = static_cast<std::size_t>(first_source[c]);
-           s < static_cast<std::size_t>(first_source[c + 1]); ++s) {
-        blocks[element_of(sources[s], b, shape.batch)] = value;
+          pooled[b * shape.stride + shape.column + c] * mean_at(columns, c, b, shape.batch);
+      const auto end = static_cast<std::size_t>(columns.first_source[c + 1]);
+      for (auto s = static_cast<std::size_t>(columns.first_source[c]); s < end; ++s) {
+        blocks[element_of(columns.sources[s], b, shape.batch)] = value;
       }
     }
   }

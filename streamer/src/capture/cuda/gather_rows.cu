@@ -31,20 +31,6 @@ struct Place {
   unsigned long long at;  // of the numbers, in floats
 };
 
-struct Gather {
-  std::byte* slot;
-  std::uint32_t* bits;
-  DirtyCounts* counts;
-  const float *weights, *m, *v;
-  const float *cached, *cached_m, *cached_v;
-  const std::int32_t* slots;
-  const SourceTable* tables;
-  std::size_t table_count;
-  const std::uint32_t* count;
-  GatherShape shape;
-  BitShape bit_shape;
-};
-
 /** @brief The first of a list that is not before `row`; by each thread for itself. */
 template <typename Key>
 __device__ std::uint32_t lower_bound(const Key* rows, std::uint32_t size, std::int64_t row) {
@@ -74,17 +60,19 @@ __device__ std::uint32_t lower_bound_by_warp(const Key* rows, std::uint32_t size
 
 // Every block does so before it moves a byte: with few tables in few rounds of loads.
 template <typename Key>
-__device__ void find_tables(Place* places, const Gather& gather, const Key* list,
+__device__ void find_tables(Place* places, const GatherRowsArguments<float, Key>& arguments,
                             std::uint32_t count) {
-  const std::size_t tables = gather.table_count, warps = blockDim.x / kWarp;
+  const Key* const list = arguments.rows.data();
+  const auto& of_source = arguments.from.tables;
+  const std::size_t tables = of_source.size(), warps = blockDim.x / kWarp;
   if (tables <= 4 * warps) {
     for (std::size_t t = threadIdx.x / kWarp; t < tables; t += warps) {
-      const std::uint32_t first = lower_bound_by_warp(list, count, gather.tables[t].first_row);
+      const std::uint32_t first = lower_bound_by_warp(list, count, of_source[t].first_row);
       if (threadIdx.x % kWarp == 0) places[t].first = first;
     }
   } else {
     for (std::size_t t = threadIdx.x; t < tables; t += blockDim.x) {
-      places[t].first = lower_bound(list, count, gather.tables[t].first_row);
+      places[t].first = lower_bound(list, count, of_source[t].first_row);
     }
   }
   if (threadIdx.x == 0) places[tables].first = count;
@@ -92,26 +80,28 @@ __device__ void find_tables(Place* places, const Gather& gather, const Key* list
 
 // Of the tables before each lane's and of its own what they take, by the first warp: 32 at a time.
 template <typename Key>
-__device__ void place_tables(Place* places, const Gather& gather) {
+__device__ void place_tables(Place* places, const GatherRowsArguments<float, Key>& arguments) {
+  const GatherShape& shape = arguments.shape;
+  const auto& tables = arguments.from.tables;
   const unsigned lane = threadIdx.x % kWarp;
-  unsigned long long left = budget(gather.shape.capacity, gather.table_count), at = 0;
+  unsigned long long left = budget(shape.capacity, tables.size()), at = 0;
   std::uint32_t packed = 0;
-  for (std::size_t begin = 0; begin < gather.table_count; begin += kWarp) {
+  for (std::size_t begin = 0; begin < tables.size(); begin += kWarp) {
     const std::size_t t = begin + lane;
-    const bool there = t < gather.table_count;
-    const SourceTable table = there ? gather.tables[t] : SourceTable{.skipped = 1};
+    const bool there = t < tables.size();
+    const SourceTable table = there ? tables[t] : SourceTable{.skipped = 1};
     const std::uint32_t listed = there ? places[t + 1].first - places[t].first : 0;
-    const unsigned long long bytes = bytes_of(listed, table, gather.shape, sizeof(Key));
+    const unsigned long long bytes = bytes_of(listed, table, shape, sizeof(Key));
     const unsigned long long up_to = inclusive_of_warp(bytes);
     const unsigned crossed = __ballot_sync(kAllLanes, up_to > left);
     const unsigned crossing = crossed == 0 ? kWarp : __ffs(static_cast<int>(crossed)) - 1;
     std::uint32_t rows = table.skipped != 0 || lane > crossing ? 0 : listed;
     if (lane == crossing) {
       rows = static_cast<std::uint32_t>(
-          rows_that_fit(listed, left - (up_to - bytes), table, gather.shape, sizeof(Key)));
+          rows_that_fit(listed, left - (up_to - bytes), table, shape, sizeof(Key)));
     }
     const std::uint32_t packed_up_to = inclusive_of_warp(rows);
-    const unsigned long long floats = floats_of(rows, table, gather.shape);
+    const unsigned long long floats = floats_of(rows, table, shape);
     const unsigned long long floats_up_to = inclusive_of_warp(floats);
     if (there) {
       places[t].packed = packed + packed_up_to - rows;
@@ -123,9 +113,9 @@ __device__ void place_tables(Place* places, const Gather& gather) {
     left = crossing != kWarp ? 0 : left - __shfl_sync(kAllLanes, up_to, kWarp - 1);
   }
   if (lane == 0) {
-    places[gather.table_count].packed = packed;
-    places[gather.table_count].rows = 0;
-    places[gather.table_count].at = at;
+    places[tables.size()].packed = packed;
+    places[tables.size()].rows = 0;
+    places[tables.size()].at = at;
   }
 }
 
@@ -167,22 +157,27 @@ __device__ void copy_run(const Run& run, unsigned source) {
 }
 
 template <typename Key>
-__global__ void gather_rows_kernel(Gather gather, const Key* list) {
+__global__ void gather_rows_kernel(GatherRowsArguments<float, Key> arguments) {
   auto* const places = shared_memory<Place>();
-  const std::size_t tables = gather.table_count;
-  const std::uint32_t count = *gather.count;
-  find_tables(places, gather, list, count);
+  const RowSources<float>& from = arguments.from;
+  const GatherShape& shape = arguments.shape;
+  const DirtyView& dirty_rows = arguments.dirty;
+  DirtyCounts& counts = dirty_rows.counts[0];
+  std::byte* const slot_memory = arguments.slot.data();
+  const std::size_t tables = from.tables.size();
+  const std::uint32_t count = arguments.count[0];
+  find_tables(places, arguments, count);
   __syncthreads();
-  if (threadIdx.x < kWarp) place_tables<Key>(places, gather);
+  if (threadIdx.x < kWarp) place_tables(places, arguments);
   __syncthreads();
 
   const std::uint32_t packed = places[tables].packed;
   const std::size_t numbers = numbers_begin(tables, packed, sizeof(Key));
-  auto* const header = reinterpret_cast<CaptureHeader*>(gather.slot);
-  auto* const ids = reinterpret_cast<Key*>(gather.slot + ids_begin(tables));
-  auto* const values = reinterpret_cast<float*>(gather.slot + numbers);
+  auto* const header = reinterpret_cast<CaptureHeader*>(slot_memory);
+  auto* const ids = reinterpret_cast<Key*>(slot_memory + ids_begin(tables));
+  auto* const values = reinterpret_cast<float*>(slot_memory + numbers);
   if (blockIdx.x == 0) {
-    auto* const starts = reinterpret_cast<std::uint32_t*>(gather.slot + sizeof(CaptureHeader));
+    auto* const starts = reinterpret_cast<std::uint32_t*>(slot_memory + sizeof(CaptureHeader));
     for (std::size_t t = threadIdx.x; t <= tables; t += blockDim.x) starts[t] = places[t].packed;
   }
 
@@ -190,59 +185,63 @@ __global__ void gather_rows_kernel(Gather gather, const Key* list) {
   unsigned dirty = 0;
   for (std::size_t begin = this_warp() * kRowsOfWarp; begin < count;
        begin += warp_count() * kRowsOfWarp) {
-    Run weights{}, m{}, v{};
+    Run weights{}, first{}, second{};
     const std::size_t i = begin + lane;
     if (lane < kRowsOfWarp && i < count) {
       const std::size_t t = table_of(places, tables, static_cast<std::uint32_t>(i));
-      const SourceTable& table = gather.tables[t];
+      const SourceTable& table = from.tables[t];
       const Place& place = places[t];
       const auto of_table = static_cast<std::uint32_t>(i) - place.first;
-      const Key row = list[i];
+      const Key row = arguments.rows[i];
       if (table.skipped == 0 && of_table >= place.rows) {
-        dirty += set_bit(gather.bits, row >> gather.bit_shape.shift);
+        dirty += set_bit(dirty_rows.bits.data(), row >> dirty_rows.shape.shift);
       } else if (table.skipped == 0) {
         ids[place.packed + of_table] = row;
         const std::int64_t number = static_cast<std::int64_t>(row) - table.first_row;
-        const std::int64_t slot = gather.slots == nullptr ? model::kNoSlot : gather.slots[i];
+        const std::int64_t slot = from.slots.empty() ? model::kNoSlot : from.slots[i];
         const bool at_slot = slot >= 0;
-        const auto slot_width = static_cast<std::int64_t>(gather.shape.slot_width);
-        const std::size_t width = gather.shape.width_of(table);
-        const std::size_t state = gather.shape.state_of(table);
+        const auto slot_width = static_cast<std::int64_t>(shape.slot_width);
+        const std::size_t width = shape.width_of(table);
+        const std::size_t state = shape.state_of(table);
         float* const state_to =
             values + place.at + rounded(place.rows * width, 4) + of_table * state;
         if (width != 0) {
-          weights = {at_slot ? gather.cached + slot * slot_width
-                             : gather.weights + table.weights + number * table.width,
+          weights = {at_slot ? from.cached.weights.data() + slot * slot_width
+                             : from.home.weights.data() + table.weights + number * table.width,
                      values + place.at + of_table * width, static_cast<std::uint32_t>(width)};
         }
-        if (state != 0 && table.m_width != 0) {
-          m = {at_slot ? gather.cached_m + slot * (gather.shape.m_of_row != 0 ? 1 : slot_width)
-                       : gather.m + table.m + number * table.m_width,
-               state_to, static_cast<std::uint32_t>(table.m_width)};
+        if (state != 0 && table.first_moment_width != 0) {
+          first = {at_slot ? from.cached.first_moment.data() +
+                                 slot * (shape.moment_of_row != 0 ? 1 : slot_width)
+                           : from.home.first_moment.data() + table.first_moment +
+                                 number * table.first_moment_width,
+                   state_to, static_cast<std::uint32_t>(table.first_moment_width)};
         }
-        if (state != 0 && table.v_width != 0) {
-          v = {at_slot ? gather.cached_v + slot * slot_width
-                       : gather.v + table.v + number * table.v_width,
-               state_to + table.m_width, static_cast<std::uint32_t>(table.v_width)};
+        if (state != 0 && table.second_moment_width != 0) {
+          second = {at_slot ? from.cached.second_moment.data() + slot * slot_width
+                            : from.home.second_moment.data() + table.second_moment +
+                                  number * table.second_moment_width,
+                    state_to + table.first_moment_width,
+                    static_cast<std::uint32_t>(table.second_moment_width)};
         }
       }
     }
 #pragma unroll 4
     for (unsigned r = 0; r < kRowsOfWarp; ++r) copy_run(weights, r);
-    if (gather.shape.state == 0) continue;
+    if (shape.state == 0) continue;
 #pragma unroll 4
     for (unsigned r = 0; r < kRowsOfWarp; ++r) {
-      copy_run(m, r);
-      copy_run(v, r);
+      copy_run(first, r);
+      copy_run(second, r);
     }
   }
-  add_of_warp(gather.counts->rows, dirty);
+  add_of_warp(counts.rows, dirty);
 
   // The last block that ends knows what is dirty behind all of them.
   __threadfence();
   __syncthreads();
   if (threadIdx.x != 0) return;
-  const unsigned before = atomicInc(&gather.counts->blocks_done, gridDim.x - 1);
+  const unsigned before = atomicInc(&counts.blocks_done, gridDim.x - 1);
   if (before != gridDim.x - 1) return;
   __threadfence();
   CaptureHeader of_all{};
@@ -251,9 +250,9 @@ __global__ void gather_rows_kernel(Gather gather, const Key* list) {
   of_all.bytes = numbers + places[tables].at * sizeof(float);
   for (std::size_t t = 0; t < tables; ++t) {
     const std::uint32_t listed = places[t + 1].first - places[t].first;
-    (gather.tables[t].skipped != 0 ? of_all.skipped : of_all.overflowed) += listed - places[t].rows;
+    (from.tables[t].skipped != 0 ? of_all.skipped : of_all.overflowed) += listed - places[t].rows;
   }
-  of_all.missing = atomicAdd(&gather.counts->rows, 0ULL);
+  of_all.missing = atomicAdd(&counts.rows, 0ULL);
   *header = of_all;
 }
 
@@ -272,31 +271,17 @@ void allow_all_shared_memory(void (*kernel)(Parameters...)) {
 }  // namespace
 
 template <typename Key>
-void gather_rows(Queue queue, std::span<std::byte> slot, std::span<std::uint32_t> bits,
-                 std::span<DirtyCounts> counts, std::span<const float> weights,
-                 std::span<const float> m, std::span<const float> v, std::span<const float> cached,
-                 std::span<const float> cached_m, std::span<const float> cached_v,
-                 std::span<const std::int32_t> slots, std::span<const SourceTable> tables,
-                 std::span<const Key> rows, std::span<const std::uint32_t> count, GatherShape shape,
-                 BitShape bit_shape) {
-  const Gather gather{slot.data(),   bits.data(),   counts.data(),   weights.data(),  m.data(),
-                      v.data(),      cached.data(), cached_m.data(), cached_v.data(), slots.data(),
-                      tables.data(), tables.size(), count.data(),    shape,           bit_shape};
-  const std::size_t shared = (tables.size() + 1) * sizeof(Place);
+void gather_rows(Queue queue, const GatherRowsArguments<float, Key>& arguments) {
+  const std::size_t rows = arguments.rows.size();
+  const std::size_t shared = (arguments.from.tables.size() + 1) * sizeof(Place);
   if (shared > std::size_t{48} << 10) allow_all_shared_memory(gather_rows_kernel<Key>);
-  const unsigned blocks = blocks_for((rows.size() + kRowsOfWarp - 1) / kRowsOfWarp * kWarp);
-  launch({"gather rows", blocks, kThreads, shared}, queue, gather_rows_kernel<Key>, gather,
-         rows.data());
+  const unsigned blocks = blocks_for((rows + kRowsOfWarp - 1) / kRowsOfWarp * kWarp);
+  launch({"gather rows", blocks, kThreads, shared}, queue, gather_rows_kernel<Key>, arguments);
 }
 
 // NOLINTBEGIN: instantiations
-#define MILLRACE_FOR_KEY(Key)                                                            \
-  template void gather_rows<Key>(                                                        \
-      Queue, std::span<std::byte>, std::span<std::uint32_t>, std::span<DirtyCounts>,     \
-      std::span<const float>, std::span<const float>, std::span<const float>,            \
-      std::span<const float>, std::span<const float>, std::span<const float>,            \
-      std::span<const std::int32_t>, std::span<const SourceTable>, std::span<const Key>, \
-      std::span<const std::uint32_t>, GatherShape, BitShape);
+#define MILLRACE_FOR_KEY(Key) \
+  template void gather_rows(Queue, const GatherRowsArguments<float, Key>&);
 MILLRACE_FOR_KEY(std::uint32_t)
 MILLRACE_FOR_KEY(std::uint64_t)
 #undef MILLRACE_FOR_KEY

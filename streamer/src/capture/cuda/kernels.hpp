@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "capture/gather_arguments.hpp"
 #include "capture/layout.hpp"
 #include "model/blas_handle.hpp"
 
@@ -26,13 +27,7 @@ void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> cou
                   std::span<std::uint32_t> scratch, std::span<std::uint32_t> bits,
                   std::span<DirtyCounts> counts, BitShape shape);
 template <typename Key>
-void gather_rows(Queue queue, std::span<std::byte> slot, std::span<std::uint32_t> bits,
-                 std::span<DirtyCounts> counts, std::span<const float> weights,
-                 std::span<const float> m, std::span<const float> v, std::span<const float> cached,
-                 std::span<const float> cached_m, std::span<const float> cached_v,
-                 std::span<const std::int32_t> slots, std::span<const SourceTable> tables,
-                 std::span<const Key> rows, std::span<const std::uint32_t> count, GatherShape shape,
-                 BitShape bit_shape);
+void gather_rows(Queue queue, const GatherRowsArguments<float, Key>& arguments);
 
 void drain_slot(Queue queue, std::span<std::byte> to, std::span<const std::byte> from);
 

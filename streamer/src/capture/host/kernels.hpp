@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "capture/gather_arguments.hpp"
 #include "capture/layout.hpp"
 #include "model/row_places.hpp"
 
@@ -113,64 +114,56 @@ template <typename Key>
   return places;
 }
 
-/** @brief Tables at home, and the slots of a cache of them. */
-template <typename T>
-struct RowMemory {
-  std::span<const T> weights, m, v;
-  std::span<const T> cached, cached_m, cached_v;
-};
-
-/** @brief Copies what is told of a row. */
-template <typename T>
-void copy_row(T* weights, T* state, const RowMemory<T>& from, const SourceTable& table,
-              std::size_t row_of_table, std::int32_t slot, const GatherShape& shape) {
+/** @brief Copies what is told of a row, number `i` of the list. */
+template <typename T, typename Key>
+void copy_row(T* weights, T* state, const GatherRowsArguments<T, Key>& arguments,
+              const SourceTable& table, std::size_t i) {
+  const auto& [home, cached, slots, tables] = arguments.from;
+  const GatherShape& shape = arguments.shape;
+  const std::size_t row_of_table =
+      static_cast<std::size_t>(arguments.rows[i]) - static_cast<std::size_t>(table.first_row);
+  const std::int32_t slot = slots.empty() ? model::kNoSlot : slots[i];
   const bool at_slot =
-      slot >= 0 && static_cast<std::size_t>(slot) < from.cached.size() / shape.slot_width;
-  const auto begin = [&](std::int64_t table_begin, std::size_t width, std::size_t slot_width) {
-    return at_slot ? static_cast<std::size_t>(slot) * slot_width
-                   : static_cast<std::size_t>(table_begin) + row_of_table * width;
+      slot >= 0 && static_cast<std::size_t>(slot) < cached.weights.size() / shape.slot_width;
+  const auto copy = [&](T* to, const ArrayView<const T>& of_home,
+                        const ArrayView<const T>& of_slots, std::int64_t table_begin,
+                        std::size_t width, std::size_t slot_width) {
+    const T* const source =
+        at_slot ? of_slots.data() + static_cast<std::size_t>(slot) * slot_width
+                : of_home.data() + static_cast<std::size_t>(table_begin) + row_of_table * width;
+    std::copy_n(source, width, to);
   };
-  const auto width = static_cast<std::size_t>(table.width);
   if (shape.weights != 0) {
-    const auto source = at_slot ? from.cached : from.weights;
-    std::copy_n(source.data() + begin(table.weights, width, shape.slot_width), width, weights);
+    copy(weights, home.weights, cached.weights, table.weights,
+         static_cast<std::size_t>(table.width), shape.slot_width);
   }
   if (shape.state == 0) return;
-  const auto m_width = static_cast<std::size_t>(table.m_width);
-  const auto v_width = static_cast<std::size_t>(table.v_width);
-  if (m_width != 0) {
-    const auto source = at_slot ? from.cached_m : from.m;
-    const std::size_t at =
-        begin(table.m, m_width, shape.m_of_row != 0 ? std::size_t{1} : shape.slot_width);
-    std::copy_n(source.data() + at, m_width, state);
+  const auto first_width = static_cast<std::size_t>(table.first_moment_width);
+  const auto second_width = static_cast<std::size_t>(table.second_moment_width);
+  if (first_width != 0) {
+    copy(state, home.first_moment, cached.first_moment, table.first_moment, first_width,
+         shape.moment_of_row != 0 ? std::size_t{1} : shape.slot_width);
   }
-  if (v_width != 0) {
-    const auto source = at_slot ? from.cached_v : from.v;
-    std::copy_n(source.data() + begin(table.v, v_width, shape.slot_width), v_width,
-                state + m_width);
+  if (second_width != 0) {
+    copy(state + first_width, home.second_moment, cached.second_moment, table.second_moment,
+         second_width, shape.slot_width);
   }
 }
 
-/**
- * @brief Rows and their numbers into a slot; those without room are dirty.
- *
- * Where a wait was left out, in a test of waits, the list is anything: no other memory is touched.
- */
+/** @brief Where a wait was left out, in a test of waits, the list is anything: no other memory is
+ *         touched. */
 template <typename T, typename Key>
-void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
-                 std::span<DirtyCounts> counts, std::span<const T> weights, std::span<const T> m,
-                 std::span<const T> v, std::span<const T> cached, std::span<const T> cached_m,
-                 std::span<const T> cached_v, std::span<const std::int32_t> slots,
-                 std::span<const SourceTable> tables, std::span<const Key> all_rows,
-                 std::span<const std::uint32_t> count, GatherShape shape, BitShape bit_shape) {
-  const auto rows = all_rows.first(std::min<std::size_t>(count[0], all_rows.size()));
+void gather_rows(const GatherRowsArguments<T, Key>& arguments) {
+  const auto& [slot, dirty, from, all_rows, count, shape] = arguments;
+  const std::span<const SourceTable> tables = from.tables;
+  const std::span<const Key> rows{all_rows.data(),
+                                  std::min<std::size_t>(count[0], all_rows.size())};
   const auto places = place_tables(rows, tables, shape);
   const TablePlace& end = places.back();
   const std::size_t numbers = numbers_begin(tables.size(), end.packed, sizeof(Key));
   auto* const starts = reinterpret_cast<std::uint32_t*>(slot.data() + sizeof(CaptureHeader));
   auto* const ids = reinterpret_cast<Key*>(slot.data() + ids_begin(tables.size()));
   auto* const values = reinterpret_cast<T*>(slot.data() + numbers);
-  const RowMemory<T> from{weights, m, v, cached, cached_m, cached_v};
   CaptureHeader header{.rows = static_cast<std::uint32_t>(end.packed),
                        .tables = static_cast<std::uint32_t>(tables.size()),
                        .bytes = numbers + end.at * sizeof(T)};
@@ -190,17 +183,16 @@ void gather_rows(std::span<std::byte> slot, std::span<std::uint32_t> bits,
       if (!table.has(row)) continue;
       if (i >= place.rows) {
         ++header.overflowed;
-        set_bit(bits, counts[0], row >> bit_shape.shift);
+        set_bit(dirty.bits, dirty.counts[0], row >> dirty.shape.shift);
         continue;
       }
       ids[place.packed + i] = row;
-      copy_row(values + place.at + i * width, state_begin + i * state, from, table,
-               static_cast<std::size_t>(row) - static_cast<std::size_t>(table.first_row),
-               slots.empty() ? model::kNoSlot : slots[place.first + i], shape);
+      copy_row(values + place.at + i * width, state_begin + i * state, arguments, table,
+               place.first + i);
     }
   }
   starts[tables.size()] = header.rows;
-  header.missing = counts[0].rows;
+  header.missing = dirty.counts[0].rows;
   std::memcpy(slot.data(), &header, sizeof(header));
 }
 

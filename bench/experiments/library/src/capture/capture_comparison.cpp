@@ -243,13 +243,13 @@ class Loop {
     const KeyedJaggedTensor& batch = batches_[number % kBatches];
     begins_.stamp(place_.main);
     const std::size_t columns = workload_.tables * workload_.width;
-    bags_.forward(batch, nullptr, {pooled_.data(), columns}, place_.main);
+    bags_.look_up(batch, nullptr, {pooled_.data(), columns}, place_.main);
     Operation compute;
     compute.name = "dense";
     compute.cost.fixed = workload_.compute;
     place_.device.launch(std::move(compute), place_.main.handle());
     updates_.stamp(place_.main);
-    bags_.backward(batch, nullptr, {gradient_.data(), columns}, place_.main);
+    bags_.update(batch, nullptr, {gradient_.data(), columns}, place_.main);
     enqueued_.push_back(place_.cell->executor().now());
   }
 

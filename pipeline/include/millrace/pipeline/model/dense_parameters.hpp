@@ -25,7 +25,8 @@ struct Parameter {
  */
 class DenseParameters {
  public:
-  /** @throws std::invalid_argument for row-wise Adagrad: dense parameters have no rows */
+  /** @throws std::invalid_argument for an optimizer with state of rows: dense parameters have none
+   */
   DenseParameters(ModelContext& context, const Optimizer& optimizer, std::uint64_t seed);
 
   /** @brief Adds a parameter, initially uniform in ±bound and drawn from the seed and the name. */
@@ -75,7 +76,7 @@ class DenseParameters {
   std::vector<Named> named_;
   std::size_t size_ = 0;
   std::uint64_t steps_ = 0;
-  Array<float> values_, gradients_, m_, v_;
+  Array<float> values_, gradients_, first_moment_, second_moment_;
 };
 
 }  // namespace millrace

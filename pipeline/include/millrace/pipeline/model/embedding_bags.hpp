@@ -20,6 +20,10 @@ namespace millrace {
 namespace model {
 struct BatchBags;
 class ExpectedRows;
+template <typename T>
+struct TableWeights;
+template <typename T>
+struct UpdatedTables;
 }  // namespace model
 
 enum class Pooling {
@@ -47,8 +51,7 @@ struct EmbeddingOptions {
   std::optional<TableCache> cache{};
 };
 
-/** @brief Pooled rows [batch x columns] as part of a wider matrix; of forward, or their gradient.
- */
+/** @brief Pooled rows [batch x columns], or their gradient, as a part of a wider matrix. */
 struct PooledMatrix {
   float* data = nullptr;
   std::size_t stride = 0;  ///< columns of the whole matrix
@@ -66,10 +69,10 @@ struct InvalidId {
  * @brief Embedding tables, looked up and updated together: one kernel for all tables.
  *
  * Weights start uniform in +-1/sqrt(rows), as TorchRec has it, drawn from the seed and the table's
- * name: the same on every device, and those of a shard are those of its rows of the whole. Forward
- * pools the rows of each bag in the order of its ids. Backward is fused with the optimizer and
- * exact: lookups are sorted by row (stable), the gradients of a row are added up by one owner in a
- * fixed order, and the optimizer is applied once a row.
+ * name: the same on every device, and those of a shard are those of its rows of the whole. A
+ * look-up pools the rows of each bag in the order of its ids. An update is backward and optimizer
+ * in one, and exact: ids are sorted by row (stable), one owner adds up the gradients of a row in a
+ * fixed order, and the optimizer is applied once to each row.
  *
  * Ids out of range are left out, as if their rows were zero and frozen; the first is remembered on
  * the device, and `invalid_id` tells.
@@ -110,7 +113,7 @@ class EmbeddingBags {
    * All use of the tables before and after is ordered by the caller, this as well. Rows of batches
    * that are held stay; where a set has no other the row remains in host memory.
    * @return while it is there the rows stay
-   * @throws std::invalid_argument as `forward`; out_of_memory, DeviceError: nothing happened then
+   * @throws std::invalid_argument as `look_up`; out_of_memory, DeviceError: nothing happened then
    */
   [[nodiscard]] HeldRows prefetch(const KeyedJaggedTensor& batch, StreamRef stream);
 
@@ -121,7 +124,7 @@ class EmbeddingBags {
    * @param pooled   [batch x columns()], written
    * @throws std::invalid_argument if the batch has other keys than `features()`
    */
-  void forward(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& pooled,
+  void look_up(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& pooled,
                StreamRef stream);
 
   /**
@@ -132,9 +135,12 @@ class EmbeddingBags {
   void factor_gradients(const KeyedJaggedTensor& batch, const PooledMatrix& gradient, float* out,
                         StreamRef stream);
 
-  /** @brief Enqueues the fused backward and update. Arguments as those of `forward`. */
-  void backward(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& gradient,
-                StreamRef stream);
+  /**
+   * @brief Enqueues the fused update: gradients of the batch's rows, and one step of the optimizer.
+   * @param gradient  of the pooled rows; the other arguments as those of `look_up`
+   */
+  void update(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& gradient,
+              StreamRef stream);
 
   /**
    * @brief Sets where the weights are, for the option `bound`. Call it once, before the first
@@ -192,10 +198,13 @@ class EmbeddingBags {
   void initialise();
   [[nodiscard]] model::BatchBags bags_of(const KeyedJaggedTensor& batch,
                                          const float* factors) const;
+  /** Of each id or row its slot: empty if tables are not cached. */
+  [[nodiscard]] model::TableWeights<float> weights_at(const Array<std::int32_t>& slots) const;
+  [[nodiscard]] model::UpdatedTables<float> rows_at(const Array<std::int32_t>& slots) const;
   [[nodiscard]] double row_bytes(const KeyedJaggedTensor& batch) const;
   [[nodiscard]] model::ExpectedRows expected(const KeyedJaggedTensor& batch) const;
   template <typename Id, typename Offset, typename Key>
-  void update(const model::BatchBags& bags, const PooledMatrix& gradient, StreamRef stream);
+  void update_rows(const model::BatchBags& bags, const PooledMatrix& gradient, StreamRef stream);
 
   ModelContext& context_;
   std::vector<TableConfig> configs_;
@@ -205,13 +214,15 @@ class EmbeddingBags {
   std::vector<std::size_t> table_of_;  ///< of each feature
   std::size_t columns_ = 0, scalars_ = 0, rows_ = 0;
   std::uint64_t steps_ = 0;
-  std::optional<StreamRef> looked_up_on_;     ///< the last time
-  Buffer lookups_;                            ///< model::Lookup of each feature
-  Buffer bad_;                                ///< one model::BadId
-  Array<float> own_weights_, own_m_, own_v_;  ///< if they are on the device, and not bound
-  std::unique_ptr<model::RowCache> cache_;    ///< else, of tables that are cached
-  float *weights_ = nullptr, *m_ = nullptr, *v_ = nullptr;  ///< of all tables
-  std::size_t m_size_ = 0, v_size_ = 0;
+  std::optional<StreamRef> looked_up_on_;  ///< the last time
+  Buffer lookups_;                         ///< model::Lookup of each feature
+  Buffer bad_;                             ///< one model::BadId
+  /** Of tables that are on the device, and not bound. */
+  Array<float> own_weights_, own_first_moment_, own_second_moment_;
+  std::unique_ptr<model::RowCache> cache_;  ///< of tables that are cached
+  /** Of all tables, wherever they are. */
+  float *weights_ = nullptr, *first_moment_ = nullptr, *second_moment_ = nullptr;
+  std::size_t first_moment_size_ = 0, second_moment_size_ = 0;
   std::vector<TableView> views_;
   std::vector<RowUpdateObserver*> observers_;
 };

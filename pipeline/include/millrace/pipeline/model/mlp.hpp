@@ -32,10 +32,10 @@ class Mlp {
 
   /**
    * @brief Enqueues; adds to the gradients of the parameters, and frees what forward kept.
-   * @param dy  gradient of the output; is used up
+   * @param gradient  of the output; is used up
    * @return the gradient of the input; empty unless it is `wanted`
    */
-  [[nodiscard]] Array<float> backward(Array<float> dy, bool wanted, StreamRef stream);
+  [[nodiscard]] Array<float> backward(Array<float> gradient, bool wanted, StreamRef stream);
   /** @brief Frees what forward kept. */
   void drop() noexcept;
 

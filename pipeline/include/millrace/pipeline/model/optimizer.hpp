@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace millrace {
@@ -15,15 +17,45 @@ namespace millrace {
  *   adam             m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
  *                    w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  *
- * Of a table only rows that a batch looked up are touched ("lazy": the others keep m and v), each
- * once, with the gradients of all its lookups summed before ("exact"). Formulas as FBGEMM's.
+ * m is the first moment, v the second. An update of a table changes only rows that its batch looked
+ * up ("lazy": the others keep m and v), and each of them once, with the sum of the gradients of all
+ * its lookups ("exact"). Formulas as FBGEMM's.
  */
 enum class OptimizerKind { none, sgd, rowwise_adagrad, adagrad, adam };
 
-/** @brief "none", "sgd", "rowwise-adagrad", "adagrad", "adam" */
+/** @brief An optimizer's row in `kOptimizers`. */
+struct OptimizerTraits {
+  OptimizerKind kind;
+  std::string_view name;
+  std::size_t state_of_parameter;  ///< scalars beside each parameter: 0, 1 (m) or 2 (m and v)
+  std::size_t state_of_row;        ///< scalars beside each row of a table: 0 or 1 (m)
+};
+
+/**
+ * @brief All optimizers, in the order of OptimizerKind. A new one is an enumerator, a row here, and
+ *        its formula: `OptimizerRule` in src/model/optimizer_rule.hpp.
+ */
+inline constexpr std::array kOptimizers{
+    OptimizerTraits{OptimizerKind::none, "none", 0, 0},
+    OptimizerTraits{OptimizerKind::sgd, "sgd", 0, 0},
+    OptimizerTraits{OptimizerKind::rowwise_adagrad, "rowwise-adagrad", 0, 1},
+    OptimizerTraits{OptimizerKind::adagrad, "adagrad", 1, 0},
+    OptimizerTraits{OptimizerKind::adam, "adam", 2, 0},
+};
+
+[[nodiscard]] constexpr const OptimizerTraits& traits_of(OptimizerKind kind) noexcept {
+  return kOptimizers[static_cast<std::size_t>(kind)];
+}
+
+/** @brief The name in `kOptimizers`. */
 [[nodiscard]] std::string_view to_string(OptimizerKind kind) noexcept;
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] OptimizerKind parse_optimizer(std::string_view name);
+
+/** @brief Names for messages: `"none", "sgd" or "adam"`. @param quote  around each name */
+[[nodiscard]] std::string optimizer_names(std::string_view quote);
+/** @brief The same of optimizers that dense parameters can have: those without state of rows. */
+[[nodiscard]] std::string dense_optimizer_names(std::string_view quote);
 
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
@@ -35,11 +67,11 @@ struct Optimizer {
 
 /** @brief Scalars of state beside each parameter: 0, 1, or 2; 0 for the one of each row. */
 [[nodiscard]] constexpr std::size_t state_of_parameter(OptimizerKind kind) noexcept {
-  return kind == OptimizerKind::adam ? 2 : kind == OptimizerKind::adagrad ? 1 : 0;
+  return traits_of(kind).state_of_parameter;
 }
 /** @brief Scalars of state beside each row. */
 [[nodiscard]] constexpr std::size_t state_of_row(OptimizerKind kind) noexcept {
-  return kind == OptimizerKind::rowwise_adagrad ? 1 : 0;
+  return traits_of(kind).state_of_row;
 }
 
 }  // namespace millrace

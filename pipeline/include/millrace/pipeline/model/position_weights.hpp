@@ -11,6 +11,11 @@
 
 namespace millrace {
 
+namespace model {
+template <typename Offset>
+struct BagPositions;
+}  // namespace model
+
 /** @brief Which dense parameters the weights of positions are: of all features of a model. */
 struct PositionParameters {
   Parameter all;                                ///< none, where no feature has any
@@ -42,17 +47,26 @@ class PositionWeights {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
   /**
-   * @brief Enqueues; `factors` [N], of each id of the batch.
-   * @param positions  float [N]: where each id was in its bag, if bags are there in parts; none:
-   *                   where it is
+   * @brief Enqueues the lookup of each id's weight.
+   * @param positions  float [N]: the position of each id in its whole bag, if the batch has parts
+   * of bags; none: its position in the bag that is there
+   * @param factors    [N]: written, for each id of the batch
    */
-  void forward(const KeyedJaggedTensor& batch, const BatchTensor& positions, float* factors,
-               StreamRef stream);
-  /** @brief Enqueues; adds to the gradients of the weights. `positions` as of `forward`. */
-  void backward(const KeyedJaggedTensor& batch, const BatchTensor& positions, const float* dfactors,
-                StreamRef stream);
+  void compute_factors(const KeyedJaggedTensor& batch, const BatchTensor& positions, float* factors,
+                       StreamRef stream);
+  /**
+   * @brief Enqueues the sum of the gradients of the factors, added to those of the weights.
+   * @param positions         as of `compute_factors`
+   * @param factor_gradients  [N]: read
+   */
+  void add_gradients(const KeyedJaggedTensor& batch, const BatchTensor& positions,
+                     const float* factor_gradients, StreamRef stream);
 
  private:
+  template <typename Offset>
+  [[nodiscard]] model::BagPositions<Offset> bags_of(const KeyedJaggedTensor& batch,
+                                                    const BatchTensor& positions) const;
+
   ModelContext& context_;
   DenseParameters& parameters_;
   const std::size_t features_;

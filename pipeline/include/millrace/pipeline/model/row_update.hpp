@@ -16,21 +16,21 @@ namespace millrace {
 struct TableView {
   std::string name;
   std::size_t rows = 0, width = 0;
-  std::int64_t first_row = 0;  ///< rows of all tables of one EmbeddingBags are counted through
-  float* weights = nullptr;    ///< [rows x width]
-  float* m = nullptr;          ///< [rows x m_width]; null: none
-  float* v = nullptr;          ///< [rows x v_width]; null: none
-  std::size_t m_width = 0;     ///< 1 (row-wise Adagrad), or width
-  std::size_t v_width = 0;
-  std::size_t whole_rows = 0;     ///< of the whole table that this is, or is a shard of
-  std::int64_t row_of_whole = 0;  ///< that is the first one here
+  std::int64_t first_row = 0;      ///< rows of all tables of one EmbeddingBags are counted through
+  float* weights = nullptr;        ///< [rows x width]
+  float* first_moment = nullptr;   ///< [rows x first_moment_width]; null: none
+  float* second_moment = nullptr;  ///< [rows x second_moment_width]; null: none
+  std::size_t first_moment_width = 0;   ///< 1 (an optimizer with state of rows), or width; 0: none
+  std::size_t second_moment_width = 0;  ///< width; 0: none
+  std::size_t whole_rows = 0;           ///< of the whole table that this is, or is a shard of
+  std::int64_t row_of_whole = 0;        ///< that is the first one here
 };
 
 /** @brief The cache of cached tables, in device memory. A slot has all that a row has. */
 struct SlotView {
-  const float* weights = nullptr;  ///< [slots x width]
-  const float* m = nullptr;        ///< [slots], or [slots x width]; null: none
-  const float* v = nullptr;        ///< [slots x width]; null: none
+  const float* weights = nullptr;        ///< [slots x width]
+  const float* first_moment = nullptr;   ///< [slots], or [slots x width]; null: none
+  const float* second_moment = nullptr;  ///< [slots x width]; null: none
   std::size_t slots = 0;
   std::size_t width = 0;  ///< the widest row's
 };

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/pipeline/model/table_cache.hpp"
+#include "model/array_view.hpp"
+#include "model/embedding_arguments.hpp"
+#include "model/row_places.hpp"
+
+/// @file
+/// What the kernels of cached tables take: as embedding_arguments.hpp.
+
+namespace millrace::model {
+
+/** @brief For each id: a number by which rows sort set by set, and its position. */
+template <typename Key, typename Id, typename Offset>
+struct CacheKeysArguments {
+  ArrayView<Key> keys;
+  ArrayView<std::uint32_t> positions;
+  BagLayout<Offset> bags;
+  ArrayView<const Id> ids;
+  CacheShape shape;
+};
+
+/** @brief Which row each slot holds, and what is known of it. */
+struct CacheSlots {
+  ArrayView<std::uint32_t> tags;
+  ArrayView<SlotState> states;
+};
+
+/** @brief The rows that a batch needs, each once, set by set. */
+template <typename Key>
+struct WantedRows {
+  ArrayView<const Key> keys;             ///< ascending (CacheShape::key_of)
+  ArrayView<const std::uint32_t> count;  ///< one: of `keys`
+};
+
+/** @brief Holds the rows of a batch that are in the cache, and brings the others. */
+template <typename T, typename Key>
+struct BringRowsArguments {
+  RowStorage<T> cached, home;
+  CacheSlots slots;
+  ArrayView<CacheCounts> counts;  ///< one
+  ArrayView<RowMove> moves;       ///< [keys]: written
+  ArrayView<const Lookup> lookups;
+  WantedRows<Key> wanted;
+  CacheShape shape;
+  RowLayout layout;
+  Turn turn;
+};
+
+/** @brief For each id: the slot of its row, as things are. */
+template <typename Id, typename Offset>
+struct LocateIdsArguments {
+  ArrayView<std::int32_t> slots;  ///< written
+  ArrayView<const std::uint32_t> tags;
+  BagLayout<Offset> bags;
+  ArrayView<const Id> ids;
+  CacheShape shape;
+};
+
+/** @brief For each row: its slot, as things are. */
+template <typename Key>
+struct LocateRowsArguments {
+  ArrayView<std::int32_t> slots;  ///< written
+  ArrayView<const std::uint32_t> tags;
+  ArrayView<const Key> rows;             ///< counted through all tables
+  ArrayView<const std::uint32_t> count;  ///< one: of `rows`
+  CacheShape shape;
+};
+
+/** @brief Writes back the rows that have changed, and leaves every slot empty. */
+template <typename T>
+struct EmptySlotsArguments {
+  RowStorage<T> home;
+  RowStorage<const T> cached;
+  CacheSlots slots;
+  ArrayView<const Lookup> lookups;
+  CacheShape shape;
+  RowLayout layout;
+};
+
+}  // namespace millrace::model

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/array_view.hpp"
+#include "model/host_device.hpp"
+#include "model/lookup.hpp"
+#include "model/optimizer_rule.hpp"
+#include "model/row_places.hpp"
+
+/// @file
+/// What the kernels of the embeddings take: a struct for each kernel, filled where it is enqueued,
+/// and the same for the host kernel and the CUDA kernel. A view without elements stands for "none".
+
+namespace millrace::model {
+
+/** @brief The bags of a batch, key-major: those of feature f are from f * batch on. */
+template <typename Offset>
+struct BagLayout {
+  ArrayView<const Lookup> lookups;  ///< [features]
+  ArrayView<const Offset> offsets;  ///< [features * batch + 1]: where each bag's ids begin
+  std::size_t batch = 0;            ///< examples
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t count() const { return lookups.size() * batch; }
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t begin(std::size_t bag) const {
+    return static_cast<std::size_t>(offsets[bag]);
+  }
+  [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t end(std::size_t bag) const {
+    return begin(bag + 1);
+  }
+  [[nodiscard]] MILLRACE_HOST_DEVICE const Lookup& lookup(std::size_t bag) const {
+    return lookups[bag / batch];
+  }
+};
+
+/** @brief Pooled rows as a part of a wider matrix. */
+template <typename T>
+struct PooledPart {
+  ArrayView<T> values;     ///< of the whole matrix, up to the end of this part
+  std::size_t stride = 0;  ///< columns of the whole matrix
+  std::size_t column = 0;  ///< where this part begins
+
+  /** @brief The pooled row of a feature. */
+  [[nodiscard]] MILLRACE_HOST_DEVICE T* row(std::size_t example, const Lookup& lookup) const {
+    return values.data() + example * stride + column + static_cast<std::size_t>(lookup.column);
+  }
+};
+
+/** @brief The weights of tables, where a batch finds them: in their tables, or at cache slots. */
+template <typename T>
+struct TableWeights {
+  ArrayView<const T> home;
+  ArrayView<const T> cached;
+  ArrayView<const std::int32_t> slots;  ///< of each id; none: tables are not cached
+  std::size_t slot_width = 0;           ///< scalars from slot to slot
+
+  /** @param position  of the id;  @param at_home  where its row begins in `home` */
+  [[nodiscard]] MILLRACE_HOST_DEVICE const T* row(std::size_t position, std::size_t at_home) const {
+    if (slots.empty() || slots[position] < 0) return home.data() + at_home;
+    return cached.data() + static_cast<std::size_t>(slots[position]) * slot_width;
+  }
+};
+
+/** @brief The parameters of one row, or of all rows from the first on. */
+template <typename T>
+struct RowPointers {
+  T* weights = nullptr;
+  T* first_moment = nullptr;   ///< null: the optimizer keeps none
+  T* second_moment = nullptr;  ///< null: the optimizer keeps none
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE RowPointers at(RowPlace place) const {
+    return {weights + place.weights,
+            first_moment == nullptr ? nullptr : first_moment + place.first_moment,
+            second_moment == nullptr ? nullptr : second_moment + place.weights};
+  }
+};
+
+/** @brief The storage of rows, in their tables or at cache slots: weights and optimizer state. */
+template <typename T>
+struct RowStorage {
+  ArrayView<T> weights;
+  ArrayView<T> first_moment;   ///< none: the optimizer keeps none
+  ArrayView<T> second_moment;  ///< none: the optimizer keeps none
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE RowPointers<T> all() const {
+    return {weights.data(), first_moment.empty() ? nullptr : first_moment.data(),
+            second_moment.empty() ? nullptr : second_moment.data()};
+  }
+};
+
+/** @brief Tables that an update changes, and where each of its rows is. */
+template <typename T>
+struct UpdatedTables {
+  RowStorage<T> home, cached;
+  ArrayView<SlotState> states;          ///< of the cache's slots
+  ArrayView<const std::int32_t> slots;  ///< of each run's row; none: tables are not cached
+  RowLayout layout;
+
+  [[nodiscard]] MILLRACE_HOST_DEVICE bool at_slot(std::uint32_t run) const {
+    return !slots.empty() && slots[run] >= 0;
+  }
+  /** @param row  of the run, counted through all tables */
+  [[nodiscard]] MILLRACE_HOST_DEVICE RowPointers<T> row(std::uint32_t run, const Lookup& table,
+                                                        std::int64_t row) const {
+    if (!at_slot(run)) return home.all().at(layout.at_home(table, row));
+    return cached.all().at(layout.at_slot(static_cast<std::size_t>(slots[run])));
+  }
+  /** @brief A row at a slot is newer than in its table from now on. */
+  MILLRACE_HOST_DEVICE void mark_changed(std::uint32_t run) const {
+    if (at_slot(run)) states[static_cast<std::size_t>(slots[run])].dirty = 1;
+  }
+};
+
+/** @brief A batch's ids sorted by row: a run for each row, ascending. */
+template <typename Key>
+struct SortedIds {
+  ArrayView<const Key> rows;                 ///< of each run, counted through all tables
+  ArrayView<const std::uint32_t> starts;     ///< of each run in `positions`, and the end
+  ArrayView<const std::uint32_t> count;      ///< one: of runs
+  ArrayView<const std::uint32_t> positions;  ///< of ids in the batch, sorted by row, stable
+  ArrayView<const std::uint32_t> bag_of;     ///< of each id, by its position
+};
+
+/** @brief Pools the rows of every bag. Ids out of range count as rows of zeros. */
+template <typename T, typename Id, typename Offset>
+struct LookUpArguments {
+  PooledPart<T> pooled;  ///< written
+  ArrayView<BadId> bad;  ///< one: the first id out of range, kept over batches
+  TableWeights<T> tables;
+  BagLayout<Offset> bags;
+  ArrayView<const Id> ids;
+  ArrayView<const T> factors;  ///< of each id; none: 1
+};
+
+/** @brief For each id: the gradient of its factor; 0 for ids out of range. */
+template <typename T, typename Id, typename Offset>
+struct FactorGradientsArguments {
+  ArrayView<T> gradients;  ///< written: of each id's factor
+  PooledPart<const T> pooled_gradient;
+  TableWeights<T> tables;
+  BagLayout<Offset> bags;
+  ArrayView<const Id> ids;
+};
+
+/** @brief For each id: its row counted through all tables, its position and its bag. */
+template <typename Key, typename Id, typename Offset>
+struct LineariseArguments {
+  ArrayView<Key> rows;
+  ArrayView<std::uint32_t> positions;
+  ArrayView<std::uint32_t> bag_of;
+  BagLayout<Offset> bags;
+  ArrayView<const Id> ids;
+  Key none = 0;  ///< in place of the row of an id out of range: sorts after all rows
+};
+
+/** @brief Applies the optimizer once to each row of a batch, with the sum of its gradients. */
+template <typename T, typename Key, typename Offset>
+struct UpdateRowsArguments {
+  UpdatedTables<T> tables;
+  PooledPart<const T> gradient;
+  BagLayout<Offset> bags;
+  ArrayView<const T> factors;  ///< of each id; none: 1
+  SortedIds<Key> sorted;
+  Rule<T> rule;
+};
+
+}  // namespace millrace::model

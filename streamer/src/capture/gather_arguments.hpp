@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "capture/layout.hpp"
+#include "model/array_view.hpp"
+#include "model/embedding_arguments.hpp"
+
+/// @file
+/// What the gather of rows takes: filled by SourceRows, the same for the host kernel and the CUDA
+/// kernel. A view without elements stands for "none".
+
+namespace millrace::capture {
+
+using model::ArrayView;
+
+/** @brief The dirty rows of a source, as kernels see them. */
+struct DirtyView {
+  ArrayView<std::uint32_t> bits;
+  ArrayView<DirtyCounts> counts;  ///< one
+  BitShape shape;
+};
+
+/** @brief Where the rows of a list are: in their tables, or at the slots of a cache of them. */
+template <typename T>
+struct RowSources {
+  model::RowStorage<const T> home, cached;
+  ArrayView<const std::int32_t> slots;  ///< of each row of the list; none: all are in their tables
+  ArrayView<const SourceTable> tables;
+};
+
+/** @brief Copies rows and their numbers into a slot; those without room are dirty then. */
+template <typename T, typename Key>
+struct GatherRowsArguments {
+  ArrayView<std::byte> slot;  ///< written
+  DirtyView dirty;
+  RowSources<T> from;
+  ArrayView<const Key> rows;             ///< the list: ascending, counted through the tables
+  ArrayView<const std::uint32_t> count;  ///< one: of `rows`
+  GatherShape shape;
+};
+
+}  // namespace millrace::capture
