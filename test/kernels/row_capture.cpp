@@ -50,6 +50,9 @@ std::uint64_t count_bits(const std::vector<std::uint32_t>& bits) {
 struct Bitmap {
   std::vector<std::uint32_t> bits;
   std::vector<DirtyCounts> counts;
+  [[nodiscard]] DirtyView view(const BitShape& shape) {
+    return {updates(bits), updates(counts), shape};
+  }
   bool operator==(const Bitmap& other) const {
     return bits == other.bits && counts[0].rows == other.counts[0].rows &&
            counts[0].position == other.counts[0].position;
@@ -158,20 +161,25 @@ TEMPLATE_TEST_CASE("on 32 lanes bits are set and taken as one by one", "", std::
       const std::vector<Key> list =
           draw_list<Key>(random, std::min<std::uint64_t>(shape.rows, 3000));
       const std::vector<std::uint32_t> size{static_cast<std::uint32_t>(list.size())};
-      host::mark_rows<Key>(here.bits, here.counts, list, size, shape);
-      on_host::mark_rows<Key>({}, there.bits, there.counts, list, size, shape);
+      using Mark = MarkRowsArguments<Key>;
+      host::mark_rows(Mark{here.view(shape), reads(list), reads(size)});
+      on_host::mark_rows({}, Mark{there.view(shape), reads(list), reads(size)});
       const std::uint64_t first = random() % shape.rows;
       const std::uint64_t end = first + random() % (shape.rows - first + 1);
       if (random() % 3 == 0) {
-        host::mark_range(here.bits, here.counts, first, end, shape);
-        on_host::mark_range({}, there.bits, there.counts, first, end, shape);
+        host::mark_range({here.view(shape), first, end});
+        on_host::mark_range({}, {there.view(shape), first, end});
       }
       REQUIRE(there == here);
 
       std::vector<Key> rows(1 + random() % 5000), expected(rows.size());
       std::vector<std::uint32_t> count(1), expected_count(1), scratch(collect_scratch(shape));
-      host::collect_rows<Key>(expected, expected_count, {}, here.bits, here.counts, shape);
-      on_host::collect_rows<Key>({}, rows, count, scratch, there.bits, there.counts, shape);
+      host::collect_rows(CollectRowsArguments<Key>{
+          .rows = writes(expected), .count = writes(expected_count), .dirty = here.view(shape)});
+      on_host::collect_rows({}, CollectRowsArguments<Key>{.rows = writes(rows),
+                                                          .count = writes(count),
+                                                          .scratch = writes(scratch),
+                                                          .dirty = there.view(shape)});
       REQUIRE(count == expected_count);
       REQUIRE(std::equal(rows.begin(), rows.begin() + count[0], expected.begin()));
       REQUIRE(there == here);
@@ -197,13 +205,12 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are gathered as one by one", "", std::uint3
     const auto gathered = [&](auto&& gather) {
       std::vector<std::byte> slot(tables.shape.capacity, std::byte{0xAB});
       Bitmap dirty{std::vector<std::uint32_t>(bit_shape.words()), std::vector<DirtyCounts>(1)};
-      gather(GatherRowsArguments<float, Key>{
-          .slot = writes(slot),
-          .dirty = {updates(dirty.bits), updates(dirty.counts), bit_shape},
-          .from = tables.sources(slots),
-          .rows = reads(list),
-          .count = reads(size),
-          .shape = tables.shape});
+      gather(GatherRowsArguments<float, Key>{.slot = writes(slot),
+                                             .dirty = dirty.view(bit_shape),
+                                             .from = tables.sources(slots),
+                                             .rows = reads(list),
+                                             .count = reads(size),
+                                             .shape = tables.shape});
       return std::pair{slot, dirty};
     };
     const auto here = gathered([](const auto& arguments) { host::gather_rows(arguments); });
@@ -225,13 +232,12 @@ TEST_CASE("a gather of few tables takes no shared memory from one of many that i
     tables.shape.capacity = numbers_begin(count, 0, sizeof(Key)) + 100'000;
     std::vector<std::byte> slot(tables.shape.capacity);
     Bitmap dirty{std::vector<std::uint32_t>(bit_shape.words()), std::vector<DirtyCounts>(1)};
-    on_host::gather_rows({}, GatherRowsArguments<float, Key>{
-                                 .slot = writes(slot),
-                                 .dirty = {updates(dirty.bits), updates(dirty.counts), bit_shape},
-                                 .from = tables.sources(slots),
-                                 .rows = reads(list),
-                                 .count = reads(size),
-                                 .shape = tables.shape});
+    on_host::gather_rows({}, GatherRowsArguments<float, Key>{.slot = writes(slot),
+                                                             .dirty = dirty.view(bit_shape),
+                                                             .from = tables.sources(slots),
+                                                             .rows = reads(list),
+                                                             .count = reads(size),
+                                                             .shape = tables.shape});
   };
   bool met = false;
   kernels::after_asking() = [&] {

@@ -53,9 +53,12 @@ auto sorted_by(const Keys<Key>& of, std::size_t scratch_bytes, auto&& sort_pairs
   std::vector<std::byte> scratch(scratch_bytes);
   std::vector<Key> keys(of.keys.size());
   std::vector<std::uint32_t> positions(of.keys.size());
-  sort_pairs(std::span{keys}, std::span{positions}, std::span{scratch},
-             std::span<const Key>{of.keys}, std::span<const std::uint32_t>{of.positions},
-             of.bits());
+  sort_pairs(SortPairsArguments<Key>{.sorted_keys = writes(keys),
+                                     .sorted_values = writes(positions),
+                                     .scratch = writes(scratch),
+                                     .keys = reads(of.keys),
+                                     .values = reads(of.positions),
+                                     .bits = of.bits()});
   return std::pair{keys, positions};
 }
 
@@ -70,8 +73,12 @@ auto runs_by(const std::vector<Key>& sorted, Key none, std::size_t scratch_bytes
   std::vector<std::byte> scratch(scratch_bytes);
   std::vector<Key> unique(runs);
   std::vector<std::uint32_t> starts(runs + 1), count(1);
-  find_runs(std::span{unique}, std::span{starts}, std::span{count}, std::span{scratch},
-            std::span<const Key>{sorted}, none);
+  find_runs(FindRunsArguments<Key>{.unique = writes(unique),
+                                   .starts = writes(starts),
+                                   .count = writes(count),
+                                   .scratch = writes(scratch),
+                                   .sorted = reads(sorted),
+                                   .none = none});
   return std::tuple{unique, starts, count};
 }
 
@@ -87,13 +94,11 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are sorted and their runs found as one by o
     const std::size_t here = host::sort_scratch<Key>(keys.keys.size());
     const std::size_t there = on_host::sort_scratch<Key>(keys.keys.size(), keys.bits());
     CAPTURE(round, keys.keys.size(), keys.none);
-    const auto sorted = sorted_by(keys, here, [](auto... all) { host::sort_pairs<Key>(all...); });
-    REQUIRE(sorted_by(keys, there, [](auto... all) { on_host::sort_pairs<Key>({}, all...); }) ==
+    const auto sorted = sorted_by(keys, here, [](const auto& all) { host::sort_pairs(all); });
+    REQUIRE(sorted_by(keys, there, [](const auto& all) { on_host::sort_pairs({}, all); }) ==
             sorted);
-    REQUIRE(runs_by(sorted.first, keys.none, there, [](auto... all) {
-              on_host::find_runs<Key>({}, all...);
-            }) == runs_by(sorted.first, keys.none, here, [](auto... all) {
-              host::find_runs<Key>(all...);
-            }));
+    REQUIRE(runs_by(sorted.first, keys.none, there,
+                    [](const auto& all) { on_host::find_runs({}, all); }) ==
+            runs_by(sorted.first, keys.none, here, [](const auto& all) { host::find_runs(all); }));
   }
 }

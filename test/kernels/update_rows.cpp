@@ -47,7 +47,11 @@ struct Sorted {
     for (std::size_t i = 0; i < size; ++i) in_order[i] = rows[positions[i]];
     unique.assign(size, static_cast<Key>(-1));
     starts.assign(size + 1, ~0U);
-    host::find_runs<Key>(unique, starts, count, {}, in_order, none);
+    host::find_runs(FindRunsArguments<Key>{.unique = writes(unique),
+                                           .starts = writes(starts),
+                                           .count = writes(count),
+                                           .sorted = reads(in_order),
+                                           .none = none});
   }
   [[nodiscard]] SortedIds<Key> view() const {
     return {.rows = reads(unique),

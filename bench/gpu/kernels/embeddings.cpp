@@ -144,10 +144,19 @@ class SortedRows {
   }
 
   void sort(Queue queue) const {
-    kernels::sort_pairs<Key>(queue, sorted_.all(), positions_.all(), scratch_.all(), keys_.read(),
-                             unsorted_.read(), bits_);
-    kernels::find_runs<Key>(queue, unique_.all(), starts_.all(), found_.all(), scratch_.all(),
-                            sorted_.read(), none_);
+    kernels::sort_pairs(queue,
+                        model::SortPairsArguments<Key>{.sorted_keys = writes(sorted_.all()),
+                                                       .sorted_values = writes(positions_.all()),
+                                                       .scratch = writes(scratch_.all()),
+                                                       .keys = reads(keys_.read()),
+                                                       .values = reads(unsorted_.read()),
+                                                       .bits = bits_});
+    kernels::find_runs(queue, model::FindRunsArguments<Key>{.unique = writes(unique_.all()),
+                                                            .starts = writes(starts_.all()),
+                                                            .count = writes(found_.all()),
+                                                            .scratch = writes(scratch_.all()),
+                                                            .sorted = reads(sorted_.read()),
+                                                            .none = none_});
   }
   void update(Queue queue, std::span<float> state, std::span<const float> gradient) const {
     kernels::update_rows(queue, model::UpdateRowsArguments<float, Key, std::int32_t>{

@@ -62,16 +62,24 @@ template <typename Key, typename Fill>
     const double passes = (bits + 7) / 8;  // NOLINT: whole digits
     enqueue<host::sort_pairs<Key>, cuda::sort_pairs<Key>>(
         context, stream, {.name = "sort", .bytes = passes * numbers * 2 * (sizeof(Key) + 4)},
-        writes(sorted), writes(runs.positions), writes(scratch), reads(keys), reads(unsorted),
-        bits);
+        SortPairsArguments<Key>{.sorted_keys = writes(sorted),
+                                .sorted_values = writes(runs.positions),
+                                .scratch = writes(scratch),
+                                .keys = reads(keys),
+                                .values = reads(unsorted),
+                                .bits = bits});
   }
   runs.unique = scratch_array(Key{}, count);
   runs.starts = scratch_array(std::uint32_t{}, count + 1);
   runs.count = scratch_array(std::uint32_t{}, 1);
   enqueue<host::find_runs<Key>, cuda::find_runs<Key>>(
       context, stream, {.name = "find runs", .bytes = numbers * (2 * sizeof(Key) + 4)},
-      writes(runs.unique), writes(runs.starts), writes(runs.count), writes(scratch), reads(sorted),
-      none);
+      FindRunsArguments<Key>{.unique = writes(runs.unique),
+                             .starts = writes(runs.starts),
+                             .count = writes(runs.count),
+                             .scratch = writes(scratch),
+                             .sorted = reads(sorted),
+                             .none = none});
   return runs;
 }
 

@@ -11,7 +11,6 @@ namespace millrace::capture {
 
 using model::enqueue;
 using model::reads;
-using model::updates;
 using model::writes;
 
 DirtyRows::DirtyRows(ModelContext& context, std::size_t rows, IndexType type, std::uint32_t shift)
@@ -42,8 +41,10 @@ void DirtyRows::mark(const RowList& list, StreamRef stream) {
   with_key(type_, [&]<typename Key>(Key) {
     const double bytes = static_cast<double>(list.most) * (sizeof(Key) + 2 * sizeof(std::uint32_t));
     enqueue<host::mark_rows<Key>, cuda::mark_rows<Key>>(
-        context_, stream, {.name = "mark rows", .bytes = bytes}, updates(bits_), updates(counts_),
-        reads(static_cast<const Key*>(list.rows), list.most), reads(list.count, 1), shape_);
+        context_, stream, {.name = "mark rows", .bytes = bytes},
+        MarkRowsArguments<Key>{.dirty = view(),
+                               .rows = reads(static_cast<const Key*>(list.rows), list.most),
+                               .count = reads(list.count, 1)});
   });
 }
 
@@ -74,7 +75,7 @@ void DirtyRows::mark(std::uint64_t first, std::uint64_t end, StreamRef stream) {
   enqueue<host::mark_range, cuda::mark_range>(
       context_, stream,
       {.name = "mark range", .bytes = static_cast<double>((end - first) >> shape_.shift) / 4},
-      updates(bits_), updates(counts_), first, end, shape_);
+      MarkRangeArguments{.dirty = view(), .first = first, .end = end});
 }
 
 DirtyRows::Collected DirtyRows::collect(std::size_t most, StreamRef stream) {
@@ -89,8 +90,10 @@ DirtyRows::Collected DirtyRows::collect(std::size_t most, StreamRef stream) {
         context_, stream,
         {.name = "collect dirty rows",
          .bytes = static_cast<double>(2 * bits_.size() * sizeof(std::uint32_t))},
-        writes(static_cast<Key*>(collected.rows.data()), most), writes(collected.count),
-        writes(scratch), updates(bits_), updates(counts_), shape_);
+        CollectRowsArguments<Key>{.rows = writes(static_cast<Key*>(collected.rows.data()), most),
+                                  .count = writes(collected.count),
+                                  .scratch = writes(scratch),
+                                  .dirty = view()});
   });
   return collected;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "capture/kernel_arguments.hpp"
 #include "capture/layout.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
 #include "millrace/pipeline/model/row_update.hpp"
@@ -46,8 +47,10 @@ class DirtyRows {
   /** @brief Takes at most `most` rows out of the bitmap. The memory is ordered on `stream`. */
   [[nodiscard]] Collected collect(std::size_t most, StreamRef stream);
 
-  [[nodiscard]] const BitShape& shape() const noexcept { return shape_; }
-  [[nodiscard]] const Array<std::uint32_t>& bits() const noexcept { return bits_; }
+  /** @brief For a kernel that changes what is set. */
+  [[nodiscard]] DirtyView view() const {
+    return {model::updates(bits_), model::updates(counts_), shape_};
+  }
   [[nodiscard]] const Array<DirtyCounts>& counts() const noexcept { return counts_; }
   [[nodiscard]] IndexType type() const noexcept { return type_; }
   [[nodiscard]] std::size_t bytes() const noexcept {

@@ -15,7 +15,6 @@ namespace millrace::capture {
 
 using model::enqueue;
 using model::reads;
-using model::updates;
 using model::writes;
 
 namespace {
@@ -200,7 +199,7 @@ void SourceRows::gather(const GatheredRows& rows, const SlotMemory& slot, const 
         context_, stream, declared,
         GatherRowsArguments<float, Key>{
             .slot = writes(slot.data, slot.bytes),
-            .dirty = {updates(dirty.bits()), updates(dirty.counts()), dirty.shape()},
+            .dirty = dirty.view(),
             .from = {.home = {.weights = part(weights, home.weights, weights_),
                               .first_moment = part(state, home.first_moment, first_moment_),
                               .second_moment = part(state, home.second_moment, second_moment_)},

@@ -109,7 +109,10 @@ TEST_CASE("what lanes take word by word is what one takes bit by bit, and no mor
     const std::size_t most = random() % (shape.bits() + 2);
     std::vector<std::uint32_t> expected_rows(most << shape.shift), left = bits, count(1);
     std::vector<DirtyCounts> counts(1);
-    host::collect_rows<std::uint32_t>(expected_rows, count, {}, left, counts, shape);
+    host::collect_rows(CollectRowsArguments<std::uint32_t>{
+        .rows = model::writes(expected_rows),
+        .count = model::writes(count),
+        .dirty = {model::updates(left), model::updates(counts), shape}});
     expected_rows.resize(count[0]);
 
     constexpr std::uint32_t kUntouched = 0xFFFFFFFF;

@@ -9,6 +9,7 @@
 #include "model/dense_arguments.hpp"
 #include "model/embedding_arguments.hpp"
 #include "model/shapes.hpp"
+#include "model/sort_arguments.hpp"
 
 /// @file
 /// The CUDA kernels: each does what the host kernel of the same name does, and takes the same
@@ -26,13 +27,9 @@ void linearise(Queue queue, const LineariseArguments<Key, Id, Offset>& arguments
 template <typename Key>
 [[nodiscard]] std::size_t sort_scratch(std::size_t count, unsigned bits);
 template <typename Key>
-void sort_pairs(Queue queue, std::span<Key> keys_out, std::span<std::uint32_t> values_out,
-                std::span<std::byte> scratch, std::span<const Key> keys,
-                std::span<const std::uint32_t> values, unsigned bits);
+void sort_pairs(Queue queue, const SortPairsArguments<Key>& arguments);
 template <typename Key>
-void find_runs(Queue queue, std::span<Key> unique, std::span<std::uint32_t> starts,
-               std::span<std::uint32_t> count, std::span<std::byte> scratch,
-               std::span<const Key> sorted, Key none);
+void find_runs(Queue queue, const FindRunsArguments<Key>& arguments);
 template <typename Key, typename Offset>
 void update_rows(Queue queue, const UpdateRowsArguments<float, Key, Offset>& arguments);
 template <typename Id, typename Offset>

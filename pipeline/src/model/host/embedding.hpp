@@ -8,6 +8,7 @@
 
 #include "model/embedding_arguments.hpp"
 #include "model/host/vector.hpp"
+#include "model/sort_arguments.hpp"
 
 /// @file
 /// Host kernels of the embeddings. Reductions run in the order of the batch's values.
@@ -88,21 +89,19 @@ void linearise(const LineariseArguments<Key, Id, Offset>& to) {
   }
 }
 
-/** @brief Run-length encoding of sorted rows, less those that are `none`: where each run begins. */
 template <typename Key>
-void find_runs(std::span<Key> unique, std::span<std::uint32_t> starts,
-               std::span<std::uint32_t> count, std::span<std::byte> /*scratch*/,
-               std::span<const Key> sorted, Key none) {
+void find_runs(const FindRunsArguments<Key>& to) {
+  const std::span<const Key> sorted = to.sorted;
   std::uint32_t runs = 0;
   std::size_t i = 0;
-  while (i < sorted.size() && sorted[i] != none) {
-    unique[runs] = sorted[i];
-    starts[runs++] = static_cast<std::uint32_t>(i);
+  while (i < sorted.size() && sorted[i] != to.none) {
     const Key row = sorted[i];
+    to.unique[runs] = row;
+    to.starts[runs++] = static_cast<std::uint32_t>(i);
     while (i < sorted.size() && sorted[i] == row) ++i;
   }
-  starts[runs] = static_cast<std::uint32_t>(i);
-  count[0] = runs;
+  to.starts[runs] = static_cast<std::uint32_t>(i);
+  to.count[0] = runs;
 }
 
 [[nodiscard]] inline std::size_t widest(ArrayView<const Lookup> lookups) {

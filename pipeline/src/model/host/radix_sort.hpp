@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/sort_arguments.hpp"
+
 namespace millrace::model::host {
 
 inline constexpr unsigned kMostDigitBits = 11;
@@ -18,16 +20,12 @@ template <typename Key>
   return count * (sizeof(Key) + sizeof(std::uint32_t));
 }
 
-/**
- * @brief Stable radix sort of pairs by the lowest `bits` bits of their key.
- *
- * Least significant digit first. The inputs stay.
- */
+/** @brief Stable radix sort, least significant digit first. */
 template <typename Key>
-void sort_pairs(std::span<Key> keys_out, std::span<std::uint32_t> values_out,
-                std::span<std::byte> scratch, std::span<const Key> keys,
-                std::span<const std::uint32_t> values, unsigned bits) {
-  Key* const spare_keys = reinterpret_cast<Key*>(scratch.data());
+void sort_pairs(const SortPairsArguments<Key>& arguments) {
+  const std::span<const Key> keys = arguments.keys;
+  const unsigned bits = arguments.bits;
+  Key* const spare_keys = reinterpret_cast<Key*>(arguments.scratch.data());
   auto* const spare_values = reinterpret_cast<std::uint32_t*>(spare_keys + keys.size());
   const unsigned passes = std::max(1U, (bits + kMostDigitBits - 1) / kMostDigitBits);
   const unsigned digit = std::max(1U, (bits + passes - 1) / passes);
@@ -44,14 +42,14 @@ void sort_pairs(std::span<Key> keys_out, std::span<std::uint32_t> values_out,
   }
 
   const Key* from_keys = keys.data();
-  const std::uint32_t* from_values = values.data();
+  const std::uint32_t* from_values = arguments.values.data();
   for (unsigned pass = 0; pass < passes; ++pass) {
     std::uint32_t* const place = places.data() + (std::size_t{pass} << digit);
     std::uint32_t before = 0;
     for (std::size_t d = 0; d <= mask; ++d) before += std::exchange(place[d], before);
     const bool to_output = (passes - pass) % 2 == 1;
-    Key* const to_keys = to_output ? keys_out.data() : spare_keys;
-    std::uint32_t* const to_values = to_output ? values_out.data() : spare_values;
+    Key* const to_keys = to_output ? arguments.sorted_keys.data() : spare_keys;
+    std::uint32_t* const to_values = to_output ? arguments.sorted_values.data() : spare_values;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const std::uint32_t at = place[digit_of(from_keys[i], pass)]++;
       to_keys[at] = from_keys[i];

@@ -18,26 +18,28 @@ using model::cuda::warp_count;
 namespace {
 
 template <typename Key>
-__global__ void mark_rows_kernel(std::uint32_t* bits, DirtyCounts* counts, const Key* rows,
-                                 const std::uint32_t* count, std::size_t most, BitShape shape) {
-  const std::size_t size = *count < most ? *count : most;
+__global__ void mark_rows_kernel(MarkRowsArguments<Key> arguments) {
+  const auto& [dirty, rows, count] = arguments;
+  const std::size_t size = count[0] < rows.size() ? count[0] : rows.size();
   unsigned added = 0;
   for (std::size_t i = this_thread(); i < size; i += thread_count()) {
-    if (rows[i] < shape.rows) added += set_bit(bits, rows[i] >> shape.shift);
+    if (rows[i] < dirty.shape.rows) {
+      added += set_bit(dirty.bits.data(), rows[i] >> dirty.shape.shift);
+    }
   }
-  add_of_warp(counts->rows, added);
+  add_of_warp(dirty.counts[0].rows, added);
 }
 
-__global__ void mark_range_kernel(std::uint32_t* bits, DirtyCounts* counts, std::uint64_t first,
-                                  std::uint64_t last) {
+/** @param first, last  bits */
+__global__ void mark_range_kernel(DirtyView dirty, std::uint64_t first, std::uint64_t last) {
   unsigned added = 0;
   for (std::uint64_t word = first / 32 + this_thread(); word <= last / 32; word += thread_count()) {
     std::uint32_t mask = ~std::uint32_t{0};
     if (word == first / 32) mask &= ~std::uint32_t{0} << (first % 32);
     if (word == last / 32) mask &= ~std::uint32_t{0} >> (31 - last % 32);
-    added += __popc(mask & ~atomicOr(bits + word, mask));
+    added += __popc(mask & ~atomicOr(dirty.bits.data() + word, mask));
   }
-  add_of_warp(counts->rows, added);
+  add_of_warp(dirty.counts[0].rows, added);
 }
 
 /** @brief The bits of a word that are not before `position`. */
@@ -52,10 +54,13 @@ __device__ std::uint32_t from_position(std::uint32_t bits, std::uint64_t word,
 //
 // Scratch: the bits of each chunk, later of those before it; then their sum, and the position.
 
-__global__ void count_chunks(std::uint32_t* sums, std::size_t chunks, const std::uint32_t* bits,
-                             const DirtyCounts* counts, std::uint64_t words) {
+template <typename Key>
+__global__ void count_chunks(CollectRowsArguments<Key> arguments) {
+  const auto& [bits, counts, shape] = arguments.dirty;
+  const auto& sums = arguments.scratch;
   const unsigned lane = threadIdx.x % kWarp;
-  const std::uint64_t position = counts->position;
+  const std::size_t chunks = chunks_of(shape);
+  const std::uint64_t words = shape.words(), position = counts[0].position;
   for (std::size_t chunk = this_warp(); chunk < chunks; chunk += warp_count()) {
     unsigned sum = 0;
     for (unsigned i = lane; i < kChunkWords; i += kWarp) {
@@ -69,10 +74,20 @@ __global__ void count_chunks(std::uint32_t* sums, std::size_t chunks, const std:
 
 constexpr unsigned kScanThreads = 1024;
 
-// One block: sums of the chunks before each. `most` bits are taken; the counts are as then.
-__global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32_t* count,
-                            DirtyCounts* counts, std::uint32_t most, BitShape shape) {
+/** Bits that are taken at most. */
+template <typename Key>
+__device__ std::uint32_t most_bits(const CollectRowsArguments<Key>& arguments) {
+  return static_cast<std::uint32_t>(arguments.rows.size() >> arguments.dirty.shape.shift);
+}
+
+// One block: sums of the chunks before each. The counts are as when the bits are taken.
+template <typename Key>
+__global__ void scan_chunks(CollectRowsArguments<Key> arguments) {
   __shared__ std::uint32_t of_warps[kScanThreads / kWarp];
+  const auto& [bits, counts, shape] = arguments.dirty;
+  const auto& sums = arguments.scratch;
+  const std::size_t chunks = chunks_of(shape);
+  const std::uint32_t most = most_bits(arguments);
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   std::uint32_t before = 0;  // the same in every thread
   for (std::size_t begin = 0; begin < chunks; begin += kScanThreads) {
@@ -92,19 +107,22 @@ __global__ void scan_chunks(std::uint32_t* sums, std::size_t chunks, std::uint32
   if (threadIdx.x != 0) return;
   const std::uint32_t taken = before < most ? before : most;
   sums[chunks] = taken;
-  reinterpret_cast<std::uint64_t*>(sums + chunks + 2 + chunks % 2)[0] = counts->position;
-  *count = taken << shape.shift;  // the last bit may stand for fewer rows: seen where it is taken
-  if (before <= most) counts->position = 0;
+  reinterpret_cast<std::uint64_t*>(sums.data() + chunks + 2 + chunks % 2)[0] = counts[0].position;
+  // The last bit may stand for fewer rows: seen where it is taken.
+  arguments.count[0] = taken << shape.shift;
+  if (before <= most) counts[0].position = 0;
 }
 
 template <typename Key>
-__global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* sums,
-                          std::size_t chunks, std::uint32_t* bits, DirtyCounts* counts,
-                          std::uint32_t most, BitShape shape) {
+__global__ void take_rows(CollectRowsArguments<Key> arguments) {
+  const auto& [bits, counts, shape] = arguments.dirty;
+  const auto& sums = arguments.scratch;
+  const std::size_t chunks = chunks_of(shape);
+  const std::uint32_t most = most_bits(arguments);
   const unsigned lane = threadIdx.x % kWarp;
   const std::uint64_t words = shape.words();
   const std::uint64_t position =
-      reinterpret_cast<const std::uint64_t*>(sums + chunks + 2 + chunks % 2)[0];
+      reinterpret_cast<const std::uint64_t*>(sums.data() + chunks + 2 + chunks % 2)[0];
   const std::uint32_t all = sums[chunks];
   unsigned cleared = 0;
   for (std::size_t chunk = this_warp(); chunk < chunks; chunk += warp_count()) {
@@ -115,63 +133,53 @@ __global__ void take_rows(Key* rows, std::uint32_t* count, const std::uint32_t* 
       const unsigned own = __popc(there);
       const unsigned up_to = inclusive_of_warp(own);
       const std::uint32_t at = before + up_to - own;
-      const std::uint32_t taken = take_word(rows, there, word, at, most, shape);
+      const std::uint32_t taken = take_word(arguments.rows.data(), there, word, at, most, shape);
       const std::uint32_t left = there & ~taken;
-      if (left != 0 && at <= most) counts->position = word * 32 + lowest_bit(left);  // the first
+      if (left != 0 && at <= most) counts[0].position = word * 32 + lowest_bit(left);  // the first
       // Rows behind the last one have no bit of their own.
       if (taken != 0 && at + __popc(taken) == all && word + 1 == words) {
         const std::uint64_t behind = shape.bits() << shape.shift;
         const bool last = (taken >> ((shape.bits() - 1) % 32) & 1) != 0;
-        if (last) *count = (all << shape.shift) - static_cast<std::uint32_t>(behind - shape.rows);
+        const std::uint32_t missing = static_cast<std::uint32_t>(behind - shape.rows);
+        if (last) arguments.count[0] = (all << shape.shift) - missing;
       }
       if (taken != 0) bits[word] &= ~taken;
       cleared += __popc(taken);
       before += __shfl_sync(model::cuda::kAllLanes, up_to, kWarp - 1);
     }
   }
-  subtract_of_warp(counts->rows, cleared);
+  subtract_of_warp(counts[0].rows, cleared);
 }
 
 }  // namespace
 
 template <typename Key>
-void mark_rows(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
-               std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
-  launch({"mark rows", blocks_for(rows.size()), kThreads}, queue, mark_rows_kernel<Key>,
-         bits.data(), counts.data(), rows.data(), count.data(), rows.size(), shape);
+void mark_rows(Queue queue, const MarkRowsArguments<Key>& arguments) {
+  launch({"mark rows", blocks_for(arguments.rows.size()), kThreads}, queue, mark_rows_kernel<Key>,
+         arguments);
 }
 
-void mark_range(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
-                std::uint64_t first, std::uint64_t end, BitShape shape) {
+void mark_range(Queue queue, const MarkRangeArguments& arguments) {
+  const auto& [dirty, first, end] = arguments;
   if (first == end) return;
-  const std::uint64_t first_bit = first >> shape.shift, last_bit = (end - 1) >> shape.shift;
+  const std::uint64_t first_bit = first >> dirty.shape.shift;
+  const std::uint64_t last_bit = (end - 1) >> dirty.shape.shift;
   launch({"mark range", blocks_for(last_bit / 32 - first_bit / 32 + 1), kThreads}, queue,
-         mark_range_kernel, bits.data(), counts.data(), first_bit, last_bit);
+         mark_range_kernel, dirty, first_bit, last_bit);
 }
 
 template <typename Key>
-void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> count,
-                  std::span<std::uint32_t> scratch, std::span<std::uint32_t> bits,
-                  std::span<DirtyCounts> counts, BitShape shape) {
-  const std::uint64_t words = shape.words();
-  const std::size_t chunks = chunks_of(shape);
-  const auto most = static_cast<std::uint32_t>(rows.size() >> shape.shift);
-  const unsigned blocks = blocks_for(chunks * kWarp);
-  launch({"count chunks of dirty rows", blocks, kThreads}, queue, count_chunks, scratch.data(),
-         chunks, bits.data(), counts.data(), words);
-  launch({"scan chunks of dirty rows", 1, kScanThreads}, queue, scan_chunks, scratch.data(), chunks,
-         count.data(), counts.data(), most, shape);
-  launch({"take dirty rows", blocks, kThreads}, queue, take_rows<Key>, rows.data(), count.data(),
-         scratch.data(), chunks, bits.data(), counts.data(), most, shape);
+void collect_rows(Queue queue, const CollectRowsArguments<Key>& arguments) {
+  const unsigned blocks = blocks_for(chunks_of(arguments.dirty.shape) * kWarp);
+  launch({"count chunks of dirty rows", blocks, kThreads}, queue, count_chunks<Key>, arguments);
+  launch({"scan chunks of dirty rows", 1, kScanThreads}, queue, scan_chunks<Key>, arguments);
+  launch({"take dirty rows", blocks, kThreads}, queue, take_rows<Key>, arguments);
 }
 
 // NOLINTBEGIN: instantiations
-#define MILLRACE_FOR_KEY(Key)                                                                   \
-  template void mark_rows<Key>(Queue, std::span<std::uint32_t>, std::span<DirtyCounts>,         \
-                               std::span<const Key>, std::span<const std::uint32_t>, BitShape); \
-  template void collect_rows<Key>(Queue, std::span<Key>, std::span<std::uint32_t>,              \
-                                  std::span<std::uint32_t>, std::span<std::uint32_t>,           \
-                                  std::span<DirtyCounts>, BitShape);
+#define MILLRACE_FOR_KEY(Key)                                    \
+  template void mark_rows(Queue, const MarkRowsArguments<Key>&); \
+  template void collect_rows(Queue, const CollectRowsArguments<Key>&);
 MILLRACE_FOR_KEY(std::uint32_t)
 MILLRACE_FOR_KEY(std::uint64_t)
 #undef MILLRACE_FOR_KEY

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "capture/gather_arguments.hpp"
+#include "capture/kernel_arguments.hpp"
 #include "capture/layout.hpp"
 #include "model/blas_handle.hpp"
 
@@ -17,15 +17,10 @@ namespace millrace::capture::cuda {
 using model::Queue;
 
 template <typename Key>
-void mark_rows(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
-               std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape);
-void mark_range(Queue queue, std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
-                std::uint64_t first, std::uint64_t end, BitShape shape);
-/** @param scratch  `collect_scratch` numbers */
+void mark_rows(Queue queue, const MarkRowsArguments<Key>& arguments);
+void mark_range(Queue queue, const MarkRangeArguments& arguments);
 template <typename Key>
-void collect_rows(Queue queue, std::span<Key> rows, std::span<std::uint32_t> count,
-                  std::span<std::uint32_t> scratch, std::span<std::uint32_t> bits,
-                  std::span<DirtyCounts> counts, BitShape shape);
+void collect_rows(Queue queue, const CollectRowsArguments<Key>& arguments);
 template <typename Key>
 void gather_rows(Queue queue, const GatherRowsArguments<float, Key>& arguments);
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "capture/gather_arguments.hpp"
+#include "capture/kernel_arguments.hpp"
 #include "capture/layout.hpp"
 #include "model/row_places.hpp"
 
@@ -22,33 +22,30 @@ inline void set_bit(std::span<std::uint32_t> bits, DirtyCounts& counts, std::uin
   word |= mask;
 }
 
-/** @brief These rows are dirty: of what is no list, those that may be rows. */
 template <typename Key>
-void mark_rows(std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
-               std::span<const Key> rows, std::span<const std::uint32_t> count, BitShape shape) {
+void mark_rows(const MarkRowsArguments<Key>& arguments) {
+  const auto& [dirty, rows, count] = arguments;
   const std::size_t size = std::min<std::size_t>(count[0], rows.size());
   for (std::size_t i = 0; i < size; ++i) {
-    if (rows[i] < shape.rows) set_bit(bits, counts[0], rows[i] >> shape.shift);
+    if (rows[i] < dirty.shape.rows) {
+      set_bit(dirty.bits, dirty.counts[0], rows[i] >> dirty.shape.shift);
+    }
   }
 }
 
-/** @brief Rows `first` to before `end` are dirty. */
-inline void mark_range(std::span<std::uint32_t> bits, std::span<DirtyCounts> counts,
-                       std::uint64_t first, std::uint64_t end, BitShape shape) {
+inline void mark_range(const MarkRangeArguments& arguments) {
+  const auto& [dirty, first, end] = arguments;
   if (first == end) return;
-  for (std::uint64_t bit = first >> shape.shift; bit <= (end - 1) >> shape.shift; ++bit) {
-    set_bit(bits, counts[0], bit);
+  const std::uint64_t last = (end - 1) >> dirty.shape.shift;
+  for (std::uint64_t bit = first >> dirty.shape.shift; bit <= last; ++bit) {
+    set_bit(dirty.bits, dirty.counts[0], bit);
   }
 }
 
-/**
- * @brief Takes dirty rows, at most as many as `rows` holds: ascending, from where the last time
- *        ended; from the beginning again when that was the end.
- */
 template <typename Key>
-void collect_rows(std::span<Key> rows, std::span<std::uint32_t> count,
-                  std::span<std::uint32_t> /*scratch*/, std::span<std::uint32_t> bits,
-                  std::span<DirtyCounts> counts, BitShape shape) {
+void collect_rows(const CollectRowsArguments<Key>& arguments) {
+  const std::span<Key> rows = arguments.rows;
+  const auto& [bits, counts, shape] = arguments.dirty;
   const std::uint64_t of_bit = std::uint64_t{1} << shape.shift;
   std::size_t taken = 0;
   std::uint64_t next = 0;
@@ -71,7 +68,7 @@ void collect_rows(std::span<Key> rows, std::span<std::uint32_t> count,
     }
   }
   counts[0].position = next;
-  count[0] = static_cast<std::uint32_t>(taken);
+  arguments.count[0] = static_cast<std::uint32_t>(taken);
 }
 
 /** @brief Where the rows of a table go in a slot. */

@@ -8,8 +8,9 @@
 #include "model/embedding_arguments.hpp"
 
 /// @file
-/// What the gather of rows takes: filled by SourceRows, the same for the host kernel and the CUDA
-/// kernel. A view without elements stands for "none".
+/// What the kernels of tracking and capture take: a struct for each, filled by DirtyRows or
+/// SourceRows, and the same for the host kernel and the CUDA kernel. A view without elements stands
+/// for "none".
 
 namespace millrace::capture {
 
@@ -20,6 +21,32 @@ struct DirtyView {
   ArrayView<std::uint32_t> bits;
   ArrayView<DirtyCounts> counts;  ///< one
   BitShape shape;
+};
+
+/** @brief Rows of a list become dirty: all numbers in it that may be rows. */
+template <typename Key>
+struct MarkRowsArguments {
+  DirtyView dirty;
+  ArrayView<const Key> rows;
+  ArrayView<const std::uint32_t> count;  ///< one: of `rows`
+};
+
+/** @brief Rows `first` to before `end` become dirty. */
+struct MarkRangeArguments {
+  DirtyView dirty;
+  std::uint64_t first = 0, end = 0;
+};
+
+/**
+ * @brief Takes dirty rows, at most as many as `rows` holds: ascending, from where the last time
+ *        ended; from the beginning again when that was the end.
+ */
+template <typename Key>
+struct CollectRowsArguments {
+  ArrayView<Key> rows;               ///< written
+  ArrayView<std::uint32_t> count;    ///< written, one: of `rows`
+  ArrayView<std::uint32_t> scratch;  ///< `collect_scratch` numbers; host kernel: none
+  DirtyView dirty;
 };
 
 /** @brief Where the rows of a list are: in their tables, or at the slots of a cache of them. */

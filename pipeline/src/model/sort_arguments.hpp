@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/array_view.hpp"
+
+/// @file
+/// What the sorting of ids by row takes: as embedding_arguments.hpp.
+
+namespace millrace::model {
+
+/** @brief Sorts pairs by the lowest `bits` bits of their key. Stable; the inputs stay. */
+template <typename Key>
+struct SortPairsArguments {
+  ArrayView<Key> sorted_keys;              ///< written
+  ArrayView<std::uint32_t> sorted_values;  ///< written
+  ArrayView<std::byte> scratch;            ///< `sort_scratch` bytes
+  ArrayView<const Key> keys;
+  ArrayView<const std::uint32_t> values;
+  unsigned bits = 0;
+};
+
+/** @brief Run-length encoding of sorted rows, less those that are `none`. */
+template <typename Key>
+struct FindRunsArguments {
+  ArrayView<Key> unique;            ///< written: the row of each run
+  ArrayView<std::uint32_t> starts;  ///< written: where each run begins, and the end
+  ArrayView<std::uint32_t> count;   ///< written, one: of runs
+  ArrayView<std::byte> scratch;     ///< `sort_scratch` bytes
+  ArrayView<const Key> sorted;
+  Key none = 0;
+};
+
+}  // namespace millrace::model
