@@ -2,6 +2,8 @@
 #include <sstream>
 #include <string>
 
+#include "millrace/pipeline/data/copy_strategy.hpp"
+#include "millrace/pipeline/model/optimizer.hpp"
 #include "millrace/pipeline/schedule/pipeline_kind.hpp"
 #include "millrace/streamer/sink_kinds.hpp"
 #include "test/support/catch.hpp"
@@ -41,5 +43,18 @@ TEST_CASE("the page about sinks has the row of every kind of sink") {
     const std::string row = line_of("sinks.md", "| `" + std::string{kind.address} + "`");
     CHECK_THAT(row, ContainsSubstring("| " + std::string{kind.summary} + " |"));
     CHECK_THAT(row, ContainsSubstring(std::string{kind.package}));
+  }
+}
+
+TEST_CASE("the page about copy strategies has a row of every strategy") {
+  for (const CopyStrategyTraits& traits : kCopyStrategies) {
+    CHECK(line_of("copy-strategies.md", "| `" + std::string{traits.name} + "` |") != "");
+  }
+}
+
+TEST_CASE("the page about training names every optimizer that a model can have") {
+  const std::string row = line_of("train.md", "| `table_optimizer`");
+  for (const OptimizerTraits& traits : kOptimizers) {
+    CHECK_THAT(row, ContainsSubstring("`" + std::string{traits.name} + "`"));
   }
 }

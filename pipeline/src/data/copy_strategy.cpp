@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "data/ring_copy.hpp"
@@ -108,14 +109,44 @@ class DriverAsyncCopy final : public FreshCopy {
   }
 };
 
-constexpr std::array<std::string_view, kCopyMethods.size()> kNames{
-    "side-stream", "in-place", "precise", "ring", "driver-async"};
+/** @brief The class of each row of `kCopyStrategies`. */
+template <CopyMethod method>
+struct ClassOf;
+template <>
+struct ClassOf<CopyMethod::side_stream> : std::type_identity<SideStreamCopy> {};
+template <>
+struct ClassOf<CopyMethod::in_place> : std::type_identity<InPlaceCopy> {};
+template <>
+struct ClassOf<CopyMethod::precise> : std::type_identity<PreciseCopy> {};
+template <>
+struct ClassOf<CopyMethod::ring> : std::type_identity<RingCopy> {};
+template <>
+struct ClassOf<CopyMethod::driver_async> : std::type_identity<DriverAsyncCopy> {};
+
+/** @brief Rows are in the order of their enumerators, and pictures can tell them apart. */
+constexpr bool rows_are_valid() {
+  for (std::size_t i = 0; i < kCopyStrategies.size(); ++i) {
+    if (kCopyStrategies[i].method != static_cast<CopyMethod>(i)) return false;
+    for (std::size_t other = 0; other < i; ++other) {
+      if (kCopyStrategies[other].letter == kCopyStrategies[i].letter) return false;
+    }
+  }
+  return true;
+}
+static_assert(rows_are_valid());
+
 constexpr std::array<std::string_view, kWaits.size()> kWaitsNames{"coarse", "precise"};
 
 }  // namespace
 
-std::string_view to_string(CopyMethod method) noexcept {
-  return kNames[static_cast<std::size_t>(method)];
+std::string_view to_string(CopyMethod method) noexcept { return traits_of(method).name; }
+
+std::string copy_strategy_names() {
+  std::string names;
+  for (const CopyStrategyTraits& traits : kCopyStrategies) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", traits.name);
+  }
+  return names;
 }
 
 CopyMethod parse_copy_method(std::string_view name) {
@@ -130,19 +161,18 @@ Waits parse_waits(std::string_view name) { return text::parse_enum("wait mode", 
 
 std::unique_ptr<CopyStrategy> CopyStrategy::make(CopyMethod method, const CopySetting& setting) {
   if (setting.depth == 0) throw std::invalid_argument{"a pipeline holds at least one batch"};
-  switch (method) {
-    case CopyMethod::side_stream:
-      return std::make_unique<SideStreamCopy>(setting);
-    case CopyMethod::in_place:
-      return std::make_unique<InPlaceCopy>(setting);
-    case CopyMethod::precise:
-      return std::make_unique<PreciseCopy>(setting);
-    case CopyMethod::ring:
-      return std::make_unique<RingCopy>(setting);
-    case CopyMethod::driver_async:
-      return std::make_unique<DriverAsyncCopy>(setting);
+  std::unique_ptr<CopyStrategy> strategy;
+  const auto make_if = [&]<std::size_t row>() {
+    constexpr CopyMethod candidate = kCopyStrategies[row].method;
+    if (candidate == method)
+      strategy = std::make_unique<typename ClassOf<candidate>::type>(setting);
+  };
+  [&]<std::size_t... row>(std::index_sequence<row...>) {
+    (make_if.template operator()<row>(), ...);
   }
-  throw std::invalid_argument{"unknown copy method"};
+  (std::make_index_sequence<kCopyStrategies.size()>{});
+  if (!strategy) throw std::invalid_argument{"unknown copy method"};
+  return strategy;
 }
 
 CopyStrategy::Parts CopyStrategy::parts(DeviceBatch& batch) {

@@ -46,24 +46,6 @@ std::string name_of(const FootprintRow& row) {
   return fmt::format("{}, {}", row.allocator, millrace::to_string(row.method));
 }
 
-/** What to change in a program to get a strategy. */
-std::string_view how_to(CopyMethod method) {
-  switch (method) {
-    case CopyMethod::side_stream:
-      return "allocate batches on the copy stream and record their use on main";
-    case CopyMethod::in_place:
-      return "allocate batches on main and let the copy wait for main's tail";
-    case CopyMethod::precise:
-      return "allocate batches for main with the copy stream as first user, and free them at their "
-             "last use's marker";
-    case CopyMethod::ring:
-      return "copy into a few persistent slots with headroom";
-    case CopyMethod::driver_async:
-      return "allocate batches from the driver's pool, on the copy stream";
-  }
-  return "";
-}
-
 template <typename Accept>
 const FootprintRow* least(const FootprintTable& table, Accept accept) {
   const FootprintRow* best = nullptr;
@@ -205,7 +187,7 @@ class Advice {
     text_ +=
         fmt::format("\n{} {}\n", paint_(fmt::format("{}: {}.", title, name_of(*to)), Look::strong),
                     paint_(saving(from_, *to), less ? Look::good : Look::bad));
-    if (to->method != from_.method) line("do", fmt::format("{}.", how_to(to->method)));
+    if (to->method != from_.method) line("do", fmt::format("{}.", traits_of(to->method).advice));
     if (to->allocator != from_.allocator) {
       line(to->method == from_.method ? "do" : "",
            fmt::format("give device memory from the allocator {}{}.", to->allocator,

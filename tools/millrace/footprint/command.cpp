@@ -85,7 +85,7 @@ void add_footprint(CLI::App& program) {
   command.add("--allocator", given->allocators, "A,B|all",
               "Allocators: torch, millrace, driver (default all)");
   command.add("--copy", given->copies, "A,B|all",
-              "Copy strategies: side-stream, in-place, precise, ring, driver-async (default all)");
+              fmt::format("Copy strategies: {} (default all)", copy_strategy_names()));
   command.former("--strategy", given->copies);
   command.input("--workload", given->workload, "NAME|FILE",
                 fmt::format("Workload: {}, or a JSON file (default: sparse_data_dist_base and "

@@ -196,11 +196,13 @@ std::string title(const FootprintTable& table, const FootprintOptions& options,
             Look::faint));
 }
 
-constexpr std::string_view kStrategies =
-    "How a batch is copied to the device: side-stream: into memory of the copy stream. in-place: "
-    "into memory of main, the stream that computes, after all that main has queued. precise: into "
-    "memory of main, after the last use of that block. ring: into a few slots that are kept. "
-    "driver-async: into the driver's pool.";
+std::string strategies_text() {
+  std::string text = "How a batch is copied to the device:";
+  for (const CopyStrategyTraits& traits : kCopyStrategies) {
+    text += fmt::format(" {}: {}.", traits.name, traits.summary);
+  }
+  return text;
+}
 
 std::string modelled_text(const FootprintOptions& options) {
   if (!options.device.modelled) return "";
@@ -242,7 +244,7 @@ std::string all_legend(const FootprintOptions& options) {
 std::string legend(const FootprintTable& table, const FootprintOptions& options) {
   const std::size_t width = page_width();
   return wrap(options.all_columns ? all_legend(options) : short_legend(table, options), width, 0) +
-         '\n' + wrap(kStrategies, width, 0);
+         '\n' + wrap(strategies_text(), width, 0);
 }
 
 }  // namespace

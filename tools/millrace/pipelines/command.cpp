@@ -95,8 +95,7 @@ void add_pipelines(CLI::App& program) {
   command.add("--device", given->device, "NAME", device_help("h100", false));
   command.add("--pipeline", given->pipelines, "A,B|all", "Training pipelines (default all)");
   command.add("--copy", given->copies, "A,B|all",
-              "Copy strategies: side-stream, in-place, precise, ring, driver-async (default: the "
-              "first three)");
+              fmt::format("Copy strategies: {} (default: the first three)", copy_strategy_names()));
   command.add("--waits", given->waits, "A,B|all", "Wait modes: coarse (default), precise");
   command.add("--allocator", given->allocators, "A,B|all",
               "Allocators: torch, millrace, driver (default: the first two)");

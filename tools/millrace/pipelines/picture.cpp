@@ -62,8 +62,8 @@ std::string mark(double x, double y, std::string_view allocator, std::string_vie
                      x - kMark, y - kMark, 2 * kMark, 2 * kMark, colour, turn);
 }
 
-/** "s" for side-stream: what stands in a mark. */
-std::string_view letter_of(CopyMethod method) { return millrace::to_string(method).substr(0, 1); }
+/** What stands in a mark. */
+std::string_view letter_of(CopyMethod method) { return {&traits_of(method).letter, 1}; }
 
 double runtime_ms(const PipelineRow& row) { return row.runtime_p50 / 1e6; }
 double reserved_gib(const PipelineRow& row) { return in_gib(row.example.memory.reserved.peak); }

@@ -168,8 +168,8 @@ void add_train(CLI::App& program) {
   command.flag("--free-features-early", given->free_features_early,
                "Free a batch's sparse features once their exchange has been received");
   command.add("--copy", given->copy, "STRATEGY",
-              "How batches get to the device: side-stream (default), in-place, precise, ring, "
-              "driver-async");
+              fmt::format("How batches get to the device: {} (default: side-stream)",
+                          copy_strategy_names()));
   command.add("--waits", given->waits, "KIND",
               "What streams wait for: coarse (default): all work enqueued on the other stream; "
               "precise: only the work that is needed");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,14 +27,54 @@ namespace millrace {
  */
 enum class CopyMethod { side_stream, in_place, precise, ring, driver_async };
 
-inline constexpr std::array kCopyMethods{CopyMethod::side_stream, CopyMethod::in_place,
-                                         CopyMethod::precise, CopyMethod::ring,
-                                         CopyMethod::driver_async};
+/** @brief A copy strategy's row in `kCopyStrategies`. */
+struct CopyStrategyTraits {
+  CopyMethod method;
+  std::string_view name;
+  char letter;               ///< stands for it in a picture; no two are the same
+  std::string_view summary;  ///< completes "a batch is copied ..."
+  std::string_view advice;   ///< what a program does to get it without CopyStrategy, as an order
+};
 
-/** @brief "side-stream", "in-place", ... */
+/**
+ * @brief All copy strategies, in the order of CopyMethod. A new one is an enumerator, a row here,
+ *        and its class in src/data/copy_strategy.cpp. Help, messages and pictures are made from
+ *        the rows.
+ */
+inline constexpr std::array kCopyStrategies{
+    CopyStrategyTraits{CopyMethod::side_stream, "side-stream", 's',
+                       "into memory of the copy stream",
+                       "allocate batches on the copy stream and record their use on main"},
+    CopyStrategyTraits{CopyMethod::in_place, "in-place", 'i',
+                       "into memory of main, the stream that computes, after all that main has "
+                       "queued",
+                       "allocate batches on main and let the copy wait for main's tail"},
+    CopyStrategyTraits{CopyMethod::precise, "precise", 'p',
+                       "into memory of main, after the last use of that block",
+                       "allocate batches for main with the copy stream as first user, and free "
+                       "them at their last use's marker"},
+    CopyStrategyTraits{CopyMethod::ring, "ring", 'r', "into a few slots that are kept",
+                       "copy into a few persistent slots with headroom"},
+    CopyStrategyTraits{CopyMethod::driver_async, "driver-async", 'd', "into the driver's pool",
+                       "allocate batches from the driver's pool, on the copy stream"},
+};
+
+[[nodiscard]] constexpr const CopyStrategyTraits& traits_of(CopyMethod method) noexcept {
+  return kCopyStrategies[static_cast<std::size_t>(method)];
+}
+
+inline constexpr auto kCopyMethods = [] {
+  std::array<CopyMethod, kCopyStrategies.size()> methods{};
+  for (std::size_t i = 0; i < methods.size(); ++i) methods[i] = kCopyStrategies[i].method;
+  return methods;
+}();
+
+/** @brief The name in `kCopyStrategies`. */
 [[nodiscard]] std::string_view to_string(CopyMethod method) noexcept;
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] CopyMethod parse_copy_method(std::string_view name);
+/** @brief All names, for help and messages: "side-stream, in-place, ...". */
+[[nodiscard]] std::string copy_strategy_names();
 
 /** @brief What the consumer of a copy or of an exchange waits for. */
 enum class Waits {
