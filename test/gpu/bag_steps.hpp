@@ -79,15 +79,15 @@ class BagSteps final : RowUpdateObserver {
   void step(const HostBags& host, const std::vector<float>& host_gradient) {
     const KeyedJaggedTensor batch = bench_.memory.upload(host);
     const BatchTensor gradient = bench_.memory.upload(host_gradient);
-    const PooledMatrix dpooled{gradient.template as<float>().data(), bags.columns(), 0};
+    const PooledMatrix pooled_gradient{gradient.template as<float>().data(), bags.columns(), 0};
     Array<float> out{bench_.allocator, host_gradient.size(), bench_.main};
     const HeldRows held = bags.prefetch(batch, bench_.main);
     bags.look_up(batch, nullptr, {out.data(), bags.columns(), 0}, bench_.main);
     append(pooled, out);
     out = {bench_.allocator, host.value_count(), bench_.main};
-    bags.factor_gradients(batch, dpooled, out.data(), bench_.main);
+    bags.factor_gradients(batch, pooled_gradient, out.data(), bench_.main);
     append(factor_gradients, out);
-    bags.update(batch, nullptr, dpooled, bench_.main);
+    bags.update(batch, nullptr, pooled_gradient, bench_.main);
   }
   void append(std::vector<float>& to, const Array<float>& from) {
     const auto values = bench_.memory.download(static_cast<const float*>(from.data()), from.size());

@@ -200,7 +200,7 @@ void SparseNN::interact(const Array<float>& pooled) {
 
 void SparseNN::lose(const BatchTensor& labels, float share) {
   const StreamRef main = context_.main();
-  dlogits_ = context_.activation<float>(batch_, main);
+  logit_gradients_ = context_.activation<float>(batch_, main);
   logits_ = over_arch_.take_output();
   if (batch_ == 0) {
     context_.device().fill(loss_.data(), 0, sizeof(float), main.handle());
@@ -209,13 +209,13 @@ void SparseNN::lose(const BatchTensor& labels, float share) {
   const auto examples = static_cast<double>(batch_);
   enqueue<host::binary_cross_entropy<float>, cuda::binary_cross_entropy>(
       context_, main, {.name = "loss", .flops = 10 * examples, .bytes = 3 * kScalar * examples},
-      writes(loss_), writes(dlogits_), reads(logits_),
+      writes(loss_), writes(logit_gradients_), reads(logits_),
       reads(static_cast<const float*>(labels.data()), batch_));
   if (share == 1) return;
   enqueue<host::scale<float>, cuda::scale>(
       context_, main,
       {.name = "mean over ranks", .flops = examples, .bytes = 2 * kScalar * examples},
-      updates(dlogits_), share);
+      updates(logit_gradients_), share);
 }
 
 // @return the gradient of the dense arch's output; that of the pooled rows is left in the lookup
@@ -255,7 +255,7 @@ void SparseNN::backward(TableLookup& of) {
   PooledLookup& lookup =
       advance(of, PooledLookup::Stage::backward, "a lookup goes through one backward");
   const StreamRef main = context_.main();
-  Array<float> gradient = over_arch_.backward(std::move(dlogits_), true, main);
+  Array<float> gradient = over_arch_.backward(std::move(logit_gradients_), true, main);
   interacted_ = {};
   Array<float> dense_gradient = interact_backward(gradient, lookup);
   gradient = {};
@@ -296,7 +296,7 @@ void SparseNN::abandon() noexcept {
   forwarded_ = nullptr;
   over_arch_.drop();
   dense_arch_.drop();
-  for (Array<float>* array : {&dense_, &interacted_, &dlogits_}) *array = {};
+  for (Array<float>* array : {&dense_, &interacted_, &logit_gradients_}) *array = {};
 }
 
 void SparseNN::check_ids() {

@@ -144,7 +144,7 @@ class SparseNN final : public TrainModel {
   std::size_t batch_ = 0;
   bool kept_ = false;
   const TableLookup* forwarded_ = nullptr;
-  Array<float> dense_, interacted_, dlogits_;
+  Array<float> dense_, interacted_, logit_gradients_;
   Array<float> logits_, loss_;
 };
 
