@@ -74,17 +74,19 @@ void look_up(const LookUpArguments<T, Id, Offset>& arguments) {
 
 template <typename Key, typename Id, typename Offset>
 void linearise(const LineariseArguments<Key, Id, Offset>& to) {
-  const auto& bags = to.bags;
-  for (std::size_t bag = 0; bag < bags.count(); ++bag) {
-    const Lookup& lookup = bags.lookup(bag);
-    const std::size_t end = bags.end(bag);
-    for (std::size_t i = bags.begin(bag); i < end; ++i) {
-      const Id id = to.ids[i];
-      to.rows[i] = in_range(lookup, id)
-                       ? static_cast<Key>(lookup.first_row + static_cast<std::int64_t>(id))
-                       : to.none;
-      to.positions[i] = static_cast<std::uint32_t>(i);
-      to.bag_of[i] = static_cast<std::uint32_t>(bag);
+  const BagLayout<Offset> bags = to.bags;
+  for (std::size_t f = 0; f < bags.lookups.size(); ++f) {
+    const Lookup lookup = bags.lookups[f];
+    for (std::size_t bag = f * bags.batch; bag < (f + 1) * bags.batch; ++bag) {
+      const std::size_t end = bags.end(bag);
+      for (std::size_t i = bags.begin(bag); i < end; ++i) {
+        const Id id = to.ids[i];
+        to.rows[i] = in_range(lookup, id)
+                         ? static_cast<Key>(lookup.first_row + static_cast<std::int64_t>(id))
+                         : to.none;
+        to.positions[i] = static_cast<std::uint32_t>(i);
+        to.bag_of[i] = static_cast<std::uint32_t>(bag);
+      }
     }
   }
 }
