@@ -51,6 +51,7 @@ class DirtyRows {
   [[nodiscard]] DirtyView view() const {
     return {model::updates(bits_), model::updates(counts_), shape_};
   }
+  [[nodiscard]] const BitShape& shape() const noexcept { return shape_; }
   [[nodiscard]] const Array<DirtyCounts>& counts() const noexcept { return counts_; }
   [[nodiscard]] IndexType type() const noexcept { return type_; }
   [[nodiscard]] std::size_t bytes() const noexcept {
