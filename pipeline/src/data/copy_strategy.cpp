@@ -1,7 +1,6 @@
 #include "millrace/pipeline/data/copy_strategy.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <stdexcept>
 #include <string>
