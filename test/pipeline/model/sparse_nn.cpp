@@ -231,7 +231,7 @@ TEST_CASE("models that can not be are refused in words") {
                     ContainsSubstring("'t'"));
   CHECK_THROWS_WITH(
       made([](auto& config) { config.dense_optimizer.kind = OptimizerKind::rowwise_adagrad; }),
-      ContainsSubstring("row-wise"));
+      ContainsSubstring("rowwise-adagrad"));
 }
 
 TEST_CASE("the state names every tensor once, and holds all that training changes") {
