@@ -55,6 +55,7 @@ class ClassBins {
     if (newest->bytes != bytes) return pop_near(place, bytes);
     first_[place] = newest->next_quick;
     count_[place] = count_[place] - 1;
+    bytes_ -= newest->bytes;
     return newest;
   }
 
@@ -67,11 +68,13 @@ class ClassBins {
     const std::size_t place = SizeClasses::of(bytes);
     return count_[place] < kMostInBin[place];
   }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   void push(Block* block, std::size_t bytes) noexcept {
     const std::size_t place = SizeClasses::of(bytes);
     block->next_quick = first_[place];
     first_[place] = block;
     count_[place] = count_[place] + 1;
+    bytes_ += block->bytes;
     used_ |= std::uint64_t{1} << place;
   }
 
@@ -86,6 +89,7 @@ class ClassBins {
     for (; used != 0; used &= used - 1) {
       const auto place = static_cast<std::size_t>(std::countr_zero(used));
       for (Block* block = first_[place]; block != nullptr;) {
+        bytes_ -= block->bytes;
         Block* const next = std::exchange(block->next_quick, all);
         all = std::exchange(block, next);
       }
@@ -124,11 +128,13 @@ class ClassBins {
       before_best->next_quick = best->next_quick;
     }
     count_[place] = count_[place] - 1;
+    bytes_ -= best->bytes;
     return best;
   }
 
   std::array<Block*, SizeClasses::kCount> first_{};  // linked by `next_quick`
   std::array<Relaxed<std::uint8_t>, SizeClasses::kCount> count_{};
+  std::size_t bytes_ = 0;
   std::uint64_t used_ = 0;  // bins that may hold some
 };
 

@@ -45,7 +45,8 @@ inline void CachingAllocator::State::give_again(Front& front, Block* block, cons
 inline bool CachingAllocator::State::keepable(const Front& front, const Block& block,
                                               StreamId stream) const {
   return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
-         block.spare != Block::kMuch && front.quick.accepts(block.rounded());
+         block.spare != Block::kMuch && front.quick.accepts(block.rounded()) &&
+         front.quick.affords(block.bytes, front.demand.live.peak);
 }
 
 inline void CachingAllocator::State::keep(Front& front, Block* block, Point point) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "memory/class_bins.hpp"
 #include "memory/exact_bins.hpp"
 #include "memory/waiting_blocks.hpp"
@@ -31,6 +33,14 @@ class QuickBins {
   /** @brief Whether a block whose request had `bytes` is kept now. */
   [[nodiscard]] bool accepts(std::size_t bytes) const noexcept {
     return is_small(bytes) ? small_.has_room(bytes) : large_.expects(bytes);
+  }
+  /**
+   * @brief Whether a block that is accepted may be kept: small blocks are few beside the stream's
+   *        highest live bytes, so that what does not merge is little.
+   */
+  [[nodiscard]] bool affords(std::size_t bytes, std::size_t highest_live) const noexcept {
+    constexpr std::size_t kAlways = std::size_t{256} << 10, kShare = 16;
+    return !is_small(bytes) || small_.bytes() + bytes <= std::max(kAlways, highest_live / kShare);
   }
   /** @brief Keeps a block that is accepted. */
   void push(Block* block, std::size_t bytes) noexcept {
