@@ -25,8 +25,7 @@ struct Parameter {
  */
 class DenseParameters {
  public:
-  /** @throws std::invalid_argument for an optimizer with state of rows: dense parameters have none
-   */
+  /** @throws std::invalid_argument for an optimizer that keeps state for each row of a table */
   DenseParameters(ModelContext& context, const Optimizer& optimizer, std::uint64_t seed);
 
   /** @brief Adds a parameter, initially uniform in ±bound and drawn from the seed and the name. */

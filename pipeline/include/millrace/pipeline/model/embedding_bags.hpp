@@ -51,7 +51,7 @@ struct EmbeddingOptions {
   std::optional<TableCache> cache{};
 };
 
-/** @brief Pooled rows [batch x columns], or their gradient, as a part of a wider matrix. */
+/** @brief Pooled rows [batch x columns], or their gradient, as columns of a wider matrix. */
 struct PooledMatrix {
   float* data = nullptr;
   std::size_t stride = 0;  ///< columns of the whole matrix
@@ -66,19 +66,21 @@ struct InvalidId {
 };
 
 /**
- * @brief Embedding tables, looked up and updated together: one kernel for all tables.
+ * @brief Embedding tables that are looked up and updated together, with one kernel for all tables.
  *
- * Weights start uniform in +-1/sqrt(rows), as TorchRec has it, drawn from the seed and the table's
- * name: the same on every device, and those of a shard are those of its rows of the whole. A
- * look-up pools the rows of each bag in the order of its ids. An update is backward and optimizer
- * in one, and exact: ids are sorted by row (stable), one owner adds up the gradients of a row in a
- * fixed order, and the optimizer is applied once to each row.
+ * Initial weights are uniform in ±1/sqrt(rows), as in TorchRec. They are drawn from the seed and
+ * the table's name, so they are the same on every device, and a shard has those of its rows in the
+ * whole table.
  *
- * Ids out of range are left out, as if their rows were zero and frozen; the first is remembered on
- * the device, and `invalid_id` tells.
+ * A look-up pools the rows of each bag in the order of its ids. An update is backward and optimizer
+ * in one, and its result does not depend on timing: a stable sort orders ids by row, the gradients
+ * of a row are added up in that order, and the optimizer is applied once to each row.
  *
- * Cached tables give the same bits. Their rows are looked up and updated wherever they are, in the
- * cache or in host memory, where nothing brings them but `prefetch`.
+ * An id out of range counts as a row of zeros that no update changes. The device records the first
+ * such id; `invalid_id` returns it.
+ *
+ * Cached tables give the same bits. A row is read and updated where it is, in the cache or in host
+ * memory. Only `prefetch` moves rows into the cache.
  */
 class EmbeddingBags {
  public:
@@ -107,13 +109,15 @@ class EmbeddingBags {
   [[nodiscard]] bool cached() const noexcept { return cache_ != nullptr; }
   [[nodiscard]] bool bound() const noexcept { return options_.bound; }
   /**
-   * @brief Enqueues what brings the rows of a batch into the cache, for its lookup and its update.
-   *        Nothing, of tables that are not cached.
+   * @brief Enqueues copies of a batch's rows into the cache, before its lookup and its update.
+   *        Does nothing if tables are not cached.
    *
-   * All use of the tables before and after is ordered by the caller, this as well. Rows of batches
-   * that are held stay; where a set has no other the row remains in host memory.
-   * @return while it is there the rows stay
-   * @throws std::invalid_argument as `look_up`; out_of_memory, DeviceError: nothing happened then
+   * The caller orders this call, like every other use of the tables, with the uses before and after
+   * it. Rows of held batches are not evicted. If all slots of a cache set hold such rows, a new row
+   * remains in host memory.
+   * @return holds the batch's rows in the cache until it is destroyed
+   * @throws std::invalid_argument as `look_up`
+   * @throws out_of_memory, DeviceError  nothing was changed
    */
   [[nodiscard]] HeldRows prefetch(const KeyedJaggedTensor& batch, StreamRef stream);
 
@@ -136,8 +140,10 @@ class EmbeddingBags {
                         StreamRef stream);
 
   /**
-   * @brief Enqueues the fused update: gradients of the batch's rows, and one step of the optimizer.
-   * @param gradient  of the pooled rows; the other arguments as those of `look_up`
+   * @brief Enqueues the fused update: the gradients of the batch's rows, and one optimizer step.
+   * @param batch     as of `look_up`
+   * @param factors   as of `look_up`
+   * @param gradient  of the pooled rows
    */
   void update(const KeyedJaggedTensor& batch, const float* factors, const PooledMatrix& gradient,
               StreamRef stream);
@@ -198,7 +204,7 @@ class EmbeddingBags {
   void initialise();
   [[nodiscard]] model::BatchBags bags_of(const KeyedJaggedTensor& batch,
                                          const float* factors) const;
-  /** Of each id or row its slot: empty if tables are not cached. */
+  /** `slots` has the slot of each id or row, and is empty if tables are not cached. */
   [[nodiscard]] model::TableWeights<float> weights_at(const Array<std::int32_t>& slots) const;
   [[nodiscard]] model::UpdatedTables<float> rows_at(const Array<std::int32_t>& slots) const;
   [[nodiscard]] double row_bytes(const KeyedJaggedTensor& batch) const;
@@ -214,13 +220,13 @@ class EmbeddingBags {
   std::vector<std::size_t> table_of_;  ///< of each feature
   std::size_t columns_ = 0, scalars_ = 0, rows_ = 0;
   std::uint64_t steps_ = 0;
-  std::optional<StreamRef> looked_up_on_;  ///< the last time
+  std::optional<StreamRef> looked_up_on_;  ///< stream of the last lookup
   Buffer lookups_;                         ///< model::Lookup of each feature
   Buffer bad_;                             ///< one model::BadId
-  /** Of tables that are on the device, and not bound. */
+  /** Used if tables are neither cached nor bound. */
   Array<float> own_weights_, own_first_moment_, own_second_moment_;
-  std::unique_ptr<model::RowCache> cache_;  ///< of tables that are cached
-  /** Of all tables, wherever they are. */
+  std::unique_ptr<model::RowCache> cache_;  ///< nullptr if tables are not cached
+  /** The arrays of all tables, on the device or in host memory. */
   float *weights_ = nullptr, *first_moment_ = nullptr, *second_moment_ = nullptr;
   std::size_t first_moment_size_ = 0, second_moment_size_ = 0;
   std::vector<TableView> views_;

@@ -10,33 +10,40 @@
 namespace millrace {
 
 /**
- * @brief Linear layers with a bias, each followed by a ReLU. Starts as PyTorch's nn.Linear: uniform
- *        in +-1/sqrt(inputs).
+ * @brief Linear layers with a bias, each followed by a ReLU.
+ *
+ * Weights and biases are initially uniform in ±1/sqrt(inputs), as those of PyTorch's nn.Linear.
  */
 class Mlp {
  public:
   enum class Last { relu, linear };  ///< whether a ReLU follows the last layer
 
-  /** @param widths  of the layers; none: the output is the input */
+  /** @param widths  outputs of each layer; if there are no layers, the output is the input */
   Mlp(ModelContext& context, DenseParameters& parameters, const std::string& name,
       std::size_t inputs, std::span<const std::size_t> widths, Last last = Last::relu);
 
   [[nodiscard]] std::size_t outputs() const noexcept { return outputs_; }
 
-  /** @brief Enqueues; keeps every layer's output, and `x` [rows x inputs] has to stay as well. */
+  /**
+   * @brief Enqueues the forward pass, and keeps every layer's output for `backward`.
+   * @param x  [rows x inputs], not owned; it has to live until `backward` was called
+   */
   void forward(const float* x, std::size_t rows, StreamRef stream);
   [[nodiscard]] const float* output() const noexcept;
-  /** @brief The output, for the caller to keep: of a last layer without ReLU, whose backward does
-   *         not read it. */
+  /** @brief Gives the output to the caller. Only if the last layer has no ReLU: its backward then
+   *         does not read the output. */
   [[nodiscard]] Array<float> take_output() noexcept;
 
   /**
-   * @brief Enqueues; adds to the gradients of the parameters, and frees what forward kept.
-   * @param gradient  of the output; is used up
-   * @return the gradient of the input; empty unless it is `wanted`
+   * @brief Enqueues the backward pass, and frees what `forward` kept.
+   *
+   * It adds to the gradients of the parameters.
+   * @param gradient  of the output; overwritten
+   * @param wanted    whether the gradient of the input is computed
+   * @return the gradient of the input; empty if it is not wanted
    */
   [[nodiscard]] Array<float> backward(Array<float> gradient, bool wanted, StreamRef stream);
-  /** @brief Frees what forward kept. */
+  /** @brief Frees what `forward` kept, if there will be no `backward`. */
   void drop() noexcept;
 
  private:

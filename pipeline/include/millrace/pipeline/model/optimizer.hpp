@@ -8,18 +8,18 @@
 namespace millrace {
 
 /**
- * @brief How parameters follow their gradient. With g the (summed) gradient, t steps from 1:
+ * @brief How an optimizer changes parameters. With g the (summed) gradient and t the step, from 1:
  *
- *   none             w stays: frozen
+ *   none             w is frozen
  *   sgd              w -= lr g
  *   rowwise_adagrad  m += mean over the row of g^2;  w -= lr / (sqrt(m) + eps) g
  *   adagrad          m += g^2;                       w -= lr / (sqrt(m) + eps) g
  *   adam             m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
  *                    w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  *
- * m is the first moment, v the second. An update of a table changes only rows that its batch looked
- * up ("lazy": the others keep m and v), and each of them once, with the sum of the gradients of all
- * its lookups ("exact"). Formulas as FBGEMM's.
+ * m is the first moment, v the second. An update of a table is lazy: it changes only rows that the
+ * batch looked up, and all others keep m and v. It is also exact: each row is changed once, with
+ * the sum of the gradients of all its lookups. The formulas are FBGEMM's.
  */
 enum class OptimizerKind { none, sgd, rowwise_adagrad, adagrad, adam };
 
@@ -27,13 +27,15 @@ enum class OptimizerKind { none, sgd, rowwise_adagrad, adagrad, adam };
 struct OptimizerTraits {
   OptimizerKind kind;
   std::string_view name;
-  std::size_t state_of_parameter;  ///< scalars beside each parameter: 0, 1 (m) or 2 (m and v)
-  std::size_t state_of_row;        ///< scalars beside each row of a table: 0 or 1 (m)
+  std::size_t state_of_parameter;  ///< state for each parameter, in scalars: 0, 1 (m), 2 (m and v)
+  std::size_t state_of_row;        ///< state for each row of a table, in scalars: 0 or 1 (m)
 };
 
 /**
- * @brief All optimizers, in the order of OptimizerKind. A new one is an enumerator, a row here, and
- *        its formula: `OptimizerRule` in src/model/optimizer_rule.hpp.
+ * @brief All optimizers, in the order of OptimizerKind.
+ *
+ * A new optimizer needs an enumerator, a row here, and its formula: `OptimizerRule` in
+ * src/model/optimizer_rule.hpp.
  */
 inline constexpr std::array kOptimizers{
     OptimizerTraits{OptimizerKind::none, "none", 0, 0},
@@ -52,9 +54,9 @@ inline constexpr std::array kOptimizers{
 /** @throws std::invalid_argument that lists the names there are */
 [[nodiscard]] OptimizerKind parse_optimizer(std::string_view name);
 
-/** @brief Names for messages: `"none", "sgd" or "adam"`. @param quote  around each name */
+/** @brief The names as messages list them: `"none", "sgd" or "adam"`. @param quote  around each */
 [[nodiscard]] std::string optimizer_names(std::string_view quote);
-/** @brief The same of optimizers that dense parameters can have: those without state of rows. */
+/** @brief The same for optimizers of dense parameters: those without state for rows. */
 [[nodiscard]] std::string dense_optimizer_names(std::string_view quote);
 
 struct Optimizer {
@@ -65,11 +67,11 @@ struct Optimizer {
   float beta2 = 0.999F;  ///< adam
 };
 
-/** @brief Scalars of state beside each parameter: 0, 1, or 2; 0 for the one of each row. */
+/** @brief Scalars of state for each parameter: 0, 1 or 2. State for each row does not count. */
 [[nodiscard]] constexpr std::size_t state_of_parameter(OptimizerKind kind) noexcept {
   return traits_of(kind).state_of_parameter;
 }
-/** @brief Scalars of state beside each row. */
+/** @brief Scalars of state for each row of a table. */
 [[nodiscard]] constexpr std::size_t state_of_row(OptimizerKind kind) noexcept {
   return traits_of(kind).state_of_row;
 }

@@ -16,13 +16,13 @@ template <typename Offset>
 struct BagPositions;
 }  // namespace model
 
-/** @brief Which dense parameters the weights of positions are: of all features of a model. */
+/** @brief Where a model's position weights are among its dense parameters. */
 struct PositionParameters {
-  Parameter all;                                ///< none, where no feature has any
+  Parameter all;                                ///< empty if no feature has weights
   std::map<std::string, Parameter> of_feature;  ///< offsets within `all`
 
   /**
-   * @param lengths  how many weights the features named have
+   * @param lengths  the number of weights, for each feature that has some
    * @throws std::invalid_argument for a length of 0, or a feature that is not one of `features`
    */
   [[nodiscard]] static PositionParameters declare(
@@ -38,26 +38,25 @@ struct PositionParameters {
  */
 class PositionWeights {
  public:
-  /** @param features  those of the batches that it is for, in their order: all of the model's, or
-   *                   some */
+  /** @param features  the features of its batches, in their order: all of the model's, or some */
   PositionWeights(ModelContext& context, DenseParameters& parameters,
                   const PositionParameters& declared, const std::vector<std::string>& features);
 
-  /** @brief None of the features has weights: there is nothing to do. */
+  /** @brief Whether none of the features has weights, so that there is nothing to do. */
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
   /**
    * @brief Enqueues the lookup of each id's weight.
-   * @param positions  float [N]: the position of each id in its whole bag, if the batch has parts
-   * of bags; none: its position in the bag that is there
-   * @param factors    [N]: written, for each id of the batch
+   * @param positions  float [N]: each id's position in its whole bag, for a batch that has parts of
+   *                   bags; empty: positions are counted in the batch's bags
+   * @param factors    [N], written
    */
   void compute_factors(const KeyedJaggedTensor& batch, const BatchTensor& positions, float* factors,
                        StreamRef stream);
   /**
-   * @brief Enqueues the sum of the gradients of the factors, added to those of the weights.
+   * @brief Enqueues the addition of the factors' gradients to the gradients of the weights.
    * @param positions         as of `compute_factors`
-   * @param factor_gradients  [N]: read
+   * @param factor_gradients  [N]
    */
   void add_gradients(const KeyedJaggedTensor& batch, const BatchTensor& positions,
                      const float* factor_gradients, StreamRef stream);
@@ -70,10 +69,10 @@ class PositionWeights {
   ModelContext& context_;
   DenseParameters& parameters_;
   const std::size_t features_;
-  const Parameter weights_;  ///< of all features of the model
-  std::size_t count_ = 0;    ///< of weights of these features
-  Buffer starts_;            ///< int64 [F + 1]: of the weights of these features
-  Buffer places_;            ///< int64 [F]: where they are in `weights_`
+  const Parameter weights_;  ///< those of all features of the model
+  std::size_t count_ = 0;    ///< the number of weights of `features_`
+  Buffer starts_;            ///< int64 [F + 1]: where each feature's weights begin, among `count_`
+  Buffer places_;            ///< int64 [F]: where each feature's weights begin in `weights_`
 };
 
 }  // namespace millrace

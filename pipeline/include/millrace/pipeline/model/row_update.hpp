@@ -16,23 +16,23 @@ namespace millrace {
 struct TableView {
   std::string name;
   std::size_t rows = 0, width = 0;
-  std::int64_t first_row = 0;      ///< rows of all tables of one EmbeddingBags are counted through
-  float* weights = nullptr;        ///< [rows x width]
-  float* first_moment = nullptr;   ///< [rows x first_moment_width]; null: none
-  float* second_moment = nullptr;  ///< [rows x second_moment_width]; null: none
-  std::size_t first_moment_width = 0;   ///< 1 (an optimizer with state of rows), or width; 0: none
+  std::int64_t first_row = 0;          ///< number of its first row, counted across an EmbeddingBags
+  float* weights = nullptr;            ///< [rows x width]
+  float* first_moment = nullptr;       ///< [rows x first_moment_width]; null: none
+  float* second_moment = nullptr;      ///< [rows x second_moment_width]; null: none
+  std::size_t first_moment_width = 0;  ///< 1 (an optimizer with state of rows), or width; 0: none
   std::size_t second_moment_width = 0;  ///< width; 0: none
-  std::size_t whole_rows = 0;           ///< of the whole table that this is, or is a shard of
-  std::int64_t row_of_whole = 0;        ///< that is the first one here
+  std::size_t whole_rows = 0;           ///< rows of the whole table, if this is a shard of one too
+  std::int64_t row_of_whole = 0;        ///< number of its first row in the whole table
 };
 
-/** @brief The cache of cached tables, in device memory. A slot has all that a row has. */
+/** @brief The cache of cached tables, in device memory. A slot has weights and state of one row. */
 struct SlotView {
   const float* weights = nullptr;        ///< [slots x width]
   const float* first_moment = nullptr;   ///< [slots], or [slots x width]; null: none
   const float* second_moment = nullptr;  ///< [slots x width]; null: none
   std::size_t slots = 0;
-  std::size_t width = 0;  ///< the widest row's
+  std::size_t width = 0;  ///< that of the widest table
 };
 
 /**
@@ -50,17 +50,17 @@ struct RowUpdate {
   const void* rows = nullptr;  ///< [*count], of `row_type`
   IndexType row_type = IndexType::int32;
   const std::uint32_t* count = nullptr;
-  std::size_t most = 0;    ///< what *count is at most, as far as the host knows
-  std::uint64_t step = 0;  ///< of the tables' optimizer, from 1
+  std::size_t most = 0;    ///< the host's upper bound of *count
+  std::uint64_t step = 0;  ///< the optimizer's step, from 1
   StreamRef stream;
   std::span<const TableView> tables;
-  const std::int32_t* slots = nullptr;  ///< [*count], of cached tables
+  const std::int32_t* slots = nullptr;  ///< [*count]; nullptr if tables are not cached
   SlotView cache{};
-  std::span<const double> expected{};  ///< rows of each table, were ids uniform: what costs say
-  double at_home = 0;                  ///< the share of cached rows that is not at slots, likewise
-  std::array<Buffer*, 3> memory{};     ///< of the arrays
+  std::span<const double> expected{};  ///< rows of each table if ids are uniform, for cost models
+  double at_home = 0;                  ///< the share of `expected` that is not in the cache
+  std::array<Buffer*, 3> memory{};     ///< the buffers of the arrays
 
-  /** @brief `stream`, which waits for `this->stream`, reads the arrays as well. */
+  /** @brief Says that `other`, which waits for `stream`, reads the arrays too. */
   void record_use(StreamRef other) const {
     for (Buffer* buffer : memory) {
       if (buffer != nullptr) buffer->record_use(other);
