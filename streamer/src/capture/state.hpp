@@ -35,8 +35,9 @@ namespace millrace {
  *     Gatherer        kernels and copies of one slot
  *     DirtyMarker     changes the bitmap; the training thread
  *     CaptureStreams  streams and what waits for what
- *     SharedParts     SlotPool (who owns a slot), DirtyProtocol (what the host knows of the
- * bitmap), CaptureCounters: thread-safe DeliveryQueue   from the training thread to the copier
+ *     SharedParts     thread-safe: SlotPool (who owns a slot), DirtyProtocol (what the host
+ *                     knows of the bitmap), CaptureCounters
+ *     DeliveryQueue   from the training thread to the copier
  *     Copier          delivers a step; the copier's actor
  *
  * Each part that has a mutex holds it for its own members only, and never across a device call.

@@ -215,7 +215,11 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   }
 
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
-  [[nodiscard]] ChangeTracker& tracker(std::size_t bags) noexcept {
+  [[nodiscard]] ChangeTracker& tracker(std::size_t bags) {
+    if (bags >= bags_.size()) throw std::invalid_argument{"tracker: there are no such tables"};
+    if (bags_[bags].dense) {
+      throw std::invalid_argument{"tracker: dense tables change as a whole; no rows are tracked"};
+    }
     return captures_[bags]->tracker();
   }
   [[nodiscard]] Lineage lineage() const {
@@ -328,7 +332,7 @@ std::uint64_t RowStreamer::epoch() const noexcept { return state_->epoch(); }
 void RowStreamer::step_done() { state_->step_done(); }
 bool RowStreamer::flush(Nanoseconds at_most) { return state_->flush(at_most); }
 void RowStreamer::stop(Nanoseconds at_most) { state_->stop(at_most); }
-ChangeTracker& RowStreamer::tracker(std::size_t bags) noexcept { return state_->tracker(bags); }
+ChangeTracker& RowStreamer::tracker(std::size_t bags) { return state_->tracker(bags); }
 Lineage RowStreamer::lineage() const { return state_->lineage(); }
 StreamingReport RowStreamer::report() const { return state_->report(); }
 std::vector<ShippingHealth> RowStreamer::health() const { return state_->health(); }

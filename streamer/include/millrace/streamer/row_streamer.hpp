@@ -124,8 +124,9 @@ class RowStreamer {
   /**
    * @brief The tracker of some tables, for consumers that read changed rows at their own pace.
    * @param bags  index of the StreamedBags
+   * @throws std::invalid_argument if the tables are dense (no rows are tracked), or do not exist
    */
-  [[nodiscard]] ChangeTracker& tracker(std::size_t bags) noexcept;
+  [[nodiscard]] ChangeTracker& tracker(std::size_t bags);
 
   /** @return the lineage of the tables as they are now: store it in the checkpoint */
   [[nodiscard]] Lineage lineage() const;
