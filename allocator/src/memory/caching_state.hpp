@@ -87,6 +87,7 @@ struct CachingAllocator::State : GraphMemory {
         per_thread(d.device().per_thread_stream()),
         has_fronts(policy.sharing == Sharing::ordered ||
                    policy.sharing == Sharing::wait_before_grow),
+        bins_are_pools(policy.small_limit == ClassBins::kLargest),
         graphs(*this, d, policy),
         heap(d.completion() == Completion::synchronized),
         shelves(d.ledger(), policy.sharing),
@@ -161,6 +162,10 @@ struct CachingAllocator::State : GraphMemory {
   void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
   bool keep_used(Block* block);
+  /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
+  [[nodiscard]] bool in_its_pool(const Block& block) const noexcept {
+    return !bins_are_pools || block.segment->small == QuickBins::is_small(block.rounded());
+  }
   [[nodiscard]] Point passed_wait(const Front& front, const Request& request) const;
   [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
   void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
@@ -294,6 +299,8 @@ struct CachingAllocator::State : GraphMemory {
   const std::size_t granule_bits;  // 0: the policy rounds otherwise
   const StreamHandle per_thread;   // on each thread the handle of another stream
   const bool has_fronts;
+  const bool
+      bins_are_pools;  // small bins have blocks of the small pool, and large ones of the large
   std::size_t capacity = 0;  // bytes that the device has; 0: it would not say
 
   Fronts fronts;

@@ -47,12 +47,15 @@ class ClassBins {
  public:
   static constexpr std::size_t kLargest = SizeClasses::kLargest;  ///< bytes of a block's request
 
-  /** @brief A block for a request of `bytes`, taken out; nullptr if none fits. */
-  [[nodiscard]] Block* pop(std::size_t bytes) noexcept {
+  /**
+   * @brief A block for a request of `bytes`, taken out; nullptr if none fits.
+   * @param most_waste  bytes that the block may have beyond the request
+   */
+  [[nodiscard]] Block* pop(std::size_t bytes, std::size_t most_waste) noexcept {
     const std::size_t place = SizeClasses::of(bytes);
     Block* const newest = first_[place];
     if (newest == nullptr) return nullptr;
-    if (newest->bytes != bytes) return pop_near(place, bytes);
+    if (newest->bytes != bytes) return pop_near(place, bytes, most_waste);
     first_[place] = newest->next_quick;
     count_[place] = count_[place] - 1;
     bytes_ -= newest->bytes;
@@ -102,15 +105,14 @@ class ClassBins {
   static constexpr std::size_t kGranule = SizeClasses::kGranule;
 
  private:
-  static constexpr std::size_t kWaste = 8;  // an eighth of the request
   static constexpr int kLooks = 4;
 
   // Of the newest few blocks the one that wastes least, if that is little enough.
-  Block* pop_near(std::size_t place, std::size_t bytes) noexcept {
+  Block* pop_near(std::size_t place, std::size_t bytes, std::size_t most_waste) noexcept {
     Block* before = nullptr;
     Block* best = nullptr;
     Block* before_best = nullptr;
-    std::size_t least = bytes / kWaste + 1;  // bytes to spare that are too many
+    std::size_t least = most_waste + 1;  // bytes to spare that are too many
     Block* block = first_[place];
     for (int looks = 0; block != nullptr && looks < kLooks && least != 0; ++looks) {
       const std::size_t spare = block->bytes - bytes;  // huge where the block is too small

@@ -46,7 +46,7 @@ inline bool CachingAllocator::State::keepable(const Front& front, const Block& b
                                               StreamId stream) const {
   return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
          block.spare != Block::kMuch && front.quick.accepts(block.rounded()) &&
-         front.quick.affords(block.bytes, front.demand.live.peak);
+         front.quick.affords(block.rounded(), front.demand.live.peak) && in_its_pool(block);
 }
 
 inline void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
@@ -71,7 +71,7 @@ inline Point CachingAllocator::State::passed_wait(const Front& front,
 // In the front's turn.
 inline Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front,
                                                  const Request& request) {
-  Block* const block = front.quick.pop(request.bytes);
+  Block* const block = front.quick.pop(request.bytes, front.demand.live.peak);
   if (block == nullptr) return nullptr;
   if (front.next_id == front.end_id) {
     front.next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
@@ -88,11 +88,11 @@ CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const R
   if (front == nullptr) return {.ask = true};
   if (device.capturing() && device.captured(request.lane)) return {.ask = true};
   const Point passed = passed_wait(*front, request);
-  if (passed.marker == 0 && !front->quick.may_have(request.bytes)) return {};
+  if (!passed.stream.valid() && !front->quick.may_have(request.bytes)) return {};
   Turns::Turn turn{turns, *front};
   const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
-  if (passed.marker != 0) front->quick.settle(passed);
+  if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   return {.block = pop_quick(turn, *front, request)};
 }
 
@@ -103,10 +103,10 @@ void CachingAllocator::State::take_quick(std::span<const Request> requests,
   Front* const front = first.front;
   if (front == nullptr || (device.capturing() && device.captured(first.lane))) return;
   const Point passed = passed_wait(*front, first);
-  if (passed.marker == 0 && !front->quick.may_have(first.bytes)) return;
+  if (!passed.stream.valid() && !front->quick.may_have(first.bytes)) return;
   Turns::Turn turn{turns, *front};
   if (front->stream() != first.lane || shut.load(std::memory_order_relaxed)) return;
-  if (passed.marker != 0) front->quick.settle(passed);
+  if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   for (const Request& request : requests) {
     if (!turn.has_room(request.bytes, request.tag)) return;
     Block* const block = pop_quick(turn, *front, request);
@@ -124,8 +124,8 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   {
     const std::lock_guard hold{front->lock};
     turns.add(*front);
-    if (passed.marker != 0) front->quick.settle(passed);
-    block = front->quick.pop(request.bytes);
+    if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
+    block = front->quick.pop(request.bytes, front->demand.live.peak);
     if (block == nullptr) return nullptr;
     give_again(*front, block, request, next_id.fetch_add(1, std::memory_order_relaxed));
   }
@@ -183,7 +183,7 @@ void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamR
 // passed what another stream did with it. False: it is put where all streams see it.
 bool CachingAllocator::State::keep_used(Block* block) {
   if (!has_fronts || policy.give_back != Return::rule || block->spare == Block::kMuch) return false;
-  if (!QuickBins::is_small(block->rounded())) return false;
+  if (!QuickBins::is_small(block->rounded()) || !in_its_pool(*block)) return false;
   Front* const front = fronts.find(block->lane);
   if (front == nullptr || !WaitingBlocks::foreign_point(*block).stream.valid()) return false;
   const std::lock_guard hold{front->lock};
@@ -238,13 +238,19 @@ Block* CachingAllocator::State::retire(Front& front, StreamId next) {
 }
 
 // Before a large request looks further, what its stream's front keeps is put where it can be
-// merged: something that fits better may come of it. Small blocks stay until memory would grow.
+// merged: something that fits better may come of it. Small blocks stay until memory would grow,
+// unless they are in the way.
 void CachingAllocator::State::look_further(Front& front, const Request& request) {
-  if (QuickBins::is_small(request.bytes) || !front.quick.has_large()) return;
+  const bool is_small = QuickBins::is_small(request.bytes);
+  if (!is_small && !front.quick.has_large()) return;
   Block* kept = nullptr;
   {
     const std::lock_guard hold{front.lock};
-    kept = front.quick.take_large();
+    if (!is_small) {
+      kept = front.quick.take_large();
+    } else if (front.quick.hinders(request.bytes, front.demand.live.peak)) {
+      kept = front.quick.take_small_from(ClassBins::kGranule);
+    }
   }
   give_up(kept);
 }
@@ -277,9 +283,8 @@ void CachingAllocator::State::empty_quick() {
   empty_quick_large();
 }
 
-// The same where only one pool is looked at: blocks of the small pool never merge with others.
+// The same where only one pool is looked at: its blocks never merge with those of the other.
 void CachingAllocator::State::empty_quick_for(const Request& request) {
-  const bool bins_are_pools = policy.small_limit == ClassBins::kLargest;
   if (request.small || !bins_are_pools) empty_quick_small();
   if (!request.small || !bins_are_pools) empty_quick_large();
 }

@@ -106,6 +106,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
     }
     lock.lock();
     turns.add_current();  // of what the callback did
+    empty_quick();        // what it freed may be in a front
     if (!freed) continue;
     if (Block* block = search(request, lock)) return block;
   }

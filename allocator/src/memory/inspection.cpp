@@ -69,12 +69,14 @@ Tag CachingAllocator::tag(std::string_view name) {
 
 ScopeId CachingAllocator::open_scope() {
   const State::Lock lock = state_->enter();
+  state_->empty_quick_small();  // blocks that wait there are active still
   state_->turns.add_all();
   return state_->meter.open_scope();
 }
 
 MemoryGauges CachingAllocator::peaks(ScopeId scope) {
   const State::Lock lock = state_->enter();
+  state_->empty_quick_small();
   state_->turns.add_all();
   return state_->meter.peaks(scope);
 }

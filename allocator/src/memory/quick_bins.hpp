@@ -18,9 +18,14 @@ namespace millrace {
  */
 class QuickBins {
  public:
-  /** @brief A block for a request of `bytes` (rounded), taken out; nullptr if none fits. */
-  [[nodiscard]] Block* pop(std::size_t bytes) noexcept {
-    return is_small(bytes) ? small_.pop(bytes) : large_.pop(bytes);
+  /**
+   * @brief A block for a request of `bytes` (rounded), taken out; nullptr if none fits.
+   * @param highest_live  the stream's highest live bytes so far: beside little, nothing is wasted
+   */
+  [[nodiscard]] Block* pop(std::size_t bytes, std::size_t highest_live) noexcept {
+    constexpr std::size_t kWaste = 8;  // an eighth of the request
+    if (!is_small(bytes)) return large_.pop(bytes);
+    return small_.pop(bytes, highest_live < kRoomy ? 0 : bytes / kWaste);
   }
   /** @brief Whether `pop` may find a block. May be asked without the lock, as `accepts`. */
   [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
@@ -36,11 +41,21 @@ class QuickBins {
   }
   /**
    * @brief Whether a block that is accepted may be kept: small blocks are few beside the stream's
-   *        highest live bytes, so that what does not merge is little.
+   *        highest live bytes, so that what does not merge is little. Beside little live memory
+   *        each miss empties the bins (`hinders`).
    */
   [[nodiscard]] bool affords(std::size_t bytes, std::size_t highest_live) const noexcept {
-    constexpr std::size_t kAlways = std::size_t{256} << 10, kShare = 16;
-    return !is_small(bytes) || small_.bytes() + bytes <= std::max(kAlways, highest_live / kShare);
+    constexpr std::size_t kShare = 16;
+    if (!is_small(bytes) || highest_live < kRoomy) return true;
+    return small_.bytes() + bytes <= highest_live / kShare;
+  }
+  /**
+   * @brief Whether small bins are to be emptied before a request of `bytes`, which they did not
+   *        serve, looks further: its block would find no room when it comes back.
+   */
+  [[nodiscard]] bool hinders(std::size_t bytes, std::size_t highest_live) const noexcept {
+    if (small_.bytes() == 0) return false;
+    return highest_live < kRoomy || !accepts(bytes) || !affords(bytes, highest_live);
   }
   /** @brief Keeps a block that is accepted. */
   void push(Block* block, std::size_t bytes) noexcept {
@@ -73,11 +88,11 @@ class QuickBins {
   }
   /** @brief The stream is ordered after `passed`: the first blocks that waited for it go to bins.
    */
-  void settle(Point passed) noexcept {
+  void settle(Point passed, std::size_t highest_live) noexcept {
     constexpr int kMost = 4;
     for (int moved = 0; moved < kMost && waiting_.first_is_ready(passed); ++moved) {
       Block* const ready = waiting_.first();
-      if (!small_.has_room(ready->rounded())) return;
+      if (!accepts(ready->rounded()) || !affords(ready->rounded(), highest_live)) return;
       waiting_.pop();
       small_.push(ready, ready->rounded());
     }
@@ -86,6 +101,9 @@ class QuickBins {
   static constexpr bool is_small(std::size_t bytes) noexcept {
     return bytes <= ClassBins::kLargest;
   }
+
+  /** @brief Live bytes of a stream beside which what the bins keep and waste is little. */
+  static constexpr std::size_t kRoomy = std::size_t{16} << 20;
 
  private:
   ClassBins small_;

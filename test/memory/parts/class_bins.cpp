@@ -26,10 +26,10 @@ TEST_CASE("class bins give the newest block of the size, before one that wastes 
   push(bins, older, 16 * kKiB);
   push(bins, newer, 16 * kKiB);
   push(bins, larger, 17 * kKiB);
-  CHECK(bins.pop(16 * kKiB) == &newer);
-  CHECK(bins.pop(16 * kKiB) == &older);
-  CHECK(bins.pop(16 * kKiB) == &larger);
-  CHECK(bins.pop(16 * kKiB) == nullptr);
+  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == &newer);
+  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == &older);
+  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == &larger);
+  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == nullptr);
 }
 
 TEST_CASE("a block from class bins is large enough and wastes at most an eighth", "[parts]") {
@@ -46,7 +46,7 @@ TEST_CASE("a block from class bins is large enough and wastes at most an eighth"
       kept.insert(&block);
     }
     const std::size_t asked = draw();
-    Block* const got = bins.pop(asked);
+    Block* const got = bins.pop(asked, asked / 8);
     if (got == nullptr) continue;
     ++served;
     REQUIRE(kept.erase(got) == 1);
@@ -54,7 +54,8 @@ TEST_CASE("a block from class bins is large enough and wastes at most an eighth"
     REQUIRE(got->bytes - asked <= asked / 8);
   }
   CHECK(served > 0);
-  for (Block* block = bins.take_from(ClassBins::kGranule, nullptr); block != nullptr; block = block->next_quick) {
+  for (Block* block = bins.take_from(ClassBins::kGranule, nullptr); block != nullptr;
+       block = block->next_quick) {
     CHECK(kept.erase(block) == 1);
   }
   CHECK(kept.empty());
@@ -70,7 +71,7 @@ TEST_CASE("a class bin keeps at most 32 blocks and 1 MiB, or one block", "[parts
     REQUIRE(kept >= 1);
     REQUIRE(kept <= 32);
     REQUIRE((kept == 1 || kept * bytes <= ClassBins::kLargest));
-    REQUIRE(bins.pop(bytes) == &blocks[kept - 1]);
+    REQUIRE(bins.pop(bytes, 0) == &blocks[kept - 1]);
     REQUIRE(bins.has_room(bytes));
   }
 }
