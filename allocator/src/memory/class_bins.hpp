@@ -86,9 +86,21 @@ class ClassBins {
    * @return `all` and they, linked by `next_quick`
    */
   [[nodiscard]] Block* take_from(std::size_t least, Block* all) noexcept {
-    const std::uint64_t above = ~std::uint64_t{0} << SizeClasses::of(least);
-    std::uint64_t used = used_ & above;
-    used_ &= ~above;
+    return take(~std::uint64_t{0} << SizeClasses::of(least), all);
+  }
+  /** @brief The same for the class of `bytes`. */
+  [[nodiscard]] Block* take_class(std::size_t bytes) noexcept {
+    return take(std::uint64_t{1} << SizeClasses::of(bytes), nullptr);
+  }
+
+  static constexpr std::size_t kGranule = SizeClasses::kGranule;
+
+ private:
+  static constexpr int kLooks = 4;
+
+  Block* take(std::uint64_t classes, Block* all) noexcept {
+    std::uint64_t used = used_ & classes;
+    used_ &= ~classes;
     for (; used != 0; used &= used - 1) {
       const auto place = static_cast<std::size_t>(std::countr_zero(used));
       for (Block* block = first_[place]; block != nullptr;) {
@@ -101,11 +113,6 @@ class ClassBins {
     }
     return all;
   }
-
-  static constexpr std::size_t kGranule = SizeClasses::kGranule;
-
- private:
-  static constexpr int kLooks = 4;
 
   // Of the newest few blocks the one that wastes least, if that is little enough.
   Block* pop_near(std::size_t place, std::size_t bytes, std::size_t most_waste) noexcept {

@@ -246,11 +246,8 @@ void CachingAllocator::State::look_further(Front& front, const Request& request)
   Block* kept = nullptr;
   {
     const std::lock_guard hold{front.lock};
-    if (!is_small) {
-      kept = front.quick.take_large();
-    } else if (front.quick.hinders(request.bytes, front.demand.live.peak)) {
-      kept = front.quick.take_small_from(ClassBins::kGranule);
-    }
+    kept = is_small ? front.quick.take_hindering(request.bytes, front.demand.live.peak)
+                    : front.quick.take_large();
   }
   give_up(kept);
 }

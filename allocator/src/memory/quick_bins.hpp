@@ -42,7 +42,7 @@ class QuickBins {
   /**
    * @brief Whether a block that is accepted may be kept: small blocks are few beside the stream's
    *        highest live bytes, so that what does not merge is little. Beside little live memory
-   *        each miss empties the bins (`hinders`).
+   *        each miss empties the bins (`take_hindering`).
    */
   [[nodiscard]] bool affords(std::size_t bytes, std::size_t highest_live) const noexcept {
     constexpr std::size_t kShare = 16;
@@ -50,12 +50,14 @@ class QuickBins {
     return small_.bytes() + bytes <= highest_live / kShare;
   }
   /**
-   * @brief Whether small bins are to be emptied before a request of `bytes`, which they did not
-   *        serve, looks further: its block would find no room when it comes back.
+   * @brief Takes out the small blocks that are in the way of a request of `bytes`, which the bins
+   *        did not serve: its block would find no room when it comes back.
+   * @return one of them, linked to the others by `next_quick`
    */
-  [[nodiscard]] bool hinders(std::size_t bytes, std::size_t highest_live) const noexcept {
-    if (small_.bytes() == 0) return false;
-    return highest_live < kRoomy || !accepts(bytes) || !affords(bytes, highest_live);
+  [[nodiscard]] Block* take_hindering(std::size_t bytes, std::size_t highest_live) noexcept {
+    const bool are_scarce = highest_live < kRoomy || !affords(bytes, highest_live);
+    if (are_scarce) return small_.take_from(ClassBins::kGranule, nullptr);
+    return small_.has_room(bytes) ? nullptr : small_.take_class(bytes);
   }
   /** @brief Keeps a block that is accepted. */
   void push(Block* block, std::size_t bytes) noexcept {
