@@ -349,6 +349,39 @@ TEST_CASE("a block with recorded uses that several threads free is freed once") 
   }
 }
 
+TEST_CASE("a block that threads free alone or in a batch or by marker is freed once") {
+  for (const Policy& policy : presets()) {
+    CAPTURE(policy.name, seed());
+    ThreadedBench bench;
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    allocator.deallocate(allocator.allocate(4096, bench.streams[0]));  // fronts expect its size
+    for (int round = 0; round < 500; ++round) {
+      void* const block = allocator.allocate(4096, bench.streams[0]);
+      const Point marker = bench.ordered.mark(bench.streams[0]);
+      std::atomic<int> freed{0};
+      on_threads([&](std::size_t, std::mt19937_64& random) {
+        try {
+          switch (random() % 3) {
+            case 0:
+              allocator.deallocate(block);
+              break;
+            case 1:
+              allocator.deallocate(std::vector<void*>{block});
+              break;
+            default:
+              allocator.deallocate(block, marker);
+          }
+          ++freed;
+        } catch (const std::invalid_argument&) {
+        }
+      });
+      REQUIRE(freed == 1);
+      REQUIRE(allocator.statistics().live_blocks == 0);
+    }
+    allocator.check_invariants();
+  }
+}
+
 TEST_CASE("a fixed pool that threads share keeps to its maximum, and its blocks are ordered") {
   constexpr std::size_t kBlock = 64 << 10, kMost = 4 * kMiB;
   ThreadedBench bench;

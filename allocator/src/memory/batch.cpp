@@ -99,9 +99,7 @@ std::vector<Block*> CachingAllocator::State::claim_live(std::span<void* const> a
   try {
     for (void* const address : addresses) {
       if (address == nullptr) continue;
-      Block* const block = live_block("deallocate", address);
-      blocks.push_back(block);
-      block->state = BlockState::claimed;
+      blocks.push_back(claim_live("deallocate", address));
     }
   } catch (...) {
     for (Block* const block : blocks) block->state = BlockState::live;

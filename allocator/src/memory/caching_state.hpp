@@ -112,6 +112,7 @@ struct CachingAllocator::State : GraphMemory {
 
   // freeing.cpp: taking back
   void deallocate(void* address, const StreamRef* stream);
+  Block* claim_live(const char* call, void* address);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   bool free_plainly(Block* block, StreamRef stream);
   PointSet points_of_free(const Block& block, StreamRef stream, bool given,

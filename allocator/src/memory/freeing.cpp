@@ -24,20 +24,31 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream)
   if (kept == Kept::yes) return;
   if (graphs.any() && graphs.deallocate(address, stream)) return;
   Lock lock = enter();
-  Block* const block = live_block("deallocate", address);
+  Block* const block = claim_live("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
   free_on(block, on, stream != nullptr, lock);
 }
 
-// Of a block that nobody but its lane's stream has used. False: not this one.
+// The live block at `address`, claimed: another thread that frees it meanwhile is refused. A thread
+// that keeps it in a front changes its state under the front's lock.
+Block* CachingAllocator::State::claim_live(const char* call, void* address) {
+  Block* const block = live_block(call, address);
+  Front* const front = has_fronts ? fronts.find(block->lane) : nullptr;
+  std::unique_lock<SpinLock> hold;
+  if (front != nullptr) hold = std::unique_lock{front->lock};
+  if (block->state != BlockState::live) refuse_address(call, address);
+  block->state = BlockState::claimed;
+  return block;
+}
+
+// Of a claimed block that nobody but its lane's stream has used. False: not this one.
 bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   if (block->live.company != nullptr || stream.id() != block->lane) return false;
   if (policy.sharing == Sharing::completed) return false;  // its own stream may have to wait too
   const Marker next = device.ledger().next_if_open(stream.id());
   if (next == 0) return false;
   heap.live().erase(block);
-  block->state = BlockState::claimed;
   const WhileLive was = count_in(*block);
   const Point point{stream.id(), next};
   block->points = PointSet{point};
@@ -46,15 +57,15 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   return true;
 }
 
-// `given`: the caller named the stream in this call, so that it exists. The block is claimed before
-// `mark` drops the lock: another thread that frees it meanwhile is refused. A block that graphs use
-// stays live; its uses are marked all the same, while their streams exist.
+// Frees a claimed block, which is live again if it throws. `given`: the caller named the stream in
+// this call, so that it exists. A block that graphs use stays live; its uses are marked all the
+// same, while their streams exist.
 void CachingAllocator::State::free_on(Block* block, StreamRef stream, bool given, Lock& lock) {
   if (free_plainly(block, stream)) return;  // what graphs use has company
-  Few<StreamRef> used;
-  PointSet points = points_of_free(*block, stream, given, used);
-  block->state = BlockState::claimed;
+  PointSet points;
   try {
+    Few<StreamRef> used;
+    points = points_of_free(*block, stream, given, used);
     if (!used.empty()) mark(used, lock);
     if (graphs.any() && graphs.keep(block->address, points)) {
       block->state = BlockState::live;
@@ -119,17 +130,24 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   State& state = *state_;
   if (state.graphs.any() && state.graphs.deallocate(address, marker)) return;
   const State::Lock lock = state.enter();
-  Block* const block = state.live_block("deallocate", address);
-  block->first_markers().require_covered(marker, address);
+  Block* const block = state.claim_live("deallocate", address);
   PointSet points{marker};
-  const Frontier behind = state.device.ledger().snapshot(marker);
-  for (const Point point : block->points) {
-    if (!behind.covers(point) && !state.device.ledger().completed(point)) {
-      points.join(point);
+  try {
+    block->first_markers().require_covered(marker, address);
+    const Frontier behind = state.device.ledger().snapshot(marker);
+    for (const Point point : block->points) {
+      if (!behind.covers(point) && !state.device.ledger().completed(point)) {
+        points.join(point);
+      }
     }
+    if (state.graphs.any() && state.graphs.keep(address, points)) {
+      block->state = BlockState::live;
+      return;
+    }
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
   }
-  if (state.graphs.any() && state.graphs.keep(address, points)) return;
-  block->state = BlockState::claimed;
   state.take_back(block, std::move(points));
 }
 
