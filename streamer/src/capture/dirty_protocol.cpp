@@ -54,9 +54,16 @@ void DirtyProtocol::put_back(const PendingRows& rows) {
   const std::lock_guard lock{mutex_};
   applying_ = false;
   pending_.all = pending_.all || rows.all;
-  pending_.rows.insert(pending_.rows.end(), rows.rows.begin(), rows.rows.end());
   pending_.request = std::max(pending_.request, rows.request);
   pending_.returned += rows.returned;
+  try {
+    if (!pending_.all) {
+      pending_.rows.insert(pending_.rows.end(), rows.rows.begin(), rows.rows.end());
+    }
+  } catch (const std::bad_alloc&) {  // every row includes these rows, and needs no memory
+    pending_.all = true;
+  }
+  if (pending_.all) pending_.rows = {};
   assert(consistent());
 }
 

@@ -81,8 +81,9 @@ void Shipper::Worker::recapture(const StepBatch& rows) {
 // Without host memory for the queue: everything is captured again.
 void Shipper::Worker::forget_all(const StepCommit& newest, std::uint64_t recaptures) {
   log_.recaptured(recapture_.all_rows());
-  queue_.clear();
+  // Before the queue is cleared: if this throws, the queue still holds what it held.
   pending_.add(recapture_.recapture_all(), recapture_.all_rows());
+  queue_.clear();
   Shipment empty{.recaptures = recaptures, .captured = executor_.now()};
   empty.batch.commit = newest;
   empty.batch.commit.rows = 0;
