@@ -2,43 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "millrace/text/json_document.hpp"
+#include "millrace/text/json_object.hpp"
 
 namespace millrace::model {
 namespace {
 
 using Json = nlohmann::json;
+using text::JsonObject;
+using text::JsonPlace;
 
 constexpr std::string_view kOrigin = "the header";
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-const Json& value_of(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  if (found == object.end()) throw std::invalid_argument{fmt::format("'{}' is missing", key)};
-  return *found;
-}
-
-std::string text_of(const Json& object, const char* key) {
-  const Json& value = value_of(object, key);
-  if (!value.is_string()) throw std::invalid_argument{fmt::format("'{}' is not a text", key)};
-  return value.get<std::string>();
-}
-
-std::uint64_t natural_of(const Json& object, const char* key) {
-  const Json& value = value_of(object, key);
-  if (!value.is_number_unsigned()) {
-    throw std::invalid_argument{fmt::format("'{}' is not a whole number from 0", key)};
+std::vector<Named> named(JsonObject& object, const char* key, const char* number) {
+  const Json& list = *object.find(key, true);
+  const JsonPlace place = object.place().at(key);
+  if (!list.is_array()) text::refuse(place, text::shown(list), "a list");
+  std::vector<Named> all(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    JsonObject item{list[i], place.at(i)};
+    item.text("name", all[i].name, true);
+    item.integer(number, all[i].number, 0, kMost, true);
   }
-  return value.get<std::uint64_t>();
-}
-
-std::vector<Named> named(const Json& object, const char* key, const char* number) {
-  const Json& list = value_of(object, key);
-  if (!list.is_array()) throw std::invalid_argument{fmt::format("'{}' is not a list", key)};
-  std::vector<Named> all;
-  for (const Json& item : list) all.push_back({text_of(item, "name"), natural_of(item, number)});
   return all;
 }
 
@@ -60,17 +50,20 @@ void check_payload_size(const std::vector<Named>& tensors, std::uint64_t payload
 
 ParsedHeader parse_checkpoint_header(std::string_view json, std::uint64_t payload) {
   const Json document = text::parse_document(json, kOrigin, kMostHeader);
-  const Json& position = value_of(document, "position");
-  ParsedHeader parsed{
-      .header = {.model = text_of(document, "model"),
-                 .data = text_of(document, "data"),
-                 .seed = natural_of(document, "seed"),
-                 .steps = natural_of(document, "steps"),
-                 .batch_size = natural_of(document, "batch_size"),
-                 .position = {natural_of(position, "epoch"), natural_of(position, "batch")},
-                 .stream = document.contains("stream") ? text_of(document, "stream") : ""},
-      .tensors = named(document, "tensors", "size"),
-      .counters = named(document, "counters", "value")};
+  JsonObject object{document, {kOrigin, ""}};
+  ParsedHeader parsed;
+  CheckpointHeader& header = parsed.header;
+  object.text("model", header.model, true);
+  object.text("data", header.data, true);
+  object.integer("seed", header.seed, 0, kMost, true);
+  object.integer("steps", header.steps, 0, kMost, true);
+  object.integer("batch_size", header.batch_size, 0, kMost, true);
+  JsonObject position{*object.find("position", true), object.place().at("position")};
+  position.integer("epoch", header.position.epoch, 0, kMost, true);
+  position.integer("batch", header.position.batch, 0, kMost, true);
+  object.text("stream", header.stream);  // older files lack it
+  parsed.tensors = named(object, "tensors", "size");
+  parsed.counters = named(object, "counters", "value");
   check_payload_size(parsed.tensors, payload);
   return parsed;
 }

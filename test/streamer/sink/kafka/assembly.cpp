@@ -381,7 +381,12 @@ TEST_CASE("a position is read as it was written, and what is none is refused", "
        {"", "{}", "[]", "7", "{\"offsets\":[-1],\"marks\":[],\"whole\":true}",
         "{\"offsets\":[1.5],\"marks\":[],\"whole\":true}",
         "{\"offsets\":[],\"marks\":[[1]],\"whole\":true}",
-        "{\"offsets\":{\"a\":1},\"marks\":[],\"whole\":true}", "{\"offsets\":[],\"marks\":[]}"}) {
+        "{\"offsets\":{\"a\":1},\"marks\":[],\"whole\":true}", "{\"offsets\":[],\"marks\":[]}",
+        "{\"offsets\":[],\"marks\":[[-1,1,1]],\"whole\":true}",
+        "{\"offsets\":[],\"marks\":[],\"whole\":1}",
+        "{\"offsets\":[],\"marks\":[],\"whole\":true,\"whole\":false}",
+        "{\"offsets\":[],\"marks\":[],\"whole\":true,\"gaps\":[4294967296]}",
+        "{\"offsets\":[],\"marks\":[],\"whole\":true,\"holes\":1}"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(sink::parse_topic_position(text), std::invalid_argument);
   }

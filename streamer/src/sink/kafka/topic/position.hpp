@@ -10,21 +10,21 @@
 
 namespace millrace::sink {
 
-/** @brief Where somebody who reads a topic is. */
+/** @brief The position of a reader in a topic. */
 struct TopicPosition {
-  std::vector<std::int64_t> offsets;         ///< of each partition: from where to read on
-  std::map<std::uint32_t, Version> commits;  ///< of each rank: the last one that was given out
-  bool whole = true;  ///< they were read from the topic's beginning, and nothing was before that
-  std::vector<std::uint32_t> gaps;   ///< partitions with some before those offsets
-  std::uint64_t holes = 0;           ///< rows that were compacted away, and are to come
-  std::vector<std::int64_t> filled;  ///< behind these offsets they have come
+  std::vector<std::int64_t> offsets;         ///< per partition: the next offset to read
+  std::map<std::uint32_t, Version> commits;  ///< per rank: the last commit that was returned
+  bool whole = true;  ///< read from the topic's beginning, before which nothing was deleted
+  std::vector<std::uint32_t> gaps;   ///< partitions with a gap before those offsets
+  std::uint64_t holes = 0;           ///< rows that were compacted away and must still arrive
+  std::vector<std::int64_t> filled;  ///< per partition: all of them have arrived at this offset
 
   friend bool operator==(const TopicPosition&, const TopicPosition&) = default;
 };
 
 /** @brief One line of JSON. */
 [[nodiscard]] std::string to_text(const TopicPosition& position);
-/** @throws std::invalid_argument for what is none */
-[[nodiscard]] TopicPosition parse_topic_position(std::string_view text);
+/** @throws std::invalid_argument if the line is not a position */
+[[nodiscard]] TopicPosition parse_topic_position(std::string_view line);
 
 }  // namespace millrace::sink
