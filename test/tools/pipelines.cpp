@@ -234,4 +234,7 @@ TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more th
     CHECK_THAT(refused.err, ContainsSubstring(option));
     CHECK_FALSE(std::filesystem::exists(steps));
   }
+  const ProgramRun number = run_program({"pipelines", "--steps", "base.svg"});
+  CHECK(number.exit_code == 2);
+  CHECK_THAT(number.err, ContainsSubstring("--steps-svg base.svg"));
 }

@@ -101,7 +101,10 @@ TEST_CASE("replay refuses logs that contradict themselves, with the line") {
 }
 
 TEST_CASE("replay refuses what is no trace at all") {
-  refused_text("text.xyz", "hello\n");
+  const std::string said = refused_text("text.xyz", "hello\n");
+  const std::size_t listed = said.find("lifetimes (CSV");
+  CHECK(listed != std::string::npos);
+  CHECK(said.find("lifetimes (CSV", listed + 1) == std::string::npos);
   refused_text("empty.pickle", "");
   refused_text("number.json", R"({"segments": 5})");
   refused_text("other.json", R"({"a": 1})");

@@ -40,11 +40,17 @@ experiment::Workload read_workload(const std::string& text) {
   }
 }
 
+std::uint64_t read_steps(const std::string& text) {
+  if (text.ends_with(".svg")) {
+    throw UsageError{fmt::format("'{}' is a file, not a number of steps", text), "--steps",
+                     fmt::format("--steps-svg {}, to draw two steps", text)};
+  }
+  return read_whole("--steps", text, 1, kMostSteps);
+}
+
 experiment::Workload adapted(experiment::Workload workload, const PipelinesArguments& given) {
   if (given.ranks) workload.world_size = read_whole("--ranks", *given.ranks, 1, kMostRanks);
-  if (given.steps) {
-    workload.num_batches = read_whole("--steps", *given.steps, 1, kMostSteps);
-  }
+  if (given.steps) workload.num_batches = read_steps(*given.steps);
   if (given.batch_size) {
     workload.batch_size = read_whole("--batch-size", *given.batch_size, 1, std::size_t{1} << 27);
   }

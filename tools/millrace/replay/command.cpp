@@ -38,7 +38,9 @@ trace::AllocationLog read(const std::string& file) {
   try {
     return trace::read_trace(file);
   } catch (const trace::ParseError& error) {
-    throw UsageError{error.what(), "", trace::trace_formats()};
+    const std::string what = error.what(), formats = trace::trace_formats();
+    const bool listed = what.find(formats) != std::string::npos;
+    throw UsageError{what, "", listed ? "a file in one of these formats" : formats};
   }
 }
 
