@@ -4,38 +4,48 @@
 namespace millrace {
 namespace {
 
+/**
+ * base and sparse-dist-lite. base holds one batch: backward needs only what the model keeps, so the
+ * batch is released after forward, and its memory serves the next one. sparse-dist-lite keeps each
+ * batch until its step ends, as TorchRec's pipeline of that name does.
+ */
 class BasePipeline final : public PipelineCore {
  public:
-  BasePipeline(const PipelineSetting& setting, const PipelineOptions& options)
-      : PipelineCore(setting, options, 1, setting.streams.main) {}
+  BasePipeline(const PipelineSetting& setting, const PipelineOptions& options, bool keeps_batch)
+      : PipelineCore(setting, options, keeps_batch ? 2 : 1, setting.streams.main),
+        keeps_batch_(keeps_batch) {}
 
  private:
   void fill() override {
     if (oldest() == nullptr) copy_next();
   }
 
-  // The batch goes when forward is enqueued: backward needs no more than what the model keeps.
   void step(BatchInFlight& current) override {
-    defer_errors([&] { draw(); });
+    if (!keeps_batch_) defer_errors([&] { draw(); });
     model().zero_gradients();
     start(current);
     receive(current);
     arrange(current);
     abandon_step_on_error([&] {
       forward(current);
-      release_input(current);
+      if (!keeps_batch_) release_input(current);
       backward_and_update(current, main());
       defer_errors([&] { copy_next(); });
       model().optimizer_step();
     });
   }
+
+  const bool keeps_batch_;
 };
 
 }  // namespace
 
-std::unique_ptr<TrainPipeline> make_base(const PipelineSetting& setting,
-                                         const PipelineOptions& options) {
-  return std::make_unique<BasePipeline>(setting, options);
+MadePipeline make_base(const PipelineSetting& setting, const PipelineOptions& options) {
+  return std::make_unique<BasePipeline>(setting, options, false);
+}
+
+MadePipeline make_sparse_dist_lite(const PipelineSetting& setting, const PipelineOptions& options) {
+  return std::make_unique<BasePipeline>(setting, options, true);
 }
 
 }  // namespace millrace

@@ -22,7 +22,8 @@ struct PipelineRow {
 
 [[nodiscard]] const PipelineRow& pipeline_row(PipelineKind kind) noexcept;
 
-/// @name What makes each kind: in the file of that kind, called through its row
+/// @name Makes a pipeline of each kind. Defined in the file of that kind (sparse-dist-lite:
+/// base.cpp), called through its row
 /// @{
 using MadePipeline = std::unique_ptr<TrainPipeline>;
 [[nodiscard]] MadePipeline make_base(const PipelineSetting&, const PipelineOptions&);
