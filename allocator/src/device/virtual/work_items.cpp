@@ -70,6 +70,19 @@ Demand demand_of(const DeviceModel& device, const Copy& copy, const Place& to, c
   return device.local_copy_demand(copy.bytes);
 }
 
+/** The item of an operation, and the places of its views, which the item's effect will reach. */
+std::pair<std::shared_ptr<WorkItem>, PlacedViews> operation_item(DeviceModel& device,
+                                                                 WorkItem::Kind kind, Engine engine,
+                                                                 Operation& operation) {
+  auto item = make_item(kind, "", engine);
+  item->demand = device.kernel_demand(operation.cost);
+  PlacedViews views = places(device, operation);
+  item->name = std::move(operation.name);
+  item->cost = operation.cost;
+  if (device.machine.observed()) item->views = std::move(operation.views);
+  return {std::move(item), std::move(views)};
+}
+
 }  // namespace
 
 std::span<std::byte> reach(const Place& place, const View& view) {
@@ -140,12 +153,7 @@ std::shared_ptr<WorkItem> fill_item(DeviceModel& device, const View& range, unsi
 }
 
 std::shared_ptr<WorkItem> kernel_item(DeviceModel& device, Operation operation) {
-  auto item = make_item(WorkItem::Kind::kernel, "", Engine::compute);
-  item->demand = device.kernel_demand(operation.cost);
-  PlacedViews views = places(device, operation);
-  item->name = std::move(operation.name);
-  item->cost = operation.cost;
-  if (device.machine.observed()) item->views = std::move(operation.views);
+  auto [item, views] = operation_item(device, WorkItem::Kind::kernel, Engine::compute, operation);
   if (device.data && operation.host) {
     item->effect = [views = std::move(views), host = std::move(operation.host)] {
       with_access(views, [&](const auto& bytes) { host(KernelContext{bytes}); });
@@ -160,12 +168,7 @@ std::shared_ptr<WorkItem> meeting_item(DeviceModel& device, Operation operation)
     throw DeviceError(ErrorCode::invalid_argument, to_string(Call::launch),
                       operation.name + " meets others: its effect is the meeting's");
   }
-  auto item = make_item(WorkItem::Kind::meeting, "", Engine::link);
-  item->demand = device.kernel_demand(operation.cost);
-  PlacedViews views = places(device, operation);
-  item->name = std::move(operation.name);
-  item->cost = operation.cost;
-  if (device.machine.observed()) item->views = std::move(operation.views);
+  auto [item, views] = operation_item(device, WorkItem::Kind::meeting, Engine::link, operation);
   meeting->add(operation.party, item, device, std::move(views));
   item->meeting = meeting;
   return item;

@@ -23,14 +23,25 @@ __device__ std::size_t pair_number(unsigned i, unsigned j, unsigned features) {
   return static_cast<std::size_t>(i) * features - before + (j - i - 1);
 }
 
+/** The groups of lanes of a block, for vectors of `width` floats that are read as words. */
+template <int size>
+struct LaneGroups {
+  unsigned words;  ///< in a vector
+  WarpRows warp;
+  unsigned group, groups;  ///< this lane's, and their number in the block
+
+  __device__ explicit LaneGroups(std::size_t width)
+      : words(static_cast<unsigned>(width) / size),
+        warp(words),
+        group(threadIdx.x / kWarp * warp.groups + warp.group),
+        groups(blockDim.x / kWarp * warp.groups) {}
+};
+
 // One block an example; groups of lanes take pairs.
 template <int size>
 __global__ void dot_kernel(float* out, Vectors of) {
   const auto features = static_cast<unsigned>(of.shape.features);
-  const unsigned words = static_cast<unsigned>(of.shape.width) / size;
-  const WarpRows warp{words};
-  const unsigned group = threadIdx.x / kWarp * warp.groups + warp.group;
-  const unsigned groups = blockDim.x / kWarp * warp.groups;
+  const auto [words, warp, group, groups] = LaneGroups<size>{of.shape.width};
   for (std::size_t b = blockIdx.x; b < of.shape.batch; b += gridDim.x) {
     float* const to = out + b * of.shape.columns();
     for (unsigned d = threadIdx.x; d < of.shape.width; d += blockDim.x) to[d] = of.vector(b, 0)[d];
@@ -60,10 +71,7 @@ template <int size>
 __global__ void dot_backward_kernel(DotInteractionBackwardArguments<float> arguments) {
   const Vectors of{arguments.dense.data(), arguments.pooled.data(), arguments.shape};
   const auto features = static_cast<unsigned>(of.shape.features);
-  const unsigned words = static_cast<unsigned>(of.shape.width) / size;
-  const WarpRows warp{words};
-  const unsigned group = threadIdx.x / kWarp * warp.groups + warp.group;
-  const unsigned groups = blockDim.x / kWarp * warp.groups;
+  const auto [words, warp, group, groups] = LaneGroups<size>{of.shape.width};
   for (std::size_t b = blockIdx.x; b < of.shape.batch; b += gridDim.x) {
     const float* const from = arguments.output_gradient.data() + b * of.shape.columns();
     const float* const of_pairs = from + of.shape.width;
