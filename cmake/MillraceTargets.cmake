@@ -67,9 +67,18 @@ function(millrace_target target)
                       "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 endfunction()
 
+# millrace_private_headers(NAME): the target millrace_NAME_private, for tests and benchmarks of a library's private
+# parts: it has the headers in ./src, and those in ./internal that they need. No library and no program links it.
+function(millrace_private_headers name)
+  add_library(millrace_${name}_private INTERFACE)
+  target_include_directories(millrace_${name}_private INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/src")
+  target_link_libraries(millrace_${name}_private INTERFACE $<TARGET_NAME_IF_EXISTS:millrace_${name}_internal>)
+endfunction()
+
 # millrace_library(NAME SOURCES): the library millrace::NAME (here also the target millrace_NAME), with
 # public headers in ./include and private ones in ./src, and its installation as the component NAME.
 # Headers in ./internal are for this project's other targets, which link millrace_NAME_internal: they are not installed.
+# Tests and benchmarks of private parts link millrace_NAME_private.
 function(millrace_library name sources)
   add_library(millrace_${name} ${sources})
   add_library(millrace::${name} ALIAS millrace_${name})
@@ -85,6 +94,7 @@ function(millrace_library name sources)
     target_include_directories(millrace_${name}_internal INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}/internal")
     target_link_libraries(millrace_${name} PRIVATE $<BUILD_INTERFACE:millrace_${name}_internal>)
   endif()
+  millrace_private_headers(${name})
   install(
     DIRECTORY include/
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"

@@ -18,9 +18,9 @@ generated=$(find build/*/allocator/include -maxdepth 0 2>/dev/null | head -n 1)
   echo "lint: no build is configured; run cmake --preset dev" >&2
   exit 2
 }
-flags=(-std=c++20 -I"$generated" -Iallocator/internal)
+flags=(-std=c++20 -I"$generated")
 for library in allocator pipeline streamer; do
-  flags+=("-I$library/include" "-I$library/src")
+  flags+=("-I$library/include" "-I$library/internal" "-I$library/src")
 done
 
 # One source that includes all public headers of a library.

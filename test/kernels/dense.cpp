@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
-#include "model/blas_handle.hpp"
 #include "model/host/initial.hpp"
 #include "model/host/position_weights.hpp"
 #include "model/lookup.hpp"
@@ -22,10 +22,9 @@
 #include "model/cuda/dense.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::model;
-using namespace millrace::test;
-using namespace millrace::test::kernels;
+namespace millrace::test::kernels {
+
+using namespace model;
 
 namespace {
 
@@ -183,3 +182,5 @@ TEMPLATE_TEST_CASE("on 32 lanes positions have the weights, and give the gradien
             }));
   }
 }
+
+}  // namespace millrace::test::kernels

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/lookup.hpp"
@@ -11,6 +13,11 @@ namespace millrace::test::kernels {
 
 /// @file
 /// What kernels of embeddings are given, drawn: tables, bags of ids, numbers.
+
+/** @brief The types of ids and of offsets that a batch may have, as template tests take them. */
+using IdsAndOffsets =
+    std::tuple<std::pair<std::int32_t, std::int32_t>, std::pair<std::int32_t, std::int64_t>,
+               std::pair<std::int64_t, std::int32_t>, std::pair<std::int64_t, std::int64_t>>;
 
 /** @brief Features, some of which share a table; some tables have no row. */
 struct DrawnTables {

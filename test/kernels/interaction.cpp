@@ -3,8 +3,8 @@
 #include <tuple>
 #include <vector>
 
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
-#include "model/blas_handle.hpp"
 #include "model/host/dense.hpp"
 #include "model/lookup.hpp"
 #include "model/row_places.hpp"
@@ -18,10 +18,9 @@
 #include "model/cuda/interaction.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::model;
-using namespace millrace::test;
-using namespace millrace::test::kernels;
+namespace millrace::test::kernels {
+
+using namespace model;
 
 namespace {
 
@@ -92,3 +91,5 @@ TEST_CASE("on 32 lanes columns are put side by side, and apart again, as one by 
     REQUIRE(of_pooled == pooled);
   }
 }
+
+}  // namespace millrace::test::kernels

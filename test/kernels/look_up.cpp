@@ -15,10 +15,9 @@
 #include "model/cuda/look_up.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::model;
-using namespace millrace::test;
-using namespace millrace::test::kernels;
+namespace millrace::test::kernels {
+
+using namespace model;
 
 namespace {
 
@@ -90,10 +89,7 @@ std::vector<float> factor_gradients_of(const LookUps<Id, Offset>& from,
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on 32 lanes bags are pooled as one by one", "",
-                   (std::pair<std::int32_t, std::int32_t>), (std::pair<std::int32_t, std::int64_t>),
-                   (std::pair<std::int64_t, std::int32_t>),
-                   (std::pair<std::int64_t, std::int64_t>)) {
+TEMPLATE_LIST_TEST_CASE("on 32 lanes bags are pooled as one by one", "", IdsAndOffsets) {
   using Id = typename TestType::first_type;
   using Offset = typename TestType::second_type;
   std::mt19937_64 random{seed()};
@@ -163,3 +159,5 @@ TEMPLATE_TEST_CASE("on 32 lanes ids become rows of all tables as one by one", ""
     compare(std::int64_t{}, std::int64_t{});
   }
 }
+
+}  // namespace millrace::test::kernels

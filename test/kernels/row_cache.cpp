@@ -20,10 +20,9 @@
 #include "model/cuda/row_cache.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::model;
-using namespace millrace::test;
-using namespace millrace::test::kernels;
+namespace millrace::test::kernels {
+
+using namespace model;
 
 namespace {
 
@@ -251,3 +250,5 @@ TEMPLATE_TEST_CASE("on 32 lanes a cache holds, brings and gives back rows as one
     tables.empty();
   }
 }
+
+}  // namespace millrace::test::kernels

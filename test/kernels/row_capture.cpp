@@ -7,7 +7,7 @@
 
 #include "capture/host/kernels.hpp"
 #include "millrace/device/error.hpp"
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "model/row_places.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -22,9 +22,9 @@
 #include "capture/cuda/gather_rows.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::capture;
-using namespace millrace::test;
+namespace millrace::test::kernels {
+
+using namespace capture;
 using model::reads;
 using model::updates;
 using model::writes;
@@ -264,3 +264,5 @@ TEST_CASE("a slot is drained as far as its header says, and no further than ther
     CHECK(there == here);
   }
 }
+
+}  // namespace millrace::test::kernels

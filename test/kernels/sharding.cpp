@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "test/kernels/drawn.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -18,12 +18,11 @@
 #include "sharding/host/kernels.hpp"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::sharding;
+namespace millrace::test::kernels {
+
+using namespace sharding;
 using model::reads;
 using model::writes;
-using namespace millrace::test;
-using namespace millrace::test::kernels;
 
 namespace {
 
@@ -171,10 +170,7 @@ std::vector<float> filled(std::size_t size, const Columns& columns, const std::v
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("on 32 lanes ids are split among ranks as one by one", "",
-                   (std::pair<std::int32_t, std::int32_t>), (std::pair<std::int32_t, std::int64_t>),
-                   (std::pair<std::int64_t, std::int32_t>),
-                   (std::pair<std::int64_t, std::int64_t>)) {
+TEMPLATE_LIST_TEST_CASE("on 32 lanes ids are split among ranks as one by one", "", IdsAndOffsets) {
   using Id = typename TestType::first_type;
   using Offset = typename TestType::second_type;
   std::mt19937_64 random{seed()};
@@ -227,3 +223,5 @@ TEST_CASE("on 32 lanes columns are joined and parted as one by one") {
             }));
   }
 }
+
+}  // namespace millrace::test::kernels

@@ -19,9 +19,9 @@
 #include "model/cuda/sort.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::model;
-using namespace millrace::test;
+namespace millrace::test::kernels {
+
+using namespace model;
 
 namespace {
 
@@ -102,3 +102,5 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are sorted and their runs found as one by o
             runs_by(sorted.first, keys.none, here, [](const auto& all) { host::find_runs(all); }));
   }
 }
+
+}  // namespace millrace::test::kernels

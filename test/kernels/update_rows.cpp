@@ -18,10 +18,9 @@
 #include "model/cuda/update_rows.cu"
 #undef cuda
 
-using namespace millrace;
-using namespace millrace::model;
-using namespace millrace::test;
-using namespace millrace::test::kernels;
+namespace millrace::test::kernels {
+
+using namespace model;
 
 namespace {
 
@@ -173,3 +172,5 @@ TEMPLATE_TEST_CASE("on 32 lanes rows are updated as one by one", "",
     }
   }
 }
+
+}  // namespace millrace::test::kernels

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gpu/gpu.hpp"
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 
 namespace millrace::bench {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 
 #include "millrace/pipeline/data/keyed_jagged_tensor.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
 #include "millrace/pipeline/model/embedding_bags.hpp"
-#include "model/array_view.hpp"
 #include "model/embedding_arguments.hpp"
 
 namespace millrace::model {

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "millrace/pipeline/kernels/array_view.hpp"
 #include "millrace/pipeline/model/table_cache.hpp"
-#include "model/array_view.hpp"
 #include "model/embedding_arguments.hpp"
 #include "model/row_places.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/array_view.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
 #include "model/optimizer_rule.hpp"
 #include "model/shapes.hpp"
 

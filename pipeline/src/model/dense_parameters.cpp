@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dense_arguments.hpp"
-#include "model/enqueue.hpp"
 #include "model/host/dense.hpp"
 #include "model/host/initial.hpp"
 #include "model/seed.hpp"

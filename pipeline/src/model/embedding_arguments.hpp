@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/array_view.hpp"
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
+#include "millrace/pipeline/kernels/row_storage.hpp"
 #include "model/lookup.hpp"
 #include "model/optimizer_rule.hpp"
 #include "model/row_places.hpp"
@@ -59,33 +60,6 @@ struct TableWeights {
   [[nodiscard]] MILLRACE_HOST_DEVICE const T* row(std::size_t position, std::size_t at_home) const {
     if (slots.empty() || slots[position] < 0) return home.data() + at_home;
     return cached.data() + static_cast<std::size_t>(slots[position]) * slot_width;
-  }
-};
-
-/** @brief The parameters of one row, or of all rows from the first on. */
-template <typename T>
-struct RowPointers {
-  T* weights = nullptr;
-  T* first_moment = nullptr;   ///< null: the optimizer keeps none
-  T* second_moment = nullptr;  ///< null: the optimizer keeps none
-
-  [[nodiscard]] MILLRACE_HOST_DEVICE RowPointers at(RowPlace place) const {
-    return {weights + place.weights,
-            first_moment == nullptr ? nullptr : first_moment + place.first_moment,
-            second_moment == nullptr ? nullptr : second_moment + place.weights};
-  }
-};
-
-/** @brief The storage of rows, in their tables or at cache slots: weights and optimizer state. */
-template <typename T>
-struct RowStorage {
-  ArrayView<T> weights;
-  ArrayView<T> first_moment;   ///< none: the optimizer keeps none
-  ArrayView<T> second_moment;  ///< none: the optimizer keeps none
-
-  [[nodiscard]] MILLRACE_HOST_DEVICE RowPointers<T> all() const {
-    return {weights.data(), first_moment.empty() ? nullptr : first_moment.data(),
-            second_moment.empty() ? nullptr : second_moment.data()};
   }
 };
 

@@ -12,11 +12,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/batch_bags.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dispatch.hpp"
 #include "model/draw.hpp"
-#include "model/enqueue.hpp"
 #include "model/expected_rows.hpp"
 #include "model/host/dense.hpp"
 #include "model/host/embedding.hpp"

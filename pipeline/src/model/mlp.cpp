@@ -3,9 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dense_arguments.hpp"
-#include "model/enqueue.hpp"
 #include "model/host/dense.hpp"
 
 namespace millrace {

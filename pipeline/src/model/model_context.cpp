@@ -5,7 +5,7 @@
 #include "millrace/config.hpp"
 #include "millrace/device/cuda_calls.hpp"
 #include "millrace/device/cuda_device.hpp"
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "model/cuda/blas.hpp"
 
 namespace millrace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "millrace/pipeline/kernels/host_device.hpp"
 #include "millrace/pipeline/model/optimizer.hpp"
-#include "model/host_device.hpp"
 
 /// @file
 /// The formulas of the optimizers, once for the host and for CUDA.

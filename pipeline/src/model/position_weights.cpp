@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dispatch.hpp"
-#include "model/enqueue.hpp"
 #include "model/host/position_weights.hpp"
 
 namespace millrace {

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
+#include "millrace/pipeline/kernels/row_storage.hpp"
 #include "model/lookup.hpp"
 
 /// @file
@@ -17,7 +18,6 @@ namespace millrace::model {
 
 inline constexpr unsigned kWays = 32;
 inline constexpr std::uint32_t kNoTag = ~std::uint32_t{0};
-inline constexpr std::int32_t kNoSlot = -1;  ///< the row is in host memory only
 
 /** @brief Which rows share a set: those of equal remainder. The quotient is the tag. */
 struct CacheShape {
@@ -45,11 +45,6 @@ struct CacheShape {
     return static_cast<std::uint32_t>(key % of_set);
   }
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t keys() const { return sets * of_set; }
-};
-
-/** @brief Where the parameters of a row begin: its second moments where its weights do. */
-struct RowPlace {
-  std::size_t weights = 0, first_moment = 0;
 };
 
 /** @brief How rows lie, at slots and in host memory. */

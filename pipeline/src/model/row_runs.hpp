@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "millrace/device/cuda_calls.hpp"
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
 #include "model/cuda/kernels.hpp"
-#include "model/enqueue.hpp"
 #include "model/host/embedding.hpp"
 #include "model/host/radix_sort.hpp"
 

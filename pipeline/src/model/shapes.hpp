@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
 
 /// @file
 /// Shapes, which kernels get together with their views. Matrices are row-major without padding.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/array_view.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
 
 /// @file
 /// What the sorting of ids by row takes: as embedding_arguments.hpp.

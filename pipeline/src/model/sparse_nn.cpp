@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/cuda/kernels.hpp"
-#include "model/enqueue.hpp"
 #include "model/host/dense.hpp"
 
 namespace millrace {

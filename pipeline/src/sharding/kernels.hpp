@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
-#include "model/array_view.hpp"
-#include "model/blas_handle.hpp"
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
 
 /// @file
 /// What the kernels of sharding take: a struct for each that takes many views, the same for the

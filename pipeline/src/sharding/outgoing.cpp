@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "data/segment_copy.hpp"
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/dispatch.hpp"
-#include "model/enqueue.hpp"
 #include "sharding/host/kernels.hpp"
 
 namespace millrace::sharding {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/batch_bags.hpp"
-#include "model/enqueue.hpp"
 #include "sharding/host/kernels.hpp"
 
 namespace millrace::sharding {

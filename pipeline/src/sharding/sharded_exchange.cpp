@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "data/segment_copy.hpp"
+#include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/dispatch.hpp"
-#include "model/enqueue.hpp"
 #include "sharding/host/kernels.hpp"
 #include "sharding/outgoing.hpp"
 

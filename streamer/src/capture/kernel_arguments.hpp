@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "capture/layout.hpp"
-#include "model/array_view.hpp"
-#include "model/embedding_arguments.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
+#include "millrace/pipeline/kernels/row_storage.hpp"
 
 /// @file
 /// What the kernels of tracking and capture take: a struct for each, filled by DirtyRows or

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
 
 /// @file
 /// How captured rows lie in a slot: what kernels and the host are told alike.

@@ -9,7 +9,7 @@
 
 #include "capture/cuda/kernels.hpp"
 #include "capture/host/kernels.hpp"
-#include "model/enqueue.hpp"
+#include "millrace/pipeline/kernels/enqueue.hpp"
 
 namespace millrace::capture {
 

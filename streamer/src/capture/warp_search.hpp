@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
 
 namespace millrace::capture {
 

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/fields.hpp"
+#include "millrace/pipeline/kernels/fields.hpp"
 #include "test/support/catch.hpp"
 
 using namespace millrace;

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 #include "model/cuda/kernels.hpp"
-#include "model/cuda/launch.cuh"
-#include "model/cuda/words.cuh"
 
 namespace millrace::model::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "model/cache_arguments.hpp"
 #include "model/dense_arguments.hpp"
 #include "model/embedding_arguments.hpp"

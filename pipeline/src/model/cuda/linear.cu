@@ -1,10 +1,10 @@
 #include <cuda_runtime.h>
 
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 #include "model/cuda/blas_api.hpp"
 #include "model/cuda/kernels.hpp"
-#include "model/cuda/launch.cuh"
 #include "model/cuda/linear_bias.hpp"
-#include "model/cuda/words.cuh"
 
 namespace millrace::model::cuda {
 namespace {

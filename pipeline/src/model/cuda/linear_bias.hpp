@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "model/dense_arguments.hpp"
 
 namespace millrace::model::cuda {

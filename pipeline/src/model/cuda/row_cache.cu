@@ -1,6 +1,6 @@
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 #include "model/cuda/kernels.hpp"
-#include "model/cuda/launch.cuh"
-#include "model/cuda/words.cuh"
 
 namespace millrace::model::cuda {
 namespace {

@@ -4,9 +4,9 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>
 
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 #include "model/cuda/kernels.hpp"
-#include "model/cuda/launch.cuh"
-#include "model/cuda/words.cuh"
 
 namespace millrace::model::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/cuda/launch.cuh"
+#include "millrace/pipeline/kernels/launch.cuh"
 #include "sharding/kernels.hpp"
 
 namespace millrace::sharding::cuda {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "model/cuda/words.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 
 /// @file
 /// What kernels do with bits, and sums of a warp.

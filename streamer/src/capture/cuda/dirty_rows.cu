@@ -1,8 +1,8 @@
 #include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
 #include "capture/take_word.hpp"
-#include "model/cuda/launch.cuh"
-#include "model/cuda/words.cuh"
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 
 namespace millrace::capture::cuda {
 

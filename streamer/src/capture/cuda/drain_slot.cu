@@ -1,6 +1,6 @@
 #include "capture/cuda/kernels.hpp"
-#include "model/cuda/launch.cuh"
-#include "model/cuda/words.cuh"
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 
 namespace millrace::capture::cuda {
 

@@ -1,9 +1,8 @@
 #include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
 #include "capture/warp_search.hpp"
-#include "model/cuda/launch.cuh"
-#include "model/cuda/words.cuh"
-#include "model/row_places.hpp"
+#include "millrace/pipeline/kernels/launch.cuh"
+#include "millrace/pipeline/kernels/words.cuh"
 
 // One launch finds where each table's rows go and moves them: every block finds the same places in
 // its shared memory, from the tables' first rows in the list, and then takes rows by warps.

@@ -6,7 +6,7 @@
 
 #include "capture/kernel_arguments.hpp"
 #include "capture/layout.hpp"
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 
 /// @file
 /// The CUDA kernels of tracking and capture: as the host kernels of the same names. None waits for

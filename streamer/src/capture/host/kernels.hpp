@@ -8,7 +8,6 @@
 
 #include "capture/kernel_arguments.hpp"
 #include "capture/layout.hpp"
-#include "model/row_places.hpp"
 
 /// @file
 /// Host kernels of tracking and capture.

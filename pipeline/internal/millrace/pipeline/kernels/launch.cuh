@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "millrace/device/cuda_calls.hpp"
-#include "model/blas_handle.hpp"
+#include "millrace/pipeline/kernels/blas_handle.hpp"
 
 namespace millrace::model::cuda {
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "millrace/device/operation.hpp"
-#include "model/host_device.hpp"
+#include "millrace/pipeline/kernels/host_device.hpp"
 
 /// @file
 /// ArrayView: an array that a kernel is given. Declared with reads(), writes() or updates(); used

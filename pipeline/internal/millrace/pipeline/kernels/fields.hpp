@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "model/array_view.hpp"
+#include "millrace/pipeline/kernels/array_view.hpp"
 
 /// @file
 /// for_each_view(): the views of a kernel's arguments, found in a struct without a list of them.
