@@ -50,6 +50,9 @@ struct Pair {
     launch(std::move(part), party);
   }
 
+  /// The memory of 0 holds 7s, that of 1 holds 9s; both meet to swap them.
+  std::shared_ptr<Meeting> swap();
+
   std::byte value(std::size_t on) {
     std::byte read{};
     devices[on]->copy(&read, memory[on], 1, CopyKind::device_to_host, streams[on]);
@@ -65,6 +68,12 @@ struct Pair {
 void swap_values(std::span<const KernelContext> parties) {
   std::swap_ranges(parties[0].bytes(0).begin(), parties[0].bytes(0).end(),
                    parties[1].bytes(0).begin());
+}
+
+std::shared_ptr<Meeting> Pair::swap() {
+  devices[0]->fill(memory[0], 7, kBytes, streams[0]);
+  devices[1]->fill(memory[1], 9, kBytes, streams[1]);
+  return meeting(swap_values);
 }
 
 }  // namespace
@@ -117,9 +126,7 @@ TEST_CASE("a device takes part in one meeting at a time") {
 TEST_CASE("the effect of a meeting gets the views of each party, under any schedule") {
   const auto seed = GENERATE(range(0, 8));
   Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
-  pair.devices[0]->fill(pair.memory[0], 7, kBytes, pair.streams[0]);
-  pair.devices[1]->fill(pair.memory[1], 9, kBytes, pair.streams[1]);
-  const auto meeting = pair.meeting(swap_values);
+  const auto meeting = pair.swap();
   pair.join(meeting, 0);
   pair.join(meeting, 1);
   CHECK(pair.value(0) == std::byte{9});
@@ -173,9 +180,7 @@ TEST_CASE("who waits for a meeting that others never join is told so") {
 TEST_CASE("a meeting that is given up ends without an effect, and so do parts that come later") {
   const auto seed = GENERATE(range(0, 4));
   Pair pair{schedule_of(static_cast<std::uint64_t>(seed))};
-  pair.devices[0]->fill(pair.memory[0], 7, kBytes, pair.streams[0]);
-  pair.devices[1]->fill(pair.memory[1], 9, kBytes, pair.streams[1]);
-  const auto meeting = pair.meeting(swap_values);
+  const auto meeting = pair.swap();
   pair.join(meeting, 0);
   meeting->cancel();
   CHECK(pair.value(0) == std::byte{7});

@@ -9,26 +9,33 @@ using namespace millrace;
 using namespace millrace::experiment;
 using namespace millrace::test;
 
+namespace {
+
+struct ExchangeRig : PipelineRig {
+  using PipelineRig::PipelineRig;
+
+  Workload workload = small_workload(PipelineKind::sparse_dist);
+  TimelineClock clock{machine, kMainStream};
+  LoopWork work{
+      {.device = ordered, .allocator = memory, .batches = memory, .pinned = pinned, .clock = clock},
+      PipelineKind::sparse_dist};
+  ModelledExchange exchange{work, workload};
+};
+
+}  // namespace
+
 TEST_CASE("trap 9: an exchange that is given up frees nothing under a copy that is under way") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    PipelineRig rig{{.schedule = seed == 0 ? 0 : test::seed() + seed}};
-    Workload workload = small_workload(PipelineKind::sparse_dist);
-    TimelineClock clock{rig.machine, kMainStream};
-    LoopWork work{{.device = rig.ordered,
-                   .allocator = rig.memory,
-                   .batches = rig.memory,
-                   .pinned = rig.pinned,
-                   .clock = clock},
-                  PipelineKind::sparse_dist};
-    ModelledExchange exchange{work, workload};
+    ExchangeRig rig{{.schedule = seed == 0 ? 0 : test::seed() + seed}};
+    auto& streams = rig.work.streams;
     for (std::size_t number = 0; number < 6; ++number) {
       const ModelInput host = rig.load(5);
       const auto strategy = CopyStrategy::make(
           CopyMethod::side_stream,
-          {.allocator = rig.memory, .main = work.streams.main, .copy = rig.streams.copy});
+          {.allocator = rig.memory, .main = streams.main, .copy = rig.streams.copy});
       DeviceModelInput input = host.to(*strategy, rig.streams.copy);
-      input.hand_to(work.streams.data_dist);
-      const auto given_up = exchange.start(input.tensors(), work.streams.data_dist);
+      input.hand_to(streams.data_dist);
+      const auto given_up = rig.exchange.start(input.tensors(), streams.data_dist);
       if (number % 2 == 1) given_up->receive(Waits::precise);
     }
     INFO("seed " << seed);
@@ -38,18 +45,9 @@ TEST_CASE("trap 9: an exchange that is given up frees nothing under a copy that 
 }
 
 TEST_CASE("an exchange whose inputs are cleared holds as much less, and arranges the same") {
-  PipelineRig rig;
-  Workload workload = small_workload(PipelineKind::sparse_dist);
-  TimelineClock clock{rig.machine, kMainStream};
-  LoopWork work{{.device = rig.ordered,
-                 .allocator = rig.memory,
-                 .batches = rig.memory,
-                 .pinned = rig.pinned,
-                 .clock = clock},
-                PipelineKind::sparse_dist};
-  ModelledExchange exchange{work, workload};
+  ExchangeRig rig;
   const PipelineRig::OnDevice batch = rig.upload(5);
-  const auto flight = exchange.start(batch.input, work.streams.main);
+  const auto flight = rig.exchange.start(batch.input, rig.work.streams.main);
   flight->receive(Waits::precise);
   const std::size_t before = rig.live_blocks();
   flight->clear_inputs();

@@ -4,19 +4,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
 #include <string>
 
+#include "test/fuzz/support/require.hpp"
+
 using namespace millrace;
+using fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "broken promise: " << what << '\n';
-  std::abort();
-}
 
 void check(const ExampleTable& table) {
   table.schema.check();

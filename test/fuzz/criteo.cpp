@@ -1,23 +1,17 @@
 // The reader of Criteo's lines: whatever the bytes, batches that hold together, or a DataError.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
 #include <string>
 
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/pipeline/data/criteo_source.hpp"
+#include "test/fuzz/support/require.hpp"
 
 using namespace millrace;
+using fuzz::require;
 
 namespace {
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::cerr << "broken promise: " << what << '\n';
-  std::abort();
-}
 
 struct Host {
   VirtualMachine machine;

@@ -1,5 +1,6 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/plain_device.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
@@ -15,6 +16,30 @@ struct Pooled : Bench {
   std::size_t used() { return device.pool_info().used; }
   /// An allocation of nothing but a chance to pay what is owed.
   void next_call() { allocator.deallocate(allocator.allocate(1, main)); }
+  /// A call with main idle before and after it.
+  void call_on_main() {
+    main.synchronize();
+    next_call();
+    main.synchronize();
+  }
+  /// A call with the whole device idle before and after it.
+  void call_when_idle() {
+    ordered.synchronize();
+    next_call();
+    ordered.synchronize();
+  }
+};
+
+/// Main's memory is freed while an independent stream, which does not go on, still uses it.
+struct UsedElsewhere : Pooled {
+  Stream spinning{ordered, {.name = "spinning"}, true};
+  void* const memory = allocator.allocate(kBytes, main);
+  Gate gate = [this] {
+    allocator.record_use(memory, spinning);
+    return device.enqueue_gate(spinning.handle());
+  }();
+
+  UsedElsewhere() { allocator.deallocate(memory); }
 };
 
 }  // namespace
@@ -26,27 +51,16 @@ TEST_CASE("memory that is freed in a host callback goes back to the driver's poo
   bench.device.synchronize(bench.main.handle());
   CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
   bench.main.mark();
-  bench.main.synchronize();
-  bench.next_call();
-  bench.ordered.synchronize();
+  bench.call_when_idle();
   CHECK(bench.used() == 0);
 }
 
 TEST_CASE("memory in use on an independent stream is not the driver's before that is over") {
-  Pooled bench;
-  Stream spinning{bench.ordered, {.name = "spinning"}, true};
-  void* const memory = bench.allocator.allocate(kBytes, bench.main);
-  bench.allocator.record_use(memory, spinning);
-  Gate gate = bench.device.enqueue_gate(spinning.handle());
-  bench.allocator.deallocate(memory);
-  bench.main.synchronize();
-  bench.next_call();
-  bench.main.synchronize();
+  UsedElsewhere bench;
+  bench.call_on_main();
   CHECK(bench.used() >= kBytes);
-  gate.open();
-  bench.ordered.synchronize();
-  bench.next_call();
-  bench.ordered.synchronize();
+  bench.gate.open();
+  bench.call_when_idle();
   CHECK(bench.used() == 0);
 }
 
@@ -60,27 +74,18 @@ TEST_CASE(
   if (!owned) bench.allocator.record_use(memory, mine);
   Gate gate = bench.device.enqueue_gate(mine);
   bench.machine.executor().spawn("other", [&] { bench.allocator.deallocate(memory); })->join();
-  bench.main.synchronize();
-  bench.next_call();
-  bench.main.synchronize();
+  bench.call_on_main();
   CHECK(bench.used() >= kBytes);
   gate.open();
-  bench.ordered.synchronize();
-  bench.next_call();
-  bench.ordered.synchronize();
+  bench.call_when_idle();
   CHECK(bench.used() == 0);
 }
 
 TEST_CASE("memory of the driver's pool that can not be ordered now counts as active until then") {
-  Pooled bench;
-  Stream spinning{bench.ordered, {.name = "spinning"}, true};
-  void* const memory = bench.allocator.allocate(kBytes, bench.main);
-  bench.allocator.record_use(memory, spinning);
-  Gate gate = bench.device.enqueue_gate(spinning.handle());
-  bench.allocator.deallocate(memory);
+  UsedElsewhere bench;
   CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
   CHECK(bench.allocator.statistics().bytes.active.current == kBytes);
-  gate.open();
+  bench.gate.open();
   CHECK(bench.allocator.trim() > 0);
   CHECK(bench.allocator.statistics().bytes.active.current == 0);
 }
@@ -96,9 +101,7 @@ TEST_CASE("memory of the driver's pool whose owner is gone is kept until its wor
   bench.main.synchronize();
   CHECK(bench.used() >= kBytes);
   gate.open();
-  bench.ordered.synchronize();
-  bench.next_call();
-  bench.ordered.synchronize();
+  bench.call_when_idle();
   CHECK(bench.used() == 0);
 }
 
@@ -114,13 +117,8 @@ TEST_CASE("a stream that is gone does not delay the free of memory that it used"
 }
 
 TEST_CASE("memory that the driver's pool is owed goes back once polls see it unused") {
-  Pooled bench;
-  Stream spinning{bench.ordered, {.name = "spinning"}, true};
-  void* const memory = bench.allocator.allocate(kBytes, bench.main);
-  bench.allocator.record_use(memory, spinning);
-  Gate gate = bench.device.enqueue_gate(spinning.handle());
-  bench.allocator.deallocate(memory);
-  gate.open();
+  UsedElsewhere bench;
+  bench.gate.open();
   bench.device.synchronize();  // of which nobody tells
   bench.next_call();
   bench.device.synchronize();
@@ -133,12 +131,7 @@ TEST_CASE("memory that the driver's pool is owed is waited for before a request 
   constexpr std::size_t kMost = std::size_t{900} << 20;
   void* const memory = bench.allocator.allocate(kMost, bench.main);
   bench.allocator.record_use(memory, spinning);
-  bench.device.launch({.name = "spin",
-                       .views = {},
-                       .cost = {.fixed = std::chrono::milliseconds{5}},
-                       .host = {},
-                       .cuda = {}},
-                      spinning.handle());
+  bench.device.launch(test::fixed_kernel("spin", std::chrono::milliseconds{5}), spinning.handle());
   bench.allocator.deallocate(memory);
   CHECK(bench.allocator.allocate(kMost, bench.main) != nullptr);
 }

@@ -19,21 +19,12 @@ namespace {
 
 constexpr std::size_t kGiB = std::size_t{1} << 30;
 
-ProgramRun small(std::vector<std::string> more) {
-  const std::vector<std::string> first{
-      "footprint", "--workload", "sparse_data_dist_base", "--seeds", "3",
-      "--steps",   "8",          "--batch-bytes",         "64MiB"};
-  more.insert(more.begin(), first.begin(), first.end());
-  return run_program(more);
-}
+const std::vector<std::string> kSmall{
+    "footprint", "--workload", "sparse_data_dist_base", "--seeds", "3",
+    "--steps",   "8",          "--batch-bytes",         "64MiB"};
 
-Json document(std::vector<std::string> more) {
-  more.insert(more.end(), {"--format", "json"});
-  const ProgramRun run = small(more);
-  INFO(run.err);
-  REQUIRE(run.exit_code == 0);
-  return Json::parse(run.out);
-}
+ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
+Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
 
 /// A row with these peaks of reserved, one for each seed, and steps of this length.
 cli::FootprintRow row_of(const std::string& allocator, CopyMethod method,

@@ -18,9 +18,13 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Words joined(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+/// The file of a workload with this number of batches.
+std::string workload_of(unsigned batches, const ScratchFolder& scratch) {
+  return scratch
+      .write("steps.json", fmt::format(R"({{"schema": "millrace.workload/1", "batch_size": 10,
+                "num_unweighted_features": 1, "activations": "1MiB", "num_batches": {}}})",
+                                       batches))
+      .string();
 }
 
 /// What is said where it is refused, with nothing on standard output.
@@ -74,11 +78,7 @@ TEST_CASE("options: data that are no synthetic ones have as many examples as the
 
 TEST_CASE("options: a run may have as many steps as a workload may say") {
   const ScratchFolder scratch;
-  const std::string file =
-      scratch
-          .write("many.json", R"({"schema": "millrace.workload/1", "batch_size": 10,
-                "num_unweighted_features": 1, "activations": "1MiB", "num_batches": 1000001})")
-          .string();
+  const std::string file = workload_of(1'000'001, scratch);
   CHECK_THAT(refusal({"footprint", "--workload", file}), ContainsSubstring("to 1000000"));
   CHECK_THAT(refusal({"footprint", "--steps", "1000001"}), ContainsSubstring("to 1000000"));
   CHECK_THAT(refusal({"pipelines", "--steps", "1000001"}), ContainsSubstring("to 1000000"));
@@ -86,11 +86,7 @@ TEST_CASE("options: a run may have as many steps as a workload may say") {
 
 TEST_CASE("options: one step is counted as one") {
   const ScratchFolder scratch;
-  const std::string file =
-      scratch
-          .write("one.json", R"({"schema": "millrace.workload/1", "batch_size": 10,
-                "num_unweighted_features": 1, "activations": "1MiB", "num_batches": 1})")
-          .string();
+  const std::string file = workload_of(1, scratch);
   CHECK_THAT(refusal({"footprint", "--workload", file}), ContainsSubstring("1 step is too few"));
 }
 

@@ -16,20 +16,11 @@ using Json = nlohmann::json;
 
 namespace {
 
-ProgramRun small(std::vector<std::string> more) {
-  const std::vector<std::string> first{"pipelines",    "--workload", "pr2916",  "--steps", "4",
-                                       "--batch-size", "512",        "--seeds", "2"};
-  more.insert(more.begin(), first.begin(), first.end());
-  return run_program(more);
-}
+const std::vector<std::string> kSmall{"pipelines",    "--workload", "pr2916",  "--steps", "4",
+                                      "--batch-size", "512",        "--seeds", "2"};
 
-Json document(std::vector<std::string> more) {
-  more.insert(more.end(), {"--format", "json"});
-  const ProgramRun run = small(more);
-  INFO(run.err);
-  REQUIRE(run.exit_code == 0);
-  return Json::parse(run.out);
-}
+ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
+Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
 
 }  // namespace
 

@@ -5,10 +5,15 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+
+#include "test/support/catch.hpp"
 
 extern char** environ;
 
@@ -58,6 +63,34 @@ ProgramRun run_program(const std::vector<std::string>& arguments) {
   StartedProgram program{arguments, out, err};
   const int exit_code = program.wait();
   return {exit_code, read_file(out), read_file(err)};
+}
+
+nlohmann::json document_of(const std::vector<std::string>& arguments,
+                           const std::vector<std::string>& as_json) {
+  const ProgramRun run = run_program(joined(arguments, as_json));
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  return nlohmann::json::parse(run.out);
+}
+
+std::string interrupted(const std::vector<std::string>& training, const ScratchFolder& scratch) {
+  const std::string out = (scratch / "out").string();
+  StartedProgram program{training, out, (scratch / "err").string()};
+  for (int i = 0; i < 3000 && read_file(out).find("\n    2") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+  program.signal(SIGINT);
+  CHECK(program.wait() == 130);
+  const std::string printed = read_file(out);
+  CHECK_THAT(printed, Catch::Matchers::ContainsSubstring("interrupted") &&
+                          Catch::Matchers::ContainsSubstring("saved"));
+  return printed;
+}
+
+std::vector<std::string> joined(std::vector<std::string> first,
+                                const std::vector<std::string>& more) {
+  first.insert(first.end(), more.begin(), more.end());
+  return first;
 }
 
 }  // namespace millrace::test

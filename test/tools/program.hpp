@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,20 @@ struct ProgramRun {
 
 /// Runs it with these arguments, stdin empty.
 [[nodiscard]] ProgramRun run_program(const std::vector<std::string>& arguments);
+
+/// Runs it with these arguments and those that ask for JSON. Requires that it succeeds.
+[[nodiscard]] nlohmann::json document_of(const std::vector<std::string>& arguments,
+                                         const std::vector<std::string>& as_json = {"--format",
+                                                                                    "json"});
+
+/// Starts a training, presses Ctrl-C once it has printed a second row, and checks that it ends as
+/// interrupted, with a checkpoint. @return what it printed
+[[nodiscard]] std::string interrupted(const std::vector<std::string>& training,
+                                      const ScratchFolder& scratch);
+
+/// Arguments with more behind them.
+[[nodiscard]] std::vector<std::string> joined(std::vector<std::string> first,
+                                              const std::vector<std::string>& more);
 
 /// The built program while it runs, stdin empty. Killed if it was not waited for.
 class StartedProgram {

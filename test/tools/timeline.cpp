@@ -16,13 +16,23 @@ namespace {
 
 std::vector<std::string> one_row(const std::string& allocator, const std::string& strategy,
                                  const std::vector<std::string>& more) {
-  std::vector<std::string> words{"footprint",   "--workload", "sparse_data_dist_base",
-                                 "--allocator", allocator,    "--copy",
-                                 strategy,      "--seeds",    "2",
-                                 "--steps",     "8",          "--batch-bytes",
-                                 "64MiB"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return joined({"footprint", "--workload", "sparse_data_dist_base", "--allocator", allocator,
+                 "--copy", strategy, "--seeds", "2", "--steps", "8", "--batch-bytes", "64MiB"},
+                more);
+}
+
+struct Contents {
+  std::map<std::string, std::size_t> counts;  ///< of events, by their name
+  std::set<std::string> tracks;
+};
+
+Contents contents_of(const Json& timeline) {
+  Contents contents;
+  for (const Json& event : timeline.at("traceEvents")) {
+    ++contents.counts[event.at("name")];
+    if (event.at("name") == "thread_name") contents.tracks.insert(event.at("args").at("name"));
+  }
+  return contents;
 }
 
 }  // namespace
@@ -48,12 +58,7 @@ TEST_CASE("a timeline of a row has its run, while the table says what it always 
   CHECK(facts.at("workload") == "sparse_data_dist_base");
   CHECK(facts.at("events_left_out") == 0);
 
-  std::map<std::string, std::size_t> counts;
-  std::set<std::string> tracks;
-  for (const Json& event : json.at("traceEvents")) {
-    ++counts[event.at("name")];
-    if (event.at("name") == "thread_name") tracks.insert(event.at("args").at("name"));
-  }
+  auto [counts, tracks] = contents_of(json);
   CHECK(counts["optimizer"] == 2 * 8);  // on its stream and on its engine, a step
   CHECK(counts["stranded"] > 0);
   for (const char* const track : {"main", "copy", "data-dist", "compute", "host to device"}) {
@@ -150,11 +155,9 @@ TEST_CASE("a timeline that can not be written is refused before anything runs") 
 namespace {
 
 std::vector<std::string> training(const std::string& file, const std::vector<std::string>& more) {
-  std::vector<std::string> words{"train", "--data",     "synthetic", "--examples",
-                                 "300",   "--epochs",   "1",         "--batch-size",
-                                 "64",    "--timeline", file};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return joined({"train", "--data", "synthetic", "--examples", "300", "--epochs", "1",
+                 "--batch-size", "64", "--timeline", file},
+                more);
 }
 
 }  // namespace
@@ -176,12 +179,7 @@ TEST_CASE("train: a timeline has every step of the run, its streams and what was
   CHECK(facts.at("waits") == "precise");
   CHECK(facts.at("seed") == "7");
   CHECK(facts.at("events_left_out") == 0);
-  std::map<std::string, std::size_t> counts;
-  std::set<std::string> tracks;
-  for (const Json& event : json.at("traceEvents")) {
-    ++counts[event.at("name")];
-    if (event.at("name") == "thread_name") tracks.insert(event.at("args").at("name"));
-  }
+  auto [counts, tracks] = contents_of(json);
   CHECK(counts["loss"] > 0);
   CHECK(counts["update tables"] == 2 * 2 * 5);  // stream and engine; two kinds of bags, five steps
   CHECK(counts["reserved"] > 0);

@@ -21,22 +21,12 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 // Batches that ranks can not share evenly, and a last one of 41 examples.
-const std::vector<std::string> kData{"--data", "synthetic",    "--examples",
-                                     "1001",   "--batch-size", "96"};
-
 std::vector<std::string> with_data(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments{"train"};
-  arguments.insert(arguments.end(), kData.begin(), kData.end());
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return joined({"train", "--data", "synthetic", "--examples", "1001", "--batch-size", "96"}, more);
 }
 
-nlohmann::json train(std::vector<std::string> more) {
-  more.insert(more.end(), {"--json", "-"});
-  const ProgramRun run = run_program(with_data(more));
-  INFO(run.err);
-  REQUIRE(run.exit_code == 0);
-  return nlohmann::json::parse(run.out);
+nlohmann::json train(const std::vector<std::string>& more) {
+  return document_of(with_data(more), {"--json", "-"});
 }
 
 std::string refusal(const std::vector<std::string>& more) {
@@ -221,16 +211,9 @@ TEST_CASE("train: a timeline of ranks has the devices of all of them") {
 
 TEST_CASE("train: Ctrl-C ends all ranks at one step, with a checkpoint") {
   const ScratchFolder scratch;
-  const std::string file = (scratch / "run").string(), out = (scratch / "out").string();
-  StartedProgram program{with_data({"--epochs", "100000", "--ranks", "2", "--save", file}), out,
-                         (scratch / "err").string()};
-  for (int i = 0; i < 3000 && read_file(out).find("\n    2") == std::string::npos; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  program.signal(SIGINT);
-  CHECK(program.wait() == 130);
-  const std::string said = read_file(out);
-  CHECK_THAT(said, ContainsSubstring("interrupted") && ContainsSubstring("saved"));
+  const std::string file = (scratch / "run").string();
+  const std::string said =
+      interrupted(with_data({"--epochs", "100000", "--ranks", "2", "--save", file}), scratch);
   const auto tested = train({"--load", file, "--eval"});
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
 }

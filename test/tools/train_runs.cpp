@@ -28,20 +28,12 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// What it said as JSON.
-nlohmann::json train(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), "train");
-  arguments.insert(arguments.end(), {"--json", "-"});
-  const ProgramRun run = run_program(arguments);
-  INFO(run.err);
-  REQUIRE(run.exit_code == 0);
-  return nlohmann::json::parse(run.out);
+nlohmann::json train(const std::vector<std::string>& arguments) {
+  return document_of(joined({"train"}, arguments), {"--json", "-"});
 }
 
-std::vector<std::string> synthetic(std::vector<std::string> more) {
-  std::vector<std::string> arguments{"--data", "synthetic",    "--examples",
-                                     "1000",   "--batch-size", "96"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> synthetic(const std::vector<std::string>& more) {
+  return joined({"--data", "synthetic", "--examples", "1000", "--batch-size", "96"}, more);
 }
 
 /// Criteo's lines: 26 categories of 10 to 1000 kinds, some of them empty, and some malformed lines.
@@ -262,18 +254,10 @@ TEST_CASE("train: --eval tests a checkpoint and changes nothing") {
 
 TEST_CASE("train: Ctrl-C ends it with a checkpoint, from which it goes on") {
   const ScratchFolder scratch;
-  const std::string file = (scratch / "run").string(), out = (scratch / "out").string();
-  StartedProgram program{
+  const std::string file = (scratch / "run").string();
+  const std::string said = interrupted(
       {"train", "--data", "synthetic", "--epochs", "100000", "--examples", "512", "--save", file},
-      out,
-      (scratch / "err").string()};
-  for (int i = 0; i < 3000 && read_file(out).find("\n    2") == std::string::npos; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  program.signal(SIGINT);
-  CHECK(program.wait() == 130);
-  const std::string said = read_file(out);
-  CHECK_THAT(said, ContainsSubstring("interrupted") && ContainsSubstring("saved"));
+      scratch);
   const auto tested = train({"--data", "synthetic", "--examples", "512", "--load", file, "--eval"});
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
 }

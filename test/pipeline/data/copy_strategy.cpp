@@ -44,6 +44,14 @@ struct CopyBench : Bench {
   std::unique_ptr<CopyStrategy> strategy;
 };
 
+/// A bench that keeps what the last free of batches' memory waits for.
+struct WatchedBench : CopyBench {
+  explicit WatchedBench(CopyMethod method) : CopyBench(method) { memory.observe(&last); }
+  ~WatchedBench() { memory.observe(nullptr); }
+
+  LastFree last;
+};
+
 std::vector<StreamId> streams_of(const std::vector<Point>& points) {
   std::vector<StreamId> streams;
   for (const Point point : points) streams.push_back(point.stream);
@@ -69,50 +77,38 @@ TEST_CASE("a pipeline of no depth is refused") {
 }
 
 TEST_CASE("a side-stream batch is free behind the copy stream and main") {
-  CopyBench bench{CopyMethod::side_stream};
-  LastFree last;
-  bench.memory.observe(&last);
+  WatchedBench bench{CopyMethod::side_stream};
   DeviceBatch batch = bench.copy_batch(kMiB);
   batch.hand_to(bench.main);
   batch.release();
   std::vector<StreamId> both{bench.copy.id(), bench.main.id()};
   std::sort(both.begin(), both.end());
-  CHECK(streams_of(last.points) == both);
-  bench.memory.observe(nullptr);
+  CHECK(streams_of(bench.last.points) == both);
 }
 
 TEST_CASE("an in-place batch is free behind main alone, which has waited for the copy") {
-  CopyBench bench{CopyMethod::in_place};
-  LastFree last;
-  bench.memory.observe(&last);
+  WatchedBench bench{CopyMethod::in_place};
   DeviceBatch batch = bench.copy_batch(kMiB);
   batch.hand_to(bench.main);
   batch.release();
-  CHECK(streams_of(last.points) == std::vector<StreamId>{bench.main.id()});
-  bench.memory.observe(nullptr);
+  CHECK(streams_of(bench.last.points) == std::vector<StreamId>{bench.main.id()});
 }
 
 TEST_CASE("an in-place batch that main never saw is free behind its copy as well") {
-  CopyBench bench{CopyMethod::in_place};
-  LastFree last;
-  bench.memory.observe(&last);
+  WatchedBench bench{CopyMethod::in_place};
   bench.copy_batch(kMiB).release();
-  CHECK(streams_of(last.points).size() == 2);
-  bench.memory.observe(nullptr);
+  CHECK(streams_of(bench.last.points).size() == 2);
 }
 
 TEST_CASE("a precise batch is free behind the marker of its last use, before main's tail") {
-  CopyBench bench{CopyMethod::precise};
-  LastFree last;
-  bench.memory.observe(&last);
+  WatchedBench bench{CopyMethod::precise};
   DeviceBatch batch = bench.copy_batch(kMiB);
   batch.hand_to(bench.main);
   const Point marker = bench.main.mark();
   batch.last_used(marker);
   static_cast<void>(bench.main.mark());
   batch.release();
-  CHECK(last.points == std::vector<Point>{marker});
-  bench.memory.observe(nullptr);
+  CHECK(bench.last.points == std::vector<Point>{marker});
 }
 
 TEST_CASE("a batch that is dropped is freed as one that is released") {

@@ -22,22 +22,29 @@ void EmbeddingReference::set_weights(std::size_t table, const std::vector<float>
   tables_[table].weights.assign(weights.begin(), weights.end());
 }
 
-std::vector<double> EmbeddingReference::look_up(const HostBags& batch) const {
-  std::vector<double> pooled(batch.batch * columns_);
+template <typename Use>
+void EmbeddingReference::for_each_id(const HostBags& batch, const Use& use) const {
   for (std::size_t f = 0; f < features_.size(); ++f) {
-    const Table& table = tables_[features_[f].table];
     for (std::size_t b = 0; b < batch.batch; ++b) {
       const auto& bag = batch.bags[f][b];
       for (std::size_t i = 0; i < bag.size(); ++i) {
         double factor = batch.weights.empty() ? 1.0 : batch.weights[f][b][i];
         if (features_[f].mean) factor /= static_cast<double>(bag.size());
-        for (std::size_t d = 0; d < table.width; ++d) {
-          pooled[b * columns_ + features_[f].column + d] +=
-              factor * table.weights[static_cast<std::size_t>(bag[i]) * table.width + d];
-        }
+        use(features_[f], b, bag[i], factor);
       }
     }
   }
+}
+
+std::vector<double> EmbeddingReference::look_up(const HostBags& batch) const {
+  std::vector<double> pooled(batch.batch * columns_);
+  for_each_id(batch, [&](const Feature& feature, std::size_t b, std::int64_t id, double factor) {
+    const Table& table = tables_[feature.table];
+    for (std::size_t d = 0; d < table.width; ++d) {
+      pooled[b * columns_ + feature.column + d] +=
+          factor * table.weights[static_cast<std::size_t>(id) * table.width + d];
+    }
+  });
   return pooled;
 }
 
@@ -103,21 +110,13 @@ void EmbeddingReference::follow(Table& table, std::int64_t row,
 void EmbeddingReference::update(const HostBags& batch, const std::vector<float>& gradient) {
   ++step_;
   std::vector<std::map<std::int64_t, std::vector<double>>> gradients(tables_.size());
-  for (std::size_t f = 0; f < features_.size(); ++f) {
-    const Table& table = tables_[features_[f].table];
-    for (std::size_t b = 0; b < batch.batch; ++b) {
-      const auto& bag = batch.bags[f][b];
-      for (std::size_t i = 0; i < bag.size(); ++i) {
-        double factor = batch.weights.empty() ? 1.0 : batch.weights[f][b][i];
-        if (features_[f].mean) factor /= static_cast<double>(bag.size());
-        auto& sum = gradients[features_[f].table][bag[i]];
-        sum.resize(table.width);
-        for (std::size_t d = 0; d < table.width; ++d) {
-          sum[d] += factor * static_cast<double>(gradient[b * columns_ + features_[f].column + d]);
-        }
-      }
+  for_each_id(batch, [&](const Feature& feature, std::size_t b, std::int64_t id, double factor) {
+    std::vector<double>& sum = gradients[feature.table][id];
+    sum.resize(tables_[feature.table].width);
+    for (std::size_t d = 0; d < sum.size(); ++d) {
+      sum[d] += factor * static_cast<double>(gradient[b * columns_ + feature.column + d]);
     }
-  }
+  });
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     for (const auto& [row, sum] : gradients[t]) follow(tables_[t], row, sum);
   }

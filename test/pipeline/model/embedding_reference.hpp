@@ -38,6 +38,9 @@ class EmbeddingReference {
     std::size_t table, column;
     bool mean;
   };
+  /// Calls `use(feature, example, id, factor)` for each id of the batch.
+  template <typename Use>
+  void for_each_id(const HostBags& batch, const Use& use) const;
   void follow(Table& table, std::int64_t row, const std::vector<double>& gradient);
 
   Optimizer optimizer_;

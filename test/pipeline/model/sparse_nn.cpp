@@ -4,6 +4,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "test/pipeline/model/small_model.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/model_bench.hpp"
 #include "test/support/seed.hpp"
@@ -13,19 +14,6 @@ using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-SparseNNConfig small_model() {
-  return {.dense_features = 3,
-          .tables = {{"user", 40, 8, Pooling::sum, {"u"}},
-                     {"item", 60, 8, Pooling::mean, {"bought", "seen"}}},
-          .weighted_tables = {{"tag", 20, 8, Pooling::sum, {"t"}}},
-          .position_weights = {{"seen", 3}},
-          .dense_arch = {16, 8},
-          .over_arch = {16},
-          .table_optimizer = {.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.05F},
-          .dense_optimizer = {.kind = OptimizerKind::adam, .learning_rate = 0.01F},
-          .seed = seed()};
-}
 
 /// Each user, item and tag has a taste of its own, drawn from the seed; labels follow their sum.
 class Tastes {

@@ -8,6 +8,7 @@
 
 #include "millrace/pipeline/model/sparse_nn.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
+#include "test/pipeline/model/small_model.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/forwarding_device.hpp"
 #include "test/support/model_bench.hpp"
@@ -48,17 +49,9 @@ class NarrowingDevice final : public ForwardingDevice {
 };
 
 SparseNNConfig model(Interaction interaction, OptimizerKind of_tables) {
-  return {.dense_features = 3,
-          .tables = {{"user", 40, 8, Pooling::sum, {"u"}},
-                     {"item", 60, 8, Pooling::mean, {"bought", "seen"}}},
-          .weighted_tables = {{"tag", 20, 8, Pooling::sum, {"t"}}},
-          .position_weights = {{"seen", 3}},
-          .dense_arch = {16, 8},
-          .over_arch = {16},
-          .interaction = interaction,
-          .table_optimizer = {.kind = of_tables, .learning_rate = 0.05F},
-          .dense_optimizer = {.kind = OptimizerKind::adam, .learning_rate = 0.01F},
-          .seed = seed()};
+  SparseNNConfig config = small_model(of_tables);
+  config.interaction = interaction;
+  return config;
 }
 
 /// Two steps of a model on a device of its own, with an exchange that permutes its features.

@@ -37,14 +37,34 @@ class PinnedCount final : public DeviceObserver {
   std::int64_t& left_;
 };
 
+/// Runs `train` as each rank. An error of the group is what that rank is told.
+template <typename Train>
+Outcome run_ranks(ShardedMachine& machine, const Train& train) {
+  Outcome outcome;
+  machine.run([&](ShardedMachine::Place& place) {
+    try {
+      train(place, outcome);
+    } catch (const CollectiveError& error) {
+      outcome.told[place.number] = error.what();
+    }
+  });
+  outcome.races = machine.races();
+  return outcome;
+}
+
+/// Keeps what the rank has trained, and waits for the others.
+void finish(ShardedMachine::Place& place, ShardedRank& rank, Outcome& outcome) {
+  outcome.trained[place.number] = rank.trained().values;
+  place.group.barrier();
+}
+
 /// Two ranks train, and call number `call` of one of rank 1 fails, in that part of the exchange
 /// which is asked for again until it succeeds. 0: none fails.
 Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("mixed", config, 2);
-  Outcome outcome;
   ShardedMachine machine{2, schedule};
-  machine.run([&](ShardedMachine::Place& place) {
+  return run_ranks(machine, [&](ShardedMachine::Place& place, Outcome& outcome) {
     FaultInjector faults{place.device};  // before who counts: what fails is not counted
     const PinnedCount count{place.device, outcome.pinned};
     ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
@@ -60,27 +80,33 @@ Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
         }
       }
     };
-    try {
-      for (std::size_t step = 0; step < kSteps; ++step) {
-        const GlobalBatch batch{config, step, kExamples};
-        const std::size_t first = place.number * kShare;
-        const bool fails = call > 0 && step == 1;
-        const auto flight = until_done(fails && part == Part::start,
-                                       [&] { return rank.start(batch, first, kShare); });
-        until_done(fails && part == Part::receive, [&] {
-          flight->receive(Waits::precise);
-          return true;
-        });
-        rank.train(batch, first, kShare,
-                   until_done(fails && part == Part::arrange, [&] { return flight->arrange(); }));
-      }
-      outcome.trained[place.number] = rank.trained().values;
-      place.group.barrier();
-    } catch (const CollectiveError& error) {
-      outcome.told[place.number] = error.what();
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      const GlobalBatch batch{config, step, kExamples};
+      const std::size_t first = place.number * kShare;
+      const bool fails = call > 0 && step == 1;
+      const auto flight = until_done(fails && part == Part::start,
+                                     [&] { return rank.start(batch, first, kShare); });
+      until_done(fails && part == Part::receive, [&] {
+        flight->receive(Waits::precise);
+        return true;
+      });
+      rank.train(batch, first, kShare,
+                 until_done(fails && part == Part::arrange, [&] { return flight->arrange(); }));
     }
+    finish(place, rank, outcome);
   });
-  outcome.races = machine.races();
+}
+
+/// Trains while that call fails, and checks that nobody notices.
+Outcome train_as_whole(Part part, std::uint64_t call, const Outcome& whole) {
+  const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
+  Outcome outcome = train(part, call, schedule);
+  INFO("call " << call << ", schedule " << schedule);
+  CHECK(outcome.told[0].empty());
+  CHECK(outcome.told[1].empty());
+  CHECK(outcome.trained[0] == whole.trained[0]);
+  CHECK(outcome.trained[1] == whole.trained[1]);
+  CHECK(outcome.races == std::vector<std::string>{});
   return outcome;
 }
 
@@ -89,14 +115,7 @@ Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
 TEST_CASE("features that could not be arranged are arranged when that is asked for again") {
   const Outcome whole = train(Part::arrange, 0, 0);
   for (std::uint64_t call = 1;; ++call) {
-    const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
-    const Outcome outcome = train(Part::arrange, call, schedule);
-    INFO("call " << call << ", schedule " << schedule);
-    CHECK(outcome.told[0].empty());
-    CHECK(outcome.told[1].empty());
-    CHECK(outcome.trained[0] == whole.trained[0]);
-    CHECK(outcome.trained[1] == whole.trained[1]);
-    CHECK(outcome.races == std::vector<std::string>{});
+    const Outcome outcome = train_as_whole(Part::arrange, call, whole);
     if (!outcome.failed) {
       CHECK(call > 4);  // each of two sides is copied and scanned
       break;
@@ -107,14 +126,7 @@ TEST_CASE("features that could not be arranged are arranged when that is asked f
 TEST_CASE("an exchange that could not be started leaves nothing behind, and starts the next time") {
   const Outcome whole = train(Part::start, 0, 0);
   for (std::uint64_t call = 1;; ++call) {
-    const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
-    const Outcome outcome = train(Part::start, call, schedule);
-    INFO("call " << call << ", schedule " << schedule);
-    CHECK(outcome.told[0].empty());
-    CHECK(outcome.told[1].empty());
-    CHECK(outcome.trained[0] == whole.trained[0]);
-    CHECK(outcome.trained[1] == whole.trained[1]);
-    CHECK(outcome.races == std::vector<std::string>{});
+    const Outcome outcome = train_as_whole(Part::start, call, whole);
     CHECK(outcome.pinned == 0);
     if (!outcome.failed) {
       CHECK(call > 20);
@@ -153,26 +165,18 @@ namespace {
 Outcome train(PipelineKind kind, std::uint64_t call) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("row-wise", config, 2);
-  Outcome outcome;
   ShardedMachine machine{2};
-  machine.run([&](ShardedMachine::Place& place) {
+  return run_ranks(machine, [&](ShardedMachine::Place& place, Outcome& outcome) {
     FaultInjector faults{place.device};
-    try {
-      ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
-      rank.goes_on = true;
-      if (call > 0 && place.number == 1) faults.fail_call(call, ErrorCode::unknown);
-      rank.run(kind, {.waits = Waits::precise, .stale = {.start_batch = 1}}, 5, kExamples,
-               place.number * kShare, kShare);
-      outcome.failed = faults.injected() > 0;
-      faults.clear();
-      outcome.trained[place.number] = rank.trained().values;
-      place.group.barrier();
-    } catch (const CollectiveError& error) {
-      outcome.told[place.number] = error.what();
-    }
+    ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
+    rank.goes_on = true;
+    if (call > 0 && place.number == 1) faults.fail_call(call, ErrorCode::unknown);
+    rank.run(kind, {.waits = Waits::precise, .stale = {.start_batch = 1}}, 5, kExamples,
+             place.number * kShare, kShare);
+    outcome.failed = faults.injected() > 0;
+    faults.clear();
+    finish(place, rank, outcome);
   });
-  outcome.races = machine.races();
-  return outcome;
 }
 
 }  // namespace

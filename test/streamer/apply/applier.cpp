@@ -25,6 +25,15 @@ ApplyReport apply_all(Log& log, Sink& copy, Executor& executor, std::size_t most
   return applier.report();
 }
 
+/// Two ranks write a step each; the next step of rank 1 never gets to the log.
+Writer with_gap_of_rank_1() {
+  Writer writer{.ranks = 2};
+  writer.write(0, {1});
+  writer.write(1, {2});
+  static_cast<void>(writer.made(1, {3}));
+  return writer;
+}
+
 }  // namespace
 
 TEST_CASE("a copy has what was told, in whatever pieces it was applied") {
@@ -179,10 +188,7 @@ TEST_CASE("a copy that begins in the middle asks for all") {
 
 TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
   VirtualMachine machine;
-  Writer writer{.ranks = 2};
-  writer.write(0, {1});
-  writer.write(1, {2});
-  static_cast<void>(writer.made(1, {3}));
+  Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
   writer.snapshot(0);
   MemorySink copy;
@@ -193,10 +199,7 @@ TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
 
 TEST_CASE("a gap of a rank that there is no more is filled by those that came behind it") {
   VirtualMachine machine;
-  Writer writer{.ranks = 2};
-  writer.write(0, {1});
-  writer.write(1, {2});
-  static_cast<void>(writer.made(1, {3}));
+  Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
   MemorySink copy;
   CHECK_FALSE(apply_all(writer.log, copy, machine.executor()).whole);
@@ -210,10 +213,7 @@ TEST_CASE("a gap of a rank that there is no more is filled by those that came be
 
 TEST_CASE("what a rank that there is no more told is no gap, though it come late") {
   VirtualMachine machine;
-  Writer writer{.ranks = 2};
-  writer.write(0, {1});
-  writer.write(1, {2});
-  static_cast<void>(writer.made(1, {3}));
+  Writer writer = with_gap_of_rank_1();
   const StepBatch late = writer.made(1, {4});
   ++writer.epoch;
   writer.ranks = 1;

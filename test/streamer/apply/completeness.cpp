@@ -211,16 +211,29 @@ TEST_CASE("a batch that was read and not written is left, and is written next", 
   CHECK(applying.is_complete());
 }
 
+namespace {
+
+/// A copy that had the whole log and was emptied.
+struct EmptiedCopy {
+  EmptiedCopy() {
+    writer.snapshot();
+    for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
+    applying.apply_all();
+    copy.empty();
+  }
+
+  Writer writer;
+  EmptiedSink copy;
+  Applying applying{writer.log, copy};
+};
+
+}  // namespace
+
 TEST_CASE("a copy that was emptied gets the log again, also where nothing new is told", "[apply]") {
   const bool follows = GENERATE(true, false);
   CAPTURE(follows);
-  Writer writer;
-  writer.snapshot();
-  for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
-  EmptiedSink copy;
-  Applying applying{writer.log, copy};
-  applying.apply_all();
-  copy.empty();
+  EmptiedCopy emptied;
+  auto& [writer, copy, applying] = emptied;
   if (follows) writer.write(0, {7});
   CHECK_FALSE(applying.is_complete());
   applying.apply_all();
@@ -232,13 +245,8 @@ TEST_CASE("a copy that was emptied gets the log again, also where nothing new is
 }
 
 TEST_CASE("a copy that was emptied asks for all where the log has lost its beginning", "[apply]") {
-  Writer writer;
-  writer.snapshot();
-  for (std::int64_t row = 0; row < 6; ++row) writer.write(0, {row});
-  EmptiedSink copy;
-  Applying applying{writer.log, copy};
-  applying.apply_all();
-  copy.empty();
+  EmptiedCopy emptied;
+  auto& [writer, copy, applying] = emptied;
   writer.log.removed = 4;
   writer.write(0, {7});
   for (int i = 0; i < 3; ++i) applying.apply_all();

@@ -33,6 +33,24 @@ using test::ship_batch;
 std::map<std::int64_t, float> rows_of(Sink& sink) { return test::ship_rows_of(sink); }
 StreamBeginning beginning(Lineage lineage = {}) { return test::ship_beginning(std::move(lineage)); }
 
+/// One step is shipped to a sink whose first eight writes fail in one way.
+struct FailingWrites {
+  explicit FailingWrites(const SinkError& error)
+      : rig{[this, error](const std::string& call) {
+              if (call != "write" || at.size() == 8) return;
+              at.push_back(rig.machine.now());
+              throw error;
+            },
+            {.first_retry = 100ms, .longest_retry = 1s}} {
+    rig.step({1});
+    REQUIRE(rig.settle());
+    REQUIRE(at.size() == 8);
+  }
+
+  std::vector<Nanoseconds> at;  ///< of each write that failed
+  Rig rig;
+};
+
 }  // namespace
 
 TEST_CASE("what is offered is what the sink has, behind a snapshot") {
@@ -49,19 +67,8 @@ TEST_CASE("what is offered is what the sink has, behind a snapshot") {
 }
 
 TEST_CASE("calls that fail are made again after pauses that double, up to the longest") {
-  std::vector<Nanoseconds> at;
-  Rig* here = nullptr;
-  const ShippingOptions options{.first_retry = 100ms, .longest_retry = 1s};
-  Rig rig{[&](const std::string& call) {
-            if (call != "write" || at.size() == 8) return;
-            at.push_back(here->machine.now());
-            throw SinkError{Kind::retry, "it is down"};
-          },
-          options};
-  here = &rig;
-  rig.step({1});
-  REQUIRE(rig.settle());
-  REQUIRE(at.size() == 8);
+  FailingWrites failing{SinkError{Kind::retry, "it is down"}};
+  auto& [at, rig] = failing;
   Nanoseconds longest = 100ms;
   for (std::size_t i = 1; i < at.size(); ++i, longest = std::min<Nanoseconds>(2 * longest, 1s)) {
     CHECK(at[i] - at[i - 1] >= longest / 2);
@@ -73,19 +80,8 @@ TEST_CASE("calls that fail are made again after pauses that double, up to the lo
 }
 
 TEST_CASE("a sink that says again and again that it has lost its commits is given time") {
-  std::vector<Nanoseconds> at;
-  Rig* here = nullptr;
-  const ShippingOptions options{.first_retry = 100ms, .longest_retry = 1s};
-  Rig rig{[&](const std::string& call) {
-            if (call != "write" || at.size() == 8) return;
-            at.push_back(here->machine.now());
-            throw SinkError{Kind::lost, "it has nothing"};
-          },
-          options};
-  here = &rig;
-  rig.step({1});
-  REQUIRE(rig.settle());
-  REQUIRE(at.size() == 8);
+  FailingWrites failing{SinkError{Kind::lost, "it has nothing"}};
+  auto& [at, rig] = failing;
   Nanoseconds shortest = 50ms;
   for (std::size_t i = 1; i < at.size();
        ++i, shortest = std::min<Nanoseconds>(2 * shortest, 500ms)) {

@@ -23,11 +23,11 @@ TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and la
     bench.disk.room = bytes + 10;  // of the second, a part
     sink->write(file_step(1));
     CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
-    CHECK(versions_in(*sink) == versions_behind(1));
+    CHECK(versions_in(*sink) == versions_after(1));
     CHECK(bench.told() == steps_up_to(1));
     bench.disk.room = ~std::size_t{0};
     sink->write(file_step(2));
-    CHECK(versions_in(*sink) == versions_behind(2));
+    CHECK(versions_in(*sink) == versions_after(2));
     CHECK(bench.told() == steps_up_to(2));
   }
 }
@@ -46,7 +46,7 @@ TEST_CASE("what can not be cut off at once is cut off before anything else is wr
   sink->write(file_step(2));
   sink->write(file_step(3));
   CHECK(bench.told() == steps_up_to(3));
-  CHECK(versions_in(*sink) == versions_behind(3));
+  CHECK(versions_in(*sink) == versions_after(3));
 }
 
 TEST_CASE(
@@ -85,11 +85,11 @@ TEST_CASE("a real disk that is full makes writes fail until there is room again"
   while (!kind_of_failure([&] { sink->write(file_step(step)); }) && step < 90) ++step;
   REQUIRE(step < 90);  // or it never got full
   CHECK(kind_of_failure([&] { sink->write(file_step(step)); }) == SinkError::Kind::retry);
-  CHECK(versions_in(*sink) == versions_behind(step - 1));
+  CHECK(versions_in(*sink) == versions_after(step - 1));
   std::filesystem::remove(ballast);
   sink->write(file_step(step));
   sink->flush();
-  CHECK(versions_in(*sink) == versions_behind(step));
+  CHECK(versions_in(*sink) == versions_after(step));
   CHECK(bench.told() == steps_up_to(step));
 }
 

@@ -4,13 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "sink/file/file_sink.hpp"
 #include "sink/file/file_source.hpp"
+#include "test/streamer/sink/versions.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/temporary_folder.hpp"
 
@@ -66,32 +65,6 @@ inline StepBatch file_step(std::uint64_t step, std::uint32_t rank = 0, std::uint
         {.version = {epoch, step}, .row = static_cast<std::int64_t>(row), .weights = numbers});
   }
   return batch;
-}
-
-/// The version of each row.
-inline std::map<std::int64_t, Version> versions_in(Sink& sink) {
-  std::map<std::int64_t, Version> versions;
-  sink.read([&](const RowRecord& row) { versions[row.row] = row.version; });
-  return versions;
-}
-/// Those that there are behind so many steps.
-inline std::map<std::int64_t, Version> versions_behind(std::uint64_t steps) {
-  std::map<std::int64_t, Version> versions;
-  for (std::uint64_t step = 1; step <= steps; ++step) {
-    versions[static_cast<std::int64_t>(step)] = {1, step};
-    versions[static_cast<std::int64_t>(step) + 1] = {1, step};
-  }
-  return versions;
-}
-
-template <typename Body>
-std::optional<SinkError::Kind> kind_of_failure(Body&& body) {
-  try {
-    body();
-  } catch (const SinkError& error) {
-    return error.kind();
-  }
-  return std::nullopt;
 }
 
 /// A folder of a file sink.

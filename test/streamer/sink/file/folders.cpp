@@ -23,7 +23,7 @@ TEST_CASE("two sinks do not write for one rank at once", "[file]") {
   first->write(file_step(2));
   first.reset();
   second->write(file_step(3));
-  CHECK(versions_in(*second) == versions_behind(3));
+  CHECK(versions_in(*second) == versions_after(3));
 }
 
 TEST_CASE("a segment that is large enough, or of an epoch before, is followed by another",
@@ -104,7 +104,7 @@ TEST_CASE("files that are no segments are passed by", "[file]") {
   }
   CHECK(bench.told() == steps_up_to(2));
   CHECK(sink->state().commits.size() == 1);
-  CHECK(versions_in(*sink) == versions_behind(2));
+  CHECK(versions_in(*sink) == versions_after(2));
 }
 
 TEST_CASE("a request is made whatever was asked for before", "[file]") {

@@ -30,7 +30,7 @@ TEST_CASE("a segment that ends anywhere in its last batch has all before it", "[
     replace(steps.segment, steps.three.substr(0, length));
     auto sink = std::make_unique<sink::FileSink>(sink::FileOptions{.folder = steps.bench.folder});
     CHECK(sink->state().commits.at(0).version == Version{1, 2});
-    CHECK(versions_in(*sink) == versions_behind(2));
+    CHECK(versions_in(*sink) == versions_after(2));
     CHECK(steps.bench.told() == steps_up_to(2));
   }
 }
@@ -48,7 +48,7 @@ TEST_CASE("who writes behind a torn end cuts it off, and loses nothing of what i
     }
     sink->write(file_step(3));
     sink->write(file_step(4));
-    CHECK(versions_in(*sink) == versions_behind(4));
+    CHECK(versions_in(*sink) == versions_after(4));
     CHECK(steps.bench.told() == steps_up_to(4));
   }
 }
@@ -62,7 +62,7 @@ TEST_CASE("an end of zeros or of anything else, without a whole commit in it, is
     replace(steps.segment, end);
     CHECK(steps.bench.told() == steps_up_to(2));
     auto sink = steps.bench.open();
-    CHECK(versions_in(*sink) == versions_behind(2));
+    CHECK(versions_in(*sink) == versions_after(2));
     sink->write(file_step(3));
     CHECK(steps.bench.told() == steps_up_to(3));
     sink.reset();
@@ -83,7 +83,7 @@ TEST_CASE("a segment that was begun and has nothing whole is passed by", "[file]
     CHECK(steps.bench.told() == steps_up_to(3));
     auto sink = steps.bench.written(5, 4);
     CHECK(steps.bench.told() == steps_up_to(5));
-    CHECK(versions_in(*sink) == versions_behind(5));
+    CHECK(versions_in(*sink) == versions_after(5));
   }
 }
 

@@ -4,11 +4,10 @@
 
 #include <atomic>
 #include <fstream>
-#include <map>
-#include <optional>
 #include <random>
 
 #include "sink/rocksdb/rocksdb_sink.hpp"
+#include "test/streamer/sink/versions.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 #include "test/support/small_disk.hpp"
@@ -97,34 +96,6 @@ StepBatch batch_of(std::uint64_t step) {
   return batch;
 }
 
-using Versions = std::map<std::int64_t, Version>;
-
-Versions versions_in(Sink& sink) {
-  Versions versions;
-  sink.read([&](const RowRecord& row) { versions[row.row] = row.version; });
-  return versions;
-}
-
-Versions versions_behind(std::uint64_t steps) {
-  Versions versions;
-  for (std::uint64_t step = 1; step <= steps; ++step) {
-    for (const std::uint64_t row : {step, step + 1}) {
-      versions[static_cast<std::int64_t>(row)] = {1, step};
-    }
-  }
-  return versions;
-}
-
-template <typename Body>
-std::optional<SinkError::Kind> kind_of_failure(Body&& body) {
-  try {
-    body();
-  } catch (const SinkError& error) {
-    return error.kind();
-  }
-  return std::nullopt;
-}
-
 struct RocksdbBench {
   TemporaryFolder temporary;
   std::filesystem::path folder = temporary.path() / "rows";
@@ -169,10 +140,10 @@ TEST_CASE("a RocksDB whose disk fills up anywhere in a batch takes that batch on
     sink->write(batch_of(step));
     sink->write(batch_of(step + 1));
     sink->flush();
-    CHECK(versions_in(*sink) == versions_behind(step + 1));
+    CHECK(versions_in(*sink) == versions_after(step + 1));
     sink.reset();
     sink = bench.open();
-    CHECK(versions_in(*sink) == versions_behind(step + 1));
+    CHECK(versions_in(*sink) == versions_after(step + 1));
     CHECK(sink->state().commits.at(0).version == Version{1, step + 1});
   }
 }
@@ -198,7 +169,7 @@ TEST_CASE("a RocksDB on a disk that fills up again and again loses nothing", "[r
     }
     bench.trouble.room = INT64_MAX;
     sink->write(batch_of(step));
-    REQUIRE(versions_in(*sink) == versions_behind(step));
+    REQUIRE(versions_in(*sink) == versions_after(step));
     step = sink->state().commits.at(0).version.step + 1;
   }
 }
@@ -213,9 +184,9 @@ TEST_CASE("a RocksDB whose log does not reach the disk says so, and has all of i
   sink->flush();
   sink->write(batch_of(4));
   sink->flush();
-  CHECK(versions_in(*sink) == versions_behind(4));
+  CHECK(versions_in(*sink) == versions_after(4));
   sink.reset();
-  CHECK(versions_in(*bench.open()) == versions_behind(4));
+  CHECK(versions_in(*bench.open()) == versions_after(4));
 }
 
 TEST_CASE("a RocksDB on a real disk that is full goes on once there is room", "[rocksdb]") {
@@ -235,7 +206,7 @@ TEST_CASE("a RocksDB on a real disk that is full goes on once there is room", "[
   sink.write(batch_of(step));
   sink.write(batch_of(step + 1));
   sink.flush();
-  CHECK(versions_in(sink) == versions_behind(step + 1));
+  CHECK(versions_in(sink) == versions_after(step + 1));
 }
 
 TEST_CASE("a database that another process has open is tried again, and it is said why",
@@ -247,7 +218,7 @@ TEST_CASE("a database that another process has open is tried again, and it is sa
   CHECK(kind_of_failure([&] { other.begin(schema()); }) == SinkError::Kind::retry);
   CHECK_THROWS_WITH(other.begin(schema()), ContainsSubstring("one process at a time"));
   sink.reset();
-  CHECK(versions_in(other) == versions_behind(1));
+  CHECK(versions_in(other) == versions_after(1));
 }
 
 TEST_CASE("sinks of one folder in a process share the database", "[rocksdb]") {
@@ -256,7 +227,7 @@ TEST_CASE("sinks of one folder in a process share the database", "[rocksdb]") {
   other->write(batch_of(2));
   one->write(batch_of(3));
   one.reset();
-  CHECK(versions_in(*other) == versions_behind(3));
+  CHECK(versions_in(*other) == versions_after(3));
 }
 
 TEST_CASE("a folder in which others keep things does not become a database", "[rocksdb]") {
