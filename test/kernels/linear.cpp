@@ -47,14 +47,17 @@ LinearShape draw_shape(std::mt19937_64& random) {
 }
 
 }  // namespace
+}  // namespace millrace::test::kernels
 
 namespace millrace::model::on_host {
 const BlasApi& BlasApi::get() {
-  static const BlasApi api{.sgemm = multiply_columns};
+  static const BlasApi api{.sgemm = test::kernels::multiply_columns};
   return api;
 }
 void check_blas(int status, const char*) { REQUIRE(status == 0); }
 }  // namespace millrace::model::on_host
+
+namespace millrace::test::kernels {
 
 TEST_CASE("on 32 lanes a layer goes forward and backward as one by one") {
   std::mt19937_64 random{seed()};
