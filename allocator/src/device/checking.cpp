@@ -53,8 +53,8 @@ struct CheckingObserver::State {
     return threads[this_thread()] = checker.add_thread(std::move(name));
   }
 
-  // A ledger that threads share: whoever sees something complete tells it, and whoever is given
-  // memory may have it because of that.
+  // Threads share the ledger: a thread that sees a completion publishes it there, and because of
+  // that another thread may be given the memory.
   void publish_completions() { checker.release(thread(), kCompletions); }
   void learn_completions() { checker.acquire(thread(), kCompletions); }
   static constexpr std::uint64_t kCompletions = 0;  // no object lies there

@@ -7,7 +7,7 @@
 namespace millrace {
 
 /**
- * @brief The pages of growable ranges on a device of so much memory: what mapping costs is by the
+ * @brief The pages of growable ranges on a device of this much memory: mapping costs depend on the
  *        page, and what it rounds up to is small beside the device.
  * @param granularity  of the driver's memory: the least there can be; a power of two
  */

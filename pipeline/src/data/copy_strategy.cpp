@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-/** Strategies that allocate each batch anew; they differ in whose memory it is. */
+/** Strategies that allocate each batch newly; they differ in the owner of the memory. */
 class FreshCopy : public CopyStrategy {
  public:
   explicit FreshCopy(const CopySetting& setting) : CopyStrategy(setting) {}
@@ -122,7 +122,7 @@ struct ClassOf<CopyMethod::ring> : std::type_identity<RingCopy> {};
 template <>
 struct ClassOf<CopyMethod::driver_async> : std::type_identity<DriverAsyncCopy> {};
 
-/** @brief Rows are in the order of their enumerators, and pictures can tell them apart. */
+/** @brief True if rows are in the order of their enumerators and have different letters. */
 constexpr bool rows_are_valid() {
   for (std::size_t i = 0; i < kCopyStrategies.size(); ++i) {
     if (kCopyStrategies[i].method != static_cast<CopyMethod>(i)) return false;

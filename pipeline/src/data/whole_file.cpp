@@ -152,7 +152,7 @@ void WholeFile::take_name() {
   const Descriptor folder{::open(folder_of(file_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (folder.number() < 0) fail();
   if (!on_disk_) {
-    lock(folder.number());      // nobody else uses the hidden name meanwhile
+    lock(folder.number());      // no other process uses the hidden name at the same time
     ::unlink(hidden_.c_str());  // of a process that was killed within the next two calls
     if (::linkat(AT_FDCWD, path_of(descriptor_).c_str(), AT_FDCWD, hidden_.c_str(),
                  AT_SYMLINK_FOLLOW) != 0) {

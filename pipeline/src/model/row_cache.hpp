@@ -54,7 +54,7 @@ class RowCache {
                                   StreamRef stream);
   /** @brief Of each id its slot, of `stream`. */
   [[nodiscard]] Array<std::int32_t> locate(const BatchBags& bags, StreamRef stream);
-  /** @brief Of each of these rows, at most so many, its slot. */
+  /** @brief The slot of each of these rows, of which there are at most `most`. */
   template <typename Key>
   [[nodiscard]] Array<std::int32_t> locate(const Key* rows, std::size_t most,
                                            const std::uint32_t* count, StreamRef stream);

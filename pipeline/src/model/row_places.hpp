@@ -8,21 +8,21 @@
 #include "model/lookup.hpp"
 
 /// @file
-/// How cached tables lie: what kernels are told, on the host and on a GPU alike.
+/// The layout of cached tables, for kernels on the host and on a GPU.
 ///
-/// A row, counted through all tables, belongs to one set of `kWays` slots. Of a slot the tags say
-/// which row it holds, the states when that was used. Everything that a row has (weights, state of
-/// the optimizer) lies at its slot, and at its place in host memory as in tables without a cache.
+/// Rows of all tables are numbered consecutively, and each belongs to one set of `kWays` slots. The
+/// tag of a slot names its row, its state says when the row was used. Weights and optimizer state
+/// of a row are at its slot, and in host memory at the same place as in tables without a cache.
 
 namespace millrace::model {
 
 inline constexpr unsigned kWays = 32;
 inline constexpr std::uint32_t kNoTag = ~std::uint32_t{0};
 
-/** @brief Which rows share a set: those of equal remainder. The quotient is the tag. */
+/** @brief Rows with the same remainder share a set. The quotient is the tag. */
 struct CacheShape {
   std::uint64_t sets = 1;
-  std::uint64_t of_set = 0;  ///< rows that share a set, at most
+  std::uint64_t of_set = 0;  ///< maximum number of rows that share a set
 
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t set_of(std::uint64_t row) const {
     return row % sets;
@@ -34,7 +34,7 @@ struct CacheShape {
                                                           std::uint32_t tag) const {
     return tag * sets + set;
   }
-  /** @brief A number for a row by which rows sort set by set, and back. */
+  /** @brief A key that sorts rows set by set, and its inverse. */
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t key_of(std::uint64_t row) const {
     return set_of(row) * of_set + tag_of(row);
   }
@@ -47,10 +47,10 @@ struct CacheShape {
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t keys() const { return sets * of_set; }
 };
 
-/** @brief How rows lie, at slots and in host memory. */
+/** @brief The layout of rows at slots and in host memory. */
 struct RowLayout {
-  std::size_t width = 0;       ///< of a slot: the widest row's
-  bool moment_of_row = false;  ///< one first moment a row, otherwise as many as weights
+  std::size_t width = 0;       ///< of a slot: that of the widest row
+  bool moment_of_row = false;  ///< one first moment per row, otherwise one per weight
 
   [[nodiscard]] MILLRACE_HOST_DEVICE RowPlace at_slot(std::size_t slot) const {
     return {slot * width, moment_of_row ? slot : slot * width};
@@ -62,26 +62,26 @@ struct RowLayout {
 };
 
 struct SlotState {
-  std::uint64_t stamp = 0;  ///< of the last prefetch whose batch has the row
-  std::uint32_t uses = 0;   ///< prefetches that found or brought it
-  std::uint32_t dirty = 0;  ///< it is newer than the row in host memory
+  std::uint64_t stamp = 0;  ///< the last prefetch whose batch has the row
+  std::uint32_t uses = 0;   ///< number of prefetches that found or brought the row
+  std::uint32_t dirty = 0;  ///< 1: newer than the row in host memory
 };
 
-/** @brief A prefetch's turn: prefetches are numbered from 1. */
+/** @brief The number of a prefetch, from 1, and its rule for evictions. */
 struct Turn {
   std::uint64_t stamp = 0;
-  std::uint64_t held_from = 0;  ///< slots of this stamp or a later one stay
-  bool least_used = false;      ///< goes first, rather than the least recent
+  std::uint64_t held_from = 0;  ///< slots with this stamp or a later one are not evicted
+  bool least_used = false;      ///< evict the least used row, otherwise the least recent one
 };
 
-/** @brief What a prefetch has to move for a row that it brings. */
+/** @brief The copies that a prefetch makes for a row that it brings. */
 struct RowMove {
-  std::int64_t row = -1;      ///< that comes; -1: nothing does
-  std::int64_t evicted = -1;  ///< that is to be written back before; -1: none
+  std::int64_t row = -1;      ///< the row to bring; -1: none
+  std::int64_t evicted = -1;  ///< the row to write back before; -1: none
   std::int64_t slot = 0;
 };
 
-/** @brief The last feature of the table that has this row. */
+/** @brief The last feature whose table has this row. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline const Lookup& table_of(const Lookup* lookups,
                                                                  std::size_t count,
                                                                  std::int64_t row) {

@@ -89,7 +89,7 @@ class ShardedBags {
                                      const PositionFactors& factors, Stream& stream);
   /** @brief Whether any table's rows go between ranks: on every rank, or on none. */
   [[nodiscard]] bool sends() const noexcept { return side_.columns_before[group_.size()] > 0; }
-  /** @brief On `between_ranks`, which waits for whoever made them, and for the room. */
+  /** @brief Enqueued on `between_ranks`, which waits for their producer and for free memory. */
   void send(RowsUnderWay& rows, const ShardedFeatures& features, RowsTo to, Stream& between_ranks);
   /** @brief Puts rows together that `stream` has waited for. */
   void join(const RowsUnderWay& rows, const ShardedFeatures& features, const PooledMatrix& pooled,

@@ -91,7 +91,7 @@ class Applier::State {
     }
   }
 
-  /** @return false: nothing was written yet, as far as can be seen */
+  /** @return false if, as far as can be seen, nothing was written yet */
   bool begin(Nanoseconds patience) {
     if (!sought_) {
       SinkState there;
@@ -120,7 +120,7 @@ class Applier::State {
     }
   }
 
-  /** A log that lost its schema (a topic, to retention) is of the copy's tables. */
+  /** A log that has lost its schema (a topic, by retention) uses the copy's schema. */
   void seek() {
     try {
       source_.seek(progress_.place());
@@ -136,12 +136,12 @@ class Applier::State {
       if (auto next = source_.next(patience)) prepared_ = progress_.prepare(std::move(*next));
     } catch (const SinkError& error) {
       if (error.kind() != SinkError::Kind::lost) throw;
-      pause(backoff_.next());  // it may say so again and again
+      pause(backoff_.next());  // it may report this again and again
       lose_place(error);
     }
   }
 
-  /** What is left is read from its beginning: its commits tell whether anything is lacking. */
+  /** Reads the rest of the log from its beginning: its commits show whether anything is missing. */
   void lose_place(const SinkError& error) {
     report_.last_error = error.what();
     progress_.lose_place();
@@ -158,8 +158,8 @@ class Applier::State {
     try {
       if (!insist([&] { copy_.write(batch, apply::to_text(prepared_->position)); })) return false;
     } catch (const SinkError& error) {
-      // A commit of a later epoch is in the copy: what the log says of earlier ones is nothing to
-      // it.
+      // The copy has a commit of a later epoch: batches of earlier epochs in the log do not
+      // matter.
       const bool passed = error.kind() == SinkError::Kind::overtaken;
       if (!passed && error.kind() != SinkError::Kind::lost) throw;
       if (!passed) {
@@ -182,7 +182,7 @@ class Applier::State {
     report_.last_gap = lost;
   }
 
-  /** The copy no longer has what it had: it goes on from what it has, or from the beginning. */
+  /** The copy has lost data: continues from what it has, or from the beginning. */
   void start_over(const std::string& why) {
     ++report_.restarts;
     report_.last_error = why;
@@ -231,7 +231,7 @@ class Applier::State {
 
   bool sought_ = false, begun_ = false;
   apply::CopyProgress progress_;
-  std::optional<apply::Prepared> prepared_;  ///< that the copy does not have yet
+  std::optional<apply::Prepared> prepared_;  ///< a batch that the copy does not have yet
   bool asked_not_found_ = false;             ///< for a snapshot, for commits that were not found
   ApplyReport report_;
 };

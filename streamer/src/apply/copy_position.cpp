@@ -9,7 +9,7 @@ namespace millrace::apply {
 
 namespace {
 
-/** Takes a number, and what comes behind it. @return whether they are there */
+/** Removes a number and the character after it. @return false if they are not there */
 template <typename Number>
 bool take(std::string_view& text, Number& number, char behind) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -7,11 +7,11 @@
 
 namespace millrace::apply {
 
-/** @brief What a copy keeps beside its commits: where it is in the source, and of which ranks it
- * lacks something. */
+/** @brief The state that a copy keeps beside its commits: its position in the source, and the ranks
+ * of which rows are missing. */
 struct CopyPosition {
-  /** Of ranks that are asked for a snapshot: which request the commit answers at which it was asked
-   *  for. A later commit that answers another one is behind the beginning of a snapshot. */
+  /** For ranks with a requested snapshot: the request that the commit at that time had answered. A
+   *  later commit that answers another request follows the beginning of a snapshot. */
   std::map<std::uint32_t, std::uint64_t> gaps;
   std::string source;  ///< as the source gave it
 

@@ -36,11 +36,11 @@ Prepared CopyProgress::prepare(RecordSource::Next next) {
     not_found_.erase(not_found_.lower_bound(commit.ranks), not_found_.end());
   }
   if (!prepared.lost.empty() && !gaps.emplace(commit.rank, commit.answers).second) {
-    prepared.lost.clear();  // all was asked for before
+    prepared.lost.clear();  // a snapshot was requested before
   }
   if (gone) commit.after = {};
   if (gaps.contains(commit.rank)) {
-    commit.after = {};  // so that the copy takes it
+    commit.after = {};  // so that the copy accepts it
     commit.missing = std::max(commit.missing, all_rows_);
   }
   return prepared;
@@ -64,7 +64,7 @@ bool CopyProgress::is_kept_by(const SinkState& there) const {
   });
 }
 
-/** Whether one has since the gap: the commit that began it may be gone, compacted away. */
+/** True if a snapshot began after the gap: the commit that began it may be compacted away. */
 bool CopyProgress::snapshot_began(const StepCommit& commit) const {
   const auto gap = position_.gaps.find(commit.rank);
   return gap != position_.gaps.end() &&
@@ -79,7 +79,7 @@ bool CopyProgress::is_gone(const StepCommit& commit) const {
   });
 }
 
-/** What is lacking between what the copy has of the rank and what comes after this. */
+/** Describes what is missing between the rank's newest commit in the copy and this one. */
 std::string CopyProgress::what_is_lost(const RecordSource::Next& next) const {
   const StepCommit& commit = next.batch.commit;
   const Version newest = newest_of(commit.rank);

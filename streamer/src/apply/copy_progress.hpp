@@ -9,21 +9,21 @@
 
 namespace millrace::apply {
 
-/** @brief A batch that was read, as the copy gets it. */
+/** @brief A batch that was read, in the form in which the copy gets it. */
 struct Prepared {
-  RecordSource::Next next;  ///< its commit as the copy's chain wants it
-  CopyPosition position;    ///< of the copy after it
-  std::string lost;         ///< what the copy lacks from here on, in words; empty: nothing new
-  bool asked = false;       ///< for a snapshot, if something is lost
+  RecordSource::Next next;  ///< its commit continues the copy's chain
+  CopyPosition position;    ///< the copy's position after it
+  std::string lost;         ///< what the copy misses from here on, in words; empty: nothing new
+  bool asked = false;       ///< a snapshot was requested, if something is lost
 };
 
 /**
- * @brief What a copy has of a log, and what it is known to lack. Knows nothing of calls that fail.
+ * @brief The part of a log that a copy has, and what is known to be missing. Makes no calls itself.
  *
- * A rank lacks something from a gap on until a snapshot of that rank has begun. Where the log no
- * longer has the place that the copy had reached, each rank's newest commit is searched for in what
- * is left: until the rank's chain was found to go on, it is unknown whether the copy has
- * everything.
+ * After a gap, rows of a rank are missing until a snapshot of that rank has begun. If the log no
+ * longer has the place that the copy had reached, each rank's newest commit is searched for in the
+ * rest of the log. Until the continuation of the rank's chain is found, it is unknown whether the
+ * copy has everything.
  */
 class CopyProgress {
  public:
@@ -31,24 +31,24 @@ class CopyProgress {
 
   /** @brief Begins with what the copy has. @throws std::invalid_argument for a foreign position */
   void begin(SinkState copy);
-  /** @param all_rows  of all tables: what commits call missing after a gap */
+  /** @param all_rows  number of rows of all tables, which commits report as missing after a gap */
   void set_rows(std::uint64_t all_rows) noexcept { all_rows_ = all_rows; }
 
   [[nodiscard]] const SinkState& copy() const noexcept { return copied_; }
   [[nodiscard]] const std::string& place() const noexcept { return position_.source; }
 
-  /** @brief The log no longer has the place: what is left of it is read from its beginning. */
+  /** @brief The log no longer has the position: the rest of it is read from its beginning. */
   void lose_place();
   /** @brief Ranks whose newest commit was not found in the log since it lost the place. */
   [[nodiscard]] const std::set<std::uint32_t>& not_found() const noexcept { return not_found_; }
 
   [[nodiscard]] Prepared prepare(RecordSource::Next next);
-  /** @brief The copy has it. */
+  /** @brief The copy has written the batch. */
   void applied(Prepared prepared);
 
-  /** @brief Whether the copy lacks nothing that its commits speak of. */
+  /** @return true if the copy has all rows of its commits */
   [[nodiscard]] bool whole() const;
-  /** @brief Whether a copy that has this has all that was applied. */
+  /** @return true if a copy with this state has everything that was applied */
   [[nodiscard]] bool is_kept_by(const SinkState& there) const;
 
  private:

@@ -11,9 +11,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::chrono::seconds kPatience{2};  ///< for the first batch of what is left
+constexpr std::chrono::seconds kPatience{2};  ///< for the first batch of the rest
 
-/** Clocks of two machines differ: a commit of the future is of now. */
+/** Clocks of two machines differ: a commit of the future counts as one of now. */
 std::optional<std::uint64_t> age(std::uint64_t then_ms, std::uint64_t now_ms) {
   if (then_ms == 0) return std::nullopt;
   return now_ms > then_ms ? now_ms - then_ms : 0;

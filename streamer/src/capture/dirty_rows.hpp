@@ -20,10 +20,10 @@ struct RowList {
 };
 
 /**
- * @brief One bit for each row of a source, or for 2^shift rows, on the device: those that are still
- *        to be delivered.
+ * @brief A bitmap on the device: one bit for each row of a source, or for 2^shift rows. A set bit
+ *        means that the row must still be delivered.
  *
- * Everything is enqueued, and ordered by the caller; the host does not know what is set.
+ * All operations are enqueued, and the caller orders them. The host does not know the bits.
  */
 class DirtyRows {
  public:
@@ -34,7 +34,7 @@ class DirtyRows {
     [[nodiscard]] RowList list() const { return {rows.data(), count.data(), most}; }
   };
 
-  /** @brief Nothing is set. @throws out_of_memory, DeviceError */
+  /** @brief Begins with no bit set. @throws out_of_memory, DeviceError */
   DirtyRows(ModelContext& context, std::size_t rows, IndexType type, std::uint32_t shift = 0);
 
   /** @brief Makes a stream wait for the bitmap's allocation on main, and main's free wait for it.
@@ -47,7 +47,7 @@ class DirtyRows {
   /** @brief Takes at most `most` rows out of the bitmap. The memory is ordered on `stream`. */
   [[nodiscard]] Collected collect(std::size_t most, StreamRef stream);
 
-  /** @brief For a kernel that changes what is set. */
+  /** @brief The bitmap for a kernel that changes it. */
   [[nodiscard]] DirtyView view() const {
     return {model::updates(bits_), model::updates(counts_), shape_};
   }
@@ -72,7 +72,7 @@ class DirtyRows {
   return type == IndexType::int32 ? sizeof(std::uint32_t) : sizeof(std::uint64_t);
 }
 
-/** @brief Calls with a value of the type in which rows are numbered. */
+/** @brief Calls with a value of the integer type of row ids. */
 template <typename Function>
 void with_key(IndexType type, Function&& function) {
   if (type == IndexType::int32) {

@@ -8,9 +8,9 @@
 #include "millrace/pipeline/kernels/row_storage.hpp"
 
 /// @file
-/// What the kernels of tracking and capture take: a struct for each, filled by DirtyRows or
-/// SourceRows, and the same for the host kernel and the CUDA kernel. A view without elements stands
-/// for "none".
+/// The arguments of the kernels of tracking and capture: one struct for each kernel, filled by
+/// DirtyRows or SourceRows, and the same for the host kernel and the CUDA kernel. A view without
+/// elements means "none".
 
 namespace millrace::capture {
 
@@ -23,48 +23,48 @@ struct DirtyView {
   BitShape shape;
 };
 
-/** @brief Rows of a list become dirty: all numbers in it that may be rows. */
+/** @brief Marks the rows of a list as dirty; numbers that are not rows are ignored. */
 template <typename Key>
 struct MarkRowsArguments {
   DirtyView dirty;
   ArrayView<const Key> rows;
-  ArrayView<const std::uint32_t> count;  ///< one: of `rows`
+  ArrayView<const std::uint32_t> count;  ///< one: size of `rows`
 };
 
-/** @brief Rows `first` to before `end` become dirty. */
+/** @brief Marks rows `first` up to, but not including, `end` as dirty. */
 struct MarkRangeArguments {
   DirtyView dirty;
   std::uint64_t first = 0, end = 0;
 };
 
 /**
- * @brief Takes dirty rows, at most as many as `rows` holds: ascending, from where the last time
- *        ended; from the beginning again when that was the end.
+ * @brief Takes at most `rows.size()` dirty rows in ascending order. Continues where the last
+ *        collection ended, and begins again at the first row after the last one.
  */
 template <typename Key>
 struct CollectRowsArguments {
   ArrayView<Key> rows;               ///< written
-  ArrayView<std::uint32_t> count;    ///< written, one: of `rows`
+  ArrayView<std::uint32_t> count;    ///< written, one: size of `rows`
   ArrayView<std::uint32_t> scratch;  ///< `collect_scratch` numbers; host kernel: none
   DirtyView dirty;
 };
 
-/** @brief Where the rows of a list are: in their tables, or at the slots of a cache of them. */
+/** @brief The place of each row of a list: in its table, or at a slot of the cache. */
 template <typename T>
 struct RowSources {
   model::RowStorage<const T> home, cached;
-  ArrayView<const std::int32_t> slots;  ///< of each row of the list; none: all are in their tables
+  ArrayView<const std::int32_t> slots;  ///< for each row of the list; none: all are in their tables
   ArrayView<const SourceTable> tables;
 };
 
-/** @brief Copies rows and their numbers into a slot; those without room are dirty then. */
+/** @brief Copies rows and their ids into a slot; rows without room become dirty. */
 template <typename T, typename Key>
 struct GatherRowsArguments {
   ArrayView<std::byte> slot;  ///< written
   DirtyView dirty;
   RowSources<T> from;
   ArrayView<const Key> rows;             ///< the list: ascending, counted through the tables
-  ArrayView<const std::uint32_t> count;  ///< one: of `rows`
+  ArrayView<const std::uint32_t> count;  ///< one: size of `rows`
   GatherShape shape;
 };
 

@@ -6,23 +6,23 @@
 #include "millrace/pipeline/kernels/host_device.hpp"
 
 /// @file
-/// How captured rows lie in a slot: what kernels and the host are told alike.
+/// The layout of captured rows in a slot, for kernels and for the host.
 ///
 ///     CaptureHeader
-///     starts  4 bytes each: of each table its first one among the ids, and the end
+///     starts  4 bytes each: the index of each table's first id, and the end
 ///     ids     ascending, 4 or 8 bytes each
-///     for each table: its rows' weights, then their states (of each row the first moment, then
-///         the second)
+///     for each table: the weights of its rows, then their states (for each row the first moment,
+///         then the second)
 ///
-/// Ids begin at a multiple of 16 bytes, as do the numbers of all tables and of each part of them.
-/// So a slot holds what changed, and little else: one copy brings all of it.
+/// Ids begin at a multiple of 16 bytes, and so do the values of each table and each part of them. A
+/// slot has little besides the changed rows, and one copy brings all of it.
 
 namespace millrace::capture {
 
-/** @brief A table of a source: where its rows are at home, and what a row has. In device memory. */
+/** @brief A table of a source: the place of its rows, the contents of a row. In device memory. */
 struct SourceTable {
   std::int64_t first_row = 0, rows = 0;
-  /** Where it begins in each array of all tables, in floats. */
+  /** The table's first float in each array of all tables. */
   std::int64_t weights = 0, first_moment = 0, second_moment = 0;
   std::int32_t width = 0, first_moment_width = 0, second_moment_width = 0;
   std::int32_t skipped = 0;
@@ -41,20 +41,20 @@ struct SourceTable {
 struct CaptureHeader {
   std::uint32_t rows = 0;
   std::uint32_t tables = 0;
-  std::uint64_t bytes = 0;       ///< of all, from the header on
-  std::uint64_t overflowed = 0;  ///< rows that found no room, and are dirty
+  std::uint64_t bytes = 0;       ///< of the contents, with the header
+  std::uint64_t overflowed = 0;  ///< rows without room in the slot, which are dirty
   std::uint64_t skipped = 0;     ///< rows of tables that are skipped
-  std::uint64_t missing = 0;     ///< rows that are dirty behind this
+  std::uint64_t missing = 0;     ///< rows that are dirty after this gather
   std::uint64_t unused = 0;
 };
 static_assert(sizeof(CaptureHeader) % 16 == 0);
 
-/** @brief What does not change from gather to gather. */
+/** @brief Settings that are the same for every gather. */
 struct GatherShape {
   std::size_t slot_width = 0;           ///< of a cache's slots
   std::size_t capacity = 0;             ///< bytes
   std::int32_t moment_of_row = 0;       ///< in a cache's slots: one first moment a row
-  std::int32_t weights = 0, state = 0;  ///< told
+  std::int32_t weights = 0, state = 0;  ///< delivered
 
   [[nodiscard]] MILLRACE_HOST_DEVICE std::size_t width_of(const SourceTable& table) const {
     return weights != 0 && table.skipped == 0 ? static_cast<std::size_t>(table.width) : 0;
@@ -68,7 +68,7 @@ struct GatherShape {
   return (size + to - 1) / to * to;
 }
 
-/** @brief Floats of so many rows of a table. */
+/** @brief Floats of `rows` rows of a table. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t floats_of(std::size_t rows,
                                                                 const SourceTable& table,
                                                                 const GatherShape& shape) {
@@ -84,14 +84,14 @@ struct GatherShape {
   return ids_begin(tables) + rounded(rows * id_bytes, 16);
 }
 
-/** @brief Bytes that ids and numbers of all tables have between them, whatever their roundings. */
+/** @brief Upper bound on the rounding between the ids and values of all tables, in bytes. */
 [[nodiscard]] MILLRACE_HOST_DEVICE constexpr std::size_t budget(std::size_t capacity,
                                                                 std::size_t tables) {
   const std::size_t taken = ids_begin(tables) + 16;
   return capacity > taken ? capacity - taken : 0;
 }
 
-/** @brief Bytes of `budget` that rows of a table take. */
+/** @brief Bytes that rows of a table take. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t bytes_of(std::size_t rows,
                                                                const SourceTable& table,
                                                                const GatherShape& shape,
@@ -99,7 +99,7 @@ struct GatherShape {
   return table.skipped != 0 ? 0 : rows * id_bytes + sizeof(float) * floats_of(rows, table, shape);
 }
 
-/** @brief How many of so many rows fit: all of them, or as many as do for certain. */
+/** @brief The number of rows that fit: all of them, or as many as fit in any case. */
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t rows_that_fit(std::size_t rows,
                                                                     std::size_t left,
                                                                     const SourceTable& table,
@@ -112,15 +112,15 @@ struct GatherShape {
   return left > roundings ? (left - roundings) / row : 0;
 }
 
-/** @brief What is known of the dirty rows of a source. In device memory. */
+/** @brief Counts of the dirty rows of a source. In device memory. */
 struct DirtyCounts {
   unsigned long long rows = 0;      ///< bits that are set
-  unsigned long long position = 0;  ///< the bit from which on rows are collected next
+  unsigned long long position = 0;  ///< the bit at which the next collection begins
   unsigned int blocks_done = 0;     ///< of a gather
   unsigned int unused = 0;
 };
 
-/** @brief How rows are told by bits: a bit stands for 2^shift rows. */
+/** @brief The mapping of rows to bits: a bit stands for 2^shift rows. */
 struct BitShape {
   std::uint64_t rows = 0;
   std::uint32_t shift = 0;
@@ -131,11 +131,11 @@ struct BitShape {
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint64_t words() const { return (bits() + 31) / 32; }
 };
 
-inline constexpr std::size_t kChunkWords = 256;  ///< of a bitmap: what is counted at once
+inline constexpr std::size_t kChunkWords = 256;  ///< of a bitmap, counted together
 [[nodiscard]] MILLRACE_HOST_DEVICE inline std::size_t chunks_of(const BitShape& shape) {
   return static_cast<std::size_t>((shape.words() + kChunkWords - 1) / kChunkWords);
 }
-/** @brief 4-byte numbers of scratch that collecting takes. */
+/** @brief Scratch memory for a collection, in 4-byte numbers. */
 [[nodiscard]] inline std::size_t collect_scratch(const BitShape& shape) {
   return chunks_of(shape) + 6;
 }

@@ -142,7 +142,7 @@ GatheredRows SourceRows::of(const RowList& list, double rows) const {
           .at_home = bags_.cached() && all > 0 ? std::max(0.0, 1 - slots / all) : 0};
 }
 
-// Where tables lie may be known only now: those that are bound are bound before their first use.
+// The place of a table may be known only now: bound tables are bound before their first use.
 void SourceRows::upload(Allocator& pinned, StreamRef stream) {
   const auto views = bags_.tables();
   const Home home = home_of(views);

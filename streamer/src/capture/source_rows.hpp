@@ -15,7 +15,7 @@
 
 namespace millrace::capture {
 
-/** @brief Rows to gather, where they are, and how many there are expected to be. */
+/** @brief Rows to gather, their places, and their expected number. */
 struct GatheredRows {
   RowList list;
   const std::int32_t* slots = nullptr;  ///< of cached tables
@@ -41,7 +41,7 @@ class SourceRows {
     std::span<const std::string> skipped{};  ///< names of tables
   };
 
-  /** @throws std::invalid_argument for a table to skip that there is not */
+  /** @throws std::invalid_argument if a table to skip does not exist */
   SourceRows(ModelContext& context, EmbeddingBags& bags, const Selection& selection);
 
   [[nodiscard]] std::vector<StreamedTable> schema() const;
@@ -67,20 +67,20 @@ class SourceRows {
    *  @param rows  expected number */
   [[nodiscard]] GatheredRows of(const RowList& list, double rows) const;
 
-  /** @brief Enqueues the gather of a list into a slot; rows without room are dirty then. */
+  /** @brief Enqueues the gather of a list into a slot; rows without room become dirty. */
   void gather(const GatheredRows& rows, const SlotMemory& slot, const DirtyRows& dirty,
               Allocator& pinned, StreamRef stream);
 
-  /** @brief Enqueues a kernel that copies what was gathered, as much as its header says. */
+  /** @brief Enqueues a kernel that copies gathered rows: as many bytes as their header says. */
   void drain(const GatheredRows& rows, const SlotMemory& from, const SlotMemory& to,
              StreamRef stream) const;
 
   /** @return true if the contents of a slot of `bytes` can be what a gather wrote */
   [[nodiscard]] bool valid(const std::byte* slot, std::size_t bytes) const;
-  /** @brief What lies in a slot that has come to the host. */
+  /** @brief The contents of a slot that is on the host. */
   void read(const std::byte* slot, std::span<const std::uint32_t> numbers,
             CapturedRows& rows) const;
-  /** @brief Its numbers, without ids and roundings. */
+  /** @brief Bytes of its values, without ids and rounding. */
   [[nodiscard]] std::size_t changed_bytes(const CapturedRows& rows) const;
 
  private:

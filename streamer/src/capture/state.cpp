@@ -153,7 +153,7 @@ void RowCapture::State::gather(const GatheredRows& rows, Delivery delivery, Stre
   enqueue(delivery);
 }
 
-// The gather is enqueued: records its event, and what else the training thread does. On failure the
+// The gather is enqueued: records its event and does the training thread's rest. On failure the
 // rows come later: those of a staging must be marked from the list, others are in the slot.
 bool RowCapture::State::finish_gather(Slot& slot, const GatheredRows& rows, StreamRef on) {
   bool done = succeeds([&] { streams_.ordered().record(slot.gathered, on); });
@@ -240,7 +240,7 @@ bool RowCapture::State::flush(StreamRef stream, Nanoseconds patience) {
       }
     });
     if (!enqueued) shared_.counters.failed();
-    // What is refused, or fails, again and again leaves others their turn.
+    // Rows that are refused or fail again and again must not block the others.
     if (rounds > 8) executor.spend(std::chrono::microseconds{100});
   }
 }
@@ -292,7 +292,7 @@ std::optional<std::size_t> RowCapture::State::take_slot(StreamRef on) {
   return taken->number;
 }
 
-// The host is further ahead of the device than ever: another slot, if there may be one.
+// The host is further ahead of the device than before: makes another slot, if that is allowed.
 std::optional<std::size_t> RowCapture::State::make_slot(StreamRef on) {
   std::optional<std::size_t> made;
   const bool done = succeeds([&] { made = shared_.slots.make([&] { streams_.memory_made(on); }); });

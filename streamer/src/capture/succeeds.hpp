@@ -6,7 +6,7 @@
 
 namespace millrace::capture {
 
-/** @brief Calls, and says whether the driver did what it was asked for. */
+/** @brief Calls `call`. @return true if the driver reported no error */
 template <typename Function>
 [[nodiscard]] bool succeeds(Function&& function) {
   try {

@@ -16,11 +16,11 @@ namespace millrace::capture {
 }
 
 /**
- * @brief Writes the rows of a word's bits where they go in a list that has room for `most` bits'.
+ * @brief Writes the rows of a word's bits to their places in a list with room for `most` bits.
  * @param there   the word's bits that may be taken
  * @param word    its number
  * @param before  bits in the words before it
- * @return those that were taken: the lowest, as many as found room
+ * @return the bits that were taken: the lowest ones, as many as had room
  */
 template <typename Key>
 MILLRACE_HOST_DEVICE std::uint32_t take_word(Key* rows, std::uint32_t there, std::uint64_t word,

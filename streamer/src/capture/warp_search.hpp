@@ -7,8 +7,8 @@
 namespace millrace::capture {
 
 /**
- * @brief Where a sorted list reaches a value, found by 32 lanes that each look at one element a
- *        round: a quarter of the rounds, each a load that the next one waits for, of halving.
+ * @brief Finds where a sorted list reaches a value, with 32 lanes that each look at one element per
+ *        round. Each round waits for a load; this needs a quarter of the rounds of a binary search.
  */
 class WarpSearch {
  public:
@@ -17,13 +17,13 @@ class WarpSearch {
   MILLRACE_HOST_DEVICE explicit WarpSearch(std::uint32_t size) : size_(size) {}
 
   [[nodiscard]] MILLRACE_HOST_DEVICE bool done() const { return size_ == 0; }
-  /** @brief The first element that is not less, or the list's size: when it is done. */
+  /** @brief When done: the first element that is not less, or the list's size. */
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint32_t found() const { return first_; }
 
   [[nodiscard]] MILLRACE_HOST_DEVICE bool looks(unsigned lane) const {
     return std::uint64_t{lane} * stride() < size_;
   }
-  /** @brief The element that a lane looks at, if it does. */
+  /** @brief The element that a lane looks at, if it looks at one. */
   [[nodiscard]] MILLRACE_HOST_DEVICE std::uint32_t element(unsigned lane) const {
     return first_ + lane * stride();
   }

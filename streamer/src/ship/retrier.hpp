@@ -30,7 +30,7 @@ class Retrier {
   /**
    * @brief Makes a call until it succeeds. SinkError `retry` and a lack of host memory are retried.
    * @return what the call returns
-   * @throws OutOfTime; SinkError of other kinds; what else the call throws
+   * @throws OutOfTime; SinkError of other kinds; other exceptions of the call
    */
   template <typename Call>
   auto insist(Call&& call);

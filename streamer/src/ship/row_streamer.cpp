@@ -200,7 +200,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   void stop(Nanoseconds at_most) {
     if (std::exchange(stopped_, true)) return;
     const Nanoseconds until = environment_.shipping.now() + at_most;
-    // A sink that does not work takes all the time that there is: the others get a last part of it.
+    // A sink that does not work uses up all the time; a last part is reserved for the others.
     if (at_most > Nanoseconds{0}) flush(at_most - at_most / 4, true);
     const auto left = [&] { return std::max(until - environment_.shipping.now(), Nanoseconds{0}); };
     const auto close = [&] {

@@ -51,7 +51,7 @@ class SinkWriter {
 
   /** @return true if an applier has requested a snapshot since the last call */
   [[nodiscard]] bool snapshot_requested();
-  /** @return true if the sink has, as far as it can tell, all that was written */
+  /** @return true if the sink, as far as it knows, has everything that was written */
   [[nodiscard]] bool keeps_all();
 
   enum class Listed { all, impossible, no_time };

@@ -12,7 +12,7 @@ namespace millrace::ship {
  * @brief Up to which instant of the wall clock the commit of a step speaks for: rows that changed
  *        before it were delivered, or are counted as missing.
  *
- * The update of a later step can not have been made before the instant at which the training thread
+ * The update of a later step cannot have been made before the instant at which the training thread
  * had enqueued this one. Thread-safe.
  */
 class StepTimes {

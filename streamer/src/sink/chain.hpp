@@ -15,10 +15,10 @@ namespace millrace::sink {
 [[nodiscard]] bool continues(const SinkState& state, const StepCommit& commit,
                              std::string_view name);
 
-/** @throws SinkError (wrong) if it is another schema than that of the sink, which has one */
+/** @throws SinkError (wrong) if the sink has a schema that differs from this one */
 void check_schema(const StreamSchema& given, const SinkState& state, std::string_view name);
 
-/** @throws SinkError (wrong) for a sink that has commits, and no schema any more */
+/** @throws SinkError (wrong) for a sink that has commits but has lost its schema */
 void check_has_schema(const SinkState& state, std::string_view name);
 
 /** @throws SinkError (lost): the batch continues another commit than the newest one of its rank */

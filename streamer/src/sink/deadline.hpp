@@ -6,8 +6,8 @@
 
 namespace millrace::sink {
 
-/** @brief When an operation on a network has to be done: at its own end, or at one that is set for
- *         all meanwhile, by another thread. */
+/** @brief The deadline of a network operation: its own end, or an earlier end that another thread
+ *         sets for all operations. */
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,21 +20,21 @@ class Deadline {
         end_(Clock::now() + time),
         shared_(shared) {}
 
-  /** @brief Whether the end that is set for all has come. */
+  /** @brief True if the end that was set for all has come. */
   [[nodiscard]] static bool passed(const Shared& shared) {
     return Clock::now().time_since_epoch().count() >= shared.load();
   }
 
   [[nodiscard]] bool passed() const { return left() <= Clock::duration::zero(); }
-  /** @brief Whether it is not the operation's own end that has come. */
+  /** @brief True if the end for all has come, and not the operation's own. */
   [[nodiscard]] bool was_cut_short() const { return Clock::now() < end_; }
-  /** @brief To wait before looking again. */
+  /** @brief How long to wait before the next look. */
   [[nodiscard]] std::chrono::milliseconds slice() const {
     constexpr std::chrono::milliseconds kLongest{20};
     const auto rest = std::chrono::ceil<std::chrono::milliseconds>(left());
     return std::clamp(rest, std::chrono::milliseconds{0}, kLongest);
   }
-  /** @brief That there was from the beginning. */
+  /** @brief The time that there was at the beginning. */
   [[nodiscard]] std::chrono::milliseconds whole() const { return time_; }
 
  private:
@@ -48,7 +48,7 @@ class Deadline {
   const Shared& shared_;
 };
 
-/** @brief Of calls that nobody ends. */
+/** @brief For calls that no other thread ends. */
 inline const Deadline::Shared kNeverEnds{Deadline::kNone};
 
 }  // namespace millrace::sink

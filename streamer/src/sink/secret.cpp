@@ -60,13 +60,13 @@ bool of_name(char c) {
          std::string_view{"._-"}.find(c) != std::string_view::npos;
 }
 
-/** Whether a value of this setting may have an '@', and is no end of a password with '?' in it. */
+/** True if this setting's value may have an '@' that does not end a password with a '?'. */
 bool names_somebody(std::string_view setting) {
   return setting.find("username") != std::string_view::npos ||
          setting.find("principal") != std::string_view::npos;
 }
 
-/** Whether it is NAME=VALUE, with '&' between several. */
+/** True if the text is NAME=VALUE, or several of them with '&' in between. */
 bool are_settings(std::string_view text) {
   while (!text.empty()) {
     const std::string_view setting = text.substr(0, text.find('&'));
@@ -92,7 +92,7 @@ std::string with_hidden_values(std::string_view settings) {
   return shown;
 }
 
-/** Without what is before the last '@', but for the scheme. */
+/** The text without what is between the scheme and the last '@'. */
 std::string without_user(std::string_view place) {
   const std::size_t at = place.rfind('@');
   if (at == std::string_view::npos) return std::string{place};

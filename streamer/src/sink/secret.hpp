@@ -17,7 +17,7 @@ class Secret {
 
   [[nodiscard]] bool empty() const noexcept { return variable_.empty() && file_.empty(); }
   /** @brief The secret as it is now; of a file without the newline at its end.
-   *  @throws std::runtime_error that says what can not be read, without any secret */
+   *  @throws std::runtime_error that says what cannot be read; never contains a secret */
   [[nodiscard]] std::string read() const;
 
  private:
@@ -27,7 +27,7 @@ class Secret {
   std::string variable_, file_;
 };
 
-/** @brief Whether the value of a setting of this name is a secret: "sasl.password", say. */
+/** @brief True if the value of a setting of this name is a secret, for instance "sasl.password". */
 [[nodiscard]] bool is_secret(std::string_view setting) noexcept;
 
 }  // namespace millrace::sink

@@ -164,7 +164,7 @@ class Runtime final : public CudaDevice {
   cuda::VirtualMemory& virtual_memory();
   /**
    * Asking a stream that is being captured anything else would fail, and break the capture for
-   * whoever began it. What is enqueued there would run at each replay, and not now.
+   * the program that began it. Work enqueued there would run at each replay, and not now.
    */
   void refuse_captured(StreamHandle stream, const char* call);
   static void CUDART_CB run(void* host_call) noexcept;

@@ -18,7 +18,7 @@ namespace millrace::simulation {
  *
  * A freed range remembers the free and its stream. Another stream may have it when the policy has a
  * reason: the free has been executed, events order it, or the pool adds the dependency itself. The
- * last is tried only when the device has no more memory, as CUDA documents it.
+ * last is tried only when the device's memory is exhausted, as CUDA documents it.
  */
 class DriverPool {
  public:

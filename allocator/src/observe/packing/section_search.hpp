@@ -109,7 +109,7 @@ class SectionSearch {
   std::uint64_t height_;
   bool looks_everywhere_;  // the problem is small
 
-  std::vector<std::uint64_t> offset_;     // by block: of the placed ones, else the lowest possible
+  std::vector<std::uint64_t> offset_;     // by block: its own if placed, otherwise the least
   std::vector<bool> placed_;              // by block
   std::vector<std::uint64_t> floor_;      // by section
   std::vector<std::uint64_t> remaining_;  // by section: bytes not yet placed

@@ -46,7 +46,7 @@ struct OperationEvent {
   std::uint32_t stream = 0;  ///< of Events::streams
   std::uint32_t engine = 0;  ///< of Events::engines; kNoEngine
   Nanoseconds enqueued{0}, begin{0}, end{0}, alone{0};
-  Nanoseconds stands_since{0};  ///< of a wait: from when on its stream did nothing else
+  Nanoseconds stands_since{0};  ///< of a wait: since when its stream has done nothing else
   std::size_t bytes = 0;        ///< of all views
   Cost cost;
 };

@@ -295,7 +295,7 @@ void MpiTransport::tell_all(const std::string& message) noexcept {
 void MpiTransport::fail(const std::string& why) noexcept {
   try {
     record_failure(rank_, fmt::format("rank {} failed: {}", rank_, why), true);
-  } catch (const std::exception&) {  // no memory for the message: the time-out tells them
+  } catch (const std::exception&) {  // no memory for the message: the time-out informs them
   }
 }
 

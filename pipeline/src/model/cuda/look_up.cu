@@ -76,7 +76,7 @@ __global__ void name_bad_id(LookUpArguments<float, Id, Offset> arguments) {
   bad.value = static_cast<std::int64_t>(arguments.ids[bad.position]);
 }
 
-constexpr unsigned kLanesOfBag = 8;  // that share its ids where nothing else is to do
+constexpr unsigned kLanesOfBag = 8;  // that share its ids
 
 template <typename Key, typename Id, typename Offset>
 __global__ void linearise_kernel(LineariseArguments<Key, Id, Offset> to) {

@@ -58,7 +58,7 @@ struct OwnerBlock {
   template <int size>
   static __device__ Word<size> combine(const Word<size>& word) {
     __shared__ Word<size> parts[kWarpsOfBlock][kWarp];
-    __syncthreads();  // whoever still reads those of before
+    __syncthreads();  // other threads may still read the previous ones
     parts[threadIdx.x / kWarp][threadIdx.x % kWarp] = word;
     __syncthreads();
     Word<size> sum = parts[0][threadIdx.x % kWarp];

@@ -50,7 +50,7 @@ struct SlotSet {
     const auto found = std::find(tags.begin(), tags.end(), tag);
     return found == tags.end() ? kNoSlot : static_cast<std::int32_t>(found - tags.begin());
   }
-  /** @brief Of those that may go: an empty one, else by what the turn says. */
+  /** @brief The slot to evict: an empty one if possible, otherwise by the turn's rule. */
   [[nodiscard]] std::int32_t victim(const Turn& turn) const {
     const auto rank = [&](std::size_t way) {
       const SlotState& state = states[way];

@@ -17,7 +17,7 @@ struct BatchInFlight {
   std::optional<SparseFeatures> features;  ///< from then until forward
   Event arranged;                          ///< with precise waits, if not on main
   bool prefetched = false;
-  Event rows_near;                      ///< behind the prefetch, with precise waits
+  Event rows_near;                      ///< after the prefetch, with precise waits
   std::unique_ptr<TableLookup> lookup;  ///< from the prefetch, if there is one, until the update
   bool is_looked_up = false;
   Event looked_up;  ///< with precise waits, if not on main
@@ -56,7 +56,7 @@ class PipelineCore : public TrainPipeline {
   /** @brief Brings the pipeline to where it is between steps, as far as there are batches. */
   virtual void fill() = 0;
   virtual void step(BatchInFlight& current) = 0;
-  /** @brief Throws std::invalid_argument if it can not train this model. */
+  /** @throws std::invalid_argument if the pipeline cannot train this model */
   virtual void check(const TrainModel&) const {}
   /** @brief Another model than before was attached. */
   virtual void model_changed() {}
@@ -85,9 +85,9 @@ class PipelineCore : public TrainPipeline {
    */
   void take_input(BatchInFlight& current);
 
-  /** @brief Prefetches on a stream that has the features, behind all earlier use of the tables. */
+  /** @brief Prefetches on a stream that has the features, after all earlier uses of the tables. */
   void prefetch(BatchInFlight& flight, Stream& stream);
-  /** @brief Looks up on a stream that has the features, behind all earlier use of the tables. */
+  /** @brief Looks up on a stream that has the features, after all earlier uses of the tables. */
   void look_up(BatchInFlight& flight, Stream& stream);
   void forward(BatchInFlight& current);
   /** @brief Enqueues the dense backward on main, and the update of the tables on `stream`, which
@@ -95,7 +95,7 @@ class PipelineCore : public TrainPipeline {
   void backward_and_update(BatchInFlight& current, Stream& stream);
   void release_input(BatchInFlight& current);
 
-  /** @brief `stream` is to use the tables, behind all of their use that is enqueued so far. */
+  /** @brief `stream` will use the tables: orders it after all uses that are enqueued so far. */
   void order_tables(Stream& stream);
 
   /**

@@ -5,13 +5,13 @@ namespace millrace {
 namespace {
 
 /**
- * As SparseDist, but the rows of the next batch come from host memory into the cache while this
- * one goes forward and backward.
+ * Same as SparseDist, but the rows of the next batch are copied from host memory into the cache
+ * during forward and backward of the current batch.
  *
  * Tables have one user at a time: lookup i, prefetch i+1, update i, lookup i+1. The prefetch waits
- * for the lookup before it, and not for the forward that follows: its wait is enqueued between.
- * The update waits for the prefetch, for a row that was not in the cache for lookup i may be there
- * now. So prefetch i+1 also has update i-1 behind it, whose rows it may send home.
+ * for the lookup before it, but not for the forward after that: its wait is enqueued in between.
+ * The update waits for the prefetch, since a row that was not in the cache during lookup i may be
+ * there now. So prefetch i+1 also runs after update i-1, whose rows it may write back.
  */
 class PrefetchSparseDistPipeline final : public PipelineCore {
  public:

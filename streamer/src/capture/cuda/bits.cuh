@@ -5,11 +5,11 @@
 #include "millrace/pipeline/kernels/words.cuh"
 
 /// @file
-/// What kernels do with bits, and sums of a warp.
+/// Bit operations and warp sums for kernels.
 
 namespace millrace::capture::cuda {
 
-/** @brief 1 if the bit was not set. */
+/** @brief Sets a bit. @return 1 if it was not set */
 __device__ inline unsigned set_bit(std::uint32_t* bits, std::uint64_t bit) {
   const std::uint32_t mask = std::uint32_t{1} << (bit % 32);
   return (atomicOr(bits + bit / 32, mask) & mask) == 0 ? 1 : 0;
@@ -33,7 +33,7 @@ __device__ inline T inclusive_of_warp(T value) {
   return value;
 }
 
-/** @brief Adds up what the lanes of each warp have; all of them call. */
+/** @brief Adds the values of a warp's lanes; all lanes must call it. */
 __device__ inline void add_of_warp(unsigned long long& to, unsigned value) {
   value = sum_of_warp(value);
   if (threadIdx.x % model::cuda::kWarp == 0 && value != 0) atomicAdd(&to, value);

@@ -101,7 +101,7 @@ __global__ void scan_chunks(CollectRowsArguments<Key> arguments) {
     up_to += warp == 0 ? 0 : of_warps[warp - 1];
     const std::uint32_t sum = of_warps[kScanThreads / kWarp - 1];
     if (i < chunks) sums[i] = before + up_to - own;
-    if (before <= most) before += sum;  // what is behind does not matter
+    if (before <= most) before += sum;  // later sums do not matter
     __syncthreads();                    // the sums of warps are read: the next round writes them
   }
   if (threadIdx.x != 0) return;
@@ -136,7 +136,7 @@ __global__ void take_rows(CollectRowsArguments<Key> arguments) {
       const std::uint32_t taken = take_word(arguments.rows.data(), there, word, at, most, shape);
       const std::uint32_t left = there & ~taken;
       if (left != 0 && at <= most) counts[0].position = word * 32 + lowest_bit(left);  // the first
-      // Rows behind the last one have no bit of their own.
+      // Rows after the last one have no bit of their own.
       if (taken != 0 && at + __popc(taken) == all && word + 1 == words) {
         const std::uint64_t behind = shape.bits() << shape.shift;
         const bool last = (taken >> ((shape.bits() - 1) % 32) & 1) != 0;

@@ -11,14 +11,14 @@ using model::cuda::thread_count;
 
 namespace {
 
-// Enough to keep a link busy, and no more: the other multiprocessors are the training's.
+// Just enough to keep a link busy: the training needs the other multiprocessors.
 constexpr unsigned kDrainBlocks = 8;
 
 struct alignas(16) Word16 {
   std::uint64_t halves[2];
 };
 
-// Headers and all that is behind them are multiples of 16 bytes.
+// Headers and everything after them are multiples of 16 bytes.
 __global__ void drain_slot_kernel(Word16* to, const Word16* from, std::size_t most) {
   std::size_t bytes = reinterpret_cast<const CaptureHeader*>(from)->bytes;
   if (bytes < sizeof(CaptureHeader)) bytes = sizeof(CaptureHeader);

@@ -24,7 +24,7 @@ constexpr unsigned kRowsOfWarp = 8;  // at a time: their places are found by a l
 
 struct Place {
   std::uint32_t first;   // of the list: the table's first row
-  std::uint32_t packed;  // of the ids in the slot: likewise
+  std::uint32_t packed;  // of the ids in the slot, packed as well
   std::uint32_t rows;    // that fit
   std::uint32_t unused;
   unsigned long long at;  // of the numbers, in floats
@@ -236,7 +236,7 @@ __global__ void gather_rows_kernel(GatherRowsArguments<float, Key> arguments) {
   }
   add_of_warp(counts.rows, dirty);
 
-  // The last block that ends knows what is dirty behind all of them.
+  // The last block that ends knows the number of dirty rows after all blocks.
   __threadfence();
   __syncthreads();
   if (threadIdx.x != 0) return;

@@ -73,7 +73,7 @@ void collect_rows(const CollectRowsArguments<Key>& arguments) {
 /** @brief Where the rows of a table go in a slot. */
 struct TablePlace {
   std::size_t first = 0;   ///< of the list: its first row
-  std::size_t packed = 0;  ///< of the ids in the slot: likewise
+  std::size_t packed = 0;  ///< of the ids in the slot, packed as well
   std::size_t rows = 0;    ///< that fit
   std::size_t at = 0;      ///< of the numbers, in floats
 };
@@ -97,7 +97,7 @@ template <typename Key>
     next.rows = 0;
     if (table.skipped == 0) {
       next.rows = rows_that_fit(end - begin, left, table, shape, sizeof(Key));
-      // Behind what did not fit nothing does: rows are told in their order.
+      // After the first row that does not fit, none is copied: rows are delivered in order.
       left = next.rows < end - begin ? 0 : left - bytes_of(next.rows, table, shape, sizeof(Key));
     }
     places.push_back(next);
@@ -110,7 +110,7 @@ template <typename Key>
   return places;
 }
 
-/** @brief Copies what is told of a row, number `i` of the list. */
+/** @brief Copies the delivered values of row number `i` of the list. */
 template <typename T, typename Key>
 void copy_row(T* weights, T* state, const GatherRowsArguments<T, Key>& arguments,
               const SourceTable& table, std::size_t i) {

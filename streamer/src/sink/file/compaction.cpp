@@ -9,7 +9,7 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kBatchBytes = std::size_t{1} << 20;  ///< of batches that are made one
+constexpr std::size_t kBatchBytes = std::size_t{1} << 20;  ///< of batches that are merged
 constexpr std::size_t kWriteBytes = std::size_t{1} << 20;
 
 std::filesystem::path unfinished_in(const std::filesystem::path& folder, std::uint32_t rank) {
@@ -41,7 +41,7 @@ std::optional<Compaction::CompactedSegment> Compaction::go_on(std::size_t bytes)
   return std::nullopt;
 }
 
-/** @return whether it has come to the end of all segments */
+/** @return true at the end of all segments */
 bool Compaction::read(std::size_t bytes) {
   for (std::size_t done = 0; done < bytes;) {
     if (!reader_) {

@@ -12,49 +12,49 @@
 namespace millrace::sink {
 
 /**
- * @brief Makes one segment of some that are closed, the first of a rank's: of each row the newest
- *        version only, in the batch in which it came; of the commits the last of a few batches in a
- *        row.
+ * @brief Makes one segment from a rank's first closed segments. It keeps the newest version of each
+ *        row, in the batch that wrote it, and merges a few successive batches into one, which has
+ *        the last commit of them.
  *
- * Who reads it from any commit on has in the end what the others would have given: what came up to
- * there it has, and what was left out came again later. A commit counts rows that were left out
- * before it and come behind it as missing; the last commit has nothing of that.
+ * A reader may begin at any commit and ends up with what the original segments would have given: it
+ * has all earlier rows, and a row that was left out is written again later. A commit counts rows
+ * that were left out before it and follow after it as missing; for the last commit there are none.
  *
- * It is done in pieces, so that whoever writes meanwhile waits for none of it. It gets its name
- * when it is on the disk, and stands for the others from then on; only then are those taken away.
- * Killed at any instant, either they or it is there.
+ * It is done in pieces, so that a writer never waits for all of it. The new segment gets its name
+ * when it is on the disk, and replaces the others from then on; only then are these removed. If the
+ * process is killed at any instant, either the old segments or the new one are complete.
  */
 class Compaction {
  public:
   struct Environment {
     std::filesystem::path folder;
     Disk& disk;
-    std::size_t flush_bytes;  ///< are written between one fsync and the next
+    std::size_t flush_bytes;  ///< written between one fsync and the next
   };
   struct CompactedSegment {
     SegmentName name;
     std::uint64_t bytes = 0;
   };
 
-  /** @param segments  at least one, of one rank. @param log  what they say it is called */
+  /** @param segments  at least one, of one rank. @param log  the log's name in these segments */
   Compaction(const Environment& place, std::vector<SegmentName> segments,
              const StreamSchema& schema, std::uint64_t log);
   ~Compaction();
   Compaction(const Compaction&) = delete;
   Compaction& operator=(const Compaction&) = delete;
 
-  /** @brief Goes on for about so many bytes that are read. @return what was made, once it is
-   *  @throws SinkError, RecordError: it is given up; all is as it was */
+  /** @brief Continues until about `bytes` more were read. @return the new segment, once it is
+   *  @throws SinkError, RecordError: the compaction is given up; nothing has changed */
   [[nodiscard]] std::optional<CompactedSegment> go_on(std::size_t bytes);
 
  private:
   struct Kept {
     Version version;
-    std::uint64_t offset = 0;  ///< behind it
+    std::uint64_t offset = 0;  ///< after it
     std::uint32_t segment = 0;
-    bool told = false;  ///< the row has come, in this version or another
+    bool told = false;  ///< the row was written, in this version or another
   };
-  /** Batches that are being made one. */
+  /** The batches that are being merged. */
   struct Batches {
     std::optional<StepCommit> commit;
     std::size_t bytes = 0;
@@ -81,21 +81,21 @@ class Compaction {
   std::unordered_map<RowKey, Kept, RowKeyHash> newest_;
 
   std::filesystem::path unfinished_;
-  File file_;                     ///< open: all was looked at, and is gone through again
-  std::vector<std::byte> batch_;  ///< what stays of its rows
+  File file_;                     ///< open: the first pass is done, the second writes
+  std::vector<std::byte> batch_;  ///< the rows that are kept
   std::uint64_t batch_rows_ = 0;
   Batches batches_;
   NumberedPosition position_;
-  std::uint64_t to_come_ = 0;  ///< rows that were left out, and are kept behind
+  std::uint64_t to_come_ = 0;  ///< rows that were left out and follow later
   std::vector<std::byte> out_;
   std::uint64_t written_ = 0, flushed_ = 0;
 };
 
-/** @brief What a compaction that was given up has left. */
+/** @brief Removes what a compaction that was given up has left. */
 void remove_unfinished(Disk& disk, const std::filesystem::path& folder, std::uint32_t rank);
-/** @brief Takes segments away that a compacted one stands for. What can not be stays: it is not
- * read.
- *  @throws SinkError if the folder can not be listed */
+/** @brief Removes segments that a compacted one replaces. One that cannot be removed stays, and is
+ * not read.
+ *  @throws SinkError if the folder cannot be listed */
 void remove_superseded(Disk& disk, const std::filesystem::path& folder, std::uint32_t rank);
 
 }  // namespace millrace::sink

@@ -11,8 +11,8 @@
 
 namespace millrace::sink {
 
-/** @brief What the writing of segments asks of the system, as the calls of these names answer.
- *         Passed in, so that tests can let it fail. */
+/** @brief The system calls that writing segments needs, with the results of the calls of these
+ *         names. Passed in, so that tests can make them fail. */
 class Disk {
  public:
   virtual ~Disk() = default;
@@ -45,22 +45,22 @@ class File {
   int file_ = -1;
 };
 
-/** @throws SinkError: wrong for what no waiting mends (permissions, say), else retry */
+/** @throws SinkError: wrong if waiting cannot help (for instance permissions), otherwise retry */
 [[noreturn]] void throw_system_error(int error, const std::string& what);
 
-/** @brief As open(2), made anew where interrupted. @throws SinkError */
+/** @brief As open(2); an interrupted call is repeated. @throws SinkError */
 [[nodiscard]] File open_file(const std::filesystem::path& path, int flags);
-/** @brief Nothing: there is no such file. @throws SinkError for everything else */
+/** @return nothing if the file does not exist. @throws SinkError for any other error */
 [[nodiscard]] File open_to_read(const std::filesystem::path& path);
 /** @brief Reads up to `into` from an offset; less only at the end. @throws SinkError */
 [[nodiscard]] std::size_t read_at(const File& file, std::uint64_t offset, std::span<std::byte> into,
                                   const std::filesystem::path& path);
-/** @brief Whether this file is what has that name: nobody took it away, or put another there. */
+/** @return true if the name still stands for this open file: it was not removed or replaced */
 [[nodiscard]] bool is_at(const File& file, const std::filesystem::path& path);
 /** @throws SinkError */
 void write_all(Disk& disk, const File& file, std::span<const std::byte> bytes,
                const std::filesystem::path& path);
-/** @brief What a folder's files are called is on the disk. @throws SinkError */
+/** @brief Brings the names of a folder's files to the disk. @throws SinkError */
 void flush_folder(Disk& disk, const std::filesystem::path& folder);
 [[nodiscard]] std::uint64_t size_of(const File& file, const std::filesystem::path& path);
 

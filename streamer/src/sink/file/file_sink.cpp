@@ -47,7 +47,7 @@ void FileSink::see_others(SinkState& state, const Segments& segments) {
       go_on(tail, names);
     } catch (const RecordError& error) {
       throw SinkError{SinkError::Kind::wrong, error.what()};
-    } catch (const SegmentGone& error) {  // it was compacted meanwhile
+    } catch (const SegmentGone& error) {  // it was compacted in the meantime
       throw SinkError{SinkError::Kind::retry, error.what()};
     }
     if (tail.part.commit) state.commits[rank] = *tail.part.commit;
@@ -56,7 +56,7 @@ void FileSink::see_others(SinkState& state, const Segments& segments) {
   positions_ = std::max(positions_.value_or(0), position_.number);
 }
 
-/** The first time from the last segment that has a commit, then from where it was. */
+/** Reads from the last segment that has a commit at first, later from where it stopped. */
 void FileSink::go_on(Tail& tail, const std::vector<SegmentName>& segments) const {
   auto from = std::ranges::find(segments, tail.segment);
   if (from != segments.end()) {
@@ -119,7 +119,7 @@ void FileSink::write(const StepBatch& batch, std::string_view position) {
   if (behind.number > position_.number) position_ = behind;
 }
 
-/** Also where somebody has taken away what was there, the folder even. */
+/** Works also if the segments, or the folder, were removed. */
 void FileSink::begin_to_write(Writing& writing, const StreamSchema& tables, std::uint32_t rank) {
   check_schema(tables, {.schema = create_schema(options_.folder, tables)}, name());
   writing.writer.emplace(options_, tables, rank);
@@ -142,7 +142,7 @@ void FileSink::flush() {
   }
 }
 
-/** Of what was there before: what is written since is looked after by who writes it. */
+/** Looks at earlier segments only; the writer watches what it has written itself. */
 void FileSink::look_for_gap(std::uint32_t rank) {
   const std::lock_guard lock{mutex_};
   if (!gaps_looked_for_.insert(rank).second) return;
@@ -178,7 +178,7 @@ void FileSink::read(const std::function<void(const RowRecord&)>& visit) {
   if (tables == nullptr) return;
   try {
     read_newest(options_.folder, *tables, visit);
-  } catch (const SegmentGone& error) {  // it was compacted meanwhile
+  } catch (const SegmentGone& error) {  // it was compacted in the meantime
     throw SinkError{SinkError::Kind::retry, error.what()};
   }
 }

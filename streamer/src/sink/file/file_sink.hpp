@@ -11,9 +11,9 @@
 namespace millrace::sink {
 
 /**
- * @brief Rows in files of a folder, as they come: see docs/sinks.md.
+ * @brief Appends rows to files in a folder: see docs/sinks.md.
  *
- * What was written survives the end of the process, what was flushed that of the machine.
+ * Written data survives the end of the process; flushed data survives the end of the machine.
  */
 class FileSink final : public Sink {
  public:
@@ -31,7 +31,7 @@ class FileSink final : public Sink {
  private:
   struct Writing {
     std::mutex mutex;
-    std::optional<RankWriter> writer;  ///< none: it was not written to yet
+    std::optional<RankWriter> writer;  ///< none: nothing was written yet
   };
   struct Tail {
     SegmentName segment;
@@ -46,10 +46,10 @@ class FileSink final : public Sink {
   void look_for_gap(std::uint32_t rank);
 
   FileOptions options_;
-  std::mutex mutex_;  ///< of all that follows; may be held when that of a rank is locked
+  std::mutex mutex_;  ///< for all members below; may be held while a rank's mutex is locked
   std::optional<StreamSchema> schema_;
   std::map<std::uint32_t, Writing> ranks_;
-  std::map<std::uint32_t, Tail> tails_;      ///< of ranks that others write
+  std::map<std::uint32_t, Tail> tails_;      ///< of ranks that other processes write
   std::set<std::uint32_t> gaps_looked_for_;  ///< ranks
   NumberedPosition position_;
   std::optional<std::uint64_t> positions_;  ///< their numbers so far; none: not read yet

@@ -20,7 +20,7 @@ using std::chrono_literals::operator""ms;
 
 constexpr std::chrono::nanoseconds kLongestPause = 50ms;
 
-/** The number that the text begins with, and what is between it and the next; throws it out. */
+/** Reads the number that the text begins with, and removes it and the `behind` after it. */
 template <typename T>
 bool take_number(std::string_view& text, char behind, T& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -32,7 +32,7 @@ bool take_number(std::string_view& text, char behind, T& number) {
   return behind != ',' || !text.empty();
 }
 
-/** Behind this commit, and not behind another that is there no more: which was of the same trainer.
+/** Makes the commit continue the returned one: the same trainer's commits in between are gone.
  */
 void go_behind(Version before, StepCommit& commit) {
   if (commit.after == Version{} || commit.after.epoch != commit.version.epoch) return;
@@ -90,7 +90,7 @@ void FileSource::seek(std::string_view position) {
   segments_ = segments;
 }
 
-/** Where it was read to, or the beginning of what stands for it. */
+/** The place that was read to, or the beginning of the segment that replaces it. */
 void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& segments) const {
   LogPosition& place = cursor.read;
   for (const SegmentName& name : segments) {
@@ -139,7 +139,7 @@ std::optional<RecordSource::Next> FileSource::take() {
   return next;
 }
 
-/** The rank whose batch is the next; nothing: none is there now. */
+/** The rank with the next batch; nothing if no batch is there now. */
 FileSource::Cursor* FileSource::look() {
   try {
     if (Cursor* const oldest = oldest_ahead()) return oldest;
@@ -160,7 +160,7 @@ RecordSource::Left FileSource::left() {
   return left;
 }
 
-/** Behind what was given, in segments that may be compacted meanwhile. */
+/** Bytes after the returned batch, in segments that may be compacted at the same time. */
 std::uint64_t FileSource::bytes_left(const LogPosition& returned,
                                      const std::vector<SegmentName>& segments) const {
   std::uint64_t bytes = 0;
@@ -188,7 +188,7 @@ FileSource::Cursor* FileSource::oldest_ahead() {
   return oldest;
 }
 
-/** The rank's next batch, in this segment or a later one. */
+/** Reads the rank's next batch, in this segment or a later one. */
 void FileSource::read_ahead(std::uint32_t rank, Cursor& cursor,
                             const std::vector<SegmentName>& segments) {
   if (cursor.ahead) return;
@@ -199,7 +199,7 @@ void FileSource::read_ahead(std::uint32_t rank, Cursor& cursor,
   }
 }
 
-/** Which of them is gone on with: what stands for one that was compacted is read from its begin. */
+/** The segment to continue with. A replacement of compacted ones is read from its beginning. */
 std::size_t FileSource::place_among(const std::vector<SegmentName>& segments,
                                     const Cursor& cursor) const {
   if (cursor.read.number == 0) return 0;
@@ -226,7 +226,7 @@ void FileSource::open(Cursor& cursor, const SegmentName& segment) const {
   if (!same) lose(fmt::format("{} is another than was read", cursor.reader->path().string()));
 }
 
-/** The batch that is whole behind the cursor; nothing at the end, also where it is torn. */
+/** The next whole batch; nothing at the end, also if the end is torn. */
 std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& cursor, bool is_last) {
   SegmentReader& reader = *cursor.reader;
   for (bool again = false;; again = true) {
@@ -250,7 +250,7 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
       cursor.looked_at = size;
       return std::nullopt;
     }
-    if (!again) continue;  // it may have been written meanwhile
+    if (!again) continue;  // it may have been written in the meantime
     if (!damage.empty()) throw RecordError{damage};
     if (reader.offset() == reader.size()) {
       cursor.read.offset = reader.offset();
@@ -275,7 +275,7 @@ void FileSource::check_log(Cursor& cursor, std::uint64_t log) const {
   cursor.read.log = log;
 }
 
-/** Of what is compacted those are passed by that were told before. */
+/** In a compacted segment, skips the batches that were returned before. */
 std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, Cursor& cursor) {
   SegmentReader& reader = *cursor.reader;
   const bool compacted = cursor.segment.compacted;

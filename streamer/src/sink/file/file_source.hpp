@@ -12,12 +12,12 @@
 namespace millrace::sink {
 
 /**
- * @brief Reads the folder of a FileSink while it grows: of each rank in its order, of several ranks
- *        the oldest step that is there.
+ * @brief Reads the folder of a FileSink while it grows: each rank in its order, and of several
+ *        ranks the one with the oldest step.
  *
- * A position is, of each rank, the segment's number and the byte behind the last batch, what the
- * log is called, and the version of that batch's commit: "0:3:4096:77:1764000000000:9,1:2:128:...".
- * If the segment was compacted meanwhile it goes on behind that commit in what stands for it.
+ * A position has for each rank: the segment's number, the byte after the last batch, the log's
+ * name, and the version of that batch's commit: "0:3:4096:77:1764000000000:9,1:2:128:...".
+ * If the segment was compacted since, reading continues after that commit in its replacement.
  */
 class FileSource final : public RecordSource {
  public:
@@ -33,18 +33,18 @@ class FileSource final : public RecordSource {
 
  private:
   struct LogPosition {
-    std::uint64_t number = 0;  ///< of a segment; 0: before the first that is there
+    std::uint64_t number = 0;  ///< of a segment; 0: before the first one
     std::uint64_t offset = 0;
-    std::uint64_t log = 0;  ///< what it is called
+    std::uint64_t log = 0;  ///< the log's name
     Version commit{};       ///< the last
   };
   struct Cursor {
-    LogPosition returned;   ///< behind what `next` gave
-    LogPosition read;       ///< behind what was read ahead
+    LogPosition returned;   ///< after the batch that `next` returned
+    LogPosition read;       ///< after what was read ahead
     SegmentName segment{};  ///< of `read`
     std::optional<StepBatch> ahead{};
     std::unique_ptr<SegmentReader> reader{};
-    std::uint64_t looked_at = 0;  ///< size of the file when no damage was found in its end
+    std::uint64_t looked_at = 0;  ///< size of the file when its end was found undamaged
   };
   using Cursors = std::map<std::uint32_t, Cursor>;
 
@@ -69,7 +69,7 @@ class FileSource final : public RecordSource {
 
   std::filesystem::path folder_;
   std::optional<StreamSchema> schema_;
-  Segments segments_;  ///< as they were when nothing more was found in those before
+  Segments segments_;  ///< as listed when the earlier list had no more batches
   Cursors cursors_;
 };
 

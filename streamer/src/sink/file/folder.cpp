@@ -22,20 +22,20 @@ namespace {
 
 constexpr std::string_view kSchema = "schema.json", kRequest = "snapshot-wanted", kLock = ".lock";
 
-/** What a file system puts there itself, and what is hidden, is nobody's. @return "": nothing else
- * is there */
+/** Files of the file system itself, and hidden files, do not count. @return "" if there is no other
+ * file */
 std::string somebodys(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.') || name == "lost+found" || name == kSchema) continue;
     if (name == kRequest || (name.starts_with("rank-") && name.ends_with(kLock)))
-      continue;  // left of a stream that was removed
+      continue;  // remains of a stream that was removed
     return name;
   }
   return {};
 }
 
-/** A file that is to get its name when it is whole; without one it is gone with the object. */
+/** A file that gets its name when it is whole; without a name it is removed with the object. */
 class Unfinished {
  public:
   Unfinished(const std::filesystem::path& folder, std::string_view text) {
@@ -120,7 +120,7 @@ StreamSchema create_schema(const std::filesystem::path& folder, const StreamSche
   } catch (const std::filesystem::filesystem_error& error) {
     throw_system_error(error.code().value(), folder.string());
   }
-  if (!other.empty()) {  // of another rank, which was quicker, and had its schema there before
+  if (!other.empty()) {  // of another rank, which wrote its schema first
     if (const auto there = read_schema(folder)) return *there;
     throw SinkError{SinkError::Kind::wrong,
                     fmt::format("{}: there is '{}' in it, and no {}: this is no folder of a stream",
@@ -158,7 +158,7 @@ void request_snapshot(const std::filesystem::path& folder) {
     const std::uint64_t before = snapshot_request_in(folder);
     if (before == number) ++number;
   } catch (const SinkError&) {
-    // There is something else, and this takes its place.
+    // Another file has the name; this one replaces it.
   }
   const Unfinished unfinished{folder, fmt::format("{}\n", number)};
   if (::rename(unfinished.path(), (folder / kRequest).c_str()) != 0) {

@@ -13,7 +13,7 @@ namespace {
 
 struct NewestRow {
   Version version;
-  std::uint64_t offset;  ///< behind it
+  std::uint64_t offset;  ///< after it
   std::uint32_t segment;
 };
 struct WholeSegment {
@@ -27,7 +27,7 @@ std::vector<WholeSegment> whole_segments(const std::filesystem::path& folder) {
     for (const SegmentName& name : names) {
       const std::filesystem::path path = folder / to_string(name);
       WholePart segment;
-      // Only of the last is the end looked for: all of the others is read, and has to be whole.
+      // Only the last segment may have a torn end; all others must be whole.
       if (name == names.back()) read_whole_part(path, true, segment);
       segments.push_back({path, name == names.back() ? segment.end : SegmentReader{path}.size()});
     }

@@ -8,9 +8,9 @@
 namespace millrace::sink {
 
 /**
- * @brief Visits the newest version of each row that the folder's whole batches have. Goes through
- *        all segments twice, and keeps of each row where it is, not what it says.
- * @throws RecordError, that names file and offset, for what is damaged
+ * @brief Visits the newest version of each row in the folder's whole batches. Reads all segments
+ *        twice, and keeps the place of each row in memory, not its contents.
+ * @throws RecordError that names file and offset, for damaged data
  */
 void read_newest(const std::filesystem::path& folder, const StreamSchema& schema,
                  const std::function<void(const RowRecord&)>& visit);

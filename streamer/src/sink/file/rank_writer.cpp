@@ -17,10 +17,10 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::size_t kLeastSegments = 4, kMostSegments = 64;  ///< that are closed
-/** Pieces of a compaction: it is through twice when a quarter as much has come behind. */
+/** Bytes that a compaction reads per byte written: done when a quarter as much was appended. */
 constexpr std::size_t kReadForWritten = 8;
 
-/** What a log is called: not 0. */
+/** A log's name: never 0. */
 std::uint64_t drawn() {
   std::random_device random;
   return (std::uint64_t{random()} << 32U | random()) | 1U;
@@ -166,7 +166,7 @@ void RankWriter::begin_compaction() {
       std::move(names), schema_, log_);
 }
 
-/** Nothing of it makes a write fail, which has been made. */
+/** Its errors do not fail the write, which is done already. */
 void RankWriter::compact(std::size_t bytes) {
   if (!compaction_ && !worth_compacting()) return;
   try {
@@ -196,8 +196,8 @@ void RankWriter::flush() {
   folder_flushed_ = true;
 }
 
-/** What could not be brought to the disk may be gone, although it can be read for a while. Somebody
- *  may have read it: nothing else is written where it was. */
+/** Data that could not be brought to the disk may be lost, although it can be read for a while. A
+ *  reader may have seen it: nothing else is written in its place. */
 void RankWriter::forget_unflushed(int error) {
   now_ = flushed_;
   ended_ = true;

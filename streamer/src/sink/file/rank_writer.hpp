@@ -12,49 +12,49 @@
 
 namespace millrace::sink {
 
-/** @brief What of closed segments is kept. */
+/** @brief Which rows of closed segments are kept. */
 enum class Keep {
-  newest,  ///< of each row the newest version: they are compacted when they have twice as much
+  newest,  ///< the newest version of each row: compacted when they have twice as much
   all,
 };
 
 struct FileOptions {
   std::filesystem::path folder;
-  std::size_t segment_bytes = std::size_t{64} << 20;  ///< a segment that has as many is followed
+  std::size_t segment_bytes = std::size_t{64} << 20;  ///< then the next begins
   Keep keep = Keep::all;
   Disk* disk = &Disk::system();
 };
 
 /**
- * @brief Appends to the segments of one rank, which nobody else does meanwhile: it holds a lock.
+ * @brief Appends to the segments of one rank. It holds a lock, so that it is the only writer.
  *
- * Each time that a rank is opened a new segment begins, once the end of the last was made whole: so
- * what has been read of a segment stays where it was. A write that fails is cut off again. If a
- * segment can not be brought to the disk, it is cut to what is known to be there, and the newest
- * commit is that of then: what goes on behind a later one is lost, and a snapshot mends it.
+ * Opening a rank repairs the end of its last segment and begins a new one, so that data that a
+ * reader has seen never moves. A write that fails is cut off again. If a segment cannot be brought
+ * to the disk, it is cut to the part that is known to be there, and the newest commit is the last
+ * one of that part. A batch that continues a later commit is then `lost`, and a snapshot follows.
  *
- * Closed segments are compacted, a piece with each write. If that fails it is tried again when
- * another is closed.
+ * Closed segments are compacted, a piece with each write. After a failure it is tried again when
+ * the next segment is closed.
  */
 class RankWriter {
  public:
-  /** @throws SinkError: wrong if somebody else writes for the rank, or its segments are damaged */
+  /** @throws SinkError: wrong if another process writes this rank, or its segments are damaged */
   RankWriter(const FileOptions& options, const StreamSchema& schema, std::uint32_t rank);
 
-  /** @brief The newest; none: the rank has told nothing. */
+  /** @brief The newest commit; none if the rank has written nothing. */
   [[nodiscard]] const std::optional<StepCommit>& commit() const noexcept { return now_.commit; }
 
-  /** @brief The newest that it was given. */
+  /** @brief The newest position that was written. */
   [[nodiscard]] const NumberedPosition& position() const noexcept { return now_.position; }
 
-  /** @brief Whether what it appends to has its name still: somebody may empty the folder. */
+  /** @return true if the open segment still has its name: the folder may have been emptied */
   [[nodiscard]] bool is_there() const { return !file_ || is_at(file_, path_of(name_)); }
 
-  /** @brief Names a segment that was taken away, though rows are told since it only in part; it is
-   *         named once. Empty: all are there that have to be. */
+  /** @return the name of a segment that was removed although some of its rows were not written
+   *         since; each is named once. Empty: no needed segment is missing. */
   [[nodiscard]] std::string take_gone();
 
-  /** @throws SinkError (retry): nothing of the batch is there */
+  /** @throws SinkError (retry): no part of the batch was written */
   void write(const StepBatch& batch, const NumberedPosition& position);
   /** @throws SinkError (retry) */
   void flush();
@@ -85,16 +85,16 @@ class RankWriter {
   StreamSchema schema_;
   File lock_;
   SegmentName name_;  ///< of the newest segment
-  File file_;         ///< open: the newest, and appended to
+  File file_;         ///< open: the newest segment, which is appended to
   State now_, flushed_;
-  std::uint64_t log_ = 0;  ///< what it is called; 0: it has no segment yet
+  std::uint64_t log_ = 0;  ///< the log's name; 0: no segment yet
   std::vector<Closed> closed_;
-  std::uint64_t chain_ = 0;               ///< in which segment the newest chain begins; 0: unknown
-  std::uint64_t needed_from_ = 0;         ///< what is in those before was told again since
-  std::optional<Compaction> compaction_;  ///< of the first of those
-  bool compact_ = true;                   ///< it has not failed since a segment was closed
-  bool torn_ = false;                     ///< there may be something behind `now_.end`
-  bool ended_ = false;                    ///< what is written next begins another segment
+  std::uint64_t chain_ = 0;               ///< segment in which the newest chain begins; 0: unknown
+  std::uint64_t needed_from_ = 0;         ///< all rows of earlier segments were written again since
+  std::optional<Compaction> compaction_;  ///< of the first closed segments
+  bool compact_ = true;                   ///< no failure since a segment was closed
+  bool torn_ = false;                     ///< there may be bytes after `now_.end`
+  bool ended_ = false;                    ///< the next write begins another segment
   bool folder_flushed_ = true;
 };
 

@@ -29,7 +29,7 @@ bool take_number(std::string_view& text, std::string_view before, T& number) {
   throw RecordError{fmt::format("{}, byte {}: {}", path.string(), offset, what)};
 }
 
-/** Whether the header of a commit's record is here: there is none other of that length. */
+/** True if the header of a commit's record is here: no other record has that length. */
 bool looks_like_commit(const std::byte* at, std::size_t commit_bytes) {
   std::uint32_t bytes = 0;
   std::memcpy(&bytes, at + 16, sizeof bytes);
@@ -89,7 +89,7 @@ Segments listed(const std::filesystem::path& folder) {
   return segments;
 }
 
-/** Of what stands for others the newest; 0: nothing does. */
+/** The newest compacted segment; 0: none. */
 std::uint64_t last_compacted(const std::vector<SegmentName>& names) {
   std::uint64_t last = 0;
   for (const SegmentName& name : names) {
@@ -102,7 +102,7 @@ bool stands(const SegmentName& name, std::uint64_t compacted) {
   return name.number > compacted || (name.compacted && name.number == compacted);
 }
 
-/** In the order of their numbers; @return whether none between them is missing. */
+/** Sorts by number. @return true if none in between is missing */
 bool put_in_order(std::vector<SegmentName>& names) {
   const std::uint64_t compacted = last_compacted(names);
   std::erase_if(names, [&](const SegmentName& name) { return !stands(name, compacted); });
@@ -113,7 +113,7 @@ bool put_in_order(std::vector<SegmentName>& names) {
 
 }  // namespace
 
-// Who lists a folder while it is compacted may see neither the old nor the new: then again.
+// A list made during a compaction may have neither the old nor the new segment: then list again.
 Segments segments_in(const std::filesystem::path& folder) {
   for (Segments before;;) {
     Segments segments = listed(folder);
@@ -145,7 +145,7 @@ void SegmentReader::go_to(std::uint64_t offset) noexcept {
   record_ = {};
 }
 
-/** Reads until so many bytes from `offset_` on are in the buffer; false: they are not there. */
+/** Reads until the buffer has `bytes` from `offset_` on. @return false if they do not exist */
 bool SegmentReader::fill(std::size_t bytes) {
   if (end_ - begin_ >= bytes) return true;
   const std::uint64_t there = size(), left = there > offset_ ? there - offset_ : 0;
@@ -217,7 +217,7 @@ std::optional<std::uint64_t> SegmentReader::log() const {
 
 namespace {
 
-/** Reads to the end, or to what is no record: which is told. */
+/** Reads to the end, or to bytes that are not a record, which it reports. */
 std::string read_batches(SegmentReader& reader, WholePart& part) {
   std::optional<NumberedPosition> position;
   try {
@@ -249,7 +249,7 @@ void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart&
       if (!damage.empty()) throw RecordError{damage};
       refuse_at(path, reader.offset(), "a record that is cut short, and not at the end");
     }
-    stopped_at = reader.offset();  // once more: it may have been written meanwhile
+    stopped_at = reader.offset();  // once more: it may have been written in the meantime
     reader.go_to(part.end);
   }
 }

@@ -8,15 +8,15 @@
 namespace millrace::sink {
 
 /**
- * @brief What `kafka://BROKERS/TOPIC[?SETTING=VALUE&...]` says; settings are those of librdkafka:
- *        security.protocol, say. Those that delivery rests on are ours, and refused.
+ * @brief A parsed `kafka://BROKERS/TOPIC[?SETTING=VALUE&...]`. Settings are librdkafka's, for
+ *        instance security.protocol. Settings that delivery depends on are refused.
  */
 struct KafkaAddress {
-  std::string brokers;  ///< HOST[:PORT], several with ',' between them
+  std::string brokers;  ///< HOST[:PORT], several separated by ','
   std::string topic;
   std::vector<std::pair<std::string, std::string>> settings;
 
-  /** @brief Where those who apply ask for a snapshot. */
+  /** @brief The topic in which appliers request snapshots. */
   [[nodiscard]] std::string requests() const { return topic + ".requests"; }
 };
 

@@ -28,7 +28,7 @@ void set(rd_kafka_conf_t* settings, const std::string& key, const std::string& v
 
 int milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
 
-/** As librdkafka understood it, which takes "0x64" and "100 " as well. */
+/** The value as librdkafka understood it: it also accepts "0x64" and "100 ". */
 int number(const rd_kafka_conf_t* settings, const char* key) {
   std::array<char, 32> value{};
   std::size_t size = value.size();
@@ -83,7 +83,7 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std:
   if (made == nullptr) {
     throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {}", name_, why.data())};
   }
-  (void)given.release();  // it has become the client's
+  (void)given.release();  // the client owns it now
   handle_ = {made, [heard = heard_](rd_kafka_t* handle) { rd_kafka_destroy(handle); }};
 }
 
@@ -154,7 +154,7 @@ std::int32_t KafkaClient::partitions(const std::string& topic) const {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
       return found.partitions;
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:  // it is being made
+    case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:  // it is being created
       return 0;
     default:
       fail(found.topic, fmt::format("topic {}", topic));

@@ -18,20 +18,20 @@
 
 namespace millrace::sink {
 
-/** @brief What an error of a broker or of librdkafka means to whoever writes. */
+/** @brief Translates an error of a broker or of librdkafka into an error of a sink. */
 [[nodiscard]] SinkError::Kind kind_of_kafka_error(rd_kafka_resp_err_t error) noexcept;
 
-/** @brief A client of librdkafka, and what it last heard that was wrong. No call of it lasts longer
- *         than all calls may. For one thread at a time. */
+/** @brief A client of librdkafka, and the last error that it heard of. No call lasts longer than
+ *         `finish_by` allows. For one thread at a time. */
 class KafkaClient {
  public:
   using Settings = std::vector<std::pair<std::string, std::string>>;
   using Delivered = void (*)(rd_kafka_t*, const rd_kafka_message_t*, void*);
 
-  /** @param settings   ours, which those of the address go behind
+  /** @param settings   ours; those of the address are added after them
    *  @param finish_by  when calls end; outlives this
-   *  @param delivered  called from `poll` for each message that was, or could not be
-   *  @throws SinkError (wrong) if there is no such setting */
+   *  @param delivered  called from `poll` for each message, delivered or failed
+   *  @throws SinkError (wrong) for an unknown setting */
   KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std::string name,
               const Settings& settings, const Deadline::Shared& finish_by,
               Delivered delivered = nullptr);
@@ -39,24 +39,24 @@ class KafkaClient {
   [[nodiscard]] rd_kafka_t* handle() const noexcept { return handle_.get(); }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] bool out_of_time() const { return Deadline::passed(finish_by_); }
-  /** @throws SinkError (retry) if calls have to end */
+  /** @throws SinkError (retry) if calls must end now */
   void check_time() const;
-  /** @brief Runs what has happened. */
+  /** @brief Runs the callbacks of events that have happened. */
   void poll(std::chrono::milliseconds at_most) const;
 
-  /** @brief Partitions of a topic; 0: there is none, or none yet. @throws SinkError */
+  /** @return partitions of a topic; 0: it does not exist, or not yet. @throws SinkError */
   [[nodiscard]] std::int32_t partitions(const std::string& topic) const;
 
   /**
-   * @brief Asks a broker something by a call of librdkafka that blocks.
+   * @brief Asks a broker something with a blocking call of librdkafka.
    *
-   * The call runs in a thread of its own: if there is no more time, it is left to itself, and ends
-   * when it would have. So `question` owns all that it uses. While one is left so, there is no
-   * other.
-   * @param question  is given the client, and how many milliseconds a broker is waited for: the
-   *                  setting socket.timeout.ms, or 5000. Some calls wait longer nevertheless
-   * @param requests  that it makes, one after the other
-   * @throws SinkError (retry) if there is no more time, or no answer
+   * The call runs in a thread of its own. If the time is up, the thread is left alone and ends with
+   * the call, so `question` must own everything that it uses. While such a thread runs, no other
+   * question is asked.
+   * @param question  gets the client, and how many milliseconds to wait for a broker: the setting
+   *                  socket.timeout.ms, or 5000. Some calls wait longer nevertheless
+   * @param requests  how many requests it makes, one after the other
+   * @throws SinkError (retry) if the time is up, or there is no answer
    */
   template <typename Question>
   [[nodiscard]] auto ask(Question question, int requests = 1) const {
@@ -75,7 +75,7 @@ class KafkaClient {
     return answer.get();
   }
 
-  /** @brief With what brokers said, if it tells more than the error. */
+  /** @brief Adds what brokers said, if that says more than the error. */
   [[noreturn]] void fail(rd_kafka_resp_err_t error, std::string_view doing) const;
   [[noreturn]] void fail(SinkError::Kind kind, rd_kafka_resp_err_t error,
                          std::string_view doing) const;
@@ -95,7 +95,7 @@ class KafkaClient {
   const Deadline::Shared& finish_by_;
   int patience_ = 5000;
   std::shared_ptr<Heard> heard_;
-  std::shared_ptr<rd_kafka_t> handle_;  ///< keeps what it has heard
+  std::shared_ptr<rd_kafka_t> handle_;  ///< holds the last error that it heard of
   mutable std::future<void> under_way_;
 };
 

@@ -15,7 +15,7 @@
 namespace millrace::sink {
 namespace {
 
-/** Where to go on in what is there; nothing: it is another topic of the same name. */
+/** Where to continue in the topic; nothing if this is another topic of the same name. */
 std::optional<std::vector<std::int64_t>> going_on(std::vector<std::int64_t> offsets,
                                                   const std::vector<Extent>& extents) {
   if (offsets.size() > extents.size()) return std::nullopt;
@@ -129,12 +129,12 @@ void KafkaSink::write(const StepBatch& batch, std::string_view position) {
   refuse_later();
 }
 
-/** What others have written meanwhile. */
+/** Reads what others have written since. */
 void KafkaSink::watch() {
   if (!known_) return look([&] { catch_up(); });
   if (!commits_.schema()) return;
   look([&] {
-    // Whether brokers are back is told at once; where a partition ends may take them long.
+    // Brokers answer this at once when they are back; the end of a partition may take them long.
     if (failed_) static_cast<void>(consumer().partitions(address_.topic));
     failed_ = false;
     watch_to(extents_of(consumer(), address_.topic, 1).front().end);
@@ -151,13 +151,13 @@ void KafkaSink::watch_to(std::int64_t end) {
   offsets_.front() = watched_->offsets().front();
 }
 
-/** Rows that stand behind rows of the later trainer are older, and yet what a compacted topic
- * keeps. */
+/** This trainer's rows after those of the later trainer are older, and yet a compacted topic keeps
+ * them. */
 void KafkaSink::give_way(std::uint64_t there, std::uint64_t epoch) {
   if (std::exchange(wrote_, false)) {
     try {
       SnapshotRequester{address_, name_, finish_by_}.ask();
-    } catch (const SinkError&) {  // nobody may write there, or there is no more time
+    } catch (const SinkError&) {  // writing there is not permitted, or the time is up
     }
   }
   refuse_overtaken(there, epoch, name_);
@@ -187,7 +187,7 @@ void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
 }
 
 // A topic that drops old messages has the schema again with each snapshot.
-/** @return the offset behind its commit in partition 0 */
+/** @return the offset after its commit in partition 0 */
 std::int64_t KafkaSink::send_batch(const StepBatch& batch, std::string_view position) {
   TopicProducer& to = producer();
   wrote_ = true;

@@ -18,38 +18,38 @@
 namespace millrace::sink {
 
 struct KafkaLimits {
-  std::chrono::milliseconds requests_every{1000};  ///< that requests are looked for on the broker
+  std::chrono::milliseconds requests_every{1000};  ///< interval of looks for requests
 };
 
 /**
  * @brief Rows in a topic of Kafka: `kafka://BROKERS/TOPIC`.
  *
- * A message is a record; its key is the row, by which it finds its partition, and a compacted topic
- * keeps the newest. When the rows of a batch are acknowledged by all replicas in sync, its commit
- * goes to every partition, and `write` returns when that is acknowledged. What it throws leaves
- * rows behind, or commits in some partitions, which the same batch again makes good.
+ * A message is a record. Its key is the row: the key decides the partition, and a compacted topic
+ * keeps the newest message of each key. When all in-sync replicas have acknowledged the rows of a
+ * batch, its commit goes to every partition; `write` returns when that is acknowledged. A `write`
+ * that throws may leave rows, or commits in some partitions; a repeat of the batch repairs that.
  *
- * `state` reads the whole topic when it is first called, and what has come since then later: a cost
- * at the start. `read` reads the whole topic twice, and keeps of each row which version is the
- * newest.
+ * The first call of `state` reads the whole topic, which costs time at the start; later calls read
+ * what was added since. `read` reads the whole topic twice, and keeps the newest version of each
+ * row in memory.
  *
- * Partition 0 has every commit, and its order tells which of two trainers is overtaken: a batch is
- * written if no commit of a later epoch stands before its own there. `write` reads that partition
- * up to its own commit. A trainer that is overtaken asks the later one for all rows anew, since
- * rows of the same key are kept by their offset where a topic is compacted.
+ * Partition 0 has every commit, and its order decides which of two trainers is overtaken: a batch
+ * counts as written if no commit of a later epoch precedes its own there. `write` reads that
+ * partition up to its own commit. An overtaken trainer requests a snapshot from the later one,
+ * since a compacted topic keeps the row with the greatest offset, whichever trainer wrote it.
  *
- * TOPIC.requests has numbers, as text, of those who ask for a snapshot.
+ * TOPIC.requests has the numbers of snapshot requests, as text.
  */
 class KafkaSink final : public Sink {
  public:
-  /** @throws std::invalid_argument if it names no topic */
+  /** @throws std::invalid_argument if the address names no topic */
   explicit KafkaSink(std::string_view spec, const KafkaLimits& limits = {});
 
   [[nodiscard]] std::string name() const override { return name_; }
   [[nodiscard]] SinkState state() override;
   void begin(const StreamSchema& schema) override;
   void write(const StepBatch& batch, std::string_view position = {}) override;
-  /** Nothing is left to do: replicas have it. */
+  /** Does nothing: the replicas have everything. */
   void flush() override {}
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
@@ -83,11 +83,11 @@ class KafkaSink final : public Sink {
   std::mutex mutex_;
   std::optional<KafkaClient> consumer_;
   std::unique_ptr<TopicProducer> producer_;
-  bool known_ = false;   ///< what the topic had when it was first looked at
+  bool known_ = false;   ///< what the topic had at the first look was read
   bool failed_ = false;  ///< the last look
   TopicCommits commits_;
-  std::vector<std::int64_t> offsets_;      ///< behind what is in them
-  std::unique_ptr<TopicReading> watched_;  ///< partition 0, behind what is in them
+  std::vector<std::int64_t> offsets_;      ///< after what is in the partitions
+  std::unique_ptr<TopicReading> watched_;  ///< partition 0, after these commits
   bool wrote_ = false;                     ///< since the last request
   std::optional<std::chrono::steady_clock::time_point> looked_;
   std::int64_t requests_offset_ = 0;

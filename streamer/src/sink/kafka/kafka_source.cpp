@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGlance{100};
 
-/** Messages before these ends; what compaction took of them is counted until it is passed by. */
+/** Messages before these ends. Compacted ones are counted until they are passed. */
 std::uint64_t unread(const std::vector<std::int64_t>& offsets, const std::vector<Extent>& ends) {
   std::uint64_t messages = 0;
   for (std::size_t i = 0; i < std::min(offsets.size(), ends.size()); ++i) {
@@ -35,7 +35,7 @@ const KafkaClient& KafkaSource::consumer() {
   return *consumer_;
 }
 
-/** What was read so far is forgotten, but for the schema: a topic has one for good. */
+/** Forgets what was read so far, except the schema, which a topic never changes. */
 void KafkaSource::stop() {
   reading_.reset();
   if (assembly_ && assembly_->schema()) schema_ = assembly_->schema();
@@ -72,7 +72,7 @@ void KafkaSource::check_there(const std::vector<Extent>& extents) const {
   }
 }
 
-/** Of a topic that is read from within, where it may stand further to the front. */
+/** Finds the schema of a topic that is read from the middle: it may precede that place. */
 std::optional<StreamSchema> KafkaSource::first_schema(const std::vector<Extent>& extents) {
   std::optional<StreamSchema> schema;
   TopicReading front{consumer(), address_.topic, {extents.front().begin}};
@@ -102,7 +102,7 @@ TopicPosition KafkaSource::begin_of(const std::vector<Extent>& extents) const {
   return begin;
 }
 
-/** Of the partitions that are read. */
+/** The ends of the partitions that are read. */
 std::vector<Extent> KafkaSource::extents() {
   const auto parts = static_cast<std::int32_t>(reading_->offsets().size());
   return extents_of(consumer(), address_.topic, parts);

@@ -13,17 +13,17 @@
 namespace millrace::sink {
 
 /**
- * @brief Batches out of a topic that a KafkaSink writes to.
+ * @brief Reads batches from a topic that a KafkaSink writes to.
  *
- * One consumer reads all partitions, without a group; the position has their offsets, and is kept
- * by whoever applies. A compacted topic is read like any other: TopicAssembly says how. What
- * retention took before it was read is lost. If retention took the schema, the one that was read
- * or given before holds; a reader that has none asks for a snapshot, with which the schema comes
- * again.
+ * One consumer reads all partitions, without a consumer group. The position has their offsets, and
+ * the applier keeps it. A compacted topic is read like any other (see TopicAssembly). Messages that
+ * retention removed before they were read are lost. If retention removed the schema, the one that
+ * was read or given before is used; a reader without one requests a snapshot, which brings the
+ * schema again.
  */
 class KafkaSource final : public RecordSource {
  public:
-  /** @throws std::invalid_argument if it names no topic */
+  /** @throws std::invalid_argument if the address names no topic */
   explicit KafkaSource(std::string_view spec);
 
   [[nodiscard]] std::string name() const override { return name_; }

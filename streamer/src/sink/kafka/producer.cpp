@@ -42,7 +42,7 @@ TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& top
                {"message.timeout.ms", "10000"}},
               finish_by, delivered),
       partitions_(client_.partitions(topic)) {
-  for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // asking may make it
+  for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // asking may create it
     client_.check_time();
     std::this_thread::sleep_for(2 * kGlance);
     partitions_ = client_.partitions(topic);
@@ -61,7 +61,7 @@ bool TopicProducer::broken() const noexcept {
          RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-// librdkafka takes messages for written when later ones of their partition were, since a broker
+// librdkafka assumes that messages were written when later ones of their partition were: a broker
 // would have refused those for the gap. One does so of a producer of which the partition has
 // something; the first messages of a new one may overtake each other where the leader changes, and
 // are gone. What a broker acknowledged itself has an offset.
@@ -80,14 +80,14 @@ void TopicProducer::delivered(rd_kafka_t*, const rd_kafka_message_t* message, vo
 
 rd_kafka_resp_err_t TopicProducer::try_send(const Produced& message) {
   Headers headers = headers_of(message);
-  auto* const value = const_cast<std::byte*>(message.record.data());  // it is copied
+  auto* const value = const_cast<std::byte*>(message.record.data());  // librdkafka copies it
   const rd_kafka_resp_err_t error = rd_kafka_producev(
       client_.handle(), RD_KAFKA_V_RKT(topic_.get()), RD_KAFKA_V_PARTITION(message.part),
       RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
       RD_KAFKA_V_KEY(message.key.data(), message.key.size()),
       RD_KAFKA_V_VALUE(value, message.record.size()), RD_KAFKA_V_OPAQUE(&delivery_),
       RD_KAFKA_V_HEADERS(headers.get()), RD_KAFKA_V_END);
-  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) (void)headers.release();  // they are the message's
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) (void)headers.release();  // the message owns them now
   return error;
 }
 
@@ -107,7 +107,7 @@ void TopicProducer::send(const Produced& message) {
   if (delivery_.sent % 1024 == 0) client_.poll(std::chrono::milliseconds{0});
 }
 
-/** Brokers may get what is under way later still, behind what is sent then: by another producer. */
+/** Messages in flight may still reach brokers, after what the next producer sends. */
 void TopicProducer::leave_if_late() {
   if (!client_.out_of_time()) return;
   left_ = true;

@@ -10,7 +10,7 @@
 
 namespace millrace::sink {
 
-/** @brief What a producer is given. */
+/** @brief What a producer works with. */
 struct Produced {
   std::int32_t part = 0;
   std::string_view key;
@@ -20,13 +20,13 @@ struct Produced {
 };
 
 /**
- * @brief Writes to one topic: idempotent, acknowledged by all replicas in sync, in order within a
- *        partition. Whatever throws leaves it of use, unless `broken`; what is still under way when
- *        calls have to end breaks it.
+ * @brief Writes to one topic: idempotent, acknowledged by all in-sync replicas, in order within a
+ *        partition. After an exception it can still be used, unless it is `broken`. Messages that
+ *        are still in flight when calls must end break it.
  */
 class TopicProducer {
  public:
-  /** @throws SinkError if there is no such topic, or no broker */
+  /** @throws SinkError if the topic does not exist, or no broker answers */
   TopicProducer(const KafkaAddress& address, const std::string& topic, const std::string& name,
                 const Deadline::Shared& finish_by = kNeverEnds);
 
@@ -34,19 +34,19 @@ class TopicProducer {
   TopicProducer& operator=(const TopicProducer&) = delete;
 
   [[nodiscard]] std::int32_t partitions() const noexcept { return partitions_; }
-  /** @brief Queues a copy, which waits where the queue is full. @throws SinkError */
+  /** @brief Queues a copy; waits while the queue is full. @throws SinkError */
   void send(const Produced& message);
   /**
-   * @brief Waits until all that was sent is acknowledged.
-   * @return the offset behind what was sent to partition 0; 0: nothing was
-   * @throws SinkError if anything was not
+   * @brief Waits until all sent messages are acknowledged.
+   * @return the offset after the last message in partition 0; 0: none was sent there
+   * @throws SinkError if any message was not acknowledged
    */
   std::int64_t settle();
-  /** @brief Whether only another producer can help. */
+  /** @return true if only a new producer can help */
   [[nodiscard]] bool broken() const noexcept;
 
  private:
-  /** Of messages of one `settle`. */
+  /** Results of the messages of one `settle`. */
   struct Delivery {
     std::size_t sent = 0, settled = 0, failed = 0;
     std::int64_t end = 0;  ///< in partition 0
@@ -62,7 +62,7 @@ class TopicProducer {
   KafkaTopic topic_;
   std::int32_t partitions_ = 0;
   Delivery delivery_;
-  bool left_ = false;  ///< with messages under way
+  bool left_ = false;  ///< with messages in flight
 };
 
 }  // namespace millrace::sink

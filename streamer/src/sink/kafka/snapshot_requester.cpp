@@ -25,7 +25,7 @@ void SnapshotRequester::ask() {
   if (producer_ == nullptr) {
     producer_ = std::make_unique<TopicProducer>(address_, address_.requests(), name_, finish_by_);
   }
-  last_ = std::max(last_ + 1, milliseconds_now());  // two in one millisecond are two
+  last_ = std::max(last_ + 1, milliseconds_now());  // each gets a new number
   const std::string number = std::to_string(last_);
   producer_->send({.part = 0, .key = "snapshot", .record = std::as_bytes(std::span{number})});
   producer_->settle();

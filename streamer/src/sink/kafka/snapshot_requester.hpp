@@ -9,15 +9,15 @@
 
 namespace millrace::sink {
 
-/** @brief Asks every rank that writes to a topic for all rows anew. */
+/** @brief Requests a snapshot from every rank that writes to a topic. */
 class SnapshotRequester {
  public:
   /** @param address    outlives this
-   *  @param finish_by  likewise */
+   *  @param finish_by  outlives this */
   SnapshotRequester(const KafkaAddress& address, std::string name,
                     const Deadline::Shared& finish_by = kNeverEnds);
 
-  /** @brief Each request has another number. @throws SinkError */
+  /** @brief Each request has a new number. @throws SinkError */
   void ask();
 
  private:

@@ -9,7 +9,7 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestSilence{15'000};
-constexpr int kMostAtOnce = 4096;  ///< messages, until it is looked whether there is time for more
+constexpr int kMostAtOnce = 4096;  ///< messages between two checks of the deadline
 
 using Message = std::unique_ptr<rd_kafka_message_t, void (*)(rd_kafka_message_t*)>;
 

@@ -12,24 +12,24 @@
 
 namespace millrace::sink {
 
-/** @brief Offsets of what is in a partition. */
+/** @brief The offsets of a partition's messages. */
 struct Extent {
   std::int64_t begin = 0, end = 0;
 };
 
-/** @brief A consumer that is of no group and stores no offsets. */
+/** @brief A consumer without a group, which stores no offsets. */
 [[nodiscard]] KafkaClient make_consumer(const KafkaAddress& address, const std::string& name,
                                         const Deadline::Shared& finish_by = kNeverEnds);
 
-/** @brief What is in each of the first partitions now. @throws SinkError */
+/** @return the current offsets of each of the first partitions. @throws SinkError */
 [[nodiscard]] std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& topic,
                                              std::int32_t partitions);
 
-/** @brief How long nothing has come of what is known to be there. */
+/** @brief Measures for how long messages that are known to exist have not arrived. */
 class Silence {
  public:
   explicit Silence(const KafkaClient& consumer) : consumer_(consumer) {}
-  /** @throws SinkError (retry) if it has been for too long, or there is no more time */
+  /** @throws SinkError (retry) if that is too long, or the time is up */
   void heard(bool something);
 
  private:
@@ -37,33 +37,33 @@ class Silence {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 
-/** @brief Reads partitions of a topic while it lives, all of them mixed. */
+/** @brief Reads partitions of a topic as long as it lives; their messages arrive mixed. */
 class TopicReading {
  public:
   using Visit = std::function<void(const TopicMessage&)>;
 
-  /** @param consumer  outlives this, and reads this topic only here
-   *  @param from      an offset of each partition, from the first one on */
+  /** @param consumer  outlives this; only this object reads the topic with it
+   *  @param from      the first offset of each partition, in order */
   TopicReading(const KafkaClient& consumer, const std::string& topic,
                const std::vector<std::int64_t>& from);
   ~TopicReading();
   TopicReading(const TopicReading&) = delete;
   TopicReading& operator=(const TopicReading&) = delete;
 
-  /** @brief Behind what was read. */
+  /** @brief The offsets after what was read. */
   [[nodiscard]] const std::vector<std::int64_t>& offsets() const noexcept { return offsets_; }
-  /** @brief Reads another partition as well, from its beginning. */
+  /** @brief Also reads another partition, from its beginning. */
   void add_partition();
 
   /**
-   * @brief Visits some messages, at least one if any comes in time, and some thousands at most.
-   * @return whether one came
-   * @throws SinkError: lost if what was to be read is gone; what `visit` throws, the messages
-   * behind being lost to this reading
+   * @brief Visits some messages: at least one if any arrives in time, some thousands at most.
+   * @return true if one arrived
+   * @throws SinkError: lost if the messages at this place are gone. What `visit` throws; this
+   * reading then skips the messages after it
    */
   bool read_some(std::chrono::milliseconds patience, const Visit& visit);
   /** @brief Reads up to these offsets.
-   *  @throws SinkError (retry) if for long nothing comes, or there is no more time */
+   *  @throws SinkError (retry) if nothing arrives for too long, or the time is up */
   void read_to(const std::vector<Extent>& ends, const Visit& visit);
 
  private:

@@ -13,11 +13,11 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::size_t kDigest = 40;  ///< characters of what scripts are called
-/** Behind a reply that takes more bytes in one piece than a record may have nobody waits. */
+constexpr std::size_t kDigest = 40;  ///< characters of a script's name
+/** Nobody waits for a reply with more bytes in one piece than a record may have. */
 constexpr std::size_t kMostUnread = kLargestRecord + (std::size_t{1} << 20);
 
-/** The value of "key:value" in what INFO tells. */
+/** The value of "key:value" in the reply of INFO. */
 std::string_view told(std::string_view info, std::string_view key) {
   for (std::size_t begin = 0; begin < info.size();) {
     const std::size_t end = std::min(info.find("\r\n", begin), info.size());
@@ -33,7 +33,7 @@ std::string_view told(std::string_view info, std::string_view key) {
 }  // namespace
 
 SinkError::Kind kind_of_redis_error(std::string_view words) noexcept {
-  // Anywhere in it: servers before version 7 put a script's errors behind words of their own.
+  // Anywhere in it: servers before version 7 put words of their own before a script's errors.
   static constexpr std::array<std::string_view, 11> kWrong{
       "NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE", "DENIED",         "MOVED ",
       "ASK ",   "CROSSSLOT", "AUTH",   "NOPROTO",   "unknown command"};
@@ -59,7 +59,7 @@ RedisConnection::RedisConnection(const RedisAddress& address, const RedisManners
   refuse_eviction();
 }
 
-/** REDISCLI_AUTH is for whatever server asks for a password: one that has none is none the worse.
+/** REDISCLI_AUTH serves any server that asks for a password; a server without one ignores it.
  */
 void RedisConnection::authenticate(const RedisAddress& address) {
   std::string password;
@@ -131,7 +131,7 @@ void RedisConnection::send(std::span<const std::string_view> words) {
   channel_->send({formatted, static_cast<std::size_t>(length)}, reply_deadline());
 }
 
-/** What it reads may be no reply, or one that never ends. */
+/** The bytes may not be a reply, or be one that never ends. */
 void RedisConnection::check_reader() const {
   const redisReader& reader = *reader_;
   const auto refuse = [&](SinkError::Kind kind, std::string_view what) {

@@ -15,32 +15,32 @@
 
 namespace millrace::sink {
 
-/** @brief What a server's error, in its words, means to whoever writes. */
+/** @brief Translates the text of a server's error into an error of a sink. */
 [[nodiscard]] SinkError::Kind kind_of_redis_error(std::string_view words) noexcept;
 
 /** @brief How a connection behaves. */
 struct RedisManners {
   RedisLimits limits;
-  const Deadline::Shared& finish_by;  ///< for all that is done with it
+  const Deadline::Shared& finish_by;  ///< for everything that is done with it
 };
 
 /**
- * @brief One connection to a server, with a script loaded. Whatever throws leaves it in a state in
- *        which only its end is sensible.
+ * @brief One connection to a server, with a script loaded. After an exception it can only be
+ *        destroyed.
  *
- * Every call ends by a deadline for all of it: what is sent, and the whole reply, however the
- * server deals out its bytes.
+ * Every call has one deadline for all of it: sending, and the whole reply, however slowly the
+ * server sends its bytes.
  */
 class RedisConnection {
  public:
-  /** @param name  that messages begin with. @throws SinkError */
+  /** @param name  beginning of messages. @throws SinkError */
   RedisConnection(const RedisAddress& address, const RedisManners& manners, std::string name);
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
 
-  /** @brief Sends a command, whose reply comes behind those of all before. */
+  /** @brief Sends a command; replies arrive in the order of the commands. */
   void send(std::span<const std::string_view> words);
-  /** @brief The next one, which does not outlive this. @throws SinkError for one that is an error
+  /** @return the next reply, which must not outlive this. @throws SinkError if it is an error
    */
   [[nodiscard]] Reply receive();
   [[nodiscard]] Reply command(std::span<const std::string_view> words);
@@ -64,7 +64,7 @@ class RedisConnection {
 
   RedisManners manners_;
   std::string name_;
-  bool too_many_ = false;  ///< elements of an array
+  bool too_many_ = false;  ///< an array has too many elements
   std::unique_ptr<Channel> channel_;
   std::unique_ptr<redisReader, Free> reader_;
 };

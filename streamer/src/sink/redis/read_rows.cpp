@@ -64,7 +64,7 @@ class Reading {
     } while (cursor != "0");
   }
 
-  /** A server may tell of a key more than once. */
+  /** A server may list a key more than once. */
   std::vector<StoredRow> rows_among(const ReplyView& keys) {
     std::vector<StoredRow> rows;
     for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -112,11 +112,11 @@ class Reading {
     return record.row;
   }
 
-  /** MGET tells nothing of a key that holds no string. */
+  /** MGET returns nothing for a key that does not hold a string. */
   void check_gone(const StoredRow& found) {
     const auto reply = connection_.command(Words{"TYPE", found.key});
     const std::string_view type = reply->text();
-    if (type == "none" || type == "string") return;  // or it has come since
+    if (type == "none" || type == "string") return;  // or it was written since
     throw RecordError{fmt::format("in {} is a {} where a row belongs", found.key, type)};
   }
 

@@ -9,14 +9,14 @@
 namespace millrace::sink {
 
 /**
- * @brief Visits every row of the schema, once, that a server has under keys `<prefix>TABLE:ROW`.
+ * @brief Visits, once, every row of the schema that a server has under keys `<prefix>TABLE:ROW`.
  * @throws SinkError; RecordError for a value that is not the record of its key; what `visit` throws
  */
 void read_redis_rows(RedisConnection& connection, const std::string& prefix,
                      const StreamSchema& schema,
                      const std::function<void(const RowRecord&)>& visit);
 
-/** @brief Visits which rows of the schema a server has, without their values; some more than once.
+/** @brief Visits the names of the schema's rows that a server has; some more than once.
  *  @throws SinkError; what `visit` throws */
 void list_redis_rows(RedisConnection& connection, const std::string& prefix,
                      const StreamSchema& schema,

@@ -53,7 +53,7 @@ void RedisSink::ensure_connected() {
   script_.clear();
 }
 
-// A connection that was idle may have been closed long ago: then the next one serves.
+// An idle connection may have been closed long ago: then a new one serves.
 template <typename Body>
 auto RedisSink::talk(Body&& body) {
   const bool reused = connection_.has_value();

@@ -14,22 +14,22 @@ namespace millrace::sink {
 /**
  * @brief Rows in a Redis server: `redis://HOST:PORT[/PREFIX]`, or as RedisAddress says.
  *
- * A row is the string `PREFIX:TABLE:ROW`, which holds its record. What is known of the stream is
- * the hash `PREFIX:stream`: fields `schema`, `commit:RANK` (records) and `position`. Versions and
+ * A row is the string `PREFIX:TABLE:ROW`, which holds its record. The state of the stream is the
+ * hash `PREFIX:stream`: fields `schema`, `commit:RANK` (records) and `position`. Versions and
  * commits are compared on the server, so that any number of ranks may write, each through a sink of
- * its own. Whoever asks for a snapshot sets the key `PREFIX:snapshot` to a greater number than it
- * has: the time in milliseconds.
+ * its own. A snapshot is requested by setting the key `PREFIX:snapshot` to a greater number: the
+ * time in milliseconds.
  *
- * A batch may come in parts, the commit with the last one, which is sent when all others are there.
- * `flush` has nothing to do: what was written is in the server, and survives what the server's own
- * persistence promises. A server that comes back with less has older commits, or none: `lost`.
+ * A batch may be sent in parts. The last one has the commit, and is sent when all others are there.
+ * `flush` does nothing: written data is in the server, and is as durable as the server's own
+ * persistence. A server that lost data has older commits, or none: `lost`.
  *
- * Not for a Redis Cluster. Where REDISCLI_AUTH is set, it is the password, as for redis-cli, unless
- * the address says where another one is.
+ * Not for a Redis Cluster. If REDISCLI_AUTH is set, it is the password, as for redis-cli, unless
+ * the address names another one.
  */
 class RedisSink final : public Sink {
  public:
-  /** @throws std::invalid_argument if it names no server */
+  /** @throws std::invalid_argument if the address names no server */
   explicit RedisSink(std::string_view spec, const RedisLimits& limits = {});
 
   [[nodiscard]] std::string name() const override { return name_; }
@@ -37,7 +37,7 @@ class RedisSink final : public Sink {
   void begin(const StreamSchema& schema) override;
   void write(const StepBatch& batch, std::string_view position = {}) override;
   void flush() override {}
-  /** Takes memory for the numbers of all rows. Rows that come meanwhile may be visited or not. */
+  /** Needs memory for the numbers of all rows. Rows written meanwhile may be visited. */
   void read(const std::function<void(const RowRecord&)>& visit) override;
   [[nodiscard]] std::uint64_t snapshot_request() override;
   void audit(std::uint32_t rank, std::uint64_t epoch) override;
@@ -60,8 +60,8 @@ class RedisSink final : public Sink {
   Deadline::Shared finish_by_ = Deadline::kNone;
   std::mutex mutex_;
   std::optional<RedisConnection> connection_;
-  std::string script_;                  ///< what the server calls it; empty: it was not loaded yet
-  std::optional<StreamSchema> schema_;  ///< as this one began
+  std::string script_;                  ///< its name on the server; empty: not loaded yet
+  std::optional<StreamSchema> schema_;  ///< that `begin` was called with
 };
 
 }  // namespace millrace::sink

@@ -14,13 +14,13 @@
 namespace millrace::sink {
 
 /**
- * @brief A reply, or an element of one: whatever a server said, hostile until asked for as what it
- *        is to be. All but `is_nil` throw SinkError (wrong) if it is something else. Points into
- *        the reply.
+ * @brief A reply, or an element of one. It is untrusted: every function except `is_nil` throws
+ *        SinkError (wrong) if the value has another type than the function's. Points into the
+ *        reply.
  */
 class ReplyView {
  public:
-  /** @param name  of the sink, that messages begin with */
+  /** @param name  of the sink: beginning of messages */
   ReplyView(const redisReply* reply, std::string_view name) noexcept : reply_(reply), name_(name) {}
 
   [[nodiscard]] bool is_nil() const noexcept { return reply_->type == REDIS_REPLY_NIL; }
@@ -30,13 +30,13 @@ class ReplyView {
   [[nodiscard]] std::span<const std::byte> bytes() const {
     return std::as_bytes(std::span{text()});
   }
-  /** @brief Elements of an array. */
+  /** @brief The elements of an array. */
   [[nodiscard]] std::size_t size() const;
-  /** @param size  that the array has to have */
+  /** @param size  required size of the array */
   void check_size(std::size_t size) const;
   [[nodiscard]] ReplyView operator[](std::size_t i) const;
 
-  /** @throws SinkError (wrong): it is not what belongs here. @param what  it is then */
+  /** @throws SinkError (wrong). @param what  what was found, and what was expected */
   [[noreturn]] void refuse(std::string_view what) const;
 
  private:
@@ -46,7 +46,7 @@ class ReplyView {
   std::string_view name_;
 };
 
-/** @brief A whole reply that is no error. */
+/** @brief A whole reply that is not an error. */
 class Reply {
  public:
   struct Free {
@@ -65,10 +65,10 @@ class Reply {
   ReplyView view_;
 };
 
-/** @brief More elements of an array nobody takes: the memory for them is taken before they come. */
+/** @brief Limit for the elements of an array: their memory is allocated before they arrive. */
 inline constexpr std::size_t kMostElements = std::size_t{1} << 20;
-/** @brief Lets a reader refuse such, without memory as it says. @param refused  set then; outlives
- * it */
+/** @brief Makes a reader refuse larger arrays, as if memory were out. @param refused  set then;
+ * outlives the reader */
 void limit_elements(redisReader& reader, bool& refused);
 
 }  // namespace millrace::sink

@@ -5,25 +5,25 @@
 namespace millrace::sink {
 
 /**
- * @brief What runs on the server for each part of a batch, alone: rows that are newer than those
- *        there, and of the last part the commit.
+ * @brief The script that the server runs, atomically, for each part of a batch: it writes rows that
+ *        are newer than the server's, and with the last part the commit.
  *
- * KEYS: the stream's key; a key for each row. ARGV: rank; the version that the commit goes after,
- * and its own, 16 bytes each; its record, or nothing if there is more to come; the position, or
- * nothing; the schema's record where a chain begins, or nothing; "first" or "later" for parts of
- * several that begin a chain; a record for each row.
+ * KEYS: the stream's key; a key for each row. ARGV: rank; the version that the commit continues,
+ * and its own, 16 bytes each; its record, or nothing if parts follow; the position, or nothing;
+ * the schema's record if a chain begins, or nothing; "first" or "later" for one of several parts
+ * that begin a chain; a record for each row.
  *
- * A commit that begins a chain goes after nothing, so that a server that loses all rows between two
- * parts would not be noticed: the first part leaves the version in the field `writing:RANK`, the
- * others look for it, and the last one takes it away.
+ * A commit that begins a chain continues no other, so that a server that loses all rows between two
+ * parts would not be noticed. Therefore the first part stores the version in the field
+ * `writing:RANK`, the others check it, and the last one removes it.
  *
- * A value is left as it is if it is the record of that row (its header says so from byte 16 on) in
- * a version as new, of an epoch that can be; anything else that is long enough for a version is
- * replaced.
+ * A value is kept if it is the record of that row (its header says so from byte 16 on) in a version
+ * that is at least as new, with a possible epoch. Any other value that is long enough for a version
+ * is replaced.
  *
- * 1: done. 0: that commit is there, or a newer one of its epoch; nothing was done. Text: the rank's
- * newest version, which the commit does not go after, or which is of a later epoch, or the first
- * part of the batch is gone; nothing was done.
+ * Returns 1: done. 0: the server has that commit, or a newer one of its epoch; nothing was done.
+ * Text: the rank's newest version, if the commit does not continue it, if it is of a later epoch,
+ * or if the first part of the batch is gone; nothing was done.
  */
 inline constexpr std::string_view kWriteScript = R"lua(
 local none = string.rep('\0', 16)

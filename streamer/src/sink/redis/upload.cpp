@@ -9,7 +9,7 @@
 namespace millrace::sink {
 namespace {
 
-/** As records have it, so that versions compare as bytes do. */
+/** As in records, so that versions compare as their bytes do. */
 std::string encoded(Version version) {
   std::string bytes;
   for (const std::uint64_t number : {version.epoch, version.step}) {
@@ -92,7 +92,7 @@ std::string RedisUpload::key_of(std::size_t row) const {
   return fmt::format("{}:{}:{}", target_.prefix, schema_.tables[record.table].name, record.row);
 }
 
-/** Whether the script is to leave word of it, or look for that. */
+/** Tells the script to store the version of a chain's beginning, or to check it. */
 std::string_view RedisUpload::role_of(const RowRange& part) const {
   const bool alone = part.begin == 0 && part.last;
   if (alone || batch_.commit.after != Version{}) return {};

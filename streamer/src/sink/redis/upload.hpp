@@ -10,10 +10,10 @@
 
 namespace millrace::sink {
 
-/** @brief Where a batch goes. */
+/** @brief The destination of a batch. */
 struct RedisTarget {
   RedisConnection& connection;
-  const std::string& script;  ///< kWriteScript, as the server calls it
+  const std::string& script;  ///< name of kWriteScript on the server
   const std::string& prefix;
   const std::string& name;
   const RedisLimits& limits;
@@ -47,7 +47,7 @@ class RedisUpload {
   std::string rank_, after_, version_, commit_, schema_record_;
   std::size_t in_flight_ = 0;
   bool repeat_ = false;
-  std::string newest_;  ///< where the batch goes behind another
+  std::string newest_;  ///< if the batch continues another
 };
 
 }  // namespace millrace::sink

@@ -23,8 +23,8 @@ constexpr const char *kCurrent = "CURRENT", *kLock = "LOCK";
 constexpr int kLooks = 5;
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 
-/** A file of messages would share the fate of the disk: with assertions on, as Debian builds it,
- *  RocksDB ends the process when it writes to one that failed before. */
+/** RocksDB's log messages are dropped. A file of them would fail with the disk: built with
+ *  assertions, as Debian does, RocksDB ends the process when it writes to a file that failed. */
 class NoMessages final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -39,7 +39,7 @@ rocksdb::Options options_with(const RocksdbOptions& given) {
   options.info_log = std::make_shared<NoMessages>();
   options.write_buffer_size = given.write_buffer_bytes;
   options.max_background_jobs = 2;
-  options.compression = rocksdb::kNoCompression;  // floats hardly get smaller
+  options.compression = rocksdb::kNoCompression;  // floats hardly compress
   rocksdb::BlockBasedTableOptions table;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));  // most rows are looked up once
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -52,7 +52,7 @@ rocksdb::Options options_with(const RocksdbOptions& given) {
       fmt::format("rocksdb:{}: {}; an empty folder would be right", folder.string(), what)};
 }
 
-/** What an opening leaves that did not come to an end. */
+/** Removes what an unfinished opening has left. */
 bool is_of_rocksdb(const std::string& name) {
   constexpr const char* kBeginnings[] = {"LOG", "LOCK", "IDENTITY", "MANIFEST-", "OPTIONS-", "."};
   constexpr const char* kEnds[] = {".log", ".sst", ".dbtmp"};
@@ -76,8 +76,8 @@ void make_empty_folder(const std::filesystem::path& folder) {
 }
 
 /**
- * A database without our family is somebody else's, unless it has nothing in it yet.
- * @return whether it has our family
+ * A database without our column family belongs to another program, unless it is still empty.
+ * @return true if it has our family
  */
 bool is_ours(const std::filesystem::path& folder, const rocksdb::Options& options) {
   std::vector<std::string> families;
@@ -151,7 +151,7 @@ Database::Database(const RocksdbOptions& given) {
   lock_ = open_to_read(folder / kLock);
 }
 
-// A lock file that went while it was being opened was taken away as well.
+// A lock file that vanished during the opening was removed with the database.
 bool Database::is_still_there() const { return lock_ && is_at(lock_, folder_ / kLock); }
 
 std::string Database::file_that_is_gone() const {
@@ -167,11 +167,11 @@ std::string Database::file_that_is_gone() const {
     return {};
   };
   const std::string gone = first_gone("");
-  return gone.empty() ? gone : first_gone(gone);  // or it was compacted meanwhile
+  return gone.empty() ? gone : first_gone(gone);  // or it was compacted in the meantime
 }
 
-// A process that writes takes files away that the other was about to open: then what is there is
-// another set of files, and a new look finds that.
+// The writing process removes files that this one is about to open. Then the folder has
+// another set of files, which a new attempt finds.
 std::unique_ptr<Database> Database::look(const RocksdbOptions& given) {
   for (int looks = 1;; ++looks) {
     try {
@@ -187,7 +187,7 @@ std::unique_ptr<Database> Database::look_once(const RocksdbOptions& given) {
   const std::string folder = given.folder.string();
   rocksdb::Options options = options_with(given);
   options.create_if_missing = options.create_missing_column_families = false;
-  options.max_open_files = -1;  // all are open from the beginning, and stay when they are removed
+  options.max_open_files = -1;  // all stay open, and readable when they are removed
   if (!is_there(given.folder) || !is_ours(given.folder, options)) return nullptr;
   Handles handles;
   rocksdb::DB* opened = nullptr;
@@ -200,7 +200,7 @@ std::unique_ptr<Database> Database::look_once(const RocksdbOptions& given) {
 Database::~Database() {
   (void)db_->DestroyColumnFamilyHandle(rows_);
   (void)db_->DestroyColumnFamilyHandle(stream_);
-  (void)db_->Close();  // what was written is in the log
+  (void)db_->Close();  // written data is in the log
 }
 
 }  // namespace millrace::sink

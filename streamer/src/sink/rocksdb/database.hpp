@@ -12,7 +12,7 @@
 
 namespace millrace::sink {
 
-/** @throws SinkError with what such a status means to who writes; nothing if it is ok */
+/** @throws SinkError that says what the status means, unless it is ok */
 void check(const rocksdb::Status& status, const std::string& name);
 
 struct RocksdbOptions {
@@ -22,15 +22,15 @@ struct RocksdbOptions {
                                    << 20;  ///< rows in memory before they are sorted
 };
 
-/** @brief An open database, with one family of rows and one of what is said of them. */
+/** @brief An open database: one column family has the rows, another one the state of the stream. */
 class Database {
  public:
-  /** @brief Opens it, and makes it where there is none. @throws SinkError */
+  /** @brief Opens it, and creates it if it does not exist. @throws SinkError */
   explicit Database(const RocksdbOptions& options);
   /**
-   * @brief Opens what is there now to be read, also while another process writes to it: takes no
+   * @brief Opens the present state for reading, also while another process writes to it: takes no
    *        lock, and writes nothing.
-   * @return null: nothing of ours is there
+   * @return null if the folder has no database of ours
    * @throws SinkError
    */
   [[nodiscard]] static std::unique_ptr<Database> look(const RocksdbOptions& options);
@@ -43,14 +43,14 @@ class Database {
   [[nodiscard]] rocksdb::ColumnFamilyHandle* rows() const noexcept { return rows_; }
   [[nodiscard]] rocksdb::ColumnFamilyHandle* stream() const noexcept { return stream_; }
 
-  /** @brief Whether there is one in the folder. */
+  /** @return true if the folder has a database */
   [[nodiscard]] static bool is_there(const std::filesystem::path& folder);
   /**
-   * @brief Whether this one, which is open to write to, is what is in the folder: nobody took it
-   *        away. @throws SinkError
+   * @return true if this database, which is open for writing, is still the one in the folder: it
+   *         was not removed. @throws SinkError
    */
   [[nodiscard]] bool is_still_there() const;
-  /** @brief A file of rows that somebody took away; empty: none. @throws SinkError */
+  /** @return a file of rows that was removed; empty: none. @throws SinkError */
   [[nodiscard]] std::string file_that_is_gone() const;
 
  private:
@@ -63,7 +63,7 @@ class Database {
   rocksdb::ColumnFamilyHandle* rows_ = nullptr;
   rocksdb::ColumnFamilyHandle* stream_ = nullptr;
   std::filesystem::path folder_;
-  File lock_;  ///< the file that RocksDB locks, for its identity
+  File lock_;  ///< the file that RocksDB locks, to compare its identity
 };
 
 }  // namespace millrace::sink

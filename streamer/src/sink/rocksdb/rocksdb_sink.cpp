@@ -15,7 +15,7 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::size_t kRowsAtOnce = 1024;  ///< that are looked up together
-constexpr int kPatience = 10;              ///< half a minute, with a shipper's pauses
+constexpr int kPatience = 10;              ///< openings: half a minute, with a shipper's pauses
 constexpr std::string_view kSchema = "schema", kPosition = "position", kCommit = "mark/";
 
 rocksdb::Slice slice(std::span<const std::byte> bytes) {
@@ -26,7 +26,7 @@ std::span<const std::byte> bytes_of(const rocksdb::Slice& slice) {
   return {reinterpret_cast<const std::byte*>(slice.data()), slice.size()};
 }
 
-/** Name, 0, and the row so that keys are in the order of rows. */
+/** The table's name, a zero byte, and the row, so that keys are sorted by row. */
 std::string key_of(const RowRecord& row, const StreamSchema& schema) {
   std::string key = schema.tables[row.table].name;
   key.push_back('\0');
@@ -36,7 +36,7 @@ std::string key_of(const RowRecord& row, const StreamSchema& schema) {
   return key;
 }
 
-/** A record is kept where floats can be read from. */
+/** Keeps a record at an address from which floats can be read. */
 class Aligned {
  public:
   explicit Aligned(const rocksdb::Slice& slice) {
@@ -49,7 +49,7 @@ class Aligned {
   std::vector<std::byte> bytes_;
 };
 
-/** Whether a value is the row that this record has, in a version as new, and not anything else. */
+/** True if the value is the same row as this record, in a version that is at least as new. */
 bool is_as_new(const rocksdb::Slice& value, std::span<const std::byte> record) {
   const auto there = bytes_of(value);
   if (there.size() < kRecordOverhead || record_version(there) < record_version(record)) {
@@ -82,7 +82,7 @@ std::shared_ptr<RocksdbSink::Shared> RocksdbSink::shared(const RocksdbOptions& o
   return one;
 }
 
-/** What somebody took away can be written to still, and is nowhere. */
+/** A database that was removed can still be written to, but the data is lost. */
 bool RocksdbSink::close_if_gone() {
   if (!shared_->database || shared_->database->is_still_there()) return false;
   shared_->database.reset();
@@ -91,7 +91,7 @@ bool RocksdbSink::close_if_gone() {
   return true;
 }
 
-/** Files go one by one: what is found of a database that somebody takes away may be any of them. */
+/** Files are removed one by one: any of them may remain of a database that is being removed. */
 template <typename Open>
 auto RocksdbSink::patiently(const Open& open) {
   try {
@@ -103,7 +103,7 @@ auto RocksdbSink::patiently(const Open& open) {
   }
 }
 
-/** Opens what is not, and after a failure makes sure of what is there. */
+/** Opens the database if it is not open, and verifies it after a failure. */
 void RocksdbSink::open() {
   static_cast<void>(close_if_gone());
   if (shared_->is_failed && shared_->database) {
@@ -128,7 +128,7 @@ void RocksdbSink::write_schema(const StreamSchema& schema) {
   shared_->state.schema = schema;
 }
 
-/** Checks what a write came to. */
+/** Checks the result of a write. */
 void RocksdbSink::put(const rocksdb::Status& status) {
   shared_->is_failed = !status.ok();
   check(status, name());
@@ -154,7 +154,7 @@ SinkState RocksdbSink::stored_state(const Database& database) const {
   return state;
 }
 
-/** What this process has open, or else what is there now; null: nothing. */
+/** The database that this process has open, otherwise the present one in the folder; null: none. */
 std::shared_ptr<Database> RocksdbSink::to_read() {
   if (close_if_gone() || !shared_->database) {
     return patiently([&]() -> std::shared_ptr<Database> { return Database::look(options_); });
@@ -178,7 +178,7 @@ void RocksdbSink::begin(const StreamSchema& schema) {
   shared_->begun = schema;
 }
 
-/** Adds those of some rows that are newer than what is there. */
+/** Adds the rows that are newer than those in the database. */
 void RocksdbSink::add_newer(rocksdb::WriteBatch& updates, const StepBatch& batch, std::size_t from,
                             std::size_t to) const {
   const Database& database = *shared_->database;
@@ -241,7 +241,7 @@ void RocksdbSink::flush() {
   if (shared_->database) put((*shared_->database)->FlushWAL(true));
 }
 
-// One process at a time can have it open; another one may have had it since a failure closed it.
+// Only one process can have it open; another one may have changed it since a failure closed it.
 void RocksdbSink::audit(std::uint32_t, std::uint64_t epoch) {
   const std::lock_guard lock{shared_->mutex};
   static_cast<void>(close_if_gone());

@@ -9,14 +9,14 @@
 namespace millrace::sink {
 
 /**
- * @brief Rows in a RocksDB: see docs/sinks.md for what is where in it.
+ * @brief Rows in a RocksDB; docs/sinks.md describes its contents.
  *
- * A batch, its commit and position are one write: all of it is there, or nothing. What was written
- * survives the end of the process, what was flushed that of the machine. Sinks of one folder and
- * process share the database, which no other process can open to write to meanwhile. `state` and
- * `read` of a sink that nothing was begun in need no right to write, and disturb nobody who writes.
- * If the folder is taken away it is made anew with the next write, and has lost its commits. While
- * it is being taken away what is left of it looks damaged: that is reported as damage only if it
+ * A batch, its commit and its position are one atomic write. Written data survives the end of the
+ * process, flushed data survives the end of the machine. Sinks of one folder and process share the
+ * database, and no other process can open it for writing at the same time. `state` and `read` of a
+ * sink without `begin` need no write permission and do not disturb a writer.
+ * If the folder is removed, the next write creates it again, and the commits are lost. While it is
+ * being removed, the rest of it looks damaged; this is reported as damage only if it
  * lasts.
  */
 class RocksdbSink final : public Sink {
@@ -32,14 +32,14 @@ class RocksdbSink final : public Sink {
   void audit(std::uint32_t rank, std::uint64_t epoch) override;
 
  private:
-  /** What sinks of one folder share. */
+  /** State that the sinks of one folder share. */
   struct Shared {
     std::mutex mutex;
     std::shared_ptr<Database> database;  ///< null: not open
-    SinkState state;                     ///< of what is open
-    std::optional<StreamSchema> begun;   ///< that one which is made anew is given
-    bool is_failed = false;              ///< a write was: nothing can be taken for granted
-    int patience = 0;  ///< so many openings may still find damage, after it was taken away
+    SinkState state;                     ///< of the open database
+    std::optional<StreamSchema> begun;   ///< schema for a database that is created again
+    bool is_failed = false;              ///< a write failed: everything must be verified
+    int patience = 0;                    ///< openings that may still find damage after a removal
   };
   [[nodiscard]] static std::shared_ptr<Shared> shared(const RocksdbOptions& options);
 

@@ -26,7 +26,7 @@ class RestClues {
   };
 
   /** @param gap_begin  the end of the block without a rest
-   *  @return whether it is kept: it tells something that no other has told */
+   *  @return true if it is kept, because it says something new */
   bool add(std::uint64_t gap_begin, const Choice& choice);
 
   /** @brief The least rest that explains every choice; 0 if none does. */

@@ -18,7 +18,7 @@
 // at most one value, so memory is bounded by the length of the pickle.
 //
 // What a snapshot does not use is not judged: integers of any length, sets and bytearrays are
-// passed over, and whoever asks for such a value is told what it is.
+// skipped; a reader that asks for such a value gets its kind in the error.
 
 namespace millrace::trace {
 

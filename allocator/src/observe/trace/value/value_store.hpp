@@ -17,9 +17,9 @@ struct ValueNode {
     big_integer,
     real,         // an index into `wide`
     string,       // 40 bits where it begins in `text`, 20 bits its length
-    bytes,        // likewise
+    bytes,        // as `string`
     long_string,  // an index into `wide`: where it begins, then its length
-    long_bytes,   // likewise
+    long_bytes,   // as `long_string`
     list,         // an index into `containers`; so are the next two
     tuple,
     dict,

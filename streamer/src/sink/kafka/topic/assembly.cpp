@@ -54,7 +54,7 @@ void TopicAssembly::add(const TopicMessage& message) {
     case RecordKind::commit:
       return add_commit(part, record->commit, message.offset);
     case RecordKind::position:
-      return;  // of whoever wrote the topic: nothing to those who read it
+      return;  // the writer's business: readers do not need it
     case RecordKind::row:
       Segment& segment = open_segment(part, message.rank);
       if (segment.first < 0) segment.first = message.offset;
@@ -62,7 +62,7 @@ void TopicAssembly::add(const TopicMessage& message) {
   }
 }
 
-// It may stand where something of any rank was.
+// It may have replaced a message of any rank.
 void TopicAssembly::pass_over(Partition& part, std::int64_t offset) {
   part.damaged = true;
   for (auto& [rank, segments] : part.ranks) {
@@ -89,7 +89,7 @@ void TopicAssembly::add_commit(Partition& part, const StepCommit& commit, std::i
   if (is_whole(commit)) give_out(commit);
 }
 
-// Of ranks that are there no more nothing comes that would make a batch of what they left.
+// Ranks that no longer exist write nothing that would complete the batches that they left.
 void TopicAssembly::drop_ranks(Partition& part, const StepCommit& commit) {
   if (commit.version.epoch < epoch_) return;
   epoch_ = commit.version.epoch;
@@ -108,8 +108,8 @@ bool TopicAssembly::is_whole(const StepCommit& commit) const {
   return std::ranges::all_of(parts_.begin(), parts_.begin() + commit.parts, has_it);
 }
 
-// What repeats a batch that was given out is left out. A commit that stands before an older one is
-// none: rows before it are the next one's.
+// A repeat of a returned batch is dropped. A commit that precedes an older one does not
+// count: rows before it belong to the next one.
 std::vector<Segment> TopicAssembly::pop_up_to(Partition& part, const StepCommit& commit) {
   const auto given = given_.find(commit.rank);
   const Version before = given == given_.end() ? Version{} : given->second;
@@ -133,7 +133,7 @@ std::vector<Segment> TopicAssembly::pop_up_to(Partition& part, const StepCommit&
   return popped;
 }
 
-/** The commit that this one goes behind, as far as was read. */
+/** The commit that this one continues, as far as was read. */
 Version TopicAssembly::before_of(const Segment& segment) const {
   const auto given = given_.find(segment.commit->rank);
   if (given != given_.end()) return given->second;
@@ -184,7 +184,7 @@ void TopicAssembly::give_out(const StepCommit& commit) {
   ready_.push_back({std::move(batch), to_text(behind), std::move(lost)});
 }
 
-/** Behind what was given out. */
+/** The position after the returned batches. */
 TopicPosition TopicAssembly::position() {
   const std::vector<std::int64_t> offsets = resume_offsets();
   const bool filled = std::ranges::equal(

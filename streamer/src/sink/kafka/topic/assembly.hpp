@@ -17,23 +17,23 @@
 namespace millrace::sink {
 
 /**
- * @brief Makes whole batches of what comes out of the partitions of a topic.
+ * @brief Makes whole batches of the messages from the partitions of a topic.
  *
- * Each partition has rows of each rank, and behind them the rank's commit, in all partitions alike.
- * A batch is whole when its commit has come from all; what is of later commits waits.
+ * Each partition has rows of each rank, followed by the rank's commit, which is in all partitions.
+ * A batch is whole when its commit was read from all of them; rows of later commits wait.
  *
- * A topic may be compacted: of a row, and of the commits of a rank, older messages go, and offsets
- * have gaps. Then a batch has holes, and commits are missing between two that are there. What
- * filled the holes stands further behind; until it has been given out, commits count the holes as
+ * A topic may be compacted: older messages of a row, and older commits of a rank, are removed, and
+ * offsets have gaps. Then a batch has holes, and commits are missing between two others. The rows
+ * that fill the holes follow later; until they were returned, commits count the holes as
  * missing.
  *
- * What is missing where offsets have no gap is gone for good, and so is what stood where a message
- * is now that nobody of ours wrote: the batch says so (RecordSource::Next::lost). Such messages,
- * and commits that are not in order, are passed over.
+ * Rows that are missing without a gap of offsets are permanently lost, and so are rows whose place
+ * has a foreign message: the batch says so (RecordSource::Next::lost). Foreign messages, and
+ * commits that are not in order, are skipped.
  */
 class TopicAssembly {
  public:
-  /** Offsets behind what is in each partition now. */
+  /** The current end offset of each partition. */
   using Ends = std::function<std::vector<std::int64_t>()>;
 
   /** @param start  where reading begins */
@@ -41,16 +41,16 @@ class TopicAssembly {
 
   /** @throws SinkError (wrong) for another schema */
   void add(const TopicMessage& message);
-  /** @brief As `add` of its record. */
+  /** @brief Same as `add` of the schema's record. */
   void take_schema(const StreamSchema& schema);
-  /** @brief The next whole batch, if there is one. */
+  /** @return the next whole batch, if there is one */
   [[nodiscard]] std::optional<RecordSource::Next> take();
   [[nodiscard]] bool has_next() const noexcept { return !ready_.empty(); }
 
   [[nodiscard]] const std::optional<StreamSchema>& schema() const noexcept { return schema_; }
-  /** @brief Whether the topic was there from its beginning on. */
+  /** @return true if the topic was read from its real beginning: nothing was removed before */
   [[nodiscard]] bool whole() const noexcept { return whole_; }
-  /** @brief Partitions that commits speak of. */
+  /** @brief Number of partitions that commits name. */
   [[nodiscard]] std::size_t parts() const noexcept { return parts_.size(); }
   /** @brief As MessageReader::strange. */
   [[nodiscard]] const std::string& strange() const noexcept { return reader_.strange(); }
@@ -58,9 +58,9 @@ class TopicAssembly {
  private:
   struct Partition {
     std::int64_t next = 0;                               ///< offset
-    bool gap = false;                                    ///< there was one
-    bool damaged = false;                                ///< one message was strange
-    std::map<std::uint32_t, std::deque<Segment>> ranks;  ///< the last one of each is open
+    bool gap = false;                                    ///< a gap was found
+    bool damaged = false;                                ///< a foreign message was found
+    std::map<std::uint32_t, std::deque<Segment>> ranks;  ///< the last segment of each is open
   };
 
   Partition& partition_of(const TopicMessage& message);
@@ -79,7 +79,7 @@ class TopicAssembly {
 
   std::string name_;
   Ends ends_;
-  bool whole_ = true;  ///< there was nothing before where reading began
+  bool whole_ = true;  ///< nothing precedes the place where reading began
   std::vector<Partition> parts_;
   std::map<std::uint32_t, Version> given_;
   std::uint64_t epoch_ = 0;

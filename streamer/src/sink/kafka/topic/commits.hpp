@@ -11,10 +11,10 @@
 
 namespace millrace::sink {
 
-/** @brief What a topic says of itself: its schema, and the commits that are in all partitions. */
+/** @brief The state of a topic: its schema, and the commits that all partitions have. */
 class TopicCommits {
  public:
-  /** @brief Rows are passed by, and so is what nobody of ours wrote. */
+  /** @brief Skips rows and foreign messages. */
   void add(const TopicMessage& message);
   void add(const StepCommit& of_part, std::string_view position);
   void set_schema(const StreamSchema& schema) { schema_ = schema; }
@@ -23,23 +23,23 @@ class TopicCommits {
   /** @brief As MessageReader::strange. */
   [[nodiscard]] const std::string& strange() const noexcept { return reader_.strange(); }
   /**
-   * @brief Of each rank the newest commit that all of its partitions have, or a newer one in its
-   *        place. As it was told: of one part.
+   * @brief The newest commit of each rank that all of its partitions have, or that newer ones have
+   *        replaced. As it was written: with one part.
    */
   [[nodiscard]] SinkState state() const;
-  /** @brief Of the rank's commits, in whichever partition; 0: there is none. */
+  /** @brief The greatest epoch of the rank's commits in any partition; 0: there is none. */
   [[nodiscard]] std::uint64_t newest_epoch(std::uint32_t rank) const;
-  /** @brief Likewise of all ranks. */
+  /** @brief The greatest epoch of all ranks. */
   [[nodiscard]] std::uint64_t newest_epoch() const;
 
  private:
   std::optional<StreamSchema> schema_;
   std::string position_;
   MessageReader reader_;
-  std::map<std::uint32_t, std::map<std::uint32_t, StepCommit>> newest_;  ///< of each rank and part
+  std::map<std::uint32_t, std::map<std::uint32_t, StepCommit>> newest_;  ///< by rank and partition
 };
 
-/** @brief A commit as it goes to a partition that has so many of the rows. */
+/** @brief The commit as it is written to a partition that has `rows` of its rows. */
 [[nodiscard]] StepCommit of_part(const StepCommit& commit, std::int32_t part, std::int32_t parts,
                                  std::uint64_t rows);
 

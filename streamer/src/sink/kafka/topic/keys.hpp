@@ -7,15 +7,15 @@
 namespace millrace::sink {
 
 /// @file
-/// Keys of messages, by which a topic is compacted and rows find their partition. Those of rows
-/// have 9 bytes or more, others fewer.
+/// Keys of messages. A topic is compacted by key, and the key of a row decides its partition. Keys
+/// of rows have 9 bytes or more, others fewer.
 
-/** @brief Of a row: the table's name, a zero, the row as 8 bytes, big-endian. */
+/** @brief The key of a row: the table's name, a zero byte, the row as 8 bytes, big-endian. */
 [[nodiscard]] std::string row_key(std::string_view table, std::int64_t row);
 [[nodiscard]] std::string commit_key(std::uint32_t rank);
 [[nodiscard]] std::string schema_key();
 
-/** @brief Where a row belongs, always: XXH3-64 of its key, modulo the partitions. */
+/** @brief The partition of a row, for good: XXH3-64 of its key, modulo the partitions. */
 [[nodiscard]] std::int32_t partition_of(std::string_view key, std::int32_t partitions) noexcept;
 
 }  // namespace millrace::sink

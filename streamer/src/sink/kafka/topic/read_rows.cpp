@@ -24,7 +24,7 @@ void TopicRows::visit(const TopicMessage& message,
 }
 
 bool TopicRows::is_of_schema(const RowRecord& row) const {
-  if (!schema_) return true;  // which it is comes behind it
+  if (!schema_) return true;  // the schema follows
   try {
     check_row(row, *schema_);
     return true;

@@ -12,8 +12,8 @@
 namespace millrace::sink {
 
 /**
- * @brief The newest version of each row among messages, in two readings of them: one finds which it
- *        is, and the other visits it. What nobody of ours wrote is passed by.
+ * @brief Visits the newest version of each row among messages, which are read twice: the first
+ *        reading finds the newest versions, the second visits them. Foreign messages are skipped.
  */
 class TopicRows {
  public:

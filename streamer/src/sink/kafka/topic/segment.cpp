@@ -35,7 +35,7 @@ void look_for_lacking(const std::vector<Segment>& segments, Version before, Lack
     std::string what = fmt::format("of {} rows of rank {} with {} {} are there", commit.rows,
                                    commit.rank, to_string(commit.version), there);
     if (rows == 0 && commit.after > before) {
-      rows = 1;  // or as many as those commits speak of, which nobody knows
+      rows = 1;  // or as many as the missing commits had, which is unknown
       what = fmt::format("of rank {} what goes after {} follows {}", commit.rank,
                          to_string(commit.after), to_string(before));
     }

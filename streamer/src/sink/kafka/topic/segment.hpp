@@ -28,10 +28,10 @@ struct Lacking {
 
 [[nodiscard]] std::uint64_t different_rows(const StepBatch& rows);
 
-/** @brief Rows before a commit that is none are the next one's. */
+/** @brief Rows before a commit that does not count belong to the next one. */
 void prepend(const Segment& earlier, Segment& later);
 
-/** @brief Adds what segments of one partition lack that go behind the commit `before`. */
+/** @brief Adds what is missing in one partition's segments that follow the commit `before`. */
 void look_for_lacking(const std::vector<Segment>& segments, Version before, Lacking& lacking);
 
 /** @brief The newest version of each row; what stands where a row of the schema was is lost. */

@@ -18,17 +18,17 @@ class ConnectionBroke final : public SinkError {
   explicit ConnectionBroke(const std::string& what) : SinkError(Kind::retry, what) {}
 };
 
-/** @brief Bytes to a server and from it. What throws leaves it in a state in which only its end is
- *         sensible. */
+/** @brief Sends bytes to a server and receives bytes. After an exception it can only be
+ *         destroyed. */
 class Channel {
  public:
   virtual ~Channel() = default;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /** @brief Sends all. @throws SinkError (retry) if it is not sent by then; ConnectionBroke */
+  /** @brief Sends all bytes. @throws SinkError (retry) after the deadline; ConnectionBroke */
   virtual void send(std::string_view bytes, const Deadline& by) = 0;
-  /** @brief Waits for some bytes. @throws as `send` */
+  /** @brief Waits for some bytes. @throws as `send` does */
   [[nodiscard]] virtual std::size_t receive(std::span<char> into, const Deadline& by) = 0;
 
  protected:
@@ -36,11 +36,11 @@ class Channel {
 };
 
 /** @brief A connection to the address's server, its TLS handshake done.
- *  @param name  that messages begin with. @throws SinkError */
+ *  @param name  beginning of messages. @throws SinkError */
 [[nodiscard]] std::unique_ptr<Channel> connect_channel(const RedisAddress& address,
                                                        const std::string& name, const Deadline& by);
 
-/** @brief Puts TLS over a connection. @throws SinkError: wrong if the server can not be trusted */
+/** @brief Puts TLS over a connection. @throws SinkError: wrong if the server cannot be trusted */
 [[nodiscard]] std::unique_ptr<Channel> make_tls(std::unique_ptr<Channel> under,
                                                 const RedisAddress& address,
                                                 const std::string& name, const Deadline& by);

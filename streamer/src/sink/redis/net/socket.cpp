@@ -26,7 +26,7 @@ class Socket final : public Channel {
  public:
   Socket(File file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
 
-  // With MSG_NOSIGNAL: a peer that has gone is an error, and no signal.
+  // With MSG_NOSIGNAL a closed connection is an error and not a signal.
   void send(std::string_view bytes, const Deadline& by) override {
     while (!bytes.empty()) {
       const ssize_t sent =
@@ -43,7 +43,7 @@ class Socket final : public Channel {
 
   std::size_t receive(std::span<char> into, const Deadline& by) override {
     while (true) {
-      // Also before what is there is taken: a peer that never stops sending has no more time.
+      // Also before waiting bytes are taken: a peer that never stops sending has the same deadline.
       if (by.passed()) out_of_time(by);
       const ssize_t got = ::recv(file_.get(), into.data(), into.size(), MSG_DONTWAIT);
       if (got > 0) return static_cast<std::size_t>(got);
@@ -93,7 +93,7 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-/** What a name stands for: the look-up may wait for servers of names longer than there is time. */
+/** Looks a name up, which may wait for name servers longer than the deadline allows. */
 Addresses look_up(const RedisAddress& address, const std::string& name, const Deadline& by) {
   struct Resolution {
     int error = 0;

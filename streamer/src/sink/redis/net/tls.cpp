@@ -41,7 +41,7 @@ std::string newest_error() {
   throw SinkError{SinkError::Kind::wrong, fmt::format("{}: TLS: {}", name, why)};
 }
 
-/** In place of OpenSSL's own, which asks at the terminal. */
+/** Replaces OpenSSL's own function, which asks at the terminal. */
 int give_password(char* into, int room, int, void* password) {
   const auto& text = *static_cast<const std::string*>(password);
   if (static_cast<int>(text.size()) > room) return 0;
@@ -88,7 +88,7 @@ bool is_number(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), &any) == 1;
 }
 
-/** TLS between two buffers in memory; the bytes go over the connection under it, which keeps to
+/** TLS between two buffers in memory. The encrypted bytes go over the connection below, which keeps
  *  deadlines. */
 class TlsChannel final : public Channel {
  public:
@@ -101,7 +101,7 @@ class TlsChannel final : public Channel {
         came_(BIO_new(BIO_s_mem())),
         goes_(BIO_new(BIO_s_mem())) {
     if (session_ == nullptr || came_ == nullptr || goes_ == nullptr) throw std::bad_alloc{};
-    BIO_set_mem_eof_return(came_, -1);  // empty is not ended
+    BIO_set_mem_eof_return(came_, -1);  // an empty buffer is not the end
     SSL_set_bio(session_.get(), came_, goes_);
     expect(address.tls->server_name.empty() ? address.host : address.tls->server_name);
     until_done(by, [&] { return SSL_connect(session_.get()); });
@@ -118,7 +118,7 @@ class TlsChannel final : public Channel {
   }
 
  private:
-  /** The server is to have a certificate of this name, and is told which is wanted. */
+  /** Requires a certificate with this name, and tells the server which one (SNI). */
   void expect(const std::string& host) {
     if (is_number(host)) {
       X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session_.get()), host.c_str());
@@ -167,7 +167,7 @@ class TlsChannel final : public Channel {
   const std::string name_;
   const Context context_;
   const std::unique_ptr<SSL, FreeSession> session_;
-  BIO* const came_;  ///< both are the session's
+  BIO* const came_;  ///< the session owns both
   BIO* const goes_;
 };
 
