@@ -35,7 +35,7 @@ TEST_CASE("zero bytes are a null pointer, which every call accepts and ignores")
   });
 }
 
-TEST_CASE("a marker that can not cover the uses is refused, and the memory stays live") {
+TEST_CASE("a marker that cannot cover the uses is refused, and the memory stays live") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     const auto refused = [&](void* address, Point marker, const char* why) {
       CHECK_THROWS_AS(allocator.deallocate(address, marker), std::invalid_argument);
@@ -174,7 +174,7 @@ TEST_CASE("an address that is not live is refused, and nothing changes") {
   });
 }
 
-TEST_CASE("what can not be served says so with the whole picture, and nothing is lost") {
+TEST_CASE("what cannot be served says so with the whole picture, and nothing is lost") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {
     void* kept = allocator.allocate(MiB, bench.main);
     try {

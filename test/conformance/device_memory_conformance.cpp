@@ -249,7 +249,7 @@ TEST_CASE("memory that is mapped into a range is memory like any other, and grow
   });
 }
 
-TEST_CASE("a range that can not grow says so, and stays as it is") {
+TEST_CASE("a range that cannot grow says so, and stays as it is") {
   over_every_device([](DeviceUnderTest&, Device& device) {
     const std::size_t page = device.page_bytes();
     if (page == 0) {

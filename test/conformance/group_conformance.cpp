@@ -406,28 +406,28 @@ TEST_CASE("a rank that leaves when all is done harms nobody") {
   });
 }
 
-TEST_CASE("ranks that do not agree on how much is sent are told so") {
+TEST_CASE("ranks that do not agree on how much is sent get an error that says so") {
   over_every_group(2, [](Rank& rank) {
     Blocks blocks{rank, a_few};
     if (rank.number() == 0) blocks.receives[1].bytes -= 4;
-    bool told = false;
+    bool as_expected = false;
     try {
       blocks.exchange();
       rank.stream.synchronize();
       rank.group().barrier();
     } catch (const CollectiveError& error) {
-      told = std::strstr(error.what(), "rank 1 sends") != nullptr &&
-             std::strstr(error.what(), "to rank 0, which expects") != nullptr;
+      as_expected = std::strstr(error.what(), "rank 1 sends") != nullptr &&
+                    std::strstr(error.what(), "to rank 0, which expects") != nullptr;
     }
-    expect(told, "an error that says what was sent, and what was expected");
+    expect(as_expected, "an error that says what was sent, and what was expected");
   });
 }
 
-TEST_CASE("ranks that are out of step are told so") {
+TEST_CASE("ranks that are out of step get an error that says so") {
   over_every_group(2, [](Rank& rank) {
     Blocks blocks{rank, a_few};
     float* const data = rank.put(std::vector<float>(8));
-    bool told = false;
+    bool as_expected = false;
     try {
       if (rank.number() == 0) {
         rank.group().broadcast(data, 8 * sizeof(float), 0, rank.stream);
@@ -437,9 +437,9 @@ TEST_CASE("ranks that are out of step are told so") {
       rank.stream.synchronize();
       rank.group().barrier();
     } catch (const CollectiveError& error) {
-      told = std::strstr(error.what(), "out of step") != nullptr;
+      as_expected = std::strstr(error.what(), "out of step") != nullptr;
     }
-    expect(told, "an error that says so");
+    expect(as_expected, "an error that says so");
   });
 }
 

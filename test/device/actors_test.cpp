@@ -125,7 +125,7 @@ TEST_CASE("when every actor waits, the error says who waits for what") {
                     "gate on stream copy is not open); loader waits for a condition");
 }
 
-TEST_CASE("two actors that join each other are told, not left") {
+TEST_CASE("two actors that join each other get an error and do not hang") {
   VirtualMachine machine;
   Executor& executor = machine.executor();
   std::unique_ptr<Executor::Task> two;

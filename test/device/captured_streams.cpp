@@ -96,7 +96,7 @@ TEST_CASE("recording on a captured stream, and synchronising the device, are ref
   rig.ordered.synchronize();
 }
 
-TEST_CASE("a capture that is told twice ends with the second end") {
+TEST_CASE("a capture that is reported twice ends with the second end") {
   Rig rig;
   const StreamRef captured = rig.ordered.begin_capture(rig.main);
   CHECK(rig.ordered.begin_capture(rig.main).id() == captured.id());

@@ -180,7 +180,7 @@ TEST_CASE("a callback is ordered with its stream, not with the thread that enque
   }
 }
 
-TEST_CASE("the legacy stream and synchronisation are told as well") {
+TEST_CASE("the legacy stream and synchronization are reported as well") {
   Bench bench;
   StreamOptions blocking;
   blocking.blocking = true;
@@ -206,7 +206,7 @@ TEST_CASE("the legacy stream and synchronisation are told as well") {
   }
 }
 
-TEST_CASE("the devices of a run are told apart") {
+TEST_CASE("the devices of a run are distinguished") {
   Bench bench;
   VirtualDevice& other = bench.machine.add_device(plain_options());
   bench.checking.attach(other);

@@ -37,7 +37,7 @@ class RandomActor {
     device_.synchronize();
   }
 
-  [[nodiscard]] std::string told() const { return told_.str(); }
+  [[nodiscard]] std::string log() const { return log_.str(); }
 
  private:
   StreamHandle any_stream() { return streams_[random_.below(streams_.size())]; }
@@ -51,16 +51,16 @@ class RandomActor {
       case 1:
         return device_.wait(any_stream(), any_event());
       case 2:
-        told_ << device_.query(any_event());
+        log_ << device_.query(any_event());
         return;
       case 3:
-        told_ << device_.query(any_stream());
+        log_ << device_.query(any_stream());
         return;
       case 4:
         return device_.synchronize(any_event());
       case 5:
         memory_.push_back(device_.allocate(1 + random_.below(5'000'000)));
-        told_ << " @" << device_.offset_of(memory_.back());
+        log_ << " @" << device_.offset_of(memory_.back());
         return;
       case 6:
         if (memory_.empty()) return;
@@ -69,7 +69,7 @@ class RandomActor {
       case 7: {
         const StreamHandle stream = any_stream();
         void* const memory = device_.allocate_async(1 + random_.below(5'000'000), stream);
-        told_ << " a" << device_.offset_of(memory);
+        log_ << " a" << device_.offset_of(memory);
         device_.fill(memory, 1, 1, stream);
         return device_.free_async(memory, stream);
       }
@@ -78,7 +78,7 @@ class RandomActor {
         return device_.copy(memory_.back(), pinned_, 1 + random_.below(4096),
                             CopyKind::host_to_device, any_stream());
       case 9:
-        return device_.callback(any_stream(), [this] { told_ << " c" << machine_.now().count(); });
+        return device_.callback(any_stream(), [this] { log_ << " c" << machine_.now().count(); });
       case 10:
         return machine_.executor().spend(any_time());
       default: {
@@ -98,7 +98,7 @@ class RandomActor {
   std::vector<EventHandle> events_;
   std::vector<void*> memory_;
   void* pinned_ = nullptr;
-  std::ostringstream told_;
+  std::ostringstream log_;
 };
 
 std::string trace(VirtualMachine::Schedule schedule, std::uint64_t seed) {
@@ -123,7 +123,7 @@ std::string trace(VirtualMachine::Schedule schedule, std::uint64_t seed) {
   for (const auto& task : tasks) task->join();
 
   std::ostringstream all;
-  for (const auto& actor : actors) all << actor->told() << '\n';
+  for (const auto& actor : actors) all << actor->log() << '\n';
   for (const auto& entry : timeline.entries()) {
     all << entry.name << ' ' << entry.stream << ' ' << entry.device << ' ' << entry.index << ' '
         << entry.begin.count() << ' ' << entry.end.count() << '\n';

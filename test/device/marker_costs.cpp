@@ -108,7 +108,7 @@ TEST_CASE("marks asked for in a callback are owed once a stream") {
   CHECK(bench.ordered.ledger().next(one.id()) == 3);
 }
 
-TEST_CASE("an owed mark that can not be recorded leaves the others owed") {
+TEST_CASE("an owed mark that cannot be recorded leaves the others owed") {
   Lagging bench;
   struct Refuse final : DeviceObserver {
     void before(Call call) override {

@@ -169,7 +169,7 @@ TEST_CASE("a full launch queue empties through a meeting behind another device's
   CHECK(meeting->met());
 }
 
-TEST_CASE("who waits for a meeting that others never join is told so") {
+TEST_CASE("a wait for a meeting that others never join fails and says so") {
   Pair pair;
   const auto meeting = pair.meeting();
   pair.join(meeting, 0);

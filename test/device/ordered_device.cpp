@@ -45,7 +45,7 @@ TEST_CASE("an event that was never recorded orders nothing and is complete") {
   CHECK_FALSE(bench.ordered.ledger().ordered(used, bench.main.id()));
 }
 
-TEST_CASE("a caller's own event that is recorded again can not be waited for as the old marker") {
+TEST_CASE("a caller's own event that is recorded again cannot be waited for as the old marker") {
   Bench bench;
   const EventHandle raw = bench.device.create_event();
   const Point used = next(bench, bench.copy);

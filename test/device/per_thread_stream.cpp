@@ -20,7 +20,7 @@ StreamRef per_thread(Bench& bench) {
 
 }  // namespace
 
-TEST_CASE("the per-thread stream can not be attached, as its handle is another on each thread") {
+TEST_CASE("the per-thread stream cannot be attached, as its handle is another on each thread") {
   Bench bench;
   CHECK_THROWS_AS(bench.ordered.attach(bench.device.per_thread_stream()), std::invalid_argument);
 }

@@ -171,9 +171,9 @@ TEST_CASE("calls are counted by kind, failed ones too, and observers may veto th
     void before(Call call) override {
       if (call == Call::record) throw DeviceError(ErrorCode::unknown, "record", "no");
     }
-    void recorded(EventHandle, StreamHandle) override { ++told; }
+    void recorded(EventHandle, StreamHandle) override { ++records; }
     void enqueued(StreamHandle, const Operation& operation) override { last = operation.name; }
-    int told = 0;
+    int records = 0;
     std::string last;
   } veto;
   VirtualMachine machine;
@@ -185,7 +185,7 @@ TEST_CASE("calls are counted by kind, failed ones too, and observers may veto th
   device.launch(fixed_kernel("k", 1ns), stream);
   device.remove_observer(veto);
   device.record(event, stream);
-  CHECK(veto.told == 0);
+  CHECK(veto.records == 0);
   CHECK(veto.last == "k");
   CHECK(device.calls(Call::record) == 2);
   CHECK(device.calls(Call::launch) == 1);

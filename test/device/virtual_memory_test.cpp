@@ -45,7 +45,7 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE("the host can not touch device memory") {
+TEST_CASE("the host cannot touch device memory") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   volatile char* const memory = static_cast<char*>(device.allocate(2 * kMiB));

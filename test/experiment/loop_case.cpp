@@ -117,7 +117,7 @@ LoopOutcome run(const LoopCase& loop) {
                                                   .savers = loop.savers});
   for (const auto& [edge, times] : machine.device.edges()) outcome.edges.insert(edge);
   for (const TamperedAllocator* const part : memory.parts()) {
-    for (const auto& [edge, times] : part->told()) outcome.edges.insert(edge);
+    for (const auto& [edge, times] : part->reports()) outcome.edges.insert(edge);
   }
   outcome.checked = machine.device.checked();
   outcome.corrupted = machine.device.corrupted();

@@ -80,7 +80,7 @@ TEST_CASE("an event clock's own calls are not the loop's") {
   }
 }
 
-TEST_CASE("the host is at most as many launches ahead as it is told to be") {
+TEST_CASE("the host is at most as many launches ahead as the option allows") {
   LoopBench bench;
   TimelineClock clock{bench.machine, kMainStream};
   const Workload workload = timed_workload(PipelineKind::base);

@@ -95,8 +95,9 @@ class BagSteps final : RowUpdateObserver {
   }
   void rows_updated(const RowUpdate& update) override {
     const std::uint32_t count = bench_.memory.download(update.count, 1)[0];
-    const auto told = bench_.memory.download(static_cast<const std::int32_t*>(update.rows), count);
-    rows.insert(rows.end(), told.begin(), told.end());
+    const auto observed =
+        bench_.memory.download(static_cast<const std::int32_t*>(update.rows), count);
+    rows.insert(rows.end(), observed.begin(), observed.end());
   }
 
   Bench& bench_;

@@ -46,7 +46,7 @@ struct CallbackLog final : DeviceObserver {
 
 }  // namespace
 
-TEST_CASE("observers are told when a callback starts and when it has ended", "[gpu]") {
+TEST_CASE("observers are called when a callback starts and when it has ended", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   CallbackLog log;

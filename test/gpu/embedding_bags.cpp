@@ -62,11 +62,11 @@ TEST_CASE("an id out of range on a GPU is named with its table, and does no harm
   const KeyedJaggedTensor on_device = gpu.memory.upload(batch);
   steps.bags.look_up(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
   steps.bags.update(on_device, nullptr, {out.data(), steps.bags.columns(), 0}, gpu.main);
-  const auto told = steps.bags.invalid_id(gpu.main);
-  REQUIRE(told);
-  CHECK(told->table == "usual");
-  CHECK(told->feature == "c");
-  CHECK(told->value == 2000);
+  const auto invalid = steps.bags.invalid_id(gpu.main);
+  REQUIRE(invalid);
+  CHECK(invalid->table == "usual");
+  CHECK(invalid->feature == "c");
+  CHECK(invalid->value == 2000);
   CHECK_FALSE(steps.bags.invalid_id(gpu.main));
 }
 

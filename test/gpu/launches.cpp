@@ -143,7 +143,7 @@ TEST_CASE("an operation with a kernel of its own runs that, on the stream's hand
   CHECK(memory.host()[0] == std::byte{5});
 }
 
-TEST_CASE("an operation whose kernel can not be launched fails by its name", "[gpu]") {
+TEST_CASE("an operation whose kernel cannot be launched fails by its name", "[gpu]") {
   const auto gpu = require_gpu();
   const TestStream stream{*gpu};
   Operation operation;

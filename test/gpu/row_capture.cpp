@@ -98,16 +98,17 @@ std::vector<std::byte> gathered(std::size_t table_count, RowContent content, std
     CaptureHeader header;
     std::memcpy(&header, all.data(), sizeof(header));
     REQUIRE(source.valid(all.data(), bytes));
-    CapturedRows told;
+    CapturedRows brought;
     const std::vector<std::uint32_t> numbers(table_count);
-    source.read(all.data(), numbers, told);
+    source.read(all.data(), numbers, brought);
     const auto add = [&](const void* from, std::size_t size) {
       const auto* const begin = static_cast<const std::byte*>(from);
       out.insert(out.end(), begin, begin + size);
     };
     add(&header, sizeof(header));
-    add(told.short_ids.data(), told.short_ids.size_bytes());
-    for (const CapturedRows::TableRows& part : told.tables) {  // what lies between is of no value
+    add(brought.short_ids.data(), brought.short_ids.size_bytes());
+    for (const CapturedRows::TableRows& part :
+         brought.tables) {  // what lies between is of no value
       if (part.weights != nullptr) add(part.weights, part.rows * part.width * sizeof(float));
       if (part.optimizer_state != nullptr) {
         add(part.optimizer_state, part.rows * part.state * sizeof(float));
@@ -172,12 +173,12 @@ void check_captured(const CaptureCase& of) {
   bench.main.synchronize();
   std::vector<float> weights = bench.memory.download(state);
   weights.resize(of.rows * 64);
-  std::vector<float> told(weights.size());
+  std::vector<float> brought(weights.size());
   receiver.sink.read([&](const RowRecord& row) {
-    std::copy(row.weights.begin(), row.weights.end(), told.begin() + row.row * 64);
+    std::copy(row.weights.begin(), row.weights.end(), brought.begin() + row.row * 64);
   });
   INFO(to_string(of.mode) << (of.cached ? ", cached" : ""));
-  CHECK(told == weights);
+  CHECK(brought == weights);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_CASE("pages of one handle each can be unmapped one by one, and all at once"
   for (const auto page : pages) mapping.memory.release(page);
 }
 
-TEST_CASE("half a mapping can not be unmapped", "[gpu][touch]") {
+TEST_CASE("half a mapping cannot be unmapped", "[gpu][touch]") {
   const auto gpu = require_mapping();
   Mapping mapping{*gpu, 1};
   const auto page = mapping.memory.create();

@@ -38,7 +38,7 @@ struct Bags {
 
 }  // namespace
 
-TEST_CASE("an error of CUDA is told by the same code, whichever part of Millrace made the call") {
+TEST_CASE("an error of CUDA has the same code, whichever part of Millrace made the call") {
   setenv("MILLRACE_CUBLAS", "", 1);
   for (const int error : {kOutOfMemory, kLaunchFailure, kIllegalAddress, kEcc}) {
     const auto code = code_of([&] { throw_cuda_error(error, "a call"); });

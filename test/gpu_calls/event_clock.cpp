@@ -36,8 +36,8 @@ TEST_CASE("a clock of events keeps a bounded number of them in a day, and its ti
       fake::set_time(now);
       timed.push_back({cuda::make_event(cudaEventDefault), now});
       static_cast<void>(cudaEventRecord(timed.back().event.get(), cudaStreamLegacy));
-      const std::int64_t told = clock.time_of(timed.back().event.get()).count();
-      CHECK(std::llabs(told - now) < 1'000);  // asked for at once: within a microsecond
+      const std::int64_t measured = clock.time_of(timed.back().event.get()).count();
+      CHECK(std::llabs(measured - now) < 1'000);  // asked for at once: within a microsecond
     }
   }
   CHECK(most <= cuda::EventClock::kMostBases);

@@ -163,12 +163,14 @@ TEST_CASE("NCCL is called with its GPU current on every thread: no other gets a 
   CHECK(fake::contexts() == std::set{1});
 }
 
-TEST_CASE("NCCL of 2.26 and later is told to keep the order of launches") {
+TEST_CASE("NCCL 2.26 and later is configured to keep the order of launches") {
   CHECK(stand_in_nccl().ordered_launches);
   CHECK(std::string{std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT")} == "1");
 }
 
-TEST_CASE("a process that is prepared for NCCL loads its kernels at once, unless told otherwise") {
+TEST_CASE(
+    "a process that is prepared for NCCL loads its kernels at once, unless the environment says "
+    "otherwise") {
   unsetenv("CUDA_MODULE_LOADING");
   NcclGroup::prepare_process();
   CHECK(std::string{std::getenv("CUDA_MODULE_LOADING")} == "EAGER");

@@ -78,7 +78,7 @@ TEST_CASE("on 32 lanes segments are copied whole, and nothing else is touched") 
   }
 }
 
-TEST_CASE("offsets of lengths are told with as much scratch as is asked for") {
+TEST_CASE("offsets of lengths need as much scratch as is asked for") {
   std::mt19937_64 random{seed()};
   for (int round = 0; round < 50; ++round) {
     compare_sums<std::int32_t>(random);

@@ -43,9 +43,9 @@ struct Cached {
   std::vector<CacheCounts> counts{1};
 
   [[nodiscard]] auto states_told() const {
-    std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> told;
-    for (const SlotState& state : states) told.emplace_back(state.stamp, state.uses, state.dirty);
-    return told;
+    std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> all;
+    for (const SlotState& state : states) all.emplace_back(state.stamp, state.uses, state.dirty);
+    return all;
   }
   [[nodiscard]] auto counts_told() const {
     return std::tuple{counts[0].hits, counts[0].loads, counts[0].write_backs, counts[0].unplaced};
@@ -72,13 +72,13 @@ void require_same(const Cached& there, const Cached& here) {
 }
 
 /// Of moves, those that there are: what else is told of the others does not matter.
-std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> told(
+std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> real_moves(
     const std::vector<RowMove>& moves) {
-  std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> told;
+  std::vector<std::tuple<std::int64_t, std::int64_t, std::int64_t>> all;
   for (const RowMove& move : moves) {
-    told.emplace_back(move.row, move.evicted, move.row < 0 ? 0 : move.slot);
+    all.emplace_back(move.row, move.evicted, move.row < 0 ? 0 : move.slot);
   }
-  return told;
+  return all;
 }
 
 template <typename Key>
@@ -179,7 +179,7 @@ class CachedTables {
                                          .shape = shape_,
                                          .layout = layout_,
                                          .turn = turn});
-      return told(moves);
+      return real_moves(moves);
     };
     const auto moves = bring(here_, [](const auto& all) { host::bring_rows(all); });
     REQUIRE(bring(there_, [](const auto& all) { on_host::bring_rows({}, all); }) == moves);

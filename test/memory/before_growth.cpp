@@ -122,7 +122,7 @@ TEST_CASE("another stream keeps the pages that it needed, though they lie among 
   CHECK(bench.moved() == 4 * MiB);  // in two of its four blocks, and in what lies between
 }
 
-TEST_CASE("a request grows where pages can not be unmapped") {
+TEST_CASE("a request grows where pages cannot be unmapped") {
   GrowthBench bench;
   bench.comb(bench.main, 8);
   FaultInjector faults{bench.device};

@@ -81,7 +81,7 @@ TEST_CASE(
   CHECK(bench.used() == 0);
 }
 
-TEST_CASE("memory of the driver's pool that can not be ordered now counts as active until then") {
+TEST_CASE("memory of the driver's pool that cannot be ordered now counts as active until then") {
   UsedElsewhere bench;
   CHECK(bench.allocator.statistics().bytes.allocated.current == 0);
   CHECK(bench.allocator.statistics().bytes.active.current == kBytes);

@@ -175,7 +175,7 @@ TEST_CASE("before a request fails, the host waits for memory that no stream can 
   policy.growable_ranges = false;
   CachingAllocator allocator{bench.ordered, bench.source, policy};
   Stream spinning{bench.ordered, {.name = "spinning"}, true};
-  void* const pin = allocator.allocate(6 * MiB, bench.main);  // its segment can not be given back
+  void* const pin = allocator.allocate(6 * MiB, bench.main);  // its segment cannot be given back
   void* const block = allocator.allocate(10 * MiB, spinning);
   allocator.deallocate(block);
   void* const kept = allocator.allocate(2 * MiB, spinning);

@@ -141,7 +141,7 @@ TEST_CASE("a third stream waits for what came before the block that a range grew
   CHECK(bench.allocator.usable(third).stranded == 40 * MiB);
 }
 
-TEST_CASE("when memory can not be mapped nothing has changed") {
+TEST_CASE("when memory cannot be mapped nothing has changed") {
   CachingBench bench;
   void* const held = bench.allocator.allocate(30 * MiB, bench.main);
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
@@ -158,7 +158,7 @@ TEST_CASE("when memory can not be mapped nothing has changed") {
   CHECK(bench.allocator.allocate(64 * MiB, bench.main) == at(held) + 30 * MiB);
 }
 
-TEST_CASE("when memory can not be unmapped it stays cached") {
+TEST_CASE("when memory cannot be unmapped it stays cached") {
   CachingBench bench;
   bench.allocator.deallocate(bench.allocator.allocate(50 * MiB, bench.main));
   bench.ordered.synchronize();

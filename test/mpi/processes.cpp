@@ -24,16 +24,16 @@ TEST_CASE("a rank that does not come in time is given up, and named") {
   const auto group = processes().group(device, {.time_out = std::chrono::milliseconds{300}});
   group->barrier();
   if (group->rank() == 1) {  // told of it when it comes at last
-    std::string told;
-    for (int i = 0; i < 2000 && told.empty(); ++i) {
+    std::string message;
+    for (int i = 0; i < 2000 && message.empty(); ++i) {
       try {
         group->check();
       } catch (const CollectiveError& error) {
-        told = error.what();
+        message = error.what();
       }
       std::this_thread::sleep_for(std::chrono::milliseconds{5});
     }
-    CHECK_THAT(told, Catch::Matchers::ContainsSubstring("rank 1 has not come to barrier"));
+    CHECK_THAT(message, Catch::Matchers::ContainsSubstring("rank 1 has not come to barrier"));
     return;
   }
   CHECK_THROWS_WITH(group->barrier(),

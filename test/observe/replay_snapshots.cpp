@@ -290,7 +290,7 @@ TEST_CASE("blocks in no known segment are kept apart from those that can be comp
   CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("in no known segment"));
 }
 
-TEST_CASE("a request that PyTorch could not serve is told of") {
+TEST_CASE("a request that PyTorch could not serve is reported") {
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["device_traces"][0] = json::array(
       {{{"action", "oom"}, {"device_free", 4096}, {"size", 9000}, {"stream", 0}, {"time_us", 1}}});

@@ -7,7 +7,7 @@
 
 namespace millrace::test {
 
-/** @brief Has the statistics that a test says it has; can not allocate. */
+/** @brief Has the statistics that a test says it has; cannot allocate. */
 class ScriptedAllocator final : public Allocator {
  public:
   MemoryStatistics scripted;

@@ -102,13 +102,13 @@ TEST_CASE("a timeline has every operation that ran once, when it ran, on its str
   const test::Timeline seen{bench.machine};
   bench.run(10);
   const TimelineDocument document = bench.document();
-  std::map<std::uint64_t, Slice> told;
+  std::map<std::uint64_t, Slice> slices;
   for (const Slice& slice : document.slices({"operation", "order"})) {
-    CHECK(told.emplace(slice.args.at("index"), slice).second);
+    CHECK(slices.emplace(slice.args.at("index"), slice).second);
   }
-  REQUIRE(told.size() == seen.entries().size());
+  REQUIRE(slices.size() == seen.entries().size());
   for (const auto& entry : seen.entries()) {
-    const Slice& slice = told.at(entry.index);
+    const Slice& slice = slices.at(entry.index);
     CHECK(slice.name == entry.name);
     CHECK(slice.track == entry.stream);
     CHECK(slice.begin == entry.begin);
@@ -242,7 +242,7 @@ TEST_CASE("counters end with what the allocator says, and reach its peaks") {
   CHECK(gauges.active.current >= 3 * kMiB);
 }
 
-TEST_CASE("an allocator that can not say what is stranded has no such counter") {
+TEST_CASE("an allocator that cannot say what is stranded has no such counter") {
   Bench bench{{}, {}, false};
   bench.timeline.attach(bench.machine);
   bench.timeline.attach(bench.device);

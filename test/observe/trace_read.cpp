@@ -25,7 +25,7 @@ const std::string a_snapshot =
 
 }  // namespace
 
-TEST_CASE("the format of a trace is told from its content") {
+TEST_CASE("the format of a trace is recognized by its content") {
   CHECK(parse_trace(some_lifetimes, "x").format == TraceFormat::lifetimes);
   CHECK(parse_trace(an_rmm_log, "x").format == TraceFormat::rmm_log);
   CHECK(parse_trace(a_snapshot, "x").format == TraceFormat::torch_snapshot);

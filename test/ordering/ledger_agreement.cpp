@@ -19,8 +19,8 @@ namespace {
 
 /// What the graph knows that the ledger is not told.
 enum class Graph {
-  all,  ///< the legacy and the blocking streams wait for each other at every operation
-  told  ///< only where an event is recorded; and nothing comes between a record's two steps
+  all,      ///< the legacy and the blocking streams wait for each other at every operation
+  reported  ///< only where an event is recorded; and nothing comes between a record's two steps
 };
 
 /// Takes each random step on both sides. One host thread: the ledger does not know of threads.
@@ -96,7 +96,7 @@ class Program {
     PendingRecord record = ledger_.begin_record(stream.id);
     Event event{record.point, record.snapshot(), 0, ++last_token_};
     const auto others = [&] {
-      if (alone || graph_ == Graph::told || chance(70)) return;
+      if (alone || graph_ == Graph::reported || chance(70)) return;
       log << "meanwhile ";
       chance(50) ? free(*any(streams_)) : wait(*any(streams_));
     };
@@ -292,8 +292,8 @@ void run(Graph graph) {
 
 TEST_CASE("the ledger never says ordered where the graph has no path") { run(Graph::all); }
 
-TEST_CASE("the ledger says ordered wherever the markers it was told of make a path") {
-  run(Graph::told);
+TEST_CASE("the ledger says ordered wherever the reported markers make a path") {
+  run(Graph::reported);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST_CASE("the epoch changes with every wait and completion, and with nothing el
   CHECK(s.ledger.epoch() != complete);
 }
 
-TEST_CASE("who asks is told of which streams more is complete, while it does not ask too late") {
+TEST_CASE("a query returns the streams of which more is complete, unless it comes too late") {
   Streams s;
   const StreamId a = s.ledger.open(), b = s.ledger.open();
   std::uint64_t seen = 0;
@@ -121,7 +121,7 @@ TEST_CASE("who asks is told of which streams more is complete, while it does not
   CHECK(s.ledger.completed_since(seen, streams));
 }
 
-TEST_CASE("who asks is told that any stream may have advanced when the legacy stream did") {
+TEST_CASE("a query says that any stream may have advanced when the legacy stream did") {
   Streams s;
   const StreamId legacy = s.ledger.open({.legacy = true}), blocking = s.ledger.open();
   const Point block = s.freed(blocking);

@@ -115,7 +115,7 @@ TEST_CASE("what a blocking stream has passed says nothing of the legacy marker t
   CHECK_FALSE(s.ledger.completed(on_legacy));
 }
 
-TEST_CASE("a withdrawn legacy marker can not be waited for on any stream") {
+TEST_CASE("a withdrawn legacy marker cannot be waited for on any stream") {
   Streams s;
   const StreamId legacy = s.ledger.open(kLegacy), blocking = s.ledger.open();
   const Point block = s.freed(blocking);

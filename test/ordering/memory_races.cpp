@@ -71,7 +71,7 @@ TEST_CASE("memory of one stream that another uses first follows the first user")
   CHECK(s.races() == 0);
 }
 
-TEST_CASE("an access told after the free is a use after it") {
+TEST_CASE("an access reported after the free is a use after it") {
   Scene s;
   s.allocate(s.batch, s.main);
   s.free(s.batch);
@@ -84,11 +84,11 @@ TEST_CASE("an access told after the free is a use after it") {
 }
 
 TEST_CASE("a free by another thread follows the calls that enqueued uses, or is a use after it") {
-  const auto free_elsewhere = [](Scene& s, bool told) {
+  const auto free_elsewhere = [](Scene& s, bool synchronized) {
     s.allocate(s.batch, s.main);
     s.write(s.main, s.batch, "forward");
     s.checker.release(s.trainer, 1);
-    if (told) s.checker.acquire(s.loader, 1);
+    if (synchronized) s.checker.acquire(s.loader, 1);
     s.checker.freed(&s.batch, s.loader);
   };
   Scene ordered, unordered;
@@ -102,7 +102,7 @@ TEST_CASE("a free by another thread follows the calls that enqueued uses, or is 
                  "synchronise thread loader with thread trainer after op 2 and before op 3"));
 }
 
-TEST_CASE("a use by a thread that can not know of the allocation comes before it") {
+TEST_CASE("a use by a thread that cannot know of the allocation comes before it") {
   Scene s;
   s.allocate(s.batch, s.main);
   const auto op = s.checker.enqueue(s.copy, s.loader, "stale");
@@ -112,7 +112,7 @@ TEST_CASE("a use by a thread that can not know of the allocation comes before it
   CHECK_THAT(s.race().message, ContainsSubstring("synchronise thread loader with thread trainer"));
 }
 
-TEST_CASE("memory that was never told as an allocation is checked for data races only") {
+TEST_CASE("memory that was never reported as an allocation is checked for data races only") {
   Scene s;
   s.checker.access(s.checker.enqueue(s.copy, s.loader, "read"), &s.batch, 8, Access::read);
   s.read(s.main, s.batch);

@@ -13,7 +13,7 @@ namespace {
 
 struct Entry {
   Marker marker = 0;
-  int told = 0;
+  int value = 0;
 };
 
 std::vector<Marker> numbers(const NumberedRing<Entry>& ring) {

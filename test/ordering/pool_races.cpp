@@ -77,7 +77,7 @@ TEST_CASE("what went back to a pool is used no more, on no stream") {
   CHECK(s.race().kind == Kind::use_after_free);
 }
 
-TEST_CASE("a pool's memory freed by a thread that can not know of its use is a use after it") {
+TEST_CASE("a pool's memory freed by a thread that cannot know of its use is a use after it") {
   Pool s;
   s.take(s.main);
   s.read(s.main, s.batch);

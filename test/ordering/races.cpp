@@ -97,7 +97,8 @@ TEST_CASE("checker: waiting on an event that was never recorded, or is forgotten
   CHECK(s.races() == 2);
 }
 
-TEST_CASE("checker: a record that a capture refused is not told, and the event keeps what it had") {
+TEST_CASE(
+    "checker: a record that a capture refused is not reported, and the event keeps what it had") {
   Scene s;
   s.write(s.copy, s.batch);
   s.record(1, s.copy);

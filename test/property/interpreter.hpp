@@ -31,7 +31,7 @@ class Interpreter {
   /** @brief Checks all contents once more. */
   void read_all();
 
-  /** @brief Other actors use the same world, so sums can not be looked at. */
+  /** @brief Other actors use the same world, so sums cannot be looked at. */
   bool shares_world = false;
 
  private:

@@ -46,7 +46,7 @@ TEST_CASE("law 1 fails for an allocator that gives too little, or gives what is 
   CHECK(found(Preset::millrace, "law 1", flaw) > 0);
 }
 
-TEST_CASE("law 2 fails for an allocator that forgets what it is told") {
+TEST_CASE("law 2 fails for an allocator that forgets reported uses") {
   const auto flaw = GENERATE(Flaw::forgets_uses, Flaw::forgets_markers);
   CAPTURE(flaw);
   CHECK(found(Preset::waiting, "law 2", flaw) > 0);

@@ -145,7 +145,7 @@ class World {
   std::vector<std::unique_ptr<Lane>> lanes;  ///< dead ones too
   std::map<void*, LiveBlock> live;
   std::uint64_t serial = 0;         ///< of buffers
-  std::vector<std::string> errors;  ///< found by kernels, which can not fail a test themselves
+  std::vector<std::string> errors;  ///< found by kernels, which cannot fail a test themselves
 
  private:
   World(const Setup& setup, Flaw flaw, Device* gpu, ContentKernels* kernels);

@@ -130,17 +130,17 @@ Kafka open_kafka(const std::string& brokers) {
 /// All partitions of a topic, from their beginnings; none: there is no such topic.
 Partitions partitions_of(rd_kafka_t* kafka, const std::string& topic) {
   constexpr int kPatience = 10'000;
-  const rd_kafka_metadata_t* told = nullptr;
-  require(rd_kafka_metadata(kafka, 1, nullptr, &told, kPatience));
+  const rd_kafka_metadata_t* metadata = nullptr;
+  require(rd_kafka_metadata(kafka, 1, nullptr, &metadata, kPatience));
   Partitions all{rd_kafka_topic_partition_list_new(1), rd_kafka_topic_partition_list_destroy};
-  for (int i = 0; i < told->topic_cnt; ++i) {
-    if (topic != told->topics[i].topic) continue;
-    for (int part = 0; part < told->topics[i].partition_cnt; ++part) {
+  for (int i = 0; i < metadata->topic_cnt; ++i) {
+    if (topic != metadata->topics[i].topic) continue;
+    for (int part = 0; part < metadata->topics[i].partition_cnt; ++part) {
       rd_kafka_topic_partition_list_add(all.get(), topic.c_str(), part)->offset =
           RD_KAFKA_OFFSET_BEGINNING;
     }
   }
-  rd_kafka_metadata_destroy(told);
+  rd_kafka_metadata_destroy(metadata);
   return all;
 }
 

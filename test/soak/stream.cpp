@@ -122,7 +122,7 @@ int soak_memory(const Options& options) {
   const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   const auto seconds = static_cast<double>(options.seconds);
   std::size_t early = 0, late = 0, steps = 0;
-  double told = 0;
+  double next_line = 0;
   while (passed() < seconds) {
     const KeyedJaggedTensor& batch = batches[steps++ % batches.size()];
     bags.update(batch, nullptr, {pooled.data(), columns}, bench.main);
@@ -131,8 +131,8 @@ int soak_memory(const Options& options) {
     const std::size_t resident = resident_bytes();
     (passed() < seconds / 5 ? early : late) =
         std::max(passed() < seconds / 5 ? early : late, resident);
-    if (passed() < told) continue;
-    told += seconds / 15;
+    if (passed() < next_line) continue;
+    next_line += seconds / 15;
     fmt::print("{:6.1f} s  {:6} steps  {:8.1f} MiB resident\n", passed(), steps,
                static_cast<double>(resident) / (1U << 20U));
     std::fflush(stdout);

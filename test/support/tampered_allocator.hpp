@@ -21,7 +21,9 @@ class TamperedAllocator final : public ForwardingAllocator {
   /// "batch used by main": record_use; "batch freed by main's marker": a marker long past instead.
   void leave_out(std::string telling) { left_out_ = std::move(telling); }
   /// All that was told, or left out, and how often.
-  [[nodiscard]] const std::map<std::string, std::size_t>& told() const noexcept { return told_; }
+  [[nodiscard]] const std::map<std::string, std::size_t>& reports() const noexcept {
+    return reports_;
+  }
 
   using ForwardingAllocator::deallocate;
   void deallocate(void* address, Point marker) override {
@@ -35,12 +37,12 @@ class TamperedAllocator final : public ForwardingAllocator {
  private:
   bool leaves_out(const char* verb, StreamId stream, const char* more = "") {
     const std::string telling = what_ + ' ' + verb + ' ' + device().name(stream) + more;
-    ++told_[telling];
+    ++reports_[telling];
     return telling == left_out_;
   }
 
   std::string what_, left_out_;
-  std::map<std::string, std::size_t> told_;
+  std::map<std::string, std::size_t> reports_;
 };
 
 }  // namespace millrace::test

@@ -155,7 +155,7 @@ void ThreadedDevice::do_unmap(void* address, std::size_t bytes) {
   const std::lock_guard lock{mutex_};
   const void* const anew = mmap(address, bytes, PROT_NONE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  if (anew == MAP_FAILED) refuse("unmap", "the host can not");
+  if (anew == MAP_FAILED) refuse("unmap", "the host cannot");
   allocated_ -= bytes;
 }
 

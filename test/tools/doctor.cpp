@@ -50,7 +50,7 @@ MachineFacts machine_without_gpu(const std::string& reason) {
 }
 
 /// The lines of one part, as one line with single blanks: how it is wrapped does not matter.
-std::string told(const MachineFacts& facts) {
+std::string report_of(const MachineFacts& facts) {
   std::string text;
   for (const char character : cli::to_text(facts)) {
     const bool blank = character == ' ' || character == '\n';
@@ -126,8 +126,8 @@ TEST_CASE("the doctor refuses what it does not know") {
   CHECK_THAT(run.err, ContainsSubstring("'xml'") && ContainsSubstring("text, json"));
 }
 
-TEST_CASE("a machine with GPUs is told of in words") {
-  const std::string text = told(machine_of({h200("0000:1b:00.0"), h200("0000:2b:00.0")}));
+TEST_CASE("a machine with GPUs is described in words") {
+  const std::string text = report_of(machine_of({h200("0000:1b:00.0"), h200("0000:2b:00.0")}));
   CHECK_THAT(text, ContainsSubstring("CUDA toolkit 13.0") && ContainsSubstring("sm_80, sm_90"));
   CHECK_THAT(text, ContainsSubstring("NVIDIA driver 580.65.06, serves CUDA up to 13.0"));
   CHECK_THAT(text, ContainsSubstring("cuda:1 NVIDIA H200, compute capability 9.0") &&
@@ -140,13 +140,13 @@ TEST_CASE("a machine with GPUs is told of in words") {
   CHECK_THAT(text, ContainsSubstring("cuda:0 works: NVIDIA H200"));
 }
 
-TEST_CASE("peer access that some GPUs have is told for each") {
+TEST_CASE("peer access that some GPUs have is listed for each") {
   MachineFacts facts = machine_of({h200("a"), h200("b"), h200("c")});
   facts.peers = {{true, true, false}, {true, true, false}, {false, false, true}};
-  CHECK_THAT(told(facts), ContainsSubstring("cuda:0 reaches cuda:1; cuda:1 reaches cuda:0; "
-                                            "cuda:2 reaches none"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("cuda:0 reaches cuda:1; cuda:1 reaches cuda:0; "
+                                                 "cuda:2 reaches none"));
   facts.peers.assign(3, std::vector<bool>(3, false));
-  CHECK_THAT(told(facts), ContainsSubstring("no GPU can use the memory of another"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("no GPU can use the memory of another"));
 }
 
 TEST_CASE("a GPU that no kernel of the build runs on does not work, and the remedy is a build") {
@@ -158,7 +158,7 @@ TEST_CASE("a GPU that no kernel of the build runs on does not work, and the reme
   const cli::DeviceChoice gpu = choice(facts, "cuda:0");
   CHECK_FALSE(gpu.works);
   CHECK_THAT(gpu.remedy, ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=75"));
-  CHECK_THAT(told(facts), ContainsSubstring("no kernel image"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("no kernel image"));
 }
 
 TEST_CASE("a GPU newer than the build is served by the driver's compiler, and that is said") {
@@ -166,8 +166,8 @@ TEST_CASE("a GPU newer than the build is served by the driver's compiler, and th
   facts.gpus[0].info.compute_major = 10;
   facts.gpus[0].state.code = 100;
   CHECK(choice(facts, "cuda:0").works);
-  CHECK_THAT(told(facts), ContainsSubstring("the driver compiles this build's kernels") &&
-                              ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=100"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("the driver compiles this build's kernels") &&
+                                   ContainsSubstring("-DCMAKE_CUDA_ARCHITECTURES=100"));
 }
 
 TEST_CASE(
@@ -181,7 +181,8 @@ TEST_CASE(
   CHECK_FALSE(gpu.trains);
   CHECK_THAT(gpu.lacking, ContainsSubstring("no such file"));
   CHECK_THAT(gpu.training_remedy, ContainsSubstring("MILLRACE_CUBLAS"));
-  CHECK_THAT(told(facts), ContainsSubstring("but train does not work: cuBLAS cannot be loaded"));
+  CHECK_THAT(report_of(facts),
+             ContainsSubstring("but train does not work: cuBLAS cannot be loaded"));
   CHECK(choice(facts, "virtual:h200").trains);
   const auto document = cli::to_document(facts);
   CHECK(document["cublas"]["problem"] == "libcublas.so.13: no such file");
@@ -191,19 +192,20 @@ TEST_CASE(
 
 TEST_CASE("of NCCL it is said what needs it, whether it is there or not") {
   MachineFacts facts = machine_of({h200("a")});
-  CHECK_THAT(told(facts), ContainsSubstring("which train --group nccl uses"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("which train --group nccl uses"));
   facts.nccl = {"libnccl.so.2", "", "", "libnccl.so.2: no such file"};
-  CHECK_THAT(told(facts), ContainsSubstring("train --group nccl needs it") &&
-                              ContainsSubstring("MILLRACE_NCCL"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("train --group nccl needs it") &&
+                                   ContainsSubstring("MILLRACE_NCCL"));
 }
 
-TEST_CASE("a GPU that somebody holds does not work, and is told of as far as it is known") {
+TEST_CASE(
+    "a GPU that another process holds does not work, and is described as far as it is known") {
   MachineFacts facts = machine_of({h200("a")});
   facts.gpus[0].state = {};
   facts.gpus[0].problem = "all CUDA-capable devices are busy";
   CHECK_FALSE(choice(facts, "cuda:0").works);
-  CHECK_THAT(told(facts), ContainsSubstring("NVIDIA H200") && ContainsSubstring("are busy") &&
-                              !ContainsSubstring("of it free"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("NVIDIA H200") && ContainsSubstring("are busy") &&
+                                   !ContainsSubstring("of it free"));
 }
 
 TEST_CASE("what it takes to have a GPU depends on what is missing") {
@@ -230,12 +232,12 @@ TEST_CASE("what it takes to have a GPU depends on what is missing") {
   SECTION("the build has no CUDA") {
     facts.cuda = {};
     CHECK_THAT(choice(facts, "cuda:0").remedy, ContainsSubstring("CUDA toolkit"));
-    CHECK_THAT(told(facts), ContainsSubstring("built without one"));
+    CHECK_THAT(report_of(facts), ContainsSubstring("built without one"));
   }
 }
 
-TEST_CASE("a driver whose library and module differ is told of") {
+TEST_CASE("a driver whose library and module differ is reported") {
   MachineFacts facts = machine_without_gpu("version mismatch");
   facts.driver.module = "570.124.06";
-  CHECK_THAT(told(facts), ContainsSubstring("570.124.06: the two have to be the same"));
+  CHECK_THAT(report_of(facts), ContainsSubstring("570.124.06: the two have to be the same"));
 }

@@ -76,7 +76,7 @@ TEST_CASE("a GPU that is not there is refused with the reason") {
   }
 }
 
-TEST_CASE("sizes and numbers that can not be are refused with their range") {
+TEST_CASE("sizes and numbers that cannot be are refused with their range") {
   const std::vector<std::vector<std::string>> wrong{
       {"--activations", "-4GiB"},
       {"--activations", "0"},
@@ -108,7 +108,7 @@ TEST_CASE("sizes and numbers that can not be are refused with their range") {
   }
 }
 
-TEST_CASE("a workload that can not be used is refused with the file and the key") {
+TEST_CASE("a workload that cannot be used is refused with the file and the key") {
   const ScratchFolder folder;
   const auto said = [&](const std::string& text) {
     return refusal({"--workload", folder.write("mine.json", text).string()});
@@ -124,7 +124,7 @@ TEST_CASE("a workload that can not be used is refused with the file and the key"
   CHECK_THAT(refusal({"--workload", (folder / "").string()}), ContainsSubstring("is a folder"));
 }
 
-TEST_CASE("a file that can not be written is refused before anything runs") {
+TEST_CASE("a file that cannot be written is refused before anything runs") {
   const ScratchFolder folder;
   CHECK_THAT(refusal({"-o", (folder / "none" / "x").string()}),
              ContainsSubstring("none") && ContainsSubstring("where: -o"));

@@ -17,17 +17,8 @@ const std::vector<std::string> kSmall{
     "footprint", "--workload", "sparse_data_dist_base", "--seeds", "2",
     "--steps",   "8",          "--batch-bytes",         "64MiB"};
 
-ProgramRun small(std::vector<std::string> more) {
-  more.insert(more.begin(), kSmall.begin(), kSmall.end());
-  return run_program(more);
-}
-
-Json document(std::vector<std::string> more) {
-  more.insert(more.end(), {"--format", "json"});
-  const ProgramRun run = small(more);
-  REQUIRE(run.exit_code == 0);
-  return Json::parse(run.out);
-}
+ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
+Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
 
 std::size_t longest_line(const std::string& text) {
   std::istringstream lines{text};

@@ -104,7 +104,7 @@ TEST_CASE("options: the help of each command names every profile and workload th
   }
 }
 
-TEST_CASE("options: what a bench can not measure is refused before a word, by the option's name") {
+TEST_CASE("options: what a bench cannot measure is refused before a word, by the option's name") {
   const Words bench{"stream", "bench", "--steps", "2", "--capture", "ring"};
   CHECK_THAT(refusal(joined(bench, {"--slot-bytes", "1"})),
              ContainsSubstring("where: --slot-bytes") && ContainsSubstring("bytes are needed"));

@@ -105,7 +105,7 @@ TEST_CASE("pipelines: the table says the same, and what its columns mean") {
   CHECK(run.out.find("sparse-dist") == std::string::npos);
 }
 
-TEST_CASE("pipelines: a race of any seed is told, also where the shown run has none") {
+TEST_CASE("pipelines: a race of any seed is reported, also if the shown run has none") {
   cli::PipelinesOptions options;
   options.workload = experiment::Workload::named("pr2916");
   options.seeds = 2;
@@ -133,7 +133,7 @@ TEST_CASE("pipelines: the picture has a mark for each row") {
   }
 }
 
-TEST_CASE("pipelines: a model that can not be is refused with its workload's name") {
+TEST_CASE("pipelines: a model that cannot be is refused with its workload's name") {
   const auto file = std::filesystem::temp_directory_path() / "millrace-pipelines-model.json";
   std::ofstream{file} << R"({"schema": "millrace.workload/1", "batch_size": 4, "activations": 1,
       "num_unweighted_features": 2, "base_row_size": 0, "embedding_feature_dim": 4,
@@ -146,7 +146,7 @@ TEST_CASE("pipelines: a model that can not be is refused with its workload's nam
   CHECK_THAT(run.err, ContainsSubstring("the model of the workload millrace-pipelines-model"));
 }
 
-TEST_CASE("pipelines: bad input is told in three lines, with what would be right") {
+TEST_CASE("pipelines: bad input is refused in three lines, with what would be right") {
   const auto refused = [](std::vector<std::string> more, const char* why) {
     const ProgramRun run = small(more);
     INFO(run.err);

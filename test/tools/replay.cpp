@@ -62,13 +62,8 @@ std::string refused_text(const std::string& name, const std::string& text) {
   return said;
 }
 
-json document_of(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all{"replay", "--format", "json"};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  const ProgramRun run = run_program(all);
-  INFO(run.err);
-  REQUIRE(run.exit_code == 0);
-  return json::parse(run.out);
+json replayed(const std::vector<std::string>& arguments) {
+  return document_of(joined({"replay"}, arguments));
 }
 
 }  // namespace
@@ -188,7 +183,7 @@ TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called P
     CHECK(run.exit_code == 0);
     CHECK(run.out.find("PyTorch") == std::string::npos);
     CHECK(run.out.find("over the trace's events") == std::string::npos);
-    for (const json& row : document_of({file}).at("files").at(0).at("replays")) {
+    for (const json& row : replayed({file}).at("files").at(0).at("replays")) {
       CHECK_FALSE(row.contains("reserved_curve"));
     }
   }
@@ -219,7 +214,7 @@ TEST_CASE("allocators are compared from one start: a cache from before is PyTorc
   held["segments"].push_back(cached);
   const ScratchFolder scratch;
   const std::string file = scratch.write("s.pickle", to_pickle(held)).string();
-  const json rows = document_of({file}).at("files").at(0).at("replays");
+  const json rows = replayed({file}).at("files").at(0).at("replays");
   const auto peak = [&](std::size_t row) {
     return rows.at(row).at("statistics").at("bytes").at("reserved").at("peak");
   };
@@ -239,7 +234,7 @@ TEST_CASE("allocators are compared from one start: a cache from before is PyTorc
 TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lower bounds") {
   const ScratchFolder scratch;
   const std::string file = scratch.write("s.pickle", to_pickle(snapshot())).string();
-  const json document = document_of({file});
+  const json document = replayed({file});
   CHECK(document.at("schema") == "millrace.replay/1");
   const json& entry = document.at("files").at(0);
   CHECK(entry.at("file") == file);
@@ -271,10 +266,10 @@ TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lowe
                  ContainsSubstring("Nothing can hold them in less"));
 }
 
-TEST_CASE("a snapshot may be gzipped, or JSON, and is told from its content") {
+TEST_CASE("a snapshot may be gzipped, or JSON, and is recognized by its content") {
   const ScratchFolder scratch;
   for (const std::string& text : {gzipped(to_pickle(snapshot())), snapshot().dump()}) {
-    const json document = document_of({scratch.write("trace", text).string()});
+    const json document = replayed({scratch.write("trace", text).string()});
     CHECK(document.at("files").at(0).at("replays").at(0).at("decisions").at("same") == 2);
   }
 }
@@ -289,7 +284,7 @@ TEST_CASE("each device of a snapshot has its own table") {
   const std::string file = scratch.write("s.pickle", to_pickle(both)).string();
   CHECK_THAT(run_program({"replay", file}).out,
              ContainsSubstring("device 0") && ContainsSubstring("device 1"));
-  CHECK(document_of({file}).at("files").at(0).at("replays").size() == 6);
+  CHECK(replayed({file}).at("files").at(0).at("replays").size() == 6);
 }
 
 TEST_CASE("a replay's result goes to a file, whole or not at all") {

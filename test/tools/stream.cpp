@@ -138,7 +138,8 @@ TEST_CASE("train --stream: killed at any instant, it goes on and the copy is the
   }
 }
 
-TEST_CASE("train --stream: a sink that is down ends no training, and what it lacks is told") {
+TEST_CASE(
+    "train --stream: a sink that is down does not end training, and what it lacks is reported") {
   if (!built("redis")) SKIP("this build is without redis");
   const ScratchFolder folder;
   const std::string sink = fmt::format("redis://127.0.0.1:{}", free_port());
@@ -174,7 +175,7 @@ TEST_CASE("train --stream: a redis that loses all in the middle has all in the e
   CHECK(report["same"] == true);
 }
 
-TEST_CASE("train --stream: a sink of another model is told of at once, and training goes on") {
+TEST_CASE("train --stream: a sink of another model is reported at once, and training goes on") {
   const ScratchFolder folder;
   const std::string sink = file_in(folder, "f");
   run_well(train({"--steps", "5", "--stream", sink}));
@@ -278,7 +279,7 @@ TEST_CASE("stream bench: ring stalls a step for what the gather moves, and a lau
   }
 }
 
-TEST_CASE("stream: what can not be is refused in words") {
+TEST_CASE("stream: what cannot be is refused in words") {
   const ScratchFolder folder;
   const auto refused = [](const std::vector<std::string>& arguments, const std::string& words) {
     const ProgramRun run = run_program(arguments);

@@ -135,7 +135,7 @@ TEST_CASE("stream apply: a redis that was emptied gets all again") {
   CHECK(verified(server.spec(), trained.save)["same"] == true);
 }
 
-TEST_CASE("stream verify and status: what can not be looked at is refused, with what would be") {
+TEST_CASE("stream verify and status: what cannot be looked at is refused, with what would be") {
   const Trained trained{"5"};
   std::filesystem::create_directories(trained.folder / "diary");
   std::ofstream{trained.folder / "diary" / "schema.json"} << "today";

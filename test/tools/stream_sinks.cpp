@@ -44,7 +44,7 @@ std::size_t forget_rows(const RedisServer& server, const char* pattern) {
 
 }  // namespace
 
-TEST_CASE("train --load: rows that went from a Redis meanwhile are told again") {
+TEST_CASE("train --load: rows that vanished from a Redis meanwhile are sent again") {
   need_redis();
   const ScratchFolder folder;
   const RedisServer server;
@@ -59,7 +59,7 @@ TEST_CASE("train --load: rows that went from a Redis meanwhile are told again") 
   CHECK(verified(server.spec(), save)["same"] == true);
 }
 
-TEST_CASE("train --load: a folder without a middle segment is told all rows again") {
+TEST_CASE("train --load: a folder without a middle segment gets all rows again") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
   const std::string sink = file_in(folder, "f") + "?segment_bytes=20000";
@@ -135,13 +135,13 @@ void check_first_is_overtaken(const std::string& spec) {
 
 }  // namespace
 
-TEST_CASE("train --stream: the first of two trainers on a Redis is told so, and ends with 3") {
+TEST_CASE("train --stream: the first of two trainers on a Redis reports it, and ends with 3") {
   need_redis();
   const RedisServer server;
   check_first_is_overtaken(server.spec());
 }
 
-TEST_CASE("train --stream: the first of two trainers on a topic is told so, and ends with 3") {
+TEST_CASE("train --stream: the first of two trainers on a topic reports it, and ends with 3") {
   if (!built("kafka")) SKIP("this build is without kafka");
   const KafkaCluster cluster;
   check_first_is_overtaken(cluster.spec("rows"));
@@ -196,7 +196,7 @@ TEST_CASE("train --stream: brokers that accept and are silent hold nobody beyond
   check_silence_ends(cluster, cluster.spec("rows"));
 }
 
-TEST_CASE("train --stream: a sink that goes down and comes back is told of in a line each") {
+TEST_CASE("train --stream: a sink that goes down and comes back is reported in a line each") {
   need_redis();
   const ScratchFolder folder;
   RedisServer server;

@@ -135,7 +135,7 @@ TEST_CASE("a timeline of more than one row is refused with what would be one") {
   CHECK(folder.names().empty());
 }
 
-TEST_CASE("a timeline that can not be written is refused before anything runs") {
+TEST_CASE("a timeline that cannot be written is refused before anything runs") {
   const ScratchFolder folder;
   const auto said = [&](std::vector<std::string> more) {
     const ProgramRun run = run_program(one_row("torch", "ring", more));

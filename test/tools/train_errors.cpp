@@ -54,7 +54,7 @@ TEST_CASE("train: names that there are not are refused with those that there are
   CHECK_THAT(refusal({}), ContainsSubstring("--data") && ContainsSubstring("synthetic"));
 }
 
-TEST_CASE("train: options of another pipeline, and such that can not be together, are refused") {
+TEST_CASE("train: options of another pipeline, and such that cannot be together, are refused") {
   CHECK_THAT(
       refusal(quick({"--lookup-stream", "own"})),
       ContainsSubstring("base has no such option") && ContainsSubstring("fused-sparse-dist"));
@@ -195,7 +195,7 @@ TEST_CASE("train: models that do not fit the data, or themselves, are refused in
              ContainsSubstring("none.json"));
 }
 
-TEST_CASE("train: places that can not be written to are refused before anything is trained") {
+TEST_CASE("train: places that cannot be written to are refused before anything is trained") {
   const ScratchFolder scratch;
   const std::string nowhere = (scratch / "no/where").string();
   for (const char* const option : {"--save", "--json"}) {

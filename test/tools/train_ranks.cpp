@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-// Batches that ranks can not share evenly, and a last one of 41 examples.
+// Batches that ranks cannot share evenly, and a last one of 41 examples.
 std::vector<std::string> with_data(const std::vector<std::string>& more) {
   return joined({"train", "--data", "synthetic", "--examples", "1001", "--batch-size", "96"}, more);
 }
@@ -233,7 +233,7 @@ TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
              ContainsSubstring("s0.rank is 2") && ContainsSubstring("--sharding"));
 }
 
-TEST_CASE("train: an error of one rank is told once, with the rank's batch and example") {
+TEST_CASE("train: an error of one rank is reported once, with the rank's batch and example") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kFewRows).string();
   CHECK_THAT(refusal({"--ranks", "2", "--model", model}),

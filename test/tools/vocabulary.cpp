@@ -14,11 +14,9 @@ using Json = nlohmann::json;
 namespace {
 
 std::vector<std::string> footprint(const std::vector<std::string>& more) {
-  std::vector<std::string> words{"footprint",   "--workload",    "train_pipeline_base",
-                                 "--allocator", "torch",         "--seeds",
-                                 "1",           "--batch-bytes", "1MiB"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+  return joined({"footprint", "--workload", "train_pipeline_base", "--allocator", "torch",
+                 "--seeds", "1", "--batch-bytes", "1MiB"},
+                more);
 }
 
 std::size_t count(const std::string& text, const std::string& part) {

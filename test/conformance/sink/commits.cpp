@@ -72,7 +72,7 @@ TEST_CASE("a sink with another schema is wrong, and stays as it is", "[sink]") {
   });
 }
 
-TEST_CASE("the newest commit of each rank is kept as it was told", "[sink]") {
+TEST_CASE("the newest commit of each rank is kept as it was written", "[sink]") {
   over_begun_sinks([](Sink& sink) {
     sink.write(committed({3, 5}, {}, 0));
     sink.write(committed({3, 7}, {}, 2));

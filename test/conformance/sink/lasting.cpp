@@ -147,12 +147,12 @@ TEST_CASE("a source tells of each rank all that was written, in order and whole"
       const auto source = place->source();
       source->seek("");
       CHECK(source->schema() == written.program.schema());
-      std::vector<StepBatch> told;
+      std::vector<StepBatch> returned;
       for (RecordSource::Next& next : take(*source, written.batches.size())) {
-        told.push_back(std::move(next.batch));
+        returned.push_back(std::move(next.batch));
       }
       for (std::uint32_t rank = 0; rank < written.program.ranks(); ++rank) {
-        const auto sent = of_rank(written.batches, rank), came = of_rank(told, rank);
+        const auto sent = of_rank(written.batches, rank), came = of_rank(returned, rank);
         REQUIRE(sent.size() == came.size());
         for (std::size_t i = 0; i < sent.size(); ++i) REQUIRE(same_batch(sent[i], came[i]));
       }
@@ -182,8 +182,9 @@ TEST_CASE("a source goes on behind any position that it gave", "[sink]") {
   });
 }
 
-TEST_CASE("a source at the end waits for no longer than it was told, and goes on with what comes",
-          "[sink]") {
+TEST_CASE(
+    "a source at the end waits no longer than the given patience, and goes on with what comes",
+    "[sink]") {
   over_sources([](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto source = place->source();

@@ -41,7 +41,7 @@ TEST_CASE("a batch behind the commit of a later epoch is overtaken, and nothing 
   });
 }
 
-TEST_CASE("a trainer is told at its next call that a later one writes for its rank", "[sink]") {
+TEST_CASE("a trainer learns at its next call that a later one writes for its rank", "[sink]") {
   over_sinks(&SinkFixture::rivals, [](const SinkFixture& fixture) {
     const auto place = fixture.make_place();
     const auto one = place->open(), later = place->open();

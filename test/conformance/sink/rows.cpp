@@ -66,10 +66,10 @@ struct FourRanks {
   Rows rows;
 };
 
-void check_marks(Sink& sink, const FourRanks& told) {
+void check_marks(Sink& sink, const FourRanks& written) {
   const SinkState state = sink.state();
   for (unsigned rank = 0; rank < FourRanks::kRanks; ++rank) {
-    CHECK(state.commits.at(rank) == told.batches[rank].back().commit);
+    CHECK(state.commits.at(rank) == written.batches[rank].back().commit);
   }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a sink has the newest version of each row, in whatever order batches 
   });
 }
 
-TEST_CASE("a row that is told late does not replace a newer one", "[sink]") {
+TEST_CASE("a row that is written late does not replace a newer one", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const StreamSchema schema = some_schema();
     const auto place = fixture.make_place();
@@ -178,7 +178,7 @@ TEST_CASE("numbers keep their bits: negative zero, infinities, NaN with what it 
   });
 }
 
-TEST_CASE("more than 127 tables, and more than 255, are told apart", "[sink]") {
+TEST_CASE("more than 127 tables, and more than 255, are distinguished", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
     const StreamSchema schema = some_schema(RowContent::weights, 300);
     StepBatch batch = batch_of({1, 1});
@@ -237,31 +237,31 @@ TEST_CASE("an empty batch moves the commit and no row", "[sink]") {
 
 TEST_CASE("several ranks write through one sink at once", "[sink]") {
   over_every_sink([](const SinkFixture& fixture) {
-    const FourRanks told{seed()};
+    const FourRanks written{seed()};
     const auto place = fixture.make_place();
     const auto sink = place->open();
     on_threads(FourRanks::kRanks, [&](unsigned rank) {
-      sink->begin(told.schema);
-      for (const StepBatch& batch : told.batches[rank]) sink->write(batch);
+      sink->begin(written.schema);
+      for (const StepBatch& batch : written.batches[rank]) sink->write(batch);
     });
-    CHECK(difference(rows_of(*sink), told.rows) == "");
-    check_marks(*sink, told);
+    CHECK(difference(rows_of(*sink), written.rows) == "");
+    check_marks(*sink, written);
   });
 }
 
 TEST_CASE("several ranks write at once, each through a sink of its own", "[sink]") {
   over_sinks(&SinkFixture::many_at_once, [](const SinkFixture& fixture) {
-    const FourRanks told{seed() + 1};
+    const FourRanks written{seed() + 1};
     const auto place = fixture.make_place();
     on_threads(FourRanks::kRanks, [&](unsigned rank) {
       const auto sink = place->open();
-      sink->begin(told.schema);
-      for (const StepBatch& batch : told.batches[rank]) sink->write(batch);
+      sink->begin(written.schema);
+      for (const StepBatch& batch : written.batches[rank]) sink->write(batch);
       sink->flush();
     });
     const auto sink = place->open();
-    CHECK(difference(rows_of(*sink), told.rows) == "");
-    check_marks(*sink, told);
+    CHECK(difference(rows_of(*sink), written.rows) == "");
+    check_marks(*sink, written);
   });
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("what a visitor throws ends the reading, and the sink works on", "[sin
   });
 }
 
-TEST_CASE("every sink that can not be tested on this machine says why", "[sink]") {
+TEST_CASE("every sink that cannot be tested on this machine says why", "[sink]") {
   for (const SinkFixture& fixture : sink_fixtures()) {
     if (!fixture.absent.empty()) SKIP(fixture.name + ": " + fixture.absent);
   }

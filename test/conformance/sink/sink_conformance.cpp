@@ -130,10 +130,10 @@ std::size_t StreamProgram::below(std::size_t bound) {
 }
 
 RowKey StreamProgram::some_key() {
-  if (!told_.empty() && below(2) == 0) return told_[below(told_.size())];
+  if (!seen_.empty() && below(2) == 0) return seen_[below(seen_.size())];
   const auto table = static_cast<std::uint32_t>(below(schema_.tables.size()));
-  told_.emplace_back(table, static_cast<std::int64_t>(below(schema_.tables[table].rows)));
-  return told_.back();
+  seen_.emplace_back(table, static_cast<std::int64_t>(below(schema_.tables[table].rows)));
+  return seen_.back();
 }
 
 StepBatch StreamProgram::next(std::uint32_t rank) {

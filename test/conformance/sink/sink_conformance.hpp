@@ -47,7 +47,7 @@ struct SinkFixture {
   bool rivals = false;         ///< two trainers may write the rows of one rank at once
   bool has_peer = false;       ///< on a network, by which calls can be held up
   unsigned programs = 20;      ///< random ones that are tried: fewer where each takes long
-  std::string absent{};        ///< why it can not be tested on this machine; empty: it can
+  std::string absent{};        ///< why it cannot be tested on this machine; empty: it can
 };
 
 /// Each kind adds itself: `const bool added = add_sink_fixture({...});`
@@ -112,7 +112,7 @@ class StreamProgram {
   std::mt19937_64 random_;
   StreamSchema schema_;
   std::vector<Version> newest_;  ///< of each rank
-  std::vector<RowKey> told_;     ///< so that rows come again
+  std::vector<RowKey> seen_;     ///< so that rows come again
 };
 
 }  // namespace millrace::test

@@ -183,7 +183,7 @@ TEST_CASE("a mark that is asked for during a capture is made after it", "[graph]
   rig.device.destroy_stream(raw);
 }
 
-TEST_CASE("a request that a capture can not be served says what pools hold", "[graph]") {
+TEST_CASE("a request that a capture cannot be served says what pools hold", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);

@@ -193,7 +193,7 @@ TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
       rig.allocator.deallocate(rig.allocator.allocate(30 * kMiB, rig.main));
       left = rig.allocator.allocate(5 * kMiB, rig.main);
       rig.allocator.deallocate(weights);
-      throw std::runtime_error{"the model can not be captured"};
+      throw std::runtime_error{"the model cannot be captured"};
     } catch (const std::runtime_error&) {
     }
     CHECK(pool.statistics().allocated == 5 * kMiB);

@@ -40,7 +40,7 @@ TEST_CASE("a rank's own error comes out before what the others heard of it, once
                   CollectiveError);
 }
 
-TEST_CASE("a rank that waits for ever for one that threw is not what is told") {
+TEST_CASE("the error names the rank that threw, not one that waits for it") {
   VirtualMachine machine;
   const auto condition = machine.executor().make_condition();
   std::mutex mutex;

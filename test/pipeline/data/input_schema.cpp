@@ -40,7 +40,7 @@ std::optional<Wrong> first_wrong(const JaggedLists& lists) {
 }
 
 /// As check_ids says it, in words too.
-std::optional<Wrong> told(const InputTensors& batch, const InputSchema& schema) {
+std::optional<Wrong> problem_of(const InputTensors& batch, const InputSchema& schema) {
   try {
     check_ids(batch, schema);
     return std::nullopt;
@@ -69,6 +69,6 @@ TEST_CASE("of all ids the first that is no row of its table is named, with its e
     }
     JaggedBench bench;
     const KeyedJaggedTensor ids = bench.pinned_copy(lists);
-    RC_ASSERT(told({.sparse = ids}, schema_for(lists)) == first_wrong(lists));
+    RC_ASSERT(problem_of({.sparse = ids}, schema_for(lists)) == first_wrong(lists));
   }));
 }

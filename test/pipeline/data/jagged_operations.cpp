@@ -216,7 +216,7 @@ TEST_CASE("without data only time and accesses are accounted for") {
   CHECK(machine.now() - before > std::chrono::milliseconds{4});  // 2 x 12 GiB at 4.8 TB/s
 }
 
-TEST_CASE("a layout that can not be is refused with what is wrong") {
+TEST_CASE("a layout that cannot be is refused with what is wrong") {
   JaggedBench bench;
   const auto make = [&](const JaggedLayout& layout) { return empty_like(bench.scope(), layout); };
   CHECK_THROWS_WITH(make({.keys = make_keys({"a"}), .batch_size = 1, .counts = {1, 2}}),

@@ -127,7 +127,7 @@ TEST_CASE("a share goes on from any position, and refuses a rank that there is n
   CHECK_THROWS_AS((ShareSource{bench.whole(), {2, 2}, bench.staging()}), std::invalid_argument);
 }
 
-TEST_CASE("a share whose memory can not be allocated is the same when it is read again") {
+TEST_CASE("a share whose memory cannot be allocated is the same when it is read again") {
   ShareBench bench;
   FailingAllocator failing{bench.host_memory};
   ShareSource share{bench.whole(), {1, 2}, {failing, bench.copy}};

@@ -103,7 +103,7 @@ TEST_CASE("a checkpoint replaces the one before, and leaves nothing else in its 
   CHECK(saved.refusal() == "accepted");
 }
 
-TEST_CASE("a checkpoint that can not be written leaves the older one as it was") {
+TEST_CASE("a checkpoint that cannot be written leaves the older one as it was") {
   Saved saved;
   saved.file = saved.folder / "nowhere" / "model";
   CHECK_THROWS_AS(saved.save(), CheckpointError);
@@ -132,7 +132,8 @@ TEST_CASE("any bit that is flipped is found") {
   CHECK_THAT(saved.refusal(), ContainsSubstring("damaged") && ContainsSubstring("'over.bias'"));
 }
 
-TEST_CASE("a checkpoint that is cut short, too long or none at all is told apart") {
+TEST_CASE(
+    "a checkpoint that is cut short, one that is too long and another file get different errors") {
   Saved saved;
   saved.save();
   const std::string good = saved.bytes();

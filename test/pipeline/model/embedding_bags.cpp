@@ -195,10 +195,10 @@ TEST_CASE("weights start within 1/sqrt(rows), differ from table to table, and fo
   CHECK(drawn(1, 1) != weights);
 }
 
-TEST_CASE("the observer is told of exactly the rows that were touched, ascending") {
+TEST_CASE("the observer gets exactly the rows that were touched, ascending") {
   Scene scene{OptimizerKind::rowwise_adagrad};
-  Rows told{scene.bench.memory};
-  scene.bags.observe(&told);
+  Rows observed{scene.bench.memory};
+  scene.bags.observe(&observed);
   const std::vector<std::size_t> table_of{0, 0, 1, 2, 2, 3};
   for (int step = 0; step < 3; ++step) {
     HostBags batch = scene.draw(6, false);
@@ -211,10 +211,10 @@ TEST_CASE("the observer is told of exactly the rows that were touched, ascending
     }
     batch.bags[2][0].push_back(30);  // out of range: touches nothing
     scene.update(batch, scene.draw_gradient(6));
-    CHECK(told.rows.back() == std::vector<std::int64_t>(expected.begin(), expected.end()));
+    CHECK(observed.rows.back() == std::vector<std::int64_t>(expected.begin(), expected.end()));
   }
-  CHECK(told.steps == std::vector<std::uint64_t>{1, 2, 3});
-  CHECK(told.tables.size() == 4);
+  CHECK(observed.steps == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(observed.tables.size() == 4);
 }
 
 TEST_CASE("an id out of range is named with its table, once, and does no harm") {
@@ -228,12 +228,12 @@ TEST_CASE("an id out of range is named with its table, once, and does no harm") 
     batch.bags[5][0].push_back(77);
     batch.bags[3][1].shrink_to_fit();
     scene.look_up(batch);
-    const auto told = scene.bags.invalid_id(scene.bench.main);
-    REQUIRE(told);
-    CHECK(told->table == "averaged");
-    CHECK(told->feature == "d");
-    CHECK(told->value == bad);
-    CHECK(told->rows == 5);
+    const auto observed = scene.bags.invalid_id(scene.bench.main);
+    REQUIRE(observed);
+    CHECK(observed->table == "averaged");
+    CHECK(observed->feature == "d");
+    CHECK(observed->value == bad);
+    CHECK(observed->rows == 5);
     CHECK_FALSE(scene.bags.invalid_id(scene.bench.main));
   }
   const std::vector<float> gradient(3 * scene.bags.columns(), 0.0F);

@@ -56,7 +56,7 @@ TEST_CASE("the models that ship can be read, and differ in words") {
   CHECK_THROWS_WITH(ModelDescription::named("audlt"), ContainsSubstring("adult, criteo"));
 }
 
-TEST_CASE("what a model can not be is refused with the place, what is there and what may be") {
+TEST_CASE("what a model cannot be is refused with the place, what is there and what may be") {
   CHECK_THAT(refusal("{"), ContainsSubstring("model.json:1") && ContainsSubstring("not JSON"));
   CHECK_THAT(refusal("[]"), ContainsSubstring("an object"));
   CHECK_THAT(refusal("{}"), ContainsSubstring("schema is missing"));

@@ -49,7 +49,7 @@ class Hears final : public RowUpdateObserver, public DeviceObserver {
 
 }  // namespace
 
-TEST_CASE("an observer is told before rows change or move, and of updates without rows") {
+TEST_CASE("an observer is called before rows change or move, and for updates without rows") {
   ModelBench bench;
   Hears hears{bench};
   EmbeddingBags bags{bench.context,

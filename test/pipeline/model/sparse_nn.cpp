@@ -173,7 +173,7 @@ TEST_CASE("an empty batch has no loss, and leaves the tables as they are") {
   CHECK(table() != before);
 }
 
-TEST_CASE("an id out of range is told with the loss, table and value named, and only once") {
+TEST_CASE("an id out of range is reported with the loss, with table and value, and only once") {
   Training training;
   HostExamples examples = training.tastes.draw_examples(8);
   examples.weighted.bags[0][3].push_back(20);
@@ -204,7 +204,7 @@ TEST_CASE("shapes that disagree are refused before anything is enqueued") {
   CHECK(training.bench.device.calls(Call::launch) == launches);
 }
 
-TEST_CASE("models that can not be are refused in words") {
+TEST_CASE("models that cannot be are refused in words") {
   ModelBench bench;
   const auto made = [&](auto change) {
     SparseNNConfig config = small_model();

@@ -29,7 +29,7 @@ SparseNNConfig one_number() {
 
 }  // namespace
 
-TEST_CASE("the step that diverged is told, however many steps came before it or come after it") {
+TEST_CASE("the step that diverged is reported, however many steps precede or follow it") {
   constexpr std::uint64_t kLooked = 1024;  // losses are looked at after so many steps
   const std::uint64_t before = GENERATE(0U, 7U);
   const std::uint64_t bad = GENERATE(1U, 1024U, 1025U, 1030U, 2049U);
@@ -39,8 +39,8 @@ TEST_CASE("the step that diverged is told, however many steps came before it or 
   trainer.resume(before, {0, 0});
   const std::uint64_t seen = before + (bad + kLooked - 1) / kLooked * kLooked;
   while (trainer.step()) {
-    const bool told = trainer.diverged_at().has_value();
-    if (told != (trainer.steps() > seen)) FAIL("after " << trainer.steps() << " steps");
+    const bool reported = trainer.diverged_at().has_value();
+    if (reported != (trainer.steps() > seen)) FAIL("after " << trainer.steps() << " steps");
   }
   trainer.look_at_losses();
   CHECK(trainer.diverged_at() == before + bad);

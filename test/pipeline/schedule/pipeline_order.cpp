@@ -216,7 +216,7 @@ TEST_CASE("semi-sync: stashed gradients are those of their model, and of no othe
   CHECK(steps_optimizer());
 }
 
-TEST_CASE("gradients are stashed by semi-sync only, and steps count on from where they are told") {
+TEST_CASE("gradients are stashed by semi-sync only, and steps continue from the given number") {
   ScriptedPipeline base{PipelineKind::base};
   CHECK(base.pipeline->stashed_gradients() == nullptr);
   CHECK_THROWS_AS(base.pipeline->stash_gradients({}), std::logic_error);
@@ -237,7 +237,7 @@ TEST_CASE("gradients are stashed by semi-sync only, and steps count on from wher
   CHECK(parts.pipeline->steps() == 43);
 }
 
-TEST_CASE("fused-sparse-dist looks up and updates on the stream that it is told") {
+TEST_CASE("fused-sparse-dist looks up and updates on the given stream") {
   const LookupStream stream = GENERATE(from_range(kLookupStreams));
   const std::string name = stream == LookupStream::own ? "lookup" : std::string{to_string(stream)};
   ScriptedPipeline parts{
@@ -245,13 +245,13 @@ TEST_CASE("fused-sparse-dist looks up and updates on the stream that it is told"
   ScriptedSource source = parts.source(0, 4);
   while (parts.pipeline->progress(source)) {
   }
-  std::size_t told = 0;
+  std::size_t found = 0;
   for (const std::string& line : parts.script.take()) {
     if (line.find("look up") != 0 && line.find("update") != 0) continue;
-    ++told;
+    ++found;
     CHECK(line.substr(line.find(" on ") + 4) == name);
   }
-  CHECK(told == 8);
+  CHECK(found == 8);
 }
 
 TEST_CASE("a lookup ahead is given up when the model is detached, and the next model's") {
@@ -267,7 +267,7 @@ TEST_CASE("a lookup ahead is given up when the model is detached, and the next m
   CHECK(std::count(log.begin(), log.end(), "arrange 1") == 0);
 }
 
-TEST_CASE("fused-sparse-dist refuses what it can not train exactly, and says why") {
+TEST_CASE("fused-sparse-dist refuses what it cannot train exactly, and says why") {
   const PipelineCase exact{.kind = PipelineKind::fused_sparse_dist,
                            .model = RigModel::sparse_nn_plain};
   CHECK_NOTHROW(PipelineRig{exact}.make());

@@ -265,7 +265,7 @@ std::set<std::string> PipelineRig::edges() const {
   std::set<std::string> edges;
   for (const auto& [edge, times] : program_device.edges()) edges.insert(edge);
   for (const TamperedAllocator* const part : {&batches, &features, &host_batches}) {
-    for (const auto& [edge, times] : part->told()) edges.insert(edge);
+    for (const auto& [edge, times] : part->reports()) edges.insert(edge);
   }
   return edges;
 }

@@ -243,7 +243,7 @@ TEST_CASE("staged: a source of fewer batches than stages is worked through") {
   CHECK(scene.numbers == RigSource::numbers(0, batches));
 }
 
-TEST_CASE("staged: a flush draws nothing until all are out, is told once, and goes on") {
+TEST_CASE("staged: a flush draws nothing until all are out, is reported once, and goes on") {
   Scene scene;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
   const auto source = scene.source(kBatches);

@@ -225,7 +225,7 @@ TEST_CASE("a checkpoint of semi-sync is one of its model to every other pipeline
   }
 }
 
-TEST_CASE("a loss that is no finite number is told with its step, and nothing is saved") {
+TEST_CASE("a loss that is not a finite number is reported with its step, and nothing is saved") {
   SparseNNConfig model = small_model();
   model.dense_optimizer = {.kind = OptimizerKind::sgd, .learning_rate = 1e20F};
   Run stepwise{{}, model};

@@ -209,7 +209,7 @@ TEST_CASE("ranks refuse a checkpoint of another model, all for the same reason")
                     Catch::Matchers::ContainsSubstring("'table.items.weights'"));
 }
 
-TEST_CASE("a checkpoint that rank 0 can not write is an error, and no rank waits for it") {
+TEST_CASE("a checkpoint that rank 0 cannot write is an error, and no rank waits for it") {
   const SparseNNConfig config = with(OptimizerKind::sgd, OptimizerKind::sgd);
   CHECK_THROWS_AS(run({.config = config,
                        .plan = plan_named("mixed", config, 2),

@@ -13,8 +13,8 @@ enum class Part { start, receive, arrange };
 
 struct Outcome {
   std::vector<std::vector<float>> trained[2];
-  std::string told[2];  ///< what each rank was told of the group
-  bool failed = false;  ///< the call that was to fail
+  std::string errors[2];  ///< what each rank was told of the group
+  bool failed = false;    ///< the call that was to fail
   std::vector<std::string> races;
   std::int64_t pinned = 0;  ///< pieces of pinned memory that are left in the end
 };
@@ -45,7 +45,7 @@ Outcome run_ranks(ShardedMachine& machine, const Train& train) {
     try {
       train(place, outcome);
     } catch (const CollectiveError& error) {
-      outcome.told[place.number] = error.what();
+      outcome.errors[place.number] = error.what();
     }
   });
   outcome.races = machine.races();
@@ -102,8 +102,8 @@ Outcome train_as_whole(Part part, std::uint64_t call, const Outcome& whole) {
   const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
   Outcome outcome = train(part, call, schedule);
   INFO("call " << call << ", schedule " << schedule);
-  CHECK(outcome.told[0].empty());
-  CHECK(outcome.told[1].empty());
+  CHECK(outcome.errors[0].empty());
+  CHECK(outcome.errors[1].empty());
   CHECK(outcome.trained[0] == whole.trained[0]);
   CHECK(outcome.trained[1] == whole.trained[1]);
   CHECK(outcome.races == std::vector<std::string>{});
@@ -137,23 +137,23 @@ TEST_CASE("an exchange that could not be started leaves nothing behind, and star
 
 TEST_CASE(
     "features that could not be received are when that is asked for again, or both ranks "
-    "are told why not") {
+    "get an error that says why not") {
   const Outcome whole = train(Part::receive, 0, 0);
   std::size_t repeated = 0, given_up = 0;
   for (std::uint64_t call = 1;; ++call) {
     const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
     const Outcome outcome = train(Part::receive, call, schedule);
     INFO("call " << call << ", schedule " << schedule);
-    CHECK(outcome.told[0] == outcome.told[1]);
+    CHECK(outcome.errors[0] == outcome.errors[1]);
     CHECK(outcome.races == std::vector<std::string>{});
-    if (outcome.told[0].empty()) {
+    if (outcome.errors[0].empty()) {
       CHECK(outcome.trained[0] == whole.trained[0]);
       CHECK(outcome.trained[1] == whole.trained[1]);
     } else {
-      CHECK_THAT(outcome.told[0], Catch::Matchers::ContainsSubstring("rank 1 failed: "));
+      CHECK_THAT(outcome.errors[0], Catch::Matchers::ContainsSubstring("rank 1 failed: "));
     }
     if (!outcome.failed) break;
-    ++(outcome.told[0].empty() ? repeated : given_up);
+    ++(outcome.errors[0].empty() ? repeated : given_up);
   }
   CHECK(repeated > 0);
   CHECK(given_up >= 5);  // the all-to-alls of two sides
@@ -181,25 +181,25 @@ Outcome train(PipelineKind kind, std::uint64_t call) {
 
 }  // namespace
 
-TEST_CASE("a rank on which a driver call fails trains as if none had, or both ranks are told") {
+TEST_CASE("a rank on which a driver call fails trains as if none had, or both ranks get an error") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
   const Outcome whole = train(kind, 0);
-  std::size_t as_if_none_had = 0, told = 0;
+  std::size_t as_if_none_had = 0, errors = 0;
   for (std::uint64_t call = 1 + seed() % 17; call < 450; call += 17) {
     const Outcome outcome = train(kind, call);
     INFO(to_string(kind) << ", call " << call);
-    CHECK(outcome.told[0] == outcome.told[1]);
-    if (outcome.told[0].empty()) {
+    CHECK(outcome.errors[0] == outcome.errors[1]);
+    if (outcome.errors[0].empty()) {
       CHECK(outcome.trained[0] == whole.trained[0]);
       CHECK(outcome.trained[1] == whole.trained[1]);
       ++as_if_none_had;
     } else {
-      CHECK_THAT(outcome.told[0], Catch::Matchers::StartsWith("rank 1 failed: "));
-      ++told;
+      CHECK_THAT(outcome.errors[0], Catch::Matchers::StartsWith("rank 1 failed: "));
+      ++errors;
     }
   }
   CHECK(as_if_none_had > 0);
-  CHECK(told > 0);
+  CHECK(errors > 0);
 }
 
 }  // namespace millrace::test

@@ -136,7 +136,7 @@ Allocator& ShardedRank::checked(const RankSetup& setup, Allocator& memory,
 std::set<std::string> ShardedRank::tellings() const {
   std::set<std::string> tellings;
   for (const TamperedAllocator* const part : {&batches_, &features_, &model_memory_, &pinned_}) {
-    for (const auto& [telling, times] : part->told()) tellings.insert(telling);
+    for (const auto& [telling, times] : part->reports()) tellings.insert(telling);
   }
   return tellings;
 }

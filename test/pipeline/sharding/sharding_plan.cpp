@@ -41,7 +41,7 @@ TEST_CASE("a small table is data-parallel, one of more than an even share is spl
   CHECK(plan.tables[2].sharding == Sharding::table_wise);
 }
 
-TEST_CASE("tables placed alike are so, but for those that can not be split by rows") {
+TEST_CASE("tables placed alike are so, but for those that cannot be split by rows") {
   SparseNNConfig config = with_tables({table("a", 100, 8), table("b", 5, 8), table("c", 100, 8)});
   config.position_weights = {{"of a", 3}, {"of c", (1 << 24) + 1}};
   for (const Sharding sharding : {Sharding::table_wise, Sharding::data_parallel}) {

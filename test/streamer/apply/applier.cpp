@@ -36,7 +36,7 @@ Writer with_gap_of_rank_1() {
 
 }  // namespace
 
-TEST_CASE("a copy has what was told, in whatever pieces it was applied") {
+TEST_CASE("a copy has what was written, in whatever pieces it was applied") {
   VirtualMachine machine;
   std::mt19937_64 random{seed()};
   Writer writer{.ranks = 3};
@@ -113,7 +113,7 @@ TEST_CASE("a source that has removed what comes next leaves a gap, and what it h
   CHECK_FALSE(report.whole);
 }
 
-TEST_CASE("a batch that lacks something leaves a gap, which is told and asked for once") {
+TEST_CASE("a batch with missing rows leaves a gap, which is reported and requested once") {
   VirtualMachine machine;
   Writer writer;
   writer.write(0, {1, 2});
@@ -197,7 +197,7 @@ TEST_CASE("one rank's gap is filled by that rank's snapshot only") {
   CHECK(apply_all(writer.log, copy, machine.executor()).whole);
 }
 
-TEST_CASE("a gap of a rank that there is no more is filled by those that came behind it") {
+TEST_CASE("a gap of a rank that no longer exists is filled by the ranks that came after it") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   writer.write(1, {4});
@@ -211,7 +211,7 @@ TEST_CASE("a gap of a rank that there is no more is filled by those that came be
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("what a rank that there is no more told is no gap, though it come late") {
+TEST_CASE("what a rank that no longer exists wrote is not a gap, even if it comes late") {
   VirtualMachine machine;
   Writer writer = with_gap_of_rank_1();
   const StepBatch late = writer.made(1, {4});
@@ -228,7 +228,7 @@ TEST_CASE("what a rank that there is no more told is no gap, though it come late
   CHECK(rows_of(copy) == writer.table);
 }
 
-TEST_CASE("a gap of a rank is not filled by what fewer ranks told before") {
+TEST_CASE("a gap of a rank is not filled by what fewer ranks wrote before") {
   VirtualMachine machine;
   Writer writer{.ranks = 1};
   writer.snapshot(0);

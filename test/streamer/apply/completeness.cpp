@@ -229,7 +229,7 @@ struct EmptiedCopy {
 
 }  // namespace
 
-TEST_CASE("a copy that was emptied gets the log again, also where nothing new is told", "[apply]") {
+TEST_CASE("a copy that was emptied gets the log again, also if nothing new is written", "[apply]") {
   const bool follows = GENERATE(true, false);
   CAPTURE(follows);
   EmptiedCopy emptied;

@@ -23,8 +23,8 @@ StepCommit commit_of(std::uint32_t rank, std::uint64_t step, std::uint64_t wall_
           .wall_time_ms = wall_time_ms};
 }
 
-struct Told {
-  Told() { sink.begin(kSchema); }
+struct Copy {
+  Copy() { sink.begin(kSchema); }
   void write(const StepCommit& commit, std::string_view position = {}) {
     StepBatch batch;
     batch.commit = commit;
@@ -42,20 +42,21 @@ TEST_CASE("a sink that nothing was streamed to is empty, and not complete", "[st
   CHECK_FALSE(status.complete());
 }
 
-TEST_CASE("a sink is complete when all ranks have told a step with nothing missing", "[status]") {
-  Told told;
-  told.write(commit_of(0, 5, kNow - 300));
-  StreamStatus status = status_of(told.sink, kNow);
+TEST_CASE("a sink is complete when all ranks have written a step with nothing missing",
+          "[status]") {
+  Copy copy;
+  copy.write(commit_of(0, 5, kNow - 300));
+  StreamStatus status = status_of(copy.sink, kNow);
   CHECK(status.ranks == 2);
   CHECK(status.committed == 1);
   CHECK_FALSE(status.complete());
-  told.write(commit_of(1, 4, kNow - 900));
-  status = status_of(told.sink, kNow);
+  copy.write(commit_of(1, 4, kNow - 900));
+  status = status_of(copy.sink, kNow);
   CHECK(status.complete());
   CHECK(status.sink.counts() == Version{7, 4});
   CHECK(status.age_ms == 900);  // of the rank that is the furthest behind
-  told.write(commit_of(1, 6, kNow - 100, 12));
-  status = status_of(told.sink, kNow);
+  copy.write(commit_of(1, 6, kNow - 100, 12));
+  status = status_of(copy.sink, kNow);
   CHECK(status.missing == 12);
   CHECK(status.age_ms == 300);
   CHECK_FALSE(status.complete());
@@ -63,22 +64,22 @@ TEST_CASE("a sink is complete when all ranks have told a step with nothing missi
 
 TEST_CASE("the age of commits without a time is unknown, and that of a later clock is none",
           "[status]") {
-  Told told;
-  told.write(commit_of(0, 5, kNow + 5000));
-  CHECK(status_of(told.sink, kNow).age_ms == 0);
-  told.write(commit_of(1, 5, 0));
-  CHECK_FALSE(status_of(told.sink, kNow).age_ms);
+  Copy copy;
+  copy.write(commit_of(0, 5, kNow + 5000));
+  CHECK(status_of(copy.sink, kNow).age_ms == 0);
+  copy.write(commit_of(1, 5, 0));
+  CHECK_FALSE(status_of(copy.sink, kNow).age_ms);
 }
 
 TEST_CASE("commits of ranks that are no more do not count", "[status]") {
-  Told told;
+  Copy copy;
   StepCommit old = commit_of(1, 9, kNow - 90'000, 5);
   old.version.epoch = 6;
-  told.write(old);
+  copy.write(old);
   StepCommit now = commit_of(0, 9, kNow - 1);
   now.ranks = 1;
-  told.write(now);
-  const StreamStatus status = status_of(told.sink, kNow);
+  copy.write(now);
+  const StreamStatus status = status_of(copy.sink, kNow);
   CHECK(status.complete());
   CHECK(status.age_ms == 1);
 }
@@ -91,13 +92,13 @@ TEST_CASE("a sink with commits and without a schema is not called empty", "[stat
   CHECK_THROWS_WITH(status_of(sink, kNow), Catch::Matchers::ContainsSubstring("not the schema"));
 }
 
-TEST_CASE("how far a copy is behind its log is told from the copy's place on", "[status]") {
+TEST_CASE("how far a copy is behind its log is counted from the copy's position", "[status]") {
   Writer writer;
   for (std::int64_t row = 0; row < 4; ++row) {
     writer.write(0, {row});
     writer.log.batches.back().commit.wall_time_ms = kNow - 1000 + static_cast<std::uint64_t>(row);
   }
-  Told copy;
+  Copy copy;
   copy.write({.version = {1, 2}, .step = 2, .wall_time_ms = kNow - 999}, "|2");
   LogSource log{writer.log};
   StreamStatus status = status_of(copy.sink, kNow);

@@ -121,7 +121,7 @@ TEST_CASE("rows that are none of the schema are damage") {
   CHECK_THAT(report.damage, Catch::Matchers::ContainsSubstring("row 7"));
 }
 
-TEST_CASE("what has no numbers can not be compared") {
+TEST_CASE("what has no numbers cannot be compared") {
   MemorySink empty;
   CHECK_THROWS_AS(verify_copy(empty, reference()), std::invalid_argument);
   MemorySink ids;

@@ -46,15 +46,15 @@ CaptureCase draw_case(CaptureMode mode, std::uint64_t seed) {
   return what;
 }
 
-bool SinkReceiver::captured(const CapturedRows& told) {
+bool SinkReceiver::captured(const CapturedRows& delivered) {
   if (what_.receive_time > Nanoseconds{0}) executor_.spend(what_.receive_time);
   ++calls;
-  steps.push_back(told.step);
-  missing = told.missing;
-  modelled += told.modelled_rows;
+  steps.push_back(delivered.step);
+  missing = delivered.missing;
+  modelled += delivered.modelled_rows;
   if (what_.refuse_every != 0 && random_() % what_.refuse_every == 0) return false;
   StepBatch batch;
-  told.visit(1, [&](const RowRecord& row) {
+  delivered.visit(1, [&](const RowRecord& row) {
     if (what_.options.mode != CaptureMode::mapped &&
         what_.options.mode != CaptureMode::sync_pageable) {
       checking_.host_reads(row.weights.data(), row.weights.size_bytes(), "ship");
@@ -64,8 +64,8 @@ bool SinkReceiver::captured(const CapturedRows& told) {
   rows += batch.size();
   batch.commit.version = {1, last_.step + 1};
   batch.commit.after = last_;
-  batch.commit.step = told.step;
-  batch.commit.missing = told.missing;
+  batch.commit.step = delivered.step;
+  batch.commit.missing = delivered.missing;
   last_ = batch.commit.version;
   sink.write(batch);
   return true;
@@ -109,7 +109,7 @@ std::string CaptureRig::compare() {
   capture->stop();
   const TableContents now = contents();
   TableContents copy = first_;
-  std::map<std::pair<std::uint32_t, std::int64_t>, Version> told;
+  std::map<std::pair<std::uint32_t, std::int64_t>, Version> delivered;
   const bool ids = what_.options.content == RowContent::ids;
   const bool state = what_.options.content == RowContent::weights_and_state;
   const auto take = [](std::span<const float> from, std::vector<float>& to, std::int64_t row) {
@@ -124,7 +124,7 @@ std::string CaptureRig::compare() {
     }
     const std::size_t t = row.table - kFirstTable;
     const std::int64_t here = row.row - bags->tables()[t].row_of_whole;
-    told[{row.table, here}] = row.version;
+    delivered[{row.table, here}] = row.version;
     take(row.weights, copy.weights[t], here);
     take(row.state, copy.state[t], here);
   });
@@ -142,14 +142,15 @@ std::string CaptureRig::compare() {
                (with_state && part(now.state[t], other.state[t],
                                    table.first_moment_width + table.second_moment_width));
       };
-      const auto version =
-          told.find({kFirstTable + static_cast<std::uint32_t>(t), static_cast<std::int64_t>(row)});
+      const auto version = delivered.find(
+          {kFirstTable + static_cast<std::uint32_t>(t), static_cast<std::int64_t>(row)});
       const bool wrong =
-          ids ? differs(first_, true) && version == told.end() : differs(copy, state);
+          ids ? differs(first_, true) && version == delivered.end() : differs(copy, state);
       if (!wrong) continue;
-      return fmt::format(
-          "row {} of table {} is another; {}", row, t,
-          version == told.end() ? "it was not told" : "told with " + to_string(version->second));
+      return fmt::format("row {} of table {} is another; {}", row, t,
+                         version == delivered.end()
+                             ? "it was not delivered"
+                             : "delivered with " + to_string(version->second));
     }
   }
   return "";

@@ -50,7 +50,7 @@ CaptureCase case_of(CaptureMode mode, GatherOn gather_on, bool cached, std::uint
 
 }  // namespace
 
-TEST_CASE("calls that fail while an update is captured harm nothing: rows are told later") {
+TEST_CASE("calls that fail while an update is captured do no harm: rows are delivered later") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true);
@@ -74,7 +74,8 @@ TEST_CASE("calls that fail while an update is captured harm nothing: rows are to
   }
 }
 
-TEST_CASE("every call of a kind fails while updates are captured: all of it is told afterwards") {
+TEST_CASE(
+    "every call of a kind fails while updates are captured: all rows are delivered afterwards") {
   const auto kind = GENERATE(Call::launch, Call::record, Call::wait, Call::copy);
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const CaptureCase what = case_of(CaptureMode::ring, gather_on, false, seed());

@@ -107,7 +107,7 @@ std::string seen(LeftOutCase left, const std::string& wait) {
 
 }  // namespace
 
-TEST_CASE("every wait of a capture that is left out is named, or seen in what was told") {
+TEST_CASE("every wait of a capture that is left out is named, or seen in what was delivered") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true), on_main = GENERATE(false, true);

@@ -54,7 +54,7 @@ TEST_CASE("the training thread waits for nothing in a ring, and for each step's 
   check_told(rig);
 }
 
-TEST_CASE("steps without rows are told") {
+TEST_CASE("steps without rows are delivered") {
   CaptureRig rig{{.steps = 1}};
   const RowUpdate nothing{.step = 7, .stream = rig.main, .tables = rig.bags->tables()};
   rig.capture->rows_updated(nothing);
@@ -63,7 +63,7 @@ TEST_CASE("steps without rows are told") {
   CHECK(rig.receiver.steps == std::vector<std::uint64_t>{7, 1});
 }
 
-TEST_CASE("what does not fit into a slot is counted, and told with later steps") {
+TEST_CASE("rows that do not fit into a slot are counted, and delivered with later steps") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   CaptureRig rig{{.options = {.mode = mode, .slot_bytes = 400}, .steps = 6}};
   rig.train();
@@ -72,7 +72,7 @@ TEST_CASE("what does not fit into a slot is counted, and told with later steps")
   CHECK(rig.capture->counts().dirty_captures > 0);
 }
 
-TEST_CASE("a step that finds no slot is counted, and its rows are told with a later one") {
+TEST_CASE("a step that finds no slot is counted, and its rows are delivered with a later one") {
   CaptureRig rig{{.options = {.slots = 1, .when_full = WhenFull::mark_dirty},
                   .steps = 8,
                   .receive_time = std::chrono::milliseconds{2}}};
@@ -99,22 +99,22 @@ TEST_CASE("a step waits for a slot, and no longer than it may") {
   check_told(rig);
 }
 
-TEST_CASE("rows of tables that are skipped are counted, and not told") {
+TEST_CASE("rows of tables that are skipped are counted, and not delivered") {
   CaptureRig rig{{.options = {.skipped_tables = {"t1"}}, .steps = 6}};
   rig.train();
   CHECK(rig.flush());
   rig.capture->mark_all_dirty();
   CHECK(rig.flush());
   CHECK(rig.capture->counts().skipped_rows > 0);
-  std::size_t told = 0;
+  std::size_t delivered = 0;
   rig.receiver.sink.read([&](const RowRecord& row) {
     CHECK(row.table != 4);
-    ++told;
+    ++delivered;
   });
-  CHECK(told == 40 + 1 + 70);
+  CHECK(delivered == 40 + 1 + 70);
 }
 
-TEST_CASE("rows that are marked are told, once, though they did not change") {
+TEST_CASE("rows that are marked are delivered, once, though they did not change") {
   CaptureRig rig{{.options = {.content = RowContent::weights_and_state}, .steps = 2}};
   const std::vector<TableRow> rows{{3, 7}, {4, 151}, {3, 7}, {4, 12}, {9, 1}, {4, 300}, {3, -1}};
   CHECK(rig.capture->mark_dirty(rows) == 1);
@@ -208,7 +208,7 @@ TEST_CASE("slots are made as the host gets ahead, and no more than it may have")
   CHECK(rig.races() == std::vector<std::string>{});
 }
 
-TEST_CASE("hundreds of tables are told in their order") {
+TEST_CASE("hundreds of tables are delivered in their order") {
   const auto mode = GENERATE(from_range(kCaptureModes));
   for (std::uint64_t i = 0; i < 2; ++i) {
     CaptureCase what = draw_case(mode, seed() + i);
@@ -221,7 +221,7 @@ TEST_CASE("hundreds of tables are told in their order") {
   }
 }
 
-TEST_CASE("options that can not be are refused") {
+TEST_CASE("options that cannot be are refused") {
   const auto make = [](CaptureOptions options) {
     CaptureRig rig{{.options = options, .steps = 0}};
   };

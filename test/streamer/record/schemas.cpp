@@ -50,7 +50,7 @@ TEST_CASE("a name that is no UTF-8 is refused when it is written, since it could
   CHECK_THROWS_AS(to_json({.tables = {{.name = "a\xFF", .rows = 1, .width = 1}}}), RecordError);
 }
 
-TEST_CASE("the first difference of two schemas is told in words", "[record]") {
+TEST_CASE("the first difference of two schemas is described in words", "[record]") {
   const StreamSchema one{.tables = {{.name = "a", .rows = 10, .width = 2, .state = 1}}};
   CHECK(difference(one, one).empty());
   StreamSchema other = one;

@@ -15,7 +15,7 @@ TEST_CASE("a backlog has the newest of each row, and the chain of all its steps"
     ship::Backlog backlog;
     std::map<std::pair<std::uint32_t, std::int64_t>, std::pair<Version, float>> newest;
     const std::uint64_t steps = 1 + random() % 20;
-    std::uint64_t told = 0, superfluous = 0;
+    std::uint64_t delivered = 0, superfluous = 0;
     for (std::uint64_t step = 1; step <= steps; ++step) {
       StepBatch batch;
       batch.commit = {.version = {1, step}, .after = {1, step - 1}, .missing = step};
@@ -26,10 +26,10 @@ TEST_CASE("a backlog has the newest of each row, and the chain of all its steps"
         batch.add({.version = {1, step}, .table = table, .row = row, .weights = {&value, 1}});
         newest[{table, row}] = {{1, step}, value};
       }
-      told += batch.size();
+      delivered += batch.size();
       superfluous += backlog.add(batch);
     }
-    CHECK(told - superfluous == newest.size());
+    CHECK(delivered - superfluous == newest.size());
     CHECK(backlog.rows() == newest.size());
     CHECK(backlog.bytes() == newest.size() * record_bytes(1));
     const StepBatch all = backlog.take();

@@ -33,7 +33,7 @@ Lineage lineage() {
 
 }  // namespace
 
-TEST_CASE("rows that went from a sink while nobody trained are told again, and only those") {
+TEST_CASE("rows that vanished from a sink while nothing trained are sent again, and only those") {
   auto memory = whole_memory();
   for (const std::int64_t row : {0, 7, 63}) memory->forget(0, row);
   ShipRig rig{{}, {}, lineage(), memory};
@@ -45,7 +45,8 @@ TEST_CASE("rows that went from a sink while nobody trained are told again, and o
   CHECK(ship_rows_of(*memory) == rig.trainer.table());
 }
 
-TEST_CASE("rows that go from a sink in the middle are told again when all else was delivered") {
+TEST_CASE(
+    "rows that vanish from a sink during a run are sent again when all others were delivered") {
   ShipRig rig;
   rig.step({1, 2});
   REQUIRE(rig.settle());

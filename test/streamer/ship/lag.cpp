@@ -26,10 +26,10 @@ TEST_CASE("quantiles of lags are those of all of them, to 1/32 and never too sho
     for (const double share : {0.0, 0.01, 0.5, 0.9, 0.99, 1.0}) {
       const auto rank = std::max<double>(1, std::ceil(share * static_cast<double>(count)));
       const Nanoseconds::rep exact = all[static_cast<std::size_t>(rank) - 1];
-      const Nanoseconds::rep told = lags.quantile(share).count();
-      CAPTURE(count, share, exact, told);
-      CHECK(told >= exact);
-      CHECK(static_cast<double>(told) <= static_cast<double>(exact) * (1 + 1.0 / 32));
+      const Nanoseconds::rep estimate = lags.quantile(share).count();
+      CAPTURE(count, share, exact, estimate);
+      CHECK(estimate >= exact);
+      CHECK(static_cast<double>(estimate) <= static_cast<double>(exact) * (1 + 1.0 / 32));
     }
     CHECK(lags.longest().count() == all.back());
     CHECK(lags.count() == count);

@@ -28,12 +28,12 @@ TEST_CASE("a queue has each row once, in its newest value, however much room it 
   for (const std::size_t room : {std::size_t{1} << 30U, 40 * record_bytes(1)}) {
     ship::ShipQueue queue{room};
     std::map<std::int64_t, std::uint64_t> newest;
-    std::uint64_t told = 0, left_out = 0;
+    std::uint64_t delivered = 0, left_out = 0;
     for (std::uint64_t step = 1; step <= 100; ++step) {
       std::set<std::int64_t> rows;
       for (int i = 0; i < 20; ++i) rows.insert(static_cast<std::int64_t>(random() % 100));
       const StepBatch no_room = queue.push(shipment(step, rows, Nanoseconds{step}));
-      told += rows.size();
+      delivered += rows.size();
       left_out += no_room.size();
       for (std::size_t i = 0; i < no_room.size(); ++i) {
         CHECK_FALSE(newest.contains(no_room.row(i).row));  // it would have replaced that
@@ -44,7 +44,7 @@ TEST_CASE("a queue has each row once, in its newest value, however much room it 
       CHECK(queue.bytes() <= room);
     }
     CHECK((left_out > 0) == (room < 100 * record_bytes(1)));
-    CHECK(queue.coalesced_rows() == told - left_out - newest.size());
+    CHECK(queue.coalesced_rows() == delivered - left_out - newest.size());
     CHECK(queue.oldest() == Nanoseconds{1});
     const auto all = queue.pop();
     REQUIRE(all);

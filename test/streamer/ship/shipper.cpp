@@ -226,11 +226,11 @@ TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
     [[nodiscard]] std::uint64_t all_rows() const override { return 20'000; }
     std::size_t all = 0, most = 0, calls = 0;
   };
-  StreamBeginning told = beginning();
-  told.schema.tables[0].rows = 20'000;
-  told.lineage.extend({3, 10});
+  StreamBeginning begun = beginning();
+  begun.schema.tables[0].rows = 20'000;
+  begun.lineage.extend({3, 10});
   auto memory = std::make_shared<MemorySink>();
-  memory->begin(told.schema);
+  memory->begin(begun.schema);
   StepBatch last;
   last.commit = {.version = {3, 12}, .step = 12};
   const float value = 1;
@@ -240,7 +240,7 @@ TEST_CASE("rows beyond a checkpoint are marked as they are read, few at once") {
   memory->write(last);
   Counting counting;
   VirtualMachine machine;
-  Shipper shipper{memory, machine.executor(), counting, told};
+  Shipper shipper{memory, machine.executor(), counting, begun};
   REQUIRE(shipper.drain(1h));
   CHECK(counting.all == 15'000);
   CHECK(counting.most <= 5'000);
@@ -269,7 +269,7 @@ TEST_CASE("a sink that throws what it should not is given up") {
   CHECK(rig.shipper.report().given_up == "a mistake");
 }
 
-TEST_CASE("whoever stops waits no longer than it says, and what is left is told") {
+TEST_CASE("a stop waits no longer than the given time, and reports what is left") {
   Rig rig{[](const std::string& call) {
     if (call == "write") throw SinkError{Kind::retry, "it is down"};
   }};

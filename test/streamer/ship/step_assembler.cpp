@@ -15,9 +15,9 @@ using namespace millrace;
 namespace {
 
 /// Rows of one table of one number, of a source.
-struct Told {
-  Told(std::size_t source, std::uint64_t step, std::vector<std::uint32_t> ids,
-       std::uint64_t missing = 0)
+struct Given {
+  Given(std::size_t source, std::uint64_t step, std::vector<std::uint32_t> ids,
+        std::uint64_t missing = 0)
       : ids_(std::move(ids)), values_(ids_.size(), static_cast<float>(step)) {
     rows = {.source = source, .step = step, .missing = missing, .requests = 10 * step + source};
     if (ids_.empty()) return;
@@ -36,12 +36,12 @@ struct Told {
 
 }  // namespace
 
-TEST_CASE("a step is whole when every source has told it") {
+TEST_CASE("a step is whole when every source has delivered it") {
   ship::StepAssembler steps{{.epoch = 3, .rank = 1, .ranks = 2}, 2};
   CHECK_FALSE(steps.take());
-  steps.add(Told{0, 1, {5, 7}}.rows);
+  steps.add(Given{0, 1, {5, 7}}.rows);
   CHECK_FALSE(steps.take());
-  steps.add(Told{1, 1, {5}, 4}.rows);
+  steps.add(Given{1, 1, {5}, 4}.rows);
   const auto step = steps.take();
   REQUIRE(step);
   CHECK(step->batch.commit ==
@@ -53,9 +53,9 @@ TEST_CASE("a step is whole when every source has told it") {
 
 TEST_CASE("what a flush tells of a step has a commit of its own") {
   ship::StepAssembler steps{{.epoch = 1}, 1};
-  steps.add(Told{0, 4, {1}, 2}.rows);
+  steps.add(Given{0, 4, {1}, 2}.rows);
   CHECK(steps.take()->batch.commit.version == Version{1, 1});
-  steps.add(Told{0, 4, {8, 9}}.rows);
+  steps.add(Given{0, 4, {8, 9}}.rows);
   const auto flushed = steps.take();
   REQUIRE(flushed);
   CHECK(flushed->batch.commit.version == Version{1, 2});
@@ -66,25 +66,25 @@ TEST_CASE("what a flush tells of a step has a commit of its own") {
 
 TEST_CASE("a step that has another part to come is not whole") {
   ship::StepAssembler steps{{.epoch = 1}, 1};
-  Told first{0, 1, {1}, 1};
+  Given first{0, 1, {1}, 1};
   first.rows.more = true;
   steps.add(first.rows);
   CHECK_FALSE(steps.take());
-  steps.add(Told{0, 1, {2}}.rows);
+  steps.add(Given{0, 1, {2}}.rows);
   CHECK(steps.take()->batch.size() == 2);
 }
 
 TEST_CASE("what is missing at a step is not what a source missed later") {
   ship::StepAssembler steps{{.epoch = 1}, 2};
-  steps.add(Told{0, 1, {1}, 5}.rows);
-  steps.add(Told{0, 2, {2}, 0}.rows);
-  steps.add(Told{1, 1, {}}.rows);
+  steps.add(Given{0, 1, {1}, 5}.rows);
+  steps.add(Given{0, 2, {2}, 0}.rows);
+  steps.add(Given{1, 1, {}}.rows);
   auto step = steps.take();
   REQUIRE(step);
   CHECK(step->batch.commit.step == 1);
   CHECK(step->batch.commit.missing == 5);
   CHECK(step->batch.size() == 1);
-  steps.add(Told{1, 2, {}}.rows);
+  steps.add(Given{1, 2, {}}.rows);
   step = steps.take();
   REQUIRE(step);
   CHECK(step->batch.commit.missing == 0);
@@ -92,16 +92,16 @@ TEST_CASE("what is missing at a step is not what a source missed later") {
 
 TEST_CASE("a step that a source passed over has rows missing") {
   ship::StepAssembler steps{{.epoch = 1}, 2};
-  steps.add(Told{0, 5, {1}}.rows);
-  steps.add(Told{1, 5, {}}.rows);
+  steps.add(Given{0, 5, {1}}.rows);
+  steps.add(Given{1, 5, {}}.rows);
   CHECK(steps.take()->batch.commit.missing == 0);
-  steps.add(Told{0, 10, {1, 2, 3}}.rows);  // of 6 to 10
-  steps.add(Told{1, 8, {4}}.rows);
+  steps.add(Given{0, 10, {1, 2, 3}}.rows);  // of 6 to 10
+  steps.add(Given{1, 8, {4}}.rows);
   auto step = steps.take();
   REQUIRE(step);
   CHECK(step->batch.commit.step == 8);
   CHECK(step->batch.commit.missing > 0);
-  steps.add(Told{1, 10, {}}.rows);
+  steps.add(Given{1, 10, {}}.rows);
   step = steps.take();
   REQUIRE(step);
   CHECK(step->batch.commit.step == 10);
@@ -109,13 +109,14 @@ TEST_CASE("a step that a source passed over has rows missing") {
   CHECK(step->batch.size() == 3);
 }
 
-TEST_CASE("however sources get ahead of each other, every row is told once with its newest value") {
+TEST_CASE(
+    "however sources get ahead of each other, every row is delivered once with its newest value") {
   std::mt19937_64 random{test::seed()};
   for (int round = 0; round < 100; ++round) {
     const std::size_t sources = 1 + random() % 3;
     ship::StepAssembler steps{{.epoch = 1}, sources};
     std::vector<std::uint64_t> at(sources);
-    std::map<std::pair<std::uint32_t, std::int64_t>, float> told, taken;
+    std::map<std::pair<std::uint32_t, std::int64_t>, float> given, taken;
     std::uint64_t last = 0, number = 0;
     for (int call = 0; call < 60; ++call) {
       const std::size_t source = random() % sources;
@@ -125,16 +126,16 @@ TEST_CASE("however sources get ahead of each other, every row is told once with 
         ids.insert(static_cast<std::uint32_t>(random() % 10));
       }
       if (random() % 4 == 0) {  // in two parts, with rows that are in both
-        Told part{source, at[source], {ids.begin(), ids.end()}};
+        Given part{source, at[source], {ids.begin(), ids.end()}};
         part.rows.more = true;
         steps.add(part.rows);
         for (std::uint64_t i = random() % 3; i > 0; --i) {
           ids.insert(static_cast<std::uint32_t>(random() % 10));
         }
       }
-      steps.add(Told{source, at[source], {ids.begin(), ids.end()}}.rows);
+      steps.add(Given{source, at[source], {ids.begin(), ids.end()}}.rows);
       for (const std::uint32_t id : ids) {
-        told[{static_cast<std::uint32_t>(source), id}] = static_cast<float>(at[source]);
+        given[{static_cast<std::uint32_t>(source), id}] = static_cast<float>(at[source]);
       }
       while (auto step = steps.take()) {
         CHECK(step->batch.commit.step > last);
@@ -151,7 +152,7 @@ TEST_CASE("however sources get ahead of each other, every row is told once with 
     }
     const std::uint64_t end = *std::max_element(at.begin(), at.end());
     for (std::size_t source = 0; source < sources; ++source) {
-      if (at[source] < end) steps.add(Told{source, end, {}}.rows);
+      if (at[source] < end) steps.add(Given{source, end, {}}.rows);
     }
     while (auto step = steps.take()) {
       for (std::size_t i = 0; i < step->batch.size(); ++i) {
@@ -159,6 +160,6 @@ TEST_CASE("however sources get ahead of each other, every row is told once with 
         taken[{row.table, row.row}] = row.weights[0];
       }
     }
-    CHECK(taken == told);
+    CHECK(taken == given);
   }
 }

@@ -48,8 +48,8 @@ class Scene {
   /// All that a consumer reads; each row once, and as it is.
   std::set<RowName> read(std::string_view consumer, RowContent content = RowContent::ids) {
     std::map<RowName, std::pair<std::vector<float>, std::vector<float>>> rows;
-    range = tracker.read(consumer, content, bench.main, [&](const CapturedRows& told) {
-      told.visit(1, [&](const RowRecord& row) {
+    range = tracker.read(consumer, content, bench.main, [&](const CapturedRows& delivered) {
+      delivered.visit(1, [&](const RowRecord& row) {
         const bool first = rows.insert({{row.table, row.row},
                                         {{row.weights.begin(), row.weights.end()},
                                          {row.state.begin(), row.state.end()}}})
@@ -161,7 +161,7 @@ TEST_CASE("what could not be delivered is read again, as is what is put back") {
   CHECK(scene.tracker.cursor("c") == read + 1);
 }
 
-TEST_CASE("under a memory cap a bit stands for more rows, and more are told") {
+TEST_CASE("under a memory cap a bit stands for more rows, and more are delivered") {
   Scene scene{{}, {.memory_cap = 24 + 36 + 24 + 12}};
   scene.tracker.add_consumer("fine");
   CHECK(scene.tracker.rows_per_bit("fine") == 1);
@@ -169,10 +169,10 @@ TEST_CASE("under a memory cap a bit stands for more rows, and more are told") {
   CHECK(scene.tracker.rows_per_bit("coarse") == 4);
   CHECK(scene.tracker.memory() <= 24 + 36 + 24 + 12);
   const std::set<RowName> changed = scene.step();
-  const std::set<RowName> told = scene.read("coarse", RowContent::weights);
-  for (const RowName& row : changed) CHECK(told.contains(row));
-  CHECK(told.size() > changed.size());
-  CHECK(told.size() <= 4 * changed.size());
+  const std::set<RowName> delivered = scene.read("coarse", RowContent::weights);
+  for (const RowName& row : changed) CHECK(delivered.contains(row));
+  CHECK(delivered.size() > changed.size());
+  CHECK(delivered.size() <= 4 * changed.size());
   CHECK(scene.read("fine") == changed);
   CHECK_THROWS_WITH(scene.tracker.add_consumer("third"), ContainsSubstring("are left"));
   scene.tracker.remove_consumer("coarse");
@@ -184,7 +184,7 @@ TEST_CASE("under a memory cap a bit stands for more rows, and more are told") {
   CHECK_THROWS_WITH(strict.tracker.add_consumer("another"), ContainsSubstring("1 rows a bit"));
 }
 
-TEST_CASE("tables that a tracker skips are counted, and not told") {
+TEST_CASE("tables that a tracker skips are counted, and not delivered") {
   Scene scene{{}, {.skipped_tables = {"b"}}};
   scene.tracker.add_consumer("c");
   std::set<RowName> changed = scene.step();
@@ -226,9 +226,9 @@ TEST_CASE("a read that fails loses nothing") {
     Scene scene{{}, {.chunk_bytes = 2000}};
     scene.tracker.add_consumer("c");
     const std::set<RowName> changed = scene.step();
-    std::set<RowName> told;
+    std::set<RowName> delivered;
     const auto visit = [&](const CapturedRows& rows) {
-      rows.visit(1, [&](const RowRecord& row) { told.insert({row.table, row.row}); });
+      rows.visit(1, [&](const RowRecord& row) { delivered.insert({row.table, row.row}); });
       return true;
     };
     {
@@ -240,6 +240,6 @@ TEST_CASE("a read that fails loses nothing") {
       }
     }
     scene.tracker.read("c", RowContent::weights, scene.bench.main, visit);
-    CHECK(told == changed);
+    CHECK(delivered == changed);
   }
 }

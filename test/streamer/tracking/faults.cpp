@@ -44,7 +44,7 @@ class Thrown {};
 /// Reads while calls fail, and then while none do.
 void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t from, bool& failed) {
   rig.tracker->add_consumer("c");
-  std::set<TrainingRig::RowName> changed, told;
+  std::set<TrainingRig::RowName> changed, delivered;
   for (std::size_t step = 1; step <= 4; ++step) {
     rig.step();
     changed.insert(rig.changed(step).begin(), rig.changed(step).end());
@@ -65,7 +65,7 @@ void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t f
         if (last && ends == Ends::put_back) {
           rig.tracker->put_back("c", rows, rig.tables_on());
         } else {
-          told.merge(names(rows));
+          delivered.merge(names(rows));
         }
         return true;
       });
@@ -75,9 +75,9 @@ void check(TrackerRig& rig, Ends ends, std::optional<Call> kind, std::uint64_t f
     }
     failed = failing.failed;
   }
-  told.merge(names_of(rig.read("c", RowContent::weights, rig.main)));
-  for (const auto& row : changed) CHECK(told.contains(row));
-  if (!failed) CHECK(told == changed);
+  delivered.merge(names_of(rig.read("c", RowContent::weights, rig.main)));
+  for (const auto& row : changed) CHECK(delivered.contains(row));
+  if (!failed) CHECK(delivered == changed);
   CHECK(rig.range.complete);
   CHECK(rig.tracker->cursor("c") == 4);
   CHECK(rig.read("c", RowContent::weights, rig.main).empty());

@@ -168,13 +168,13 @@ class Program {
 
     std::set<std::uint64_t>& bits = consumer.next();
     const auto expected = rows_of(bits, consumer.rows_of_bit);
-    const auto told = names_of(rows);
+    const auto delivered = names_of(rows);
     const bool put_back = visits.put_back < rig_.chunks.size();
-    if (told != expected) {
+    if (delivered != expected) {
       CHECK(rig_.chunks.size() == visits.refused);
       CHECK_FALSE(rig_.range.complete);
-      CHECK(std::ranges::includes(expected, told));
-      for (const RowName& row : told) bits.erase(row_of(row) / consumer.rows_of_bit);
+      CHECK(std::ranges::includes(expected, delivered));
+      for (const RowName& row : delivered) bits.erase(row_of(row) / consumer.rows_of_bit);
     } else {
       CHECK(rig_.range.complete == !put_back);
       bits.clear();

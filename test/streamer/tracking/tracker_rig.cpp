@@ -11,19 +11,19 @@ TrackerRig::Rows TrackerRig::read(std::string_view consumer, RowContent content,
   Rows rows;
   chunks.clear();
   if (visits.ordered) use_tables_on(stream);
-  range = tracker->read(consumer, content, stream, [&](const CapturedRows& told) {
+  range = tracker->read(consumer, content, stream, [&](const CapturedRows& delivered) {
     const std::size_t number = chunks.size();
     if (number == visits.refused) return false;
-    Chunk& chunk = chunks.emplace_back(Chunk{.after = told.after});
-    for (std::size_t i = 0; i < told.size(); ++i) chunk.ids.push_back(told.id(i));
-    if (number == visits.put_back) tracker->put_back(consumer, told, stream);
-    checking.host_reads(told.short_ids.data(), told.short_ids.size_bytes(), "visit");
-    checking.host_reads(told.long_ids.data(), told.long_ids.size_bytes(), "visit");
-    told.visit(1, [&](const RowRecord& row) {
+    Chunk& chunk = chunks.emplace_back(Chunk{.after = delivered.after});
+    for (std::size_t i = 0; i < delivered.size(); ++i) chunk.ids.push_back(delivered.id(i));
+    if (number == visits.put_back) tracker->put_back(consumer, delivered, stream);
+    checking.host_reads(delivered.short_ids.data(), delivered.short_ids.size_bytes(), "visit");
+    checking.host_reads(delivered.long_ids.data(), delivered.long_ids.size_bytes(), "visit");
+    delivered.visit(1, [&](const RowRecord& row) {
       checking.host_reads(row.weights.data(), row.weights.size_bytes(), "visit");
       checking.host_reads(row.state.data(), row.state.size_bytes(), "visit");
-      const Told values{{row.weights.begin(), row.weights.end()},
-                        {row.state.begin(), row.state.end()}};
+      const Delivered values{{row.weights.begin(), row.weights.end()},
+                             {row.state.begin(), row.state.end()}};
       if (!rows.insert({{row.table, row.row}, values}).second) {
         throw std::logic_error{fmt::format("row {} of table {} twice", row.row, row.table)};
       }
@@ -47,20 +47,21 @@ void TrackerRig::put_back(std::string_view consumer, const Chunk& chunk, Stream&
 
 std::string TrackerRig::compare(const Rows& rows, RowContent content) {
   const TableContents now = contents();
-  const auto same = [](const std::vector<float>& told, const std::vector<float>& all,
-                       std::size_t row, std::size_t width, bool is_told) {
-    if (!is_told || width == 0) return told.empty();
-    return told.size() == width &&
-           std::equal(told.begin(), told.end(),
+  const auto same = [](const std::vector<float>& delivered, const std::vector<float>& all,
+                       std::size_t row, std::size_t width, bool is_delivered) {
+    if (!is_delivered || width == 0) return delivered.empty();
+    return delivered.size() == width &&
+           std::equal(delivered.begin(), delivered.end(),
                       all.begin() + static_cast<std::ptrdiff_t>(row * width));
   };
-  for (const auto& [name, told] : rows) {
+  for (const auto& [name, delivered] : rows) {
     if (!has(name)) return fmt::format("there is no row {} of table {}", name.second, name.first);
     const std::size_t t = name.first - kFirstTable;
     const TableView& table = bags->tables()[t];
     const auto row = static_cast<std::size_t>(name.second - table.row_of_whole);
-    if (!same(told.weights, now.weights[t], row, table.width, content != RowContent::ids) ||
-        !same(told.state, now.state[t], row, table.first_moment_width + table.second_moment_width,
+    if (!same(delivered.weights, now.weights[t], row, table.width, content != RowContent::ids) ||
+        !same(delivered.state, now.state[t], row,
+              table.first_moment_width + table.second_moment_width,
               content == RowContent::weights_and_state)) {
       return fmt::format("row {} of table {} is another", name.second, name.first);
     }
@@ -70,7 +71,7 @@ std::string TrackerRig::compare(const Rows& rows, RowContent content) {
 
 std::set<TrainingRig::RowName> names_of(const TrackerRig::Rows& rows) {
   std::set<TrainingRig::RowName> names;
-  for (const auto& [name, told] : rows) names.insert(name);
+  for (const auto& [name, delivered] : rows) names.insert(name);
   return names;
 }
 

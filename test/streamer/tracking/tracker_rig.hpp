@@ -18,10 +18,10 @@ namespace millrace::test {
 /// Tables that train while a tracker remembers what changes.
 class TrackerRig : public TrainingRig {
  public:
-  struct Told {
+  struct Delivered {
     std::vector<float> weights, state;
   };
-  using Rows = std::map<RowName, Told>;
+  using Rows = std::map<RowName, Delivered>;
 
   explicit TrackerRig(const TrainingCase& what, const TrackerOptions& options = {})
       : TrainingRig(what),

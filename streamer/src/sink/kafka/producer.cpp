@@ -101,7 +101,7 @@ void TopicProducer::send(const Produced& message) {
     await_all();
     delivery_ = {};
     client_.fail(broken() ? SinkError::Kind::retry : kind_of_kafka_error(error), error,
-                 "a message can not be sent");
+                 "a message cannot be sent");
   }
   ++delivery_.sent;
   if (delivery_.sent % 1024 == 0) client_.poll(std::chrono::milliseconds{0});

@@ -17,19 +17,19 @@ namespace {
 constexpr std::chrono::nanoseconds kNow{0};
 constexpr std::int64_t kRows = 100;
 
-using Told = std::map<std::int64_t, std::pair<Version, float>>;
+using Contents = std::map<std::int64_t, std::pair<Version, float>>;
 
-Told told_in(Sink& sink) {
-  Told told;
-  sink.read([&](const RowRecord& row) { told[row.row] = {row.version, row.weights[1]}; });
-  return told;
+Contents contents_in(Sink& sink) {
+  Contents contents;
+  sink.read([&](const RowRecord& row) { contents[row.row] = {row.version, row.weights[1]}; });
+  return contents;
 }
 
 /// The first row that is another, in words; empty: none is.
-std::string difference(const Told& found, const Told& right) {
-  const auto shown = [](const Told& told, std::int64_t row) {
-    const auto value = told.find(row);
-    return value == told.end() ? "nothing" : to_string(value->second.first);
+std::string difference(const Contents& found, const Contents& right) {
+  const auto shown = [](const Contents& contents, std::int64_t row) {
+    const auto value = contents.find(row);
+    return value == contents.end() ? "nothing" : to_string(value->second.first);
   };
   for (std::int64_t row = 0; row < kRows; ++row) {
     const std::string here = shown(found, row), there = shown(right, row);
@@ -130,7 +130,7 @@ TEST_CASE("a folder that is compacted has what one that is not has", "[file]") {
     Compacted folder{seed() * 100 + program};
     for (int round = 0; round < 10; ++round) {
       folder.write(50);
-      REQUIRE(difference(told_in(*folder.sink), told_in(folder.right)) == "");
+      REQUIRE(difference(contents_in(*folder.sink), contents_in(folder.right)) == "");
       if (round % 3 == 0) {
         folder.sink.reset();
         folder.sink = folder.bench.open();
@@ -152,7 +152,7 @@ TEST_CASE("a copy made from a compacted folder is one made from the whole", "[fi
     MemorySink copy;
     const ApplyReport report = apply(folder.bench.folder, copy);
     CAPTURE(report.last_error);
-    CHECK(difference(told_in(copy), told_in(folder.right)) == "");
+    CHECK(difference(contents_in(copy), contents_in(folder.right)) == "");
     CHECK(copy.state().commits.at(0).version == folder.right.state().commits.at(0).version);
     CHECK(copy.state().missing() == folder.right.state().missing());
     CHECK(report.batches < folder.all.size());
@@ -163,12 +163,12 @@ TEST_CASE("a copy made from a compacted folder is one made from the whole", "[fi
 TEST_CASE("no commit in a compacted segment says that less is missing than is", "[file]") {
   Compacted folder{seed() + 3};
   folder.write(400);
-  std::map<Version, Told> right;  // behind each commit
+  std::map<Version, Contents> right;  // behind each commit
   MemorySink now;
   now.begin(file_schema());
   for (const StepBatch& batch : folder.all) {
     now.write(batch);
-    right[batch.commit.version] = told_in(now);
+    right[batch.commit.version] = contents_in(now);
   }
   MemorySink copy;
   copy.begin(file_schema());
@@ -177,9 +177,9 @@ TEST_CASE("no commit in a compacted segment says that less is missing than is", 
   while (auto next = source.next(kNow)) {
     next->batch.commit.after = {};
     copy.write(next->batch);
-    const Told& there = right.at(next->batch.commit.version);
+    const Contents& there = right.at(next->batch.commit.version);
     std::uint64_t lacking = 0;
-    const Told copied = told_in(copy);
+    const Contents copied = contents_in(copy);
     for (const auto& [row, value] : there) {
       const auto found = copied.find(row);
       lacking += found == copied.end() || found->second != value;
@@ -205,7 +205,7 @@ TEST_CASE("a copy goes on from any commit, whatever was compacted meanwhile", "[
     const ApplyReport report = apply(folder.bench.folder, copy);
     CAPTURE(report.last_error);
     gaps += report.gaps;
-    CHECK(difference(told_in(copy), told_in(folder.right)) == "");
+    CHECK(difference(contents_in(copy), contents_in(folder.right)) == "");
     CHECK(copy.state().commits.at(0).version == folder.right.state().commits.at(0).version);
     // Where it stopped in the middle of what another start of the trainer compacted it may ask.
     CHECK((gaps == 0 || folder.sink->snapshot_request() > 0));
@@ -237,7 +237,7 @@ TEST_CASE("who follows a folder while it is compacted gets all, without a gap", 
   }
   while (applier.apply_next(kNow, [] { return true; })) {
   }
-  CHECK(difference(told_in(copy), told_in(*sink)) == "");
+  CHECK(difference(contents_in(copy), contents_in(*sink)) == "");
   CHECK(applier.report().gaps == 0);
   CHECK(applier.report().whole);
   CHECK(sink->snapshot_request() == 0);
@@ -252,9 +252,9 @@ TEST_CASE("a folder is no larger than about twice its rows, and a few segments",
   }
   const std::uint64_t rows = kRows * record_bytes(3);
   CHECK(most < 3 * rows + 12 * 1000 + 4 * 1500);
-  std::uint64_t told = 0;
-  for (const StepBatch& batch : folder.all) told += batch.bytes();
-  CHECK(told > 2 * most);
+  std::uint64_t written = 0;
+  for (const StepBatch& batch : folder.all) written += batch.bytes();
+  CHECK(written > 2 * most);
 }
 
 TEST_CASE("a folder that keeps all is never compacted", "[file]") {
@@ -262,7 +262,7 @@ TEST_CASE("a folder that keeps all is never compacted", "[file]") {
   bench.segment_bytes = 500;
   auto sink = bench.written(90);
   CHECK(bench.segments().size() > 20);
-  CHECK(bench.told() == steps_up_to(90));
+  CHECK(bench.contents() == steps_up_to(90));
 }
 
 namespace {
@@ -346,11 +346,11 @@ TEST_CASE("killed at any operation of its files, a folder that is compacted lose
       CHECK(sink::superseded_in(folder.bench.folder, 0).empty());
       CHECK(!std::filesystem::exists(folder.bench.folder / ".compacting-rank-0000"));
     }
-    REQUIRE(difference(told_in(copy), told_in(folder.right)) == "");
-    if (died && told_in(*sink) != told_in(folder.right)) folder.right.write(written.back());
-    REQUIRE(difference(told_in(*sink), told_in(folder.right)) == "");
+    REQUIRE(difference(contents_in(copy), contents_in(folder.right)) == "");
+    if (died && contents_in(*sink) != contents_in(folder.right)) folder.right.write(written.back());
+    REQUIRE(difference(contents_in(*sink), contents_in(folder.right)) == "");
     apply(folder.bench.folder, copy);
-    REQUIRE(difference(told_in(copy), told_in(folder.right)) == "");
+    REQUIRE(difference(contents_in(copy), contents_in(folder.right)) == "");
     if (!died) break;
   }
 }
@@ -361,11 +361,11 @@ TEST_CASE("a disk that fails while segments are compacted makes no write fail", 
   folder.bench.disk.renames = false;
   folder.write(200);
   CHECK(folder.compacted_ones() == 0);
-  CHECK(difference(told_in(*folder.sink), told_in(folder.right)) == "");
+  CHECK(difference(contents_in(*folder.sink), contents_in(folder.right)) == "");
   folder.bench.disk.renames = true;
   folder.write(100);
   CHECK(folder.compacted_ones() == 1);
-  CHECK(difference(told_in(*folder.sink), told_in(folder.right)) == "");
+  CHECK(difference(contents_in(*folder.sink), contents_in(folder.right)) == "");
 }
 
 TEST_CASE("segments that are damaged are not compacted", "[file]") {

@@ -24,15 +24,15 @@ TEST_CASE("a disk that fills up anywhere in a batch leaves nothing of it, and la
     sink->write(file_step(1));
     CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
     CHECK(versions_in(*sink) == versions_after(1));
-    CHECK(bench.told() == steps_up_to(1));
+    CHECK(bench.steps_read() == steps_up_to(1));
     bench.disk.room = ~std::size_t{0};
     sink->write(file_step(2));
     CHECK(versions_in(*sink) == versions_after(2));
-    CHECK(bench.told() == steps_up_to(2));
+    CHECK(bench.steps_read() == steps_up_to(2));
   }
 }
 
-TEST_CASE("what can not be cut off at once is cut off before anything else is written", "[file]") {
+TEST_CASE("what cannot be cut off at once is cut off before anything else is written", "[file]") {
   FileBench bench;
   auto sink = bench.written(1);
   bench.disk.room = 100;
@@ -41,16 +41,16 @@ TEST_CASE("what can not be cut off at once is cut off before anything else is wr
   bench.disk.room = ~std::size_t{0};
   CHECK(kind_of_failure([&] { sink->write(file_step(2)); }) == SinkError::Kind::retry);
   CHECK(kind_of_failure([&] { sink->flush(); }) == SinkError::Kind::retry);
-  CHECK(bench.told() == steps_up_to(1));
+  CHECK(bench.steps_read() == steps_up_to(1));
   bench.disk.cuts = true;
   sink->write(file_step(2));
   sink->write(file_step(3));
-  CHECK(bench.told() == steps_up_to(3));
+  CHECK(bench.steps_read() == steps_up_to(3));
   CHECK(versions_in(*sink) == versions_after(3));
 }
 
 TEST_CASE(
-    "what does not reach the disk is not counted as told: it is lost, and a snapshot mends it",
+    "what does not reach the disk does not count as written: it is lost, and a snapshot repairs it",
     "[file]") {
   FileBench bench;
   auto sink = bench.written(2);
@@ -68,7 +68,7 @@ TEST_CASE(
   sink->write(snapshot);
   sink->flush();
   CHECK(sink->state().commits.at(0).version == Version{1, 4});
-  CHECK(bench.told() == std::vector<std::uint64_t>{1, 2, 4});
+  CHECK(bench.steps_read() == std::vector<std::uint64_t>{1, 2, 4});
   // Who read what is gone is not told something else from the middle of it.
   CHECK(kind_of_failure([&] { (void)reader.next(std::chrono::nanoseconds{0}); }) ==
         SinkError::Kind::lost);
@@ -77,7 +77,7 @@ TEST_CASE(
 TEST_CASE("a real disk that is full makes writes fail until there is room again", "[file]") {
   FileBench bench;
   const SmallDisk disk{bench.folder, 64};
-  if (!disk.is_there()) SKIP("a small disk can not be mounted here: that takes root");
+  if (!disk.is_there()) SKIP("a small disk cannot be mounted here: that takes root");
   auto sink = bench.open();
   const std::filesystem::path ballast = bench.folder / ".ballast";
   replace(ballast, std::string(50'000, 'x'));
@@ -90,7 +90,7 @@ TEST_CASE("a real disk that is full makes writes fail until there is room again"
   sink->write(file_step(step));
   sink->flush();
   CHECK(versions_in(*sink) == versions_after(step));
-  CHECK(bench.told() == steps_up_to(step));
+  CHECK(bench.steps_read() == steps_up_to(step));
 }
 
 }  // namespace millrace::test

@@ -95,7 +95,7 @@ struct FileBench {
     return paths;
   }
   /// The steps that a source gives.
-  [[nodiscard]] std::vector<std::uint64_t> told() const {
+  [[nodiscard]] std::vector<std::uint64_t> steps_read() const {
     sink::FileSource source{folder};
     std::vector<std::uint64_t> steps;
     while (const auto next = source.next(std::chrono::nanoseconds{0})) {

@@ -40,7 +40,7 @@ TEST_CASE("a segment that is large enough, or of an epoch before, is followed by
   sink->write(file_step(1, 0, 2));
   REQUIRE(bench.segments().size() == of_first + 1);
   CHECK_THAT(bench.segments().back().string(), ContainsSubstring("epoch-000002"));
-  CHECK(bench.told().size() == 21);
+  CHECK(bench.steps_read().size() == 21);
 }
 
 TEST_CASE("a folder in which others keep things is left alone", "[file]") {
@@ -83,7 +83,7 @@ TEST_CASE("a file where the folder would be is wrong", "[file]") {
   CHECK(kind_of_failure([&] { (void)bench.open(); }) == SinkError::Kind::wrong);
 }
 
-TEST_CASE("a schema that is none is told with its file", "[file]") {
+TEST_CASE("a file that is not a schema is reported by name", "[file]") {
   FileBench bench;
   (void)bench.written(1);
   replace(bench.folder / "schema.json", "{");
@@ -102,7 +102,7 @@ TEST_CASE("files that are no segments are passed by", "[file]") {
     replace(bench.folder / name, "nothing of ours");
     CHECK(!sink::parse_segment_name(name));
   }
-  CHECK(bench.told() == steps_up_to(2));
+  CHECK(bench.steps_read() == steps_up_to(2));
   CHECK(sink->state().commits.size() == 1);
   CHECK(versions_in(*sink) == versions_after(2));
 }
@@ -130,7 +130,7 @@ TEST_CASE("names of segments are read back, whatever their numbers", "[file]") {
   }
 }
 
-TEST_CASE("who reads a segment that was taken away is told that it is lost", "[file]") {
+TEST_CASE("a reader of a segment that was removed learns that it is lost", "[file]") {
   FileBench bench;
   bench.segment_bytes = 1000;
   auto sink = bench.written(20);
@@ -148,8 +148,8 @@ TEST_CASE("a position inside of a batch is not gone on from", "[file]") {
   FileBench bench;
   auto sink = bench.written(3);
   const std::size_t size = contents(bench.segments().at(0)).size();
-  sink::FileSource told{bench.folder};
-  while (const auto next = told.next(std::chrono::nanoseconds{0})) {
+  sink::FileSource rest{bench.folder};
+  while (const auto next = rest.next(std::chrono::nanoseconds{0})) {
     const std::string right = next->position;
     const std::size_t begin = right.find(':', 2) + 1, end = right.find(':', begin);
     std::size_t taken = 0;
@@ -169,7 +169,7 @@ TEST_CASE("of several ranks a source tells the oldest step first", "[file]") {
   FileBench bench;
   auto sink = bench.written(5);
   for (std::uint64_t step = 1; step <= 7; ++step) sink->write(file_step(step, 3));
-  CHECK(bench.told() == std::vector<std::uint64_t>{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7});
+  CHECK(bench.steps_read() == std::vector<std::uint64_t>{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7});
 }
 
 TEST_CASE("a position is not gone on from in another folder, though all numbers be the same",
@@ -209,7 +209,7 @@ TEST_CASE("a copy of a folder is gone on from, until it tells something else", "
   CHECK(kind_of_failure([&] { source.seek(after(4)); }) == SinkError::Kind::lost);
 }
 
-TEST_CASE("who reads a folder that is filled anew is told that what it read is lost", "[file]") {
+TEST_CASE("a reader of a folder that is filled again learns that what it read is lost", "[file]") {
   FileBench bench;
   (void)bench.written(3);
   sink::FileSource source{bench.folder};
@@ -242,7 +242,7 @@ TEST_CASE("a folder that is emptied while it is written to has lost all, and is 
   snapshot.commit.after = {};
   sink->write(snapshot);
   sink->write(file_step(5));
-  CHECK(bench.told() == std::vector<std::uint64_t>{4, 5});
+  CHECK(bench.steps_read() == std::vector<std::uint64_t>{4, 5});
   CHECK(bench.open()->state().commits.at(0).version == Version{1, 5});
   CHECK(versions_in(*sink).size() == 3);
 }

@@ -51,7 +51,7 @@ TEST_CASE("a folder that is whole, or without its oldest segments, has not lost 
   }
 }
 
-TEST_CASE("what was told again behind a gap is not lost", "[file]") {
+TEST_CASE("what was written again after a gap is not lost", "[file]") {
   FileBench bench;
   write_steps(*open_small(bench), 1, 6, 4);
   const auto number = GENERATE(2U, 3U, 5U);

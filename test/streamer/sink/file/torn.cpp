@@ -31,7 +31,7 @@ TEST_CASE("a segment that ends anywhere in its last batch has all before it", "[
     auto sink = std::make_unique<sink::FileSink>(sink::FileOptions{.folder = steps.bench.folder});
     CHECK(sink->state().commits.at(0).version == Version{1, 2});
     CHECK(versions_in(*sink) == versions_after(2));
-    CHECK(steps.bench.told() == steps_up_to(2));
+    CHECK(steps.bench.steps_read() == steps_up_to(2));
   }
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("who writes behind a torn end cuts it off, and loses nothing of what i
     sink->write(file_step(3));
     sink->write(file_step(4));
     CHECK(versions_in(*sink) == versions_after(4));
-    CHECK(steps.bench.told() == steps_up_to(4));
+    CHECK(steps.bench.steps_read() == steps_up_to(4));
   }
 }
 
@@ -60,11 +60,11 @@ TEST_CASE("an end of zeros or of anything else, without a whole commit in it, is
   for (const std::string& end :
        {steps.two + std::string(5000, '\0'), steps.two + std::string(5000, '\x7F'), damaged}) {
     replace(steps.segment, end);
-    CHECK(steps.bench.told() == steps_up_to(2));
+    CHECK(steps.bench.steps_read() == steps_up_to(2));
     auto sink = steps.bench.open();
     CHECK(versions_in(*sink) == versions_after(2));
     sink->write(file_step(3));
-    CHECK(steps.bench.told() == steps_up_to(3));
+    CHECK(steps.bench.steps_read() == steps_up_to(3));
     sink.reset();
     std::filesystem::remove(steps.bench.segments().back());
   }
@@ -80,14 +80,14 @@ TEST_CASE("a segment that was begun and has nothing whole is passed by", "[file]
     replace(steps.segment, steps.three);
     replace(steps.bench.folder / "rank-0000-00000002-epoch-000001.segment",
             steps.three.substr(0, length));
-    CHECK(steps.bench.told() == steps_up_to(3));
+    CHECK(steps.bench.steps_read() == steps_up_to(3));
     auto sink = steps.bench.written(5, 4);
-    CHECK(steps.bench.told() == steps_up_to(5));
+    CHECK(steps.bench.steps_read() == steps_up_to(5));
     CHECK(versions_in(*sink) == versions_after(5));
   }
 }
 
-TEST_CASE("damage in front of a whole commit is told with its file and byte, whatever byte it is",
+TEST_CASE("damage before a whole commit is reported with its file and byte, whatever byte it is",
           "[file]") {
   ThreeSteps steps;
   const std::string name = steps.segment.filename().string();
@@ -99,15 +99,16 @@ TEST_CASE("damage in front of a whole commit is told with its file and byte, wha
     sink::FileSink sink{{.folder = steps.bench.folder}};
     CHECK_THROWS_AS(versions_in(sink), RecordError);
     CHECK_THROWS_WITH(versions_in(sink), ContainsSubstring(name) && ContainsSubstring(", byte "));
-    CHECK_THROWS_AS(steps.bench.told(), RecordError);
-    CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring(name));
+    CHECK_THROWS_AS(steps.bench.steps_read(), RecordError);
+    CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring(name));
     CHECK(kind_of_failure([&] { (void)sink.state(); }) == SinkError::Kind::wrong);
     CHECK(kind_of_failure([&] { sink.write(file_step(4)); }) == SinkError::Kind::wrong);
     CHECK(contents(steps.segment) == damaged);  // nothing is cut off of what is damaged
   }
 }
 
-TEST_CASE("damage in a segment that is followed by another is told, also at its end", "[file]") {
+TEST_CASE("damage in a segment that is followed by another is reported, also at its end",
+          "[file]") {
   ThreeSteps steps;
   auto sink = steps.bench.open();
   sink->write(file_step(4));  // a segment of its own
@@ -118,14 +119,14 @@ TEST_CASE("damage in a segment that is followed by another is told, also at its 
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
     replace(steps.segment, damaged);
     CHECK_THROWS_AS(versions_in(*sink), RecordError);
-    CHECK_THROWS_AS(steps.bench.told(), RecordError);
+    CHECK_THROWS_AS(steps.bench.steps_read(), RecordError);
   }
   replace(steps.segment, steps.three.substr(0, steps.three.size() - 8));
   CHECK_THROWS_AS(versions_in(*sink), RecordError);
-  CHECK_THROWS_AS(steps.bench.told(), RecordError);
+  CHECK_THROWS_AS(steps.bench.steps_read(), RecordError);
 }
 
-TEST_CASE("who waited at a torn end is told of the damage when a segment follows it", "[file]") {
+TEST_CASE("a reader at a torn end gets the damage when a segment follows it", "[file]") {
   ThreeSteps steps;
   replace(steps.segment, steps.three.substr(0, steps.three.size() - 8));
   sink::FileSource source{steps.bench.folder};
@@ -151,13 +152,13 @@ TEST_CASE("a whole batch of rows that there are not, or of another rank, is refu
   const float numbers[3] = {};
   outside.add({.version = {1, 3}, .row = 100, .weights = numbers});
   with(outside);
-  CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring("row 100 of table 't'"));
+  CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring("row 100 of table 't'"));
   with(file_step(3, 1));
-  CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring("rank 1"));
+  CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring("rank 1"));
   with(file_step(3), false);
-  CHECK_THROWS_WITH(steps.bench.told(), ContainsSubstring("3 rows behind 2 rows"));
+  CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring("3 rows behind 2 rows"));
   with(file_step(3));
-  CHECK(steps.bench.told() == steps_up_to(3));
+  CHECK(steps.bench.steps_read() == steps_up_to(3));
 }
 
 }  // namespace millrace::test

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "millrace/streamer/memory_sink.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/streamer/sink/kafka/topic_model.hpp"
-#include "test/streamer/sink/told.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
@@ -33,7 +33,7 @@ class Reader {
 
   void resume(const std::string& position) {
     begin(sink::parse_topic_position(position));
-    assembly_->take_schema(told_schema());
+    assembly_->take_schema(four_wide_schema());
   }
 
   /// One message of this partition; false: there is none.
@@ -99,7 +99,7 @@ class Writing {
   [[nodiscard]] std::size_t ranks() const { return newest.size(); }
   /// Of a rank, as they were behind a commit.
   [[nodiscard]] const Values& values_at(std::uint32_t rank, Version version) const {
-    return told.at({rank, version});
+    return as_written.at({rank, version});
   }
   [[nodiscard]] const std::vector<StepBatch>& batches() const { return written; }
 
@@ -129,7 +129,7 @@ class Writing {
     fold(values, batch);
     for (std::uint64_t tries = failing_ ? random_() % 3 : 0; tries > 0; --tries) {
       // Tries may have left it whole, each in other partitions.
-      told[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
+      as_written[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
       if (random_() % 2 == 0) {
         topic.put_rows(batch, [&](std::size_t) { return random_() % 2 == 0; });
       } else {
@@ -146,7 +146,7 @@ class Writing {
     }
     topic.put(batch);
     written.push_back(batch);
-    told[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
+    as_written[{static_cast<std::uint32_t>(rank), batch.commit.version}] = values;
     last[rank] = values;
   }
 
@@ -157,7 +157,7 @@ class Writing {
   TopicModel topic;
   std::vector<Version> newest;
   std::map<std::size_t, Values> last;
-  std::map<std::pair<std::uint32_t, Version>, Values> told;
+  std::map<std::pair<std::uint32_t, Version>, Values> as_written;
   std::vector<StepBatch> written;
 };
 
@@ -207,14 +207,14 @@ TEST_CASE("batches come out as they went in, whatever order partitions are read 
     auto came = reader.read_all(random);
     REQUIRE(came.size() == writing.batches().size());
     for (std::uint32_t rank = 0; rank < writing.ranks(); ++rank) {
-      std::vector<StepCommit> sent, told;
+      std::vector<StepCommit> sent, as_written;
       for (const StepBatch& batch : writing.batches()) {
         if (batch.commit.rank == rank) sent.push_back(batch.commit);
       }
       for (const auto& next : came) {
-        if (next.batch.commit.rank == rank) told.push_back(next.batch.commit);
+        if (next.batch.commit.rank == rank) as_written.push_back(next.batch.commit);
       }
-      REQUIRE(sent == told);
+      REQUIRE(sent == as_written);
     }
     MemorySink copy;
     for (const auto& next : came) apply(copy, writing, next);
@@ -282,8 +282,8 @@ TEST_CASE("who comes back at any position goes on there, compacted or not", "[ka
 TEST_CASE("a row that nothing replaces and that is not there is lost, and said to be", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
-  topic.put(told({1, 1}, {}, 0, 10, 1));
-  topic.put(told({1, 2}, {1, 1}, 0, 10, 2));
+  topic.put(as_written({1, 1}, {}, 0, 10, 1));
+  topic.put(as_written({1, 2}, {1, 1}, 0, 10, 2));
   topic.lose(0, 4);
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
@@ -297,8 +297,8 @@ TEST_CASE("a row that nothing replaces and that is not there is lost, and said t
 TEST_CASE("a commit that nothing replaces and that is not there is lost", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
-  topic.put(told({1, 1}, {}, 0, 2, 1));
-  topic.put(told({1, 3}, {1, 2}, 0, 2, 2));
+  topic.put(as_written({1, 1}, {}, 0, 2, 1));
+  topic.put(as_written({1, 3}, {1, 2}, 0, 2, 2));
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
   REQUIRE(came.size() == 2);
@@ -311,9 +311,10 @@ TEST_CASE("a topic whose front was dropped begins with the first batch that is w
   topic.put_schema();
   for (std::uint64_t step = 1; step < 6; ++step) {
     topic.put_schema();
-    topic.put(told({1, step}, {step > 1 ? 1U : 0U, step - 1}, 0, 40, static_cast<float>(step)));
+    topic.put(
+        as_written({1, step}, {step > 1 ? 1U : 0U, step - 1}, 0, 40, static_cast<float>(step)));
   }
-  topic.put(told({1, 9}, {}, 0, 40, 9));
+  topic.put(as_written({1, 9}, {}, 0, 40, 9));
   for (std::uint32_t part = 0; part < 2; ++part) {
     topic.drop(part, topic.ends()[part] / 3);
   }
@@ -330,11 +331,11 @@ TEST_CASE("a topic whose front was dropped begins with the first batch that is w
 TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
-  StepBatch of_second = told({1, 1}, {}, 0, 30, 1);
+  StepBatch of_second = as_written({1, 1}, {}, 0, 30, 1);
   of_second.commit.rank = 1;
   of_second.commit.ranks = 2;
   topic.put_rows(of_second);  // and its trainer dies
-  topic.put(told({2, 1}, {}, 0, 30, 2));
+  topic.put(as_written({2, 1}, {}, 0, 30, 2));
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
   REQUIRE(came.size() == 1);

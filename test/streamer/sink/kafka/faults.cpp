@@ -7,7 +7,7 @@
 
 #include "sink/kafka/kafka_sink.hpp"
 #include "sink/kafka/kafka_source.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/kafka_cluster.hpp"
 
@@ -31,8 +31,8 @@ constexpr const char* kQuick = "&message.timeout.ms=300&socket.timeout.ms=300";
 /// A cluster, and a sink to it that has begun and has rows 0 to 39 of version 1:1.
 struct Begun {
   explicit Begun(const std::string& settings = "") : rows(cluster.spec("rows", settings)) {
-    rows.begin(told_schema());
-    rows.write(told({1, 1}, {}, 0, 40, 1));
+    rows.begin(four_wide_schema());
+    rows.write(batch_of_rows({1, 1}, {}, 0, 40, 1));
   }
 
   KafkaCluster cluster;
@@ -57,11 +57,11 @@ std::vector<StepBatch> batches_in(const std::string& spec, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a batch that brokers refuse for a while is to be tried again, and is told once",
+TEST_CASE("a batch that brokers refuse for a while is tried again, and is written once",
           "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.order(kProduceFails);
-  const StepBatch next = told({1, 2}, {1, 1}, 20, 60, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 20, 60, 2);
   const auto refusal = refusal_of([&] { begun.rows.write(next); });
   check_refused(refusal, SinkError::Kind::retry, "were not acknowledged");
   CHECK(begun.rows.state().commits.at(0).version == Version{1, 1});
@@ -81,7 +81,7 @@ TEST_CASE("brokers that are down are waited for as long as was said, and the sam
           "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.order("down");
-  const StepBatch next = told({1, 2}, {1, 1}, 0, 100, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 100, 2);
   check_refused(refusal_of([&] { begun.rows.write(next); }), SinkError::Kind::retry, "no broker");
   KafkaSink another{begun.cluster.spec("rows", kQuick)};
   check_refused(refusal_of([&] { (void)another.state(); }), SinkError::Kind::retry, "no broker");
@@ -95,7 +95,7 @@ TEST_CASE("brokers that are down are waited for as long as was said, and the sam
 TEST_CASE("brokers that stand still are not waited for longer than was said", "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.signal(SIGSTOP);
-  const StepBatch next = told({1, 2}, {1, 1}, 0, 100, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 100, 2);
   check_refused(refusal_of([&] { begun.rows.write(next); }), SinkError::Kind::retry,
                 "no broker answers");
   begun.cluster.signal(SIGCONT);
@@ -112,7 +112,7 @@ TEST_CASE("a batch that brokers refuse is left when calls have to end, and can b
        {std::pair{2U, ""}, {3U, "&queue.buffering.max.messages=8"}}) {
     CAPTURE(step);
     KafkaSink rows{begun.cluster.spec("rows", settings)};
-    const StepBatch next = told({1, step}, {1, step - 1}, 0, 40, static_cast<float>(step));
+    const StepBatch next = batch_of_rows({1, step}, {1, step - 1}, 0, 40, static_cast<float>(step));
     begun.cluster.order(kProduceFails);
     std::thread other{[&] {
       std::this_thread::sleep_for(100ms);
@@ -133,8 +133,8 @@ TEST_CASE("a batch that brokers refuse is left when calls have to end, and can b
 TEST_CASE("brokers that are slow cost time only", "[kafka]") {
   Begun begun;
   begun.cluster.order("rtt 30");
-  begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2));
-  begun.rows.write(told({1, 3}, {1, 2}, 0, 100, 3));
+  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 100, 2));
+  begun.rows.write(batch_of_rows({1, 3}, {1, 2}, 0, 100, 3));
   begun.cluster.order("rtt 0");
   for (const auto& [row, value] : values_in(begun.rows)) REQUIRE(value == 3);
 }
@@ -150,7 +150,7 @@ TEST_CASE("rows are there that were overtaken where their partition moved", "[ka
       begun.cluster.order(fmt::format("leader rows {} {}", part, 1 + (step + part) % 3));
     }
     const auto first = static_cast<std::int64_t>(step * 100);
-    const StepBatch next = told({1, step}, {1, step - 1}, first, first + 100, 2);
+    const StepBatch next = batch_of_rows({1, step}, {1, step - 1}, first, first + 100, 2);
     while (const auto refusal = refusal_of([&] { begun.rows.write(next); })) {
       REQUIRE(refusal->kind == SinkError::Kind::retry);
     }
@@ -163,7 +163,7 @@ TEST_CASE("who may not write is wrong", "[kafka]") {
   Begun begun{kQuick};
   begun.cluster.order(kProduceForbidden);
   check_refused(refusal_of([&] {
-                  begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2));
+                  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 100, 2));
                 }),
                 SinkError::Kind::wrong, "uthorization failed");
 }
@@ -172,17 +172,17 @@ TEST_CASE("a producer that has failed for good is replaced", "[kafka]") {
   KafkaCluster cluster;
   cluster.order(kProducerForbidden);
   KafkaSink rows{cluster.spec("rows", kQuick)};
-  while (const auto refusal = refusal_of([&] { rows.begin(told_schema()); })) {
+  while (const auto refusal = refusal_of([&] { rows.begin(four_wide_schema()); })) {
     REQUIRE(refusal->kind == SinkError::Kind::retry);
   }
-  rows.write(told({1, 1}, {}, 0, 40, 1));
+  rows.write(batch_of_rows({1, 1}, {}, 0, 40, 1));
   CHECK(values_in(rows).size() == 40);
   CHECK(batches_in(cluster.spec("rows"), 1).size() == 1);
 }
 
 TEST_CASE("a queue that holds less than a batch is waited for", "[kafka]") {
   Begun begun{"&queue.buffering.max.messages=10"};
-  begun.rows.write(told({1, 2}, {1, 1}, 0, 1000, 2));
+  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 1000, 2));
   CHECK(values_in(begun.rows).size() == 1000);
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("a topic with messages of others is wrong", "[kafka]") {
   other.send({.part = 2, .key = "k", .record = junk});
   other.settle();
   KafkaSink rows{cluster.spec("rows")};
-  check_refused(refusal_of([&] { rows.begin(told_schema()); }), SinkError::Kind::wrong,
+  check_refused(refusal_of([&] { rows.begin(four_wide_schema()); }), SinkError::Kind::wrong,
                 "none of ours");
   KafkaSource source{cluster.spec("rows")};
   CHECK_THROWS_AS((void)source.schema(), RecordError);
@@ -220,7 +220,7 @@ TEST_CASE("a message of somebody else's among ours keeps nobody from reading on"
     other.send({.part = part, .key = "k", .record = junk});
   }
   other.settle();
-  begun.rows.write(told({1, 2}, {1, 1}, 0, 40, 2));
+  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 40, 2));
   const auto batches = batches_in(begun.cluster.spec("rows"), 2);
   REQUIRE(batches.size() == 2);
   CHECK(batches[1].size() == 40);
@@ -242,13 +242,13 @@ TEST_CASE(
   KafkaCluster cluster;
   cluster.order("topic rows 1");
   KafkaSink rows{cluster.spec("rows")};
-  rows.begin(told_schema());
-  rows.write(told({1, 1}, {}, 0, 10, 1));
+  rows.begin(four_wide_schema());
+  rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   KafkaSource source{cluster.spec("rows")};
   const auto first = source.next(10s);
   REQUIRE(first);
   for (std::uint64_t step = 2; step < 12; ++step) {  // more than the mock cluster keeps
-    rows.write(told({1, step}, {1, step - 1}, 0, 10'000, static_cast<float>(step)));
+    rows.write(batch_of_rows({1, step}, {1, step - 1}, 0, 10'000, static_cast<float>(step)));
   }
   KafkaSource late{cluster.spec("rows")};
   check_refused(refusal_of([&] { late.seek(first->position); }), SinkError::Kind::lost,
@@ -258,12 +258,12 @@ TEST_CASE(
   CHECK(!late.schema());  // it stood at the front
   KafkaSink another{cluster.spec("rows")};
   CHECK(another.snapshot_request() > 0);
-  rows.write(told({1, 20}, {}, 0, 10, 20));
+  rows.write(batch_of_rows({1, 20}, {}, 0, 10, 20));
   const auto next = late.next(10s);
   REQUIRE(next);
   CHECK(next->batch.size() == 10);
   CHECK(next->batch.commit.after == Version{});
-  CHECK(late.schema() == told_schema());
+  CHECK(late.schema() == four_wide_schema());
 }
 
 TEST_CASE("requests for a snapshot are looked for no more often than was said", "[kafka]") {

@@ -9,8 +9,8 @@
 #include "millrace/streamer/memory_sink.hpp"
 #include "sink/kafka/topic/assembly.hpp"
 #include "sink/kafka/topic/keys.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/streamer/sink/kafka/topic_model.hpp"
-#include "test/streamer/sink/told.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
@@ -33,9 +33,9 @@ class ModelSource final : public RecordSource {
     if (!position.empty()) start = sink::parse_topic_position(position);
     offsets_ = start.offsets;
     assembly_.emplace(start, "topic", [this] { return topic_.ends(); });
-    assembly_->take_schema(told_schema());
+    assembly_->take_schema(four_wide_schema());
   }
-  [[nodiscard]] std::optional<StreamSchema> schema() override { return told_schema(); }
+  [[nodiscard]] std::optional<StreamSchema> schema() override { return four_wide_schema(); }
   [[nodiscard]] std::optional<Next> next(std::chrono::nanoseconds) override {
     while (true) {
       if (auto next = assembly_->take()) return next;
@@ -113,7 +113,7 @@ class Trainers {
       batch.add({.version = {1, step_}, .row = row, .weights = numbers});
     }
     newest_[rank] = {1, step_};
-    told[{1, step_}] = table;
+    as_written[{1, step_}] = table;
     topic.put(batch);
   }
 
@@ -122,8 +122,8 @@ class Trainers {
 
  public:
   TopicModel topic;
-  Values table;                    ///< as it is
-  std::map<Version, Values> told;  ///< as it was
+  Values table;                          ///< as it is
+  std::map<Version, Values> as_written;  ///< as it was
 
  private:
   std::uint32_t ranks_;
@@ -186,7 +186,7 @@ bool spoil(TopicModel& topic, const ModelSource& source, std::mt19937_64& random
 void check_truth(MemorySink& copy, const Trainers& trainers) {
   for (const auto& [rank, commit] : copy.state().commits) {
     if (commit.missing > 0) continue;
-    const Values& values = trainers.told.at(commit.version);
+    const Values& values = trainers.as_written.at(commit.version);
     std::size_t there = 0;
     copy.read([&, rank = rank](const RowRecord& row) {
       if (!trainers.mine(rank, row.row)) return;
@@ -266,12 +266,12 @@ TEST_CASE("what became something else in a compacted topic is never taken for co
 TEST_CASE("a commit of a version to come that nobody wrote holds nothing back", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
-  topic.put(told({1, 1}, {}, 0, 10, 1));
+  topic.put(as_written({1, 1}, {}, 0, 10, 1));
   StepBatch strange;
   strange.commit = {.version = {~0ULL, 1}, .after = {1, 1}};
   topic.put_marks(strange, [](std::uint32_t part) { return part == 1; });
-  topic.put(told({1, 2}, {1, 1}, 0, 10, 2));
-  topic.put(told({1, 3}, {1, 2}, 0, 10, 3));
+  topic.put(as_written({1, 2}, {1, 1}, 0, 10, 2));
+  topic.put(as_written({1, 3}, {1, 2}, 0, 10, 3));
   ModelSource source{topic, seed()};
   VirtualMachine machine;
   MemorySink copy;

@@ -5,7 +5,7 @@
 
 #include "sink/kafka/kafka_sink.hpp"
 #include "sink/kafka/topic_reading.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/kafka_cluster.hpp"
 
@@ -40,12 +40,12 @@ TEST_CASE("a batch that was written stands in front of the commit of every later
   for (int round = 0; round < 8; ++round) {
     const std::string spec = cluster.spec("rows-" + std::to_string(round));
     KafkaSink one{spec}, later{spec};
-    for (KafkaSink* const rows : {&one, &later}) rows->begin(told_schema());
+    for (KafkaSink* const rows : {&one, &later}) rows->begin(four_wide_schema());
     std::atomic<bool> begun = false;
     Version written;
     std::thread older{[&] {
       const auto write = [&](Version next) {
-        return !refusal_of([&] { one.write(told(next, written, 0, 200, 1)); });
+        return !refusal_of([&] { one.write(batch_of_rows(next, written, 0, 200, 1)); });
       };
       for (Version next{1, 1}; write(next); ++next.step) {
         written = next;
@@ -55,7 +55,7 @@ TEST_CASE("a batch that was written stands in front of the commit of every later
     }};
     while (!begun) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds{round});
-    const auto refusal = refusal_of([&] { later.write(told({2, 1}, {}, 0, 1, 2)); });
+    const auto refusal = refusal_of([&] { later.write(batch_of_rows({2, 1}, {}, 0, 1, 2)); });
     older.join();
     REQUIRE(!refusal);
     REQUIRE(written != Version{});
@@ -70,9 +70,9 @@ TEST_CASE("a trainer that is overtaken asks the later one for all rows anew, onc
   const KafkaCluster cluster;
   KafkaSink one{cluster.spec("rows"), always()}, later{cluster.spec("rows"), always()};
   KafkaSink never_wrote{cluster.spec("rows"), always()};
-  for (KafkaSink* const rows : {&one, &later, &never_wrote}) rows->begin(told_schema());
-  one.write(told({1, 1}, {}, 0, 10, 1));
-  later.write(told({2, 1}, {}, 0, 10, 2));
+  for (KafkaSink* const rows : {&one, &later, &never_wrote}) rows->begin(four_wide_schema());
+  one.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
+  later.write(batch_of_rows({2, 1}, {}, 0, 10, 2));
   for (int look = 0; look < 2; ++look) {
     const auto refusal = refusal_of([&] { never_wrote.audit(0, 1); });
     REQUIRE(refusal);
@@ -84,7 +84,7 @@ TEST_CASE("a trainer that is overtaken asks the later one for all rows anew, onc
   CHECK(refusal->kind == SinkError::Kind::overtaken);
   const std::uint64_t request = later.snapshot_request();
   CHECK(request > 0);
-  CHECK(refusal_of([&] { one.write(told({1, 2}, {1, 1}, 0, 10, 1)); }));
+  CHECK(refusal_of([&] { one.write(batch_of_rows({1, 2}, {1, 1}, 0, 10, 1)); }));
   CHECK(later.snapshot_request() == request);
 }
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <random>
 
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/streamer/sink/kafka/topic_model.hpp"
-#include "test/streamer/sink/told.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
 
@@ -25,7 +25,8 @@ void write(TopicModel& topic, std::map<std::int64_t, Version>& newest, std::mt19
            std::uint64_t step) {
   const auto first = static_cast<std::int64_t>(random() % 50);
   const std::int64_t end = first + static_cast<std::int64_t>(random() % 20);
-  const StepBatch batch = told({1, step}, {1, step - 1}, first, end, static_cast<float>(step));
+  const StepBatch batch =
+      batch_of_rows({1, step}, {1, step - 1}, first, end, static_cast<float>(step));
   topic.put(batch);
   if (random() % 3 == 0) topic.put_rows(batch);  // it was tried again
   for (std::int64_t row = first; row < end; ++row) newest[row] = {1, step};
@@ -69,7 +70,7 @@ TEST_CASE("each row is visited once, as it was when reading began or newer", "[k
 TEST_CASE("rows that somebody else wrote are not visited", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
-  topic.put(told({1, 1}, {}, 0, 4, 1));
+  topic.put(batch_of_rows({1, 1}, {}, 0, 4, 1));
   topic.replace(0, 1, std::vector<std::byte>(100, std::byte{7}));
   StepBatch wider;
   const std::vector<float> numbers(9);

@@ -8,7 +8,7 @@
 #include "millrace/streamer/verify.hpp"
 #include "sink/kafka/kafka_sink.hpp"
 #include "sink/kafka/kafka_source.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/kafka_cluster.hpp"
 
@@ -30,18 +30,18 @@ struct Topic {
   Topic() {
     cluster.order("topic rows 1");
     cluster.order("topic rows.requests 1");
-    rows.begin(told_schema());
-    rows.write(told({1, 1}, {}, 0, 10, 1));
+    rows.begin(four_wide_schema());
+    rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   }
 
   /// More than the mock cluster keeps, so that the schema and the first commit are gone.
   void outgrow() {
     for (std::uint64_t step = 2; step < 11; ++step) {
-      rows.write(told({1, step}, {1, step - 1}, 0, kAll, static_cast<float>(step)));
+      rows.write(batch_of_rows({1, step}, {1, step - 1}, 0, kAll, static_cast<float>(step)));
     }
   }
   void answer() {
-    StepBatch all = told({1, 20}, {}, 0, kAll, 20);
+    StepBatch all = batch_of_rows({1, 20}, {}, 0, kAll, 20);
     all.commit.answers = KafkaSink{spec()}.snapshot_request();
     CHECK(all.commit.answers > 0);
     rows.write(all);
@@ -138,13 +138,13 @@ TEST_CASE("what is left of a topic is counted, and the end of it is no end befor
   KafkaSink rows{cluster.spec("rows")};
   KafkaSource source{cluster.spec("rows")};
   CHECK(source.left().count == 0);
-  rows.begin(told_schema());
-  rows.write(told({1, 1}, {}, 0, 40, 1));
+  rows.begin(four_wide_schema());
+  rows.write(batch_of_rows({1, 1}, {}, 0, 40, 1));
   CHECK(source.left().count == 52);  // of four partitions the schema, twice, and the commit, too
   REQUIRE(source.schema());
   REQUIRE(source.next(10s));
   CHECK(source.left().count == 0);
-  rows.write(told({1, 2}, {1, 1}, 0, 10, 2));
+  rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 10, 2));
   CHECK(source.left().count == 14);
 }
 

@@ -6,13 +6,13 @@
 
 #include "sink/kafka/topic/commits.hpp"
 #include "sink/kafka/topic/keys.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 
 namespace millrace::test {
 namespace {
 
 std::string key_of(const RowRecord& row) {
-  return sink::row_key(told_schema().tables.at(row.table).name, row.row);
+  return sink::row_key(four_wide_schema().tables.at(row.table).name, row.row);
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ void TopicModel::append(std::uint32_t part, std::uint32_t rank, std::string key,
 
 void TopicModel::put_schema() {
   std::vector<std::byte> record;
-  append_record(record, told_schema(), Version{});
+  append_record(record, four_wide_schema(), Version{});
   for (std::uint32_t i = 0; i < parts(); ++i) append(i, 0, sink::schema_key(), record);
 }
 

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "sink/redis/redis_sink.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/streamer/sink/redis/fake_redis.hpp"
-#include "test/streamer/sink/told.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/child_process.hpp"
 #include "test/support/redis_server.hpp"
@@ -29,8 +29,8 @@ void need_server() {
 
 void check_works(const std::string& spec) {
   RedisSink rows{spec};
-  rows.begin(told_schema());
-  rows.write(told({1, 1}, {}, 0, 10, 1));
+  rows.begin(four_wide_schema());
+  rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   CHECK(values_in(rows).size() == 10);
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("a whole reply has its time, however a server deals out its bytes", "[
   }
 }
 
-TEST_CASE("calls end when they are told to, also those under way", "[redis]") {
+TEST_CASE("calls end when they must, also those in progress", "[redis]") {
   const FakeRedis server{{{"HGETALL", ""}}};
   RedisSink rows{server.spec()};  // a reply has 10 s
   const auto begin = Clock::now();
@@ -221,8 +221,8 @@ TEST_CASE("eviction that is set while rows are written is found with the next lo
   need_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
-  rows.begin(told_schema());
-  rows.write(told({1, 1}, {}, 0, 10, 1));
+  rows.begin(four_wide_schema());
+  rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   rows.audit(0, 1);
   server.command({"CONFIG", "SET", "maxmemory", "100mb"});
   rows.audit(0, 1);
@@ -237,8 +237,8 @@ TEST_CASE("rows are listed without their values, those that went are not among t
   need_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
-  rows.begin(told_schema());
-  rows.write(told({1, 1}, {}, 0, 1000, 1));
+  rows.begin(four_wide_schema());
+  rows.write(batch_of_rows({1, 1}, {}, 0, 1000, 1));
   server.command({"DEL", "test:table.user:17"});
   server.command({"SET", "test:table.nobody:17", "something"});
   std::map<std::int64_t, int> found;
@@ -254,10 +254,10 @@ TEST_CASE("a later trainer's commits overtake, at each write and look", "[redis]
   need_server();
   const RedisServer server;
   RedisSink one{server.spec()}, later{server.spec()};
-  for (RedisSink* rows : {&one, &later}) rows->begin(told_schema());
-  one.write(told({1, 1}, {}, 0, 10, 1));
-  later.write(told({2, 1}, {}, 0, 10, 2));
-  const auto write = refusal_of([&] { one.write(told({1, 2}, {1, 1}, 0, 10, 3)); });
+  for (RedisSink* rows : {&one, &later}) rows->begin(four_wide_schema());
+  one.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
+  later.write(batch_of_rows({2, 1}, {}, 0, 10, 2));
+  const auto write = refusal_of([&] { one.write(batch_of_rows({1, 2}, {1, 1}, 0, 10, 3)); });
   REQUIRE(write);
   CHECK(write->kind == SinkError::Kind::overtaken);
   const auto look = refusal_of([&] { one.audit(0, 1); });
@@ -270,13 +270,13 @@ TEST_CASE("a value that is no row of its key, whatever bytes it has, is replaced
   need_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
-  rows.begin(told_schema());
-  rows.write(told({1, 1}, {}, 0, 10, 1));
+  rows.begin(four_wide_schema());
+  rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   server.command({"COPY", "test:table.user:1", "test:table.user:5", "REPLACE"});
   server.command({"SETRANGE", "test:table.user:6", "0", std::string(16, '\xff')});
   server.command({"SET", "test:table.user:7", std::string(72, '\xff')});
   server.command({"SET", "test:table.user:8", std::string(20, '\xff')});
-  rows.write(told({1, 2}, {1, 1}, 0, 10, 2));
+  rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 10, 2));
   const auto values = values_in(rows);
   CHECK(values.size() == 10);
   for (const auto& [row, value] : values) CHECK(value == 2);

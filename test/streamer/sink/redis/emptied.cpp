@@ -5,7 +5,7 @@
 
 #include "sink/redis/redis_sink.hpp"
 #include "sink/redis/script.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/redis_server.hpp"
 
@@ -62,14 +62,14 @@ TEST_CASE("a commit of a chain's first batch is there with all of its rows, when
   int found_out = 0;
   for (unsigned keys = 500; keys < 6000; keys += 500) {
     server.command({"FLUSHALL"});
-    rows.begin(told_schema());
+    rows.begin(four_wide_schema());
     std::jthread somebody{[&] {
       const auto there = [&] { return std::stoul(server.command({"DBSIZE"}).substr(1)); };
       while (there() < keys) {
       }
       server.command({"FLUSHALL"});
     }};
-    const auto refusal = refusal_of([&] { rows.write(told({1, keys}, {}, 0, kRows, 1)); });
+    const auto refusal = refusal_of([&] { rows.write(batch_of_rows({1, keys}, {}, 0, kRows, 1)); });
     somebody.join();
     if (refusal) {
       ++found_out;

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "sink/redis/redis_sink.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/redis_server.hpp"
 #include "test/support/seed.hpp"
@@ -28,8 +28,8 @@ struct Begun {
   explicit Begun(RedisServer::Keeps keeps = RedisServer::Keeps::nothing,
                  const sink::RedisLimits& limits = {})
       : server(keeps), rows(server.spec(), limits) {
-    rows.begin(told_schema());
-    rows.write(told({1, 1}, {}, 0, 10, 1));
+    rows.begin(four_wide_schema());
+    rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   }
 
   RedisServer server;
@@ -54,7 +54,7 @@ TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]"
   need_server();
   Begun begun{RedisServer::Keeps::all};
   begun.server.kill();
-  const StepBatch next = told({1, 2}, {1, 1}, 5, 15, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 5, 15, 2);
   const auto refusal = refusal_of([&] { begun.rows.write(next); });
   check_refused(refusal, SinkError::Kind::retry, "Connection refused");
   begun.server.start();
@@ -72,12 +72,14 @@ TEST_CASE(
   Begun begun;
   begun.server.kill();
   begun.server.start();
-  const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+  const auto refusal = refusal_of([&] {
+    begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2));
+  });
   check_refused(refusal, SinkError::Kind::lost, "continues 1:1, but the sink has nothing");
   CHECK(begun.server.command({"DBSIZE"}) == ":0\r\n");
-  begun.rows.write(told({1, 2}, {}, 0, 20, 2));
+  begun.rows.write(batch_of_rows({1, 2}, {}, 0, 20, 2));
   CHECK(values_in(begun.rows).size() == 20);
-  CHECK(begun.rows.state().schema == told_schema());
+  CHECK(begun.rows.state().schema == four_wide_schema());
 }
 
 TEST_CASE("a server killed at any instant of a batch ends with all rows of all batches",
@@ -89,11 +91,12 @@ TEST_CASE("a server killed at any instant of a batch ends with all rows of all b
   Begun begun{RedisServer::Keeps::all, limits};
   std::mt19937_64 random{seed()};
   const auto start = std::chrono::steady_clock::now();
-  begun.rows.write(told({1, 2}, {1, 1}, 0, 2000, 2));
+  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 2000, 2));
   const std::chrono::nanoseconds whole = std::chrono::steady_clock::now() - start;
   unsigned retries = 0;
   for (std::uint64_t step = 3; step < 11; ++step) {
-    const StepBatch batch = told({1, step}, {1, step - 1}, 0, 2000, static_cast<float>(step));
+    const StepBatch batch =
+        batch_of_rows({1, step}, {1, step - 1}, 0, 2000, static_cast<float>(step));
     const auto instant = whole * (random() % 100) / 100;
     std::thread killer{[&] {
       std::this_thread::sleep_for(instant);
@@ -129,7 +132,7 @@ TEST_CASE(
   limits.call_rows = 100;
   Begun begun{RedisServer::Keeps::nothing, limits};
   begun.server.signal(SIGSTOP);
-  const StepBatch next = told({1, 2}, {1, 1}, 0, 1000, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 1000, 2);
   for (int tries = 0; tries < 3; ++tries) {
     const auto refusal = refusal_of([&] { begun.rows.write(next); });
     check_refused(refusal, SinkError::Kind::retry, "no answer in 50 ms");
@@ -144,7 +147,7 @@ TEST_CASE("a full server is to be tried again, in its words, and has no commit b
   need_server();
   Begun begun;
   begun.server.command({"CONFIG", "SET", "maxmemory", "1"});
-  const StepBatch next = told({1, 2}, {1, 1}, 0, 1000, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 1000, 2);
   const auto refusal = refusal_of([&] { begun.rows.write(next); });
   check_refused(refusal, SinkError::Kind::retry, "OOM command not allowed");
   CHECK(begun.rows.state().commits.at(0).version == Version{1, 1});
@@ -158,17 +161,17 @@ TEST_CASE("a server that would drop rows when it is full is wrong", "[redis]") {
   RedisServer server{RedisServer::Keeps::nothing,
                      {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}};
   RedisSink rows{server.spec()};
-  const auto refusal = refusal_of([&] { rows.begin(told_schema()); });
+  const auto refusal = refusal_of([&] { rows.begin(four_wide_schema()); });
   check_refused(refusal, SinkError::Kind::wrong, "noeviction");
   server.command({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
-  rows.begin(told_schema());
+  rows.begin(four_wide_schema());
 }
 
 TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
   need_server();
   Begun begun;
   begun.server.command({"REPLICAOF", "127.0.0.1", std::to_string(free_port())});
-  const StepBatch next = told({1, 2}, {1, 1}, 0, 10, 2);
+  const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 10, 2);
   check_refused(refusal_of([&] { begun.rows.write(next); }), SinkError::Kind::retry, "READONLY");
   begun.server.command({"REPLICAOF", "NO", "ONE"});
   begun.rows.write(next);
@@ -180,14 +183,18 @@ TEST_CASE("a key that holds something else is wrong, and the batch has no commit
   limits.call_rows = 4;
   Begun begun{RedisServer::Keeps::nothing, limits};
   begun.server.command({"RPUSH", "test:table.user:17", "something"});
-  const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2)); });
+  const auto refusal = refusal_of([&] {
+    begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 100, 2));
+  });
   check_refused(refusal, SinkError::Kind::wrong, "WRONGTYPE");
   CHECK(begun.rows.state().commits.at(0).version == Version{1, 1});
   CHECK_THROWS_AS(values_in(begun.rows), RecordError);
 
   begun.server.command({"DEL", "test:table.user:17"});
   begun.server.command({"SET", "test:table.user:17", "something"});
-  const auto short_one = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 0, 100, 2)); });
+  const auto short_one = refusal_of([&] {
+    begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 100, 2));
+  });
   check_refused(short_one, SinkError::Kind::wrong, "test:table.user:17 holds no row");
   CHECK_THROWS_AS(values_in(begun.rows), RecordError);
 }
@@ -197,7 +204,7 @@ TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
   RedisServer server;
   RedisSink rows{server.spec()};
   server.command({"SET", "test:stream", "mine"});
-  check_refused(refusal_of([&] { rows.begin(told_schema()); }), SinkError::Kind::wrong,
+  check_refused(refusal_of([&] { rows.begin(four_wide_schema()); }), SinkError::Kind::wrong,
                 "WRONGTYPE");
   server.command({"DEL", "test:stream"});
   server.command({"HSET", "test:stream", "mark:0", "none of yours, and long enough for a version"});
@@ -230,7 +237,7 @@ TEST_CASE("a connection that the server has closed meanwhile costs no try", "[re
   need_server();
   Begun begun;
   begun.server.command({"CLIENT", "KILL", "TYPE", "normal"});
-  begun.rows.write(told({1, 2}, {1, 1}, 10, 20, 2));
+  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 10, 20, 2));
   begun.server.command({"CLIENT", "KILL", "TYPE", "normal"});
   CHECK(values_in(begun.rows).size() == 20);
 }
@@ -239,7 +246,7 @@ TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
   need_server();
   Begun begun;
   begun.server.command({"SCRIPT", "FLUSH"});
-  begun.rows.write(told({1, 2}, {1, 1}, 10, 20, 2));
+  begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 10, 20, 2));
   CHECK(values_in(begun.rows).size() == 20);
 }
 
@@ -263,12 +270,12 @@ TEST_CASE("streams with other prefixes do not meet", "[redis]") {
   need_server();
   RedisServer server;
   RedisSink one{server.spec("a")}, other{server.spec("a-b")};
-  one.begin(told_schema());
-  other.begin(told_schema());
-  one.write(told({1, 1}, {}, 0, 10, 1));
+  one.begin(four_wide_schema());
+  other.begin(four_wide_schema());
+  one.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   CHECK(values_in(other).empty());
   CHECK(other.state().commits.empty());
-  other.write(told({7, 1}, {}, 0, 5, 2));
+  other.write(batch_of_rows({7, 1}, {}, 0, 5, 2));
   CHECK(values_in(one).size() == 10);
 }
 

@@ -1,7 +1,7 @@
 // A server that answers what no Redis does.
 #include "sink/redis/redis_sink.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/streamer/sink/redis/fake_redis.hpp"
-#include "test/streamer/sink/told.hpp"
 #include "test/support/catch.hpp"
 
 namespace millrace::test {
@@ -21,7 +21,7 @@ std::string commit_reply(std::uint32_t rank) {
 }
 
 std::string row_reply(std::int64_t row) {
-  return record_reply(told({1, 1}, {}, row, row + 1, 1).row(0));
+  return record_reply(batch_of_rows({1, 1}, {}, row, row + 1, 1).row(0));
 }
 
 std::string cut_short(std::string reply) {
@@ -36,8 +36,8 @@ std::string with_something_behind(std::string reply) {
 /// What a server that is well but for these answers knows.
 FakeRedis::Answers well(const FakeRedis::Answers& but) {
   FakeRedis::Answers answers = but;
-  answers.try_emplace("HGETALL",
-                      array_reply({text_reply("schema"), record_reply(told_schema(), Version{})}));
+  answers.try_emplace(
+      "HGETALL", array_reply({text_reply("schema"), record_reply(four_wide_schema(), Version{})}));
   answers.try_emplace(
       "SCAN", array_reply({text_reply("0"), array_reply({text_reply("test:table.user:3")})}));
   answers.try_emplace("MGET", array_reply({row_reply(3)}));
@@ -47,11 +47,11 @@ FakeRedis::Answers well(const FakeRedis::Answers& but) {
 
 void do_all(const FakeRedis& server) {
   RedisSink sink{server.spec()};
-  sink.begin(told_schema());
+  sink.begin(four_wide_schema());
   (void)sink.state();
   (void)sink.snapshot_request();
   (void)values_in(sink);
-  sink.write(told({1, 2}, {}, 0, 3, 1));
+  sink.write(batch_of_rows({1, 2}, {}, 0, 3, 1));
 }
 
 /// Neither an array nor a text nor a number.
@@ -97,7 +97,7 @@ TEST_CASE("a reply of another type than belongs is wrong, whatever was asked", "
 }
 
 TEST_CASE("a list of fields that is none, or has other records than it says, is wrong", "[redis]") {
-  const std::string schema = record_reply(told_schema(), Version{});
+  const std::string schema = record_reply(four_wide_schema(), Version{});
   for (const std::vector<std::string>& elements : std::vector<std::vector<std::string>>{
            {text_reply("schema")},
            {text_reply("schema"), schema, text_reply("mark:0")},

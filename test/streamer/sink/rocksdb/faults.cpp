@@ -192,7 +192,7 @@ TEST_CASE("a RocksDB whose log does not reach the disk says so, and has all of i
 TEST_CASE("a RocksDB on a real disk that is full goes on once there is room", "[rocksdb]") {
   RocksdbBench bench;
   const SmallDisk disk{bench.folder, 1024};
-  if (!disk.is_there()) SKIP("a small disk can not be mounted here: that takes root");
+  if (!disk.is_there()) SKIP("a small disk cannot be mounted here: that takes root");
   sink::RocksdbSink sink{{.folder = bench.folder, .write_buffer_bytes = 64 << 10}};
   sink.begin(schema());
   const std::filesystem::path ballast = bench.folder / ".ballast";

@@ -2,7 +2,7 @@
 #include <rocksdb/env.h>
 
 #include "sink/rocksdb/rocksdb_sink.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/scratch_folder.hpp"
 
@@ -32,12 +32,12 @@ TEST_CASE("a database that is written to can be looked at, and what was written 
           "[rocksdb]") {
   Looked looked;
   CHECK(!looked.reader.state().schema);
-  looked.writer.begin(told_schema());
+  looked.writer.begin(four_wide_schema());
   for (std::uint64_t step = 1; step < 30; ++step) {  // files are made and taken away meanwhile
-    looked.writer.write(
-        told({1, step}, {step > 1 ? 1ULL : 0, step - 1}, 0, 500, static_cast<float>(step)));
+    looked.writer.write(batch_of_rows({1, step}, {step > 1 ? 1ULL : 0, step - 1}, 0, 500,
+                                      static_cast<float>(step)));
     const SinkState seen = looked.reader.state();
-    REQUIRE(seen.schema == told_schema());
+    REQUIRE(seen.schema == four_wide_schema());
     REQUIRE(seen.commits.at(0).version == Version{1, step});
     if (step % 10 != 0) continue;
     const auto values = values_in(looked.reader);
@@ -49,8 +49,8 @@ TEST_CASE("a database that is written to can be looked at, and what was written 
 
 TEST_CASE("to look at a database leaves its folder as it was", "[rocksdb]") {
   Looked looked;
-  looked.writer.begin(told_schema());
-  looked.writer.write(told({1, 1}, {}, 0, 10, 1));
+  looked.writer.begin(four_wide_schema());
+  looked.writer.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   const auto files = [&] {
     std::map<std::string, std::filesystem::file_time_type> files;
     for (const auto& entry : std::filesystem::directory_iterator{looked.folder}) {

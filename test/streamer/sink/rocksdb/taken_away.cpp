@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sink/rocksdb/rocksdb_sink.hpp"
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/temporary_folder.hpp"
 
@@ -18,8 +18,8 @@ using sink::RocksdbSink;
 
 struct Begun {
   Begun() {
-    rows.begin(told_schema());
-    rows.write(told({1, 1}, {}, 0, 10, 1));
+    rows.begin(four_wide_schema());
+    rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
     rows.flush();
   }
 
@@ -41,15 +41,17 @@ TEST_CASE("a RocksDB whose folder is taken away has lost all, and is filled agai
     RocksdbSink other{{.folder = begun.folder}};  // it shares the database of this process
     CHECK(!other.state().schema);
   }
-  const auto refusal = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+  const auto refusal = refusal_of([&] {
+    begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2));
+  });
   REQUIRE(refusal);
   CHECK(refusal->kind == SinkError::Kind::lost);
-  begun.rows.write(told({1, 2}, {}, 0, 20, 2));
-  begun.rows.write(told({1, 3}, {1, 2}, 5, 6, 3));
+  begun.rows.write(batch_of_rows({1, 2}, {}, 0, 20, 2));
+  begun.rows.write(batch_of_rows({1, 3}, {1, 2}, 5, 6, 3));
   begun.rows.flush();
   begun.rows.audit(0, 1);
   CHECK(values_in(begun.rows).size() == 20);
-  CHECK(begun.rows.state().schema == told_schema());
+  CHECK(begun.rows.state().schema == four_wide_schema());
   CHECK(std::filesystem::exists(begun.folder / "CURRENT"));
 }
 
@@ -64,7 +66,9 @@ TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged
     if (goes) std::filesystem::remove(entry.path());
   }
   for (int i = 0; i < 3; ++i) {
-    const auto write = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+    const auto write = refusal_of([&] {
+      begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2));
+    });
     REQUIRE(write);
     CHECK(write->kind == SinkError::Kind::retry);
     const auto look = refusal_of([&] { (void)begun.rows.state(); });
@@ -73,16 +77,18 @@ TEST_CASE("a RocksDB whose files are being taken away is not given up as damaged
   }
   SECTION("in the end it is gone, and filled again") {
     std::filesystem::remove_all(begun.folder);
-    const auto lost = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); });
+    const auto lost = refusal_of([&] {
+      begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2));
+    });
     REQUIRE(lost);
     CHECK(lost->kind == SinkError::Kind::lost);
-    begun.rows.write(told({1, 2}, {}, 0, 20, 2));
+    begun.rows.write(batch_of_rows({1, 2}, {}, 0, 20, 2));
     CHECK(values_in(begun.rows).size() == 20);
   }
   SECTION("what stays as it is is damaged") {
     std::optional<SinkError::Kind> kind;
     for (int i = 0; i < 20 && kind != SinkError::Kind::wrong; ++i) {
-      kind = refusal_of([&] { begun.rows.write(told({1, 2}, {1, 1}, 5, 15, 2)); })->kind;
+      kind = refusal_of([&] { begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 5, 15, 2)); })->kind;
     }
     CHECK(kind == SinkError::Kind::wrong);
   }
@@ -102,11 +108,11 @@ TEST_CASE("a RocksDB that is taken away while it is being opened is found so by 
   const TemporaryFolder temporary;
   const std::filesystem::path folder = temporary.path() / "rows";
   RocksdbSink rows{{.folder = folder, .env = &thief}};
-  rows.begin(told_schema());
+  rows.begin(four_wide_schema());
   std::filesystem::remove_all(folder);
-  const auto refusal = refusal_of([&] { rows.write(told({1, 1}, {}, 0, 10, 1)); });
+  const auto refusal = refusal_of([&] { rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1)); });
   CHECK((!refusal || refusal->kind == SinkError::Kind::retry));
-  rows.write(told({1, 1}, {}, 0, 10, 1));
+  rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   CHECK(std::filesystem::exists(folder / "CURRENT"));
   CHECK(values_in(rows).size() == 10);
 }
@@ -134,16 +140,17 @@ TEST_CASE("a RocksDB with a file of rows taken away is damaged, and says so with
   };
   {
     RocksdbSink rows{options};
-    rows.begin(told_schema());
+    rows.begin(four_wide_schema());
     for (std::uint64_t step = 1; !has_table(); ++step) {
       REQUIRE(step < 1000);
-      rows.write(told({1, step}, step == 1 ? Version{} : Version{1, step - 1}, 0, 1000, 1));
+      rows.write(
+          batch_of_rows({1, step}, step == 1 ? Version{} : Version{1, step - 1}, 0, 1000, 1));
     }
     rows.flush();
   }
   // Opened anew, it has no table that one of its threads is still writing.
   RocksdbSink rows{options};
-  rows.begin(told_schema());
+  rows.begin(four_wide_schema());
   rows.audit(0, 1);
   REQUIRE(has_table());
   for (const auto& entry : std::filesystem::directory_iterator{folder}) {
@@ -160,8 +167,8 @@ TEST_CASE("a value that is no row, whatever bytes it has, is replaced in a Rocks
   std::string key;
   {
     RocksdbSink rows{options};
-    rows.begin(told_schema());
-    rows.write(told({1, 1}, {}, 0, 10, 1));
+    rows.begin(four_wide_schema());
+    rows.write(batch_of_rows({1, 1}, {}, 0, 10, 1));
   }
   {
     const sink::Database database{options};
@@ -171,7 +178,7 @@ TEST_CASE("a value that is no row, whatever bytes it has, is replaced in a Rocks
     REQUIRE(database->Put({}, database.rows(), row->key(), std::string(72, '\xff')).ok());
   }
   RocksdbSink rows{options};
-  rows.write(told({1, 2}, {1, 1}, 0, 10, 2));
+  rows.write(batch_of_rows({1, 2}, {1, 1}, 0, 10, 2));
   CHECK(values_in(rows).at(0) == 2);
 }
 

@@ -10,11 +10,11 @@
 namespace millrace::test {
 
 /// One table, of rows of four numbers.
-[[nodiscard]] StreamSchema told_schema();
+[[nodiscard]] StreamSchema four_wide_schema();
 
 /// Rows [first, end) at `version`, each of the number `value`.
-[[nodiscard]] StepBatch told(Version version, Version after, std::int64_t first, std::int64_t end,
-                             float value);
+[[nodiscard]] StepBatch batch_of_rows(Version version, Version after, std::int64_t first,
+                                      std::int64_t end, float value);
 
 /// The first number of each row that is there.
 [[nodiscard]] std::map<std::int64_t, float> values_in(Sink& sink);

@@ -1,14 +1,15 @@
-#include "test/streamer/sink/told.hpp"
+#include "test/streamer/sink/batch_of_rows.hpp"
 
 #include <array>
 
 namespace millrace::test {
 
-StreamSchema told_schema() {
+StreamSchema four_wide_schema() {
   return {.tables = {{.name = "table.user", .rows = 100'000, .width = 4}}};
 }
 
-StepBatch told(Version version, Version after, std::int64_t first, std::int64_t end, float value) {
+StepBatch batch_of_rows(Version version, Version after, std::int64_t first, std::int64_t end,
+                        float value) {
   StepBatch batch;
   batch.commit.version = version;
   batch.commit.after = after;
