@@ -1,20 +1,8 @@
 #include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
 #include "capture/take_word.hpp"
-#include "millrace/pipeline/kernels/launch.cuh"
-#include "millrace/pipeline/kernels/words.cuh"
 
 namespace millrace::capture::cuda {
-
-using model::cuda::blocks_for;
-using model::cuda::kThreads;
-using model::cuda::kWarp;
-using model::cuda::launch;
-using model::cuda::this_thread;
-using model::cuda::this_warp;
-using model::cuda::thread_count;
-using model::cuda::warp_count;
-
 namespace {
 
 template <typename Key>
@@ -145,7 +133,7 @@ __global__ void take_rows(CollectRowsArguments<Key> arguments) {
       }
       if (taken != 0) bits[word] &= ~taken;
       cleared += __popc(taken);
-      before += __shfl_sync(model::cuda::kAllLanes, up_to, kWarp - 1);
+      before += __shfl_sync(kAllLanes, up_to, kWarp - 1);
     }
   }
   subtract_of_warp(counts[0].rows, cleared);

@@ -1,14 +1,7 @@
+#include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
-#include "millrace/pipeline/kernels/launch.cuh"
-#include "millrace/pipeline/kernels/words.cuh"
 
 namespace millrace::capture::cuda {
-
-using model::cuda::kThreads;
-using model::cuda::launch;
-using model::cuda::this_thread;
-using model::cuda::thread_count;
-
 namespace {
 
 // Just enough to keep a link busy: the training needs the other multiprocessors.

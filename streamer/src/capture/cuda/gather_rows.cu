@@ -1,23 +1,11 @@
 #include "capture/cuda/bits.cuh"
 #include "capture/cuda/kernels.hpp"
 #include "capture/warp_search.hpp"
-#include "millrace/pipeline/kernels/launch.cuh"
-#include "millrace/pipeline/kernels/words.cuh"
 
 // One launch finds where each table's rows go and moves them: every block finds the same places in
 // its shared memory, from the tables' first rows in the list, and then takes rows by warps.
 
 namespace millrace::capture::cuda {
-
-using model::cuda::blocks_for;
-using model::cuda::kAllLanes;
-using model::cuda::kThreads;
-using model::cuda::kWarp;
-using model::cuda::launch;
-using model::cuda::shared_memory;
-using model::cuda::this_warp;
-using model::cuda::warp_count;
-
 namespace {
 
 constexpr unsigned kRowsOfWarp = 8;  // at a time: their places are found by a lane each
