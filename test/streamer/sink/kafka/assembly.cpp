@@ -207,14 +207,14 @@ TEST_CASE("batches come out as they went in, whatever order partitions are read 
     auto came = reader.read_all(random);
     REQUIRE(came.size() == writing.batches().size());
     for (std::uint32_t rank = 0; rank < writing.ranks(); ++rank) {
-      std::vector<StepCommit> sent, as_written;
+      std::vector<StepCommit> sent, returned;
       for (const StepBatch& batch : writing.batches()) {
         if (batch.commit.rank == rank) sent.push_back(batch.commit);
       }
       for (const auto& next : came) {
-        if (next.batch.commit.rank == rank) as_written.push_back(next.batch.commit);
+        if (next.batch.commit.rank == rank) returned.push_back(next.batch.commit);
       }
-      REQUIRE(sent == as_written);
+      REQUIRE(sent == returned);
     }
     MemorySink copy;
     for (const auto& next : came) apply(copy, writing, next);
@@ -282,8 +282,8 @@ TEST_CASE("who comes back at any position goes on there, compacted or not", "[ka
 TEST_CASE("a row that nothing replaces and that is not there is lost, and said to be", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
-  topic.put(as_written({1, 1}, {}, 0, 10, 1));
-  topic.put(as_written({1, 2}, {1, 1}, 0, 10, 2));
+  topic.put(batch_of_rows({1, 1}, {}, 0, 10, 1));
+  topic.put(batch_of_rows({1, 2}, {1, 1}, 0, 10, 2));
   topic.lose(0, 4);
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
@@ -297,8 +297,8 @@ TEST_CASE("a row that nothing replaces and that is not there is lost, and said t
 TEST_CASE("a commit that nothing replaces and that is not there is lost", "[kafka]") {
   TopicModel topic{1};
   topic.put_schema();
-  topic.put(as_written({1, 1}, {}, 0, 2, 1));
-  topic.put(as_written({1, 3}, {1, 2}, 0, 2, 2));
+  topic.put(batch_of_rows({1, 1}, {}, 0, 2, 1));
+  topic.put(batch_of_rows({1, 3}, {1, 2}, 0, 2, 2));
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
   REQUIRE(came.size() == 2);
@@ -312,9 +312,9 @@ TEST_CASE("a topic whose front was dropped begins with the first batch that is w
   for (std::uint64_t step = 1; step < 6; ++step) {
     topic.put_schema();
     topic.put(
-        as_written({1, step}, {step > 1 ? 1U : 0U, step - 1}, 0, 40, static_cast<float>(step)));
+        batch_of_rows({1, step}, {step > 1 ? 1U : 0U, step - 1}, 0, 40, static_cast<float>(step)));
   }
-  topic.put(as_written({1, 9}, {}, 0, 40, 9));
+  topic.put(batch_of_rows({1, 9}, {}, 0, 40, 9));
   for (std::uint32_t part = 0; part < 2; ++part) {
     topic.drop(part, topic.ends()[part] / 3);
   }
@@ -331,11 +331,11 @@ TEST_CASE("a topic whose front was dropped begins with the first batch that is w
 TEST_CASE("of ranks that are there no more nothing keeps a reader back", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
-  StepBatch of_second = as_written({1, 1}, {}, 0, 30, 1);
+  StepBatch of_second = batch_of_rows({1, 1}, {}, 0, 30, 1);
   of_second.commit.rank = 1;
   of_second.commit.ranks = 2;
   topic.put_rows(of_second);  // and its trainer dies
-  topic.put(as_written({2, 1}, {}, 0, 30, 2));
+  topic.put(batch_of_rows({2, 1}, {}, 0, 30, 2));
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
   REQUIRE(came.size() == 1);

@@ -266,12 +266,12 @@ TEST_CASE("what became something else in a compacted topic is never taken for co
 TEST_CASE("a commit of a version to come that nobody wrote holds nothing back", "[kafka]") {
   TopicModel topic{2};
   topic.put_schema();
-  topic.put(as_written({1, 1}, {}, 0, 10, 1));
+  topic.put(batch_of_rows({1, 1}, {}, 0, 10, 1));
   StepBatch strange;
   strange.commit = {.version = {~0ULL, 1}, .after = {1, 1}};
   topic.put_marks(strange, [](std::uint32_t part) { return part == 1; });
-  topic.put(as_written({1, 2}, {1, 1}, 0, 10, 2));
-  topic.put(as_written({1, 3}, {1, 2}, 0, 10, 3));
+  topic.put(batch_of_rows({1, 2}, {1, 1}, 0, 10, 2));
+  topic.put(batch_of_rows({1, 3}, {1, 2}, 0, 10, 3));
   ModelSource source{topic, seed()};
   VirtualMachine machine;
   MemorySink copy;
