@@ -8,10 +8,10 @@
 
 #include "millrace/config.hpp"
 #include "millrace/device/operation.hpp"
-#include "millrace/pipeline/model/model_context.hpp"
 #include "millrace/pipeline/kernels/array_view.hpp"
 #include "millrace/pipeline/kernels/blas_handle.hpp"
 #include "millrace/pipeline/kernels/fields.hpp"
+#include "millrace/pipeline/model/model_context.hpp"
 
 /// @file
 /// enqueue(): an operation, declared once. Its arguments are views (reads, writes, updates), plain
