@@ -79,6 +79,31 @@ TEST_CASE(
   for (Marker i = 400; i < 100'400; ++i) ring.insert(i);
   while (ring.size() > 1) ring.pop_front();
   CHECK(steps_of_this_thread - before < 6 * 100'000);
+  places.clear();
+  for (Marker i = 100'400; i < 2'000'000; ++i) {
+    ring.insert(i);
+    ring.pop_front();
+  }
+  for (Marker i = 2'000'000; i < 2'000'400; ++i) {
+    places.insert(&ring.insert(i));
+    ring.pop_front();
+  }
+  CHECK(places.size() <= 64);
+}
+
+TEST_CASE("a ring that fills and empties again and again allocates once") {
+  NumberedRing<Entry> ring;
+  std::set<const Entry*> places;
+  for (Marker i = 0; i < 1024; ++i) ring.insert(i);
+  for (Marker i = 1024; i < 2048; ++i) {
+    ring.pop_front();
+    places.insert(&ring.insert(i));
+  }
+  while (!ring.empty()) ring.pop_front();
+  for (Marker round = 2; round < 100; ++round) {
+    for (Marker i = 0; i < 1000; ++i) REQUIRE(places.contains(&ring.insert(round * 1024 + i)));
+    while (!ring.empty()) ring.pop_front();
+  }
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class NumberedRing {
     count_steps(1);
     head_ = place(1);
     --size_;
-    if (entries_.size() > kKept && size_ < entries_.size() / 8) resize(entries_.size() / 2);
+    if (entries_.size() > kKept) shrink_if_calm();
   }
 
   /** By way of the nearer end. */
@@ -97,7 +97,7 @@ class NumberedRing {
 
   /** Empty, as for another stream: much memory is given back. */
   void clear() {
-    head_ = size_ = 0;
+    head_ = size_ = calm_ = 0;
     if (entries_.size() > kLeast) std::vector<Entry>{}.swap(entries_);
   }
 
@@ -109,17 +109,31 @@ class NumberedRing {
     return (head_ + nth) & (entries_.size() - 1);
   }
 
+  // A ring that fills and empties again and again stays as it is: it becomes smaller after it has
+  // been nearly empty for as many removals as it has places, several times over.
+  void shrink_if_calm() {
+    constexpr std::size_t kTimes = 4;
+    if (size_ >= entries_.size() / 8) {
+      calm_ = 0;
+    } else if (++calm_ > kTimes * entries_.size()) {
+      resize(entries_.size() / 2);
+    }
+  }
+
   void resize(std::size_t capacity) {
     std::vector<Entry> entries(capacity);
-    for (std::size_t i = 0; i < size_; ++i) entries[i] = std::move((*this)[i]);
-    count_steps(size_);
+    const std::size_t kept = std::min(capacity, entries_.size());  // removed ones have memory too
+    for (std::size_t i = 0; i < kept; ++i) entries[i] = std::move((*this)[i]);
+    count_steps(kept);
     entries_ = std::move(entries);
     head_ = 0;
+    calm_ = 0;
   }
 
   std::vector<Entry> entries_;  // a power of two of them
   std::size_t head_ = 0;
   std::size_t size_ = 0;
+  std::size_t calm_ = 0;  // removals since it was last more than nearly empty
 };
 
 }  // namespace millrace::ordering
