@@ -349,6 +349,33 @@ TEST_CASE("a block with recorded uses that several threads free is freed once") 
   }
 }
 
+TEST_CASE("a free marks each stream whose use any thread recorded, once") {
+  CAPTURE(seed());
+  ThreadedBench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  const Ledger& ledger = bench.ordered.ledger();
+  for (int round = 0; round < 500; ++round) {
+    void* const block = allocator.allocate(4096, bench.streams[0]);
+    std::array<std::atomic<bool>, kThreads> used{};
+    on_threads([&](std::size_t, std::mt19937_64& random) {
+      for (int i = 0; i < 2; ++i) {
+        if (random() % 2 == 0) continue;
+        const std::size_t stream = random() % kThreads;
+        allocator.record_use(block, bench.streams[stream]);
+        used[stream] = true;
+      }
+    });
+    std::array<Marker, kThreads> before{};
+    for (std::size_t s = 0; s < kThreads; ++s) before[s] = ledger.next(bench.streams[s].id());
+    allocator.deallocate(block);
+    for (std::size_t s = 1; s < kThreads; ++s) {
+      CAPTURE(round, s);
+      REQUIRE(ledger.next(bench.streams[s].id()) - before[s] == (used[s] ? 1 : 0));
+    }
+  }
+  allocator.check_invariants();
+}
+
 TEST_CASE("a block that threads free alone or in a batch or by marker is freed once") {
   for (const Policy& policy : presets()) {
     CAPTURE(policy.name, seed());

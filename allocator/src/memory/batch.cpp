@@ -23,7 +23,7 @@ void CachingAllocator::allocate_batch(std::span<const std::size_t> sizes,
   requests.reserve(sizes.size());
   for (const std::size_t bytes : sizes) {
     if (bytes == 0) continue;
-    State::Request request{bytes, bytes, false, stream, stream, tag, stream.id(), marker, marker};
+    State::Request request{{bytes, bytes, stream, tag, marker}, false, stream, stream.id(), marker};
     request.front = front;
     if (bytes > largest - state.policy.segment_multiple) {
       State::Lock lock = state.enter();

@@ -45,6 +45,13 @@ struct Company {
   StreamId user;  ///< who used it first
   Few<StreamRef> uses;
   FirstMarkers first_markers;
+  Company* next_spare = nullptr;  ///< while it belongs to no allocation
+
+  /** @brief Of an allocation that only `owner` has used so far. */
+  void begin(StreamId owner, const FirstMarkers& first) noexcept {
+    user = owner;
+    first_markers = first;
+  }
 };
 
 /** @brief What is known of a block while it is free, pending or absent. */

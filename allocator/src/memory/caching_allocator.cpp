@@ -42,54 +42,48 @@ Block* CachingAllocator::State::live_block(const char* call, const void* address
   return block;
 }
 
-void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
-                                 Tag tag) {
-  if (bytes == 0) return nullptr;
-  State& state = *state_;
-  const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
-  owner = state.resolve(owner);
-  first_user = same ? owner : state.resolve(first_user);
-  const Marker next = require_open("allocate", state.device, owner);
-  const Marker next_of_user = same ? next : require_open("allocate", state.device, first_user);
-  const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
-  State::Request request{bytes, bytes, false, owner, first_user, tag, {}, next, next_of_user};
-  if (bytes > largest - state.policy.segment_multiple) {
-    State::Lock lock = state.enter();
-    state.fail(request, lock);
+// What the owner's front did not serve. `ask_front`: it served nothing at that moment.
+void* CachingAllocator::State::serve_elsewhere(PlainRequest plain, StreamRef first_user,
+                                               bool ask_front) {
+  const StreamRef owner = plain.owner;
+  const bool same = first_user.id() == owner.id();
+  const Marker next_of_user = same ? plain.next : require_open("allocate", device, first_user);
+  Request request{plain, false, first_user, {}, next_of_user};
+  constexpr std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();
+  if (plain.requested > largest - policy.segment_multiple) {
+    Lock lock = enter();
+    fail(request, lock);
   }
-  request.bytes = state.round(bytes);
-  request.small = request.bytes <= state.policy.small_limit;
-  request.lane = state.policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
-  if (state.has_fronts) request.front = state.fronts.find(request.lane);
-  return state.serve(request);
+  request.bytes = round(plain.requested);
+  request.small = request.bytes <= policy.small_limit;
+  request.lane = policy.sharing == Sharing::own_stream ? owner.id() : first_user.id();
+  if (has_fronts) request.front = fronts.find(request.lane);
+  return serve(request, ask_front);
 }
 
 // Made when somebody else than the owner has to do with the block.
 Company& CachingAllocator::State::company_of(Block& block) {
   if (block.live.company == nullptr) {
-    const FirstMarkers markers = block.first_markers();
-    block.live.company = heap.make_company();
-    block.live.company->user = block.live.owner.id();
-    block.live.company->first_markers = markers;
+    Company* const company = heap.make_company();
+    company->begin(block.live.owner.id(), block.first_markers());
+    block.live.company = company;
   }
   return *block.live.company;
 }
 
-void* CachingAllocator::State::serve(const Request& request) {
-  const bool plain = has_fronts && request.user.id() == request.owner.id();
-  QuickAnswer quick;
-  if (plain) quick = take_quick(request);
-  if (quick.block != nullptr) return quick.block->address;
+void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
   if (device.capturing() || graphs.any()) {
     graphs.tidy();
     void* const address = graphs.allocate(request.requested, request.owner, request.user);
     if (address != nullptr) return address;
   }
-  Lock lock = enter();
+  Lock lock = enter_to_serve();
   if (!meter.known(request.tag)) {
     throw std::invalid_argument{"allocate: this tag is not one of this allocator's"};
   }
-  if (quick.ask) {
+  if (Block* const block = take_held(request)) return block->address;
+  const bool plain = has_fronts && request.user.id() == request.owner.id();
+  if (plain && ask_front) {
     if (Block* const block = take_quick_alone(request)) return block->address;
   }
   if (plain && request.front != nullptr) look_further(*request.front, request);
@@ -160,10 +154,12 @@ void CachingAllocator::State::tell_allocated(const Block& block, StreamId user) 
 
 void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (address == nullptr) return;
-  stream = state_->device.resolve(stream);
+  stream = state_->resolve(stream);
+  if (state_->record_use_quick(address, stream)) return;
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
+  const auto hold = state_->hold_front(*block);
   if (state_->graphs.any() && state_->device.captured(stream.id())) {
     state_->company_of(*block);  // so that no front keeps it, and each free asks for its graphs
     if (state_->graphs.use(address, stream.id())) return;
@@ -185,9 +181,12 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   Block* const block = state_->live_block("transfer", address);
   const StreamRef owner = block->live.owner;
   if (owner.id() == new_owner.id()) return;
-  Few<StreamRef>& uses = state_->company_of(*block).uses;
-  uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
-  uses.push_back(owner);
+  {
+    const auto hold = state_->hold_front(*block);
+    Few<StreamRef>& uses = state_->company_of(*block).uses;
+    uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
+    uses.push_back(owner);
+  }
   state_->add_tally(owner.id());
   state_->add_tally(new_owner.id());
   state_->meter.moved(block->bytes, owner.id(), new_owner.id());

@@ -20,6 +20,7 @@
 #include "memory/shelves.hpp"
 #include "memory/turns.hpp"
 #include "millrace/memory/caching_allocator.hpp"
+#include "ordering/open_streams.hpp"
 
 namespace millrace {
 
@@ -64,22 +65,30 @@ struct CachingAllocator::State : GraphMemory {
     Lock& lock_;
   };
 
-  struct Request {
+  /** @brief What a front has to know of a request of one stream. */
+  struct PlainRequest {
     std::size_t requested;
     std::size_t bytes;  // rounded
-    bool small;
     StreamRef owner;
-    StreamRef user;
     Tag tag;
+    Marker next;  // of the owner: its next marker
+  };
+
+  struct Request : PlainRequest {
+    bool small;
+    StreamRef user;
     StreamId lane;  // where it looks first
-    Marker next;    // of the owner: its next marker
     Marker next_of_user;
     Front* front = nullptr;  // that serves its lane, if one did when it began
     bool pressed = false;    // nothing else serves: blocks that are kept for others are carved too
   };
 
+  /** @brief Whether a front kept a freed block; `ask`: again, under the lock. */
+  enum class Kept : std::uint8_t { no, yes, ask };
+
   State(OrderedDevice& d, SegmentSource& s, Policy p, MemoryLimits l)
       : device(d),
+        open_streams(d.ledger()),
         source(s),
         policy(std::move(p)),
         limits(l),
@@ -103,7 +112,8 @@ struct CachingAllocator::State : GraphMemory {
   }
 
   // caching_allocator.cpp: giving out
-  void* serve(const Request& request);
+  void* serve(const Request& request, bool ask_front);
+  [[nodiscard]] void* serve_elsewhere(PlainRequest plain, StreamRef first_user, bool ask_front);
   void hand_out(const Request& request, Block* block, bool was_own);
   Block* find(const Request& request, Lock& lock, bool& is_own);
   void tell_allocated(const Block& block, StreamId user);
@@ -111,13 +121,14 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
   // freeing.cpp: taking back
-  void deallocate(void* address, const StreamRef* stream);
+  void deallocate(void* address, const StreamRef* stream, Kept kept);
   Block* claim_live(const char* call, void* address);
   void free_on(Block* block, StreamRef stream, bool given, Lock& lock);
   bool free_plainly(Block* block, StreamRef stream);
   PointSet points_of_free(const Block& block, StreamRef stream, bool given,
                           Few<StreamRef>& to_mark) const;
   void mark(const Few<StreamRef>& streams, Lock& lock);
+  void mark(StreamRef stream);
   void take_back(Block* block, PointSet points);
   void put_free(Block* block);
   void put_free(Block* block, const Point* missing);
@@ -151,26 +162,37 @@ struct CachingAllocator::State : GraphMemory {
     Block* block = nullptr;
     bool ask = false;  // again, under the lock: the front serves nothing now
   };
-  enum class Kept : std::uint8_t { no, yes, ask };
 
   // front.cpp: blocks that come back as they were given out
   [[nodiscard]] Lock enter();
-  QuickAnswer take_quick(const Request& request);
+  [[nodiscard]] Lock enter_to_serve();
+  QuickAnswer take_quick(const PlainRequest& request, QuickBins::Size size);
   void take_quick(std::span<const Request> requests, std::vector<Block*>& blocks);
-  Block* pop_quick(Turns::Turn& turn, Front& front, const Request& request);
+  Block* pop_quick(Turns::Turn& turn, Front& front, const PlainRequest& request,
+                   QuickBins::Size size);
   Block* take_quick_alone(const Request& request);
   Kept keep_quick(void* address, const StreamRef* stream);
   void keep_quick(std::span<Block*> blocks, const StreamRef* stream);
   bool keep_quick_alone(Block* block, StreamRef stream);
-  bool keep_used(Block* block);
+  bool wait_in_front(Block* block);
+  [[nodiscard]] bool may_wait_in_front(const Block& block) const noexcept;
+  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block) const;
+
+  // front_uses.cpp: the same for blocks that other streams use as well
+  [[nodiscard]] bool record_use_quick(void* address, StreamRef stream);
+  Kept keep_used(Front& front, Block* block);
+  [[nodiscard]] bool claim_used(Front& front, Block* block, StreamRef& used) const;
+  void mark_uses(Block* block, StreamRef used, Point foreign);
+
   /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
-  [[nodiscard]] bool in_its_pool(const Block& block) const noexcept {
-    return !bins_are_pools || block.segment->small == QuickBins::is_small(block.rounded());
+  [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {
+    return !bins_are_pools || block.segment->small == size.small();
   }
-  [[nodiscard]] Point passed_wait(const Front& front, const Request& request) const;
-  [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream) const;
-  void give_again(Front& front, Block* block, const Request& request, std::uint64_t id);
-  void keep(Front& front, Block* block, Point point);
+  [[nodiscard]] Point passed_wait(const Front& front, StreamId stream, QuickBins::Size size) const;
+  [[nodiscard]] bool keepable(const Front& front, const Block& block, StreamId stream,
+                              QuickBins::Size size) const;
+  void give_again(Front& front, Block* block, const PlainRequest& request, std::uint64_t id);
+  void keep(Front& front, Block* block, QuickBins::Size size, Point point);
   Front* front_of(StreamId stream);
   [[nodiscard]] Block* retire(Front& front, StreamId next);
   void look_further(Front& front, const Request& request);
@@ -184,6 +206,12 @@ struct CachingAllocator::State : GraphMemory {
   void empty_quick_large();
   void give_up(Block* first);
   [[nodiscard]] Demand demand_of(StreamId stream) const;
+
+  // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
+  Block* take_held(const Request& request);
+  [[nodiscard]] bool hold(Block* block, StreamRef stream);
+  [[nodiscard]] bool is_best_fit(const Block& held) const;
+  void let_go();
 
   // reuse.cpp: finding a free block. What is returned is claimed.
   Block* take_ready(const Request& request);
@@ -201,6 +229,8 @@ struct CachingAllocator::State : GraphMemory {
   bool wait_for_block(const Request& request, Block* block, Lock& lock);
   [[nodiscard]] bool mergeable(const Block* neighbour, StreamId lane) const;
   [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
+  [[nodiscard]] bool worth_splitting(const Block& like, std::size_t block_bytes,
+                                     std::size_t bytes) const;
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
   [[nodiscard]] std::uint64_t long_ago(const Request& request);
@@ -294,6 +324,7 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] std::string usable_when(const Block& block, const Request& request) const;
 
   OrderedDevice& device;
+  const ordering::OpenStreams open_streams;
   SegmentSource& source;
   Policy policy;
   MemoryLimits limits;
@@ -314,6 +345,7 @@ struct CachingAllocator::State : GraphMemory {
 
   mutable std::mutex mutex;  // of everything below
   Heap heap;
+  Block* held = nullptr;  // freed, and not yet merged; of Sharing::own_stream only
   Meter meter;
   Turns turns{mutex, meter};
   Shelves shelves;       // the free blocks

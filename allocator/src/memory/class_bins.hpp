@@ -24,6 +24,11 @@ struct SizeClasses {
   }
 };
 
+/** @brief Bytes of a request, and where their bin is: found once, and asked for several times. */
+struct BinSize {
+  std::size_t bytes, place;
+};
+
 /** @brief Blocks that a bin keeps, by class: as many as 1 MiB has, within limits. */
 inline constexpr auto kMostInBin = [] {
   constexpr std::size_t kMostBlocks = 32;
@@ -48,32 +53,34 @@ class ClassBins {
   static constexpr std::size_t kLargest = SizeClasses::kLargest;  ///< bytes of a block's request
 
   /**
-   * @brief A block for a request of `bytes`, taken out; nullptr if none fits.
+   * @brief A block for a request of that size, taken out; nullptr if none fits.
    * @param most_waste  bytes that the block may have beyond the request
    */
-  [[nodiscard]] Block* pop(std::size_t bytes, std::size_t most_waste) noexcept {
-    const std::size_t place = SizeClasses::of(bytes);
+  [[nodiscard, gnu::always_inline]] Block* pop(BinSize size, std::size_t most_waste) noexcept {
+    const std::size_t place = size.place;
     Block* const newest = first_[place];
-    if (newest == nullptr) return nullptr;
-    if (newest->bytes != bytes) return pop_near(place, bytes, most_waste);
+    if (newest == nullptr || newest->bytes != size.bytes) return pop_near(size, most_waste);
     first_[place] = newest->next_quick;
     count_[place] = count_[place] - 1;
     bytes_ -= newest->bytes;
     return newest;
   }
 
+  static constexpr BinSize size_of(std::size_t bytes) noexcept {
+    return {bytes, SizeClasses::of(bytes)};
+  }
+
   /** @brief Whether `pop` may find a block. May be asked without the lock, as `has_room`. */
-  [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
-    return count_[SizeClasses::of(bytes)] != 0;
+  [[nodiscard]] bool may_have(BinSize size) const noexcept {
+    return count_[size.place] != 0 || count_[size.place + 1] != 0;
   }
   /** @brief Whether a block whose request had `bytes` can be pushed. */
-  [[nodiscard]] bool has_room(std::size_t bytes) const noexcept {
-    const std::size_t place = SizeClasses::of(bytes);
-    return count_[place] < kMostInBin[place];
+  [[nodiscard]] bool has_room(BinSize size) const noexcept {
+    return count_[size.place] < kMostInBin[size.place];
   }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  void push(Block* block, std::size_t bytes) noexcept {
-    const std::size_t place = SizeClasses::of(bytes);
+  [[gnu::always_inline]] void push(Block* block, BinSize size) noexcept {
+    const std::size_t place = size.place;
     block->next_quick = first_[place];
     first_[place] = block;
     count_[place] = count_[place] + 1;
@@ -88,9 +95,9 @@ class ClassBins {
   [[nodiscard]] Block* take_from(std::size_t least, Block* all) noexcept {
     return take(~std::uint64_t{0} << SizeClasses::of(least), all);
   }
-  /** @brief The same for the class of `bytes`. */
-  [[nodiscard]] Block* take_class(std::size_t bytes) noexcept {
-    return take(std::uint64_t{1} << SizeClasses::of(bytes), nullptr);
+  /** @brief The same for the class of a size. */
+  [[nodiscard]] Block* take_class(BinSize size) noexcept {
+    return take(std::uint64_t{1} << size.place, nullptr);
   }
 
   static constexpr std::size_t kGranule = SizeClasses::kGranule;
@@ -115,6 +122,10 @@ class ClassBins {
   }
 
   // Of the newest few blocks the one that wastes least, if that is little enough.
+  [[gnu::noinline]] Block* pop_near(BinSize size, std::size_t most_waste) noexcept {
+    Block* const found = pop_near(size.place, size.bytes, most_waste);
+    return found != nullptr ? found : pop_near(size.place + 1, size.bytes, most_waste);
+  }
   Block* pop_near(std::size_t place, std::size_t bytes, std::size_t most_waste) noexcept {
     Block* before = nullptr;
     Block* best = nullptr;
@@ -141,8 +152,8 @@ class ClassBins {
     return best;
   }
 
-  std::array<Block*, SizeClasses::kCount> first_{};  // linked by `next_quick`
-  std::array<Relaxed<std::uint8_t>, SizeClasses::kCount> count_{};
+  std::array<Block*, SizeClasses::kCount + 1> first_{};  // linked by `next_quick`
+  std::array<Relaxed<std::uint8_t>, SizeClasses::kCount + 1> count_{};
   std::size_t bytes_ = 0;
   std::uint64_t used_ = 0;  // bins that may hold some
 };

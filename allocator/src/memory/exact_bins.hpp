@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "memory/block.hpp"
+#include "memory/class_bins.hpp"
 
 namespace millrace {
 
@@ -17,11 +18,15 @@ namespace millrace {
  */
 class ExactBins {
  public:
-  /** @brief The newest block of `bytes`, taken out; nullptr: none is here. */
-  [[nodiscard]] Block* pop(std::size_t bytes) noexcept {
-    Bin& bin = bins_[place_of(bytes)];
+  static constexpr BinSize size_of(std::size_t bytes) noexcept {
+    return {bytes, bytes * 0x9e3779b97f4a7c15 >> (64 - std::bit_width(kBins - 1))};
+  }
+
+  /** @brief The newest block of that size, taken out; nullptr: none is here. */
+  [[nodiscard]] Block* pop(BinSize size) noexcept {
+    Bin& bin = bins_[size.place];
     Block* const block = bin.first;
-    if (block == nullptr || bin.bytes != bytes) return nullptr;
+    if (block == nullptr || bin.bytes != size.bytes) return nullptr;
     bin.first = block->next_quick;
     blocks_ = blocks_ - 1;
     return block;
@@ -29,27 +34,26 @@ class ExactBins {
 
   /** @brief Whether `pop` may find one. As `expects` and `blocks`, may be asked without the lock.
    */
-  [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
-    const Bin& bin = bins_[place_of(bytes)];
-    return bin.bytes == bytes && bin.first != nullptr;
+  [[nodiscard]] bool may_have(BinSize size) const noexcept {
+    const Bin& bin = bins_[size.place];
+    return bin.bytes == size.bytes && bin.first != nullptr;
   }
 
-  /** @brief Blocks of `bytes` are kept from now on, where none of another size is in the way. */
-  void expect(std::size_t bytes) noexcept {
-    Bin& bin = bins_[place_of(bytes)];
-    if (bin.first == nullptr) bin.bytes = bytes;
+  /** @brief Blocks of this size are kept from now on, where none of another size is in the way. */
+  void expect(BinSize size) noexcept {
+    Bin& bin = bins_[size.place];
+    if (bin.first == nullptr) bin.bytes = size.bytes;
   }
   /** @brief Whether a block of this size is kept now. */
-  [[nodiscard]] bool expects(std::size_t bytes) const noexcept {
-    return blocks_ < kMost && bins_[place_of(bytes)].bytes == bytes;
+  [[nodiscard]] bool expects(BinSize size) const noexcept {
+    return blocks_ < kMost && bins_[size.place].bytes == size.bytes;
   }
   /** @brief A block of a size that is expected. */
-  void push(Block* block, std::size_t bytes) noexcept {
-    const std::size_t place = place_of(bytes);
-    Bin& bin = bins_[place];
+  void push(Block* block, BinSize size) noexcept {
+    Bin& bin = bins_[size.place];
     block->next_quick = bin.first;
     bin.first = block;
-    used_ |= std::uint32_t{1} << place;
+    used_ |= std::uint32_t{1} << size.place;
     blocks_ = blocks_ + 1;
   }
 
@@ -80,9 +84,6 @@ class ExactBins {
     Relaxed<Block*> first = nullptr;  // linked by `next_quick`
   };
 
-  static std::size_t place_of(std::size_t bytes) noexcept {
-    return bytes * 0x9e3779b97f4a7c15 >> (64 - std::bit_width(kBins - 1));
-  }
   Block* take_all(Bin& bin, std::size_t place) noexcept {
     Block* const first = bin.first;
     bin.first = nullptr;

@@ -44,9 +44,13 @@ class Few {
     if (list_ > kOne) ::operator delete(&more());
     list_ = kEmpty;
   }
-  /** @brief Makes it the only element. */
+  /** @brief Makes it the only element. Memory for several is kept: there will be several again. */
   void set(const T& value) noexcept {
-    clear();
+    if (list_ > kOne) {
+      more().items()[0] = value;
+      more().size = 1;
+      return;
+    }
     std::construct_at(reinterpret_cast<T*>(one_.data()), value);
     list_ = kOne;
   }
@@ -69,10 +73,10 @@ class Few {
   }
   void assign(const Few& other) {
     if (this == &other) return;
-    if (other.list_ <= kOne) {
+    if (other.empty()) {
       clear();
-      one_ = other.one_;
-      list_ = other.list_;
+    } else if (other.list_ == kOne) {
+      set(*other.one());
     } else {
       const std::uint32_t size = other.more().size;
       if (list_ <= kOne || more().room < size) move_to(make(size));

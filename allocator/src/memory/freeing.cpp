@@ -8,24 +8,13 @@
 
 namespace millrace {
 
-void CachingAllocator::deallocate(void* address) {
-  if (address != nullptr) state_->deallocate(address, nullptr);
-}
-
-void CachingAllocator::deallocate(void* address, StreamRef stream) {
-  if (address == nullptr) return;
-  stream = state_->device.resolve(stream);
-  state_->deallocate(address, &stream);
-}
-
-// `stream`: nullptr for the owner.
-void CachingAllocator::State::deallocate(void* address, const StreamRef* stream) {
-  const Kept kept = has_fronts ? keep_quick(address, stream) : Kept::no;
-  if (kept == Kept::yes) return;
+// What no front kept. `stream`: nullptr for the owner.
+void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
   if (graphs.any() && graphs.deallocate(address, stream)) return;
-  Lock lock = enter();
+  Lock lock = enter_to_serve();
   Block* const block = claim_live("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
+  if (hold(block, on)) return;
   if (kept == Kept::ask && keep_quick_alone(block, on)) return;
   free_on(block, on, stream != nullptr, lock);
 }
@@ -34,9 +23,7 @@ void CachingAllocator::State::deallocate(void* address, const StreamRef* stream)
 // that keeps it in a front changes its state under the front's lock.
 Block* CachingAllocator::State::claim_live(const char* call, void* address) {
   Block* const block = live_block(call, address);
-  Front* const front = has_fronts ? fronts.find(block->lane) : nullptr;
-  std::unique_lock<SpinLock> hold;
-  if (front != nullptr) hold = std::unique_lock{front->lock};
+  const auto hold = hold_front(*block);
   if (block->state != BlockState::live) refuse_address(call, address);
   block->state = BlockState::claimed;
   return block;
@@ -117,11 +104,14 @@ PointSet CachingAllocator::State::points_of_free(const Block& freed, StreamRef s
 
 void CachingAllocator::State::mark(const Few<StreamRef>& streams, Lock& lock) {
   const Unlocked unlocked{lock};
-  for (const StreamRef stream : streams) {
-    try {
-      device.mark(stream);
-    } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
-    }
+  for (const StreamRef stream : streams) mark(stream);
+}
+
+// Without the lock.
+void CachingAllocator::State::mark(StreamRef stream) {
+  try {
+    device.mark(stream);
+  } catch (const DeviceError&) {  // no marker: a later one of that stream will cover it
   }
 }
 
@@ -159,7 +149,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
     const std::span<const Point> behind{block->points.begin(), block->points.end()};
     observer->freed({was.id, block->address, block->bytes, behind});
   }
-  if (keep_used(block)) return;
+  if (wait_in_front(block)) return;
   heap.live().erase(block);
   const bool used_elsewhere = std::ranges::any_of(
       block->points, [&](const Point point) { return point.stream != block->lane; });

@@ -1,14 +1,18 @@
+// Requests and frees that a stream's front serves without the allocator's lock.
+
 #include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "memory/caching_state.hpp"
+#include "memory/contract.hpp"
 
 namespace millrace {
 namespace {
 
 constexpr std::uint64_t kIdsAtOnce = 1024;
+constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request that can be rounded
 
 }  // namespace
 
@@ -21,8 +25,16 @@ CachingAllocator::State::Paused::Paused(State& state) : state_(state) {
   state.turns.add_current();  // the tally may have passed to a front that was looked at before
 }
 
-// Threads that meet here go past it from now on, where they can.
+// Before anything is looked at.
 CachingAllocator::State::Lock CachingAllocator::State::enter() {
+  Lock lock = enter_to_serve();
+  let_go();
+  return lock;
+}
+
+// Before a request is served or a block is freed, which look at the held block first. Threads that
+// meet here go past it from now on, where they can.
+CachingAllocator::State::Lock CachingAllocator::State::enter_to_serve() {
   Lock lock{mutex, std::try_to_lock};
   const bool met = !lock.owns_lock();
   if (met) lock.lock();
@@ -32,8 +44,9 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
 }
 
 // The block's earlier uses were all of this stream.
-inline void CachingAllocator::State::give_again(Front& front, Block* block, const Request& request,
-                                                std::uint64_t id) {
+[[gnu::always_inline]] inline void CachingAllocator::State::give_again(Front& front, Block* block,
+                                                                       const PlainRequest& request,
+                                                                       std::uint64_t id) {
   block->live = {id, request.requested, request.owner, request.next, nullptr};
   block->spare = static_cast<std::uint32_t>(block->bytes - request.bytes);  // less than kMuch
   block->tag = request.tag;
@@ -42,36 +55,41 @@ inline void CachingAllocator::State::give_again(Front& front, Block* block, cons
 }
 
 // Whether the live block, freed on `stream`, can be kept as it is: nobody else has used it.
-inline bool CachingAllocator::State::keepable(const Front& front, const Block& block,
-                                              StreamId stream) const {
+[[gnu::always_inline]] inline bool CachingAllocator::State::keepable(const Front& front,
+                                                                     const Block& block,
+                                                                     StreamId stream,
+                                                                     QuickBins::Size size) const {
   return front.stream() == stream && block.lane == stream && block.live.company == nullptr &&
-         block.spare != Block::kMuch && front.quick.accepts(block.rounded()) &&
-         front.quick.affords(block.rounded(), front.demand.live.peak) && in_its_pool(block);
+         block.spare != Block::kMuch && front.quick.accepts(size) &&
+         front.quick.affords(size.bytes, front.demand.live.peak) && in_its_pool(block, size);
 }
 
-inline void CachingAllocator::State::keep(Front& front, Block* block, Point point) {
+[[gnu::always_inline]] inline void CachingAllocator::State::keep(Front& front, Block* block,
+                                                                 QuickBins::Size size,
+                                                                 Point point) {
   block->points.set(point);
   block->state = BlockState::quick;
   front.demand.uncount(block->bytes);
-  front.quick.push(block, block->rounded());
-  QuickBins::is_small(block->rounded()) ? with_small.add(front) : with_large.add(front);
+  front.quick.push(block, size);
+  size.small() ? with_small.add(front) : with_large.add(front);
 }
 
 // What the first waiting block of the front waits for, if its stream has passed that and a small
 // request finds nothing else. Without the front's lock: the ledger may have to take one of its own.
-inline Point CachingAllocator::State::passed_wait(const Front& front,
-                                                  const Request& request) const {
+[[gnu::always_inline]] inline Point CachingAllocator::State::passed_wait(
+    const Front& front, StreamId stream, QuickBins::Size size) const {
   const WaitingBlocks& waiting = front.quick.waiting();
-  if (waiting.empty() || !QuickBins::is_small(request.bytes)) return {};
-  if (front.quick.may_have(request.bytes)) return {};
+  if (waiting.empty() || !size.small() || front.quick.may_have(size)) return {};
   const Point next = waiting.next_point();
-  return device.ledger().ordered(next, request.lane) ? next : Point{};
+  return device.ledger().ordered(next, stream) ? next : Point{};
 }
 
 // In the front's turn.
-inline Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front,
-                                                 const Request& request) {
-  Block* const block = front.quick.pop(request.bytes, front.demand.live.peak);
+[[gnu::always_inline]] inline Block* CachingAllocator::State::pop_quick(Turns::Turn& turn,
+                                                                        Front& front,
+                                                                        const PlainRequest& request,
+                                                                        QuickBins::Size size) {
+  Block* const block = front.quick.pop(size, front.demand.live.peak);
   if (block == nullptr) return nullptr;
   if (front.next_id == front.end_id) {
     front.next_id = next_id.fetch_add(kIdsAtOnce, std::memory_order_relaxed);
@@ -82,18 +100,40 @@ inline Block* CachingAllocator::State::pop_quick(Turns::Turn& turn, Front& front
   return block;
 }
 
+void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user,
+                                 Tag tag) {
+  if (bytes == 0) return nullptr;
+  State& state = *state_;
+  const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
+  owner = state.resolve(owner);
+  State::PlainRequest request{bytes, bytes, owner, tag, 0};
+  request.next = state.open_streams.next(owner.id());
+  if (request.next == 0) [[unlikely]]
+    refuse_stream("allocate", state.device, owner);
+  bool ask_front = false;
+  if (same && state.has_fronts && bytes <= kMostQuick) {
+    request.bytes = state.round(bytes);
+    const State::QuickAnswer quick = state.take_quick(request, request.bytes);
+    if (quick.block != nullptr) return quick.block->address;
+    ask_front = quick.ask;
+  }
+  return state.serve_elsewhere(request, same ? owner : state.resolve(first_user), ask_front);
+}
+
 // A block of exactly this size that the stream freed itself since anybody last looked further.
-CachingAllocator::State::QuickAnswer CachingAllocator::State::take_quick(const Request& request) {
-  Front* const front = request.front;
+[[gnu::always_inline]] inline CachingAllocator::State::QuickAnswer
+CachingAllocator::State::take_quick(const PlainRequest& request, QuickBins::Size size) {
+  const StreamId lane = request.owner.id();
+  Front* const front = fronts.find(lane);
   if (front == nullptr) return {.ask = true};
-  if (device.capturing() && device.captured(request.lane)) return {.ask = true};
-  const Point passed = passed_wait(*front, request);
-  if (!passed.stream.valid() && !front->quick.may_have(request.bytes)) return {};
+  if (device.capturing() && device.captured(lane)) return {.ask = true};
+  const Point passed = passed_wait(*front, lane, size);
+  if (!passed.stream.valid() && !front->quick.may_have(size)) return {};
   Turns::Turn turn{turns, *front};
-  const bool serves = front->stream() == request.lane && !shut.load(std::memory_order_relaxed);
+  const bool serves = front->stream() == lane && !shut.load(std::memory_order_relaxed);
   if (!serves || !turn.has_room(request.bytes, request.tag)) return {.ask = true};
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
-  return {.block = pop_quick(turn, *front, request)};
+  return {.block = pop_quick(turn, *front, request, size)};
 }
 
 // Of one stream's requests, in this order, as many as its front serves; all in one turn.
@@ -102,14 +142,14 @@ void CachingAllocator::State::take_quick(std::span<const Request> requests,
   const Request& first = requests.front();
   Front* const front = first.front;
   if (front == nullptr || (device.capturing() && device.captured(first.lane))) return;
-  const Point passed = passed_wait(*front, first);
+  const Point passed = passed_wait(*front, first.lane, first.bytes);
   if (!passed.stream.valid() && !front->quick.may_have(first.bytes)) return;
   Turns::Turn turn{turns, *front};
   if (front->stream() != first.lane || shut.load(std::memory_order_relaxed)) return;
   if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
   for (const Request& request : requests) {
     if (!turn.has_room(request.bytes, request.tag)) return;
-    Block* const block = pop_quick(turn, *front, request);
+    Block* const block = pop_quick(turn, *front, request, request.bytes);
     if (block == nullptr) return;
     blocks.push_back(block);
   }
@@ -119,7 +159,7 @@ void CachingAllocator::State::take_quick(std::span<const Request> requests,
 Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   Front* const front = front_of(request.lane);
   if (front == nullptr) return nullptr;
-  const Point passed = passed_wait(*front, request);
+  const Point passed = passed_wait(*front, request.lane, request.bytes);
   Block* block = nullptr;
   {
     const std::lock_guard hold{front->lock};
@@ -136,23 +176,40 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
 }
 
 // Without the lock. `stream`: where it is freed; nullptr: where it is owned.
-CachingAllocator::State::Kept CachingAllocator::State::keep_quick(void* address,
-                                                                  const StreamRef* stream) {
+[[gnu::always_inline]] inline CachingAllocator::State::Kept CachingAllocator::State::keep_quick(
+    void* address, const StreamRef* stream) {
   Block* const block = heap.live().find(address);
   if (block == nullptr || block->state != BlockState::live) return Kept::no;
   const StreamId id = stream == nullptr ? block->live.owner.id() : stream->id();
   Front* const front = fronts.find(id);
   if (front == nullptr || block->live.owner.id() != id) return Kept::no;
-  if (!front->quick.accepts(block->rounded())) return Kept::no;
-  const Marker next = device.ledger().next_if_open(id);
+  const QuickBins::Size size = block->rounded();
+  if (block->live.company != nullptr) return keep_used(*front, block);
+  if (!front->quick.accepts(size)) return Kept::no;
+  const Marker next = open_streams.next(id);
   if (next == 0) return Kept::no;
   Turns::Turn turn{turns, *front};
-  if (block->state != BlockState::live || !keepable(*front, *block, id)) return Kept::no;
+  if (block->state != BlockState::live || !keepable(*front, *block, id, size)) return Kept::no;
   const bool is_shut = shut.load(std::memory_order_relaxed);
   if (is_shut || !turn.has_room(block->bytes, block->tag)) return Kept::ask;
   turn.free(block->live.requested, *block);
-  keep(*front, block, {id, next});
+  keep(*front, block, size, {id, next});
   return Kept::yes;
+}
+
+void CachingAllocator::deallocate(void* address) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  const State::Kept kept = state.has_fronts ? state.keep_quick(address, nullptr) : State::Kept::no;
+  if (kept != State::Kept::yes) state.deallocate(address, nullptr, kept);
+}
+
+void CachingAllocator::deallocate(void* address, StreamRef stream) {
+  if (address == nullptr) return;
+  State& state = *state_;
+  stream = state.resolve(stream);
+  const State::Kept kept = state.has_fronts ? state.keep_quick(address, &stream) : State::Kept::no;
+  if (kept != State::Kept::yes) state.deallocate(address, &stream, kept);
 }
 
 // Of claimed blocks that were live, those that their streams' fronts keep; nullptr in their place.
@@ -167,23 +224,24 @@ void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamR
     if (owner != id) continue;
     if (point.stream != id) {
       turn.reset();
-      point = {id, device.ledger().next_if_open(id)};
+      point = {id, open_streams.next(id)};
       front = point.marker == 0 ? nullptr : fronts.find(id);
       if (front != nullptr) turn.emplace(turns, *front);
     }
     if (!turn || shut.load(std::memory_order_relaxed)) continue;
-    if (!keepable(*front, *block, id) || !turn->has_room(block->bytes, block->tag)) continue;
+    const QuickBins::Size size = block->rounded();
+    if (!keepable(*front, *block, id, size)) continue;
+    if (!turn->has_room(block->bytes, block->tag)) continue;
     turn->free(block->live.requested, *block);
-    keep(*front, block, point);
+    keep(*front, block, size, point);
     block = nullptr;
   }
 }
 
 // A freed block of which the meter knows, with its points: it serves its stream again once that has
 // passed what another stream did with it. False: it is put where all streams see it.
-bool CachingAllocator::State::keep_used(Block* block) {
-  if (!has_fronts || policy.give_back != Return::rule || block->spare == Block::kMuch) return false;
-  if (!QuickBins::is_small(block->rounded()) || !in_its_pool(*block)) return false;
+bool CachingAllocator::State::wait_in_front(Block* block) {
+  if (!may_wait_in_front(*block)) return false;
   Front* const front = fronts.find(block->lane);
   if (front == nullptr || !WaitingBlocks::foreign_point(*block).stream.valid()) return false;
   const std::lock_guard hold{front->lock};
@@ -193,21 +251,34 @@ bool CachingAllocator::State::keep_used(Block* block) {
   return true;
 }
 
+bool CachingAllocator::State::may_wait_in_front(const Block& block) const noexcept {
+  if (!has_fronts || policy.give_back != Return::rule || block.spare == Block::kMuch) return false;
+  const QuickBins::Size size = block.rounded();
+  return size.small() && in_its_pool(block, size);
+}
+
+// The lock of the front of the live block's stream, if one serves it. Under the allocator's lock.
+std::unique_lock<SpinLock> CachingAllocator::State::hold_front(const Block& block) const {
+  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
+  return front != nullptr ? std::unique_lock{front->lock} : std::unique_lock<SpinLock>{};
+}
+
 // As `keep_quick`, under the lock.
 bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
   Front* const front = fronts.find(id);
   if (front == nullptr) return false;
-  const Point point{id, device.ledger().next_if_open(id)};
+  const Point point{id, open_streams.next(id)};
   if (point.marker == 0) return false;
   const WhileLive was = block->live;
   {
     const std::lock_guard hold{front->lock};
-    if (!keepable(*front, *block, id)) return false;
+    const QuickBins::Size size = block->rounded();
+    if (!keepable(*front, *block, id, size)) return false;
     turns.add(*front);
     meter.freed(was.requested, block->bytes, id,
                 block->tag);  // a kept one may be another's at once
-    keep(*front, block, point);
+    keep(*front, block, size, point);
   }
   if (observer != nullptr) {
     observer->freed({was.id, block->address, block->bytes, {&point, 1}});

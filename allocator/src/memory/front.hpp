@@ -70,6 +70,18 @@ class alignas(64) Front {
   Tally::Change share;  // of the stream, that the meter does not know of
   [[nodiscard]] bool has_uncounted() const noexcept { return !share.empty() || !tally.empty(); }
   std::uint64_t next_id = 0, end_id = 0;  // of blocks that are given out here
+  Company* spare_company = nullptr;       // of blocks that were freed here; linked by `next_spare`
+
+  /** @brief One that belongs to no allocation, taken out; nullptr: there is none. */
+  [[nodiscard]] Company* take_company() noexcept {
+    Company* const company = spare_company;
+    if (company != nullptr) spare_company = company->next_spare;
+    return company;
+  }
+  void put_company(Company* company) noexcept {
+    company->uses.clear();
+    company->next_spare = std::exchange(spare_company, company);
+  }
 
   /** @brief Its place in one of the lists. */
   struct Hook {

@@ -45,6 +45,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
 // reserved by the user last.
 std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes, std::size_t enough,
                                                          Lock& lock) {
+  let_go();
   empty_quick();
   list_all();  // so that the ranges know of their free pages
   std::size_t released = release_free_segments(keep_bytes, false, lock);
@@ -72,6 +73,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
 // Of those that the user reserved, if `kept`, else of the others.
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
                                                            Lock& lock) {
+  let_go();
   await(pending.points(), lock);
   std::size_t released = 0;
   std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
@@ -188,6 +190,7 @@ const Segment* CachingAllocator::State::oldest_free_segment() const {
 
 // PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.
 void CachingAllocator::State::collect_old_segments(const Request& request, Lock& lock) {
+  let_go();
   if (policy.collect_threshold <= 0 || policy.collect_threshold >= 1 || limits.limit == 0) return;
   const auto threshold =
       static_cast<std::size_t>(policy.collect_threshold * static_cast<double>(limits.limit));

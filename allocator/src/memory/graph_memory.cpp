@@ -14,7 +14,7 @@ GraphPool::GraphPool(CachingAllocator& allocator, HeldUntil until)
 // a graph will be launched, it may use what such a request is given.
 void* CachingAllocator::State::take(std::size_t bytes, StreamRef pool, Effort effort) {
   const Marker next = device.ledger().next(pool.id());
-  Request request{bytes, policy.round(bytes), false, pool, pool, {}, pool.id(), next, next};
+  Request request{{bytes, policy.round(bytes), pool, {}, next}, false, pool, pool.id(), next};
   request.small = request.bytes <= policy.small_limit;
   Lock lock = enter();
   request.tag = meter.tag("graph pools");

@@ -41,15 +41,13 @@ Block* Heap::make() {
 }
 
 Company* Heap::make_company() {
-  if (spare_companies_.empty()) return &companies_.emplace_back();
-  Company* const company = spare_companies_.back();
-  spare_companies_.pop_back();
-  return company;
+  if (spare_company_ == nullptr) return &companies_.emplace_back();
+  return std::exchange(spare_company_, spare_company_->next_spare);
 }
 
 void Heap::forget(Company* company) {
   company->uses.clear();
-  spare_companies_.push_back(company);
+  company->next_spare = std::exchange(spare_company_, company);
 }
 
 Block* Heap::make(Segment& segment, std::byte* address, std::size_t bytes) {

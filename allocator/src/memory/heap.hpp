@@ -78,7 +78,7 @@ class Heap {
   std::size_t in_last_ = 0, used_of_last_ = 0;    // of the last of these
   Block* spare_ = nullptr;                        // not in use; linked by `next`
   std::deque<Company> companies_;
-  std::vector<Company*> spare_companies_;
+  Company* spare_company_ = nullptr;  // not in use; linked by `next_spare`
 };
 
 }  // namespace millrace

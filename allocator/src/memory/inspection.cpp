@@ -163,9 +163,11 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
                        stream, next, nullptr};
         block->spare = 0;
         state.heap.live().insert(block);
-        const State::Request request{wanted.requested, wanted.bytes, segment.small,
-                                     stream,           stream,       {},
-                                     stream.id(),      next,         next};
+        const State::Request request{{wanted.requested, wanted.bytes, stream, {}, next},
+                                     segment.small,
+                                     stream,
+                                     stream.id(),
+                                     next};
         state.count_out(*block, request);
         state.meter.allocated(wanted.requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());

@@ -63,7 +63,7 @@ void add_to(Gauge& gauge, const Tally::Change& change) {
 // Peaks as if the other streams had done nothing in the meantime.
 void Meter::add(Tally& tally) {
   if (tally.empty()) {
-    tally.tags.resize(tags_.size());
+    tally.know_tags(tags_.size());
     return;
   }
   const std::size_t reserved = all_.reserved.current, active = all_.active.current;
@@ -86,7 +86,7 @@ void Meter::add(Tally& tally) {
   counts_.frees += tally.frees;
   live_ += static_cast<std::size_t>(tally.allocations - tally.frees);
   tally.clear();
-  tally.tags.resize(tags_.size());
+  tally.know_tags(tags_.size());
 }
 
 void Meter::add(StreamId stream, Tally::Change& share) {

@@ -18,26 +18,33 @@ namespace millrace {
  */
 class QuickBins {
  public:
+  /** @brief Bytes of a request (rounded), and where their bin is. */
+  struct Size : BinSize {
+    Size(std::size_t bytes) noexcept  // NOLINT: in place of bytes
+        : BinSize(is_small(bytes) ? ClassBins::size_of(bytes) : ExactBins::size_of(bytes)) {}
+    [[nodiscard]] bool small() const noexcept { return is_small(bytes); }
+  };
+
   /**
-   * @brief A block for a request of `bytes` (rounded), taken out; nullptr if none fits.
+   * @brief A block for a request of this size, taken out; nullptr if none fits.
    * @param highest_live  the stream's highest live bytes so far: beside little, nothing is wasted
    */
-  [[nodiscard]] Block* pop(std::size_t bytes, std::size_t highest_live) noexcept {
+  [[nodiscard, gnu::always_inline]] Block* pop(Size size, std::size_t highest_live) noexcept {
     constexpr std::size_t kWaste = 8;  // an eighth of the request
-    if (!is_small(bytes)) return large_.pop(bytes);
-    return small_.pop(bytes, highest_live < kRoomy ? 0 : bytes / kWaste);
+    if (!size.small()) return large_.pop(size);
+    return small_.pop(size, highest_live < kRoomy ? 0 : size.bytes / kWaste);
   }
   /** @brief Whether `pop` may find a block. May be asked without the lock, as `accepts`. */
-  [[nodiscard]] bool may_have(std::size_t bytes) const noexcept {
-    return is_small(bytes) ? small_.may_have(bytes) : large_.may_have(bytes);
+  [[nodiscard]] bool may_have(Size size) const noexcept {
+    return size.small() ? small_.may_have(size) : large_.may_have(size);
   }
-  /** @brief Blocks of `bytes` are asked for. */
-  void expect(std::size_t bytes) noexcept {
-    if (!is_small(bytes)) large_.expect(bytes);
+  /** @brief Blocks of this size are asked for. */
+  void expect(Size size) noexcept {
+    if (!size.small()) large_.expect(size);
   }
-  /** @brief Whether a block whose request had `bytes` is kept now. */
-  [[nodiscard]] bool accepts(std::size_t bytes) const noexcept {
-    return is_small(bytes) ? small_.has_room(bytes) : large_.expects(bytes);
+  /** @brief Whether a block whose request had this size is kept now. */
+  [[nodiscard, gnu::always_inline]] bool accepts(Size size) const noexcept {
+    return size.small() ? small_.has_room(size) : large_.expects(size);
   }
   /**
    * @brief Whether a block that is accepted may be kept: small blocks are few beside the stream's
@@ -50,18 +57,18 @@ class QuickBins {
     return small_.bytes() + bytes <= highest_live / kShare;
   }
   /**
-   * @brief Takes out the small blocks that are in the way of a request of `bytes`, which the bins
-   *        did not serve: its block would find no room when it comes back.
+   * @brief Takes out the small blocks that are in the way of a small request, which the bins did
+   *        not serve: its block would find no room when it comes back.
    * @return one of them, linked to the others by `next_quick`
    */
-  [[nodiscard]] Block* take_hindering(std::size_t bytes, std::size_t highest_live) noexcept {
-    const bool are_scarce = highest_live < kRoomy || !affords(bytes, highest_live);
+  [[nodiscard]] Block* take_hindering(Size size, std::size_t highest_live) noexcept {
+    const bool are_scarce = highest_live < kRoomy || !affords(size.bytes, highest_live);
     if (are_scarce) return small_.take_from(ClassBins::kGranule, nullptr);
-    return small_.has_room(bytes) ? nullptr : small_.take_class(bytes);
+    return small_.has_room(size) ? nullptr : small_.take_class(size);
   }
   /** @brief Keeps a block that is accepted. */
-  void push(Block* block, std::size_t bytes) noexcept {
-    is_small(bytes) ? small_.push(block, bytes) : large_.push(block, bytes);
+  [[gnu::always_inline]] void push(Block* block, Size size) noexcept {
+    size.small() ? small_.push(block, size) : large_.push(block, size);
   }
 
   /** @brief Takes all out. @return one of them, linked to the others by `next_quick` */
@@ -94,9 +101,10 @@ class QuickBins {
     constexpr int kMost = 4;
     for (int moved = 0; moved < kMost && waiting_.first_is_ready(passed); ++moved) {
       Block* const ready = waiting_.first();
-      if (!accepts(ready->rounded()) || !affords(ready->rounded(), highest_live)) return;
+      const Size size = ready->rounded();
+      if (!accepts(size) || !affords(size.bytes, highest_live)) return;
       waiting_.pop();
-      small_.push(ready, ready->rounded());
+      push(ready, size);
     }
   }
 

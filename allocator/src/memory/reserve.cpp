@@ -22,7 +22,7 @@ std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {
   State& state = *state_;
   stream = state.device.resolve(stream);
   const Marker next = require_open("reserve", state.device, stream);
-  State::Request request{bytes, bytes, false, stream, stream, {}, stream.id(), next, next};
+  State::Request request{{bytes, bytes, stream, {}, next}, false, stream, stream.id(), next};
   state.graphs.tidy();
   State::Lock lock = state.enter();
   const std::size_t largest = std::numeric_limits<std::ptrdiff_t>::max();

@@ -35,9 +35,15 @@ Block* first_usable(const Index& index, std::size_t bytes, std::size_t limit,
 }  // namespace
 
 bool CachingAllocator::State::worth_splitting(const Block& block, std::size_t bytes) const {
-  const std::size_t rest = block.bytes - bytes;
-  if (block.segment->small) return rest >= policy.small_remainder;
-  const bool used = block.lane.valid();
+  return worth_splitting(block, block.bytes, bytes);
+}
+
+// The same for a block of `block_bytes` in the place of `like`.
+bool CachingAllocator::State::worth_splitting(const Block& like, std::size_t block_bytes,
+                                              std::size_t bytes) const {
+  const std::size_t rest = block_bytes - bytes;
+  if (like.segment->small) return rest >= policy.small_remainder;
+  const bool used = like.lane.valid();
   if (used && static_cast<double>(rest) < policy.slack * static_cast<double>(bytes)) return false;
   return bytes < policy.max_split && rest >= policy.large_remainder;
 }
@@ -113,6 +119,7 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
 
 // PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
 Block* CachingAllocator::State::take_own(const Request& request) {
+  let_go();  // another thread or a callback may have freed one since the request began
   Lane* const lane = shelves.find(request.lane);
   if (lane == nullptr) return nullptr;
   Block* const block = lane->shelf(request.small).ready.first(request.bytes);

@@ -14,11 +14,8 @@ namespace millrace {
 class SpinLock {
  public:
   void lock() noexcept {
-    for (int spins = 0; taken_.exchange(true, std::memory_order_acquire);) {
-      while (taken_.load(std::memory_order_relaxed)) {
-        if (++spins % kSpins == 0) std::this_thread::yield();
-      }
-    }
+    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      wait();
   }
   [[nodiscard]] bool try_lock() noexcept {
     return !taken_.load(std::memory_order_relaxed) &&
@@ -28,6 +25,16 @@ class SpinLock {
 
  private:
   static constexpr int kSpins = 64;
+
+  // Not a part of `lock`, whose callers are short.
+  [[gnu::noinline]] void wait() noexcept {
+    int spins = 0;
+    do {
+      while (taken_.load(std::memory_order_relaxed)) {
+        if (++spins % kSpins == 0) std::this_thread::yield();
+      }
+    } while (taken_.exchange(true, std::memory_order_acquire));
+  }
 
   std::atomic<bool> taken_{false};
 };

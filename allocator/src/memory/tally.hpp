@@ -37,25 +37,30 @@ class Tally {
   /** @brief May be asked without the lock that the rest is under. */
   [[nodiscard]] bool empty() const noexcept { return !counts; }
   /** @brief Whether blocks of `tag` can be counted without memory. */
-  [[nodiscard]] bool knows(Tag tag) const noexcept { return tag.index < tags.size(); }
+  [[nodiscard]] bool knows(Tag tag) const noexcept { return tag.index < known_tags; }
   /** @brief The same, and whether peaks miss no more than `kMost` with one of `bytes`. */
-  [[nodiscard]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
+  [[nodiscard, gnu::always_inline]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
     const auto size = static_cast<std::ptrdiff_t>(std::min<std::size_t>(bytes, kMost + 1));
     return knows(tag) && allocated.now + size <= kMost && allocated.now - size >= -kMost;
   }
-  void allocate(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
+  [[gnu::always_inline]] void allocate(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
     requested.add(asked);
     allocated.add(bytes);
     tags[tag.index].add(bytes);
     ++allocations;
     counts = true;
   }
-  void free(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
+  [[gnu::always_inline]] void free(std::size_t asked, std::size_t bytes, Tag tag) noexcept {
     requested.subtract(asked);
     allocated.subtract(bytes);
     tags[tag.index].subtract(bytes);
     ++frees;
     counts = true;
+  }
+  /** @brief Blocks of so many tags can be counted from now on. */
+  void know_tags(std::size_t count) {
+    tags.resize(count);
+    known_tags = count;
   }
   void clear() noexcept {
     requested = allocated = {};
@@ -66,6 +71,7 @@ class Tally {
 
   Change requested, allocated;
   std::vector<Change> tags;  // by index, of those that were known at the last clear
+  std::size_t known_tags = 0;
   std::uint64_t allocations = 0, frees = 0;
   Relaxed<bool> counts = false;  // something
 };

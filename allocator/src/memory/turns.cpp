@@ -29,6 +29,17 @@ bool Turns::pass_to(Front& front) {
   return true;
 }
 
+Tally* Turns::find_tally(Front& front) {
+  for (;;) {
+    if (holder_.load(std::memory_order_acquire) == &front) return &together_;
+    if (crowded_.load(std::memory_order_acquire)) return &front.tally;
+    if (pass_to(front)) continue;
+    front.lock.unlock();
+    meet();
+    front.lock.lock();
+  }
+}
+
 void Turns::meet() {
   const std::lock_guard hold{mutex_};
   crowd();

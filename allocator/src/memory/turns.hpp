@@ -31,7 +31,7 @@ class Turns {
     Turn& operator=(const Turn&) = delete;
 
     /** @brief Whether a block can be counted; only what counts alone makes peaks miss something. */
-    [[nodiscard]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
+    [[nodiscard, gnu::always_inline]] bool has_room(std::size_t bytes, Tag tag) const noexcept {
       return tally_ == &front_.tally ? tally_->has_room(bytes, tag) : tally_->knows(tag);
     }
     void allocate(std::size_t requested, const Block& block) noexcept;
@@ -40,7 +40,7 @@ class Turns {
    private:
     Turns& turns_;
     Front& front_;
-    Tally* tally_ = nullptr;
+    Tally* tally_;
   };
 
   // Under the allocator's lock.
@@ -54,6 +54,8 @@ class Turns {
   void add(Front& front);
 
  private:
+  /** Under the front's lock, which it may drop meanwhile: what counts there. */
+  [[nodiscard]] Tally* find_tally(Front& front);
   /** Under the front's lock. False: another thread serves at this moment, or has just done so. */
   bool pass_to(Front& front);
   /** Without any lock: threads have met. */
@@ -70,27 +72,22 @@ class Turns {
   FrontList<&Front::with_tally> uncounted_;
 };
 
-inline Turns::Turn::Turn(Turns& turns, Front& front) : turns_(turns), front_(front) {
-  for (front.lock.lock(); tally_ == nullptr;) {
-    if (turns.holder_.load(std::memory_order_acquire) == &front) {
-      tally_ = &turns.together_;
-    } else if (turns.crowded_.load(std::memory_order_acquire)) {
-      tally_ = &front.tally;
-    } else if (!turns.pass_to(front)) {
-      front.lock.unlock();
-      turns.meet();
-      front.lock.lock();
-    }
-  }
+[[gnu::always_inline]] inline Turns::Turn::Turn(Turns& turns, Front& front)
+    : turns_(turns), front_(front) {
+  front.lock.lock();
+  const bool holds = turns.holder_.load(std::memory_order_acquire) == &front;
+  tally_ = holds ? &turns.together_ : turns.find_tally(front);
 }
 
-inline void Turns::Turn::allocate(std::size_t requested, const Block& block) noexcept {
+[[gnu::always_inline]] inline void Turns::Turn::allocate(std::size_t requested,
+                                                         const Block& block) noexcept {
   tally_->allocate(requested, block.bytes, block.tag);
   front_.share.add(block.bytes);
   turns_.uncounted_.add(front_);
 }
 
-inline void Turns::Turn::free(std::size_t requested, const Block& block) noexcept {
+[[gnu::always_inline]] inline void Turns::Turn::free(std::size_t requested,
+                                                     const Block& block) noexcept {
   tally_->free(requested, block.bytes, block.tag);
   front_.share.subtract(block.bytes);
   turns_.uncounted_.add(front_);

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ordering/ledger_state.hpp"
+#include "ordering/open_streams.hpp"
 
 namespace millrace {
 
@@ -106,10 +106,7 @@ Marker Ledger::next(StreamId stream) const {
 }
 
 Marker Ledger::next_if_open(StreamId stream) const noexcept {
-  const Slot* slot = state_->tenant(stream);
-  if (slot == nullptr || slot->phase != Phase::open) return 0;
-  const Marker next = slot->count.next(state_->group.epoch);
-  return slot->generation == stream.generation ? next : 0;  // another tenant's by now
+  return ordering::OpenStreams{*this}.next(stream);
 }
 
 PendingRecord Ledger::begin_record(StreamId stream) {

@@ -14,7 +14,7 @@ constexpr std::size_t kKiB = 1024;
 
 void push(ClassBins& bins, Block& block, std::size_t bytes) {
   block.bytes = bytes;
-  bins.push(&block, bytes);
+  bins.push(&block, ClassBins::size_of(bytes));
 }
 
 }  // namespace
@@ -26,10 +26,20 @@ TEST_CASE("class bins give the newest block of the size, before one that wastes 
   push(bins, older, 16 * kKiB);
   push(bins, newer, 16 * kKiB);
   push(bins, larger, 17 * kKiB);
-  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == &newer);
-  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == &older);
-  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == &larger);
-  CHECK(bins.pop(16 * kKiB, 2 * kKiB) == nullptr);
+  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == &newer);
+  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == &older);
+  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == &larger);
+  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == nullptr);
+}
+
+TEST_CASE("a block of the next class serves a request of which it wastes little", "[parts]") {
+  ClassBins bins;
+  Block block;
+  push(bins, block, 33 * kKiB);
+  CHECK(bins.may_have(ClassBins::size_of(31 * kKiB)));
+  CHECK(bins.pop(ClassBins::size_of(31 * kKiB), 2 * kKiB - 1) == nullptr);
+  CHECK(bins.pop(ClassBins::size_of(31 * kKiB), 2 * kKiB) == &block);
+  CHECK_FALSE(bins.may_have(ClassBins::size_of(31 * kKiB)));
 }
 
 TEST_CASE("a block from class bins is large enough and wastes at most an eighth", "[parts]") {
@@ -41,12 +51,12 @@ TEST_CASE("a block from class bins is large enough and wastes at most an eighth"
   std::size_t served = 0;
   const auto draw = [&] { return (1 + random() % 2048) * 512; };
   for (Block& block : blocks) {
-    if (const std::size_t bytes = draw(); bins.has_room(bytes)) {
+    if (const std::size_t bytes = draw(); bins.has_room(ClassBins::size_of(bytes))) {
       push(bins, block, bytes);
       kept.insert(&block);
     }
     const std::size_t asked = draw();
-    Block* const got = bins.pop(asked, asked / 8);
+    Block* const got = bins.pop(ClassBins::size_of(asked), asked / 8);
     if (got == nullptr) continue;
     ++served;
     REQUIRE(kept.erase(got) == 1);
@@ -67,12 +77,13 @@ TEST_CASE("a class bin keeps at most 32 blocks and 1 MiB, or one block", "[parts
     ClassBins bins;
     std::vector<Block> blocks(40);
     std::size_t kept = 0;
-    while (kept < blocks.size() && bins.has_room(bytes)) push(bins, blocks[kept++], bytes);
+    while (kept < blocks.size() && bins.has_room(ClassBins::size_of(bytes)))
+      push(bins, blocks[kept++], bytes);
     REQUIRE(kept >= 1);
     REQUIRE(kept <= 32);
     REQUIRE((kept == 1 || kept * bytes <= ClassBins::kLargest));
-    REQUIRE(bins.pop(bytes, 0) == &blocks[kept - 1]);
-    REQUIRE(bins.has_room(bytes));
+    REQUIRE(bins.pop(ClassBins::size_of(bytes), 0) == &blocks[kept - 1]);
+    REQUIRE(bins.has_room(ClassBins::size_of(bytes)));
   }
 }
 

@@ -10,17 +10,17 @@ namespace millrace::test {
 TEST_CASE("exact bins keep sizes that were asked for, and give the newest block first", "[parts]") {
   ExactBins bins;
   Block one, two;
-  CHECK_FALSE(bins.expects(4096));
-  bins.expect(4096);
-  CHECK(bins.expects(4096));
-  CHECK(bins.pop(4096) == nullptr);
-  bins.push(&one, 4096);
-  bins.push(&two, 4096);
+  CHECK_FALSE(bins.expects(ExactBins::size_of(4096)));
+  bins.expect(ExactBins::size_of(4096));
+  CHECK(bins.expects(ExactBins::size_of(4096)));
+  CHECK(bins.pop(ExactBins::size_of(4096)) == nullptr);
+  bins.push(&one, ExactBins::size_of(4096));
+  bins.push(&two, ExactBins::size_of(4096));
   CHECK(bins.blocks() == 2);
-  CHECK(bins.pop(8192) == nullptr);
-  CHECK(bins.pop(4096) == &two);
-  CHECK(bins.pop(4096) == &one);
-  CHECK(bins.pop(4096) == nullptr);
+  CHECK(bins.pop(ExactBins::size_of(8192)) == nullptr);
+  CHECK(bins.pop(ExactBins::size_of(4096)) == &two);
+  CHECK(bins.pop(ExactBins::size_of(4096)) == &one);
+  CHECK(bins.pop(ExactBins::size_of(4096)) == nullptr);
 }
 
 TEST_CASE("a size that shares a bin with another gets it when no block is there", "[parts]") {
@@ -30,31 +30,31 @@ TEST_CASE("a size that shares a bin with another gets it when no block is there"
   do {  // until one shares the bin of 512
     other += 512;
     bins = {};
-    bins.expect(512);
-    bins.expect(other);
-  } while (bins.expects(512));
+    bins.expect(ExactBins::size_of(512));
+    bins.expect(ExactBins::size_of(other));
+  } while (bins.expects(ExactBins::size_of(512)));
   bins = {};
-  bins.expect(512);
-  bins.push(&block, 512);
-  bins.expect(other);
-  CHECK_FALSE(bins.expects(other));
-  CHECK(bins.pop(512) == &block);
-  bins.expect(other);
-  CHECK(bins.expects(other));
-  CHECK_FALSE(bins.expects(512));
+  bins.expect(ExactBins::size_of(512));
+  bins.push(&block, ExactBins::size_of(512));
+  bins.expect(ExactBins::size_of(other));
+  CHECK_FALSE(bins.expects(ExactBins::size_of(other)));
+  CHECK(bins.pop(ExactBins::size_of(512)) == &block);
+  bins.expect(ExactBins::size_of(other));
+  CHECK(bins.expects(ExactBins::size_of(other)));
+  CHECK_FALSE(bins.expects(ExactBins::size_of(512)));
 }
 
 TEST_CASE("exact bins keep few blocks, however many come back", "[parts]") {
   ExactBins bins;
   std::vector<Block> blocks(ExactBins::kMost);
-  bins.expect(512);
+  bins.expect(ExactBins::size_of(512));
   for (Block& block : blocks) {
-    REQUIRE(bins.expects(512));
-    bins.push(&block, 512);
+    REQUIRE(bins.expects(ExactBins::size_of(512)));
+    bins.push(&block, ExactBins::size_of(512));
   }
-  CHECK_FALSE(bins.expects(512));
-  CHECK(bins.pop(512) == &blocks.back());
-  CHECK(bins.expects(512));
+  CHECK_FALSE(bins.expects(ExactBins::size_of(512)));
+  CHECK(bins.pop(ExactBins::size_of(512)) == &blocks.back());
+  CHECK(bins.expects(ExactBins::size_of(512)));
 }
 
 TEST_CASE("all blocks of all bins come out linked to one another", "[parts]") {
@@ -63,9 +63,9 @@ TEST_CASE("all blocks of all bins come out linked to one another", "[parts]") {
   std::set<Block*> kept;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const std::size_t bytes = 512 * (1 + i % 10);
-    bins.expect(bytes);
-    if (!bins.expects(bytes)) continue;
-    bins.push(&blocks[i], bytes);
+    bins.expect(ExactBins::size_of(bytes));
+    if (!bins.expects(ExactBins::size_of(bytes))) continue;
+    bins.push(&blocks[i], ExactBins::size_of(bytes));
     kept.insert(&blocks[i]);
   }
   CHECK(bins.blocks() == kept.size());

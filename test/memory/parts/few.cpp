@@ -33,7 +33,7 @@ TEST_CASE("a set of points has the latest of each stream, in the order of stream
       Model& model = models[which];
       const auto streams = static_cast<std::uint32_t>(1 + random() % 12);
       const Point point{{static_cast<std::uint32_t>(random() % streams), 1}, random() % 20};
-      switch (random() % 6) {
+      switch (random() % 7) {
         case 0:
         case 1:
         case 2:
@@ -47,6 +47,10 @@ TEST_CASE("a set of points has the latest of each stream, in the order of stream
         case 4:
           set.assign(sets[other]);
           model = models[other];
+          break;
+        case 6:
+          set.set(point);
+          model = {{point.stream, point.marker}};
           break;
         case 5:
           if (which == other) break;

@@ -10,6 +10,10 @@
 
 namespace millrace {
 
+namespace ordering {
+class OpenStreams;
+}
+
 /** @brief How a stream takes part in ordering. */
 struct StreamTraits {
   bool legacy = false;   ///< the legacy default stream, which synchronizes with blocking streams
@@ -264,6 +268,7 @@ class Ledger {
   [[nodiscard]] std::size_t tracked_streams() const;
 
  private:
+  friend class ordering::OpenStreams;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,9 @@ struct StreamId {
 
   [[nodiscard]] constexpr bool valid() const noexcept { return generation != 0; }
   friend constexpr auto operator<=>(const StreamId&, const StreamId&) = default;
+  friend constexpr bool operator==(const StreamId& a, const StreamId& b) noexcept {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);  // one comparison
+  }
 };
 
 /** @brief The number of an event on its stream, from 1. The value 0 is before all work. */

@@ -1,0 +1,90 @@
+// Small blocks that one other stream uses as well, as long as only their stream's front has to
+// know.
+
+#include <algorithm>
+#include <utility>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+
+// False: it is to be recorded under the allocator's lock.
+bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) {
+  if (!has_fronts || device.capturing() || graphs.any()) return false;
+  Block* const block = heap.live().find(address);
+  if (block == nullptr || block->state != BlockState::live) return false;
+  const StreamId lane = block->lane;
+  Front* const front = fronts.find(lane);
+  if (front == nullptr) return false;
+  const std::lock_guard hold{front->lock};
+  if (front->stream() != lane || shut.load(std::memory_order_relaxed)) return false;
+  if (block->state != BlockState::live || block->lane != lane) return false;
+  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
+  if (same(block->live.owner)) return true;
+  Company*& company = block->live.company;
+  if (company == nullptr) {
+    Company* const spare = front->take_company();
+    if (spare == nullptr) return false;
+    spare->begin(block->live.owner.id(), block->first_markers());
+    company = spare;
+  }
+  if (std::ranges::none_of(company->uses, same)) company->uses.push_back(stream);
+  return true;
+}
+
+// Claims a block of the front's stream that one other stream, `used`, uses as well.
+bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& used) const {
+  const std::lock_guard hold{front.lock};
+  const StreamId id = block->lane;
+  if (front.stream() != id || shut.load(std::memory_order_relaxed)) return false;
+  if (block->state != BlockState::live || block->live.owner.id() != id) return false;
+  const Company* const company = block->live.company;
+  if (company == nullptr || company->user != id || company->uses.size() != 1) return false;
+  used = *company->uses.begin();
+  if (!front.quick.waiting().has_room(block->bytes)) return false;
+  block->state = BlockState::claimed;
+  return true;
+}
+
+// What the claimed block waits for is added to its points, and `used` is marked.
+void CachingAllocator::State::mark_uses(Block* block, StreamRef used, Point foreign) {
+  const StreamId id = block->lane;
+  block->points.join({id, device.ledger().next(id)});
+  block->points.join(foreign);
+  if (device.ledger().is_open(used.id())) mark(used);
+  // Earlier tenants come before the work of this stream.
+  block->points.erase_if(
+      [&](const Point point) { return point.stream != id && point.stream != foreign.stream; });
+}
+
+// A block that its owner's stream frees, with company. Without the allocator's lock.
+CachingAllocator::State::Kept CachingAllocator::State::keep_used(Front& front, Block* block) {
+  if (graphs.any() || device.capturing() || !may_wait_in_front(*block)) return Kept::no;
+  StreamRef used{StreamHandle{}};
+  if (!claim_used(front, block, used)) return Kept::no;
+  try {
+    const Point foreign{used.id(), device.ledger().next(used.id())};
+    mark_uses(block, used, foreign);
+  } catch (...) {
+    block->state = BlockState::live;
+    throw;
+  }
+  {
+    Turns::Turn turn{turns, front};
+    const WhileLive was = block->live;
+    const bool serves = front.stream() == block->lane && !shut.load(std::memory_order_relaxed);
+    if (serves && turn.has_room(block->bytes, block->tag) && front.quick.wait(block)) {
+      turn.free(was.requested, *block);
+      front.demand.uncount(block->bytes);
+      block->state = BlockState::quick;
+      with_small.add(front);
+      front.put_company(was.company);
+      return Kept::yes;
+    }
+  }
+  const Lock lock = enter();
+  take_back(block, std::move(block->points));
+  return Kept::yes;
+}
+
+}  // namespace millrace

@@ -1,0 +1,80 @@
+// PyTorch's way merges a freed block at once, and splits it again for the next request of its size.
+// The block that was freed last is held instead: as it is, until anybody looks at what is free. A
+// request that would be given just this part of the merged block has it.
+
+#include <utility>
+
+#include "memory/caching_state.hpp"
+
+namespace millrace {
+
+// Holds a claimed block that nobody but its lane's stream has used, in place of the one before it.
+// False: not this one; and none is held.
+bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
+  let_go();
+  if (policy.sharing != Sharing::own_stream || block->live.company != nullptr) return false;
+  const StreamId id = stream.id();
+  if (id != block->lane || block->live.owner.id() != id) return false;
+  if (block->spare != 0 || mergeable(block->previous, id)) return false;
+  const Marker next = device.ledger().next_if_open(id);
+  if (next == 0) return false;
+  const Point point{id, next};
+  block->points.set(point);
+  const WhileLive was = count_in(*block);
+  if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
+  block->state = BlockState::quick;
+  held = block;
+  return true;
+}
+
+// The held block, if the best fit for the request is what it would be merged into, less the rest
+// that is split off. Otherwise none is held any more.
+Block* CachingAllocator::State::take_held(const Request& request) {
+  Block* const block = held;
+  if (block == nullptr) return nullptr;
+  const bool fits = block->bytes == request.bytes && block->lane == request.lane &&
+                    block->segment->small == request.small &&
+                    request.user.id() == request.owner.id() && request.bytes < policy.max_split;
+  // A poll may show free blocks that fit better.
+  if (!fits || !pending.empty() || !is_best_fit(*block)) {
+    let_go();
+    return nullptr;
+  }
+  held = nullptr;
+  block->state = BlockState::live;
+  block->tag = request.tag;
+  block->live = {next_id.fetch_add(1, std::memory_order_relaxed), request.requested, request.owner,
+                 request.next, nullptr};
+  ++meter.counts().served_own;
+  meter.allocated(request.requested, block->bytes, request.lane, block->tag);
+  tell_allocated(*block, request.lane);
+  return block;
+}
+
+bool CachingAllocator::State::is_best_fit(const Block& block) const {
+  if (mergeable(block.previous, block.lane)) return false;
+  const Block* const right = mergeable(block.next, block.lane) ? block.next : nullptr;
+  const std::size_t merged = block.bytes + (right != nullptr ? right->bytes : 0);
+  if (right != nullptr) {
+    const bool oversize = merged >= policy.max_split;
+    if (oversize || !worth_splitting(block, merged, block.bytes)) return false;
+  }
+  const Lane* const lane = shelves.find(block.lane);
+  if (lane == nullptr) return true;
+  const auto& index = lane->shelves[block.segment->small ? 1 : 0].ready;
+  const Block* best = index.first(block.bytes);
+  if (best != nullptr && best == right) best = index.after(best);
+  if (best == nullptr || best->bytes != merged) return best == nullptr || best->bytes > merged;
+  return place_of(&block) < place_of(best);
+}
+
+// What is held is put where it belongs.
+void CachingAllocator::State::let_go() {
+  Block* const block = std::exchange(held, nullptr);
+  if (block == nullptr) return;
+  heap.live().erase(block);
+  block->state = BlockState::claimed;
+  put_free(block, nullptr);
+}
+
+}  // namespace millrace

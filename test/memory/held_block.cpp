@@ -1,0 +1,101 @@
+// PyTorch's way holds the block that was freed last: nobody sees that.
+
+#include <random>
+#include <vector>
+
+#include "test/support/allocators.hpp"
+#include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+/// What an allocator gives out, and how much it has reserved then, where that was asked.
+struct Seen {
+  void* address;
+  std::size_t reserved;
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+
+struct TorchBench : Bench {
+  explicit TorchBench(Policy policy = Policy::torch())
+      : allocator(ordered, source, std::move(policy)) {}
+  CachingAllocator allocator;
+};
+
+/// Pairs of one size, other sizes between them, two streams and recorded uses.
+/// @param looks  somebody looks at the allocator after each call, so that nothing stays held
+std::vector<Seen> run(std::uint64_t seed, const Policy& policy, bool looks) {
+  TorchBench bench{policy};
+  CachingAllocator& allocator = bench.allocator;
+  std::mt19937_64 random{seed};
+  constexpr std::size_t kSizes[] = {512,      3 * kKiB, 100 * kKiB, 900 * kKiB,
+                                    2 * kMiB, 5 * kMiB, 11 * kMiB,  30 * kMiB};
+  std::vector<void*> live;
+  std::vector<Seen> seen;
+  std::size_t bytes = kSizes[0];
+  const auto look = [&] {
+    if (looks) allocator.check_invariants();
+  };
+  for (int step = 0; step < 2000; ++step) {
+    const StreamRef stream = random() % 8 == 0 ? bench.copy.ref() : bench.main.ref();
+    if (random() % 3 == 0) bytes = kSizes[random() % std::size(kSizes)];
+    if (live.size() < 3 || (random() % 2 == 0 && live.size() < 12)) {
+      live.push_back(allocator.allocate(bytes, stream));
+      look();
+      const bool asks = step % 50 == 0;
+      seen.push_back({live.back(), asks ? allocator.statistics().bytes.reserved.current : 0});
+    } else {
+      if (random() % 2 == 0) std::swap(live[random() % live.size()], live.back());
+      if (random() % 10 == 0) allocator.record_use(live.back(), bench.copy);
+      allocator.deallocate(live.back());
+      look();
+      live.pop_back();
+    }
+  }
+  for (void* const address : live) allocator.deallocate(address);
+  allocator.check_invariants();
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("PyTorch's way gives out the same addresses whether or not anybody looks in between") {
+  Policy expandable = Policy::torch(), limited = Policy::torch();
+  expandable.growable_ranges = true;
+  limited.max_split = 20 * kMiB;
+  for (const Policy& policy : {Policy::torch(), expandable, limited}) {
+    for (std::uint64_t round = 0; round < 20; ++round) {
+      CAPTURE(seed(), round, policy.growable_ranges, policy.max_split);
+      REQUIRE(run(seed() + round, policy, true) == run(seed() + round, policy, false));
+    }
+  }
+}
+
+TEST_CASE("PyTorch's way: a better fit than the block that was freed last serves the request") {
+  TorchBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  void* const first = allocator.allocate(4 * kKiB, bench.main);
+  void* const wall = allocator.allocate(4 * kKiB, bench.main);
+  void* const last = allocator.allocate(4 * kKiB, bench.main);  // the rest of the segment follows
+  allocator.deallocate(first);
+  allocator.deallocate(last);
+  CHECK(allocator.allocate(4 * kKiB, bench.main) == first);
+  allocator.deallocate(wall);
+}
+
+TEST_CASE("PyTorch's way: the block that was freed last is not live") {
+  TorchBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  void* const address = allocator.allocate(4 * kKiB, bench.main);
+  allocator.deallocate(address);
+  CHECK_THROWS_AS(allocator.deallocate(address), std::invalid_argument);
+  CHECK_THROWS_AS(allocator.record_use(address, bench.copy), std::invalid_argument);
+  CHECK(allocator.block_size(address) == 0);
+  CHECK(allocator.statistics().bytes.allocated.current == 0);
+  CHECK(allocator.trim(0) > 0);
+}
+
+}  // namespace millrace::test
