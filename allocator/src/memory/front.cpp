@@ -120,7 +120,7 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   return state.serve_elsewhere(request, same ? owner : state.resolve(first_user), ask_front);
 }
 
-// A block of exactly this size that the stream freed itself since anybody last looked further.
+// A block that fits, of those that the stream freed since anybody last looked further.
 [[gnu::always_inline]] inline CachingAllocator::State::QuickAnswer
 CachingAllocator::State::take_quick(const PlainRequest& request, QuickBins::Size size) {
   const StreamId lane = request.owner.id();
