@@ -1,0 +1,18 @@
+#include "table/functions.hpp"
+
+namespace millrace::virtual_cuda {
+namespace {
+
+constexpr std::array kRows{
+#define MILLRACE_FUNCTION(name, capability, twin, library, note) \
+  FunctionRow{#name, Capability::capability, Twin::twin, Library::library, note},
+#include "table/functions.def"
+#undef MILLRACE_FUNCTION
+};
+static_assert(kRows.size() == kFunctions);
+
+}  // namespace
+
+std::span<const FunctionRow> functions() noexcept { return kRows; }
+
+}  // namespace millrace::virtual_cuda
