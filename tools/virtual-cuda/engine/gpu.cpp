@@ -1,0 +1,219 @@
+#include "engine/gpu.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+namespace millrace::virtual_cuda {
+namespace {
+
+/** What programs ask of a GPU beyond the profile: data sheets and the programming guide. */
+struct Chip {
+  std::string_view profile;
+  int major;
+  int minor;
+  int multiprocessors;
+  int clock_khz;
+  int memory_clock_khz;
+  int bus_bits;
+  int l2_bytes;
+  std::size_t shared_per_multiprocessor;
+};
+
+constexpr std::array kChips{
+    Chip{"a100", 8, 0, 108, 1'410'000, 1'593'000, 5120, 40 << 20, 164 << 10},
+    Chip{"h100", 9, 0, 132, 1'980'000, 2'619'000, 5120, 50 << 20, 228 << 10},
+    Chip{"h200", 9, 0, 132, 1'980'000, 3'201'000, 6144, 50 << 20, 228 << 10},
+};
+
+constexpr int kThreadsOfMultiprocessor = 2048;
+constexpr std::size_t kReservedShared = 1024;
+constexpr int kRegisters = 65536;
+
+const Chip& chip(const Gpu& gpu) {
+  const auto* const found = std::find_if(kChips.begin(), kChips.end(), [&](const Chip& candidate) {
+    return candidate.profile == gpu.profile.name;
+  });
+  return found == kChips.end() ? kChips.back() : *found;
+}
+
+}  // namespace
+
+int Gpu::major() const noexcept { return chip(*this).major; }
+
+cudaDeviceProp Gpu::properties() const {
+  const Chip& facts = chip(*this);
+  cudaDeviceProp all{};
+  std::strncpy(all.name, profile.title.c_str(), sizeof all.name - 1);
+  std::memcpy(all.uuid.bytes, "millrace virtual", sizeof all.uuid.bytes);
+  all.uuid.bytes[15] = static_cast<char>('0' + ordinal);
+  all.totalGlobalMem = profile.memory_bytes;
+  all.sharedMemPerBlock = 48 << 10;
+  all.regsPerBlock = kRegisters;
+  all.warpSize = 32;
+  all.memPitch = 0x7fffffff;
+  all.maxThreadsPerBlock = 1024;
+  all.maxThreadsDim[0] = all.maxThreadsDim[1] = 1024;
+  all.maxThreadsDim[2] = 64;
+  all.maxGridSize[0] = 0x7fffffff;
+  all.maxGridSize[1] = all.maxGridSize[2] = 65535;
+  all.totalConstMem = 64 << 10;
+  all.major = facts.major;
+  all.minor = facts.minor;
+  all.textureAlignment = 512;
+  all.texturePitchAlignment = 32;
+  all.multiProcessorCount = facts.multiprocessors;
+  all.canMapHostMemory = 1;
+  all.surfaceAlignment = 512;
+  all.concurrentKernels = 1;
+  all.ECCEnabled = 1;
+  all.pciBusID = static_cast<int>(ordinal) + 1;
+  all.asyncEngineCount = static_cast<int>(profile.copy_engines);
+  all.unifiedAddressing = 1;
+  all.memoryBusWidth = facts.bus_bits;
+  all.l2CacheSize = facts.l2_bytes;
+  all.maxThreadsPerMultiProcessor = kThreadsOfMultiprocessor;
+  all.streamPrioritiesSupported = 1;
+  all.globalL1CacheSupported = all.localL1CacheSupported = 1;
+  all.sharedMemPerMultiprocessor = facts.shared_per_multiprocessor;
+  all.regsPerMultiprocessor = kRegisters;
+  all.managedMemory = 1;
+  all.multiGpuBoardGroupID = static_cast<int>(ordinal);
+  all.concurrentManagedAccess = 1;
+  all.computePreemptionSupported = 1;
+  all.canUseHostPointerForRegisteredMem = 1;
+  all.cooperativeLaunch = 1;
+  all.sharedMemPerBlockOptin = facts.shared_per_multiprocessor - kReservedShared;
+  all.maxBlocksPerMultiProcessor = 32;
+  all.reservedSharedMemPerBlock = kReservedShared;
+  all.hostRegisterSupported = 1;
+  all.memoryPoolsSupported = 1;
+  all.clusterLaunch = facts.major >= 9 ? 1 : 0;
+  return all;
+}
+
+cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
+  const Chip& facts = chip(*this);
+  const cudaDeviceProp all = properties();
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+      value = all.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxBlockDimX:
+    case cudaDevAttrMaxBlockDimY:
+    case cudaDevAttrMaxBlockDimZ:
+      value = all.maxThreadsDim[attribute - cudaDevAttrMaxBlockDimX];
+      break;
+    case cudaDevAttrMaxGridDimX:
+    case cudaDevAttrMaxGridDimY:
+    case cudaDevAttrMaxGridDimZ:
+      value = all.maxGridSize[attribute - cudaDevAttrMaxGridDimX];
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      value = static_cast<int>(all.sharedMemPerBlock);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      value = static_cast<int>(all.sharedMemPerBlockOptin);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      value = static_cast<int>(all.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrReservedSharedMemoryPerBlock:
+      value = static_cast<int>(all.reservedSharedMemPerBlock);
+      break;
+    case cudaDevAttrTotalConstantMemory:
+      value = static_cast<int>(all.totalConstMem);
+      break;
+    case cudaDevAttrWarpSize:
+      value = all.warpSize;
+      break;
+    case cudaDevAttrMaxPitch:
+      value = static_cast<int>(all.memPitch);
+      break;
+    case cudaDevAttrMaxRegistersPerBlock:
+    case cudaDevAttrMaxRegistersPerMultiprocessor:
+      value = kRegisters;
+      break;
+    case cudaDevAttrClockRate:
+      value = facts.clock_khz;
+      break;
+    case cudaDevAttrMemoryClockRate:
+      value = facts.memory_clock_khz;
+      break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      value = facts.bus_bits;
+      break;
+    case cudaDevAttrTextureAlignment:
+    case cudaDevAttrSurfaceAlignment:
+      value = 512;
+      break;
+    case cudaDevAttrTexturePitchAlignment:
+      value = 32;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      value = facts.multiprocessors;
+      break;
+    case cudaDevAttrL2CacheSize:
+      value = facts.l2_bytes;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      value = kThreadsOfMultiprocessor;
+      break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor:
+      value = all.maxBlocksPerMultiProcessor;
+      break;
+    case cudaDevAttrAsyncEngineCount:
+      value = all.asyncEngineCount;
+      break;
+    case cudaDevAttrPciBusId:
+      value = all.pciBusID;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      value = facts.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      value = facts.minor;
+      break;
+    case cudaDevAttrMultiGpuBoardGroupID:
+      value = static_cast<int>(ordinal);
+      break;
+    case cudaDevAttrSingleToDoublePrecisionPerfRatio:
+      value = 2;
+      break;
+    case cudaDevAttrNumaId:
+    case cudaDevAttrHostNumaId:
+      value = -1;
+      break;
+    case cudaDevAttrClusterLaunch:
+      value = all.clusterLaunch;
+      break;
+    case cudaDevAttrGpuOverlap:
+    case cudaDevAttrCanMapHostMemory:
+    case cudaDevAttrConcurrentKernels:
+    case cudaDevAttrEccEnabled:
+    case cudaDevAttrUnifiedAddressing:
+    case cudaDevAttrStreamPrioritiesSupported:
+    case cudaDevAttrGlobalL1CacheSupported:
+    case cudaDevAttrLocalL1CacheSupported:
+    case cudaDevAttrManagedMemory:
+    case cudaDevAttrConcurrentManagedAccess:
+    case cudaDevAttrComputePreemptionSupported:
+    case cudaDevAttrCanUseHostPointerForRegisteredMem:
+    case cudaDevAttrCooperativeLaunch:
+    case cudaDevAttrHostRegisterSupported:
+    case cudaDevAttrMemoryPoolsSupported:
+    case cudaDevAttrMemSyncDomainCount:
+      value = 1;
+      break;
+    default:
+      // What this GPU lacks: textures and arrays, RDMA, graphics, IPC, MPS.
+      if (attribute < cudaDevAttrMaxThreadsPerBlock ||
+          attribute > cudaDevAttrOnlyPartialHostNativeAtomicSupported)
+        return cudaErrorInvalidValue;
+      value = 0;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace millrace::virtual_cuda

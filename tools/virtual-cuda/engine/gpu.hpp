@@ -1,0 +1,33 @@
+#pragma once
+
+#include <atomic>
+#include <set>
+#include <vector>
+
+#include "abi/cuda_runtime_api.h"
+#include "engine/stream.hpp"
+#include "millrace/device/profile.hpp"
+
+namespace millrace::virtual_cuda {
+
+/** @brief A virtual GPU: what belongs to its primary context. */
+struct Gpu {
+  unsigned ordinal = 0;
+  DeviceProfile profile;
+  unsigned flags = 0;
+  CUstream_st legacy;
+  std::vector<CUstream_st*> streams;  ///< that live, also per-thread ones
+  std::vector<OperationRef> orphans;  ///< last operations of destroyed blocking streams
+  cudaMemPool_t default_pool = nullptr;
+  cudaMemPool_t current_pool = nullptr;
+  std::vector<cudaMemPool_t> pools;
+  std::atomic<bool> excess{false};  ///< a pool may hold more than its release threshold
+  std::set<unsigned> peers;         ///< GPUs whose memory this one's work may use
+  std::size_t limits[7] = {1024, std::size_t{1} << 20, std::size_t{8} << 20, 2, 2048, 128, 0};
+
+  [[nodiscard]] cudaDeviceProp properties() const;
+  [[nodiscard]] cudaError_t attribute(cudaDeviceAttr attribute, int& value) const;
+  [[nodiscard]] int major() const noexcept;
+};
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "abi/cuda_runtime_api.h"
+#include "engine/work.hpp"
+#include "millrace/virtual_cuda.h"
+
+namespace millrace::virtual_cuda {
+
+/** @brief A host implementation of kernels, as it was registered. */
+struct HostKernel {
+  std::string pattern;
+  std::vector<std::size_t> argument_bytes;
+  void (*run)(const MillraceLaunch*) = nullptr;
+};
+
+struct Kernel {
+  std::string name;
+  const void* host_function = nullptr;
+  void** module = nullptr;
+  int max_dynamic_shared = 48 << 10;
+  int carveout = -1;
+  const HostKernel* host_kernel = nullptr;
+};
+
+/** @brief A __device__, __constant__ or __managed__ variable. */
+struct Variable {
+  std::string name;
+  std::size_t bytes = 0;
+  bool managed = false;
+  void** managed_pointer = nullptr;     ///< the program's variable that holds its address
+  std::map<unsigned, void*> addresses;  ///< by GPU, made at the first use
+};
+
+/**
+ * @brief What a program's fat binaries registered. Static initializers call this before the runtime
+ *        is made; it takes a lock of its own.
+ */
+void** register_module();
+void unregister_module(void** module);
+void register_kernel(void** module, const void* host_function, const char* name);
+void register_variable(const void* host_variable, const char* name, std::size_t bytes,
+                       void** managed_pointer);
+/** @return null if no such kernel was registered */
+[[nodiscard]] Kernel* find_kernel(const void* host_function);
+[[nodiscard]] Variable* find_variable(const void* host_variable);
+/** @brief Managed variables get their memory at the program's first call. */
+[[nodiscard]] std::vector<Variable*> managed_variables();
+
+void add_host_kernel(const MillraceKernel& kernel);
+/** @brief Copies the arguments of a launch, whose sizes the host implementation knows. */
+void copy_arguments(KernelWork& work, void** arguments);
+
+[[nodiscard]] const MillraceVirtualCuda& virtual_cuda_table();
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,126 @@
+#include "engine/report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "table/functions.hpp"
+
+namespace millrace::virtual_cuda {
+namespace {
+
+struct StreamLine {
+  std::uint64_t id;
+  unsigned device;
+  std::uint64_t operations;
+  std::size_t peak;
+};
+
+constexpr std::size_t kMostLines = 20;
+
+// Guarded by the engine's lock.
+std::vector<StreamLine>& ended_streams() {
+  static auto* const lines = new std::vector<StreamLine>;
+  return *lines;
+}
+
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+void write_memory(std::FILE* file, Runtime& runtime) {
+  for (const auto& gpu : runtime.gpus) {
+    std::fprintf(file, "  GPU %u (%s): peak memory %.1f MiB, in use at exit %.1f MiB\n",
+                 gpu->ordinal, gpu->profile.title.c_str(),
+                 mebibytes(runtime.memory.peak(gpu->ordinal)),
+                 mebibytes(runtime.memory.used(gpu->ordinal)));
+    for (const cudaMemPool_t pool : gpu->pools)
+      if (pool->attributes.reserved_high != 0)
+        std::fprintf(file, "    %s: peak reserved %.1f MiB, peak used %.1f MiB\n",
+                     pool->is_default ? "default pool" : "a pool of the program",
+                     mebibytes(pool->attributes.reserved_high),
+                     mebibytes(pool->attributes.used_high));
+  }
+  std::fprintf(file, "  pinned and managed host memory: peak %.1f MiB\n",
+               mebibytes(runtime.memory.peak_pinned_bytes()));
+}
+
+void write_streams(std::FILE* file, Runtime& runtime) {
+  std::vector<StreamLine> lines = ended_streams();
+  for (const auto& gpu : runtime.gpus) {
+    const auto add = [&](const CUstream_st& stream) {
+      if (stream.operations != 0 || stream.peak_allocated != 0)
+        lines.push_back({stream.id, gpu->ordinal, stream.operations, stream.peak_allocated});
+    };
+    add(gpu->legacy);
+    for (const CUstream_st* const stream : gpu->streams) add(*stream);
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const StreamLine& a, const StreamLine& b) {
+    return std::pair{a.peak, a.operations} > std::pair{b.peak, b.operations};
+  });
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostLines); ++i)
+    std::fprintf(file, "  stream %llu of GPU %u%s: %llu operations, peak pool memory %.1f MiB\n",
+                 static_cast<unsigned long long>(lines[i].id), lines[i].device,
+                 lines[i].id == 1 ? " (legacy)" : "",
+                 static_cast<unsigned long long>(lines[i].operations), mebibytes(lines[i].peak));
+  if (lines.size() > kMostLines)
+    std::fprintf(file, "  %zu more streams\n", lines.size() - kMostLines);
+}
+
+void write_calls(std::FILE* file) {
+  const std::vector<std::uint64_t> calls = calls_of_all_threads();
+  std::vector<std::pair<std::uint64_t, std::string_view>> made;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < kFunctions; ++i) {
+    total += calls[i];
+    if (calls[i] != 0) made.emplace_back(calls[i], functions()[i].name);
+  }
+  std::stable_sort(made.begin(), made.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::fprintf(file, "  %llu calls of %zu functions\n", static_cast<unsigned long long>(total),
+               made.size());
+  for (std::size_t i = 0; i < std::min(made.size(), kMostLines); ++i)
+    std::fprintf(file, "    %12llu %.*s\n", static_cast<unsigned long long>(made[i].first),
+                 static_cast<int>(made[i].second.size()), made[i].second.data());
+  if (made.size() > kMostLines)
+    std::fprintf(file, "    %zu more functions\n", made.size() - kMostLines);
+}
+
+}  // namespace
+
+void note_stream_for_report(const CUstream_st& stream) {
+  if (runtime().settings.report.empty()) return;
+  if (stream.operations != 0 || stream.peak_allocated != 0)
+    ended_streams().push_back({stream.id, stream.device, stream.operations, stream.peak_allocated});
+}
+
+void note_allocated(CUstream_st& stream, std::ptrdiff_t bytes) {
+  stream.allocated += static_cast<std::size_t>(bytes);
+  stream.peak_allocated = std::max(stream.peak_allocated, stream.allocated);
+}
+
+void write_report(Runtime& runtime) noexcept {
+  const std::string& name = runtime.settings.report;
+  if (name.empty()) return;
+  std::FILE* const file = name == "-" ? stderr : std::fopen(name.c_str(), "w");
+  if (file == nullptr) {
+    std::fprintf(stderr, "millrace virtual CUDA: the report cannot be written to %s\n",
+                 name.c_str());
+    return;
+  }
+  const Lock lock{runtime.engine.mutex()};
+  std::fprintf(file, "millrace virtual CUDA: schedule %s, %u GPU%s of profile %s\n",
+               runtime.settings.schedule().c_str(), runtime.settings.gpus,
+               runtime.settings.gpus == 1 ? "" : "s", runtime.profile.name.c_str());
+  if (runtime.settings.mode == Mode::timed)
+    std::fprintf(file, "  virtual time %.6f s\n",
+                 static_cast<double>(runtime.engine.schedule().now().count()) / 1e9);
+  if (const std::size_t pending = runtime.engine.pending().size(); pending != 0)
+    std::fprintf(file, "  %zu operations had not taken effect at exit\n", pending);
+  write_memory(file, runtime);
+  write_streams(file, runtime);
+  write_calls(file);
+  if (file != stderr) std::fclose(file);
+}
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,185 @@
+#include "engine/runtime.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "engine/kernels.hpp"
+#include "engine/report.hpp"
+
+namespace millrace::virtual_cuda {
+
+Runtime* the_runtime = nullptr;
+bool instant = false;
+
+namespace {
+
+// At exit the driver goes before static destructors of the program that were set up earlier.
+void unload() {
+  write_report(runtime());
+  process_refusal.store(cudaErrorCudartUnloading, std::memory_order_relaxed);
+}
+
+void load_host_kernels(const std::string& file) {
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    throw std::runtime_error("MILLRACE_VIRTUAL_KERNELS: " + std::string{dlerror()});
+  using Register = void (*)(const MillraceVirtualCuda*);
+  const auto add = reinterpret_cast<Register>(dlsym(library, "millrace_virtual_kernels"));
+  if (add == nullptr)
+    throw std::runtime_error("MILLRACE_VIRTUAL_KERNELS: " + file +
+                             " has no function millrace_virtual_kernels");
+  add(&virtual_cuda_table());
+}
+
+}  // namespace
+
+Runtime::Runtime(const Settings& options, const DeviceProfile& facts)
+    : settings{options},
+      profile{facts},
+      engine{settings, profile},
+      memory{settings.gpus, profile.memory_bytes} {
+  for (unsigned ordinal = 0; ordinal < settings.gpus; ++ordinal) {
+    Gpu& gpu = *gpus.emplace_back(std::make_unique<Gpu>());
+    gpu.ordinal = ordinal;
+    gpu.profile = profile;
+    gpu.legacy.magic = CUstream_st::kMagic;
+    gpu.legacy.role = CUstream_st::Role::legacy;
+    gpu.legacy.device = ordinal;
+    gpu.legacy.id = 1;
+    gpu.default_pool = gpu.current_pool = nullptr;
+  }
+}
+
+void make_runtime() {
+  const Settings settings = Settings::from_environment();
+  the_runtime = new Runtime{settings, DeviceProfile::named(settings.profile)};
+  instant = settings.mode == Mode::instant;
+  for (const auto& gpu : runtime().gpus)
+    gpu->default_pool = gpu->current_pool = make_pool(*gpu, true, 0);
+  if (settings.mode == Mode::adversarial)
+    std::fprintf(stderr, "millrace virtual CUDA: schedule %s\n", settings.schedule().c_str());
+  if (!settings.kernels.empty()) load_host_kernels(settings.kernels);
+  std::atexit(unload);
+}
+
+CUstream_st* make_stream(Gpu& gpu, CUstream_st::Role role, unsigned flags, int priority) {
+  CUstream_st* const stream = runtime().streams.take();
+  *stream = {};
+  stream->magic = CUstream_st::kMagic;
+  stream->role = role;
+  stream->flags = flags;
+  stream->priority = priority;
+  stream->device = gpu.ordinal;
+  stream->id = ++runtime().stream_ids;
+  gpu.streams.push_back(stream);
+  return stream;
+}
+
+void destroy_stream(CUstream_st& stream) {
+  Gpu& gpu = *runtime().gpus[stream.device];
+  if (stream.blocking() && stream.tail && !stream.tail->done()) gpu.orphans.push_back(stream.tail);
+  std::erase(gpu.streams, &stream);
+  note_stream_for_report(stream);
+  for (const cudaMemPool_t pool : gpu.pools)
+    for (auto& [address, block] : pool->live)
+      if (block.stream == &stream) block.stream = nullptr;
+  stream.magic = 0;
+  stream.tail.reset();
+  stream.capture.reset();
+  runtime().streams.give(&stream);
+}
+
+CUstream_st* find_stream(cudaStream_t handle, Default meaning) noexcept {
+  if (reinterpret_cast<std::uintptr_t>(handle) > 2) [[likely]]
+    return handle->magic == CUstream_st::kMagic ? handle : nullptr;
+  Gpu& gpu = runtime().current_gpu();
+  if (handle == cudaStreamLegacy || (handle == nullptr && meaning == Default::legacy))
+    return &gpu.legacy;
+  Thread& thread = *this_thread;
+  if (thread.per_thread_streams.size() <= gpu.ordinal)
+    thread.per_thread_streams.resize(runtime().gpus.size());
+  CUstream_st*& stream = thread.per_thread_streams[gpu.ordinal];
+  if (stream == nullptr) {
+    const Lock lock{runtime().engine.mutex()};
+    stream = make_stream(gpu, CUstream_st::Role::per_thread, cudaStreamDefault, 0);
+  }
+  return stream;
+}
+
+void release_per_thread_streams(Thread& thread) {
+  const Lock lock{runtime().engine.mutex()};
+  for (CUstream_st* const stream : thread.per_thread_streams)
+    if (stream != nullptr) destroy_stream(*stream);
+  thread.per_thread_streams.clear();
+}
+
+std::vector<OperationRef> before(const CUstream_st& stream) {
+  Gpu& gpu = *runtime().gpus[stream.device];
+  std::vector<OperationRef> after;
+  const auto add = [&](const OperationRef& tail) {
+    if (tail && !tail->done()) after.push_back(tail);
+  };
+  add(stream.tail);
+  if (stream.role == CUstream_st::Role::legacy) {
+    for (const CUstream_st* const other : gpu.streams)
+      if (other->blocking()) add(other->tail);
+    std::erase_if(gpu.orphans, [](const OperationRef& tail) { return tail->done(); });
+    for (const OperationRef& tail : gpu.orphans) add(tail);
+  } else if (stream.blocking()) {
+    add(gpu.legacy.tail);
+  }
+  return after;
+}
+
+void enqueue(Lock& lock, CUstream_st& stream, Work work,
+             const std::vector<OperationRef>& also_after, OperationRef* made) {
+  std::vector<OperationRef> after = before(stream);
+  after.insert(after.end(), also_after.begin(), also_after.end());
+  ++stream.operations;
+  const OperationRef operation =
+      runtime().engine.add(std::move(work), stream.device, stream.id, after);
+  stream.tail = operation;
+  if (made != nullptr) *made = operation;
+  runtime().engine.announce(lock, operation);
+}
+
+void synchronize(Lock& lock, Gpu& gpu) {
+  // One wait for all of it, so that the schedule chooses among all streams.
+  std::vector<OperationRef> tails{gpu.legacy.tail};
+  for (const CUstream_st* const stream : gpu.streams) tails.push_back(stream->tail);
+  tails.insert(tails.end(), gpu.orphans.begin(), gpu.orphans.end());
+  if (std::any_of(tails.begin(), tails.end(),
+                  [](const OperationRef& tail) { return tail && !tail->done(); })) {
+    const OperationRef all = runtime().engine.add(EmptyWork{}, gpu.ordinal, 0, tails);
+    runtime().engine.announce(lock, all);
+    runtime().engine.wait(lock, all);
+  }
+  trim_pools(gpu);
+}
+
+void trim_pools(Gpu& gpu) {
+  gpu.excess.store(false, std::memory_order_relaxed);
+  for (const cudaMemPool_t pool : gpu.pools)
+    if (pool->attributes.reserved >
+        std::max(pool->attributes.release_threshold, pool->attributes.used))
+      pool->trim(runtime().memory, pool->attributes.release_threshold);
+}
+
+cudaMemPool_t make_pool(Gpu& gpu, bool is_default, std::size_t max_bytes) {
+  CUmemPoolHandle_st* const pool = runtime().pools.take();
+  *pool = {};
+  pool->magic = CUmemPoolHandle_st::kMagic;
+  pool->is_default = is_default;
+  pool->device = gpu.ordinal;
+  pool->granularity = gpu.profile.pool_granularity;
+  pool->max_bytes = max_bytes;
+  gpu.pools.push_back(pool);
+  return pool;
+}
+
+}  // namespace millrace::virtual_cuda

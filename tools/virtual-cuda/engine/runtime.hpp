@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/event.hpp"
+#include "engine/gpu.hpp"
+#include "engine/settings.hpp"
+#include "engine/slab.hpp"
+#include "engine/stream.hpp"
+#include "engine/thread.hpp"
+#include "memory/memory.hpp"
+#include "memory/pool.hpp"
+
+namespace millrace::virtual_cuda {
+
+/**
+ * @brief The virtual machine of this process. Made at its first call of CUDA, and never destroyed:
+ *        static destructors may still call CUDA.
+ *
+ * `engine.mutex()` guards everything. With the schedule `instant`, and while nothing is pending,
+ * calls on streams and events take no lock (`quick`).
+ */
+struct Runtime {
+  Runtime(const Settings& options, const DeviceProfile& facts);
+
+  const Settings settings;
+  const DeviceProfile profile;
+  Engine engine;
+  Memory memory;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  Slab<CUstream_st> streams;
+  Slab<CUevent_st> events;
+  Slab<CUmemPoolHandle_st> pools;
+  std::uint64_t stream_ids = 2;  ///< ids 1 and 2 are those of the default streams in CUDA
+  std::uint64_t capture_ids = 0;
+  std::uint64_t peak_streams = 0;
+
+  [[nodiscard]] Gpu& current_gpu() { return *gpus[static_cast<std::size_t>(this_thread->device)]; }
+};
+
+extern Runtime* the_runtime;
+extern bool instant;  ///< the schedule, where each nanosecond counts
+[[nodiscard]] inline Runtime& runtime() noexcept { return *the_runtime; }
+
+/** @brief Called once. @throws std::exception that says why there is no runtime */
+void make_runtime();
+
+/** @brief Whether work can be done at the call, without the lock. */
+[[nodiscard]] inline bool quick() noexcept { return instant && the_runtime->engine.idle(); }
+
+/** @brief A host call of this kind takes time. */
+inline void spend(Lock&, Call call) { runtime().engine.schedule().spend(call); }
+
+// Streams
+
+/** @brief Which stream a null handle means: functions with the suffix _ptsz or _ptds are twins. */
+enum class Default { legacy, per_thread };
+
+/** @return null if the handle is not one of a stream */
+[[nodiscard]] CUstream_st* find_stream(cudaStream_t handle, Default meaning) noexcept;
+[[nodiscard]] CUstream_st* make_stream(Gpu& gpu, CUstream_st::Role role, unsigned flags,
+                                       int priority);
+void destroy_stream(CUstream_st& stream);
+void release_per_thread_streams(Thread& thread);
+
+/** @brief Enqueues on a stream that is not captured, with the legacy stream's synchronization. */
+/// @param made  where the operation goes before it may run; may be null
+void enqueue(Lock& lock, CUstream_st& stream, Work work,
+             const std::vector<OperationRef>& also_after = {}, OperationRef* made = nullptr);
+/** @brief What work that is enqueued on `stream` now has to wait for. */
+[[nodiscard]] std::vector<OperationRef> before(const CUstream_st& stream);
+/** @brief The host waits for everything on a GPU. */
+void synchronize(Lock& lock, Gpu& gpu);
+/** @brief Gives back what pools hold above their release thresholds, as synchronizations do. */
+void trim_pools(Gpu& gpu);
+
+[[nodiscard]] cudaMemPool_t make_pool(Gpu& gpu, bool is_default, std::size_t max_bytes);
+
+}  // namespace millrace::virtual_cuda

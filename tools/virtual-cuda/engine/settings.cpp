@@ -1,0 +1,123 @@
+#include "engine/settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+
+#include "millrace/device/profile.hpp"
+
+namespace millrace::virtual_cuda {
+namespace {
+
+constexpr unsigned kMostGpus = 16;
+
+[[noreturn]] void refuse(std::string_view found, const std::string& right) {
+  throw std::invalid_argument("MILLRACE_VIRTUAL: '" + std::string{found} + "' is not known; " +
+                              right);
+}
+
+std::string schedules() {
+  std::string text = "a schedule is instant, lag:N, adversarial:SEED";
+  const std::vector<std::string> names = DeviceProfile::names();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i + 1 < names.size() ? ", " : " or ") + names[i];
+  return text;
+}
+
+std::uint64_t number(std::string_view word, std::string_view text, const std::string& right) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) refuse(word, right);
+  return value;
+}
+
+bool is_profile(std::string_view name) {
+  const std::vector<std::string> names = DeviceProfile::names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void set_schedule(Settings& settings, std::string_view word) {
+  constexpr std::string_view kLag = "lag:";
+  constexpr std::string_view kAdversarial = "adversarial:";
+  if (word == "instant") {
+    settings.mode = Mode::instant;
+  } else if (word.starts_with(kLag)) {
+    settings.mode = Mode::lag;
+    settings.lag = number(word, word.substr(kLag.size()), "lag:N needs a number of operations");
+  } else if (word.starts_with(kAdversarial)) {
+    settings.mode = Mode::adversarial;
+    settings.seed =
+        number(word, word.substr(kAdversarial.size()), "adversarial:SEED needs a number");
+  } else if (is_profile(word)) {
+    settings.mode = Mode::timed;
+    settings.profile = word;
+  } else {
+    refuse(word, schedules());
+  }
+}
+
+void set_option(Settings& settings, std::string_view word) {
+  constexpr std::string_view kProfile = "profile=";
+  constexpr std::string_view kGpus = "gpus=";
+  if (word.starts_with(kProfile)) {
+    if (!is_profile(word.substr(kProfile.size()))) refuse(word, schedules());
+    settings.profile = word.substr(kProfile.size());
+  } else if (word.starts_with(kGpus)) {
+    const std::string right = "gpus=N takes 1 to " + std::to_string(kMostGpus);
+    const std::uint64_t gpus = number(word, word.substr(kGpus.size()), right);
+    if (gpus < 1 || gpus > kMostGpus) refuse(word, right);
+    settings.gpus = static_cast<unsigned>(gpus);
+  } else {
+    refuse(word, "an option is profile=NAME or gpus=N");
+  }
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Settings Settings::parse(std::string_view text) {
+  Settings settings;
+  bool first = true;
+  while (first || !text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    if (first) {
+      set_schedule(settings, word);
+    } else {
+      set_option(settings, word);
+    }
+    first = false;
+  }
+  return settings;
+}
+
+Settings Settings::from_environment() {
+  const std::string text = variable("MILLRACE_VIRTUAL");
+  Settings settings = text.empty() ? Settings{} : parse(text);
+  settings.report = variable("MILLRACE_VIRTUAL_REPORT");
+  settings.kernels = variable("MILLRACE_VIRTUAL_KERNELS");
+  return settings;
+}
+
+std::string Settings::schedule() const {
+  switch (mode) {
+    case Mode::instant:
+      return "instant";
+    case Mode::lag:
+      return "lag:" + std::to_string(lag);
+    case Mode::adversarial:
+      return "adversarial:" + std::to_string(seed);
+    case Mode::timed:
+      return profile;
+  }
+  return {};
+}
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace millrace::virtual_cuda {
+
+/** @brief When enqueued work takes effect. docs/virtual-cuda.md describes the schedules. */
+enum class Mode { instant, lag, adversarial, timed };
+
+/** @brief What the environment asks of the virtual runtime. */
+struct Settings {
+  Mode mode = Mode::instant;
+  std::uint64_t lag = 0;   ///< mode `lag`: operations by which completion is late
+  std::uint64_t seed = 0;  ///< mode `adversarial`
+  std::string profile =
+      "h200";  ///< device profile: the facts of every GPU, and the costs of `timed`
+  unsigned gpus = 1;
+  std::string report;   ///< file of the report at exit; "-" is standard error; empty: none
+  std::string kernels;  ///< shared library with host implementations of kernels; may be empty
+
+  /**
+   * @brief Parses `MILLRACE_VIRTUAL`: `SCHEDULE[,profile=NAME][,gpus=N]`.
+   * @param text  SCHEDULE is `instant`, `lag:N`, `adversarial:SEED`, or the name of a profile
+   * @throws std::invalid_argument that says what is wrong and what would be right
+   */
+  [[nodiscard]] static Settings parse(std::string_view text);
+  /** @brief Reads MILLRACE_VIRTUAL, _REPORT and _KERNELS. @throws as `parse` */
+  [[nodiscard]] static Settings from_environment();
+
+  /** @brief The schedule in the notation of `parse`. */
+  [[nodiscard]] std::string schedule() const;
+};
+
+}  // namespace millrace::virtual_cuda

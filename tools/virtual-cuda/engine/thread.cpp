@@ -1,0 +1,102 @@
+#include "engine/thread.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <new>
+
+#include "engine/runtime.hpp"
+
+namespace millrace::virtual_cuda {
+
+thread_local Thread* this_thread = nullptr;
+std::atomic<cudaError_t> process_refusal{cudaSuccess};
+
+namespace {
+
+/** The records of all threads. Never destroyed: threads may end after static destruction. */
+struct Threads {
+  std::mutex mutex;
+  std::vector<Thread*> live;
+  std::vector<std::uint64_t> ended_calls = std::vector<std::uint64_t>(kFunctions);
+  std::uint64_t ids = 0;
+  pthread_key_t key{};
+};
+
+Threads& threads() {
+  static auto* const all = new Threads;
+  return *all;
+}
+
+void thread_ends(void* record) {
+  auto* const thread = static_cast<Thread*>(record);
+  this_thread = nullptr;
+  release_per_thread_streams(*thread);
+  Threads& all = threads();
+  const std::lock_guard lock{all.mutex};
+  for (std::size_t i = 0; i < kFunctions; ++i) all.ended_calls[i] += thread->calls[i];
+  std::erase(all.live, thread);
+  delete thread;
+}
+
+// The runtime's threads do not exist in a child, and its lock may be held by one of them.
+void in_forked_child() {
+  this_thread = nullptr;
+  process_refusal.store(cudaErrorInitializationError, std::memory_order_relaxed);
+}
+
+bool start_runtime() noexcept {
+  static const bool started = [] {
+    try {
+      make_runtime();
+      pthread_key_create(&threads().key, thread_ends);
+      pthread_atfork(nullptr, nullptr, in_forked_child);
+      return true;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "millrace virtual CUDA: %s\n", error.what());
+      process_refusal.store(cudaErrorInitializationError, std::memory_order_relaxed);
+      return false;
+    }
+  }();
+  return started;
+}
+
+}  // namespace
+
+Thread* attach_thread() noexcept {
+  if (process_refusal.load(std::memory_order_relaxed) != cudaSuccess || !start_runtime())
+    return nullptr;
+  auto* const thread = new (std::nothrow) Thread;
+  if (thread == nullptr) return nullptr;
+  Threads& all = threads();
+  {
+    const std::lock_guard lock{all.mutex};
+    thread->id = ++all.ids;
+    all.live.push_back(thread);
+  }
+  pthread_setspecific(all.key, thread);
+  return this_thread = thread;
+}
+
+InHostFunction::InHostFunction() noexcept {
+  Thread* const thread = this_thread != nullptr ? this_thread : attach_thread();
+  if (thread != nullptr) thread->refusal = cudaErrorNotPermitted;
+}
+
+InHostFunction::~InHostFunction() {
+  if (this_thread != nullptr) this_thread->refusal = cudaSuccess;
+}
+
+std::vector<std::uint64_t> calls_of_all_threads() {
+  Threads& all = threads();
+  const std::lock_guard lock{all.mutex};
+  std::vector<std::uint64_t> calls = all.ended_calls;
+  for (const Thread* const thread : all.live)
+    for (std::size_t i = 0; i < kFunctions; ++i) calls[i] += thread->calls[i];
+  return calls;
+}
+
+}  // namespace millrace::virtual_cuda

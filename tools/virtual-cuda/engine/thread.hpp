@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "abi/cuda_runtime_api.h"
+#include "table/functions.hpp"
+
+struct CUstream_st;
+
+namespace millrace::virtual_cuda {
+
+struct CallConfiguration {
+  dim3 grid;
+  dim3 block;
+  std::size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+/** @brief What the runtime keeps for each host thread. */
+struct Thread {
+  cudaError_t last_error = cudaSuccess;
+  cudaError_t refusal = cudaSuccess;  ///< inside a host function: the answer to every call
+  int device = 0;
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+  std::uint64_t id = 0;
+  std::vector<CUstream_st*> per_thread_streams;   ///< by device; null where there is none yet
+  std::vector<CallConfiguration> configurations;  ///< of <<<>>> launches that are being made
+  std::uint64_t calls[kFunctions] = {};
+};
+
+/** @brief Null in a thread that has made no call, and in a forked child. */
+extern thread_local Thread* this_thread __attribute__((tls_model("initial-exec")));
+/** @brief The answer to every call of the process: after a fork, at exit, on a lost device. */
+extern std::atomic<cudaError_t> process_refusal;
+
+/**
+ * @brief Makes the calling thread's record, and the runtime at the process's first call.
+ * @return null where no call is possible; `process_refusal` says why
+ */
+[[nodiscard]] Thread* attach_thread() noexcept;
+
+/** @brief While it lives, the calling thread is inside a host function. */
+class InHostFunction {
+ public:
+  InHostFunction() noexcept;
+  ~InHostFunction();
+  InHostFunction(const InHostFunction&) = delete;
+  InHostFunction& operator=(const InHostFunction&) = delete;
+};
+
+/** @brief Calls of each function by all threads, also those that have ended. */
+[[nodiscard]] std::vector<std::uint64_t> calls_of_all_threads();
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,119 @@
+#include "engine/timed_schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <type_traits>
+
+namespace millrace::virtual_cuda {
+namespace {
+
+Nanoseconds transfer(std::size_t bytes, double bytes_per_second) {
+  return Nanoseconds{
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_second * 1e9))};
+}
+
+std::optional<std::size_t> copy_engine(const Work& work) {
+  const auto* const copy = std::get_if<CopyWork>(&work);
+  if (copy == nullptr) return std::nullopt;
+  switch (copy->direction) {
+    case Direction::host_to_device:
+      return 0;
+    case Direction::device_to_host:
+      return 1;
+    case Direction::peer:
+      return 2;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+TimedSchedule::TimedSchedule(Engine& engine, const DeviceProfile& profile)
+    : Schedule{engine}, profile_{profile} {}
+
+void TimedSchedule::enqueued(Lock& lock, const OperationRef& operation) {
+  plan(*operation);
+  due_.emplace(std::pair{operation->end, operation->number}, operation);
+  settle(lock);
+  // A full launch queue blocks the host until an operation ends.
+  while (due_.size() > profile_.launch_queue_depth) {
+    now_ = std::max(now_, due_.begin()->first.first);
+    const std::size_t before = due_.size();
+    settle(lock);
+    if (due_.size() == before) break;
+  }
+}
+
+void TimedSchedule::settle(Lock& lock) {
+  std::vector<std::pair<Due::key_type, OperationRef>> ended;
+  for (const auto& entry : due_) {
+    if (entry.first.first > now_) break;
+    ended.emplace_back(entry);
+  }
+  for (const auto& [key, operation] : ended)
+    if (operation->done() || engine().complete(lock, operation, patience_for(*operation)))
+      due_.erase(key);
+}
+
+bool TimedSchedule::query(Lock& lock, const OperationRef& operation) {
+  settle(lock);
+  return operation->done();
+}
+
+void TimedSchedule::waited(Lock& lock, const Operation& operation) {
+  if (operation.end > now_) now_ = operation.end + profile_.wake_latency;
+  settle(lock);
+}
+
+std::size_t TimedSchedule::choose(const std::vector<Operation*>& ready) {
+  const auto first =
+      std::min_element(ready.begin(), ready.end(), [](const Operation* a, const Operation* b) {
+        return std::pair{a->end, a->number} < std::pair{b->end, b->number};
+      });
+  return static_cast<std::size_t>(first - ready.begin());
+}
+
+void TimedSchedule::spend(Call call) { now_ += profile_.host(call); }
+
+Nanoseconds TimedSchedule::duration(const Work& work) const {
+  if (const auto* const copy = std::get_if<CopyWork>(&work)) {
+    switch (copy->direction) {
+      case Direction::host_to_device:
+        return profile_.copy_latency +
+               transfer(copy->bytes(), copy->staged ? profile_.pageable : profile_.host_to_device);
+      case Direction::device_to_host:
+        return profile_.copy_latency + transfer(copy->bytes(), profile_.device_to_host);
+      case Direction::peer:
+        return profile_.copy_latency + transfer(copy->bytes(), profile_.peer_to_peer);
+      case Direction::on_device:
+        return std::max(profile_.minimum_kernel,
+                        transfer(copy->bytes(), profile_.device_to_device));
+      case Direction::host_to_host:
+        return transfer(copy->bytes(), profile_.pageable);
+    }
+  }
+  if (const auto* const fill = std::get_if<FillWork>(&work))
+    return std::max(profile_.minimum_kernel, transfer(fill->bytes(), profile_.memory_bandwidth));
+  if (std::holds_alternative<KernelWork>(work)) return profile_.minimum_kernel;
+  if (std::holds_alternative<HostWork>(work)) return profile_.callback_latency;
+  if (std::holds_alternative<RecordWork>(work)) return profile_.record_latency;
+  return Nanoseconds{0};
+}
+
+void TimedSchedule::plan(Operation& operation) {
+  Nanoseconds begin = now_;
+  if (std::holds_alternative<KernelWork>(operation.work)) begin += profile_.launch_latency;
+  for (const OperationRef& earlier : operation.after) {
+    const bool other = earlier->stream_id != operation.stream_id;
+    begin = std::max(begin, earlier->end + (other ? profile_.wait_latency : Nanoseconds{0}));
+  }
+  const std::optional<std::size_t> copy = copy_engine(operation.work);
+  if (copy) begin = std::max(begin, engine_free_[{operation.device, *copy}]);
+  operation.begin = begin;
+  operation.end = begin + duration(operation.work);
+  if (copy) engine_free_[{operation.device, *copy}] = operation.end;
+}
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/schedule.hpp"
+
+namespace millrace::virtual_cuda {
+
+/** @brief How long a call that need not wait lets a host function that it starts run. */
+[[nodiscard]] Engine::Patience patience_for(const Operation& operation) noexcept;
+
+/**
+ * @brief Virtual time from a device profile.
+ *
+ * The process has one clock. A call advances it by the call's host time, and a wait advances it to
+ * the end of what it waits for. An operation's begin and end are planned when it is enqueued: it
+ * begins when the operations before it have ended and, for a copy, when its copy engine is free.
+ * Its effect takes place when the clock reaches its end. The time that the program itself computes
+ * is not counted, so that a run can be repeated exactly.
+ */
+class TimedSchedule final : public Schedule {
+ public:
+  TimedSchedule(Engine& engine, const DeviceProfile& profile);
+
+  void enqueued(Lock& lock, const OperationRef& operation) override;
+  void settle(Lock& lock) override;
+  bool query(Lock& lock, const OperationRef& operation) override;
+  void waited(Lock& lock, const Operation& operation) override;
+  std::size_t choose(const std::vector<Operation*>& ready) override;
+  void spend(Call call) override;
+  void stamp(Operation&) override {}
+  Nanoseconds now() const override { return now_; }
+
+ private:
+  static constexpr std::size_t kCopyEngines = 3;  // one for each direction, and one for peers
+  using Due = std::map<std::pair<Nanoseconds, std::uint64_t>, OperationRef>;
+
+  [[nodiscard]] Nanoseconds duration(const Work& work) const;
+  void plan(Operation& operation);
+
+  DeviceProfile profile_;
+  Nanoseconds now_{0};
+  Due due_;
+  std::map<std::pair<unsigned, std::size_t>, Nanoseconds> engine_free_;
+};
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "abi/cuda_runtime_api.h"
+
+namespace millrace::virtual_cuda {
+
+struct Kernel;
+struct Graph;
+
+/** @brief Rows and layers in memory: byte (x, y, z) is at `base + x + y * pitch + z * slice`. */
+struct Plane {
+  std::byte* base = nullptr;
+  std::size_t pitch = 0;
+  std::size_t slice = 0;
+};
+
+/** @brief Which engine of a GPU a copy occupies. */
+enum class Direction { host_to_device, device_to_host, on_device, peer, host_to_host };
+
+struct CopyWork {
+  Plane to;
+  Plane from;
+  std::size_t width = 0;  ///< bytes of a row
+  std::size_t height = 1;
+  std::size_t depth = 1;
+  Direction direction = Direction::on_device;
+  cudaMemcpyKind kind = cudaMemcpyDefault;
+  std::shared_ptr<std::byte[]> staged;  ///< owns `from` where the source was copied at the call
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return width * height * depth; }
+};
+
+struct FillWork {
+  Plane to;
+  std::uint32_t value = 0;
+  unsigned element = 1;   ///< bytes of an element: 1, 2 or 4
+  std::size_t width = 0;  ///< elements of a row
+  std::size_t height = 1;
+  std::size_t depth = 1;
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return width * element * height * depth; }
+};
+
+struct HostWork {
+  cudaHostFn_t function = nullptr;
+  void* data = nullptr;
+  cudaStreamCallback_t callback = nullptr;  ///< instead of `function`
+  cudaStream_t stream = nullptr;            ///< for `callback`
+};
+
+struct KernelWork {
+  const Kernel* kernel = nullptr;
+  dim3 grid;
+  dim3 block;
+  std::size_t shared_bytes = 0;
+  std::vector<std::byte> arguments;  ///< copies of the arguments, each at its offset
+  std::vector<std::size_t> offsets;  ///< empty unless the kernel has a host implementation
+};
+
+/** @brief An event's handle may be recycled while work refers to it. */
+struct EventRef {
+  cudaEvent_t event = nullptr;
+  std::uint64_t generation = 0;
+};
+
+struct RecordWork {
+  EventRef event;
+};
+struct WaitWork {
+  EventRef event;
+};
+struct EmptyWork {};
+struct AllocWork {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  cudaMemPoolProps properties{};
+};
+struct FreeWork {
+  void* address = nullptr;
+};
+/** @brief A node of a graph that stands for another graph. */
+struct ChildWork {
+  std::shared_ptr<Graph> graph;
+};
+
+using Work = std::variant<EmptyWork, CopyWork, FillWork, HostWork, KernelWork, RecordWork, WaitWork,
+                          AllocWork, FreeWork, ChildWork>;
+
+/** @brief Moves the data of a copy. Addresses are those of the program. */
+void perform(const CopyWork& copy);
+void perform(const FillWork& fill);
+/** @brief Runs the kernel's host implementation; does nothing if it has none. */
+void perform(const KernelWork& kernel);
+
+}  // namespace millrace::virtual_cuda
