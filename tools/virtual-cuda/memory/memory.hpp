@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "abi/cuda_runtime_api.h"
+#include "device/virtual/address_space.hpp"
+
+namespace millrace::virtual_cuda {
+
+/**
+ * @brief The memory of the virtual GPUs, and what is known of host memory.
+ *
+ * Device memory is address space that the host cannot access: a dereference faults, as with a GPU.
+ * Its data lie at a fixed distance, in a mapping that takes physical memory only where it is
+ * written.
+ */
+class Memory {
+ public:
+  static constexpr std::size_t kAlignment = 512;
+
+  enum class Kind { pageable, pinned, registered, managed, device };
+
+  struct HostRange {
+    std::size_t bytes = 0;
+    Kind kind = Kind::pinned;
+    unsigned flags = 0;
+    int device = 0;
+  };
+  struct Range {
+    std::uintptr_t begin = 0;
+    std::size_t bytes = 0;
+  };
+
+  /** @throws std::runtime_error if the address space cannot be reserved */
+  Memory(unsigned gpus, std::size_t bytes_of_each);
+
+  /** @brief Where the host reaches the memory at `address`. */
+  [[nodiscard]] std::byte* data(const void* address) const noexcept {
+    const auto value = reinterpret_cast<std::uintptr_t>(address);
+    return reinterpret_cast<std::byte*>(value - base_ < span_ ? value + span_ : value);
+  }
+  [[nodiscard]] bool on_device(const void* address) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) - base_ < span_;
+  }
+  /** @brief The GPU that `address`, which is `on_device`, belongs to. */
+  [[nodiscard]] unsigned gpu_of(const void* address) const noexcept {
+    return static_cast<unsigned>((reinterpret_cast<std::uintptr_t>(address) - base_) / stride_);
+  }
+
+  /** @brief Device memory, of any size above 0. Null if `gpu` has no hole for it. */
+  [[nodiscard]] void* take(unsigned gpu, std::size_t bytes);
+  /** @brief Gives back what `take` gave. @return false, and nothing has changed, if it did not */
+  bool give(void* address);
+  [[nodiscard]] std::size_t total() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t used(unsigned gpu) const { return spaces_[gpu].taken_bytes(); }
+  [[nodiscard]] std::size_t peak(unsigned gpu) const { return peaks_[gpu]; }
+  /** @brief The piece from `take` that holds `address`. */
+  [[nodiscard]] std::optional<Range> piece(const void* address) const;
+
+  /** @brief Pinned or managed memory. Null without memory. */
+  [[nodiscard]] void* take_host(std::size_t bytes, const HostRange& range);
+  /** @return false unless `address` is the start of memory of this kind from `take_host` */
+  bool give_host(void* address, Kind kind);
+  /** @return false if some of it is known already */
+  [[nodiscard]] bool register_host(void* address, const HostRange& range);
+  bool unregister_host(void* address);
+  /** @brief The range that holds `address`, and its start. */
+  [[nodiscard]] const HostRange* host_range(const void* address,
+                                            std::uintptr_t* start = nullptr) const;
+  [[nodiscard]] std::size_t pinned_bytes() const noexcept { return pinned_; }
+  [[nodiscard]] std::size_t peak_pinned_bytes() const noexcept { return peak_pinned_; }
+
+  [[nodiscard]] Kind kind_of(const void* address) const;
+
+ private:
+  std::uintptr_t base_ = 0;
+  std::size_t span_ = 0;  // of all GPUs; the data follow
+  std::size_t stride_ = 0;
+  std::size_t bytes_ = 0;
+  std::vector<simulation::AddressSpace> spaces_;
+  std::vector<std::size_t> peaks_;
+  std::map<std::uintptr_t, HostRange> host_;
+  std::size_t pinned_ = 0;
+  std::size_t peak_pinned_ = 0;
+};
+
+}  // namespace millrace::virtual_cuda
