@@ -1,0 +1,38 @@
+#pragma once
+
+#include "exports/entry.hpp"
+#include "graph/graph.hpp"
+
+namespace millrace::virtual_cuda {
+
+// The versions of CUDA give these functions different parameters. Edges carry no data here: the
+// arrays for it are filled with zeros.
+
+cudaError_t graph_edges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                        cudaGraphEdgeData* data, std::size_t* count);
+cudaError_t node_dependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* data,
+                              std::size_t* count);
+cudaError_t node_dependents(cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* data,
+                            std::size_t* count);
+cudaError_t add_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                      std::size_t count);
+cudaError_t remove_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                         std::size_t count);
+
+/**
+ * @brief Adds a node.
+ * @param error  of the work; with an error no node is added
+ */
+cudaError_t add_node(cudaGraphNode_t* made, cudaGraph_t graph, const cudaGraphNode_t* after,
+                     std::size_t count, Work work, cudaError_t error = cudaSuccess);
+
+// The work of a node from what the program describes it with.
+
+cudaError_t kernel_work(const cudaKernelNodeParams* parameters, KernelWork& work);
+cudaError_t copy_work(const cudaMemcpy3DParms* parameters, CopyWork& work);
+cudaError_t row_work(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                     CopyWork& work);
+cudaError_t fill_work(const cudaMemsetParams* parameters, FillWork& work);
+cudaError_t host_work(const cudaHostNodeParams* parameters, HostWork& work);
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "abi/cuda_runtime_api.h"
+
+namespace millrace::virtual_cuda {
+
+/**
+ * @brief Names a function that the virtual runtime lacks on standard error, once a process.
+ * @return cudaErrorNotSupported, which is the thread's last error as well
+ */
+cudaError_t refuse(const char* function, const char* what) noexcept;
+
+}  // namespace millrace::virtual_cuda

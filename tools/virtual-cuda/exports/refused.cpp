@@ -1,0 +1,1 @@
+#include "exports/refused.inc"

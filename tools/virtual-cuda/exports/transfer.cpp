@@ -1,0 +1,218 @@
+#include "exports/transfer.hpp"
+
+#include <cstring>
+
+#include "engine/kernels.hpp"
+
+namespace millrace::virtual_cuda {
+namespace {
+
+using Kind = Memory::Kind;
+
+bool host_only(Kind kind) { return kind == Kind::pageable; }
+
+/** Whether the kinds of memory allow a copy that the program calls `kind`. */
+bool allowed(cudaMemcpyKind kind, Kind to, Kind from) {
+  switch (kind) {
+    case cudaMemcpyHostToHost:
+      return to != Kind::device && from != Kind::device;
+    case cudaMemcpyHostToDevice:
+      return !host_only(to) && from != Kind::device;
+    case cudaMemcpyDeviceToHost:
+      return to != Kind::device && !host_only(from);
+    case cudaMemcpyDeviceToDevice:
+      return !host_only(to) && !host_only(from);
+    default:
+      return true;
+  }
+}
+
+/** Whether addresses alone show that the copy is allowed. */
+bool plainly_allowed(const CopyWork& work) {
+  const bool to = runtime().memory.on_device(work.to.base);
+  const bool from = runtime().memory.on_device(work.from.base);
+  switch (work.kind) {
+    case cudaMemcpyHostToHost:
+      return !to && !from;
+    case cudaMemcpyHostToDevice:
+      return to && !from;
+    case cudaMemcpyDeviceToHost:
+      return !to && from;
+    case cudaMemcpyDeviceToDevice:
+      return to && from;
+    default:
+      return true;
+  }
+}
+
+// The source, as it is now: the program may change it as soon as the call has returned.
+void stage(CopyWork& work) {
+  std::shared_ptr<std::byte[]> bytes(new std::byte[work.bytes()]);
+  CopyWork reading = work;
+  reading.to = {bytes.get(), work.width, work.width * work.height};
+  perform(reading);
+  work.from = reading.to;
+  work.staged = std::move(bytes);
+}
+
+bool empty(const CopyWork& work) { return work.bytes() == 0; }
+
+}  // namespace
+
+Plane plane(const void* address, std::size_t pitch, std::size_t layer_rows) {
+  return {const_cast<std::byte*>(static_cast<const std::byte*>(address)), pitch,
+          pitch * layer_rows};
+}
+
+cudaError_t set_direction(CopyWork& work) {
+  const Memory& memory = runtime().memory;
+  const Kind to = memory.kind_of(work.to.base);
+  const Kind from = memory.kind_of(work.from.base);
+  if (!allowed(work.kind, to, from)) return cudaErrorInvalidValue;
+  // Managed memory lies in host memory here: a copy of it is one of the requested kind.
+  const bool to_device = to == Kind::device || (to == Kind::managed && from != Kind::device);
+  const bool from_device = from == Kind::device;
+  if (to_device && from_device) {
+    const bool same = memory.gpu_of(work.to.base) == memory.gpu_of(work.from.base);
+    work.direction = same ? Direction::on_device : Direction::peer;
+  } else if (to_device) {
+    work.direction = Direction::host_to_device;
+  } else {
+    work.direction = from_device ? Direction::device_to_host : Direction::host_to_host;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (work.kind < cudaMemcpyHostToHost || work.kind > cudaMemcpyDefault)
+    return cudaErrorInvalidMemcpyDirection;
+  if (empty(work)) return cudaSuccess;
+  if (work.to.base == nullptr || work.from.base == nullptr) return cudaErrorInvalidValue;
+  if (quick() && plainly_allowed(work)) {
+    perform(work);
+    return cudaSuccess;
+  }
+  Lock lock = lock_engine();
+  spend(lock, Call::copy);
+  if (const cudaError_t error = set_direction(work); error != cudaSuccess) return error;
+  if (stream->capture != nullptr)
+    return host == Host::waits ? check_wait(*stream) : submit(lock, *stream, std::move(work));
+  const Kind to = runtime().memory.kind_of(work.to.base);
+  const Kind from = runtime().memory.kind_of(work.from.base);
+  const bool to_host = to != Kind::device;
+  bool wait = to == Kind::pageable || (to_host && from == Kind::pageable);
+  if (from == Kind::pageable && !to_host) {
+    // The call returns when the source is in the driver's staging memory.
+    if (host == Host::waits) runtime().engine.wait(lock, OperationRef{stream->tail});
+    stage(work);
+  } else if (host == Host::waits) {
+    wait = wait || to_host || from != Kind::device;
+  }
+  OperationRef made;
+  const cudaError_t error = submit(lock, *stream, std::move(work), {}, &made);
+  if (error == cudaSuccess && wait) runtime().engine.wait(lock, made);
+  return error;
+}
+
+cudaError_t fill(CUstream_st* stream, FillWork work, Host host) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (work.bytes() == 0) return cudaSuccess;
+  if (work.to.base == nullptr) return cudaErrorInvalidValue;
+  if (quick() && runtime().memory.on_device(work.to.base)) {
+    perform(work);
+    return cudaSuccess;
+  }
+  Lock lock = lock_engine();
+  spend(lock, Call::fill);
+  const Kind to = runtime().memory.kind_of(work.to.base);
+  if (to == Kind::pageable) return cudaErrorInvalidValue;
+  const bool wait = host == Host::waits && to != Kind::device;
+  if (wait && stream->capture != nullptr) return check_wait(*stream);
+  OperationRef made;
+  const cudaError_t error = submit(lock, *stream, work, {}, &made);
+  if (error == cudaSuccess && wait) runtime().engine.wait(lock, made);
+  return error;
+}
+
+cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* from,
+                       const std::size_t* bytes, std::size_t count, std::size_t* failed) {
+  if (stream == nullptr || stream->role == CUstream_st::Role::legacy)
+    return cudaErrorInvalidResourceHandle;
+  if (count == 0 || to == nullptr || from == nullptr || bytes == nullptr)
+    return cudaErrorInvalidValue;
+  for (std::size_t i = 0; i < count; ++i) {
+    const CopyWork work{plane(to[i]),         plane(from[i]),    bytes[i], 1, 1,
+                        Direction::on_device, cudaMemcpyDefault, {}};
+    const cudaError_t error = copy(stream, work, Host::goes_on);
+    if (error == cudaSuccess) continue;
+    if (failed != nullptr) *failed = i;
+    return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t prefetch(CUstream_st* stream) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (quick()) return cudaSuccess;
+  Lock lock = lock_engine();
+  spend(lock, Call::copy);
+  return submit(lock, *stream, EmptyWork{});
+}
+
+cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work) {
+  if (parameters.srcArray != nullptr || parameters.dstArray != nullptr)
+    return cudaErrorNotSupported;
+  const auto end = [&](const cudaPitchedPtr& memory, const cudaPos& at) {
+    Plane found = plane(memory.ptr, memory.pitch, memory.ysize);
+    if (found.base != nullptr) found.base += at.x + at.y * found.pitch + at.z * found.slice;
+    return found;
+  };
+  work.to = end(parameters.dstPtr, parameters.dstPos);
+  work.from = end(parameters.srcPtr, parameters.srcPos);
+  work.width = parameters.extent.width;
+  work.height = parameters.extent.height;
+  work.depth = parameters.extent.depth;
+  work.kind = parameters.kind;
+  const bool rows = work.height > 1 || work.depth > 1;
+  if (rows && (work.width > work.to.pitch || work.width > work.from.pitch))
+    return cudaErrorInvalidPitchValue;
+  return cudaSuccess;
+}
+
+cudaMemcpy3DParms to_parameters(const CopyWork& work) {
+  cudaMemcpy3DParms parameters{};
+  const auto end = [](const Plane& memory) {
+    const std::size_t rows = memory.pitch == 0 ? 0 : memory.slice / memory.pitch;
+    return cudaPitchedPtr{memory.base, memory.pitch, memory.pitch, rows};
+  };
+  parameters.dstPtr = end(work.to);
+  parameters.srcPtr = end(work.from);
+  parameters.extent = {work.width, work.height, work.depth};
+  parameters.kind = work.kind;
+  return parameters;
+}
+
+cudaError_t symbol_address(const void* symbol, std::size_t offset, std::size_t bytes,
+                           void** address) {
+  Variable* const variable = find_variable(symbol);
+  if (variable == nullptr) return cudaErrorInvalidSymbol;
+  if (offset > variable->bytes || bytes > variable->bytes - offset) return cudaErrorInvalidValue;
+  const Lock lock = lock_engine();
+  Gpu& gpu = runtime().current_gpu();
+  // A managed variable has one address for all GPUs.
+  void*& start = variable->addresses[variable->managed ? 0 : gpu.ordinal];
+  if (start == nullptr) {
+    start = variable->managed
+                ? runtime().memory.take_host(
+                      variable->bytes, {variable->bytes, Kind::managed, cudaMemAttachGlobal, 0})
+                : runtime().memory.take(gpu.ordinal, variable->bytes);
+    if (start == nullptr) return cudaErrorMemoryAllocation;
+    std::memset(runtime().memory.data(start), 0, variable->bytes);
+    if (variable->managed) *variable->managed_pointer = start;
+  }
+  *address = static_cast<std::byte*>(start) + offset;
+  return cudaSuccess;
+}
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "exports/entry.hpp"
+
+namespace millrace::virtual_cuda {
+
+/** @brief Whether a copy or fill may return before it has taken effect. */
+enum class Host { goes_on, waits };
+
+/**
+ * @brief A copy on `stream`, with the synchronization that CUDA documents for each kind of memory.
+ * @param stream  null: not a stream
+ * @param host    `waits` for functions without the suffix Async
+ */
+cudaError_t copy(CUstream_st* stream, CopyWork work, Host host);
+cudaError_t fill(CUstream_st* stream, FillWork work, Host host);
+
+/** @brief Copies one after the other. @param failed  index of the one that failed; may be null */
+cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* from,
+                       const std::size_t* bytes, std::size_t count, std::size_t* failed);
+
+/** @brief A prefetch of managed memory, which is host memory here: it only takes its turn. */
+cudaError_t prefetch(CUstream_st* stream);
+
+/** @brief Rows at `address`; `layer_rows` is the number of rows of a layer. */
+[[nodiscard]] Plane plane(const void* address, std::size_t pitch = 0, std::size_t layer_rows = 0);
+/** @brief A copy of `cudaMemcpy3DParms`. @return cudaErrorNotSupported for arrays */
+cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work);
+[[nodiscard]] cudaMemcpy3DParms to_parameters(const CopyWork& work);
+/** @brief Checks the direction of a copy, and sets its engine. */
+cudaError_t set_direction(CopyWork& work);
+
+/** @brief The address of a device variable on the current GPU, from the start of its byte `offset`.
+ *  @return an error if there is no such variable, or it has fewer than `offset + bytes` bytes */
+cudaError_t symbol_address(const void* symbol, std::size_t offset, std::size_t bytes,
+                           void** address);
+
+}  // namespace millrace::virtual_cuda
