@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "millrace/virtual_cuda.h"
+#include "test/support/catch.hpp"
+#include "test/virtual_cuda/cuda.hpp"
+
+#define CUDA_OK(...) REQUIRE((__VA_ARGS__) == cudaSuccess)
+
+namespace millrace::test {
+
+/// Whether work takes effect after its call.
+inline bool deferred() {
+  const char* const schedule = std::getenv("MILLRACE_VIRTUAL");
+  return schedule != nullptr && !std::string_view{schedule}.starts_with("instant");
+}
+
+inline const MillraceVirtualCuda& virtual_cuda() {
+  const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
+  const void* table = nullptr;
+  CUDA_OK(cudaGetExportTable(&table, &id));
+  return *static_cast<const MillraceVirtualCuda*>(table);
+}
+
+class Stream {
+ public:
+  explicit Stream(unsigned flags = cudaStreamNonBlocking) {
+    CUDA_OK(cudaStreamCreateWithFlags(&stream_, flags));
+  }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator cudaStream_t() const { return stream_; }  // NOLINT: as a handle
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class Event {
+ public:
+  explicit Event(unsigned flags = cudaEventDisableTiming) {
+    CUDA_OK(cudaEventCreateWithFlags(&event_, flags));
+  }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator cudaEvent_t() const { return event_; }  // NOLINT: as a handle
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Device memory, or pinned memory of the host.
+template <bool kPinned>
+class Block {
+ public:
+  explicit Block(std::size_t bytes) : bytes_{bytes} {
+    if constexpr (kPinned) {
+      CUDA_OK(cudaHostAlloc(&address_, bytes, cudaHostAllocDefault));
+    } else {
+      CUDA_OK(cudaMalloc(&address_, bytes));
+    }
+  }
+  ~Block() {
+    if constexpr (kPinned) {
+      cudaFreeHost(address_);
+    } else {
+      cudaFree(address_);
+    }
+  }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  [[nodiscard]] unsigned char* get() const { return static_cast<unsigned char*>(address_); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  unsigned char& operator[](std::size_t i) const { return get()[i]; }
+
+ private:
+  void* address_ = nullptr;
+  std::size_t bytes_;
+};
+using DeviceBlock = Block<false>;
+using PinnedBlock = Block<true>;
+
+inline std::vector<unsigned char> read(const void* address, std::size_t bytes) {
+  std::vector<unsigned char> data(bytes);
+  CUDA_OK(cudaMemcpy(data.data(), address, bytes, cudaMemcpyDeviceToHost));
+  return data;
+}
+inline std::vector<unsigned char> read(const DeviceBlock& block) {
+  return read(block.get(), block.bytes());
+}
+inline std::vector<unsigned char> all(std::size_t bytes, unsigned char value) {
+  return std::vector<unsigned char>(bytes, value);
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,178 @@
+#include <cstring>
+
+#include "test/virtual_cuda/laws/gpu.hpp"
+
+// What the compiler's host code calls; the toolkit declares these in a header of nvcc's.
+extern "C" {
+void** __cudaRegisterFatBinary(void* binary);
+void __cudaRegisterFatBinaryEnd(void** module);
+void __cudaUnregisterFatBinary(void** module);
+void __cudaRegisterFunction(void** module, const char* host_function, char* device_function,
+                            const char* name, int thread_limit, uint3* thread, uint3* block,
+                            dim3* block_size, dim3* grid_size, int* warp);
+void __cudaRegisterVar(void** module, char* host_variable, char* address, const char* name,
+                       int external, std::size_t bytes, int constant, int global);
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared, void* stream);
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream);
+}
+
+using namespace millrace::test;
+
+namespace {
+
+void add_stub() {}       // the host function that nvcc would make of a kernel
+void silent_stub() {}    // of a kernel without a host implementation
+char counter_shadow[8];  // of a device variable
+
+// add(int* to, int value, std::size_t count): adds to each element
+void add_on_host(const MillraceLaunch* launch) {
+  auto* const to =
+      static_cast<int*>(virtual_cuda().data(*static_cast<void**>(launch->arguments[0])));
+  const int value = *static_cast<int*>(launch->arguments[1]);
+  const std::size_t count = *static_cast<std::size_t*>(launch->arguments[2]);
+  for (std::size_t i = 0; i < count; ++i) to[i] += value * static_cast<int>(launch->block[0]);
+}
+
+/** A module as a program's static initializers register it. */
+class Module {
+ public:
+  Module() : module_{__cudaRegisterFatBinary(nullptr)} {
+    const auto add = [&](void (*stub)(), const char* name) {
+      __cudaRegisterFunction(module_, reinterpret_cast<const char*>(stub), nullptr, name, -1,
+                             nullptr, nullptr, nullptr, nullptr, nullptr);
+    };
+    add(add_stub, "_Z3addPiim");
+    add(silent_stub, "_Z6silentv");
+    __cudaRegisterVar(module_, counter_shadow, nullptr, "counter", 0, sizeof counter_shadow, 0, 0);
+    __cudaRegisterFatBinaryEnd(module_);
+    static constexpr std::size_t kBytes[] = {sizeof(void*), sizeof(int), sizeof(std::size_t)};
+    const MillraceKernel kernel{"_Z3add*", kBytes, 3, add_on_host};
+    virtual_cuda().add_kernel(&kernel);
+  }
+  ~Module() { __cudaUnregisterFatBinary(module_); }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+ private:
+  void** module_;
+};
+
+cudaError_t launch_add(int* to, int value, std::size_t count, cudaStream_t stream) {
+  void* arguments[] = {&to, &value, &count};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(add_stub), dim3{1}, dim3{2}, arguments, 0,
+                          stream);
+}
+
+std::vector<int> integers(const DeviceBlock& block) {
+  std::vector<int> found(block.bytes() / sizeof(int));
+  CUDA_OK(cudaMemcpy(found.data(), block.get(), block.bytes(), cudaMemcpyDeviceToHost));
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a kernel with a host implementation computes in stream order, with its arguments copied") {
+  const Module module;
+  const Stream stream;
+  const DeviceBlock block{16 * sizeof(int)};
+  auto* const to = reinterpret_cast<int*>(block.get());
+  CUDA_OK(cudaMemsetAsync(to, 0, block.bytes(), stream));
+  for (int value = 1; value <= 3; ++value) CUDA_OK(launch_add(to, value, 16, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(integers(block) == std::vector<int>(16, 12));
+  CUDA_OK(cudaMemsetAsync(to, 0, block.bytes(), stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(integers(block) == std::vector<int>(16, 0));
+}
+
+TEST_CASE("a captured launch computes at each launch of its graph") {
+  const Module module;
+  const Stream stream;
+  const DeviceBlock block{16 * sizeof(int)};
+  auto* const to = reinterpret_cast<int*>(block.get());
+  CUDA_OK(cudaMemset(to, 0, block.bytes()));
+  CUDA_OK(cudaDeviceSynchronize());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CUDA_OK(launch_add(to, 5, 16, stream));
+  CUDA_OK(cudaStreamEndCapture(stream, &graph));
+  CUDA_OK(cudaGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; i < 3; ++i) CUDA_OK(cudaGraphLaunch(executable, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(integers(block) == std::vector<int>(16, 30));
+  CUDA_OK(cudaGraphExecDestroy(executable));
+  CUDA_OK(cudaGraphDestroy(graph));
+}
+
+TEST_CASE("a launch that CUDA refuses is refused") {
+  const Module module;
+  const Stream stream;
+  const auto launch = [&](dim3 grid, dim3 block, std::size_t shared) {
+    return cudaLaunchKernel(reinterpret_cast<const void*>(silent_stub), grid, block, nullptr,
+                            shared, stream);
+  };
+  CUDA_OK(launch({1}, {1024}, 0));
+  CHECK(launch({1}, {1025}, 0) == cudaErrorInvalidConfiguration);
+  CHECK(launch({0}, {32}, 0) == cudaErrorInvalidConfiguration);
+  CHECK(launch({1}, {32}, 100 << 10) == cudaErrorInvalidValue);
+  CUDA_OK(cudaFuncSetAttribute(reinterpret_cast<const void*>(silent_stub),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10));
+  CUDA_OK(launch({1}, {32}, 100 << 10));
+  CHECK(cudaLaunchKernel(&module, dim3{1}, dim3{1}, nullptr, 0, stream) ==
+        cudaErrorInvalidDeviceFunction);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_CASE("launch configurations come back in the order of a stack") {
+  const Stream stream;
+  CHECK(__cudaPushCallConfiguration(dim3{1}, dim3{2}, 3, stream) == 0);
+  CHECK(__cudaPushCallConfiguration(dim3{4}, dim3{5}, 6, nullptr) == 0);
+  dim3 grid;
+  dim3 block;
+  std::size_t shared = 0;
+  cudaStream_t found = nullptr;
+  CUDA_OK(__cudaPopCallConfiguration(&grid, &block, &shared, &found));
+  CHECK((grid.x == 4 && block.x == 5 && shared == 6 && found == nullptr));
+  CUDA_OK(__cudaPopCallConfiguration(&grid, &block, &shared, &found));
+  CHECK((grid.x == 1 && block.x == 2 && shared == 3 && found == stream));
+  CHECK(__cudaPopCallConfiguration(&grid, &block, &shared, &found) ==
+        cudaErrorMissingConfiguration);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_CASE("a device variable has memory of its own on each GPU") {
+  const Module module;
+  long long value = 77;
+  CUDA_OK(cudaMemcpyToSymbol(counter_shadow, &value, sizeof value, 0, cudaMemcpyHostToDevice));
+  CUDA_OK(cudaSetDevice(1));
+  value = -1;
+  CUDA_OK(cudaMemcpyFromSymbol(&value, counter_shadow, sizeof value, 0, cudaMemcpyDeviceToHost));
+  CHECK(value == 0);
+  CUDA_OK(cudaSetDevice(0));
+  CUDA_OK(cudaMemcpyFromSymbol(&value, counter_shadow, sizeof value, 0, cudaMemcpyDeviceToHost));
+  CHECK(value == 77);
+  CHECK(cudaMemcpyToSymbol(counter_shadow, &value, sizeof value, 1, cudaMemcpyHostToDevice) ==
+        cudaErrorInvalidValue);
+  CHECK(cudaMemcpyToSymbol(&value, &value, sizeof value, 0, cudaMemcpyHostToDevice) ==
+        cudaErrorInvalidSymbol);
+  static_cast<void>(cudaGetLastError());
+}
+
+TEST_CASE("occupancy falls as blocks get larger, and is 0 for blocks that cannot be launched") {
+  const Module module;
+  const auto* const kernel = reinterpret_cast<const void*>(silent_stub);
+  int last = 1 << 20;
+  for (const int threads : {32, 64, 128, 512, 1024, 1025}) {
+    int blocks = -1;
+    CUDA_OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0));
+    CHECK(blocks <= last);
+    CHECK(blocks * threads <= 2048);
+    CHECK((blocks > 0) == (threads <= 1024));
+    last = blocks;
+  }
+  cudaFuncAttributes all{};
+  CUDA_OK(cudaFuncGetAttributes(&all, kernel));
+  CHECK(all.maxThreadsPerBlock == 1024);
+}
