@@ -163,6 +163,7 @@ enum cudaDeviceP2PAttr {
   cudaDevP2PAttrCudaArrayAccessSupported = 4,
 };
 enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly = 1 };
+enum cudaMemRangeAttribute { cudaMemRangeAttributeReadMostly = 1 };
 enum cudaUserObjectFlags { cudaUserObjectNoDestructorSync = 1 };
 enum cudaUserObjectRetainFlags { cudaGraphUserObjectMove = 1 };
 enum cudaDriverEntryPointQueryResult {

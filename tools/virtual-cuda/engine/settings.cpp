@@ -83,17 +83,12 @@ std::string variable(const char* name) {
 
 Settings Settings::parse(std::string_view text) {
   Settings settings;
-  bool first = true;
-  while (first || !text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    const std::string_view word = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    if (first) {
-      set_schedule(settings, word);
-    } else {
-      set_option(settings, word);
-    }
-    first = false;
+  std::size_t comma = std::min(text.find(','), text.size());
+  set_schedule(settings, text.substr(0, comma));
+  while (comma < text.size()) {
+    text.remove_prefix(comma + 1);
+    comma = std::min(text.find(','), text.size());
+    set_option(settings, text.substr(0, comma));
   }
   return settings;
 }

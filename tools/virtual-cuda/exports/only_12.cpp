@@ -18,6 +18,9 @@ namespace millrace::virtual_cuda {
 const int kRuntimeVersion = 12090;
 }  // namespace millrace::virtual_cuda
 
+static_assert(sizeof(cudaDeviceProp_v12) == 1032);
+static_assert(sizeof(cudaPointerAttributes_v12) == 24);
+
 extern "C" cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t);
 extern "C" cudaError_t cudaDeviceSynchronize();
 

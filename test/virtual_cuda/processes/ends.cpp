@@ -1,0 +1,79 @@
+#include <csignal>
+#include <set>
+
+#include "test/support/catch.hpp"
+#include "test/virtual_cuda/processes/run.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using millrace::test::Ran;
+using millrace::test::run;
+
+namespace {
+
+std::string every_schedule() {
+  return GENERATE("instant", "lag:1", "lag:100", "adversarial:1", "adversarial:2", "h200");
+}
+
+}  // namespace
+
+TEST_CASE("a forked child has no CUDA, unless it makes the first call") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  for (const char* const name : {"fork_after_first_call", "fork_before_first_call"}) {
+    const Ran ran = run(name, "MILLRACE_VIRTUAL=" + schedule);
+    CAPTURE(name, ran.errors);
+    CHECK(ran.code == 0);
+  }
+}
+
+TEST_CASE("a program may exit in a host function, or with work pending") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  CHECK(run("exit_in_a_host_function", "MILLRACE_VIRTUAL=" + schedule).code == 3);
+  CHECK(run("exit_with_pending_work", "MILLRACE_VIRTUAL=" + schedule).code == 0);
+}
+
+TEST_CASE("static objects may free their memory, before the runtime is unloaded and after") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  for (const char* const name : {"free_in_an_early_destructor", "free_in_a_late_destructor"}) {
+    const Ran ran = run(name, "MILLRACE_VIRTUAL=" + schedule);
+    CAPTURE(name, ran.errors);
+    CHECK(ran.code == 0);
+  }
+}
+
+TEST_CASE("the host cannot touch device memory") {
+  CHECK(run("touch_device_memory", "").code == 128 + SIGSEGV);
+}
+
+TEST_CASE("what is refused is named once") {
+  const Ran ran = run("call_what_is_refused", "");
+  CHECK(ran.code == 0);
+  CHECK(ran.errors ==
+        "millrace virtual CUDA: cudaMemRangeGetAttribute is not supported (attributes of managed "
+        "memory): cudaErrorNotSupported\n");
+}
+
+TEST_CASE("an unordered pair comes out in both orders over the seeds, and a seed repeats itself") {
+  std::set<std::string> results;
+  for (int seed = 1; seed <= 8; ++seed) {
+    const std::string schedule = "MILLRACE_VIRTUAL=adversarial:" + std::to_string(seed);
+    const Ran first = run("race", schedule);
+    REQUIRE(first.code == 0);
+    CHECK_THAT(first.errors, ContainsSubstring("schedule adversarial:" + std::to_string(seed)));
+    CHECK(run("race", schedule).output == first.output);
+    results.insert(first.output);
+  }
+  CHECK(results == std::set<std::string>{"a\n", "b\n"});
+  CHECK(run("race", "MILLRACE_VIRTUAL=instant").output == "b\n");
+}
+
+TEST_CASE("a copy takes the virtual time that its profile gives") {
+  // copy.latency and copy.host_to_device of the profile, and order.record_latency
+  const double expected = 2e-3 + (1 << 26) / 55e9 * 1e3 + 0.5e-3;
+  const Ran ran = run("time_of_a_copy", "MILLRACE_VIRTUAL=h200");
+  REQUIRE(ran.code == 0);
+  CHECK(std::stod(ran.output) == Approx(expected).epsilon(0.01));
+  CHECK(run("time_of_a_copy", "MILLRACE_VIRTUAL=h200").output == ran.output);
+}

@@ -1,0 +1,189 @@
+// Small programs that know nothing of Millrace, one for each name: what a process does as a whole.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "test/virtual_cuda/cuda.hpp"
+
+namespace {
+
+void expect(cudaError_t found, cudaError_t expected, const char* what) {
+  if (found == expected) return;
+  std::fprintf(stderr, "%s gave %s in place of %s\n", what, cudaGetErrorName(found),
+               cudaGetErrorName(expected));
+  std::_Exit(9);
+}
+
+void* allocate() {
+  void* block = nullptr;
+  expect(cudaMalloc(&block, 4096), cudaSuccess, "cudaMalloc");
+  return block;
+}
+
+int exit_code_of_child(int (*body)()) {
+  const pid_t child = fork();
+  if (child == 0) std::_Exit(body());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+int try_malloc() {
+  void* block = nullptr;
+  return cudaMalloc(&block, 64);
+}
+
+int fork_after_first_call() {
+  allocate();
+  if (exit_code_of_child(try_malloc) != cudaErrorInitializationError) return 1;
+  allocate();  // the parent goes on
+  return 0;
+}
+
+int fork_before_first_call() {
+  if (exit_code_of_child(try_malloc) != cudaSuccess) return 1;
+  allocate();
+  return 0;
+}
+
+int exit_in_a_host_function() {
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  expect(cudaLaunchHostFunc(
+             stream, [](void*) { std::exit(3); }, nullptr),
+         cudaSuccess, "cudaLaunchHostFunc");
+  expect(cudaStreamSynchronize(stream), cudaSuccess, "cudaStreamSynchronize");
+  return 1;  // it does not return
+}
+
+int exit_with_pending_work() {
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  expect(cudaMemsetAsync(allocate(), 1, 4096, stream), cudaSuccess, "cudaMemsetAsync");
+  return 0;
+}
+
+/** A static object that was made before CUDA, and so is destroyed after it. */
+struct Late {
+  void* block = nullptr;
+  ~Late() {
+    if (block != nullptr) expect(cudaFree(block), cudaErrorCudartUnloading, "a late cudaFree");
+  }
+} late;
+
+int free_in_a_late_destructor() {
+  late.block = allocate();
+  return 0;
+}
+
+/** One that was made after CUDA, and is destroyed before it. */
+struct Early {
+  void* block = allocate();
+  ~Early() { expect(cudaFree(block), cudaSuccess, "an early cudaFree"); }
+};
+
+int free_in_an_early_destructor() {
+  allocate();
+  static Early early;
+  return 0;
+}
+
+int call_what_is_refused() {
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  int value = 0;
+  for (int i = 0; i < 2; ++i)
+    expect(cudaMemRangeGetAttribute(&value, sizeof value, static_cast<cudaMemRangeAttribute>(1),
+                                    &value, 1),
+           cudaErrorNotSupported, "cudaMemRangeGetAttribute");
+  expect(cudaGetLastError(), cudaErrorNotSupported, "cudaGetLastError");
+  return 0;
+}
+
+int touch_device_memory() { return *static_cast<volatile char*>(allocate()); }
+
+/** A copy that nothing orders after the fill on another stream; prints what was copied. */
+int race() {
+  cudaStream_t streams[2] = {};
+  for (cudaStream_t& stream : streams)
+    expect(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess, "a stream");
+  void* const block = allocate();
+  void* seen = nullptr;
+  expect(cudaMallocHost(&seen, 1), cudaSuccess, "cudaMallocHost");
+  expect(cudaMemset(block, 'a', 1), cudaSuccess, "cudaMemset");
+  expect(cudaDeviceSynchronize(), cudaSuccess, "cudaDeviceSynchronize");
+  expect(cudaMemsetAsync(block, 'b', 1, streams[0]), cudaSuccess, "cudaMemsetAsync");
+  expect(cudaMemcpyAsync(seen, block, 1, cudaMemcpyDeviceToHost, streams[1]), cudaSuccess,
+         "cudaMemcpyAsync");
+  expect(cudaDeviceSynchronize(), cudaSuccess, "cudaDeviceSynchronize");
+  std::printf("%c\n", *static_cast<char*>(seen));
+  return 0;
+}
+
+/** 1 GiB to the GPU from pinned memory, which takes a time that the profile gives; prints it. */
+int time_of_a_copy() {
+  constexpr std::size_t kBytes = std::size_t{1} << 26;
+  cudaEvent_t events[2] = {};
+  for (cudaEvent_t& event : events) expect(cudaEventCreate(&event), cudaSuccess, "cudaEventCreate");
+  void* block = nullptr;
+  void* source = nullptr;
+  expect(cudaMalloc(&block, kBytes), cudaSuccess, "cudaMalloc");
+  expect(cudaMallocHost(&source, kBytes), cudaSuccess, "cudaMallocHost");
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  expect(cudaEventRecord(events[0], stream), cudaSuccess, "cudaEventRecord");
+  expect(cudaMemcpyAsync(block, source, kBytes, cudaMemcpyHostToDevice, stream), cudaSuccess,
+         "cudaMemcpyAsync");
+  expect(cudaEventRecord(events[1], stream), cudaSuccess, "cudaEventRecord");
+  expect(cudaEventSynchronize(events[1]), cudaSuccess, "cudaEventSynchronize");
+  float milliseconds = 0;
+  expect(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess, "elapsed");
+  std::printf("%.6f\n", static_cast<double>(milliseconds));
+  return 0;
+}
+
+int use_a_pool() {
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  void* block = nullptr;
+  expect(cudaMallocAsync(&block, std::size_t{3} << 20, stream), cudaSuccess, "cudaMallocAsync");
+  expect(cudaFreeAsync(block, stream), cudaSuccess, "cudaFreeAsync");
+  expect(cudaStreamSynchronize(stream), cudaSuccess, "cudaStreamSynchronize");
+  return 0;
+}
+
+int print_error_of_first_call() {
+  int count = 0;
+  std::printf("%s\n", cudaGetErrorName(cudaGetDeviceCount(&count)));
+  return 0;
+}
+
+const std::map<std::string, int (*)()> kPrograms{
+    {"fork_after_first_call", fork_after_first_call},
+    {"fork_before_first_call", fork_before_first_call},
+    {"exit_in_a_host_function", exit_in_a_host_function},
+    {"exit_with_pending_work", exit_with_pending_work},
+    {"free_in_a_late_destructor", free_in_a_late_destructor},
+    {"free_in_an_early_destructor", free_in_an_early_destructor},
+    {"call_what_is_refused", call_what_is_refused},
+    {"touch_device_memory", touch_device_memory},
+    {"race", race},
+    {"time_of_a_copy", time_of_a_copy},
+    {"use_a_pool", use_a_pool},
+    {"print_error_of_first_call", print_error_of_first_call},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto entry = kPrograms.find(argc == 2 ? argv[1] : "");
+  if (entry != kPrograms.end()) return entry->second();
+  std::fprintf(stderr, "usage: virtual_cuda_program NAME\n");
+  return 2;
+}

@@ -1,0 +1,51 @@
+#include "test/support/catch.hpp"
+#include "test/virtual_cuda/processes/run.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using millrace::test::Ran;
+using millrace::test::run;
+
+TEST_CASE("a setting that is not known is refused with what would be right") {
+  const auto [value, message] = GENERATE(table<std::string, std::string>({
+      {"soon",
+       "'soon' is not known; a schedule is instant, lag:N, adversarial:SEED, a100, h100 or "
+       "h200"},
+      {"lag:", "'lag:' is not known; lag:N needs a number of operations"},
+      {"lag:x", "'lag:x' is not known; lag:N needs a number of operations"},
+      {"adversarial:-1", "'adversarial:-1' is not known; adversarial:SEED needs a number"},
+      {"instant,gpus=0", "'gpus=0' is not known; gpus=N takes 1 to 16"},
+      {"instant,gpus=17", "'gpus=17' is not known; gpus=N takes 1 to 16"},
+      {"instant,profile=v100", "'profile=v100' is not known; a schedule is"},
+      {"instant,memory=1", "'memory=1' is not known; an option is profile=NAME or gpus=N"},
+      {"instant,", "'' is not known; an option is profile=NAME or gpus=N"},
+  }));
+  const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL=" + value);
+  CHECK(ran.output == "cudaErrorInitializationError\n");
+  CHECK_THAT(ran.errors, ContainsSubstring("millrace virtual CUDA: MILLRACE_VIRTUAL: " + message));
+}
+
+TEST_CASE("settings that are right are taken, and none means instant") {
+  const auto* const value = GENERATE("", "MILLRACE_VIRTUAL=", "MILLRACE_VIRTUAL=lag:0,gpus=16",
+                                     "MILLRACE_VIRTUAL=adversarial:18446744073709551615",
+                                     "MILLRACE_VIRTUAL=instant,profile=a100,gpus=3");
+  CHECK(run("print_error_of_first_call", value).output == "cudaSuccess\n");
+}
+
+TEST_CASE("a library of kernels that cannot be loaded is named") {
+  const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL_KERNELS=/nowhere/lib.so");
+  CHECK(ran.output == "cudaErrorInitializationError\n");
+  CHECK_THAT(ran.errors, ContainsSubstring("MILLRACE_VIRTUAL_KERNELS: /nowhere/lib.so"));
+}
+
+TEST_CASE("the report says what a program did") {
+  const Ran ran = run("use_a_pool", "MILLRACE_VIRTUAL=h100,gpus=2 MILLRACE_VIRTUAL_REPORT=-");
+  CHECK(ran.code == 0);
+  CHECK_THAT(ran.errors, ContainsSubstring("schedule h100, 2 GPUs of profile h100"));
+  CHECK_THAT(ran.errors, ContainsSubstring("virtual time 0.0000"));
+  CHECK_THAT(ran.errors, ContainsSubstring("peak memory 32.0 MiB, in use at exit 0.0 MiB"));
+  CHECK_THAT(ran.errors,
+             ContainsSubstring("default pool: peak reserved 32.0 MiB, peak used 3.0 MiB"));
+  CHECK_THAT(ran.errors, ContainsSubstring("of GPU 0: 1 operations, peak pool memory 3.0 MiB"));
+  CHECK_THAT(ran.errors, ContainsSubstring("4 calls of 4 functions"));
+  CHECK_THAT(ran.errors, ContainsSubstring("1 cudaFreeAsync"));
+}
