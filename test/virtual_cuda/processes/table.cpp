@@ -114,3 +114,19 @@ TEST_CASE("the toolkit's headers declare nothing that the table lacks") {
     }
   }
 }
+
+TEST_CASE("the page about the virtual runtime has the numbers of the table") {
+  std::map<std::string, int> counts;
+  for (const FunctionRow& row : functions()) {
+    static const std::map<Capability, const char*> kNames{{Capability::real, "real"},
+                                                          {Capability::approximate, "approximate"},
+                                                          {Capability::no_op, "no-op"},
+                                                          {Capability::refused, "refused"}};
+    ++counts[kNames.at(row.capability)];
+  }
+  std::ostringstream page;
+  page << std::ifstream{MILLRACE_DOCS "/virtual-cuda.md"}.rdbuf();
+  for (const auto& [name, count] : counts)
+    CHECK_THAT(page.str(), Catch::Matchers::ContainsSubstring("| " + name + " | " +
+                                                              std::to_string(count) + " |"));
+}

@@ -27,7 +27,7 @@ class Engine {
  public:
   /** @brief How long a call that need not wait lets a host function run before it goes on. */
   static constexpr std::chrono::milliseconds kGrace{20};
-  static constexpr std::chrono::milliseconds kIdle{50};
+  static constexpr std::chrono::milliseconds kIdle{100};
   /** @brief Pending operations above which an enqueue runs the oldest one, as a full queue does. */
   static constexpr std::size_t kQueueDepth = 1024;
 

@@ -1,9 +1,26 @@
+#include <cstring>
+
 #include "exports/transfer.hpp"
 
 using namespace millrace;
 using namespace millrace::virtual_cuda;
 
 namespace {
+
+/** The usual copy under the schedule `instant`: done without describing it to anyone. */
+bool copied_at_once(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const Memory& memory = runtime().memory;
+  if (!quick() || to == nullptr || from == nullptr) return false;
+  if (!plainly_allowed(kind, memory.on_device(to), memory.on_device(from))) return false;
+  std::memmove(memory.data(to), memory.data(from), bytes);
+  return true;
+}
+
+cudaError_t copy_row(CUstream_st* stream, void* to, const void* from, std::size_t bytes,
+                     cudaMemcpyKind kind, Host host) {
+  if (stream != nullptr && copied_at_once(to, from, bytes, kind)) return cudaSuccess;
+  return copy(stream, {plane(to), plane(from), bytes, 1, 1, Direction::on_device, kind, {}}, host);
+}
 
 CopyWork row(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   return {plane(to), plane(from), bytes, 1, 1, Direction::on_device, kind, {}};
@@ -62,6 +79,15 @@ cudaError_t copy_from_symbol(CUstream_st* stream, void* to, const void* symbol, 
   return error != cudaSuccess ? error : copy(stream, row(to, from, bytes, kind), host);
 }
 
+cudaError_t fill_row(CUstream_st* stream, void* to, int value, std::size_t bytes, Host host) {
+  const Memory& memory = runtime().memory;
+  if (stream != nullptr && quick() && memory.on_device(to)) {
+    std::memset(memory.data(to), value, bytes);
+    return cudaSuccess;
+  }
+  return fill(stream, {plane(to), static_cast<unsigned char>(value), 1, bytes, 1, 1}, host);
+}
+
 FillWork bytes_of(void* to, int value, std::size_t pitch, std::size_t layer_rows, std::size_t width,
                   std::size_t height, std::size_t depth) {
   return {plane(to, pitch, layer_rows), static_cast<unsigned char>(value), 1, width, height, depth};
@@ -85,12 +111,11 @@ cudaError_t fill_box(CUstream_st* stream, cudaPitchedPtr to, int value, cudaExte
 
 MILLRACE_TWINS(cudaMemcpy, ptds,
                (void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind),
-               return copy(find_stream(nullptr, meaning), row(to, from, bytes, kind), Host::waits);)
+               return copy_row(find_stream(nullptr, meaning), to, from, bytes, kind, Host::waits);)
 MILLRACE_TWINS(cudaMemcpyAsync, ptsz,
                (void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                 cudaStream_t stream),
-               return copy(find_stream(stream, meaning), row(to, from, bytes, kind),
-                           Host::goes_on);)
+               return copy_row(find_stream(stream, meaning), to, from, bytes, kind, Host::goes_on);)
 MILLRACE_TWINS(cudaMemcpy2D, ptds,
                (void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                 std::size_t width, std::size_t height, cudaMemcpyKind kind),
@@ -140,11 +165,9 @@ MILLRACE_TWINS(cudaMemcpyFromSymbolAsync, ptsz,
                return copy_from_symbol(find_stream(stream, meaning), to, symbol, bytes, offset,
                                        kind, Host::goes_on);)
 MILLRACE_TWINS(cudaMemset, ptds, (void* to, int value, std::size_t bytes),
-               return fill(find_stream(nullptr, meaning), bytes_of(to, value, 0, 0, bytes, 1, 1),
-                           Host::waits);)
+               return fill_row(find_stream(nullptr, meaning), to, value, bytes, Host::waits);)
 MILLRACE_TWINS(cudaMemsetAsync, ptsz, (void* to, int value, std::size_t bytes, cudaStream_t stream),
-               return fill(find_stream(stream, meaning), bytes_of(to, value, 0, 0, bytes, 1, 1),
-                           Host::goes_on);)
+               return fill_row(find_stream(stream, meaning), to, value, bytes, Host::goes_on);)
 MILLRACE_TWINS(cudaMemset2D, ptds,
                (void* to, std::size_t pitch, int value, std::size_t width, std::size_t height),
                return fill_rows(find_stream(nullptr, meaning), to, pitch, value, width, height,

@@ -27,24 +27,6 @@ bool allowed(cudaMemcpyKind kind, Kind to, Kind from) {
   }
 }
 
-/** Whether addresses alone show that the copy is allowed. */
-bool plainly_allowed(const CopyWork& work) {
-  const bool to = runtime().memory.on_device(work.to.base);
-  const bool from = runtime().memory.on_device(work.from.base);
-  switch (work.kind) {
-    case cudaMemcpyHostToHost:
-      return !to && !from;
-    case cudaMemcpyHostToDevice:
-      return to && !from;
-    case cudaMemcpyDeviceToHost:
-      return !to && from;
-    case cudaMemcpyDeviceToDevice:
-      return to && from;
-    default:
-      return true;
-  }
-}
-
 // The source, as it is now: the program may change it as soon as the call has returned.
 void stage(CopyWork& work) {
   std::shared_ptr<std::byte[]> bytes(new std::byte[work.bytes()]);
@@ -89,7 +71,9 @@ cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
     return cudaErrorInvalidMemcpyDirection;
   if (empty(work)) return cudaSuccess;
   if (work.to.base == nullptr || work.from.base == nullptr) return cudaErrorInvalidValue;
-  if (quick() && plainly_allowed(work)) {
+  const Memory& memory = runtime().memory;
+  if (quick() && plainly_allowed(work.kind, memory.on_device(work.to.base),
+                                 memory.on_device(work.from.base))) {
     perform(work);
     return cudaSuccess;
   }
@@ -98,8 +82,8 @@ cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
   if (const cudaError_t error = set_direction(work); error != cudaSuccess) return error;
   if (stream->capture != nullptr)
     return host == Host::waits ? check_wait(*stream) : submit(lock, *stream, std::move(work));
-  const Kind to = runtime().memory.kind_of(work.to.base);
-  const Kind from = runtime().memory.kind_of(work.from.base);
+  const Kind to = memory.kind_of(work.to.base);
+  const Kind from = memory.kind_of(work.from.base);
   const bool to_host = to != Kind::device;
   bool wait = to == Kind::pageable || (to_host && from == Kind::pageable);
   if (from == Kind::pageable && !to_host) {

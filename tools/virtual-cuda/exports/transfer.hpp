@@ -22,6 +22,24 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
 /** @brief A prefetch of managed memory, which is host memory here: it only takes its turn. */
 cudaError_t prefetch(CUstream_st* stream);
 
+/** @brief Whether the addresses alone show that CUDA allows a copy. */
+[[nodiscard]] inline bool plainly_allowed(cudaMemcpyKind kind, bool to_device,
+                                          bool from_device) noexcept {
+  switch (kind) {
+    case cudaMemcpyHostToHost:
+      return !to_device && !from_device;
+    case cudaMemcpyHostToDevice:
+      return to_device && !from_device;
+    case cudaMemcpyDeviceToHost:
+      return !to_device && from_device;
+    case cudaMemcpyDeviceToDevice:
+      return to_device && from_device;
+    case cudaMemcpyDefault:
+      return true;
+  }
+  return false;
+}
+
 /** @brief Rows at `address`; `layer_rows` is the number of rows of a layer. */
 [[nodiscard]] Plane plane(const void* address, std::size_t pitch = 0, std::size_t layer_rows = 0);
 /** @brief A copy of `cudaMemcpy3DParms`. @return cudaErrorNotSupported for arrays */
