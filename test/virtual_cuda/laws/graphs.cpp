@@ -166,6 +166,32 @@ TEST_CASE("a relaxed capture, and a thread that relaxed itself, may allocate") {
   CUDA_OK(cudaFree(address));
 }
 
+TEST_CASE("a captured stream may be destroyed: its capture is lost, and nothing else") {
+  const Stream origin;
+  const Event fork;
+  const DeviceBlock block{64};
+  cudaStream_t side = nullptr;
+  cudaGraph_t graph = nullptr;
+  CUDA_OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  SECTION("where the capture began") {
+    CUDA_OK(cudaStreamBeginCapture(side, cudaStreamCaptureModeGlobal));
+    CUDA_OK(cudaStreamDestroy(side));
+  }
+  SECTION("where it was joined") {
+    CUDA_OK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
+    CUDA_OK(cudaEventRecord(fork, origin));
+    CUDA_OK(cudaStreamWaitEvent(side, fork, 0));
+    CUDA_OK(cudaStreamDestroy(side));
+    CHECK(cudaStreamEndCapture(origin, &graph) == cudaErrorStreamCaptureInvalidated);
+  }
+  void* address = nullptr;
+  CUDA_OK(cudaMalloc(&address, 64));
+  CUDA_OK(cudaFree(address));
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, 64, origin));
+  CUDA_OK(cudaStreamSynchronize(origin));
+  static_cast<void>(cudaGetLastError());
+}
+
 TEST_CASE("nodes run in the order of their edges, and of nothing else") {
   const Stream stream;
   const DeviceBlock block{64};

@@ -28,7 +28,7 @@ void* allocate() {
 
 int exit_code_of_child(int (*body)()) {
   const pid_t child = fork();
-  if (child == 0) std::_Exit(body());
+  if (child == 0) std::exit(body());  // with the handlers of exit
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;

@@ -20,6 +20,8 @@ namespace {
 
 // At exit the driver goes before static destructors of the program that were set up earlier.
 void unload() {
+  // A forked child has no runtime, and whoever held its lock does not exist.
+  if (process_refusal.load(std::memory_order_relaxed) != cudaSuccess) return;
   write_report(runtime());
   process_refusal.store(cudaErrorCudartUnloading, std::memory_order_relaxed);
 }
@@ -42,7 +44,8 @@ Runtime::Runtime(const Settings& options, const DeviceProfile& facts)
     : settings{options},
       profile{facts},
       engine{settings, profile},
-      memory{settings.gpus, profile.memory_bytes} {
+      memory{settings.gpus, profile.memory_bytes},
+      ranges{memory} {
   for (unsigned ordinal = 0; ordinal < settings.gpus; ++ordinal) {
     Gpu& gpu = *gpus.emplace_back(std::make_unique<Gpu>());
     gpu.ordinal = ordinal;

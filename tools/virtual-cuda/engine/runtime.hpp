@@ -13,6 +13,7 @@
 #include "engine/thread.hpp"
 #include "memory/memory.hpp"
 #include "memory/pool.hpp"
+#include "memory/ranges.hpp"
 
 namespace millrace::virtual_cuda {
 
@@ -30,6 +31,7 @@ struct Runtime {
   const DeviceProfile profile;
   Engine engine;
   Memory memory;
+  Ranges ranges;
   std::vector<std::unique_ptr<Gpu>> gpus;
   Slab<CUstream_st> streams;
   Slab<CUevent_st> events;
@@ -38,7 +40,11 @@ struct Runtime {
   std::uint64_t capture_ids = 0;
   std::uint64_t peak_streams = 0;
 
-  [[nodiscard]] Gpu& current_gpu() { return *gpus[static_cast<std::size_t>(this_thread->device)]; }
+  /** @brief The calling thread's GPU, whose context is current from now on. */
+  [[nodiscard]] Gpu& current_gpu() {
+    this_thread->bound = true;
+    return *gpus[static_cast<std::size_t>(this_thread->device)];
+  }
 };
 
 extern Runtime* the_runtime;

@@ -12,7 +12,7 @@
 
 namespace millrace::virtual_cuda {
 
-thread_local Thread* this_thread = nullptr;
+constinit thread_local Thread* this_thread = nullptr;
 std::atomic<cudaError_t> process_refusal{cudaSuccess};
 
 namespace {

@@ -23,6 +23,7 @@ struct Thread {
   cudaError_t last_error = cudaSuccess;
   cudaError_t refusal = cudaSuccess;  ///< inside a host function: the answer to every call
   int device = 0;
+  bool bound = false;  ///< a context is current, as the driver sees it
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   std::uint64_t id = 0;
   std::vector<CUstream_st*> per_thread_streams;   ///< by device; null where there is none yet
@@ -31,7 +32,7 @@ struct Thread {
 };
 
 /** @brief Null in a thread that has made no call, and in a forked child. */
-extern thread_local Thread* this_thread __attribute__((tls_model("initial-exec")));
+extern constinit thread_local Thread* this_thread __attribute__((tls_model("initial-exec")));
 /** @brief The answer to every call of the process: after a fork, at exit, on a lost device. */
 extern std::atomic<cudaError_t> process_refusal;
 

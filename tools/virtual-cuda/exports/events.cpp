@@ -42,7 +42,6 @@ cudaError_t record(cudaEvent_t event, CUstream_st* stream, unsigned flags) {
   if (event->device != stream->device) return cudaErrorInvalidResourceHandle;
   if (quick()) {
     event->recorded = true;
-    if (event->last) event->last.reset();
     if (event->capture) event->capture.reset();
     if ((event->flags & cudaEventDisableTiming) == 0)
       event->time = runtime().engine.schedule().now();

@@ -143,7 +143,8 @@ cudaPointerAttributes pointer_attributes(const void* address) {
   cudaPointerAttributes all{};
   if (memory.on_device(address)) {
     const Gpu& gpu = *runtime().gpus[memory.gpu_of(address)];
-    if (memory.piece(address) && !free_in_pool(gpu, address)) {
+    const bool mapped = !memory.in_gpu(address) && memory.shown(address);
+    if (mapped || (memory.piece(address) && !free_in_pool(gpu, address))) {
       all.type = cudaMemoryTypeDevice;
       all.device = static_cast<int>(gpu.ordinal);
       all.devicePointer = pointer;

@@ -9,7 +9,6 @@ using namespace millrace;
 using namespace millrace::virtual_cuda;
 
 namespace millrace::virtual_cuda {
-
 bool in_pool(const Gpu& gpu, const void* address) {
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   return std::any_of(gpu.pools.begin(), gpu.pools.end(),

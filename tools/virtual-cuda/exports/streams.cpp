@@ -27,7 +27,7 @@ cudaError_t destroy(cudaStream_t handle) {
     return cudaErrorInvalidResourceHandle;
   Lock lock = lock_engine();
   spend(lock, Call::destroy_stream);
-  if (stream->capture != nullptr) stream->capture->invalid = true;
+  abandon_capture(*stream);
   destroy_stream(*stream);
   return cudaSuccess;
 }

@@ -138,6 +138,17 @@ cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph) {
   return cudaSuccess;
 }
 
+void abandon_capture(CUstream_st& stream) {
+  const std::shared_ptr<Capture> capture = stream.capture;
+  if (capture == nullptr) return;
+  capture->invalid = true;
+  if (capture->origin == &stream) {
+    leave(capture);
+  } else {
+    std::erase(capture->streams, &stream);
+  }
+}
+
 void record_captured(CUevent_st& event, CUstream_st& stream) {
   event.capture = stream.capture;
   event.captured_nodes = stream.capture_tails;

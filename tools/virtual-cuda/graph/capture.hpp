@@ -41,6 +41,10 @@ cudaError_t begin_capture(CUstream_st& stream, cudaStreamCaptureMode mode,
                           std::shared_ptr<Graph> graph, std::vector<cudaGraphNode_t> after);
 cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph);
 
+/** @brief A stream that is captured is destroyed: its capture is lost, and ends if it began there.
+ */
+void abandon_capture(CUstream_st& stream);
+
 /** @brief A record on a captured stream: the event stands for the nodes so far. */
 void record_captured(CUevent_st& event, CUstream_st& stream);
 /** @brief A wait where the stream is captured, or the event was. */

@@ -1,11 +1,14 @@
 #include "memory/memory.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -25,49 +28,103 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
                            std::strerror(errno) + "; see ulimit -v and vm.overcommit_memory");
 }
 
-// The kernel takes the pages back. The next user finds zeros, as a GPU may or may not have it.
-void return_pages(std::byte* data, std::size_t bytes) {
-  if (bytes < kWorthReturning) return;
-  const auto begin = round_up(reinterpret_cast<std::uintptr_t>(data), kPage);
-  const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / kPage * kPage;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
+constexpr std::size_t kRangesForGpu = 2;  // address space of ranges, in sizes of a GPU's memory
 
 }  // namespace
 
 Memory::Memory(unsigned gpus, std::size_t bytes_of_each)
     : stride_{round_up(bytes_of_each, kPage)}, bytes_{bytes_of_each}, peaks_(gpus) {
-  span_ = stride_ * gpus;
+  const std::size_t memory = stride_ * gpus;
+  span_ = memory * (1 + kRangesForGpu);
   void* const all =
       mmap(nullptr, 2 * span_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) refuse("reserved", 2 * span_);
   base_ = reinterpret_cast<std::uintptr_t>(all);
-  if (mmap(reinterpret_cast<void*>(base_ + span_), span_, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-    refuse("mapped", span_);
-  for (unsigned gpu = 0; gpu < gpus; ++gpu) spaces_.emplace_back(bytes_of_each);
+  file_ = memfd_create("millrace virtual GPUs", MFD_CLOEXEC);
+  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(2 * memory)) != 0 ||
+      mmap(reinterpret_cast<void*>(base_ + span_), memory, PROT_READ | PROT_WRITE,
+           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file_, 0) == MAP_FAILED)
+    refuse("mapped", memory);
+  for (unsigned gpu = 0; gpu < gpus; ++gpu) {
+    spaces_.emplace_back(bytes_of_each);
+    pages_.emplace_back(bytes_of_each);
+  }
+}
+
+unsigned Memory::gpu_of(const void* address) const {
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  if (in_gpu(address)) return static_cast<unsigned>((value - base_) / stride_);
+  const auto entry = shown_.upper_bound(value);
+  return entry == shown_.begin() ? 0 : std::prev(entry)->second.gpu;
+}
+
+Memory::Range Memory::range_region() const noexcept {
+  const std::size_t memory = stride_ * spaces_.size();
+  return {base_ + memory, span_ - memory};
+}
+
+std::optional<std::size_t> Memory::take_pages(unsigned gpu, std::size_t bytes) {
+  if (bytes > bytes_ - used(gpu)) return std::nullopt;
+  const std::optional<std::size_t> pages = pages_[gpu].take(bytes);
+  if (pages) peaks_[gpu] = std::max(peaks_[gpu], used(gpu));
+  return pages;
+}
+
+void Memory::give_pages(unsigned gpu, std::size_t pages) {
+  return_to_system(file_offset(gpu, pages), pages_[gpu].give(pages));
+}
+
+// The next user finds zeros there, as a GPU may or may not have them.
+void Memory::return_to_system(std::size_t offset, std::size_t bytes) const {
+  if (bytes < kWorthReturning) return;
+  const std::size_t begin = round_up(offset, kPage);
+  const std::size_t end = (offset + bytes) / kPage * kPage;
+  fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+            static_cast<off_t>(end - begin));
+}
+
+bool Memory::show(void* address, unsigned gpu, std::size_t pages, std::size_t bytes) {
+  if (mmap(data(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+           file_, static_cast<off_t>(file_offset(gpu, pages))) == MAP_FAILED)
+    return false;
+  shown_[reinterpret_cast<std::uintptr_t>(address)] = {bytes, gpu};
+  return true;
+}
+
+bool Memory::shown(const void* address) const {
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  const auto entry = shown_.upper_bound(value);
+  if (entry == shown_.begin()) return false;
+  return value - std::prev(entry)->first < std::prev(entry)->second.bytes;
+}
+
+void Memory::hide(void* address, std::size_t bytes) {
+  const auto start = reinterpret_cast<std::uintptr_t>(address);
+  mmap(data(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+       0);
+  shown_.erase(shown_.lower_bound(start), shown_.lower_bound(start + bytes));
 }
 
 void* Memory::take(unsigned gpu, std::size_t bytes) {
-  if (bytes > bytes_) return nullptr;
+  if (bytes > bytes_ - used(gpu)) return nullptr;
   simulation::AddressSpace& space = spaces_[gpu];
   const std::optional<std::size_t> offset = space.take(round_up(bytes, kAlignment));
   if (!offset) return nullptr;
-  peaks_[gpu] = std::max(peaks_[gpu], space.taken_bytes());
+  peaks_[gpu] = std::max(peaks_[gpu], used(gpu));
   return reinterpret_cast<void*>(base_ + gpu * stride_ + *offset);
 }
 
 bool Memory::give(void* address) {
-  if (!on_device(address)) return false;
+  if (!in_gpu(address)) return false;
   const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(address) - base_;
   const std::size_t bytes = spaces_[gpu_of(address)].give(offset % stride_);
   if (bytes == 0) return false;
-  return_pages(data(address), bytes);
+  return_to_system(offset, bytes);
   return true;
 }
 
 std::optional<Memory::Range> Memory::piece(const void* address) const {
-  if (!on_device(address)) return std::nullopt;
+  if (!in_gpu(address)) return std::nullopt;
   const unsigned gpu = gpu_of(address);
   const std::uintptr_t start = base_ + gpu * stride_;
   const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(address) - start;

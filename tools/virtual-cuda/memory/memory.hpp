@@ -16,8 +16,9 @@ namespace millrace::virtual_cuda {
  * @brief The memory of the virtual GPUs, and what is known of host memory.
  *
  * Device memory is address space that the host cannot access: a dereference faults, as with a GPU.
- * Its data lie at a fixed distance, in a mapping that takes physical memory only where it is
- * written.
+ * Its data lie at a fixed distance, in a mapping of a file in memory that takes physical memory
+ * only where it is written. The GPUs' memory comes first; address ranges that programs reserve, and
+ * map pages of that memory into, come after it (class Ranges).
  */
 class Memory {
  public:
@@ -47,17 +48,22 @@ class Memory {
   [[nodiscard]] bool on_device(const void* address) const noexcept {
     return reinterpret_cast<std::uintptr_t>(address) - base_ < span_;
   }
-  /** @brief The GPU that `address`, which is `on_device`, belongs to. */
-  [[nodiscard]] unsigned gpu_of(const void* address) const noexcept {
-    return static_cast<unsigned>((reinterpret_cast<std::uintptr_t>(address) - base_) / stride_);
+  /** @brief Whether `address` lies in the GPUs' own memory, and not in a reserved range. */
+  [[nodiscard]] bool in_gpu(const void* address) const noexcept {
+    return reinterpret_cast<std::uintptr_t>(address) - base_ < stride_ * spaces_.size();
   }
+  /** @brief The GPU that `address`, which is `on_device`, belongs to; 0 if nothing is mapped there.
+   */
+  [[nodiscard]] unsigned gpu_of(const void* address) const;
 
   /** @brief Device memory, of any size above 0. Null if `gpu` has no hole for it. */
   [[nodiscard]] void* take(unsigned gpu, std::size_t bytes);
   /** @brief Gives back what `take` gave. @return false, and nothing has changed, if it did not */
   bool give(void* address);
   [[nodiscard]] std::size_t total() const noexcept { return bytes_; }
-  [[nodiscard]] std::size_t used(unsigned gpu) const { return spaces_[gpu].taken_bytes(); }
+  [[nodiscard]] std::size_t used(unsigned gpu) const {
+    return spaces_[gpu].taken_bytes() + pages_[gpu].taken_bytes();
+  }
   [[nodiscard]] std::size_t peak(unsigned gpu) const { return peaks_[gpu]; }
   /** @brief The piece from `take` that holds `address`. */
   [[nodiscard]] std::optional<Range> piece(const void* address) const;
@@ -77,12 +83,35 @@ class Memory {
 
   [[nodiscard]] Kind kind_of(const void* address) const;
 
+  /** @brief Where ranges may be reserved. */
+  [[nodiscard]] Range range_region() const noexcept;
+  /** @brief Memory of a GPU without an address, in whole pages; nothing if it is full. */
+  [[nodiscard]] std::optional<std::size_t> take_pages(unsigned gpu, std::size_t bytes);
+  void give_pages(unsigned gpu, std::size_t pages);
+  /** @brief Shows what `take_pages` gave at `address` in that region. @return false: no memory */
+  [[nodiscard]] bool show(void* address, unsigned gpu, std::size_t pages, std::size_t bytes);
+  void hide(void* address, std::size_t bytes);
+  [[nodiscard]] bool shown(const void* address) const;
+
  private:
   std::uintptr_t base_ = 0;
-  std::size_t span_ = 0;  // of all GPUs; the data follow
+  std::size_t span_ = 0;  // of all GPUs and of ranges; the data follow
   std::size_t stride_ = 0;
   std::size_t bytes_ = 0;
+  int file_ = -1;
+  struct Shown {
+    std::size_t bytes;
+    unsigned gpu;
+  };
+  std::map<std::uintptr_t, Shown> shown_;  // what is shown in ranges
+  /// Offset in the file of what has no address: after the memory that has.
+  [[nodiscard]] std::size_t file_offset(unsigned gpu, std::size_t pages) const noexcept {
+    return stride_ * (spaces_.size() + gpu) + pages;
+  }
+  void return_to_system(std::size_t offset, std::size_t bytes) const;
+
   std::vector<simulation::AddressSpace> spaces_;
+  std::vector<simulation::AddressSpace> pages_;  // of each GPU: what has no address
   std::vector<std::size_t> peaks_;
   std::map<std::uintptr_t, HostRange> host_;
   std::size_t pinned_ = 0;

@@ -1,0 +1,102 @@
+#include "memory/ranges.hpp"
+
+#include <iterator>
+#include <optional>
+
+namespace millrace::virtual_cuda {
+namespace {
+
+bool whole_pages(std::size_t bytes) { return bytes != 0 && bytes % Ranges::kGranularity == 0; }
+
+// Addresses are handed out from the first multiple of the granularity on.
+std::uintptr_t first_address(const Memory& memory) {
+  const std::uintptr_t begin = memory.range_region().begin;
+  return (begin + Ranges::kGranularity - 1) / Ranges::kGranularity * Ranges::kGranularity;
+}
+
+}  // namespace
+
+Ranges::Ranges(Memory& memory)
+    : memory_{&memory}, space_{memory.range_region().bytes - Ranges::kGranularity} {}
+
+cudaError_t Ranges::reserve(std::uintptr_t& address, std::size_t bytes, std::size_t alignment) {
+  if (!whole_pages(bytes)) return cudaErrorInvalidValue;
+  if (alignment > kGranularity) return cudaErrorNotSupported;
+  const std::optional<std::size_t> offset = space_.take(bytes);
+  if (!offset) return cudaErrorMemoryAllocation;
+  address = first_address(*memory_) + *offset;
+  return cudaSuccess;
+}
+
+cudaError_t Ranges::release(std::uintptr_t address, std::size_t bytes) {
+  const std::uintptr_t offset = address - first_address(*memory_);
+  const auto entry = space_.taken().find(offset);
+  if (entry == space_.taken().end() || entry->second != bytes) return cudaErrorInvalidValue;
+  const auto mapping = mappings_.lower_bound(address);
+  if (mapping != mappings_.end() && mapping->first < address + bytes) return cudaErrorInvalidValue;
+  space_.give(offset);
+  return cudaSuccess;
+}
+
+cudaError_t Ranges::create(std::uint64_t& handle, std::size_t bytes, unsigned gpu) {
+  if (!whole_pages(bytes)) return cudaErrorInvalidValue;
+  const std::optional<std::size_t> pages = memory_->take_pages(gpu, bytes);
+  if (!pages) return cudaErrorMemoryAllocation;
+  handle = ++handles_;
+  pieces_[handle] = {*pages, bytes, gpu};
+  return cudaSuccess;
+}
+
+cudaError_t Ranges::drop(std::uint64_t handle) {
+  const auto entry = pieces_.find(handle);
+  if (entry == pieces_.end()) return cudaErrorInvalidValue;
+  if (--entry->second.references != 0) return cudaSuccess;
+  memory_->give_pages(entry->second.gpu, entry->second.pages);
+  pieces_.erase(entry);
+  return cudaSuccess;
+}
+
+cudaError_t Ranges::map(std::uintptr_t address, std::size_t bytes, std::uint64_t handle) {
+  const auto entry = pieces_.find(handle);
+  if (entry == pieces_.end() || entry->second.bytes != bytes) return cudaErrorInvalidValue;
+  if (!space_.holds(address - first_address(*memory_), bytes)) return cudaErrorInvalidValue;
+  const auto next = mappings_.lower_bound(address);
+  if (next != mappings_.end() && next->first < address + bytes) return cudaErrorAlreadyMapped;
+  if (next != mappings_.begin()) {
+    const auto previous = std::prev(next);
+    if (previous->first + previous->second.bytes > address) return cudaErrorAlreadyMapped;
+  }
+  Piece& piece = entry->second;
+  if (!memory_->show(reinterpret_cast<void*>(address), piece.gpu, piece.pages, bytes))
+    return cudaErrorMemoryAllocation;
+  ++piece.references;
+  mappings_[address] = {bytes, handle};
+  return cudaSuccess;
+}
+
+cudaError_t Ranges::unmap(std::uintptr_t address, std::size_t bytes) {
+  if (!covered(address, bytes)) return cudaErrorInvalidValue;
+  memory_->hide(reinterpret_cast<void*>(address), bytes);
+  for (auto entry = mappings_.lower_bound(address);
+       entry != mappings_.end() && entry->first < address + bytes;) {
+    static_cast<void>(drop(entry->second.handle));
+    entry = mappings_.erase(entry);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t Ranges::check_access(std::uintptr_t address, std::size_t bytes) const {
+  return covered(address, bytes) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+bool Ranges::covered(std::uintptr_t address, std::size_t bytes) const {
+  const std::uintptr_t end = address + bytes;
+  auto entry = mappings_.find(address);
+  while (entry != mappings_.end() && entry->first == address && address < end) {
+    address += entry->second.bytes;
+    ++entry;
+  }
+  return bytes != 0 && address == end;
+}
+
+}  // namespace millrace::virtual_cuda

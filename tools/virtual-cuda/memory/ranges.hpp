@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+#include "device/virtual/address_space.hpp"
+#include "memory/memory.hpp"
+
+namespace millrace::virtual_cuda {
+
+/**
+ * @brief Virtual memory management as the driver offers it: addresses that a program reserves, and
+ *        pieces of a GPU's memory that it maps there. Guarded by the engine's lock.
+ *
+ * All functions return an error of CUDA, and change nothing with one.
+ */
+class Ranges {
+ public:
+  static constexpr std::size_t kGranularity = std::size_t{2} << 20;
+
+  explicit Ranges(Memory& memory);
+
+  cudaError_t reserve(std::uintptr_t& address, std::size_t bytes, std::size_t alignment);
+  cudaError_t release(std::uintptr_t address, std::size_t bytes);
+  cudaError_t create(std::uint64_t& handle, std::size_t bytes, unsigned gpu);
+  cudaError_t drop(std::uint64_t handle);
+  cudaError_t map(std::uintptr_t address, std::size_t bytes, std::uint64_t handle);
+  cudaError_t unmap(std::uintptr_t address, std::size_t bytes);
+  /** @brief Checks what a change of access needs: every GPU reaches all memory here. */
+  [[nodiscard]] cudaError_t check_access(std::uintptr_t address, std::size_t bytes) const;
+
+ private:
+  struct Piece {
+    std::size_t pages = 0;
+    std::size_t bytes = 0;
+    unsigned gpu = 0;
+    unsigned references = 1;  // of the handle, and of each mapping
+  };
+  struct Mapping {
+    std::size_t bytes = 0;
+    std::uint64_t handle = 0;
+  };
+
+  /** @brief Whether mappings cover the whole of it and nothing more. */
+  [[nodiscard]] bool covered(std::uintptr_t address, std::size_t bytes) const;
+
+  Memory* memory_;
+  simulation::AddressSpace space_;
+  std::map<std::uint64_t, Piece> pieces_;
+  std::map<std::uintptr_t, Mapping> mappings_;
+  std::uint64_t handles_ = 0;
+};
+
+}  // namespace millrace::virtual_cuda
