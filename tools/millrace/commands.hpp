@@ -13,6 +13,7 @@ void add_replay(CLI::App& program);
 void add_train(CLI::App& program);
 void add_pipelines(CLI::App& program);
 void add_stream(CLI::App& program);
+void add_run(CLI::App& program);
 void add_doctor(CLI::App& program);
 
 }  // namespace millrace::cli

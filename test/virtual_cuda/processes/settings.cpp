@@ -16,8 +16,11 @@ TEST_CASE("a setting that is not known is refused with what would be right") {
       {"instant,gpus=0", "'gpus=0' is not known; gpus=N takes 1 to 16"},
       {"instant,gpus=17", "'gpus=17' is not known; gpus=N takes 1 to 16"},
       {"instant,profile=v100", "'profile=v100' is not known; a schedule is"},
-      {"instant,memory=1", "'memory=1' is not known; an option is profile=NAME or gpus=N"},
-      {"instant,", "'' is not known; an option is profile=NAME or gpus=N"},
+      {"instant,memory=1", "'memory=1' is not known; memory=SIZE takes 64MiB to 1TiB"},
+      {"instant,memory=big", "'memory=big' is not known; memory=SIZE takes 64MiB to 1TiB"},
+      {"instant,speed=1",
+       "'speed=1' is not known; an option is profile=NAME, gpus=N or memory=SIZE"},
+      {"instant,", "'' is not known; an option is profile=NAME, gpus=N or memory=SIZE"},
   }));
   const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL=" + value);
   CHECK(ran.output == "cudaErrorInitializationError\n");
@@ -27,7 +30,7 @@ TEST_CASE("a setting that is not known is refused with what would be right") {
 TEST_CASE("settings that are right are taken, and none means instant") {
   const auto* const value = GENERATE("", "MILLRACE_VIRTUAL=", "MILLRACE_VIRTUAL=lag:0,gpus=16",
                                      "MILLRACE_VIRTUAL=adversarial:18446744073709551615",
-                                     "MILLRACE_VIRTUAL=instant,profile=a100,gpus=3");
+                                     "MILLRACE_VIRTUAL=instant,profile=a100,gpus=3,memory=1.5GiB");
   CHECK(run("print_error_of_first_call", value).output == "cudaSuccess\n");
 }
 

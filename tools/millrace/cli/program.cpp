@@ -120,6 +120,7 @@ void set_up(CLI::App& program) {
   add_train(program);
   add_pipelines(program);
   add_stream(program);
+  add_run(program);
   add_doctor(program);
 }
 

@@ -60,7 +60,9 @@ Runtime::Runtime(const Settings& options, const DeviceProfile& facts)
 
 void make_runtime() {
   const Settings settings = Settings::from_environment();
-  the_runtime = new Runtime{settings, DeviceProfile::named(settings.profile)};
+  DeviceProfile profile = DeviceProfile::named(settings.profile);
+  profile.memory_bytes = settings.memory.value_or(profile.memory_bytes);
+  the_runtime = new Runtime{settings, profile};
   instant = settings.mode == Mode::instant;
   for (const auto& gpu : runtime().gpus)
     gpu->default_pool = gpu->current_pool = make_pool(*gpu, true, 0);

@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "millrace/device/profile.hpp"
+#include "millrace/memory/byte_size.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
 
 constexpr unsigned kMostGpus = 16;
+constexpr std::size_t kLeastMemory = std::size_t{64} << 20;
+constexpr std::size_t kMostMemory = std::size_t{1} << 40;
 
 [[noreturn]] void refuse(std::string_view found, const std::string& right) {
   throw std::invalid_argument("MILLRACE_VIRTUAL: '" + std::string{found} + "' is not known; " +
@@ -31,6 +34,17 @@ std::uint64_t number(std::string_view word, std::string_view text, const std::st
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size()) refuse(word, right);
   return value;
+}
+
+std::size_t size(std::string_view word, std::string_view text) {
+  const std::string right = "memory=SIZE takes 64MiB to 1TiB";
+  try {
+    const std::size_t bytes = parse_bytes(text);
+    if (bytes >= kLeastMemory && bytes <= kMostMemory) return bytes;
+  } catch (const std::invalid_argument&) {
+    // refused below, with what it is for
+  }
+  refuse(word, right);
 }
 
 bool is_profile(std::string_view name) {
@@ -61,6 +75,7 @@ void set_schedule(Settings& settings, std::string_view word) {
 void set_option(Settings& settings, std::string_view word) {
   constexpr std::string_view kProfile = "profile=";
   constexpr std::string_view kGpus = "gpus=";
+  constexpr std::string_view kMemory = "memory=";
   if (word.starts_with(kProfile)) {
     if (!is_profile(word.substr(kProfile.size()))) refuse(word, schedules());
     settings.profile = word.substr(kProfile.size());
@@ -69,8 +84,10 @@ void set_option(Settings& settings, std::string_view word) {
     const std::uint64_t gpus = number(word, word.substr(kGpus.size()), right);
     if (gpus < 1 || gpus > kMostGpus) refuse(word, right);
     settings.gpus = static_cast<unsigned>(gpus);
+  } else if (word.starts_with(kMemory)) {
+    settings.memory = size(word, word.substr(kMemory.size()));
   } else {
-    refuse(word, "an option is profile=NAME or gpus=N");
+    refuse(word, "an option is profile=NAME, gpus=N or memory=SIZE");
   }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,11 +19,12 @@ struct Settings {
   std::string profile =
       "h200";  ///< device profile: the facts of every GPU, and the costs of `timed`
   unsigned gpus = 1;
+  std::optional<std::size_t> memory;  ///< bytes of each GPU, in place of the profile's
   std::string report;   ///< file of the report at exit; "-" is standard error; empty: none
   std::string kernels;  ///< shared library with host implementations of kernels; may be empty
 
   /**
-   * @brief Parses `MILLRACE_VIRTUAL`: `SCHEDULE[,profile=NAME][,gpus=N]`.
+   * @brief Parses `MILLRACE_VIRTUAL`: `SCHEDULE[,profile=NAME][,gpus=N][,memory=SIZE]`.
    * @param text  SCHEDULE is `instant`, `lag:N`, `adversarial:SEED`, or the name of a profile
    * @throws std::invalid_argument that says what is wrong and what would be right
    */
