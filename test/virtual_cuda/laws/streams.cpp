@@ -99,6 +99,18 @@ TEST_CASE("the work of a destroyed stream still takes effect, and before the leg
   CHECK(read(block) == all(64, 8));
 }
 
+TEST_CASE("a synchronization of the device waits for the work of destroyed streams") {
+  const PinnedBlock seen{1};
+  cudaStream_t stream = nullptr;
+  const unsigned flags = GENERATE(unsigned{cudaStreamDefault}, unsigned{cudaStreamNonBlocking});
+  CUDA_OK(cudaStreamCreateWithFlags(&stream, flags));
+  seen[0] = 1;
+  CUDA_OK(cudaMemsetAsync(seen.get(), 2, 1, stream));
+  CUDA_OK(cudaStreamDestroy(stream));
+  CUDA_OK(cudaDeviceSynchronize());
+  CHECK(seen[0] == 2);
+}
+
 TEST_CASE("a query of pending work succeeds in the end") {
   const Stream stream;
   const Event event;

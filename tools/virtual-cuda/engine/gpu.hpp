@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
@@ -17,7 +18,9 @@ struct Gpu {
   unsigned flags = 0;
   CUstream_st legacy;
   std::vector<CUstream_st*> streams;  ///< that live, also per-thread ones
-  std::vector<OperationRef> orphans;  ///< last operations of destroyed blocking streams
+  /// Last operations of destroyed streams, and whether those took part in the legacy stream's
+  /// synchronization.
+  std::vector<std::pair<OperationRef, bool>> orphans;
   cudaMemPool_t default_pool = nullptr;
   cudaMemPool_t current_pool = nullptr;
   std::vector<cudaMemPool_t> pools;

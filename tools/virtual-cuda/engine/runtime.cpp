@@ -87,7 +87,8 @@ CUstream_st* make_stream(Gpu& gpu, CUstream_st::Role role, unsigned flags, int p
 
 void destroy_stream(CUstream_st& stream) {
   Gpu& gpu = *runtime().gpus[stream.device];
-  if (stream.blocking() && stream.tail && !stream.tail->done()) gpu.orphans.push_back(stream.tail);
+  std::erase_if(gpu.orphans, [](const auto& orphan) { return orphan.first->done(); });
+  if (stream.tail && !stream.tail->done()) gpu.orphans.emplace_back(stream.tail, stream.blocking());
   std::erase(gpu.streams, &stream);
   note_stream_for_report(stream);
   for (const cudaMemPool_t pool : gpu.pools)
@@ -133,8 +134,8 @@ std::vector<OperationRef> before(const CUstream_st& stream) {
   if (stream.role == CUstream_st::Role::legacy) {
     for (const CUstream_st* const other : gpu.streams)
       if (other->blocking()) add(other->tail);
-    std::erase_if(gpu.orphans, [](const OperationRef& tail) { return tail->done(); });
-    for (const OperationRef& tail : gpu.orphans) add(tail);
+    for (const auto& [tail, blocking] : gpu.orphans)
+      if (blocking) add(tail);
   } else if (stream.blocking()) {
     add(gpu.legacy.tail);
   }
@@ -157,7 +158,7 @@ void synchronize(Lock& lock, Gpu& gpu) {
   // One wait for all of it, so that the schedule chooses among all streams.
   std::vector<OperationRef> tails{gpu.legacy.tail};
   for (const CUstream_st* const stream : gpu.streams) tails.push_back(stream->tail);
-  tails.insert(tails.end(), gpu.orphans.begin(), gpu.orphans.end());
+  for (const auto& orphan : gpu.orphans) tails.push_back(orphan.first);
   if (std::any_of(tails.begin(), tails.end(),
                   [](const OperationRef& tail) { return tail && !tail->done(); })) {
     const OperationRef all = runtime().engine.add(EmptyWork{}, gpu.ordinal, 0, tails);
