@@ -1,7 +1,13 @@
 // What small blocks that stay with their stream must not hide or hold up.
 
+#include <malloc.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
 #include <vector>
 
+#include "millrace/memory/observer.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 
@@ -9,6 +15,32 @@ namespace millrace::test {
 namespace {
 
 constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+/// While it is told of an allocation, under the allocator's lock, another thread asks for that
+/// lock.
+class Visitor final : public AllocationObserver {
+ public:
+  explicit Visitor(CachingAllocator& allocator) : allocator_(allocator) {}
+  void allocated(const AllocationEvent&) override {
+    visit_ = std::thread{[this] { static_cast<void>(allocator_.statistics()); }};
+    std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  }
+  void leave() { visit_.join(); }
+
+ private:
+  CachingAllocator& allocator_;
+  std::thread visit_;
+};
+
+/// From now on each front counts alone.
+void let_threads_meet(CachingAllocator& allocator, const Stream& stream) {
+  Visitor visitor{allocator};
+  allocator.observe(&visitor);
+  void* const block = allocator.allocate(4 * kKiB, stream);
+  visitor.leave();
+  allocator.observe(nullptr);
+  allocator.deallocate(block);
+}
 
 }  // namespace
 
@@ -78,6 +110,62 @@ TEST_CASE("a small block that another stream still uses is active for a scope") 
   CHECK(allocator.statistics().bytes.active.current == 512 * kKiB);
   allocator.close_scope(scope);
   bench.ordered.synchronize();
+}
+
+TEST_CASE("a small block that another stream still uses is active once, also with many threads") {
+  CachingBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  let_threads_meet(allocator, bench.main);
+  // The second use finds what the first one left in the front.
+  for (int round = 0; round < 2; ++round) {
+    const ScopeId scope = allocator.open_scope();
+    void* const block = allocator.allocate(512 * kKiB, bench.main);
+    allocator.record_use(block, bench.copy);
+    busy(bench, bench.copy, block, 512 * kKiB);
+    allocator.deallocate(block);
+    const MemoryGauges seen = allocator.peaks(scope);
+    CHECK(seen.active.current == 512 * kKiB);
+    CHECK(seen.active.peak == 512 * kKiB);
+    allocator.close_scope(scope);
+    bench.ordered.synchronize();
+  }
+}
+
+TEST_CASE("a block that waited serves again while the next class has blocks that do not fit") {
+  CachingBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  allocator.deallocate(allocator.allocate(32 * kMiB, bench.main));  // bins waste from 16 MiB on
+  void* const idle = allocator.allocate(5632, bench.main);
+  void* const wall = allocator.allocate(4 * kKiB, bench.main);
+  allocator.deallocate(idle);
+  std::set<void*> seen;
+  for (int round = 0; round < 100; ++round) {
+    void* const block = allocator.allocate(4 * kKiB, bench.main);
+    seen.insert(block);
+    allocator.record_use(block, bench.copy);
+    allocator.deallocate(block);
+    bench.main.wait_stream(bench.copy);
+  }
+  CHECK(seen.size() <= 3);
+  allocator.deallocate(wall);
+}
+
+TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than after 100") {
+  CachingBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  const auto rounds = [&](int count) {
+    for (int round = 0; round < count; ++round) {
+      void* const block = allocator.allocate(4 * kKiB, bench.main);
+      allocator.transfer(block, bench.copy);
+      allocator.transfer(block, bench.main);
+      allocator.deallocate(block);
+      bench.main.wait_stream(bench.copy);
+      if (round % 100 == 0) bench.ordered.synchronize();
+    }
+    return mallinfo2().uordblks;
+  };
+  const std::size_t before = rounds(100);
+  CHECK(rounds(20'000) < before + 256 * kKiB);
 }
 
 }  // namespace millrace::test

@@ -61,14 +61,38 @@ void* CachingAllocator::State::serve_elsewhere(PlainRequest plain, StreamRef fir
   return serve(request, ask_front);
 }
 
-// Made when somebody else than the owner has to do with the block.
+// Made when somebody else than the owner has to do with the block; of what its front has to spare,
+// if it has.
 Company& CachingAllocator::State::company_of(Block& block) {
-  if (block.live.company == nullptr) {
-    Company* const company = heap.make_company();
-    company->begin(block.live.owner.id(), block.first_markers());
-    block.live.company = company;
+  Company* made = nullptr;
+  for (;;) {
+    {
+      const auto hold = hold_front(block);
+      Company*& company = block.live.company;
+      if (company == nullptr && made == nullptr && hold.owns_lock()) {
+        made = fronts.find(block.lane)->take_company();
+      }
+      if (company == nullptr && made != nullptr) {
+        made->begin(block.live.owner.id(), block.first_markers());
+        company = std::exchange(made, nullptr);
+      }
+      if (company != nullptr) break;
+    }
+    made = heap.make_company();
   }
+  if (made != nullptr) heap.forget(made);  // another thread was faster
   return *block.live.company;
+}
+
+// Notes that `stream` uses the block. False: it was noted, or owns the block.
+bool CachingAllocator::State::add_use(Block& block, StreamRef stream) {
+  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
+  if (same(block.live.owner)) return false;
+  Few<StreamRef>& uses = company_of(block).uses;
+  const auto hold = hold_front(block);
+  if (std::ranges::any_of(uses, same)) return false;
+  uses.push_back(stream);
+  return true;
 }
 
 void* CachingAllocator::State::serve(const Request& request, bool ask_front) {
@@ -159,17 +183,12 @@ void CachingAllocator::record_use(void* address, StreamRef stream) {
   if (state_->graphs.any() && state_->graphs.record_use(address, stream)) return;
   const State::Lock lock = state_->enter();
   Block* const block = state_->live_block("record_use", address);
-  const auto hold = state_->hold_front(*block);
   if (state_->graphs.any() && state_->device.captured(stream.id())) {
     state_->company_of(*block);  // so that no front keeps it, and each free asks for its graphs
     if (state_->graphs.use(address, stream.id())) return;
   }
-  const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
-  if (same(block->live.owner)) return;
-  Company& company = state_->company_of(*block);
-  if (std::ranges::any_of(company.uses, same)) return;
-  company.uses.push_back(stream);
-  if (state_->observer != nullptr) state_->observer->use_recorded(block->live.id, stream.id());
+  if (!state_->add_use(*block, stream) || state_->observer == nullptr) return;
+  state_->observer->use_recorded(block->live.id, stream.id());
 }
 
 void CachingAllocator::transfer(void* address, StreamRef new_owner) {
@@ -181,16 +200,16 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   Block* const block = state_->live_block("transfer", address);
   const StreamRef owner = block->live.owner;
   if (owner.id() == new_owner.id()) return;
+  Few<StreamRef>& uses = state_->company_of(*block).uses;
   {
     const auto hold = state_->hold_front(*block);
-    Few<StreamRef>& uses = state_->company_of(*block).uses;
     uses.erase_if([&](const StreamRef use) { return use.id() == new_owner.id(); });
     uses.push_back(owner);
+    block->live.owner = new_owner;
   }
   state_->add_tally(owner.id());
   state_->add_tally(new_owner.id());
   state_->meter.moved(block->bytes, owner.id(), new_owner.id());
-  block->live.owner = new_owner;
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {

@@ -118,6 +118,7 @@ struct CachingAllocator::State : GraphMemory {
   Block* find(const Request& request, Lock& lock, bool& is_own);
   void tell_allocated(const Block& block, StreamId user);
   Company& company_of(Block& block);
+  bool add_use(Block& block, StreamRef stream);
   [[nodiscard]] Block* live_block(const char* call, const void* address) const;
 
   // freeing.cpp: taking back
@@ -182,7 +183,8 @@ struct CachingAllocator::State : GraphMemory {
   [[nodiscard]] bool record_use_quick(void* address, StreamRef stream);
   Kept keep_used(Front& front, Block* block);
   [[nodiscard]] bool claim_used(Front& front, Block* block, StreamRef& used) const;
-  void mark_uses(Block* block, StreamRef used, Point foreign);
+  void mark_uses(Block* block, StreamRef used);
+  [[nodiscard]] bool keep_marked(Front& front, Block* block);
 
   /** @brief False: a request of its size looks in the other pool, and would not empty its bin. */
   [[nodiscard]] bool in_its_pool(const Block& block, QuickBins::Size size) const noexcept {

@@ -74,6 +74,7 @@ class ClassBins {
   [[nodiscard]] bool may_have(BinSize size) const noexcept {
     return count_[size.place] != 0 || count_[size.place + 1] != 0;
   }
+  [[nodiscard]] bool has_class(BinSize size) const noexcept { return count_[size.place] != 0; }
   /** @brief Whether a block whose request had `bytes` can be pushed. */
   [[nodiscard]] bool has_room(BinSize size) const noexcept {
     return count_[size.place] < kMostInBin[size.place];

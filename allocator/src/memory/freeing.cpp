@@ -11,7 +11,7 @@ namespace millrace {
 // What no front kept. `stream`: nullptr for the owner.
 void CachingAllocator::State::deallocate(void* address, const StreamRef* stream, Kept kept) {
   if (graphs.any() && graphs.deallocate(address, stream)) return;
-  Lock lock = enter_to_serve();
+  Lock lock = enter();
   Block* const block = claim_live("deallocate", address);
   const StreamRef on = stream == nullptr ? block->live.owner : *stream;
   if (hold(block, on)) return;

@@ -32,8 +32,8 @@ CachingAllocator::State::Lock CachingAllocator::State::enter() {
   return lock;
 }
 
-// Before a request is served or a block is freed, which look at the held block first. Threads that
-// meet here go past it from now on, where they can.
+// Before a request is served, which looks at the held block first. Threads that meet here go past
+// the lock from now on, where they can.
 CachingAllocator::State::Lock CachingAllocator::State::enter_to_serve() {
   Lock lock{mutex, std::try_to_lock};
   const bool met = !lock.owns_lock();
@@ -79,7 +79,7 @@ CachingAllocator::State::Lock CachingAllocator::State::enter_to_serve() {
 [[gnu::always_inline]] inline Point CachingAllocator::State::passed_wait(
     const Front& front, StreamId stream, QuickBins::Size size) const {
   const WaitingBlocks& waiting = front.quick.waiting();
-  if (waiting.empty() || !size.small() || front.quick.may_have(size)) return {};
+  if (waiting.empty() || !size.small() || front.quick.has_class(size)) return {};
   const Point next = waiting.next_point();
   return device.ledger().ordered(next, stream) ? next : Point{};
 }
@@ -106,18 +106,19 @@ void* CachingAllocator::allocate(std::size_t bytes, StreamRef owner, StreamRef f
   State& state = *state_;
   const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
   owner = state.resolve(owner);
+  first_user = same ? owner : state.resolve(first_user);
   State::PlainRequest request{bytes, bytes, owner, tag, 0};
   request.next = state.open_streams.next(owner.id());
   if (request.next == 0) [[unlikely]]
     refuse_stream("allocate", state.device, owner);
   bool ask_front = false;
-  if (same && state.has_fronts && bytes <= kMostQuick) {
+  if (first_user.id() == owner.id() && state.has_fronts && bytes <= kMostQuick) {
     request.bytes = state.round(bytes);
     const State::QuickAnswer quick = state.take_quick(request, request.bytes);
     if (quick.block != nullptr) return quick.block->address;
     ask_front = quick.ask;
   }
-  return state.serve_elsewhere(request, same ? owner : state.resolve(first_user), ask_front);
+  return state.serve_elsewhere(request, first_user, ask_front);
 }
 
 // A block that fits, of those that the stream freed since anybody last looked further.
@@ -359,8 +360,11 @@ void CachingAllocator::State::empty_quick_for(const Request& request) {
 
 void CachingAllocator::State::empty_quick_small() {
   Block* blocks = nullptr;
-  with_small.take_all([&](Front& front) { blocks = front.quick.take_small(); },
-                      [&] { give_up(blocks); });
+  const auto take = [&](Front& front) {
+    if (front.has_uncounted()) turns.add(front);  // of blocks that wait, the meter knows before
+    blocks = front.quick.take_small();
+  };
+  with_small.take_all(take, [&] { give_up(blocks); });
 }
 
 void CachingAllocator::State::empty_quick_large() {

@@ -47,8 +47,9 @@ bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& 
 }
 
 // What the claimed block waits for is added to its points, and `used` is marked.
-void CachingAllocator::State::mark_uses(Block* block, StreamRef used, Point foreign) {
+void CachingAllocator::State::mark_uses(Block* block, StreamRef used) {
   const StreamId id = block->lane;
+  const Point foreign{used.id(), device.ledger().next(used.id())};
   block->points.join({id, device.ledger().next(id)});
   block->points.join(foreign);
   if (device.ledger().is_open(used.id())) mark(used);
@@ -57,32 +58,34 @@ void CachingAllocator::State::mark_uses(Block* block, StreamRef used, Point fore
       [&](const Point point) { return point.stream != id && point.stream != foreign.stream; });
 }
 
+// Whether the claimed block, with its points, waits in the front now.
+bool CachingAllocator::State::keep_marked(Front& front, Block* block) {
+  Turns::Turn turn{turns, front};
+  const WhileLive was = block->live;
+  if (front.stream() != block->lane || shut.load(std::memory_order_relaxed)) return false;
+  if (!turn.has_room(block->bytes, block->tag) || !front.quick.wait(block)) return false;
+  turn.free(was.requested, *block);
+  front.demand.uncount(block->bytes);
+  block->state = BlockState::quick;
+  with_small.add(front);
+  front.put_company(was.company);
+  return true;
+}
+
 // A block that its owner's stream frees, with company. Without the allocator's lock.
 CachingAllocator::State::Kept CachingAllocator::State::keep_used(Front& front, Block* block) {
   if (graphs.any() || device.capturing() || !may_wait_in_front(*block)) return Kept::no;
   StreamRef used{StreamHandle{}};
   if (!claim_used(front, block, used)) return Kept::no;
+  Lock lock;
   try {
-    const Point foreign{used.id(), device.ledger().next(used.id())};
-    mark_uses(block, used, foreign);
+    mark_uses(block, used);
+    if (keep_marked(front, block)) return Kept::yes;
+    lock = enter();
   } catch (...) {
     block->state = BlockState::live;
     throw;
   }
-  {
-    Turns::Turn turn{turns, front};
-    const WhileLive was = block->live;
-    const bool serves = front.stream() == block->lane && !shut.load(std::memory_order_relaxed);
-    if (serves && turn.has_room(block->bytes, block->tag) && front.quick.wait(block)) {
-      turn.free(was.requested, *block);
-      front.demand.uncount(block->bytes);
-      block->state = BlockState::quick;
-      with_small.add(front);
-      front.put_company(was.company);
-      return Kept::yes;
-    }
-  }
-  const Lock lock = enter();
   take_back(block, std::move(block->points));
   return Kept::yes;
 }

@@ -73,8 +73,8 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
 // Of those that the user reserved, if `kept`, else of the others.
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
                                                            Lock& lock) {
-  let_go();
   await(pending.points(), lock);
+  let_go();
   std::size_t released = 0;
   std::vector<std::pair<std::size_t, std::byte*>> places;  // as they came, or by address
   for (const bool small : {false, true}) {
@@ -190,11 +190,11 @@ const Segment* CachingAllocator::State::oldest_free_segment() const {
 
 // PyTorch's garbage collection: idle segments, oldest first, until reserved is below the threshold.
 void CachingAllocator::State::collect_old_segments(const Request& request, Lock& lock) {
-  let_go();
   if (policy.collect_threshold <= 0 || policy.collect_threshold >= 1 || limits.limit == 0) return;
   const auto threshold =
       static_cast<std::size_t>(policy.collect_threshold * static_cast<double>(limits.limit));
   while (meter.bytes().reserved.current + request.bytes > threshold) {
+    let_go();  // another thread may have freed one while a segment was released
     const Segment* oldest = oldest_free_segment();
     if (oldest == nullptr) return;
     Block* whole = oldest->first;

@@ -204,6 +204,7 @@ void CachingAllocator::State::fail(const Request& request, Lock& lock) {
   MemoryPicture seen;
   {
     const Paused paused{*this};
+    let_go();
     turns.add_all();
     empty_quick();
     list_all();

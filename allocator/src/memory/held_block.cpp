@@ -8,10 +8,9 @@
 
 namespace millrace {
 
-// Holds a claimed block that nobody but its lane's stream has used, in place of the one before it.
-// False: not this one; and none is held.
+// Holds a claimed block that nobody but its lane's stream has used, where none is held. False: it
+// is not held.
 bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
-  let_go();
   if (policy.sharing != Sharing::own_stream || block->live.company != nullptr) return false;
   const StreamId id = stream.id();
   if (id != block->lane || block->live.owner.id() != id) return false;

@@ -38,6 +38,8 @@ class QuickBins {
   [[nodiscard]] bool may_have(Size size) const noexcept {
     return size.small() ? small_.may_have(size) : large_.may_have(size);
   }
+  /** @brief Whether there is a block of the small size's own class. */
+  [[nodiscard]] bool has_class(Size size) const noexcept { return small_.has_class(size); }
   /** @brief Blocks of this size are asked for. */
   void expect(Size size) noexcept {
     if (!size.small()) large_.expect(size);

@@ -38,7 +38,9 @@ Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
 std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap(
     const Request& request, Lock& lock) {
   auto gap = least_gap(request, request.lane);
-  if (!gap && add_range(request, lock)) gap = least_gap(request, request.lane);
+  const bool added = !gap && add_range(request, lock);
+  let_go();  // another thread may have freed one meanwhile
+  if (added) gap = least_gap(request, request.lane);
   return gap ? gap : least_gap(request, {});
 }
 
