@@ -59,7 +59,7 @@ TEST_CASE("train --load: rows that vanished from a Redis meanwhile are sent agai
   CHECK(verified(server.spec(), save)["same"] == true);
 }
 
-TEST_CASE("train --load: a folder without a middle segment gets all rows again") {
+TEST_CASE("train --load: a folder without its middle segments gets all rows again") {
   const ScratchFolder folder;
   const std::string save = folder / "a.ckpt";
   const std::string sink = file_in(folder, "f") + "?segment_bytes=20000";
@@ -74,7 +74,8 @@ TEST_CASE("train --load: a folder without a middle segment gets all rows again")
   }
   REQUIRE(segments.size() > 2);
   std::sort(segments.begin(), segments.end());
-  std::filesystem::remove(segments[segments.size() / 2]);
+  // One alone may hold only rows that later ones have as well.
+  for (std::size_t i = 1; i + 1 < segments.size(); ++i) std::filesystem::remove(segments[i]);
   CHECK(verified(sink, save)["same"] == false);
   const ProgramRun run = run_program(
       train({"--load", save, "--steps", "31", "--stream", sink, "--save", save, "--json", "-"}));
