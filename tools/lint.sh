@@ -40,6 +40,6 @@ if [ $# -eq 0 ]; then
   sources+=(allocator/src/ordering/*.cpp)
 fi
 printf '%s\0' "${sources[@]}" |
-  xargs -0 -n 1 -P "$(nproc)" -I{} clang-tidy-14 --quiet --config-file=.clang-tidy \
+  xargs -0 -P "$(nproc)" -I{} clang-tidy-14 --quiet --config-file=.clang-tidy \
     --header-filter='(allocator|pipeline|streamer)/(include|src)/.*' {} -- "${flags[@]}" 2>&1 |
   { grep -v ' warnings\? generated\.$' || true; }
