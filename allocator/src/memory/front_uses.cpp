@@ -35,9 +35,9 @@ bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) 
 // Claims a block of the front's stream that one other stream, `used`, uses as well.
 bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& used) const {
   const std::lock_guard hold{front.lock};
-  const StreamId id = block->lane;
-  if (front.stream() != id || shut.load(std::memory_order_relaxed)) return false;
-  if (block->state != BlockState::live || block->live.owner.id() != id) return false;
+  const StreamId id = front.stream();
+  if (block->state != BlockState::live || shut.load(std::memory_order_relaxed)) return false;
+  if (block->lane != id || block->live.owner.id() != id) return false;
   const Company* const company = block->live.company;
   if (company == nullptr || company->user != id || company->uses.size() != 1) return false;
   used = *company->uses.begin();
