@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -129,6 +130,28 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
     allocator.close_scope(scope);
     bench.ordered.synchronize();
   }
+}
+
+TEST_CASE("a block that waited serves again while the next class has blocks that do not fit") {
+  CachingBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  allocator.deallocate(allocator.allocate(32 * kMiB, bench.main));  // bins waste from 16 MiB on
+  void* const idle = allocator.allocate(5632, bench.main);
+  void* const wall = allocator.allocate(4 * kKiB, bench.main);
+  std::vector<void*> many;  // more than their bin keeps: others can be cut from what is left
+  for (int i = 0; i < 28; ++i) many.push_back(allocator.allocate(64 * kKiB, bench.main));
+  for (void* const block : many) allocator.deallocate(block);
+  allocator.deallocate(idle);
+  std::set<void*> seen;
+  for (int round = 0; round < 100; ++round) {
+    void* const block = allocator.allocate(4 * kKiB, bench.main);
+    seen.insert(block);
+    allocator.record_use(block, bench.copy);
+    allocator.deallocate(block);
+    bench.main.wait_stream(bench.copy);
+  }
+  CHECK(seen.size() <= 3);
+  allocator.deallocate(wall);
 }
 
 TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than after 100") {
