@@ -132,6 +132,29 @@ TEST_CASE("a layout that was taken can be restored elsewhere, decisions included
   CHECK_THROWS_AS(second.restore(layout), std::logic_error);
 }
 
+TEST_CASE("a restored block has no tag, although its record was that of a tagged one") {
+  Bench bench;
+  CachingAllocator first{bench.ordered, bench.source, Policy::torch()};
+  void* const live = first.allocate(3 * MiB, bench.main);
+  auto layout = first.layout();
+  for (auto& segment : layout) segment.stream = bench.main;
+
+  CachingAllocator second{bench.ordered, bench.source, Policy::torch()};
+  const Tag tag = second.tag("batches");
+  second.deallocate(second.allocate(1 * MiB, bench.main, tag));
+  second.trim(0);
+  second.restore(layout);
+  const auto of_batches = [&] {
+    for (const ShareStatistics& each : second.statistics().tags) {
+      if (each.name == "batches") return each.allocated.current;
+    }
+    throw std::logic_error{"the tag is not known"};
+  };
+  CHECK(of_batches() == 0);
+  second.deallocate(live);
+  CHECK(of_batches() == 0);
+}
+
 TEST_CASE("threads that grow at once stay within the limit together") {
   Bench bench;
   CachingAllocator allocator{bench.ordered, bench.source, Policy::torch(), {.limit = 64 * MiB}};

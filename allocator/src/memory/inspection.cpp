@@ -162,6 +162,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
         block->live = {state.next_id.fetch_add(1, std::memory_order_relaxed), wanted.requested,
                        stream, next, nullptr};
         block->spare = 0;
+        block->tag = {};
         state.heap.live().insert(block);
         const State::Request request{{wanted.requested, wanted.bytes, stream, {}, next},
                                      segment.small,
