@@ -154,6 +154,21 @@ TEST_CASE("a block that waited serves again while the next class has blocks that
   allocator.deallocate(wall);
 }
 
+TEST_CASE("a small request is served from kept blocks of other classes before memory grows") {
+  CachingBench bench;
+  CachingAllocator& allocator = bench.allocator;
+  void* const much = allocator.allocate(64 * kMiB, bench.main);  // beside it small blocks are kept
+  std::vector<void*> small;
+  for (int i = 0; i < 32; ++i) small.push_back(allocator.allocate(64 * kKiB, bench.main));
+  const std::size_t before = bench.reserved();  // puts what is kept where all streams see it
+  for (void* const block : small) allocator.deallocate(block);
+  // Kept blocks of an eighth of the request or more are merged first. These are smaller.
+  void* const merged = allocator.allocate(1 * kMiB, bench.main);
+  CHECK(bench.reserved() == before);
+  allocator.deallocate(merged);
+  allocator.deallocate(much);
+}
+
 TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than after 100") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;

@@ -120,7 +120,6 @@ void CachingAllocator::State::free_on(std::span<Block*> blocks, const StreamRef*
         const Unlocked unlocked{lock};
         keep_quick(blocks, stream);
       }
-      turns.add_current();
     }
     for (; freed < blocks.size(); ++freed) {
       if (blocks[freed] != nullptr) free_claimed(blocks[freed], stream, points[freed]);

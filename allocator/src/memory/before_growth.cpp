@@ -43,7 +43,7 @@ bool CachingAllocator::State::mark_what_waits(Lock& lock) {
 void CachingAllocator::State::continue_burst(Point marker) {
   Front* const front = fronts.find(marker.stream);
   if (front == nullptr) return;
-  const std::lock_guard hold{front->lock};
+  const auto hold = turns.hold(*front);
   Demand& demand = front->demand;
   if (demand.marker == marker.marker) demand.marker = device.ledger().next(marker.stream);
 }

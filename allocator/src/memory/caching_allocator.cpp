@@ -132,6 +132,10 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
     merge_former_lanes();
     block = search(request, lock);
   }
+  if (block == nullptr && request.small && with_small.any()) {
+    empty_quick_small();
+    block = search(request, lock);
+  }
   if (block == nullptr && policy.sharing == Sharing::own_stream) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);
@@ -164,7 +168,6 @@ void CachingAllocator::State::hand_out(const Request& request, Block* block, boo
     company.first_markers.user = {user, request.next_of_user};
   }
   count_out(*block, request);
-  meter.allocated(request.requested, block->bytes, owner, block->tag);
   tell_allocated(*block, user);
 }
 
@@ -209,7 +212,7 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   }
   state_->add_tally(owner.id());
   state_->add_tally(new_owner.id());
-  state_->meter.moved(block->bytes, owner.id(), new_owner.id());
+  state_->turns.told().moved(block->bytes, owner.id(), new_owner.id());
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {

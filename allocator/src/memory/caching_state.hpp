@@ -166,8 +166,6 @@ struct CachingAllocator::State : GraphMemory {
   };
 
   // front.cpp: blocks that come back as they were given out
-  [[nodiscard]] Lock enter();
-  [[nodiscard]] Lock enter_to_serve();
   QuickAnswer take_quick(const PlainRequest& request, QuickBins::Size size);
   void take_quick(std::span<const Request> requests, std::vector<Block*>& blocks);
   Block* pop_quick(Turns::Turn& turn, Front& front, const PlainRequest& request,
@@ -178,7 +176,6 @@ struct CachingAllocator::State : GraphMemory {
   bool keep_quick_alone(Block* block, StreamRef stream);
   bool wait_in_front(Block* block);
   [[nodiscard]] bool may_wait_in_front(const Block& block) const noexcept;
-  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block) const;
 
   // front_uses.cpp: the same for blocks that other streams use as well
   [[nodiscard]] bool record_use_quick(void* address, StreamRef stream);
@@ -196,19 +193,24 @@ struct CachingAllocator::State : GraphMemory {
                               QuickBins::Size size) const;
   void give_again(Front& front, Block* block, const PlainRequest& request, std::uint64_t id);
   void keep(Front& front, Block* block, QuickBins::Size size, Point point);
+
+  // front_upkeep.cpp: the fronts, the meter and the shelves in step
+  [[nodiscard]] Lock enter();
+  [[nodiscard]] Lock enter_to_serve();
+  [[nodiscard]] std::unique_lock<SpinLock> hold_front(const Block& block) const;
   Front* front_of(StreamId stream);
   [[nodiscard]] Block* retire(Front& front, StreamId next);
   void look_further(Front& front, const Request& request);
   void add_tally(StreamId stream);
   void count_out(Block& block, const Request& request);
-  WhileLive count_in(Block& block);
+  WhileLive count_in(Block& block, bool uses_may_go_on);
+  [[nodiscard]] Demand demand_of(StreamId stream) const;
   void empty_quick_near(const Request& request);
   void empty_quick();
   void empty_quick_for(const Request& request);
-  void empty_quick_small();
+  void empty_quick_small(std::size_t least = ClassBins::kGranule);
   void empty_quick_large();
   void give_up(Block* first);
-  [[nodiscard]] Demand demand_of(StreamId stream) const;
 
   // held_block.cpp: PyTorch's way, where a stream frees a block and asks for its size again
   Block* take_held(const Request& request);
@@ -222,26 +224,30 @@ struct CachingAllocator::State : GraphMemory {
   Block* take_ready_own(const Request& request);
   [[nodiscard]] Block* least_complete(const Request& request);
   [[nodiscard]] Block* least_ordered(const Request& request);
-  template <typename Usable>
-  Block* least_run(const Request& request, std::size_t most, const Usable& usable);
-  Block* take_merged(const Request& request, std::size_t most);
-  Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-  Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
-  [[nodiscard]] std::optional<std::uint64_t> earliest_wait(const Block& block, StreamId user) const;
-  void merge_until(Block* first, std::size_t bytes);
-  bool wait_for_block(const Request& request, Block* block, Lock& lock);
   [[nodiscard]] bool mergeable(const Block* neighbour, StreamId lane) const;
   [[nodiscard]] bool worth_splitting(const Block& block, std::size_t bytes) const;
   [[nodiscard]] bool worth_splitting(const Block& like, std::size_t block_bytes,
                                      std::size_t bytes) const;
   [[nodiscard]] bool kept_for_other(StreamId lane, const Request& request) const;
   [[nodiscard]] std::size_t carve_limit(const Request& request) const;
-  [[nodiscard]] std::uint64_t long_ago(const Request& request);
-  [[nodiscard]] bool should_grow(const Request& request);
   void claim(Block* block);
   void poll(Lock& lock);
   void settle();
   void sweep();  // what polls have shown: pending blocks become free, draining ones drained
+
+  // merging.cpp: free neighbours that together serve
+  template <typename Usable>
+  Block* least_run(const Request& request, std::size_t most, const Usable& usable);
+  Block* take_merged(const Request& request, std::size_t most);
+  Block* take_merged_waiting(const Request& request, std::uint64_t newest, Lock& lock);
+  void merge_until(Block* first, std::size_t bytes);
+
+  // waiting.cpp: blocks that the stream can be made to wait for
+  Block* take_waiting(const Request& request, std::uint64_t newest, Lock& lock);
+  [[nodiscard]] std::optional<std::uint64_t> earliest_wait(const Block& block, StreamId user) const;
+  bool wait_for_block(const Request& request, Block* block, Lock& lock);
+  [[nodiscard]] std::uint64_t long_ago(const Request& request);
+  [[nodiscard]] bool should_grow(const Request& request);
 
   /** @brief Where memory may be mapped in a range. */
   struct Gap {
@@ -350,7 +356,7 @@ struct CachingAllocator::State : GraphMemory {
   Heap heap;
   Block* held = nullptr;  // freed, and not yet merged; of Sharing::own_stream only
   Meter meter;
-  Turns turns{mutex, meter};
+  mutable Turns turns{mutex, meter};
   Shelves shelves;       // the free blocks
   Runs runs;             // of them those that are neighbours
   PendingFrees pending;  // Return::polled: freed, their uses not seen complete

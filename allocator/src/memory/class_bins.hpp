@@ -29,14 +29,17 @@ struct BinSize {
   std::size_t bytes, place;
 };
 
-/** @brief Blocks that a bin keeps, by class: as many as 1 MiB has, within limits. */
+/** @brief Bytes that a bin keeps at most. */
+inline constexpr std::size_t kMostBytesInBin = std::size_t{4} << 20;
+
+/** @brief Blocks that a bin keeps, by class: as many as these bytes have, within limits. */
 inline constexpr auto kMostInBin = [] {
   constexpr std::size_t kMostBlocks = 32;
   std::array<std::uint8_t, SizeClasses::kCount> most{};
   for (std::size_t bytes = SizeClasses::kGranule; bytes <= SizeClasses::kLargest;
        bytes += SizeClasses::kGranule) {  // the largest of a class comes last
-    most[SizeClasses::of(bytes)] = static_cast<std::uint8_t>(
-        std::clamp<std::size_t>(SizeClasses::kLargest / bytes, 1, kMostBlocks));
+    most[SizeClasses::of(bytes)] =
+        static_cast<std::uint8_t>(std::min(kMostBytesInBin / bytes, kMostBlocks));
   }
   return most;
 }();
@@ -104,7 +107,7 @@ class ClassBins {
   static constexpr std::size_t kGranule = SizeClasses::kGranule;
 
  private:
-  static constexpr int kLooks = 4;
+  static constexpr int kLooks = 8;
 
   Block* take(std::uint64_t classes, Block* all) noexcept {
     std::uint64_t used = used_ & classes;

@@ -36,7 +36,7 @@ bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   const Marker next = device.ledger().next_if_open(stream.id());
   if (next == 0) return false;
   heap.live().erase(block);
-  const WhileLive was = count_in(*block);
+  const WhileLive was = count_in(*block, false);
   const Point point{stream.id(), next};
   block->points = PointSet{point};
   if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
@@ -143,7 +143,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
 
 // Of a claimed block that was live.
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
-  const WhileLive was = count_in(*block);
+  const WhileLive was = count_in(*block, true);
   block->points = std::move(points);
   if (observer != nullptr) {
     const std::span<const Point> behind{block->points.begin(), block->points.end()};
@@ -156,7 +156,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
   if (policy.give_back == Return::polled && used_elsewhere) {
     block->state = BlockState::pending;
     pending.insert(block);
-    meter.draining(block->bytes);
+    turns.told().draining(block->bytes);
   } else {
     put_free(block);
   }
@@ -190,7 +190,7 @@ void CachingAllocator::State::put_free(Block* block, const Point* missing) {
 void CachingAllocator::State::shelve(Block* block, const Point* missing) {
   shelves.put(block, missing);
   if (policy.sharing == Sharing::own_stream) return note_free(*block, block->bytes);  // is merged
-  if (block->waits == Waits::for_all) meter.draining(block->bytes);
+  if (block->waits == Waits::for_all) turns.told().draining(block->bytes);
   if (block->waits != Waits::unlisted) return note_free(*block, runs.freed(block));
   note_free(*block, block->bytes);
   shelves.list_surplus(block, [&](Block* listed) { note_free(*listed, runs.freed(listed)); });

@@ -1,6 +1,5 @@
 // Requests and frees that a stream's front serves without the allocator's lock.
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -15,33 +14,6 @@ constexpr std::uint64_t kIdsAtOnce = 1024;
 constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request that can be rounded
 
 }  // namespace
-
-CachingAllocator::State::Paused::Paused(State& state) : state_(state) {
-  state.shut.store(true, std::memory_order_relaxed);
-  state.fronts.for_each([&](Front& front) {
-    const std::lock_guard hold{front.lock};  // who did not see `shut` is through then
-    state.turns.add(front);
-  });
-  state.turns.add_current();  // the tally may have passed to a front that was looked at before
-}
-
-// Before anything is looked at.
-CachingAllocator::State::Lock CachingAllocator::State::enter() {
-  Lock lock = enter_to_serve();
-  let_go();
-  return lock;
-}
-
-// Before a request is served, which looks at the held block first. Threads that meet here go past
-// the lock from now on, where they can.
-CachingAllocator::State::Lock CachingAllocator::State::enter_to_serve() {
-  Lock lock{mutex, std::try_to_lock};
-  const bool met = !lock.owns_lock();
-  if (met) lock.lock();
-  turns.add_current();
-  if (met) turns.crowd();
-  return lock;
-}
 
 // The block's earlier uses were all of this stream.
 [[gnu::always_inline]] inline void CachingAllocator::State::give_again(Front& front, Block* block,
@@ -163,7 +135,7 @@ Block* CachingAllocator::State::take_quick_alone(const Request& request) {
   const Point passed = passed_wait(*front, request.lane, request.bytes);
   Block* block = nullptr;
   {
-    const std::lock_guard hold{front->lock};
+    const auto hold = turns.hold(*front);
     turns.add(*front);
     if (passed.stream.valid()) front->quick.settle(passed, front->demand.live.peak);
     block = front->quick.pop(request.bytes, front->demand.live.peak);
@@ -245,7 +217,7 @@ bool CachingAllocator::State::wait_in_front(Block* block) {
   if (!may_wait_in_front(*block)) return false;
   Front* const front = fronts.find(block->lane);
   if (front == nullptr || !WaitingBlocks::foreign_point(*block).stream.valid()) return false;
-  const std::lock_guard hold{front->lock};
+  const auto hold = turns.hold(*front);
   if (front->stream() != block->lane || !front->quick.wait(block)) return false;
   block->state = BlockState::quick;
   with_small.add(*front);
@@ -258,12 +230,6 @@ bool CachingAllocator::State::may_wait_in_front(const Block& block) const noexce
   return size.small() && in_its_pool(block, size);
 }
 
-// The lock of the front of the live block's stream, if one serves it. Under the allocator's lock.
-std::unique_lock<SpinLock> CachingAllocator::State::hold_front(const Block& block) const {
-  Front* const front = has_fronts ? fronts.find(block.lane) : nullptr;
-  return front != nullptr ? std::unique_lock{front->lock} : std::unique_lock<SpinLock>{};
-}
-
 // As `keep_quick`, under the lock.
 bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   const StreamId id = stream.id();
@@ -273,7 +239,7 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
   if (point.marker == 0) return false;
   const WhileLive was = block->live;
   {
-    const std::lock_guard hold{front->lock};
+    const auto hold = turns.hold(*front);
     const QuickBins::Size size = block->rounded();
     if (!keepable(*front, *block, id, size)) return false;
     turns.add(*front);
@@ -285,141 +251,6 @@ bool CachingAllocator::State::keep_quick_alone(Block* block, StreamRef stream) {
     observer->freed({was.id, block->address, block->bytes, {&point, 1}});
   }
   return true;
-}
-
-// nullptr: the stream is older than the one that its slot's front serves.
-Front* CachingAllocator::State::front_of(StreamId stream) {
-  if (!has_fronts || !stream.valid()) return nullptr;
-  if (device.capturing() && device.captured(stream)) return nullptr;
-  Front& front = fronts.at(stream.slot);
-  const StreamId served = front.stream();
-  if (served == stream) return &front;
-  if (served.generation > stream.generation) return nullptr;
-  give_up(retire(front, stream));
-  return &front;
-}
-
-// The front serves `next` from now on. What it kept for its former stream is returned.
-Block* CachingAllocator::State::retire(Front& front, StreamId next) {
-  const std::lock_guard hold{front.lock};
-  turns.add(front);
-  Block* const left = front.quick.take_all();
-  front.demand = {};
-  front.serve(next);
-  return left;
-}
-
-// Before a large request looks further, what its stream's front keeps is put where it can be
-// merged: something that fits better may come of it. Small blocks stay until memory would grow,
-// unless they are in the way.
-void CachingAllocator::State::look_further(Front& front, const Request& request) {
-  const bool is_small = QuickBins::is_small(request.bytes);
-  if (!is_small && !front.quick.has_large()) return;
-  Block* kept = nullptr;
-  {
-    const std::lock_guard hold{front.lock};
-    kept = is_small ? front.quick.take_hindering(request.bytes, front.demand.live.peak)
-                    : front.quick.take_large();
-  }
-  give_up(kept);
-}
-
-// Before the meter is told more of the stream's blocks.
-void CachingAllocator::State::add_tally(StreamId stream) {
-  Front* const front = fronts.find(stream);
-  if (front == nullptr) return;
-  const std::lock_guard hold{front->lock};
-  turns.add(*front);
-}
-
-// A small request that its lane cannot serve: of what its front keeps, the blocks that may merge
-// into one for it. The others, which are many and little, stay.
-void CachingAllocator::State::empty_quick_near(const Request& request) {
-  constexpr std::size_t kParts = 8;
-  if (request.front == nullptr || !QuickBins::is_small(request.bytes)) return;
-  Block* near = nullptr;
-  {
-    const std::lock_guard hold{request.front->lock};
-    near =
-        request.front->quick.take_small_from(std::max(request.bytes / kParts, ClassBins::kGranule));
-  }
-  give_up(near);
-}
-
-// Before anybody looks at more than one stream's blocks.
-void CachingAllocator::State::empty_quick() {
-  empty_quick_small();
-  empty_quick_large();
-}
-
-// The same where only one pool is looked at: its blocks never merge with those of the other.
-void CachingAllocator::State::empty_quick_for(const Request& request) {
-  if (request.small || !bins_are_pools) empty_quick_small();
-  if (!request.small || !bins_are_pools) empty_quick_large();
-}
-
-void CachingAllocator::State::empty_quick_small() {
-  Block* blocks = nullptr;
-  const auto take = [&](Front& front) {
-    if (front.has_uncounted()) turns.add(front);  // of blocks that wait, the meter knows before
-    blocks = front.quick.take_small();
-  };
-  with_small.take_all(take, [&] { give_up(blocks); });
-}
-
-void CachingAllocator::State::empty_quick_large() {
-  Block* blocks = nullptr;
-  with_large.take_all([&](Front& front) { blocks = front.quick.take_large(); },
-                      [&] { give_up(blocks); });
-}
-
-void CachingAllocator::State::give_up(Block* first) {
-  for (Block* block = first; block != nullptr;) {
-    Block* const next = block->next_quick;
-    heap.live().erase(block);
-    block->state = BlockState::claimed;
-    put_free(block);
-    block = next;
-  }
-}
-
-// The meter is told of the block next. Others of its size are kept when they come back.
-void CachingAllocator::State::count_out(Block& block, const Request& request) {
-  const StreamId owner = request.owner.id();
-  if (request.lane != owner) add_tally(owner);
-  const bool is_served = request.front != nullptr && request.front->stream() == request.lane;
-  Front* const front = is_served ? request.front : front_of(request.lane);
-  if (front == nullptr) return;
-  const bool is_owners = request.lane == owner;
-  const std::lock_guard hold{front->lock};
-  if (is_owners) {
-    if (front->has_uncounted()) turns.add(*front);
-    front->quick.expect(request.bytes);
-  }
-  front->demand.count(block.bytes, is_owners ? request.next : request.next_of_user,
-                      [&] { return device.newest_marker(); });
-}
-
-// Of a live block that is freed, what it was. The meter knows.
-WhileLive CachingAllocator::State::count_in(Block& block) {
-  const WhileLive was = block.live;
-  const StreamId owner = was.owner.id();
-  if (block.lane != owner) add_tally(owner);
-  if (Front* const front = has_fronts ? fronts.find(block.lane) : nullptr) {
-    const std::lock_guard hold{front->lock};
-    if (block.lane == owner && front->has_uncounted()) turns.add(*front);
-    front->demand.uncount(block.bytes);
-  }
-  meter.freed(was.requested, block.bytes, owner, block.tag);
-  if (was.company != nullptr) heap.forget(was.company);
-  return was;
-}
-
-Demand CachingAllocator::State::demand_of(StreamId stream) const {
-  Front* const front = fronts.find(stream);
-  if (front == nullptr) return {};
-  const std::lock_guard hold{front->lock};
-  return front->demand;
 }
 
 }  // namespace millrace

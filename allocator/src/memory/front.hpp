@@ -61,9 +61,9 @@ class alignas(64) Front {
     stream_.store(std::uint64_t{stream.generation} << 32 | stream.slot, std::memory_order_release);
   }
 
-  SpinLock lock;
+  SpinLock lock;  // once threads have met: see Turns
 
-  // Under it.
+  // Under the lock that Turns has for it.
   QuickBins quick;
   Demand demand;
   Tally tally;          // while several threads call at once
@@ -108,14 +108,18 @@ class FrontList {
                                            std::memory_order_relaxed));
   }
 
-  /** @brief Empties the list. Of each, `take` from it under its lock, then `use` what was taken. */
-  template <typename Take, typename Use>
-  void take_all(const Take& take, const Use& use) {
+  /**
+   * @brief Empties the list. Of each, `take` from it under its lock, which may add it again, then
+   *        `use` what was taken.
+   * @param turns  has the fronts' locks
+   */
+  template <typename Turns, typename Take, typename Use>
+  void take_all(Turns& turns, const Take& take, const Use& use) {
     if (first_.load(std::memory_order_relaxed) == nullptr) return;
     for (Front* front = first_.exchange(nullptr, std::memory_order_acquire); front != nullptr;) {
       Front* next = nullptr;
       {
-        const std::lock_guard hold{front->lock};
+        const auto hold = turns.hold(*front);
         (front->*hook).is_listed = false;
         next = (front->*hook).next;
         take(*front);
@@ -123,6 +127,10 @@ class FrontList {
       use();
       front = next;
     }
+  }
+
+  [[nodiscard]] bool any() const noexcept {
+    return first_.load(std::memory_order_relaxed) != nullptr;
   }
 
  private:

@@ -16,7 +16,7 @@ bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) 
   const StreamId lane = block->lane;
   Front* const front = fronts.find(lane);
   if (front == nullptr) return false;
-  const std::lock_guard hold{front->lock};
+  const auto hold = turns.hold(*front);
   if (front->stream() != lane || shut.load(std::memory_order_relaxed)) return false;
   if (block->state != BlockState::live || block->lane != lane) return false;
   const auto same = [&](const StreamRef use) { return use.id() == stream.id(); };
@@ -34,7 +34,7 @@ bool CachingAllocator::State::record_use_quick(void* address, StreamRef stream) 
 
 // Claims a block of the front's stream that one other stream, `used`, uses as well.
 bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& used) const {
-  const std::lock_guard hold{front.lock};
+  const auto hold = turns.hold(front);
   const StreamId id = front.stream();
   if (block->state != BlockState::live || shut.load(std::memory_order_relaxed)) return false;
   if (block->lane != id || block->live.owner.id() != id) return false;

@@ -38,7 +38,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
     throw;
   }
   heap.forget(std::move(segment));
-  meter.released(bytes);
+  turns.told().released(bytes);
 }
 
 // Segments that are wholly free, and of ranges what is free, until that is `enough`; what was
@@ -210,8 +210,8 @@ void CachingAllocator::State::collect_old_segments(const Request& request, Lock&
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   state_->graphs.tidy();
   State::Lock lock = state_->enter();
-  state_->fronts.for_each([](Front& front) {
-    const std::lock_guard hold{front.lock};
+  state_->fronts.for_each([&](Front& front) {
+    const auto hold = state_->turns.hold(front);
     front.demand = {};  // what streams needed so far says nothing of what comes
   });
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();

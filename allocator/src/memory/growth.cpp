@@ -85,7 +85,7 @@ bool CachingAllocator::State::leaves_headroom(Growths::Growth growth, Lock& lock
 Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
   void* base = nullptr;
   if (!obtain(bytes, lock, [&] { base = source.acquire(bytes); })) return nullptr;
-  meter.reserved(bytes);
+  turns.told().reserved(bytes);
   Block* block = heap.add_segment(base, bytes, request.small);
   if (policy.sharing == Sharing::own_stream) block->lane = request.lane;
   if (observer != nullptr) observer->segment_acquired(base, bytes);
@@ -105,8 +105,7 @@ Block* CachingAllocator::State::ask_callbacks(const Request& request, Lock& lock
       throw;
     }
     lock.lock();
-    turns.add_current();  // of what the callback did
-    empty_quick();        // what it freed may be in a front
+    empty_quick();  // what it freed may be in a front
     if (!freed) continue;
     if (Block* block = search(request, lock)) return block;
   }

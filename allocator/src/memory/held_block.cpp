@@ -19,7 +19,7 @@ bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
   if (next == 0) return false;
   const Point point{id, next};
   block->points.set(point);
-  const WhileLive was = count_in(*block);
+  const WhileLive was = count_in(*block, false);
   if (observer != nullptr) observer->freed({was.id, block->address, block->bytes, {&point, 1}});
   block->state = BlockState::quick;
   held = block;

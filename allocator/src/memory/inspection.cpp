@@ -151,7 +151,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
     const StreamRef stream = state.device.resolve(segment.stream);
     Block* rest = state.heap.add_segment(segment.base, segment.bytes, segment.small);
     rest->lane = stream.id();
-    state.meter.reserved(segment.bytes);
+    state.turns.told().reserved(segment.bytes);
     if (state.observer != nullptr) state.observer->segment_acquired(segment.base, segment.bytes);
     for (const BlockLayout& wanted : segment.blocks) {
       Block* block = rest;
@@ -170,7 +170,6 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
                                      stream.id(),
                                      next};
         state.count_out(*block, request);
-        state.meter.allocated(wanted.requested, block->bytes, stream.id(), {});
         state.tell_allocated(*block, stream.id());
       } else {
         state.shelve(block);

@@ -82,7 +82,7 @@ void Meter::add(Tally& tally) {
   changed();
   for (std::size_t i = 0; i < tally.tags.size(); ++i) add_to(tags_[i].allocated, tally.tags[i]);
   counts_.allocations += tally.allocations;
-  counts_.served_own += tally.allocations;
+  counts_.served_own += tally.allocations - tally.searched;
   counts_.frees += tally.frees;
   live_ += static_cast<std::size_t>(tally.allocations - tally.frees);
   tally.clear();

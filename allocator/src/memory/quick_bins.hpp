@@ -74,11 +74,15 @@ class QuickBins {
   }
 
   /** @brief Takes all out. @return one of them, linked to the others by `next_quick` */
-  [[nodiscard]] Block* take_all() noexcept { return take_small(large_.take_all()); }
-  /** @brief The same for small blocks, in front of `all`. */
-  [[nodiscard]] Block* take_small(Block* all = nullptr) noexcept {
-    return waiting_.take_all(small_.take_from(ClassBins::kGranule, all));
+  [[nodiscard]] Block* take_all() noexcept {
+    return waiting_.take_all(small_.take_from(ClassBins::kGranule, large_.take_all()));
   }
+  /** @brief The same for small blocks that wait, or that have at least about `least` bytes. */
+  [[nodiscard]] Block* take_small(std::size_t least = ClassBins::kGranule) noexcept {
+    return waiting_.take_all(small_.take_from(least, nullptr));
+  }
+  /** @brief Whether `take_small` may find some. */
+  [[nodiscard]] bool has_small() const noexcept { return small_.bytes() != 0; }
   /** @brief The same for small blocks in bins, of at least about `bytes`. */
   [[nodiscard]] Block* take_small_from(std::size_t bytes) noexcept {
     return small_.take_from(bytes, nullptr);

@@ -144,7 +144,7 @@ Block* CachingAllocator::State::map(const Gap& gap, Lock& lock) {
     undo();
     return nullptr;
   }
-  meter.reserved(gap.bytes);
+  turns.told().reserved(gap.bytes);
   if (observer != nullptr) observer->segment_acquired(fresh->address, gap.bytes);
   for (bool whole = first == fresh; !whole;) {
     Block* const next = first->next;
@@ -246,7 +246,7 @@ void CachingAllocator::State::unmap(Block* pages, Lock& lock) {
     put_free(pages);
     throw;
   }
-  meter.released(pages->bytes);
+  turns.told().released(pages->bytes);
   if (observer != nullptr) observer->segment_released(pages->address, pages->bytes);
 }
 

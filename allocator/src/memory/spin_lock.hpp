@@ -14,12 +14,13 @@ namespace millrace {
 class SpinLock {
  public:
   void lock() noexcept {
-    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+    if (!take()) [[unlikely]]
       wait();
   }
+  /** @brief As `try_lock`, for a lock that is hardly ever taken. */
+  [[nodiscard]] bool take() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
   [[nodiscard]] bool try_lock() noexcept {
-    return !taken_.load(std::memory_order_relaxed) &&
-           !taken_.exchange(true, std::memory_order_acquire);
+    return !taken_.load(std::memory_order_relaxed) && take();
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
@@ -33,7 +34,7 @@ class SpinLock {
       while (taken_.load(std::memory_order_relaxed)) {
         if (++spins % kSpins == 0) std::this_thread::yield();
       }
-    } while (taken_.exchange(true, std::memory_order_acquire));
+    } while (!take());
   }
 
   std::atomic<bool> taken_{false};

@@ -65,7 +65,7 @@ class Tally {
   void clear() noexcept {
     requested = allocated = {};
     std::ranges::fill(tags, Change{});
-    allocations = frees = 0;
+    allocations = frees = searched = 0;
     counts = false;
   }
 
@@ -73,6 +73,7 @@ class Tally {
   std::vector<Change> tags;  // by index, of those that were known at the last clear
   std::size_t known_tags = 0;
   std::uint64_t allocations = 0, frees = 0;
+  std::uint64_t searched = 0;    // of the allocations, those that no front served
   Relaxed<bool> counts = false;  // something
 };
 

@@ -1,72 +1,75 @@
 #include "memory/turns.hpp"
 
+#include <thread>
+
 namespace millrace {
 
-// A holder changes under its own lock only: who has that lock, and is the holder, stays it.
-template <typename Use>
-void Turns::with_holder(const Use& use) {
-  for (;;) {
-    Front* const holder = holder_.load(std::memory_order_acquire);
-    if (holder == nullptr) return;
-    const std::lock_guard hold{holder->lock};
-    if (holder_.load(std::memory_order_relaxed) == holder) return use(*holder);
+std::unique_lock<SpinLock> Turns::wait_for(Front& front) {
+  std::unique_lock shared{shared_, std::defer_lock};
+  while (!crowded_.load(std::memory_order_acquire)) {
+    if (shared.try_lock()) return shared;
+    std::this_thread::yield();
   }
+  return std::unique_lock{front.lock};
 }
 
-// The holder's lock is only tried: who waited for it could be waited for. A lock that is taken says
-// that another thread serves at this moment.
-bool Turns::pass_to(Front& front) {
-  Front* holder = holder_.load(std::memory_order_acquire);
-  if (holder == nullptr) {
-    if (!holder_.compare_exchange_strong(holder, &front, std::memory_order_acq_rel)) return false;
-    return !crowded_.load(std::memory_order_acquire);  // threads may have met in the meantime
+void Turns::meet(Front& front) {
+  if (!crowded_.load(std::memory_order_acquire)) {
+    const std::lock_guard hold{mutex_};
+    crowd();
   }
-  if (!holder->lock.try_lock()) return false;
-  if (holder_.load(std::memory_order_relaxed) == holder) {
-    holder_.store(&front, std::memory_order_release);
-  }
-  holder->lock.unlock();
-  return true;
+  front.lock.lock();
 }
 
-Tally* Turns::find_tally(Front& front) {
-  for (;;) {
-    if (holder_.load(std::memory_order_acquire) == &front) return &together_;
-    if (crowded_.load(std::memory_order_acquire)) return &front.tally;
-    if (pass_to(front)) continue;
-    front.lock.unlock();
-    meet();
-    front.lock.lock();
-  }
-}
-
-void Turns::meet() {
-  const std::lock_guard hold{mutex_};
-  crowd();
-}
-
+// Who has the shared lock from now on is nobody: no thread takes it for a front's any more.
 void Turns::crowd() {
-  with_holder([&](Front&) {
-    meter_.add(together_);
-    crowded_.store(true, std::memory_order_release);
-    holder_.store(nullptr, std::memory_order_release);
-  });
+  if (crowded_.load(std::memory_order_relaxed)) return;
+  shared_.lock();
+  meter_.add(together_);
+  crowded_.store(true, std::memory_order_release);
 }
 
 void Turns::add_current() {
   if (together_.empty()) return;
-  with_holder([&](Front&) { meter_.add(together_); });
+  const std::lock_guard hold{shared_};
+  meter_.add(together_);
+}
+
+Tally* Turns::tally_with_room(Front& front, const Block& block) noexcept {
+  if (!crowded_.load(std::memory_order_relaxed)) {
+    return together_.knows(block.tag) ? &together_ : nullptr;
+  }
+  return front.tally.has_room(block.bytes, block.tag) ? &front.tally : nullptr;
+}
+
+bool Turns::allocate(Front& front, std::size_t requested, const Block& block) noexcept {
+  Tally* const tally = tally_with_room(front, block);
+  if (tally == nullptr) return false;
+  tally->allocate(requested, block.bytes, block.tag);
+  ++tally->searched;
+  front.share.add(block.bytes);
+  uncounted_.add(front);
+  return true;
+}
+
+bool Turns::free(Front& front, std::size_t requested, const Block& block) noexcept {
+  Tally* const tally = tally_with_room(front, block);
+  if (tally == nullptr) return false;
+  tally->free(requested, block.bytes, block.tag);
+  front.share.subtract(block.bytes);
+  uncounted_.add(front);
+  return true;
 }
 
 void Turns::add_all() {
   add_current();
-  uncounted_.take_all([&](Front& front) { add(front); }, [] {});
+  uncounted_.take_all(
+      *this, [&](Front& front) { add(front); }, [] {});
 }
 
 void Turns::add(Front& front) {
   if (!front.stream().valid()) return;
-  meter_.add(front.tally);
-  if (holder_.load(std::memory_order_acquire) == &front) meter_.add(together_);
+  meter_.add(crowded_.load(std::memory_order_relaxed) ? front.tally : together_);
   meter_.add(front.stream(), front.share);
 }
 

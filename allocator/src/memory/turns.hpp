@@ -9,11 +9,12 @@
 namespace millrace {
 
 /**
- * @brief Which tally counts what the fronts serve, and when the meter learns of it.
+ * @brief Which lock the fronts are under, which tally counts what they serve, and when the meter
+ *        learns of it.
  *
- * While calls do not overlap, one tally counts for all streams, so that the meter's peaks are
- * exact. The front that serves has it, under its own lock; the next one takes it over. From the
- * first time that two threads meet, each front counts alone.
+ * While calls do not overlap, all fronts share one lock and one tally, so that the meter's peaks
+ * are exact and a call on another stream costs nothing more. From the first time that two threads
+ * meet there, each front has its own lock and counts alone.
  */
 class Turns {
  public:
@@ -22,11 +23,19 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
+  /** @brief The front's lock, which is never held together with that of another front. */
+  [[nodiscard, gnu::always_inline]] std::unique_lock<SpinLock> hold(Front& front) {
+    SpinLock& lock = crowded_.load(std::memory_order_acquire) ? front.lock : shared_;
+    if (!lock.take()) [[unlikely]]
+      return wait_for(front);
+    return std::unique_lock{lock, std::adopt_lock};
+  }
+
   /** @brief The front's lock, and the tally that counts. Without the allocator's lock. */
   class Turn {
    public:
     Turn(Turns& turns, Front& front);
-    ~Turn() { front_.lock.unlock(); }
+    ~Turn() { lock_->unlock(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
@@ -40,10 +49,23 @@ class Turns {
    private:
     Turns& turns_;
     Front& front_;
+    SpinLock* lock_;
     Tally* tally_;
   };
 
+  /**
+   * @brief A block of the front's stream that it did not serve, or does not keep. Under the front's
+   *        lock, and the allocator's. False: the meter has to be told.
+   */
+  [[nodiscard]] bool allocate(Front& front, std::size_t requested, const Block& block) noexcept;
+  [[nodiscard]] bool free(Front& front, std::size_t requested, const Block& block) noexcept;
+
   // Under the allocator's lock.
+  /** @brief The meter, which knows what all streams did: before it is told what comes after. */
+  [[nodiscard]] Meter& told() {
+    add_current();
+    return meter_;
+  }
   /** @brief Two threads have met there. */
   void crowd();
   /** @brief While calls do not overlap, what all streams did since the meter was last told. */
@@ -54,29 +76,30 @@ class Turns {
   void add(Front& front);
 
  private:
-  /** Under the front's lock, which it may drop meanwhile: what counts there. */
-  [[nodiscard]] Tally* find_tally(Front& front);
-  /** Under the front's lock. False: another thread serves at this moment, or has just done so. */
-  bool pass_to(Front& front);
-  /** Without any lock: threads have met. */
-  void meet();
-  /** Calls `use` under the lock of the front that has the tally, if one has it. */
-  template <typename Use>
-  void with_holder(const Use& use);
+  /** Under the front's lock: what counts there, if it can count the block. */
+  [[nodiscard]] Tally* tally_with_room(Front& front, const Block& block) noexcept;
+  /** Another thread has the front's lock: takes its own one, which it has then. */
+  [[gnu::noinline]] void meet(Front& front);
+  [[nodiscard, gnu::noinline]] std::unique_lock<SpinLock> wait_for(Front& front);
 
   std::mutex& mutex_;
   Meter& meter_;
-  Tally together_;                       // of the holder's lock
-  std::atomic<Front*> holder_{nullptr};  // nullptr: none yet, or crowded
-  std::atomic<bool> crowded_{false};
+  std::atomic<bool> crowded_{false};  // changes once, under `shared_`
   FrontList<&Front::with_tally> uncounted_;
+  alignas(64) SpinLock shared_;  // of all fronts; once threads have met it stays taken
+  Tally together_;               // under it
 };
 
 [[gnu::always_inline]] inline Turns::Turn::Turn(Turns& turns, Front& front)
     : turns_(turns), front_(front) {
-  front.lock.lock();
-  const bool holds = turns.holder_.load(std::memory_order_acquire) == &front;
-  tally_ = holds ? &turns.together_ : turns.find_tally(front);
+  const bool alone = turns.crowded_.load(std::memory_order_acquire);
+  lock_ = alone ? &front.lock : &turns.shared_;
+  tally_ = alone ? &front.tally : &turns.together_;
+  if (!lock_->take()) [[unlikely]] {
+    turns.meet(front);
+    lock_ = &front.lock;
+    tally_ = &front.tally;
+  }
 }
 
 [[gnu::always_inline]] inline void Turns::Turn::allocate(std::size_t requested,

@@ -60,10 +60,10 @@ TEST_CASE("a size that the bins did not serve finds room once what is in its way
 
 TEST_CASE("a full class gives up its own blocks, and other classes stay", "[parts]") {
   Filled filled;
-  REQUIRE(filled.keep(900 * kKiB, 64 * kRoomy));
+  for (int i = 0; i < 4; ++i) REQUIRE(filled.keep(900 * kKiB, 64 * kRoomy));
   REQUIRE(filled.keep(4 * kKiB, 64 * kRoomy));
   CHECK(filled.bins.pop(1000 * kKiB, 64 * kRoomy) == nullptr);
-  CHECK(count(filled.bins.take_hindering(1000 * kKiB, 64 * kRoomy)) == 1);
+  CHECK(count(filled.bins.take_hindering(1000 * kKiB, 64 * kRoomy)) == 4);
   CHECK(filled.bins.pop(4 * kKiB, 64 * kRoomy) != nullptr);
 }
 

@@ -1,0 +1,93 @@
+// Free neighbors that together serve a request.
+
+#include <utility>
+
+#include "memory/caching_state.hpp"
+#include "memory/looks.hpp"
+
+namespace millrace {
+
+// Where the least run of free neighbours begins that are all `usable` and together large enough. It
+// has up to `most` bytes, if any of it is kept for another stream.
+template <typename Usable>
+Block* CachingAllocator::State::least_run(const Request& request, std::size_t most,
+                                          const Usable& usable) {
+  using Rank = std::pair<std::size_t, std::pair<std::size_t, std::byte*>>;
+  Block* best = nullptr;
+  Rank best_rank;
+  const auto look = [&](const Run& candidate) {
+    Block* first = nullptr;  // of the shortest run that ends at `block`
+    std::size_t run = 0;
+    std::size_t foreign = 0;  // blocks in the run that are kept for others
+    Block* block = candidate.first;
+    for (std::size_t i = 0; i < candidate.count; ++i, block = block->next) {
+      ordering::count_steps(1);
+      if (!usable(*block)) {
+        first = nullptr;
+        run = foreign = 0;
+        continue;
+      }
+      if (first == nullptr) first = block;
+      run += block->bytes;
+      foreign += kept_for_other(block->lane, request) ? 1 : 0;
+      while (run - first->bytes >= request.bytes) {
+        run -= first->bytes;
+        foreign -= kept_for_other(first->lane, request) ? 1 : 0;
+        first = first->next;
+      }
+      const bool allowed = foreign == 0 || run <= most;
+      if (run < request.bytes || !allowed) continue;
+      const Rank rank{run, place_of(first)};
+      if (best == nullptr || rank < best_rank) {
+        best = first;
+        best_rank = rank;
+      }
+    }
+  };
+  std::size_t looks = 0;
+  runs.visit(request.small, request.bytes, [&](const Run& run) {
+    look(run);
+    return ++looks < kMostLooks;
+  });
+  return best;
+}
+
+Block* CachingAllocator::State::take_merged(const Request& request, std::size_t most) {
+  Block* best = least_run(
+      request, most, [&](const Block& block) { return shelves.ready(block, request.user.id()); });
+  if (best == nullptr) return nullptr;
+  merge_until(best, request.bytes);
+  best->lane = request.lane;
+  ++meter.counts().served_ordered;
+  return best;
+}
+
+// Claims `first` and the free blocks behind it, as one block of at least `bytes`.
+void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
+  claim(first);
+  while (first->bytes < bytes) {
+    Block* next = first->next;
+    claim(next);
+    first->points.join(next->points);
+    heap.absorb(first, next);
+  }
+}
+
+// Free neighbours, with all that they wait for. Under pressure, which is when `newest` is the tail,
+// whomever they are kept for.
+Block* CachingAllocator::State::take_merged_waiting(const Request& request, std::uint64_t newest,
+                                                    Lock& lock) {
+  const auto reachable = [&](const Block& block) {
+    if (newest != OrderedDevice::kTail && kept_for_other(block.lane, request)) return false;
+    const auto when = earliest_wait(block, request.user.id());
+    return when && *when <= newest;
+  };
+  Block* best = least_run(request, kAnySize, reachable);
+  if (best == nullptr) return nullptr;
+  merge_until(best, request.bytes);
+  if (!wait_for_block(request, best, lock)) return nullptr;
+  ++meter.counts().served_waited;
+  return best;
+}
+
+}  // namespace millrace
