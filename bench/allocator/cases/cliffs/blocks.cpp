@@ -57,11 +57,25 @@ bool fragment(Trial& trial, std::size_t n, unsigned stream) {
       n, [&](std::uint64_t i) { trial.subject().free(blocks[2 * i], kLargeBlock, stream); });
 }
 
+void allocate_what_fits_nowhere(Trial& trial) {
+  constexpr std::size_t kBytes = 2 * kLargeBlock;
+  trial.leave({trial.subject().allocate(kBytes, 0), kBytes, 0});
+}
+
+/// The first request sorts what was freed before it, once: see `first_look`.
 Measured fragments(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 1};
+  const auto allocate = [&] { allocate_what_fits_nowhere(trial); };
+  if (fragment(trial, n, 0) && trial.warm_up(1, allocate)) trial.measure(allocate, 1'000);
+  return trial.result(2 * n * kLargeBlock);
+}
+
+/// The first request that looks at more than its stream's own blocks, after n frees: for one of
+/// these.
+Measured first_look(const SubjectRow& row, const Setting& setting, std::size_t n) {
+  Trial trial{row, setting, 1};
   if (fragment(trial, n, 0)) {
-    constexpr std::size_t kBytes = 2 * kLargeBlock;
-    trial.measure([&] { trial.leave({trial.subject().allocate(kBytes, 0), kBytes, 0}); }, 1'000);
+    trial.measure([&] { allocate_what_fits_nowhere(trial); }, 1, n);
   }
   return trial.result(2 * n * kLargeBlock);
 }
@@ -80,20 +94,22 @@ Measured unordered(const SubjectRow& row, const Setting& setting, std::size_t n)
   return trial.result(2 * n * kLargeBlock);
 }
 
-/// A request that is too large for the limit, beside n free fragments.
+/// A request that is too large for the limit, beside n free fragments. The first one gives back
+/// what the device can have.
 Measured failing(const SubjectRow& row, const Setting& setting, std::size_t n) {
   Trial trial{row, setting, 1};
   if (fragment(trial, n, 0)) {
     CachingAllocator& allocator = trial.millrace().allocator;
     allocator.set_limit(allocator.statistics().bytes.reserved.current);
-    trial.measure([&] {
+    const auto fail = [&] {
       try {
         (void)trial.subject().allocate(n * 2 * kLargeBlock, 0);
       } catch (const std::bad_alloc&) {
         return;
       }
       throw std::logic_error{"a request above the limit was served"};
-    });
+    };
+    if (trial.warm_up(1, fail)) trial.measure(fail);
   }
   return trial.result(2 * n * kLargeBlock);
 }
@@ -138,6 +154,7 @@ void add_block_cliffs(Cases& cases) {
   const Case millrace_only{.subjects = Case::For::millrace};
   add_cliff(cases, "growing", sizes, growing, allocations);
   add_cliff(cases, "fragments-none-fits", sizes, fragments, allocations);
+  add_cliff(cases, "first-look-after-frees", sizes, first_look, {.unit = "free"});
   add_cliff(cases, "unordered-on-another-stream", sizes, unordered,
             {.unit = "allocation", .needs_idle_control = true});
   add_cliff(cases, "request-that-fails", sizes, failing,
