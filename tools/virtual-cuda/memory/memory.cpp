@@ -28,14 +28,23 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
                            std::strerror(errno) + "; see ulimit -v and vm.overcommit_memory");
 }
 
-constexpr std::size_t kRangesForGpu = 2;  // address space of ranges, in sizes of a GPU's memory
+// Address space of ranges. A GPU has it in abundance: allocators reserve a multiple of the memory,
+// and more than once. Less where there are so many large GPUs that a process has no room for it
+// twice.
+constexpr std::size_t kRangesForGpu = 34;  // in sizes of its memory
+constexpr std::size_t kMostForRanges = std::size_t{16} << 40;
+constexpr std::size_t kLeastForGpu = 2;
+
+std::size_t bytes_of_ranges(std::size_t memory) {
+  return std::max(std::min(memory * kRangesForGpu, kMostForRanges), memory * kLeastForGpu);
+}
 
 }  // namespace
 
 Memory::Memory(unsigned gpus, std::size_t bytes_of_each)
     : stride_{round_up(bytes_of_each, kPage)}, bytes_{bytes_of_each}, peaks_(gpus) {
   const std::size_t memory = stride_ * gpus;
-  span_ = memory * (1 + kRangesForGpu);
+  span_ = memory + bytes_of_ranges(memory);
   void* const all =
       mmap(nullptr, 2 * span_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) refuse("reserved", 2 * span_);
