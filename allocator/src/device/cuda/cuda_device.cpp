@@ -116,7 +116,10 @@ class Runtime final : public CudaDevice {
     context_ = cuda::primary_context(ordinal);
     const CurrentContext current{context_};
     const OutsideCapture outside;
-    machine_ = cuda::prepare_occupation(ordinal, info_.flops, info_.memory_bandwidth);
+    try {
+      machine();
+    } catch (const DeviceError&) {  // before main, CUDA does not know this program's kernels yet
+    }
     clock_ = std::make_unique<cuda::EventClock>();
     if (info_.virtual_memory) {
       virtual_memory_.emplace(ordinal, range_page(info_.page_bytes, info_.memory_bytes));
@@ -162,6 +165,7 @@ class Runtime final : public CudaDevice {
   }
   cudaMemPool_t pool() const;
   cuda::VirtualMemory& virtual_memory();
+  const cuda::Machine& machine();
   /**
    * Asking a stream that is being captured anything else would fail, and break the capture for
    * the program that began it. Work enqueued there would run at each replay, and not now.
@@ -206,7 +210,8 @@ class Runtime final : public CudaDevice {
   int ordinal_;
   CudaDeviceInfo info_;
   CUcontext context_ = nullptr;
-  cuda::Machine machine_;
+  std::once_flag prepared_;
+  cuda::Machine machine_;  // once prepared_
   std::unique_ptr<cuda::EventClock> clock_;
   cuda::UniquePool pool_;
   std::optional<cuda::VirtualMemory> virtual_memory_;
@@ -474,6 +479,14 @@ void Runtime::do_fill(void* address, unsigned char value, std::size_t bytes, Str
         int{value}, bytes, stream.value);
 }
 
+const cuda::Machine& Runtime::machine() {
+  std::call_once(prepared_, [this] {
+    const OutsideCapture outside;
+    machine_ = cuda::prepare_occupation(ordinal_, info_.flops, info_.memory_bandwidth);
+  });
+  return machine_;
+}
+
 void Runtime::do_launch(Operation operation, StreamHandle stream) {
   const CurrentContext current = enter();
   refuse_captured(stream, "launch");
@@ -481,7 +494,7 @@ void Runtime::do_launch(Operation operation, StreamHandle stream) {
     throw DeviceError(ErrorCode::not_supported, to_string(Call::launch),
                       operation.name + ": only virtual devices meet");
   }
-  if (!operation.cuda) return cuda::occupy(operation, machine_, native(stream));
+  if (!operation.cuda) return cuda::occupy(operation, machine(), native(stream));
   const bool blameless = cudaPeekAtLastError() == cudaSuccess;
   operation.cuda(native(stream));
   if (blameless) check(cudaPeekAtLastError(), "launch", operation.name, stream.value);
