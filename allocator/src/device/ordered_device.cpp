@@ -11,12 +11,27 @@
 
 namespace millrace {
 
-// The tokens are a thread's own, so that completing allocates nothing.
+namespace {
+
+thread_local bool thread_has_tokens = true;
+
+/** Of a thread, until it ends. */
+struct ThreadTokens {
+  std::vector<MarkerToken> done;
+  ~ThreadTokens() { thread_has_tokens = false; }
+};
+
+}  // namespace
+
+// The tokens are a thread's own, so that completing allocates nothing. Memory may also be freed
+// after they are gone, by destructors of static objects.
 void OrderedDevice::State::complete(Point marker) {
-  thread_local std::vector<MarkerToken> done;
-  done.clear();
-  ledger.complete(marker, done);
-  release(done);
+  if (!thread_has_tokens) [[unlikely]]
+    return release(ledger.complete(marker));
+  thread_local ThreadTokens tokens;
+  tokens.done.clear();
+  ledger.complete(marker, tokens.done);
+  release(tokens.done);
 }
 
 void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
@@ -25,6 +40,27 @@ void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
   if (streams.is(stream.id(), device.stream_id(per_thread))) return;
   throw DeviceError{ErrorCode::invalid_argument, "the per-thread stream of another thread",
                     "only that thread can record, wait or synchronise there"};
+}
+
+void OrderedDevice::State::refuse_reused_handle(StreamRef stream) {
+  if (streams.find(stream.id()) == nullptr || streams.attached(stream.id())) return;
+  const std::uint64_t driver_id = device.stream_id(stream.handle());
+  if (streams.is(stream.id(), driver_id)) [[likely]]
+    return;
+  streams.resolve(stream.handle(), driver_id, stream.handle() == device.legacy_stream());
+  throw DeviceError{ErrorCode::invalid_argument, "mark",
+                    "the stream was destroyed, and another one has its handle"};
+}
+
+void OrderedDevice::State::record_wanted(StreamRef stream) {
+  KnownStream* const known = streams.find(stream.id());
+  if (known == nullptr || !known->wanted_mark.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  if (in_host_callback() || !known->wanted_mark.exchange(false)) return;
+  try {
+    record_if_there(stream);
+  } catch (const DeviceError&) {  // the call itself says what is wrong
+  }
 }
 
 Event OrderedDevice::State::record_mark(StreamRef stream) {
@@ -125,7 +161,9 @@ StreamRef OrderedDevice::resolve(StreamRef stream) {
   }
   const std::uint64_t driver_id = state_->device.stream_id(stream.handle());
   const bool legacy = stream.handle() == state_->device.legacy_stream();
-  return {stream.handle(), state_->streams.resolve(stream.handle(), driver_id, legacy)};
+  stream = {stream.handle(), state_->streams.resolve(stream.handle(), driver_id, legacy)};
+  state_->record_wanted(stream);
+  return stream;
 }
 
 bool OrderedDevice::attached(StreamId stream) const { return state_->streams.attached(stream); }
@@ -133,6 +171,7 @@ bool OrderedDevice::attached(StreamId stream) const { return state_->streams.att
 std::string OrderedDevice::name(StreamId stream) const { return state_->streams.name(stream); }
 
 Point OrderedDevice::mark(StreamRef stream) {
+  const bool was_kept = stream.id().valid();
   stream = resolve(stream);
   if (in_host_callback()) {
     if (KnownStream* known = state_->streams.find(stream.id())) {
@@ -145,6 +184,7 @@ Point OrderedDevice::mark(StreamRef stream) {
     return {stream.id(), state_->ledger.next(stream.id())};
   }
   tend();
+  if (was_kept) state_->refuse_reused_handle(stream);
   return state_->record_mark(stream).point();
 }
 
@@ -153,7 +193,10 @@ std::optional<Point> OrderedDevice::cover(Point point) {
   if (!state_->polls()) return {};
   if (in_host_callback() || ledger.completed(point) || ledger.earliest_covering(point)) return {};
   const auto handle = state_->streams.handle(point.stream);
-  if (!handle) return {};
+  if (!handle) {
+    if (KnownStream* const raw = state_->streams.find(point.stream)) raw->wanted_mark = true;
+    return {};
+  }
   tend();
   const Event mark =
       state_->record_if_there(StreamRef{*handle, point.stream}, State::Untold::asked);

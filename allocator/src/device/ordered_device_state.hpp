@@ -53,6 +53,10 @@ struct OrderedDevice::State {
   void complete(const Frontier& frontier) { release(ledger.complete(frontier)); }
 
   void refuse_other_threads(StreamRef stream) const;
+  /** Of a raw stream whose reference was kept: the driver may have given its handle to another. */
+  void refuse_reused_handle(StreamRef stream);
+  /** The marker that others want of a raw stream, in a call that was given that stream. */
+  void record_wanted(StreamRef stream);
   Event record_mark(StreamRef stream);
   /** @brief Captures that the driver alone knows of: whether it is asked for one. */
   enum class Untold : bool { not_asked, asked };

@@ -87,7 +87,7 @@ StreamId StreamTable::open_nominal(std::string name) {
   KnownStream& known = streams_.grow_to(stream.slot);
   known.handle = nullptr;
   known.driver_id = kNominal;
-  known.owes_mark = known.owes_after_capture = false;
+  known.owes_mark = known.owes_after_capture = known.wanted_mark = false;
   known.captured = 0;
   known.name = std::move(name);
   known.generation = stream.generation;
@@ -105,7 +105,7 @@ StreamId StreamTable::open(StreamHandle handle, std::uint64_t driver_id,
   KnownStream& known = streams_.grow_to(stream.slot);
   known.handle = handle.value;
   known.driver_id = driver_id;
-  known.owes_mark = known.owes_after_capture = false;
+  known.owes_mark = known.owes_after_capture = known.wanted_mark = false;
   known.captured = 0;
   known.generation = stream.generation;
   by_driver_id_[driver_id] = stream;

@@ -20,7 +20,8 @@ struct KnownStream {
   std::atomic<bool> attached{false};
   std::atomic<void*> handle{nullptr};
   std::atomic<bool> owes_mark{false};
-  std::atomic<unsigned> captured{0};  // number of captures; changes under `recording`
+  std::atomic<bool> wanted_mark{false};  // of a raw one: the next call that is given it records it
+  std::atomic<unsigned> captured{0};     // number of captures; changes under `recording`
   std::uint64_t driver_id = 0;
   std::string name;
 
