@@ -100,7 +100,8 @@ function(millrace_library name sources)
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
     COMPONENT ${name}
     FILES_MATCHING
-    PATTERN "*.hpp")
+    PATTERN "*.hpp"
+    PATTERN "*.h")
   install(
     TARGETS millrace_${name}
     EXPORT millrace-${name}-targets

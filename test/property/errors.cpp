@@ -109,7 +109,7 @@ TEST_CASE("law 4: once the device is lost every call fails cleanly, whichever fo
 
 TEST_CASE("law 4 holds for each call of a program in turn") {
   const auto preset = GENERATE(Preset::torch, Preset::millrace, Preset::waiting, Preset::ordered,
-                               Preset::pinned, Preset::driver);
+                               Preset::drop_in, Preset::pinned, Preset::driver);
   const auto setup = drawn(random_setup(preset), seed());
   // A short program may be one that calls nothing.
   constexpr std::uint64_t kTries = 64;

@@ -13,7 +13,8 @@ constexpr std::array kKinds{
     "mark",         "order",        "synchronize", "poll",        "trim",
     "renew_stream", "attach"};
 static_assert(kKinds.size() == Step::kinds_);
-constexpr std::array kPresets{"torch", "millrace", "waiting", "ordered", "pinned", "driver"};
+constexpr std::array kPresets{"torch",   "millrace", "waiting", "ordered",
+                              "drop-in", "pinned",   "driver"};
 constexpr std::array kLanes{"plain", "blocking", "raw", "independent", "legacy"};
 
 /** Sizes that share a bin often, of both pools, and now and then one that fills segments. */
@@ -72,16 +73,17 @@ rc::Gen<Program> random_program(double length) {
 rc::Gen<Setup> random_setup() {
   return rc::gen::mapcat(
       rc::gen::element(Preset::torch, Preset::millrace, Preset::waiting, Preset::waiting,
-                       Preset::ordered, Preset::pinned, Preset::driver),
+                       Preset::ordered, Preset::drop_in, Preset::pinned, Preset::driver),
       [](Preset preset) { return random_setup(preset); });
 }
 
 rc::Gen<Setup> random_setup(Preset preset) {
   using Schedule = VirtualMachine::Schedule;
   const auto mib = [](std::size_t count) { return count << 20; };
+  const std::size_t raw = preset == Preset::drop_in ? 20 : 2;
   const auto lane = rc::gen::weightedElement<LaneKind>({{8, LaneKind::plain},
                                                         {2, LaneKind::blocking},
-                                                        {2, LaneKind::raw},
+                                                        {raw, LaneKind::raw},
                                                         {1, LaneKind::independent},
                                                         {1, LaneKind::legacy}});
   const auto lanes = rc::gen::mapcat(

@@ -46,6 +46,7 @@ enum class Preset : std::uint8_t {
   millrace,
   waiting,  ///< as millrace, but waits whenever it can
   ordered,  ///< grows before it waits
+  drop_in,  ///< the same, for programs that report nothing: DeviceMemory
   pinned,   ///< host memory: the host writes it as soon as it gets it
   driver,
 };

@@ -36,7 +36,7 @@ Policy small_policy(Preset preset) {
   policy.large_segment_least = std::size_t{8} << 20;
   policy.large_segment_most = std::size_t{16} << 20;
   if (preset == Preset::waiting) policy.spare_bursts = -1e9;
-  if (preset == Preset::ordered) {
+  if (preset == Preset::ordered || preset == Preset::drop_in) {
     policy.name = "ordered";
     policy.sharing = Sharing::ordered;
   }
@@ -110,7 +110,10 @@ void World::make_allocator(Flaw flaw) {
     tested = std::move(made);
   }
   tested->observe(&trace);
-  allocator = std::make_unique<FlawedAllocator>(*tested, flaw);
+  if (setup.preset == Preset::drop_in) {
+    plain = std::make_unique<PlainStreams>(*caching, *caching, false);
+  }
+  allocator = std::make_unique<FlawedAllocator>(plain == nullptr ? *tested : *plain, flaw);
 }
 
 World::~World() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "interop/plain_streams.hpp"
 #include "millrace/device/checking.hpp"
 #include "millrace/device/stream.hpp"
 #include "millrace/device/virtual_machine.hpp"
@@ -140,6 +141,7 @@ class World {
   std::unique_ptr<WatchedSource> source;
   std::unique_ptr<Allocator> tested;
   CachingAllocator* caching = nullptr;   ///< the same, unless it is the driver's
+  std::unique_ptr<PlainStreams> plain;   ///< in front of it, with Preset::drop_in
   std::unique_ptr<Allocator> allocator;  ///< the same, with its flaw
   AllocationTrace trace;
   std::vector<std::unique_ptr<Lane>> lanes;  ///< dead ones too

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -107,6 +108,12 @@ class CachingAllocator final : public Allocator {
 
   /** @brief Size of the block at `address` in bytes; 0 if it is not a live allocation. */
   [[nodiscard]] std::size_t block_size(const void* address) const;
+
+  /**
+   * @brief The stream on which a plain free of `address` would be ordered. Takes no lock.
+   * @return nothing if `address` is not a live allocation, or is memory of a graph pool
+   */
+  [[nodiscard]] std::optional<StreamRef> owner(const void* address) const;
 
   /** @brief A segment and its blocks, in address order: for snapshots and for restoring one. */
   struct BlockLayout {

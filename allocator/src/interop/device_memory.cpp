@@ -1,0 +1,158 @@
+#include "millrace/interop/device_memory.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "interop/attached_handles.hpp"
+#include "interop/forks.hpp"
+#include "interop/plain_streams.hpp"
+#include "millrace/device/cuda_device.hpp"
+#include "millrace/memory/capture_detector.hpp"
+
+namespace millrace {
+
+struct DeviceMemory::State {
+  State(std::unique_ptr<Device> made, Device& on, int id, const Options& options)
+      : own_device(std::move(made)),
+        order(on, options.completion),
+        source(on),
+        caching(order, source, options.policy, options.limits),
+        device_id(id) {
+    if (options.find_captures) detector.emplace(caching, GraphPool{caching});
+    Allocator& inner = detector ? static_cast<Allocator&>(*detector) : caching;
+    plain.emplace(caching, inner, options.find_captures);
+  }
+
+  /** The device, in this process. */
+  [[nodiscard]] OrderedDevice& telling() {
+    static_cast<void>(serving());
+    return order;
+  }
+
+  [[nodiscard]] bool is_in_child() const noexcept { return forks() != forks_before; }
+
+  /** What serves, in this process. */
+  [[nodiscard]] Allocator& serving() {
+    if (is_in_child()) [[unlikely]] {
+      throw DeviceError{ErrorCode::device_lost, "DeviceMemory",
+                        "this process was forked from the one that made it; CUDA works again in a "
+                        "program that exec starts"};
+    }
+    return *plain;
+  }
+
+  /** Nothing in a forked child: there is nothing to give back, and a destructor may ask for it. */
+  [[nodiscard]] Allocator* freeing() noexcept { return is_in_child() ? nullptr : &*plain; }
+
+  std::unique_ptr<Device> own_device;
+  OrderedDevice order;
+  DeviceSource source;
+  CachingAllocator caching;
+  AttachedHandles attached;
+  std::optional<CaptureDetector> detector;
+  std::optional<PlainStreams> plain;
+  const int device_id;
+  const std::uint32_t forks_before = forks();
+};
+
+Policy DeviceMemory::drop_in() {
+  Policy policy = Policy::millrace();
+  policy.name = "drop-in";
+  policy.sharing = Sharing::ordered;
+  return policy;
+}
+
+DeviceMemory::DeviceMemory(int device_id) : DeviceMemory(device_id, Options{}) {}
+
+DeviceMemory::DeviceMemory(int device_id, const Options& options) {
+  std::unique_ptr<Device> device = CudaDevice::create(device_id);
+  Device& on = *device;
+  state_ = std::make_unique<State>(std::move(device), on, device_id, options);
+}
+
+DeviceMemory::DeviceMemory(Device& device, int device_id, const Options& options)
+    : state_(std::make_unique<State>(nullptr, device, device_id, options)) {}
+
+DeviceMemory::~DeviceMemory() {
+  // In a forked child, locks may be held by threads that are not there.
+  if (state_->is_in_child()) static_cast<void>(state_.release());
+}
+
+int DeviceMemory::device_id() const noexcept { return state_->device_id; }
+CachingAllocator& DeviceMemory::caching() noexcept { return state_->caching; }
+OrderedDevice& DeviceMemory::device() const noexcept { return state_->order; }
+
+void* DeviceMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) {
+  const bool same = owner.handle() == first_user.handle() && owner.id() == first_user.id();
+  owner = state_->attached.find(owner);
+  first_user = same ? owner : state_->attached.find(first_user);
+  return state_->serving().allocate(bytes, owner, first_user, tag);
+}
+
+void DeviceMemory::deallocate(void* address) {
+  if (Allocator* const freeing = state_->freeing()) freeing->deallocate(address);
+}
+
+void DeviceMemory::deallocate(void* address, StreamRef stream) {
+  Allocator* const freeing = state_->freeing();
+  if (freeing != nullptr) freeing->deallocate(address, state_->attached.find(stream));
+}
+
+void DeviceMemory::deallocate(void* address, Point marker) {
+  if (Allocator* const freeing = state_->freeing()) freeing->deallocate(address, marker);
+}
+
+void DeviceMemory::record_use(void* address, StreamRef stream) {
+  state_->serving().record_use(address, state_->attached.find(stream));
+}
+
+void DeviceMemory::transfer(void* address, StreamRef new_owner) {
+  state_->serving().transfer(address, state_->attached.find(new_owner));
+}
+
+StreamRef DeviceMemory::attach(StreamHandle stream, AttachOptions options) {
+  const StreamRef attached = state_->telling().attach(stream, std::move(options));
+  state_->attached.add(attached);
+  return attached;
+}
+
+void DeviceMemory::detach(StreamRef stream) {
+  OrderedDevice& order = state_->telling();
+  stream = state_->attached.find(stream);
+  state_->attached.remove(stream);
+  order.detach(stream);
+}
+
+Point DeviceMemory::mark(StreamRef stream) {
+  return state_->telling().mark(state_->attached.find(stream));
+}
+
+void DeviceMemory::record(EventHandle event, StreamRef stream) {
+  state_->telling().record(event, state_->attached.find(stream));
+}
+
+void DeviceMemory::wait(StreamRef stream, EventHandle event) {
+  state_->telling().wait(state_->attached.find(stream), event);
+}
+
+void DeviceMemory::forget(EventHandle event) { state_->telling().forget(event); }
+
+void DeviceMemory::synchronize(StreamRef stream) {
+  state_->telling().synchronize(state_->attached.find(stream));
+}
+
+bool DeviceMemory::is_live(const void* address) const { return state_->serving().is_live(address); }
+std::size_t DeviceMemory::trim(std::size_t keep_bytes) {
+  return state_->serving().trim(keep_bytes);
+}
+Tag DeviceMemory::tag(std::string_view name) { return state_->serving().tag(name); }
+MemoryStatistics DeviceMemory::statistics() { return state_->serving().statistics(); }
+UsableBytes DeviceMemory::usable(StreamRef stream) {
+  return state_->serving().usable(state_->attached.find(stream));
+}
+ScopeId DeviceMemory::open_scope() { return state_->serving().open_scope(); }
+MemoryGauges DeviceMemory::peaks(ScopeId scope) { return state_->serving().peaks(scope); }
+void DeviceMemory::close_scope(ScopeId scope) { state_->serving().close_scope(scope); }
+void DeviceMemory::observe(AllocationObserver* observer) { state_->serving().observe(observer); }
+
+}  // namespace millrace

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "millrace/interop/device_memory.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Every segment and block, and the statistics: docs/c-interface.md.
+ *
+ * The segments have the names of PyTorch's snapshots, so that its readers find their way.
+ */
+[[nodiscard]] nlohmann::json snapshot(DeviceMemory& memory);
+
+}  // namespace millrace

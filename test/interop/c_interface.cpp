@@ -1,0 +1,246 @@
+// millrace.h, on a default memory that is a virtual device's.
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "millrace.h"
+#include "millrace/config.hpp"
+#include "test/interop/bench.hpp"
+#include "test/support/temporary_folder.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// GPU 0 of the calling thread is a virtual one.
+struct CBench : DropInBench {
+  using DropInBench::DropInBench;
+  DefaultMemoryScope scope{memory};
+
+  [[nodiscard]] void* malloc(std::size_t bytes, CUstream_st* stream) {
+    void* const address = millrace_malloc(static_cast<ssize_t>(bytes), 0, stream);
+    if (address != nullptr) checking.allocated(address, bytes, gpu, {stream});
+    return address;
+  }
+  void free(void* address, CUstream_st* stream) {
+    checking.freed(address);
+    millrace_free(address, 0, 0, stream);
+  }
+};
+
+nlohmann::json read(const std::string& path) { return nlohmann::json::parse(std::ifstream{path}); }
+
+}  // namespace
+
+TEST_CASE("a C program allocates and frees on plain streams") {
+  const std::uint64_t schedule = GENERATE(range(0, 6));
+  CBench bench{schedule_of(schedule)};
+  CUstream_st* const main = bench.create_stream();
+  CUstream_st* const copy = bench.create_stream();
+  for (int step = 0; step < 10; ++step) {
+    void* const batch = bench.malloc(4 * kMiB, copy);
+    REQUIRE(batch != nullptr);
+    bench.work(batch, 4 * kMiB, copy);
+    const EventHandle ready = bench.gpu.create_event();
+    bench.gpu.record(ready, {copy});
+    bench.gpu.wait({main}, ready);
+    bench.gpu.destroy_event(ready);
+    void* const activations = bench.malloc(8 * kMiB, main);
+    bench.work(batch, 4 * kMiB, main);
+    bench.work(activations, 8 * kMiB, main);
+    CHECK(millrace_record_stream(batch, 0, main) == MILLRACE_OK);
+    bench.free(batch, copy);
+    bench.free(activations, main);
+  }
+  bench.check_order();
+  CHECK(bench.memory.statistics().live_blocks == 0);
+}
+
+TEST_CASE("the record of a stream is what keeps its memory") {
+  const std::uint64_t seed = GENERATE(range(1, 9));
+  CBench bench{adversarial(seed)};
+  CUstream_st* const main = bench.create_stream();
+  CUstream_st* const copy = bench.create_stream();
+  void* const batch = bench.malloc(4 * kMiB, copy);
+  const EventHandle ready = bench.gpu.create_event();
+  bench.gpu.record(ready, {copy});
+  bench.gpu.wait({main}, ready);
+  REQUIRE(millrace_record_stream(batch, 0, main) == MILLRACE_OK);
+  bench.work(batch, 4 * kMiB, main);
+  bench.free(batch, copy);
+  void* const next = bench.malloc(4 * kMiB, copy);
+  bench.work(next, 4 * kMiB, copy);
+  bench.check_order();
+}
+
+TEST_CASE("each mistake of a C program has a status and a message, and changes nothing") {
+  CBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  void* const block = bench.malloc(kMiB, stream);
+  int foreign = 0;
+
+  millrace_free(&foreign, 4, 0, stream);
+  CHECK(millrace_last_status() == MILLRACE_INVALID_ARGUMENT);
+  CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("not a live allocation"));
+  CHECK(millrace_free_owned(static_cast<char*>(block) + 256, 0) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_free_owned(reinterpret_cast<void*>(~std::uintptr_t{0}), 0) ==
+        MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_record_stream(&foreign, 0, stream) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_transfer(&foreign, 0, stream) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_free_owned(block, 7) == MILLRACE_INVALID_ARGUMENT);
+  CHECK_THAT(millrace_last_error(),
+             Catch::Matchers::ContainsSubstring("GPU 7 has no memory in use"));
+  CHECK(millrace_malloc(-1, 0, stream) == nullptr);
+  CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("-1 bytes"));
+  CHECK(millrace_detach(0, stream) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_attach(0, stream, nullptr, 64) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_malloc(ssize_t{1} << 40, 0, stream) == nullptr);
+  CHECK(millrace_last_status() == MILLRACE_OUT_OF_MEMORY);
+  CHECK(millrace_get_statistics(0, nullptr) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_snapshot(0, nullptr) == MILLRACE_INVALID_ARGUMENT);
+  CHECK(millrace_snapshot(0, "/nowhere/at/all.json") == MILLRACE_FILE);
+  CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("No such file"));
+
+  CHECK(bench.memory.is_live(block));
+  bench.free(block, stream);
+  CHECK(millrace_free_owned(block, 0) == MILLRACE_INVALID_ARGUMENT);  // twice
+  CHECK(bench.memory.statistics().counts.frees == 1);
+}
+
+TEST_CASE("nothing is freed, recorded or transferred by a null pointer") {
+  CBench bench;
+  millrace_free(nullptr, 0, 0, nullptr);
+  CHECK(millrace_free_owned(nullptr, 5) == MILLRACE_OK);
+  CHECK(millrace_record_stream(nullptr, 5, nullptr) == MILLRACE_OK);
+  CHECK(millrace_transfer(nullptr, 5, nullptr) == MILLRACE_OK);
+  CHECK(millrace_malloc(0, 0, nullptr) == nullptr);
+  CHECK(bench.memory.statistics().counts.allocations == 0);
+}
+
+TEST_CASE("a call that works leaves the thread's last error, and another thread has its own") {
+  CBench bench;
+  CHECK(millrace_transfer(&bench, 0, nullptr) == MILLRACE_INVALID_ARGUMENT);
+  const std::string text = millrace_last_error();
+  millrace_free(millrace_malloc(64, 0, nullptr), 64, 0, nullptr);
+  CHECK(millrace_last_error() == text);
+  std::string of_other = "?";
+  std::thread{[&] { of_other = millrace_last_error(); }}.join();
+  CHECK(of_other.empty());
+}
+
+TEST_CASE("a C program tells the order, by attached streams and by events") {
+  const std::uint64_t seed = GENERATE(range(1, 6));
+  CBench bench{adversarial(seed)};
+  CUstream_st* const main = bench.create_stream();
+  CUstream_st* const copy = bench.create_stream();
+  auto* const event = static_cast<CUevent_st*>(bench.gpu.create_event().value);
+  CHECK(millrace_attach(0, main, "main", MILLRACE_ATTACH_DEFAULT) == MILLRACE_OK);
+  CHECK(millrace_attach(0, copy, nullptr, MILLRACE_ATTACH_INDEPENDENT) == MILLRACE_OK);
+  const std::uint64_t looked_up = bench.gpu.calls(Call::stream_id);
+  void* const batch = bench.malloc(4 * kMiB, copy);
+  bench.work(batch, 4 * kMiB, copy);
+  bench.free(batch, copy);
+  CHECK(millrace_mark(0, copy) == MILLRACE_OK);
+  CHECK(millrace_record_event(0, event, copy) == MILLRACE_OK);
+  CHECK(millrace_wait_event(0, main, event) == MILLRACE_OK);
+  void* const next = bench.malloc(4 * kMiB, main);
+  CHECK(next == batch);  // ordered, and not complete
+  CHECK(bench.gpu.calls(Call::stream_id) == looked_up);
+  bench.work(next, 4 * kMiB, main);
+  CHECK(millrace_transfer(next, 0, main) == MILLRACE_OK);
+  CHECK(millrace_synchronize(0, main) == MILLRACE_OK);
+  bench.free(next, main);
+  CHECK(millrace_forget_event(0, event) == MILLRACE_OK);
+  CHECK(millrace_detach(0, main) == MILLRACE_OK);
+  CHECK(millrace_detach(0, copy) == MILLRACE_OK);
+  bench.check_order();
+}
+
+TEST_CASE("limits and trims of C are those of the memory") {
+  CBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  CHECK(millrace_set_limit(0, 32 * kMiB) == MILLRACE_OK);
+  CHECK(millrace_malloc(64 * kMiB, 0, stream) == nullptr);
+  CHECK(millrace_set_limit(0, 0) == MILLRACE_OK);
+  CHECK(millrace_set_headroom(0, std::size_t{1} << 40) == MILLRACE_OK);
+  CHECK(millrace_malloc(64 * kMiB, 0, stream) == nullptr);
+  CHECK(millrace_set_headroom(0, 0) == MILLRACE_OK);
+  millrace_free(millrace_malloc(64 * kMiB, 0, stream), 0, 0, stream);
+  bench.gpu.synchronize();
+  std::size_t released = 0;
+  CHECK(millrace_trim(0, 0, &released) == MILLRACE_OK);
+  CHECK(released >= 64 * kMiB);
+  CHECK(millrace_trim(0, 0, nullptr) == MILLRACE_OK);
+}
+
+TEST_CASE("statistics fill as much of the struct as the caller has") {
+  CBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  void* const block = bench.malloc(5 * kMiB, stream);
+  millrace_statistics found{};
+  found.struct_bytes = sizeof found;
+  REQUIRE(millrace_get_statistics(0, &found) == MILLRACE_OK);
+  CHECK(found.requested == 5 * kMiB);
+  CHECK(found.requested_peak == 5 * kMiB);
+  CHECK(found.allocated >= found.requested);
+  CHECK(found.reserved == bench.reserved());
+  CHECK(found.reserved == found.active + found.cached);
+  CHECK(found.live_blocks == 1);
+  CHECK(found.allocations == 1);
+  CHECK(found.served_grown == 1);
+
+  millrace_statistics old{};
+  old.struct_bytes = offsetof(millrace_statistics, allocated);
+  old.allocated = 77;
+  REQUIRE(millrace_get_statistics(0, &old) == MILLRACE_OK);
+  CHECK(old.requested == 5 * kMiB);
+  CHECK(old.allocated == 77);
+  bench.free(block, stream);
+}
+
+TEST_CASE("statistics as text come whole or are refused with their size") {
+  CBench bench;
+  void* const block = bench.malloc(5 * kMiB, nullptr);
+  std::size_t size = 0;
+  CHECK(millrace_statistics_json(0, nullptr, 0, &size) == MILLRACE_OK);
+  std::string text(size, '?');
+  CHECK(millrace_statistics_json(0, text.data(), size - 1, nullptr) == MILLRACE_INVALID_ARGUMENT);
+  REQUIRE(millrace_statistics_json(0, text.data(), size, nullptr) == MILLRACE_OK);
+  CHECK(text.back() == '\0');
+  const auto document = nlohmann::json::parse(text.c_str());
+  CHECK(document.at("bytes").at("requested").at("current") == 5 * kMiB);
+  bench.free(block, nullptr);
+}
+
+TEST_CASE("a snapshot has every byte that is reserved, and replaces the file when it is whole") {
+  CBench bench;
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "snapshot.json").string();
+  std::ofstream{path} << "older";
+  CUstream_st* const stream = bench.create_stream();
+  void* const block = bench.malloc(3 * kMiB, stream);
+  bench.free(bench.malloc(5 * kMiB, stream), stream);
+  void* const small = bench.malloc(100, stream);
+  REQUIRE(millrace_snapshot(0, path.c_str()) == MILLRACE_OK);
+  const nlohmann::json found = read(path);
+  CHECK(found.at("millrace") == MILLRACE_VERSION);
+  std::size_t total = 0, of_blocks = 0, live = 0, requested = 0;
+  for (const auto& segment : found.at("segments")) {
+    total += segment.at("total_size").get<std::size_t>();
+    for (const auto& each : segment.at("blocks")) {
+      of_blocks += each.at("size").get<std::size_t>();
+      live += each.at("state") == "active_allocated" ? 1 : 0;
+      requested += each.at("requested_size").get<std::size_t>();
+    }
+  }
+  CHECK(total == bench.reserved());
+  CHECK(of_blocks == total);
+  CHECK(live == 2);
+  CHECK(requested == 3 * kMiB + 100);
+  CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) == 1);
+  bench.free(block, stream);
+  bench.free(small, stream);
+}
+
+}  // namespace millrace::test

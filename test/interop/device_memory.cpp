@@ -1,0 +1,136 @@
+// DeviceMemory as an object, and the defaults of a program.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <thread>
+
+#include "millrace/config.hpp"
+#include "test/interop/bench.hpp"
+
+namespace millrace::test {
+namespace {
+
+// By a null stream, the code of this file means what it was compiled for.
+static_assert(sizeof(StreamHandle) == sizeof(CUstream_st*));
+
+CUstream_st* handle(std::uintptr_t value) { return reinterpret_cast<CUstream_st*>(value); }
+
+}  // namespace
+
+TEST_CASE("the legacy stream is one stream by either of its handles") {
+  CHECK(plain_stream(handle(0)) == StreamHandle{});
+  CHECK(plain_stream(handle(1)) == StreamHandle{});
+  CHECK(plain_stream(handle(2)) == StreamHandle{handle(2)});
+}
+
+TEST_CASE("a null stream serves, and a request of no bytes gives nothing") {
+  DropInBench bench;
+  void* const block = bench.allocate(kMiB, nullptr);
+  CHECK(block != nullptr);
+  bench.free(block, static_cast<CUstream_st*>(nullptr));
+  CHECK(bench.memory.allocate(0, nullptr) == nullptr);
+  bench.memory.deallocate(nullptr);
+  bench.memory.deallocate(nullptr, static_cast<CUstream_st*>(nullptr));
+}
+
+TEST_CASE("buffers and arrays of a plain stream free themselves") {
+  DropInBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  {
+    const Buffer buffer = bench.memory.buffer(3 * kMiB, stream);
+    const Array<double> array = bench.memory.array<double>(1000, stream);
+    CHECK(buffer.size() == 3 * kMiB);
+    CHECK(array.size() == 1000);
+    CHECK(bench.memory.statistics().live_blocks == 2);
+    CHECK(bench.memory.statistics().bytes.requested.current == 3 * kMiB + 8000);
+  }
+  CHECK(bench.memory.statistics().live_blocks == 0);
+}
+
+TEST_CASE("memory that another stream uses first is made in one call") {
+  const std::uint64_t seed = GENERATE(range(1, 5));
+  DropInBench bench{adversarial(seed)};
+  CUstream_st* const main = bench.create_stream();
+  CUstream_st* const copy = bench.create_stream();
+  void* const batch = bench.memory.allocate(4 * kMiB, main, copy);
+  bench.checking.allocated(batch, 4 * kMiB, bench.gpu, {copy});
+  bench.work(batch, 4 * kMiB, copy);
+  bench.free(batch);  // after the work of both
+  void* const next = bench.allocate(4 * kMiB, main);
+  bench.work(next, 4 * kMiB, main);
+  bench.check_order();
+}
+
+TEST_CASE("limits, tags, peaks and trims are those of the allocator within") {
+  DropInBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  bench.memory.caching().set_limit(64 * kMiB);
+  CHECK_THROWS_AS(bench.memory.allocate(100 * kMiB, stream), out_of_memory);
+  const ScopeId scope = bench.memory.open_scope();
+  void* const block = bench.memory.allocate(32 * kMiB, stream, bench.memory.tag("activations"));
+  CHECK(bench.memory.statistics().tags.back().name == "activations");
+  bench.memory.deallocate(block, stream);
+  CHECK(bench.memory.peaks(scope).requested.peak == 32 * kMiB);
+  bench.memory.close_scope(scope);
+  bench.gpu.synchronize();
+  CHECK(bench.memory.trim() >= 32 * kMiB);
+  CHECK(bench.reserved() == 0);
+}
+
+TEST_CASE("the innermost scope of a thread says what its default memory is") {
+  DropInBench outer;
+  DropInBench inner;
+  DeviceMemory second{outer.gpu, 1, {}};
+  const DefaultMemoryScope of_second{second};
+  const DefaultMemoryScope of_outer{outer.memory};
+  CHECK(&default_memory(0) == &outer.memory);
+  {
+    const DefaultMemoryScope of_inner{inner.memory};
+    CHECK(&default_memory(0) == &inner.memory);
+    CHECK(&default_memory(1) == &second);
+    const DeviceMemory* seen = nullptr;
+    std::thread{[&] {
+      try {
+        seen = &default_memory(0);
+      } catch (const DeviceError&) {  // no GPU: the thread has no scope
+      }
+    }}.join();
+    CHECK(seen != &inner.memory);
+  }
+  CHECK(&default_memory(0) == &outer.memory);
+}
+
+#if !MILLRACE_HAS_CUDA
+TEST_CASE("without CUDA, the object says so") {
+  CHECK_THROWS_WITH(DeviceMemory{0}, Catch::Matchers::ContainsSubstring("this build has no CUDA"));
+}
+#endif
+
+TEST_CASE("a forked child is refused memory, and may free and end") {
+  DropInBench bench;
+  CUstream_st* const stream = bench.create_stream();
+  const pid_t child = fork();
+  if (child == 0) {
+    int wrong = 0;
+    try {
+      static_cast<void>(bench.memory.allocate(kMiB, stream));
+      wrong = 1;
+    } catch (const DeviceError& error) {
+      if (error.code() != ErrorCode::device_lost) wrong = 2;
+    }
+    bench.memory.deallocate(&bench, stream);
+    bench.memory.deallocate(&bench);
+    { const DeviceMemory moved_from_nothing{bench.gpu, 3, {}}; }  // one of its own works
+    bench.memory.~DeviceMemory();
+    _exit(wrong);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  bench.free(bench.allocate(kMiB, stream));
+}
+
+}  // namespace millrace::test
