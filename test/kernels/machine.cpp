@@ -25,11 +25,36 @@ struct Warp {
   Meeting meeting = Meeting::sync;
 };
 
-struct Thread {
+/// A stack. It runs threads from their start, one after the other, until one of them waits.
+struct Fiber {
   ucontext_t context{};
   std::unique_ptr<std::byte[]> stack{new std::byte[kStack]};
+};
+
+struct Thread {
+  Fiber* fiber = nullptr;  ///< null: has not begun, or has ended
   enum class State { ready, in_warp, in_block, ended } state = State::ready;
   Place place;
+};
+
+/// What all blocks use in turn.
+struct Machine {
+  std::vector<Thread> threads;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Fiber*> free_fibers;
+
+  void begin_block(unsigned number, const Grid& grid) {
+    if (threads.size() < grid.threads.count()) threads.resize(grid.threads.count());
+    for (unsigned i = 0; i < grid.threads.count(); ++i) threads[i] = {.place = {i, number, grid}};
+    free_fibers.clear();
+    for (const auto& fiber : fibers) free_fibers.push_back(fiber.get());
+  }
+  Fiber& take_fiber() {
+    if (free_fibers.empty()) free_fibers.push_back(fibers.emplace_back(new Fiber).get());
+    Fiber& fiber = *free_fibers.back();
+    free_fibers.pop_back();
+    return fiber;
+  }
 };
 
 class Block;
@@ -39,22 +64,15 @@ std::mt19937_64 schedules{1};
 /// The threads of one block.
 class Block {
  public:
-  Block(unsigned number, const Grid& grid, std::vector<Thread>& threads,
-        const std::function<void()>& body)
-      : threads_(threads),
+  Block(unsigned number, const Grid& grid, Machine& machine, const std::function<void()>& body)
+      : machine_(machine),
+        threads_(machine.threads),
         body_(body),
         warps_((grid.threads.count() + kLanes - 1) / kLanes),
         shared_(new std::byte[grid.shared]) {
     std::memset(shared_.get(), 0xCD, grid.shared);
+    machine_.begin_block(number, grid);
     for (unsigned i = 0; i < grid.threads.count(); ++i) {
-      Thread& thread = threads_[i];
-      thread.state = Thread::State::ready;
-      thread.place = {i, number, grid};
-      getcontext(&thread.context);
-      thread.context.uc_stack.ss_sp = thread.stack.get();
-      thread.context.uc_stack.ss_size = kStack - i % 128 * kApart;
-      thread.context.uc_link = nullptr;
-      makecontext(&thread.context, &Block::begin, 0);
       ++warps_[i / kLanes].running;
       ready_.push_back(i);
     }
@@ -63,7 +81,8 @@ class Block {
 
   void run() {
     running_block = this;
-    swapcontext(&host_, &next());
+    choose();
+    swapcontext(&host_, &begun());
     running_block = nullptr;
     if (failure_) std::rethrow_exception(failure_);
     if (problem_.empty() && running_ > 0) problem_ = "threads wait for others that do not come";
@@ -103,23 +122,34 @@ class Block {
 
  private:
   static void begin() {
-    Block& block = *running_block;
-    try {
-      block.body_();
-    } catch (...) {
-      block.failure_ = std::current_exception();
+    for (;;) {
+      Block& block = *running_block;
+      try {
+        block.body_();
+      } catch (...) {
+        block.failure_ = std::current_exception();
+      }
+      block.end();
     }
-    block.end();
   }
 
+  // Returns if the thread that goes on is one that begins: on the stack of the one that ended.
   void end() {
-    Warp& warp = warps_[current_ / kLanes];
-    --warp.running;
+    Thread& thread = threads_[current_];
+    --warps_[current_ / kLanes].running;
     --running_;
-    threads_[current_].state = Thread::State::ended;
+    thread.state = Thread::State::ended;
+    Fiber* const fiber = std::exchange(thread.fiber, nullptr);
     release_warp(current_ / kLanes);
     release_block();
-    setcontext(&next());
+    if (!choose()) setcontext(&host_);
+    Thread& next = threads_[current_];
+    if (next.fiber == nullptr) {
+      next.fiber = fiber;
+      return;
+    }
+    machine_.free_fibers.push_back(fiber);  // nobody begins on it before it is left
+    setcontext(&next.fiber->context);
   }
 
   void wait(Thread::State state) {
@@ -128,17 +158,35 @@ class Block {
     if (state == Thread::State::in_block) ++waiting_;
     release_warp(own / kLanes);
     release_block();
-    ucontext_t& other = next();
-    if (&other != &threads_[own].context) swapcontext(&threads_[own].context, &other);
+    ucontext_t& from = threads_[own].fiber->context;
+    if (!choose()) {
+      swapcontext(&from, &host_);
+    } else if (current_ != own) {
+      swapcontext(&from, &begun());
+    }
   }
 
-  // Who goes on: a thread that can, else the host.
-  ucontext_t& next() {
-    if (ready_.empty() || failure_ || !problem_.empty()) return host_;
+  /// Who goes on: a thread that can. @return false: the host
+  bool choose() {
+    if (ready_.empty() || failure_ || !problem_.empty()) return false;
     const std::size_t at = schedules() % ready_.size();
     current_ = std::exchange(ready_[at], ready_.back());
     ready_.pop_back();
-    return threads_[current_].context;
+    return true;
+  }
+
+  /// Where the chosen thread goes on, or begins.
+  ucontext_t& begun() {
+    Thread& thread = threads_[current_];
+    if (thread.fiber != nullptr) return thread.fiber->context;
+    thread.fiber = &machine_.take_fiber();
+    ucontext_t& context = thread.fiber->context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = thread.fiber->stack.get();
+    context.uc_stack.ss_size = kStack - current_ % 128 * kApart;
+    context.uc_link = nullptr;
+    makecontext(&context, &Block::begin, 0);
+    return context;
   }
 
   // All that can come are there.
@@ -168,6 +216,7 @@ class Block {
     return threads_.front().place.grid.threads.count();
   }
 
+  Machine& machine_;
   std::vector<Thread>& threads_;
   const std::function<void()>& body_;
   std::vector<Warp> warps_;
@@ -183,10 +232,9 @@ class Block {
 }  // namespace
 
 void run(const Grid& grid, const std::function<void()>& thread) {
-  static std::vector<Thread> threads;
-  if (threads.size() < grid.threads.count()) threads.resize(grid.threads.count());
+  static Machine machine;
   for (unsigned block = 0; block < grid.blocks.count(); ++block) {
-    Block{block, grid, threads, thread}.run();
+    Block{block, grid, machine, thread}.run();
   }
 }
 

@@ -1,7 +1,11 @@
 #include "engine/kernels.hpp"
 
+#include <cxxabi.h>
 #include <fnmatch.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -9,6 +13,7 @@
 #include <unordered_map>
 
 #include "engine/runtime.hpp"
+#include "engine/thread.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
@@ -27,9 +32,24 @@ Registry& registry() {
   return *all;
 }
 
-const HostKernel* match(const Registry& all, const std::string& name) {
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text{
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free};
+  return text == nullptr ? name : text.get();
+}
+
+const std::string& readable(Kernel& kernel) {
+  if (kernel.readable.empty()) kernel.readable = demangled(kernel.name);
+  return kernel.readable;
+}
+
+// Programs register many thousands of kernels: without patterns, no name is made readable.
+const HostKernel* match(const Registry& all, Kernel& kernel) {
   for (const HostKernel& host : all.host_kernels)
-    if (fnmatch(host.pattern.c_str(), name.c_str(), 0) == 0) return &host;
+    if (fnmatch(host.pattern.c_str(), kernel.name.c_str(), 0) == 0 ||
+        fnmatch(host.pattern.c_str(), readable(kernel).c_str(), 0) == 0)
+      return &host;
   return nullptr;
 }
 
@@ -43,6 +63,39 @@ long long now() {
   const Lock lock{runtime().engine.mutex()};
   return runtime().engine.schedule().now().count();
 }
+void each_kernel(void (*visit)(const MillraceRegistered*, void*), void* data) {
+  Registry& all = registry();
+  const std::lock_guard lock{all.mutex};
+  for (auto& [pointer, kernel] : all.kernels) {
+    const MillraceRegistered registered{kernel->name.c_str(), readable(*kernel).c_str(),
+                                        kernel->host_kernel != nullptr ? 1 : 0};
+    visit(&registered, data);
+  }
+}
+
+int reachable(const void* address) {
+  const Memory& memory = runtime().memory;
+  if (!memory.on_device(address)) return memory.host_range(address) != nullptr ? 1 : 0;
+  if (memory.in_gpu(address)) return memory.piece(address) ? 1 : 0;
+  return memory.shown(address) ? 1 : 0;
+}
+void lose(int error) {
+  process_refusal.store(static_cast<cudaError_t>(error), std::memory_order_relaxed);
+}
+
+/** A launch as its host implementation sees it. */
+struct Launch {
+  Launch(const KernelWork& work, std::byte* copies) {
+    for (const std::size_t offset : work.offsets) arguments.push_back(copies + offset);
+    seen = {work.kernel->name.c_str(),
+            {work.grid.x, work.grid.y, work.grid.z},
+            {work.block.x, work.block.y, work.block.z},
+            work.shared_bytes,
+            arguments.data()};
+  }
+  std::vector<void*> arguments;
+  MillraceLaunch seen;
+};
 
 }  // namespace
 
@@ -72,7 +125,7 @@ void register_kernel(void** module, const void* host_function, const char* name)
   kernel.name = name;
   kernel.host_function = host_function;
   kernel.module = module;
-  kernel.host_kernel = match(all, kernel.name);
+  kernel.host_kernel = match(all, kernel);
 }
 
 void register_variable(const void* host_variable, const char* name, std::size_t bytes,
@@ -105,43 +158,70 @@ std::vector<Variable*> managed_variables() {
   return found;
 }
 
+std::vector<std::pair<std::string, std::uint64_t>> uncomputed_kernels() {
+  Registry& all = registry();
+  const std::lock_guard lock{all.mutex};
+  std::vector<std::pair<std::string, std::uint64_t>> found;
+  const auto add_kernel = [&](Kernel& kernel) {
+    const std::uint64_t launches = kernel.uncomputed.load(std::memory_order_relaxed);
+    if (launches != 0) found.emplace_back(readable(kernel), launches);
+  };
+  for (auto& [pointer, kernel] : all.kernels) add_kernel(*kernel);
+  for (auto& kernel : all.retired) add_kernel(*kernel);
+  return found;
+}
+
 void add_host_kernel(const MillraceKernel& kernel) {
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
   all.host_kernels.push_back(
       {kernel.pattern,
        {kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count},
-       kernel.run});
-  for (auto& [pointer, known] : all.kernels) known->host_kernel = match(all, known->name);
+       kernel.run,
+       kernel.cost});
+  for (auto& [pointer, known] : all.kernels)
+    if (known->host_kernel == nullptr) known->host_kernel = match(all, *known);
 }
 
 void copy_arguments(KernelWork& work, void** arguments) {
   constexpr std::size_t kAlignment = alignof(std::max_align_t);
-  for (std::size_t i = 0; i < work.kernel->host_kernel->argument_bytes.size(); ++i) {
-    const std::size_t bytes = work.kernel->host_kernel->argument_bytes[i];
+  const HostKernel& host = *work.kernel->host_kernel;
+  for (std::size_t i = 0; i < host.argument_bytes.size(); ++i) {
+    const std::size_t bytes = host.argument_bytes[i];
     const std::size_t offset = (work.arguments.size() + kAlignment - 1) / kAlignment * kAlignment;
     work.arguments.resize(offset + bytes);
-    std::memcpy(work.arguments.data() + offset, arguments[i], bytes);
+    if (bytes != 0) std::memcpy(work.arguments.data() + offset, arguments[i], bytes);
     work.offsets.push_back(offset);
   }
+  if (host.cost == nullptr) return;
+  MillraceCost cost{0, 0, 0, 0};
+  const Launch launch{work, work.arguments.data()};
+  host.cost(&launch.seen, &cost);
+  work.flops = cost.flops;
+  work.bytes = cost.bytes;
+  work.fixed = Nanoseconds{cost.nanoseconds};
+  work.whole_machine = cost.whole_machine != 0 || cost.flops > 0 || cost.bytes > 0;
+}
+
+Nanoseconds time_of(const KernelWork& work, const DeviceProfile& profile) {
+  const double seconds = std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
+  return work.fixed + Nanoseconds{static_cast<std::int64_t>(std::ceil(seconds * 1e9))};
 }
 
 void perform(const KernelWork& work) {
   const HostKernel* const host = work.kernel->host_kernel;
-  if (host == nullptr || work.offsets.size() != host->argument_bytes.size()) return;
+  if (host == nullptr || work.offsets.size() != host->argument_bytes.size()) {
+    work.kernel->note_uncomputed();
+    return;
+  }
   std::vector<std::byte> copies = work.arguments;  // a graph launches the same work again
-  std::vector<void*> arguments;
-  for (const std::size_t offset : work.offsets) arguments.push_back(copies.data() + offset);
-  const MillraceLaunch launch{work.kernel->name.c_str(),
-                              {work.grid.x, work.grid.y, work.grid.z},
-                              {work.block.x, work.block.y, work.block.z},
-                              work.shared_bytes,
-                              arguments.data()};
-  host->run(&launch);
+  const Launch launch{work, copies.data()};
+  host->run(&launch.seen);
 }
 
 const MillraceVirtualCuda& virtual_cuda_table() {
-  static const MillraceVirtualCuda table{sizeof(MillraceVirtualCuda), add, data, pending, now};
+  static const MillraceVirtualCuda table{sizeof(MillraceVirtualCuda), add, data, pending, now,
+                                         each_kernel, reachable, lose};
   return table;
 }
 

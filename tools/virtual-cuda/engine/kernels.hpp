@@ -1,8 +1,11 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
@@ -16,15 +19,20 @@ struct HostKernel {
   std::string pattern;
   std::vector<std::size_t> argument_bytes;
   void (*run)(const MillraceLaunch*) = nullptr;
+  void (*cost)(const MillraceLaunch*, MillraceCost*) = nullptr;
 };
 
 struct Kernel {
   std::string name;
+  std::string readable;  ///< as c++filt prints it; made when a pattern is first compared
   const void* host_function = nullptr;
   void** module = nullptr;
   int max_dynamic_shared = 48 << 10;
   int carveout = -1;
   const HostKernel* host_kernel = nullptr;
+  mutable std::atomic<std::uint64_t> uncomputed{0};  ///< launches without a host implementation
+
+  void note_uncomputed() const noexcept { uncomputed.fetch_add(1, std::memory_order_relaxed); }
 };
 
 /** @brief A __device__, __constant__ or __managed__ variable. */
@@ -48,11 +56,14 @@ void register_variable(const void* host_variable, const char* name, std::size_t 
 /** @return null if no such kernel was registered */
 [[nodiscard]] Kernel* find_kernel(const void* host_function);
 [[nodiscard]] Variable* find_variable(const void* host_variable);
+/** @brief The kernels that took their turn and did not compute: readable names and launches. */
+[[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> uncomputed_kernels();
 /** @brief Managed variables get their memory at the program's first call. */
 [[nodiscard]] std::vector<Variable*> managed_variables();
 
 void add_host_kernel(const MillraceKernel& kernel);
-/** @brief Copies the arguments of a launch, whose sizes the host implementation knows. */
+/** @brief Copies the arguments of a launch, whose sizes the host implementation knows, and asks what
+ *         it costs. */
 void copy_arguments(KernelWork& work, void** arguments);
 
 [[nodiscard]] const MillraceVirtualCuda& virtual_cuda_table();

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/kernels.hpp"
 #include "table/functions.hpp"
 
 namespace millrace::virtual_cuda {
@@ -86,6 +87,24 @@ void write_calls(std::FILE* file) {
     std::fprintf(file, "    %zu more functions\n", made.size() - kMostLines);
 }
 
+// Kernels are registered until static destructors run, which is after the report.
+void write_uncomputed_kernels(std::FILE* file) {
+  constexpr int kMostLetters = 150;
+  auto kernels = uncomputed_kernels();
+  if (kernels.empty()) return;
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::uint64_t total = 0;
+  for (const auto& [name, launches] : kernels) total += launches;
+  std::fprintf(file, "  %llu launches of %zu kernels without a host implementation\n",
+               static_cast<unsigned long long>(total), kernels.size());
+  for (std::size_t i = 0; i < std::min(kernels.size(), kMostLines); ++i)
+    std::fprintf(file, "    %12llu %.*s\n", static_cast<unsigned long long>(kernels[i].second),
+                 kMostLetters, kernels[i].first.c_str());
+  if (kernels.size() > kMostLines)
+    std::fprintf(file, "    %zu more kernels\n", kernels.size() - kMostLines);
+}
+
 }  // namespace
 
 void note_stream_for_report(const CUstream_st& stream) {
@@ -120,6 +139,7 @@ void write_report(Runtime& runtime) noexcept {
   write_memory(file, runtime);
   write_streams(file, runtime);
   write_calls(file);
+  write_uncomputed_kernels(file);
   if (file != stderr) std::fclose(file);
 }
 

@@ -21,7 +21,7 @@ namespace {
 // At exit the driver goes before static destructors of the program that were set up earlier.
 void unload() {
   // A forked child has no runtime, and whoever held its lock does not exist.
-  if (process_refusal.load(std::memory_order_relaxed) != cudaSuccess) return;
+  if (process_refusal.load(std::memory_order_relaxed) == cudaErrorInitializationError) return;
   write_report(runtime());
   process_refusal.store(cudaErrorCudartUnloading, std::memory_order_relaxed);
 }

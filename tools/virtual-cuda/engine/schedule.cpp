@@ -1,6 +1,7 @@
 #include "engine/schedule.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <unordered_map>
@@ -20,10 +21,16 @@ std::size_t oldest(const std::vector<Operation*>& ready) {
   return static_cast<std::size_t>(first - ready.begin());
 }
 
-/** Everything at the call, on the machine's clock. */
+/** What the program says that a kernel takes, where it does. */
+Nanoseconds told(const Operation& operation, const DeviceProfile& profile) {
+  const auto* const kernel = std::get_if<KernelWork>(&operation.work);
+  return kernel == nullptr ? Nanoseconds{0} : time_of(*kernel, profile);
+}
+
+/** Everything at the call, on the machine's clock. It goes on by the time that a kernel is told. */
 class Instant final : public Schedule {
  public:
-  using Schedule::Schedule;
+  Instant(Engine& engine, const DeviceProfile& profile) : Schedule{engine}, profile_{profile} {}
 
   void enqueued(Lock& lock, const OperationRef& operation) override {
     engine().complete(lock, operation, patience_for(*operation));
@@ -33,32 +40,44 @@ class Instant final : public Schedule {
     return engine().complete(lock, operation, Patience::none);
   }
   std::size_t choose(const std::vector<Operation*>& ready) override { return oldest(ready); }
-  void stamp(Operation& operation) override { operation.begin = operation.end = now(); }
+  void stamp(Operation& operation) override {
+    operation.begin = now();
+    skipped_.fetch_add(told(operation, profile_).count(), std::memory_order_relaxed);
+    operation.end = now();
+  }
   Nanoseconds now() const override {
     return std::chrono::duration_cast<Nanoseconds>(
-        std::chrono::steady_clock::now().time_since_epoch());
+               std::chrono::steady_clock::now().time_since_epoch()) +
+           Nanoseconds{skipped_.load(std::memory_order_relaxed)};
   }
+
+ private:
+  DeviceProfile profile_;
+  std::atomic<std::int64_t> skipped_{0};  // events are recorded without the lock
 };
 
-/** A clock for schedules whose times mean nothing: an operation takes a microsecond. */
+/** A clock for schedules without times: an operation takes a microsecond, or what it is told. */
 class CountingSchedule : public Schedule {
  public:
-  using Schedule::Schedule;
+  CountingSchedule(Engine& engine, const DeviceProfile& profile)
+      : Schedule{engine}, profile_{profile} {}
 
   void stamp(Operation& operation) override {
     operation.begin = now_;
-    operation.end = now_ += std::chrono::microseconds{1};
+    operation.end = now_ += std::max<Nanoseconds>(std::chrono::microseconds{1}, told(operation, profile_));
   }
   Nanoseconds now() const override { return now_; }
 
  private:
+  DeviceProfile profile_;
   Nanoseconds now_{0};
 };
 
 /** An operation is done `lag` operations and queries after its own call. */
 class Lag final : public CountingSchedule {
  public:
-  Lag(Engine& engine, std::uint64_t lag) noexcept : CountingSchedule{engine}, lag_{lag} {}
+  Lag(Engine& engine, const DeviceProfile& profile, std::uint64_t lag)
+      : CountingSchedule{engine, profile}, lag_{lag} {}
 
   void enqueued(Lock& lock, const OperationRef&) override { settle(lock); }
   void settle(Lock& lock) override {
@@ -88,8 +107,8 @@ class Lag final : public CountingSchedule {
  */
 class Adversarial final : public CountingSchedule {
  public:
-  Adversarial(Engine& engine, std::uint64_t seed) noexcept
-      : CountingSchedule{engine}, random_{seed} {}
+  Adversarial(Engine& engine, const DeviceProfile& profile, std::uint64_t seed)
+      : CountingSchedule{engine, profile}, random_{seed} {}
 
   void enqueued(Lock&, const OperationRef&) override {}
   void settle(Lock&) override {}
@@ -138,11 +157,11 @@ std::unique_ptr<Schedule> make_schedule(Engine& engine, const Settings& settings
                                         const DeviceProfile& profile) {
   switch (settings.mode) {
     case Mode::instant:
-      return std::make_unique<Instant>(engine);
+      return std::make_unique<Instant>(engine, profile);
     case Mode::lag:
-      return std::make_unique<Lag>(engine, settings.lag);
+      return std::make_unique<Lag>(engine, profile, settings.lag);
     case Mode::adversarial:
-      return std::make_unique<Adversarial>(engine, settings.seed);
+      return std::make_unique<Adversarial>(engine, profile, settings.seed);
     case Mode::timed:
       return std::make_unique<TimedSchedule>(engine, profile);
   }

@@ -13,7 +13,10 @@ Nanoseconds transfer(std::size_t bytes, double bytes_per_second) {
       static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_second * 1e9))};
 }
 
-std::optional<std::size_t> copy_engine(const Work& work) {
+// An engine for each direction of copies and for peers, and one for kernels that take the machine.
+std::optional<std::size_t> engine_of(const Work& work) {
+  const auto* const kernel = std::get_if<KernelWork>(&work);
+  if (kernel != nullptr && kernel->whole_machine) return 3;
   const auto* const copy = std::get_if<CopyWork>(&work);
   if (copy == nullptr) return std::nullopt;
   switch (copy->direction) {
@@ -96,7 +99,8 @@ Nanoseconds TimedSchedule::duration(const Work& work) const {
   }
   if (const auto* const fill = std::get_if<FillWork>(&work))
     return std::max(profile_.minimum_kernel, transfer(fill->bytes(), profile_.memory_bandwidth));
-  if (std::holds_alternative<KernelWork>(work)) return profile_.minimum_kernel;
+  if (const auto* const kernel = std::get_if<KernelWork>(&work))
+    return std::max(profile_.minimum_kernel, time_of(*kernel, profile_));
   if (std::holds_alternative<HostWork>(work)) return profile_.callback_latency;
   if (std::holds_alternative<RecordWork>(work)) return profile_.record_latency;
   return Nanoseconds{0};
@@ -109,11 +113,11 @@ void TimedSchedule::plan(Operation& operation) {
     const bool other = earlier->stream_id != operation.stream_id;
     begin = std::max(begin, earlier->end + (other ? profile_.wait_latency : Nanoseconds{0}));
   }
-  const std::optional<std::size_t> copy = copy_engine(operation.work);
-  if (copy) begin = std::max(begin, engine_free_[{operation.device, *copy}]);
+  const std::optional<std::size_t> engine = engine_of(operation.work);
+  if (engine) begin = std::max(begin, engine_free_[{operation.device, *engine}]);
   operation.begin = begin;
   operation.end = begin + duration(operation.work);
-  if (copy) engine_free_[{operation.device, *copy}] = operation.end;
+  if (engine) engine_free_[{operation.device, *engine}] = operation.end;
 }
 
 }  // namespace millrace::virtual_cuda

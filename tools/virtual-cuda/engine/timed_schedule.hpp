@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -18,7 +17,8 @@ namespace millrace::virtual_cuda {
  *
  * The process has one clock. A call advances it by the call's host time, and a wait advances it to
  * the end of what it waits for. An operation's begin and end are planned when it is enqueued: it
- * begins when the operations before it have ended and, for a copy, when its copy engine is free.
+ * begins when the operations before it have ended and, for a copy, when its copy engine is free;
+ * kernels whose cost in flops or bytes is known take turns.
  * Its effect takes place when the clock reaches its end. The time that the program itself computes
  * is not counted, so that a run can be repeated exactly.
  */
@@ -36,7 +36,6 @@ class TimedSchedule final : public Schedule {
   Nanoseconds now() const override { return now_; }
 
  private:
-  static constexpr std::size_t kCopyEngines = 3;  // one for each direction, and one for peers
   using Due = std::map<std::pair<Nanoseconds, std::uint64_t>, OperationRef>;
 
   [[nodiscard]] Nanoseconds duration(const Work& work) const;

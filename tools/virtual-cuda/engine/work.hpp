@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
+#include "millrace/device/profile.hpp"
 
 namespace millrace::virtual_cuda {
 
@@ -61,6 +62,9 @@ struct KernelWork {
   std::size_t shared_bytes = 0;
   std::vector<std::byte> arguments;  ///< copies of the arguments, each at its offset
   std::vector<std::size_t> offsets;  ///< empty unless the kernel has a host implementation
+  double flops = 0, bytes = 0;       ///< cost, as far as the host implementation knows it
+  Nanoseconds fixed{0};              ///< cost beside flops and bytes
+  bool whole_machine = false;        ///< takes turns with other such kernels
 };
 
 /** @brief An event's handle may be recycled while work refers to it. */
@@ -97,5 +101,7 @@ void perform(const CopyWork& copy);
 void perform(const FillWork& fill);
 /** @brief Runs the kernel's host implementation; does nothing if it has none. */
 void perform(const KernelWork& kernel);
+/** @brief What the host implementation says that the launch takes; 0 if it says nothing. */
+[[nodiscard]] Nanoseconds time_of(const KernelWork& kernel, const DeviceProfile& profile);
 
 }  // namespace millrace::virtual_cuda

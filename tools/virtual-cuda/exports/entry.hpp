@@ -46,6 +46,14 @@ namespace millrace::virtual_cuda {
   return process != cudaSuccess ? process : thread.refusal;
 }
 
+/** @brief Whether the call may end with the failure of a kernel that ran meanwhile. A launch may not:
+ *         it returns before its kernel has failed. */
+[[nodiscard]] constexpr bool tells_failures(Function function) noexcept {
+  return function != Function::cudaLaunchKernel && function != Function::cudaLaunchKernelExC &&
+         function != Function::__cudaLaunchKernel && function != Function::cudaGraphLaunch &&
+         function != Function::cudaLaunchCooperativeKernel;
+}
+
 template <typename Body>
 inline cudaError_t call(Function function, Body body) noexcept {
   Thread* thread = this_thread;
@@ -58,6 +66,8 @@ inline cudaError_t call(Function function, Body body) noexcept {
   if (error == cudaSuccess) [[likely]] {
     try {
       error = body(*thread);
+      if (error == cudaSuccess && tells_failures(function)) [[likely]]
+        error = process_refusal.load(std::memory_order_relaxed);
     } catch (const std::bad_alloc&) {
       error = cudaErrorMemoryAllocation;
     }

@@ -83,6 +83,8 @@ cudaError_t last_error(Function function, bool clear) {
   Thread* const thread = thread_for_reading();
   if (thread == nullptr) return process_refusal.load(std::memory_order_relaxed);
   ++thread->calls[static_cast<std::size_t>(function)];
+  const cudaError_t process = process_refusal.load(std::memory_order_relaxed);
+  if (process != cudaSuccess) return process;
   const cudaError_t error = thread->last_error;
   if (clear) thread->last_error = cudaSuccess;
   return error;

@@ -28,8 +28,15 @@ cudaError_t launch(CUstream_st* stream, const Kernel* kernel, const dim3& grid, 
   if (shared_bytes > static_cast<std::size_t>(kernel->max_dynamic_shared))
     return cudaErrorInvalidValue;
   const bool computes = kernel->host_kernel != nullptr;
-  if (quick() && !computes) return cudaSuccess;
-  KernelWork work{kernel, grid, block, shared_bytes, {}, {}};
+  if (quick() && !computes) {
+    kernel->note_uncomputed();
+    return cudaSuccess;
+  }
+  KernelWork work;
+  work.kernel = kernel;
+  work.grid = grid;
+  work.block = block;
+  work.shared_bytes = shared_bytes;
   if (computes) {
     if (arguments == nullptr && !kernel->host_kernel->argument_bytes.empty())
       return cudaErrorInvalidValue;

@@ -4,33 +4,17 @@
 #include <cstdint>
 
 #include "device/cuda/error.hpp"
+#include "device/cuda/occupation.hpp"
 #include "device/cuda/occupy.hpp"
 
 namespace millrace::cuda {
 namespace {
 
-constexpr unsigned kViewsOfALaunch = 100;
 constexpr unsigned kSlots = 1U << 16U;  // more than launches can be pending at once
 constexpr int kThreads = 1024;
 constexpr int kSmallThreads = 32;
 constexpr int kWordsInFlight = 4;  // of 16 bytes, of each thread
 constexpr unsigned kLongestSleep = 500;
-
-struct SweptView {
-  unsigned char* address;
-  unsigned long long bytes;
-  unsigned long long swept;  // of its bytes, from the front
-  bool reads, writes;
-};
-
-struct Occupation {
-  SweptView views[kViewsOfALaunch];
-  unsigned view_count;
-  unsigned slot;
-  unsigned long long shared;  // nanoseconds that every block stays
-  unsigned long long alone;   // and how much longer the first one does
-};
-static_assert(sizeof(Occupation) <= 4096, "what a kernel of any architecture can be given");
 
 // The blocks of a launch agree here on when it began; the last one leaves it as it was.
 struct Slot {

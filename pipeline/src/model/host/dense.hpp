@@ -17,32 +17,48 @@
 
 namespace millrace::model::host {
 
+/** @brief Adds the bias to each row of `output`, and applies ReLU where it is asked for. */
+template <typename T>
+void add_bias(std::span<T> output, std::span<const T> bias, bool relu) {
+  for (auto row = output.begin(); row != output.end();) {
+    for (const T of_column : bias) {
+      const T value = *row + of_column;
+      *row++ = relu ? std::max(value, T{0}) : value;
+    }
+  }
+}
+
 template <typename T>
 void linear(const LinearArguments<T>& arguments) {
-  const auto [output, input, weight, bias, shape] = arguments;
-  for (std::size_t r = 0; r < shape.rows; ++r) {
-    std::copy_n(bias.data(), shape.outputs, output.data() + r * shape.outputs);
-  }
+  const auto& [output, input, weight, bias, shape] = arguments;
   multiply(output.data(), {input.data()}, {weight.data(), Transposed::yes},
-           {shape.rows, shape.outputs, shape.inputs}, true);
-  if (!shape.relu) return;
-  for (T& value : std::span<T>{output}) value = std::max(value, T{0});
+           {shape.rows, shape.outputs, shape.inputs}, false);
+  add_bias<T>(output, bias, shape.relu);
+}
+
+/** @brief The part of `linear_backward` that is no product: sets `output_gradient` to 0 where ReLU
+ *         cut the output off, and adds the sums of its columns to `bias_gradient`. */
+template <typename T>
+void mask_and_add_up(T* output_gradient, const T* output, T* bias_gradient,
+                     const LinearShape& shape) {
+  if (shape.relu) {
+    for (std::size_t i = 0; i < shape.rows * shape.outputs; ++i) {
+      output_gradient[i] = output[i] > 0 ? output_gradient[i] : T{0};
+    }
+  }
+  with_length(shape.outputs, [&](auto outputs) {
+    for (std::size_t r = 0; r < shape.rows; ++r) {
+      add(bias_gradient, output_gradient + r * shape.outputs, outputs);
+    }
+  });
 }
 
 template <typename T>
 void linear_backward(const LinearBackwardArguments<T>& arguments) {
   const LinearShape shape = arguments.shape;
   const std::span<T> output_gradient = arguments.output_gradient;
-  if (shape.relu) {
-    for (std::size_t i = 0; i < output_gradient.size(); ++i) {
-      output_gradient[i] = arguments.output[i] > 0 ? output_gradient[i] : T{0};
-    }
-  }
-  with_length(shape.outputs, [&](auto outputs) {
-    for (std::size_t r = 0; r < shape.rows; ++r) {
-      add(arguments.bias_gradient.data(), output_gradient.data() + r * shape.outputs, outputs);
-    }
-  });
+  mask_and_add_up(output_gradient.data(), arguments.output.data(), arguments.bias_gradient.data(),
+                  shape);
   multiply(arguments.weight_gradient.data(), {output_gradient.data(), Transposed::yes},
            {arguments.input.data()}, {shape.outputs, shape.inputs, shape.rows}, true);
   if (arguments.input_gradient.empty()) return;

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# stream.sh PROGRAM: training on cuda:0, over the virtual runtime, streams the rows of its checkpoint, to the bit, in
+# each way of capture, and ends with the weights of a training that does not stream. Then stream bench runs.
+set -uo pipefail
+
+program=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export MILLRACE_VIRTUAL_REPORT=$folder/report
+
+fail() {
+  echo "$1"
+  cat "$folder/log"
+  exit 1
+}
+
+computed() {
+  grep -q cudaLaunchKernelExC "$folder/report" || fail "$1 launched nothing"
+  ! grep "without a host implementation" "$folder/report" || fail "$1 launched kernels that do not compute"
+}
+
+train() {
+  "$program" train --data synthetic --examples 640 --batch-size 64 --epochs 1 --seed 7 --device cuda:0 \
+    --pipeline sparse-dist --json "$folder/json" "$@" >"$folder/log" 2>&1 || fail "train $* failed"
+  computed "train $*"
+  grep -o '"weights_digest": "[^"]*"' "$folder/json"
+}
+
+plain=$(train)
+for capture in sync ring mapped ring-kernel; do
+  for content in weights weights-and-state; do
+    sink=file:$folder/$capture-$content
+    streamed=$(train --stream "$sink" --stream-capture "$capture" --stream-content "$content" --save "$folder/checkpoint") ||
+      fail "$streamed"
+    [ "$streamed" = "$plain" ] || fail "$capture of $content: other weights"
+    "$program" stream verify "$sink" "$folder/checkpoint" >"$folder/log" 2>&1 || fail "$capture of $content: other rows"
+    tail -1 "$folder/log"
+  done
+done
+
+"$program" stream bench --device cuda:0 --rows 2000 --tables 2 --table-rows 20000 --width 16 --steps 4 >"$folder/log" 2>&1 ||
+  fail "stream bench failed"
+computed "stream bench"

@@ -1,0 +1,28 @@
+// What the code that launches kernels calls. It is compiled with the kernels, and never runs here.
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "millrace/device/cuda_calls.hpp"
+#include "model/cuda/blas_api.hpp"
+
+namespace {
+
+[[noreturn]] void never() {
+  std::fputs("millrace kernels on the host: nothing is launched here\n", stderr);
+  std::abort();
+}
+
+}  // namespace
+
+namespace millrace {
+
+void throw_cuda_error(int, const char*) { never(); }
+
+namespace model::cuda {
+
+const BlasApi& BlasApi::get() { never(); }
+void check_blas(int, const char*) { never(); }
+
+}  // namespace model::cuda
+}  // namespace millrace
