@@ -104,12 +104,3 @@ TEST_CASE(
   CHECK(driver.free(range, 4 * page) == 0);
   CHECK(driver.free(range, 4 * page) != 0);
 }
-
-TEST_CASE("a function of the driver that is lacking is not found") {
-  void* found = &found;
-  cudaDriverEntryPointQueryResult status{};
-  CUDA_OK(cudaGetDriverEntryPointByVersion("cuTexObjectCreate", &found, 12000, 0, &status));
-  CHECK(status == cudaDriverEntryPointSymbolNotFound);
-  CHECK(found == nullptr);
-  static_cast<void>(cudaGetLastError());
-}

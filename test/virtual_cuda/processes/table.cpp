@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "table/driver.hpp"
 #include "table/functions.hpp"
 #include "test/support/catch.hpp"
+#include "test/virtual_cuda/processes/words.hpp"
 
 using namespace millrace::virtual_cuda;
 
@@ -40,20 +42,6 @@ std::set<std::string> expected_exports(Library own) {
     if (row.library == Library::both || row.library == own)
       for (const std::string& name : exports(row)) names.insert(name);
   return names;
-}
-
-std::set<std::string> words_of_command(const std::string& command) {
-  std::set<std::string> words;
-  std::FILE* const pipe = popen(command.c_str(), "r");
-  char line[512];
-  while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) {
-    std::istringstream text{line};
-    std::string word;
-    text >> word;
-    words.insert(word);
-  }
-  if (pipe != nullptr) pclose(pipe);
-  return words;
 }
 
 /** Functions that a header of the toolkit declares. */
@@ -115,18 +103,16 @@ TEST_CASE("the toolkit's headers declare nothing that the table lacks") {
   }
 }
 
-TEST_CASE("the page about the virtual runtime has the numbers of the table") {
-  std::map<std::string, int> counts;
-  for (const FunctionRow& row : functions()) {
-    static const std::map<Capability, const char*> kNames{{Capability::real, "real"},
-                                                          {Capability::approximate, "approximate"},
-                                                          {Capability::no_op, "no-op"},
-                                                          {Capability::refused, "refused"}};
-    ++counts[kNames.at(row.capability)];
-  }
+TEST_CASE("the page about the virtual runtime has the numbers of both tables") {
+  std::map<Capability, int> runtime;
+  std::map<Capability, int> driver;
+  for (const FunctionRow& row : functions()) ++runtime[row.capability];
+  for (const DriverRow& row : driver_functions()) ++driver[row.capability];
   std::ostringstream page;
   page << std::ifstream{MILLRACE_DOCS "/virtual-cuda.md"}.rdbuf();
-  for (const auto& [name, count] : counts)
-    CHECK_THAT(page.str(), Catch::Matchers::ContainsSubstring("| " + name + " | " +
-                                                              std::to_string(count) + " |"));
+  for (const auto& [capability, count] : runtime)
+    CHECK_THAT(page.str(),
+               Catch::Matchers::ContainsSubstring("| " + std::string{name_of(capability)} + " | " +
+                                                  std::to_string(count) + " | " +
+                                                  std::to_string(driver[capability]) + " |"));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
+#include "engine/context.hpp"
 #include "engine/stream.hpp"
 #include "millrace/device/profile.hpp"
 
@@ -15,7 +16,10 @@ namespace millrace::virtual_cuda {
 struct Gpu {
   unsigned ordinal = 0;
   DeviceProfile profile;
-  unsigned flags = 0;
+  CUctx_st primary;
+  unsigned retained = 0;            ///< times that a program retained the primary context
+  std::atomic<bool> active{false};  ///< the primary context: retained, or the runtime uses it
+  unsigned flags = 0;               ///< of the primary context
   CUstream_st legacy;
   std::vector<CUstream_st*> streams;  ///< that live, also per-thread ones
   /// Last operations of destroyed streams, and whether those took part in the legacy stream's

@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "engine/runtime.hpp"
@@ -21,6 +22,9 @@ namespace {
 /** Never destroyed: fat binaries are unregistered by static destructors. */
 struct Registry {
   std::mutex mutex;
+  /// Modules, and the kernels that they were asked for by name.
+  std::map<void**, std::map<std::string, Kernel*, std::less<>>> modules;
+  std::set<const void*> handles;  ///< of all kernels that are registered
   std::unordered_map<const void*, std::unique_ptr<Kernel>> kernels;
   std::vector<std::unique_ptr<Kernel>> retired;  ///< unregistered; launches may refer to them
   std::unordered_map<const void*, Variable> variables;
@@ -99,7 +103,19 @@ struct Launch {
 
 }  // namespace
 
-void** register_module() { return new void* {nullptr}; }
+void** register_module() {
+  Registry& all = registry();
+  const std::lock_guard lock{all.mutex};
+  void** const module = new void* {nullptr};
+  all.modules[module];
+  return module;
+}
+
+bool is_module(void** module) {
+  Registry& all = registry();
+  const std::lock_guard lock{all.mutex};
+  return all.modules.contains(module);
+}
 
 void unregister_module(void** module) {
   Registry& all = registry();
@@ -109,9 +125,11 @@ void unregister_module(void** module) {
       ++entry;
       continue;
     }
+    all.handles.erase(entry->second.get());
     all.retired.push_back(std::move(entry->second));
     entry = all.kernels.erase(entry);
   }
+  all.modules.erase(module);
   delete module;
 }
 
@@ -119,8 +137,12 @@ void register_kernel(void** module, const void* host_function, const char* name)
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
   std::unique_ptr<Kernel>& place = all.kernels[host_function];
-  if (place != nullptr) all.retired.push_back(std::move(place));
+  if (place != nullptr) {
+    all.handles.erase(place.get());
+    all.retired.push_back(std::move(place));
+  }
   place = std::make_unique<Kernel>();
+  all.handles.insert(place.get());
   Kernel& kernel = *place;
   kernel.name = name;
   kernel.host_function = host_function;
@@ -139,7 +161,27 @@ Kernel* find_kernel(const void* host_function) {
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
   const auto entry = all.kernels.find(host_function);
-  return entry == all.kernels.end() ? nullptr : entry->second.get();
+  if (entry != all.kernels.end()) return entry->second.get();
+  if (!all.handles.contains(host_function)) return nullptr;
+  return const_cast<Kernel*>(static_cast<const Kernel*>(host_function));
+}
+
+Kernel* module_kernel(void** module, const char* name) {
+  Registry& all = registry();
+  const std::lock_guard lock{all.mutex};
+  const auto place = all.modules.find(module);
+  if (place == all.modules.end()) return nullptr;
+  Kernel*& known = place->second[name];
+  if (known != nullptr) return known;
+  auto made = std::make_unique<Kernel>();
+  Kernel* const kernel = known = made.get();
+  kernel->name = name;
+  kernel->host_function = kernel;
+  kernel->module = module;
+  kernel->host_kernel = match(all, kernel->name);
+  all.handles.insert(kernel);
+  all.kernels[kernel] = std::move(made);
+  return kernel;
 }
 
 Variable* find_variable(const void* host_variable) {

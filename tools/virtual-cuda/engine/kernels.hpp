@@ -50,10 +50,17 @@ struct Variable {
  */
 void** register_module();
 void unregister_module(void** module);
+[[nodiscard]] bool is_module(void** module);
+/**
+ * @brief The kernel of this name in a module that was loaded at run time, whose machine code is not
+ *        read: every name has one. It is its own host function. Null if there is no such module.
+ */
+[[nodiscard]] Kernel* module_kernel(void** module, const char* name);
 void register_kernel(void** module, const void* host_function, const char* name);
 void register_variable(const void* host_variable, const char* name, std::size_t bytes,
                        void** managed_pointer);
-/** @return null if no such kernel was registered */
+/** @param host_function  or the Kernel itself, which is what the handles of kernels point to
+ *  @return null if no such kernel was registered */
 [[nodiscard]] Kernel* find_kernel(const void* host_function);
 [[nodiscard]] Variable* find_variable(const void* host_variable);
 /** @brief The kernels that took their turn and did not compute: readable names and launches. */

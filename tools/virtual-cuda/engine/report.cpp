@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/kernels.hpp"
+#include "table/driver.hpp"
 #include "table/functions.hpp"
 
 namespace millrace::virtual_cuda {
@@ -72,9 +73,11 @@ void write_calls(std::FILE* file) {
   const std::vector<std::uint64_t> calls = calls_of_all_threads();
   std::vector<std::pair<std::uint64_t, std::string_view>> made;
   std::uint64_t total = 0;
-  for (std::size_t i = 0; i < kFunctions; ++i) {
+  for (std::size_t i = 0; i < kAllFunctions; ++i) {
     total += calls[i];
-    if (calls[i] != 0) made.emplace_back(calls[i], functions()[i].name);
+    if (calls[i] != 0)
+      made.emplace_back(calls[i], i < kFunctions ? functions()[i].name
+                                                 : driver_functions()[i - kFunctions].symbol);
   }
   std::stable_sort(made.begin(), made.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -50,6 +50,7 @@ Runtime::Runtime(const Settings& options, const DeviceProfile& facts)
     Gpu& gpu = *gpus.emplace_back(std::make_unique<Gpu>());
     gpu.ordinal = ordinal;
     gpu.profile = profile;
+    gpu.primary = {CUctx_st::kMagic, true, 0, ++context_ids, &gpu};
     gpu.legacy.magic = CUstream_st::kMagic;
     gpu.legacy.role = CUstream_st::Role::legacy;
     gpu.legacy.device = ordinal;
@@ -154,11 +155,16 @@ void enqueue(Lock& lock, CUstream_st& stream, Work work,
   runtime().engine.announce(lock, operation);
 }
 
-void synchronize(Lock& lock, Gpu& gpu) {
-  // One wait for all of it, so that the schedule chooses among all streams.
+std::vector<OperationRef> tails_of(const Gpu& gpu) {
   std::vector<OperationRef> tails{gpu.legacy.tail};
   for (const CUstream_st* const stream : gpu.streams) tails.push_back(stream->tail);
   for (const auto& orphan : gpu.orphans) tails.push_back(orphan.first);
+  return tails;
+}
+
+void synchronize(Lock& lock, Gpu& gpu) {
+  // One wait for all of it, so that the schedule chooses among all streams.
+  const std::vector<OperationRef> tails = tails_of(gpu);
   if (std::any_of(tails.begin(), tails.end(),
                   [](const OperationRef& tail) { return tail && !tail->done(); })) {
     const OperationRef all = runtime().engine.add(EmptyWork{}, gpu.ordinal, 0, tails);

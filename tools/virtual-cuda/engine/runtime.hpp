@@ -1,9 +1,11 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "engine/context.hpp"
 #include "engine/engine.hpp"
 #include "engine/event.hpp"
 #include "engine/gpu.hpp"
@@ -36,6 +38,8 @@ struct Runtime {
   Slab<CUstream_st> streams;
   Slab<CUevent_st> events;
   Slab<CUmemPoolHandle_st> pools;
+  std::deque<CUctx_st> contexts;  ///< that programs made; never freed
+  std::uint64_t context_ids = 0;
   std::uint64_t stream_ids = 2;  ///< ids 1 and 2 are those of the default streams in CUDA
   std::uint64_t capture_ids = 0;
   std::uint64_t peak_streams = 0;
@@ -43,7 +47,9 @@ struct Runtime {
   /** @brief The calling thread's GPU, whose context is current from now on. */
   [[nodiscard]] Gpu& current_gpu() {
     this_thread->bound = true;
-    return *gpus[static_cast<std::size_t>(this_thread->device)];
+    Gpu& gpu = *gpus[static_cast<std::size_t>(this_thread->device)];
+    gpu.active.store(true, std::memory_order_relaxed);
+    return gpu;
   }
 };
 
@@ -78,6 +84,8 @@ void enqueue(Lock& lock, CUstream_st& stream, Work work,
              const std::vector<OperationRef>& also_after = {}, OperationRef* made = nullptr);
 /** @brief What work that is enqueued on `stream` now has to wait for. */
 [[nodiscard]] std::vector<OperationRef> before(const CUstream_st& stream);
+/** @brief The last operations of all streams of a GPU; some may be done or null. */
+[[nodiscard]] std::vector<OperationRef> tails_of(const Gpu& gpu);
 /** @brief The host waits for everything on a GPU. */
 void synchronize(Lock& lock, Gpu& gpu);
 /** @brief Gives back what pools hold above their release thresholds, as synchronizations do. */

@@ -21,7 +21,7 @@ namespace {
 struct Threads {
   std::mutex mutex;
   std::vector<Thread*> live;
-  std::vector<std::uint64_t> ended_calls = std::vector<std::uint64_t>(kFunctions);
+  std::vector<std::uint64_t> ended_calls = std::vector<std::uint64_t>(kAllFunctions);
   std::uint64_t ids = 0;
   pthread_key_t key{};
 };
@@ -37,7 +37,7 @@ void thread_ends(void* record) {
   release_per_thread_streams(*thread);
   Threads& all = threads();
   const std::lock_guard lock{all.mutex};
-  for (std::size_t i = 0; i < kFunctions; ++i) all.ended_calls[i] += thread->calls[i];
+  for (std::size_t i = 0; i < kAllFunctions; ++i) all.ended_calls[i] += thread->calls[i];
   std::erase(all.live, thread);
   delete thread;
 }
@@ -95,7 +95,7 @@ std::vector<std::uint64_t> calls_of_all_threads() {
   const std::lock_guard lock{all.mutex};
   std::vector<std::uint64_t> calls = all.ended_calls;
   for (const Thread* const thread : all.live)
-    for (std::size_t i = 0; i < kFunctions; ++i) calls[i] += thread->calls[i];
+    for (std::size_t i = 0; i < kAllFunctions; ++i) calls[i] += thread->calls[i];
   return calls;
 }
 

@@ -5,11 +5,16 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
+#include "table/driver.hpp"
 #include "table/functions.hpp"
 
+struct CUctx_st;
 struct CUstream_st;
 
 namespace millrace::virtual_cuda {
+
+/** @brief Functions of the runtime, and after them those of the driver. */
+inline constexpr std::size_t kAllFunctions = kFunctions + kDriverFunctions;
 
 struct CallConfiguration {
   dim3 grid;
@@ -23,12 +28,14 @@ struct Thread {
   cudaError_t last_error = cudaSuccess;
   cudaError_t refusal = cudaSuccess;  ///< inside a host function: the answer to every call
   int device = 0;
-  bool bound = false;  ///< a context is current, as the driver sees it
+  bool bound = false;           ///< a context is current, as the driver sees it
+  CUctx_st* context = nullptr;  ///< the current one, if it is not the device's primary context
+  std::vector<CUctx_st*> contexts_below;  ///< the rest of the driver's stack
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   std::uint64_t id = 0;
   std::vector<CUstream_st*> per_thread_streams;   ///< by device; null where there is none yet
   std::vector<CallConfiguration> configurations;  ///< of <<<>>> launches that are being made
-  std::uint64_t calls[kFunctions] = {};
+  std::uint64_t calls[kAllFunctions] = {};
 };
 
 /** @brief Null in a thread that has made no call, and in a forked child. */

@@ -111,7 +111,8 @@ MILLRACE_CALL(cudaGetDeviceCount, (int* count), if (count == nullptr) return cud
 MILLRACE_CALL(cudaGetDevice, (int* device), if (device == nullptr) return cudaErrorInvalidValue;
               *device = thread.device; return cudaSuccess;)
 MILLRACE_CALL(cudaSetDevice, (int device), if (!is_gpu(device)) return cudaErrorInvalidDevice;
-              thread.device = device; thread.bound = true; return cudaSuccess;)
+              thread.device = device; thread.context = nullptr;
+              static_cast<void>(runtime().current_gpu()); return cudaSuccess;)
 MILLRACE_CALL(cudaInitDevice, (int device, unsigned, unsigned),
               return is_gpu(device) ? cudaSuccess : cudaErrorInvalidDevice;)
 MILLRACE_CALL(cudaSetValidDevices, (int* devices, int count),

@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "driver/symbols.hpp"
 #include "engine/kernels.hpp"
-#include "exports/driver.hpp"
 #include "exports/entry.hpp"
 #include "exports/refuse.hpp"
 #include "exports/versions.hpp"
@@ -36,25 +36,28 @@ MILLRACE_EXPORT cudaError_t cudaRuntimeGetVersion(int* value) {
   return version(value, kRuntimeVersion);
 }
 MILLRACE_EXPORT cudaError_t cudaDriverGetVersion(int* value) {
-  return version(value, kRuntimeVersion);
+  return version(value, kDriverVersion);
 }
 MILLRACE_CALL(cudaGetExportTable, (const void** table, const cudaUUID_t* id),
               return export_table(table, id);)
 
 namespace {
 
-cudaError_t driver_entry_point(const char* symbol, void** function,
+cudaError_t driver_entry_point(const char* symbol, void** function, unsigned version,
+                               unsigned long long flags, Default meaning,
                                cudaDriverEntryPointQueryResult* status) {
-  if (symbol == nullptr || function == nullptr) return cudaErrorInvalidValue;
-  *function = find_driver_function(symbol);
-  if (*function != nullptr) {
-    if (status != nullptr) *status = cudaDriverEntryPointSuccess;
-    return cudaSuccess;
-  }
-  refuse(symbol, "asked for by cudaGetDriverEntryPoint; the virtual runtime has no such function");
-  if (status == nullptr) return cudaErrorSymbolNotFound;
-  *status = cudaDriverEntryPointSymbolNotFound;
-  return cudaSuccess;
+  if (symbol == nullptr || function == nullptr ||
+      flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+    return cudaErrorInvalidValue;
+  const bool per_thread = flags == CU_GET_PROC_ADDRESS_DEFAULT
+                              ? meaning == Default::per_thread
+                              : flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  const FoundSymbol found = find_driver_function(symbol, static_cast<int>(version), per_thread);
+  *function = found.function;
+  if (found.status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND)
+    name_lacking(symbol, "asked for by cudaGetDriverEntryPoint; it is not in CUDA 13.0");
+  if (status != nullptr) *status = static_cast<cudaDriverEntryPointQueryResult>(found.status);
+  return found.function == nullptr && status == nullptr ? cudaErrorSymbolNotFound : cudaSuccess;
 }
 
 /** What cudaCreateChannelDesc returns: bits of each component, and their kind. */
@@ -66,15 +69,14 @@ struct ChannelFormat {
 }  // namespace
 
 MILLRACE_TWINS(cudaGetDriverEntryPoint, ptsz,
-               (const char* symbol, void** function, unsigned long long,
+               (const char* symbol, void** function, unsigned long long flags,
                 cudaDriverEntryPointQueryResult* status),
-               static_cast<void>(meaning);
-               return driver_entry_point(symbol, function, status);)
+               return driver_entry_point(symbol, function, kRuntimeVersion, flags, meaning,
+                                         status);)
 MILLRACE_TWINS(cudaGetDriverEntryPointByVersion, ptsz,
-               (const char* symbol, void** function, unsigned, unsigned long long,
+               (const char* symbol, void** function, unsigned version, unsigned long long flags,
                 cudaDriverEntryPointQueryResult* status),
-               static_cast<void>(meaning);
-               return driver_entry_point(symbol, function, status);)
+               return driver_entry_point(symbol, function, version, flags, meaning, status);)
 MILLRACE_EXPORT ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
   return {x, y, z, w, kind};
 }

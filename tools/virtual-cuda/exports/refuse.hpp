@@ -10,4 +10,7 @@ namespace millrace::virtual_cuda {
  */
 cudaError_t refuse(const char* function, const char* what) noexcept;
 
+/** @brief Says on standard error, once a process, that the virtual runtime has no such function. */
+void name_lacking(const char* function, const char* why) noexcept;
+
 }  // namespace millrace::virtual_cuda

@@ -89,6 +89,28 @@ cudaError_t Ranges::check_access(std::uintptr_t address, std::size_t bytes) cons
   return covered(address, bytes) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+std::optional<Memory::Range> Ranges::mapping(std::uintptr_t address) const {
+  auto entry = mappings_.upper_bound(address);
+  if (entry == mappings_.begin()) return std::nullopt;
+  --entry;
+  if (address - entry->first >= entry->second.bytes) return std::nullopt;
+  return Memory::Range{entry->first, entry->second.bytes};
+}
+
+std::optional<std::uint64_t> Ranges::retain(std::uintptr_t address) {
+  const std::optional<Memory::Range> found = mapping(address);
+  if (!found) return std::nullopt;
+  const std::uint64_t handle = mappings_.at(found->begin).handle;
+  ++pieces_.at(handle).references;
+  return handle;
+}
+
+std::optional<unsigned> Ranges::gpu_of(std::uint64_t handle) const {
+  const auto entry = pieces_.find(handle);
+  if (entry == pieces_.end()) return std::nullopt;
+  return entry->second.gpu;
+}
+
 bool Ranges::covered(std::uintptr_t address, std::size_t bytes) const {
   const std::uintptr_t end = address + bytes;
   auto entry = mappings_.find(address);

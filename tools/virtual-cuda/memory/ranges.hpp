@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "device/virtual/address_space.hpp"
 #include "memory/memory.hpp"
@@ -29,6 +30,13 @@ class Ranges {
   cudaError_t unmap(std::uintptr_t address, std::size_t bytes);
   /** @brief Checks what a change of access needs: every GPU reaches all memory here. */
   [[nodiscard]] cudaError_t check_access(std::uintptr_t address, std::size_t bytes) const;
+
+  /** @brief The mapping that holds `address`. */
+  [[nodiscard]] std::optional<Memory::Range> mapping(std::uintptr_t address) const;
+  /** @brief Another reference to the memory that is mapped at `address`. @return its handle */
+  [[nodiscard]] std::optional<std::uint64_t> retain(std::uintptr_t address);
+  /** @brief The GPU that the memory of a handle lies on. */
+  [[nodiscard]] std::optional<unsigned> gpu_of(std::uint64_t handle) const;
 
  private:
   struct Piece {

@@ -13,6 +13,20 @@ static_assert(kRows.size() == kFunctions);
 
 }  // namespace
 
+std::string_view name_of(Capability capability) noexcept {
+  switch (capability) {
+    case Capability::real:
+      return "real";
+    case Capability::approximate:
+      return "approximate";
+    case Capability::no_op:
+      return "no-op";
+    case Capability::refused:
+      break;
+  }
+  return "refused";
+}
+
 std::span<const FunctionRow> functions() noexcept { return kRows; }
 
 }  // namespace millrace::virtual_cuda

@@ -15,6 +15,9 @@ enum class Capability {
   refused,      ///< names itself on standard error and returns cudaErrorNotSupported
 };
 
+/** @brief "real", "approximate", "no-op", "refused". */
+[[nodiscard]] std::string_view name_of(Capability capability) noexcept;
+
 /** @brief The suffix of the variant for per-thread default streams. */
 enum class Twin { none, ptsz, ptds };
 /** @brief Which runtime libraries export it. */

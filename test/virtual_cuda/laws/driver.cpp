@@ -1,0 +1,401 @@
+// The driver's functions, which see the same machine as the runtime's.
+
+#include "test/virtual_cuda/laws/driver.hpp"
+
+#include <rapidcheck.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+using namespace millrace::test;
+
+namespace {
+
+CUcontext current() {
+  CUcontext context = nullptr;
+  DRIVER_OK("cuCtxGetCurrent", &context);
+  return context;
+}
+
+CUcontext primary(int device) {
+  CUcontext context = nullptr;
+  DRIVER_OK("cuDevicePrimaryCtxRetain", &context, device);
+  DRIVER_OK("cuDevicePrimaryCtxRelease", device);
+  return context;
+}
+
+/// Runs `body` in a thread that has no context.
+template <typename Body>
+void in_a_new_thread(Body body) {
+  std::thread{body}.join();
+}
+
+int pick(int least, int most) { return *rc::gen::inRange(least, most + 1); }
+
+}  // namespace
+
+TEST_CASE("what the driver allocates is memory of the runtime, and the other way round") {
+  CUDA_OK(cudaSetDevice(0));
+  CUdeviceptr made = 0;
+  DRIVER_OK("cuMemAlloc", &made, std::size_t{1000});
+  auto* const pointer = reinterpret_cast<void*>(made);
+  cudaPointerAttributes known{};
+  CUDA_OK(cudaPointerGetAttributes(&known, pointer));
+  CHECK(known.type == cudaMemoryTypeDevice);
+  DRIVER_OK("cuMemsetD8", made, static_cast<unsigned char>(7), std::size_t{1000});
+  CHECK(read(pointer, 1000) == all(1000, 7));
+  CUDA_OK(cudaFree(pointer));
+  CHECK(driver("cuMemFree", made) == kInvalidValue);
+
+  const DeviceBlock block{64};
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  DRIVER_OK("cuMemGetAddressRange", &base, &bytes, address_of(block.get() + 63));
+  CHECK(base == address_of(block.get()));
+  CHECK(bytes >= 64);
+  unsigned type = 0;
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&type), 2, address_of(block.get()));
+  CHECK(type == 2);  // device
+  int on_host = 0;
+  CHECK(driver("cuPointerGetAttribute", static_cast<void*>(&type), 2, address_of(&on_host)) ==
+        kInvalidValue);
+}
+
+TEST_CASE("streams and events are those of the runtime, whichever interface enqueues") {
+  const Stream producer;
+  const Stream consumer;
+  const Event event;
+  const DeviceBlock block{256};
+  const PinnedBlock seen{256};
+  CUDA_OK(cudaMemset(block.get(), 0, 256));
+  CUDA_OK(cudaDeviceSynchronize());
+  std::memset(seen.get(), 0, 256);
+  DRIVER_OK("cuMemsetD8Async", address_of(block.get()), static_cast<unsigned char>(9),
+            std::size_t{256}, static_cast<CUstream>(producer));
+  CUDA_OK(cudaEventRecord(event, producer));
+  DRIVER_OK("cuStreamWaitEvent", static_cast<CUstream>(consumer), static_cast<CUevent>(event), 0U);
+  CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 256, cudaMemcpyDeviceToHost, consumer));
+  DRIVER_OK("cuStreamSynchronize", static_cast<CUstream>(consumer));
+  CHECK(seen[255] == 9);
+  CHECK(driver("cuEventQuery", static_cast<CUevent>(event)) == 0);
+}
+
+TEST_CASE("an event of a context comes after all work that the context has") {
+  const Stream first;
+  const Stream second;
+  const Event event;
+  const DeviceBlock block{2};
+  const PinnedBlock seen{2};
+  CUDA_OK(cudaMemset(block.get(), 0, 2));
+  CUDA_OK(cudaDeviceSynchronize());
+  CUDA_OK(cudaMemsetAsync(block.get(), 5, 1, first));
+  CUDA_OK(cudaMemsetAsync(block.get() + 1, 6, 1, second));
+  DRIVER_OK("cuCtxRecordEvent", primary(0), static_cast<CUevent>(event));
+  CUDA_OK(cudaEventSynchronize(event));
+  const Stream third;
+  CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 2, cudaMemcpyDeviceToHost, third));
+  CUDA_OK(cudaStreamSynchronize(third));
+  CHECK((seen[0] == 5 && seen[1] == 6));
+
+  CUDA_OK(cudaMemsetAsync(block.get(), 7, 2, first));
+  CUDA_OK(cudaEventRecord(event, first));
+  DRIVER_OK("cuCtxWaitEvent", primary(0), static_cast<CUevent>(event));
+  CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 2, cudaMemcpyDeviceToHost, second));
+  CUDA_OK(cudaStreamSynchronize(second));
+  CHECK((seen[0] == 7 && seen[1] == 7));
+}
+
+TEST_CASE("a thread without a context has to get one, and the runtime gives it the primary one") {
+  in_a_new_thread([] {
+    CUdeviceptr made = 0;
+    CHECK(current() == nullptr);
+    CHECK(driver("cuMemAlloc", &made, std::size_t{64}) == kInvalidContext);
+    CHECK(driver("cuCtxSynchronize", CUcontext{}) == kInvalidContext);
+    CUDA_OK(cudaSetDevice(1));
+    CHECK(current() == primary(1));
+    DRIVER_OK("cuMemAlloc", &made, std::size_t{64});
+    int device = -1;
+    DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&device), 9, made);
+    CHECK(device == 1);
+    DRIVER_OK("cuMemFree", made);
+  });
+}
+
+TEST_CASE("contexts of a thread are a stack whose top decides the runtime's device") {
+  in_a_new_thread([] {
+    rc::check([] {
+      std::vector<CUcontext> stack;
+      std::vector<CUcontext> made;
+      DRIVER_OK("cuCtxSetCurrent", CUcontext{});
+      const auto some_context = [&] {
+        const int which = pick(0, static_cast<int>(made.size()) + 1);
+        return which < 2 ? primary(which) : made[static_cast<std::size_t>(which) - 2];
+      };
+      for (int step = 0; step < 20; ++step) {
+        switch (pick(0, 4)) {
+          case 0: {
+            CUcontext context = nullptr;
+            DRIVER_OK("cuCtxCreate", &context, static_cast<void*>(nullptr), 0U, pick(0, 1));
+            made.push_back(context);
+            stack.push_back(context);
+            break;
+          }
+          case 1:
+            stack.push_back(some_context());
+            DRIVER_OK("cuCtxPushCurrent", stack.back());
+            break;
+          case 2: {
+            CUcontext popped = nullptr;
+            const int expected = stack.empty() ? kInvalidContext : 0;
+            REQUIRE(driver("cuCtxPopCurrent", &popped) == expected);
+            if (stack.empty()) break;
+            CHECK(popped == stack.back());
+            stack.pop_back();
+            break;
+          }
+          case 3: {
+            const CUcontext context = some_context();
+            DRIVER_OK("cuCtxSetCurrent", context);
+            if (!stack.empty()) stack.pop_back();
+            stack.push_back(context);
+            break;
+          }
+          default: {
+            const int device = pick(0, 1);
+            CUDA_OK(cudaSetDevice(device));
+            if (!stack.empty()) stack.pop_back();
+            stack.push_back(primary(device));
+          }
+        }
+        REQUIRE(current() == (stack.empty() ? nullptr : stack.back()));
+        if (stack.empty()) continue;
+        int of_driver = -1;
+        int of_runtime = -1;
+        DRIVER_OK("cuCtxGetDevice", &of_driver, CUcontext{});
+        CUDA_OK(cudaGetDevice(&of_runtime));
+        REQUIRE(of_driver == of_runtime);
+      }
+      while (!stack.empty()) {
+        CUcontext popped = nullptr;
+        DRIVER_OK("cuCtxPopCurrent", &popped);
+        CHECK(popped == stack.back());
+        stack.pop_back();
+      }
+      for (const CUcontext context : made) {
+        DRIVER_OK("cuCtxDestroy", context);
+        CHECK(driver("cuCtxPushCurrent", context) == kContextIsDestroyed);
+      }
+    });
+  });
+}
+
+TEST_CASE("a primary context is active while it is retained, and is released as often") {
+  in_a_new_thread([] {
+    const auto active = [](int device) {
+      unsigned flags = 0;
+      int found = -1;
+      DRIVER_OK("cuDevicePrimaryCtxGetState", device, &flags, &found);
+      return found == 1;
+    };
+    DRIVER_OK("cuDevicePrimaryCtxReset", 1);
+    CHECK_FALSE(active(1));
+    CUcontext context = nullptr;
+    DRIVER_OK("cuDevicePrimaryCtxRetain", &context, 1);
+    DRIVER_OK("cuDevicePrimaryCtxRetain", &context, 1);
+    CHECK(active(1));
+    DRIVER_OK("cuDevicePrimaryCtxRelease", 1);
+    CHECK(active(1));
+    DRIVER_OK("cuDevicePrimaryCtxRelease", 1);
+    CHECK_FALSE(active(1));
+    CHECK(driver("cuDevicePrimaryCtxRelease", 1) == kInvalidContext);
+    CUDA_OK(cudaSetDevice(1));  // the runtime makes it active
+    CHECK(active(1));
+    DRIVER_OK("cuDevicePrimaryCtxSetFlags", 1, 4U);
+    unsigned flags = 0;
+    DRIVER_OK("cuCtxGetFlags", &flags);
+    CHECK(flags == 4);
+    DRIVER_OK("cuDevicePrimaryCtxSetFlags", 1, 0U);
+  });
+}
+
+TEST_CASE("fills of the driver have elements of 1, 2 and 4 bytes, and rows") {
+  const Stream stream;
+  const DeviceBlock block{64};
+  const CUdeviceptr at = address_of(block.get());
+  CUDA_OK(cudaMemset(block.get(), 0, 64));
+  CUDA_OK(cudaDeviceSynchronize());
+  const auto handle = static_cast<CUstream>(stream);
+  DRIVER_OK("cuMemsetD32Async", at, 0x04030201U, std::size_t{2}, handle);
+  DRIVER_OK("cuMemsetD16Async", at + 8, static_cast<unsigned short>(0x0605), std::size_t{2},
+            handle);
+  DRIVER_OK("cuMemsetD2D16Async", at + 16, std::size_t{8}, static_cast<unsigned short>(0x0807),
+            std::size_t{2}, std::size_t{2}, handle);
+  DRIVER_OK("cuStreamSynchronize", handle);
+  const std::vector<unsigned char> found = read(block.get(), 32);
+  const std::vector<unsigned char> expected{1, 2, 3, 4, 1, 2, 3, 4, 5, 6, 5, 6, 0, 0, 0, 0,
+                                            7, 8, 7, 8, 0, 0, 0, 0, 7, 8, 7, 8, 0, 0, 0, 0};
+  CHECK(found == expected);
+  CHECK(driver("cuMemsetD32Async", at + 1, 0U, std::size_t{1}, handle) == kInvalidValue);
+  CHECK(driver("cuMemsetD2D16Async", at, std::size_t{2}, static_cast<unsigned short>(0),
+               std::size_t{2}, std::size_t{2}, handle) == kInvalidValue);
+}
+
+TEST_CASE("a box that the driver copies arrives where a loop over its bytes puts it") {
+  rc::check([] {
+    const Stream stream;
+    constexpr std::size_t kSide = 12;
+    constexpr std::size_t kBytes = kSide * kSide * kSide;
+    std::vector<unsigned char> source(kBytes);
+    for (unsigned char& byte : source) byte = static_cast<unsigned char>(pick(1, 255));
+    const DeviceBlock block{kBytes};
+    CUDA_OK(cudaMemset(block.get(), 0, kBytes));
+    CUDA_OK(cudaDeviceSynchronize());
+    const auto size = [&] { return static_cast<std::size_t>(pick(1, 6)); };
+    CUDA_MEMCPY3D box{};
+    box.srcMemoryType = CU_MEMORYTYPE_HOST;
+    box.srcHost = source.data();
+    box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    box.dstDevice = address_of(block.get());
+    box.srcPitch = box.srcHeight = box.dstPitch = box.dstHeight = kSide;
+    box.srcXInBytes = size();
+    box.srcY = size();
+    box.srcZ = size();
+    box.dstXInBytes = size();
+    box.dstY = size();
+    box.dstZ = size();
+    box.WidthInBytes = size();
+    box.Height = size();
+    box.Depth = size();
+    DRIVER_OK("cuMemcpy3DAsync", static_cast<const CUDA_MEMCPY3D*>(&box),
+              static_cast<CUstream>(stream));
+    CUDA_OK(cudaStreamSynchronize(stream));
+    std::vector<unsigned char> expected(kBytes);
+    for (std::size_t z = 0; z < box.Depth; ++z)
+      for (std::size_t y = 0; y < box.Height; ++y)
+        for (std::size_t x = 0; x < box.WidthInBytes; ++x)
+          expected[((box.dstZ + z) * kSide + box.dstY + y) * kSide + box.dstXInBytes + x] =
+              source[((box.srcZ + z) * kSide + box.srcY + y) * kSide + box.srcXInBytes + x];
+    RC_ASSERT(read(block) == expected);
+  });
+}
+
+TEST_CASE("rows without a pitch lie side by side, and a pitch below the width is refused") {
+  const DeviceBlock block{64};
+  std::array<unsigned char, 12> source{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  CUDA_MEMCPY2D rows{};
+  rows.srcMemoryType = CU_MEMORYTYPE_HOST;
+  rows.srcHost = source.data();
+  rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.dstDevice = address_of(block.get());
+  rows.WidthInBytes = 4;
+  rows.Height = 3;
+  DRIVER_OK("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows));
+  CHECK(read(block.get(), 12) == std::vector<unsigned char>(source.begin(), source.end()));
+  rows.dstPitch = 3;
+  CHECK(driver("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows)) == kInvalidValue);
+  rows.dstPitch = 0;
+  rows.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+  CHECK(driver("cuMemcpy2D", static_cast<const CUDA_MEMCPY2D*>(&rows)) == kNotSupported);
+}
+
+TEST_CASE("memory of a pool is in it until the driver frees it in a stream's order") {
+  const Stream stream;
+  CUmemoryPool pool = nullptr;
+  DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
+  CUdeviceptr made = 0;
+  DRIVER_OK("cuMemAllocFromPoolAsync", &made, std::size_t{5000}, pool,
+            static_cast<CUstream>(stream));
+  CUmemoryPool found = nullptr;
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&found), 17, made);
+  CHECK(found == pool);
+  unsigned long long used = 0;
+  DRIVER_OK("cuMemPoolGetAttribute", pool, 7, static_cast<void*>(&used));
+  CHECK(used >= 5000);
+  DRIVER_OK("cuMemFreeAsync", made, static_cast<CUstream>(stream));
+  DRIVER_OK("cuStreamSynchronize", static_cast<CUstream>(stream));
+  CHECK(driver("cuPointerGetAttribute", static_cast<void*>(&found), 17, made) == kInvalidValue);
+  CHECK(driver("cuMemAllocAsync", &made, std::size_t{0}, static_cast<CUstream>(stream)) ==
+        kInvalidValue);
+}
+
+TEST_CASE("a handle of mapped memory keeps the memory after the program's own is released") {
+  CUmemAllocationProp properties{};
+  properties.type = static_cast<decltype(properties.type)>(1);                    // pinned
+  properties.location.type = static_cast<decltype(properties.location.type)>(1);  // device
+  properties.location.id = 1;
+  constexpr std::size_t kPage = std::size_t{2} << 20;
+  CUdeviceptr range = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  CUmemGenericAllocationHandle again = 0;
+  DRIVER_OK("cuMemAddressReserve", &range, kPage, std::size_t{0}, CUdeviceptr{0}, 0ULL);
+  DRIVER_OK("cuMemCreate", &handle, kPage, static_cast<const CUmemAllocationProp*>(&properties),
+            0ULL);
+  DRIVER_OK("cuMemMap", range, kPage, std::size_t{0}, handle, 0ULL);
+  DRIVER_OK("cuMemRelease", handle);
+  DRIVER_OK("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(range + 5));
+  CHECK(again == handle);
+  CUmemAllocationProp found{};
+  DRIVER_OK("cuMemGetAllocationPropertiesFromHandle", &found, again);
+  CHECK(found.location.id == 1);
+  DRIVER_OK("cuMemUnmap", range, kPage);
+  CHECK(driver("cuMemRetainAllocationHandle", &again, reinterpret_cast<void*>(range)) ==
+        kInvalidValue);
+  DRIVER_OK("cuMemGetAllocationPropertiesFromHandle", &found, handle);
+  DRIVER_OK("cuMemRelease", handle);
+  CHECK(driver("cuMemGetAllocationPropertiesFromHandle", &found, handle) == kInvalidValue);
+  DRIVER_OK("cuMemAddressFree", range, kPage);
+}
+
+TEST_CASE("an error of the driver has the driver's name, and is no last error of the runtime") {
+  CUDA_OK(cudaSetDevice(0));
+  int on_host = 0;
+  CHECK(driver("cuMemFree", address_of(&on_host)) == kInvalidValue);
+  CHECK(driver("cuStreamQuery", reinterpret_cast<CUstream>(driver_function("cuInit"))) ==
+        kInvalidHandle);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(cudaStreamQuery(reinterpret_cast<cudaStream_t>(driver_function("cuInit"))) ==
+        cudaErrorInvalidResourceHandle);
+  CHECK(driver("cuCtxSynchronize", CUcontext{}) == 0);
+  CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+  const char* name = nullptr;
+  DRIVER_OK("cuGetErrorName", 400, &name);
+  CHECK(std::string_view{name} == "CUDA_ERROR_INVALID_HANDLE");
+  CHECK(driver("cuGetErrorName", 98, &name) == kInvalidValue);
+}
+
+TEST_CASE("a search for a function gives the parameters of the version that it asks for") {
+  const auto same = [](const char* name, unsigned one, unsigned other) {
+    return driver_function(name, one) == driver_function(name, other);
+  };
+  CHECK(same("cuCtxCreate", 12050, 13000));
+  CHECK_FALSE(same("cuCtxCreate", 11040, 12050));
+  CHECK_FALSE(same("cuCtxCreate", 11030, 11040));
+  CHECK_FALSE(same("cuMemAlloc", 2000, 3020));
+  int status = -1;
+  CHECK(driver_function("cuMemAllocAsync", 11010, 0, &status) == nullptr);
+  CHECK(status == 2);  // the version does not suffice
+  CHECK(driver_function("cuNoSuchFunction", 13000, 0, &status) == nullptr);
+  CHECK(status == 1);
+  static_cast<void>(cudaGetLastError());
+  CHECK(driver_function("cuLaunchKernel", 13000, 1) != driver_function("cuLaunchKernel", 13000, 2));
+  CHECK(driver_function("cuMemAlloc", 13000, 1) == driver_function("cuMemAlloc", 13000, 2));
+  void* found = nullptr;
+  REQUIRE(driver("cuGetProcAddress", "cuMemAlloc", &found, 13000, 0ULL, &status) == 0);
+  CHECK(found == driver_function("cuMemAlloc"));
+  CHECK(driver("cuGetProcAddress", "cuMemAlloc", &found, 99000, 0ULL, &status) == kInvalidValue);
+}
+
+TEST_CASE("work on the per-thread stream of the driver is not on the legacy one") {
+  const DeviceBlock block{64};
+  unsigned long long legacy = 0;
+  unsigned long long per_thread = 0;
+  using Id = int (*)(CUstream, unsigned long long*);
+  REQUIRE(reinterpret_cast<Id>(driver_function("cuStreamGetId", 13000, 1))(nullptr, &legacy) == 0);
+  REQUIRE(reinterpret_cast<Id>(driver_function("cuStreamGetId", 13000, 2))(nullptr, &per_thread) ==
+          0);
+  CHECK(legacy != per_thread);
+  unsigned long long of_runtime = 0;
+  CUDA_OK(cudaStreamGetId(cudaStreamPerThread, &of_runtime));
+  CHECK(per_thread == of_runtime);
+}

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "abi/cuda_driver.h"
+#include "exports/entry.hpp"
+#include "table/driver.hpp"
+
+/**
+ * @file
+ * How a function of the driver is exported. A call is counted by its row in table/driver.def and
+ * refused where the runtime's calls are. The driver's functions are implemented with those of the
+ * runtime, so that both see one machine; what a call of the runtime adds (its own count, the
+ * thread's last error) is taken back.
+ */
+
+/** Exports a function that may be called before cuInit. */
+#define MILLRACE_DRIVER_ANYTIME(name, parameters, ...) \
+  MILLRACE_DRIVER_FUNCTION(name, name, legacy, anytime, parameters, __VA_ARGS__)
+/** Exports a function that needs cuInit and no context. */
+#define MILLRACE_DRIVER_CALL(name, parameters, ...) \
+  MILLRACE_DRIVER_FUNCTION(name, name, legacy, driver, parameters, __VA_ARGS__)
+/** Exports a function that needs a current context. */
+#define MILLRACE_CONTEXT_CALL(name, parameters, ...) \
+  MILLRACE_DRIVER_FUNCTION(name, name, legacy, context, parameters, __VA_ARGS__)
+/** The same with its twin for per-thread default streams; `meaning` tells which it is. */
+#define MILLRACE_CONTEXT_TWINS(name, suffix, parameters, ...)                    \
+  MILLRACE_DRIVER_FUNCTION(name, name, legacy, context, parameters, __VA_ARGS__) \
+  MILLRACE_DRIVER_FUNCTION(name, name##_##suffix, per_thread, context, parameters, __VA_ARGS__)
+
+#define MILLRACE_DRIVER_FUNCTION(row, name, default_stream, need, parameters, ...)               \
+  MILLRACE_EXPORT CUresult name parameters {                                                     \
+    [[maybe_unused]] constexpr auto meaning = ::millrace::virtual_cuda::Default::default_stream; \
+    return ::millrace::virtual_cuda::driver_call<::millrace::virtual_cuda::Need::need>(          \
+        ::millrace::virtual_cuda::DriverFunction::row,                                           \
+        [&]([[maybe_unused]] ::millrace::virtual_cuda::Thread& thread) -> cudaError_t {          \
+          __VA_ARGS__                                                                            \
+        });                                                                                      \
+  }
+
+/** Calls a function of the runtime, which is not counted as a call of the program. */
+#define MILLRACE_AS(name, ...) \
+  ::millrace::virtual_cuda::uncounted(::millrace::virtual_cuda::Function::name, name(__VA_ARGS__))
+
+namespace millrace::virtual_cuda {
+
+/** @brief What a function of the driver asks for: codes of CUDA say which it lacks. */
+enum class Need { anytime, driver, context };
+
+/** @brief The driver's code for an error of the runtime: they differ below 100. */
+[[nodiscard]] CUresult to_driver(cudaError_t error) noexcept;
+
+[[nodiscard]] inline cudaError_t uncounted(Function function, cudaError_t error) noexcept {
+  --this_thread->calls[static_cast<std::size_t>(function)];
+  return error;
+}
+
+template <Need need, typename Body>
+inline CUresult driver_call(DriverFunction function, Body body) noexcept {
+  Thread* thread = this_thread;
+  if (thread == nullptr) [[unlikely]] {
+    // A first call of the runtime, like cuInit, initializes the driver.
+    if (need != Need::anytime && the_runtime == nullptr &&
+        process_refusal.load(std::memory_order_relaxed) == cudaSuccess)
+      return cudaErrorInitializationError;
+    thread = attach_thread();
+    if (thread == nullptr) return process_refusal.load(std::memory_order_relaxed);
+  }
+  ++thread->calls[kFunctions + static_cast<std::size_t>(function)];
+  if (const cudaError_t refused = refusal_of(*thread); refused != cudaSuccess) return refused;
+  if (need == Need::context && !thread->bound) return cudaErrorDeviceUninitialized;
+  const cudaError_t last = thread->last_error;
+  cudaError_t error = cudaSuccess;
+  try {
+    error = body(*thread);
+  } catch (const std::bad_alloc&) {
+    error = cudaErrorMemoryAllocation;
+  }
+  thread->last_error = last;
+  return error == cudaSuccess ? error : to_driver(error);
+}
+
+/** @brief The stream that a handle means; a handle of none is an error of the call that gets it. */
+[[nodiscard]] inline cudaStream_t stream_of(CUstream handle, Default meaning) noexcept {
+  CUstream_st* const found = find_stream(handle, meaning);
+  return found == nullptr ? handle : found;
+}
+
+[[nodiscard]] inline void* pointer(CUdeviceptr address) noexcept {
+  return reinterpret_cast<void*>(address);
+}
+[[nodiscard]] inline CUdeviceptr address_of(const void* pointer) noexcept {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
+/** @brief Calls `get(void**)` and gives what it found as an address. */
+template <typename Get>
+[[nodiscard]] inline cudaError_t give_address(CUdeviceptr* out, Get get) {
+  if (out == nullptr) return cudaErrorInvalidValue;
+  void* found = nullptr;
+  const cudaError_t error = get(&found);
+  if (error == cudaSuccess) *out = address_of(found);
+  return error;
+}
+
+}  // namespace millrace::virtual_cuda

@@ -1,0 +1,353 @@
+#include "exports/graphs.hpp"
+
+#include "abi/functions.h"
+#include "driver/entry.hpp"
+#include "exports/transfer.hpp"
+#include "graph/executable.hpp"
+
+using namespace millrace::virtual_cuda;
+
+namespace {
+
+#define MILLRACE_NODE CUgraphNode *made, CUgraph graph, const CUgraphNode *after, std::size_t count
+
+/** The node's kernel is a CUfunction or, with the second version of the parameters, a CUkernel. */
+cudaKernelNodeParams kernel_parameters(const CUDA_KERNEL_NODE_PARAMS& all, bool second) {
+  const void* function = all.func;
+  if (function == nullptr && second) function = all.kern;
+  return {const_cast<void*>(function),
+          {all.gridDimX, all.gridDimY, all.gridDimZ},
+          {all.blockDimX, all.blockDimY, all.blockDimZ},
+          all.sharedMemBytes,
+          all.kernelParams,
+          all.extra};
+}
+
+cudaError_t add_kernel(MILLRACE_NODE, const CUDA_KERNEL_NODE_PARAMS* all, bool second) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  const cudaKernelNodeParams parameters = kernel_parameters(*all, second);
+  return MILLRACE_AS(cudaGraphAddKernelNode, made, graph, after, count, &parameters);
+}
+
+cudaError_t get_kernel(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* all, bool second) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  cudaKernelNodeParams found{};
+  const cudaError_t error = MILLRACE_AS(cudaGraphKernelNodeGetParams, node, &found);
+  if (error != cudaSuccess) return error;
+  all->func = static_cast<CUfunction>(found.func);
+  all->gridDimX = found.gridDim.x;
+  all->gridDimY = found.gridDim.y;
+  all->gridDimZ = found.gridDim.z;
+  all->blockDimX = found.blockDim.x;
+  all->blockDimY = found.blockDim.y;
+  all->blockDimZ = found.blockDim.z;
+  all->sharedMemBytes = found.sharedMemBytes;
+  all->kernelParams = found.kernelParams;
+  all->extra = found.extra;
+  if (second) {
+    all->kern = nullptr;
+    all->ctx = nullptr;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t set_kernel(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* all, bool second) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  const cudaKernelNodeParams parameters = kernel_parameters(*all, second);
+  return MILLRACE_AS(cudaGraphKernelNodeSetParams, node, &parameters);
+}
+
+cudaError_t set_kernel(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* all,
+                       bool second) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  const cudaKernelNodeParams parameters = kernel_parameters(*all, second);
+  return MILLRACE_AS(cudaGraphExecKernelNodeSetParams, executable, node, &parameters);
+}
+
+/** @return cudaErrorNotSupported for arrays */
+cudaError_t copy_parameters(const CUDA_MEMCPY3D* all, cudaMemcpy3DParms& out) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  if (all->srcMemoryType == CU_MEMORYTYPE_ARRAY || all->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+    return cudaErrorNotSupported;
+  const auto end = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t pitch,
+                       std::size_t height) {
+    const void* const base = type == CU_MEMORYTYPE_HOST ? host : pointer(device);
+    return cudaPitchedPtr{const_cast<void*>(base), pitch == 0 ? all->WidthInBytes : pitch,
+                          all->WidthInBytes, height == 0 ? all->Height : height};
+  };
+  out = {};
+  out.srcPos = {all->srcXInBytes, all->srcY, all->srcZ};
+  out.dstPos = {all->dstXInBytes, all->dstY, all->dstZ};
+  out.srcPtr = end(all->srcMemoryType, all->srcHost, all->srcDevice, all->srcPitch, all->srcHeight);
+  out.dstPtr = end(all->dstMemoryType, all->dstHost, all->dstDevice, all->dstPitch, all->dstHeight);
+  out.extent = {all->WidthInBytes, all->Height, all->Depth};
+  out.kind = cudaMemcpyDefault;
+  return cudaSuccess;
+}
+
+cudaError_t get_copy(CUgraphNode node, CUDA_MEMCPY3D* all) {
+  if (all == nullptr) return cudaErrorInvalidValue;
+  cudaMemcpy3DParms found{};
+  const cudaError_t error = MILLRACE_AS(cudaGraphMemcpyNodeGetParams, node, &found);
+  if (error != cudaSuccess) return error;
+  const Lock lock = lock_engine();
+  const auto type = [](const void* address) {
+    return runtime().memory.on_device(address) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  };
+  *all = {};
+  all->srcMemoryType = type(found.srcPtr.ptr);
+  all->srcHost = found.srcPtr.ptr;
+  all->srcDevice = address_of(found.srcPtr.ptr);
+  all->srcPitch = found.srcPtr.pitch;
+  all->srcHeight = found.srcPtr.ysize;
+  all->dstMemoryType = type(found.dstPtr.ptr);
+  all->dstHost = found.dstPtr.ptr;
+  all->dstDevice = address_of(found.dstPtr.ptr);
+  all->dstPitch = found.dstPtr.pitch;
+  all->dstHeight = found.dstPtr.ysize;
+  all->WidthInBytes = found.extent.width;
+  all->Height = found.extent.height;
+  all->Depth = found.extent.depth;
+  return cudaSuccess;
+}
+
+// Before CUDA 12 a failure was described in a text, which is empty here.
+cudaError_t instantiate_with_log(CUgraphExec* made, CUgraph graph, CUgraphNode* wrong, char* log,
+                                 std::size_t log_bytes) {
+  if (wrong != nullptr) *wrong = nullptr;
+  if (log != nullptr && log_bytes != 0) *log = '\0';
+  return MILLRACE_AS(cudaGraphInstantiateWithFlags, made, graph, 0);
+}
+
+cudaError_t update(CUgraphExec executable, CUgraph graph, CUgraphNode* wrong,
+                   cudaGraphExecUpdateResult* result) {
+  if (wrong == nullptr || result == nullptr) return cudaErrorInvalidValue;
+  cudaGraphExecUpdateResultInfo info{};
+  const cudaError_t error = MILLRACE_AS(cudaGraphExecUpdate, executable, graph, &info);
+  *wrong = info.errorNode;
+  *result = info.result;
+  return error;
+}
+
+}  // namespace
+
+MILLRACE_DRIVER_CALL(cuGraphCreate, (CUgraph * made, unsigned flags),
+                     return MILLRACE_AS(cudaGraphCreate, made, flags);)
+MILLRACE_DRIVER_CALL(cuGraphDestroy, (CUgraph graph), return MILLRACE_AS(cudaGraphDestroy, graph);)
+MILLRACE_DRIVER_CALL(cuGraphClone, (CUgraph * made, CUgraph original),
+                     return MILLRACE_AS(cudaGraphClone, made, original);)
+MILLRACE_DRIVER_CALL(cuGraphNodeFindInClone,
+                     (CUgraphNode * found, CUgraphNode original, CUgraph clone),
+                     return MILLRACE_AS(cudaGraphNodeFindInClone, found, original, clone);)
+MILLRACE_DRIVER_CALL(cuGraphNodeGetType, (CUgraphNode node, cudaGraphNodeType* type),
+                     return MILLRACE_AS(cudaGraphNodeGetType, node, type);)
+MILLRACE_DRIVER_CALL(cuGraphDestroyNode, (CUgraphNode node),
+                     return MILLRACE_AS(cudaGraphDestroyNode, node);)
+MILLRACE_DRIVER_CALL(cuGraphGetNodes, (CUgraph graph, CUgraphNode* nodes, std::size_t* count),
+                     return MILLRACE_AS(cudaGraphGetNodes, graph, nodes, count);)
+MILLRACE_DRIVER_CALL(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode* nodes, std::size_t* count),
+                     return MILLRACE_AS(cudaGraphGetRootNodes, graph, nodes, count);)
+
+// Edges: those of the second versions have data, which are none here.
+
+MILLRACE_DRIVER_CALL(cuGraphGetEdges,
+                     (CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count),
+                     return graph_edges(graph, from, to, nullptr, count);)
+MILLRACE_DRIVER_CALL(cuGraphGetEdges_v2,
+                     (CUgraph graph, CUgraphNode* from, CUgraphNode* to, cudaGraphEdgeData* data,
+                      std::size_t* count),
+                     return graph_edges(graph, from, to, data, count);)
+MILLRACE_DRIVER_CALL(cuGraphNodeGetDependencies,
+                     (CUgraphNode node, CUgraphNode* nodes, std::size_t* count),
+                     return node_dependencies(node, nodes, nullptr, count);)
+MILLRACE_DRIVER_CALL(cuGraphNodeGetDependencies_v2,
+                     (CUgraphNode node, CUgraphNode* nodes, cudaGraphEdgeData* data,
+                      std::size_t* count),
+                     return node_dependencies(node, nodes, data, count);)
+MILLRACE_DRIVER_CALL(cuGraphNodeGetDependentNodes,
+                     (CUgraphNode node, CUgraphNode* nodes, std::size_t* count),
+                     return node_dependents(node, nodes, nullptr, count);)
+MILLRACE_DRIVER_CALL(cuGraphNodeGetDependentNodes_v2,
+                     (CUgraphNode node, CUgraphNode* nodes, cudaGraphEdgeData* data,
+                      std::size_t* count),
+                     return node_dependents(node, nodes, data, count);)
+MILLRACE_DRIVER_CALL(cuGraphAddDependencies,
+                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                      std::size_t count),
+                     return add_edges(graph, from, to, count);)
+MILLRACE_DRIVER_CALL(cuGraphAddDependencies_v2,
+                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                      const cudaGraphEdgeData*, std::size_t count),
+                     return add_edges(graph, from, to, count);)
+MILLRACE_DRIVER_CALL(cuGraphRemoveDependencies,
+                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                      std::size_t count),
+                     return remove_edges(graph, from, to, count);)
+MILLRACE_DRIVER_CALL(cuGraphRemoveDependencies_v2,
+                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                      const cudaGraphEdgeData*, std::size_t count),
+                     return remove_edges(graph, from, to, count);)
+
+// Nodes
+
+MILLRACE_CONTEXT_CALL(cuGraphAddKernelNode, (MILLRACE_NODE, const CUDA_KERNEL_NODE_PARAMS* all),
+                      return add_kernel(made, graph, after, count, all, false);)
+MILLRACE_CONTEXT_CALL(cuGraphAddKernelNode_v2, (MILLRACE_NODE, const CUDA_KERNEL_NODE_PARAMS* all),
+                      return add_kernel(made, graph, after, count, all, true);)
+MILLRACE_CONTEXT_CALL(cuGraphAddMemcpyNode, (MILLRACE_NODE, const CUDA_MEMCPY3D* all, void*),
+                      cudaMemcpy3DParms parameters;
+                      const cudaError_t error = copy_parameters(all, parameters);
+                      return error != cudaSuccess ? error
+                                                  : MILLRACE_AS(cudaGraphAddMemcpyNode, made, graph,
+                                                                after, count, &parameters);)
+MILLRACE_CONTEXT_CALL(cuGraphAddMemsetNode, (MILLRACE_NODE, const cudaMemsetParams* all, void*),
+                      return MILLRACE_AS(cudaGraphAddMemsetNode, made, graph, after, count, all);)
+MILLRACE_CONTEXT_CALL(cuGraphAddHostNode, (MILLRACE_NODE, const cudaHostNodeParams* all),
+                      return MILLRACE_AS(cudaGraphAddHostNode, made, graph, after, count, all);)
+MILLRACE_CONTEXT_CALL(cuGraphAddChildGraphNode, (MILLRACE_NODE, CUgraph child),
+                      return MILLRACE_AS(cudaGraphAddChildGraphNode, made, graph, after, count,
+                                         child);)
+MILLRACE_CONTEXT_CALL(cuGraphAddEmptyNode, (MILLRACE_NODE),
+                      return MILLRACE_AS(cudaGraphAddEmptyNode, made, graph, after, count);)
+MILLRACE_CONTEXT_CALL(cuGraphAddEventRecordNode, (MILLRACE_NODE, CUevent event),
+                      return MILLRACE_AS(cudaGraphAddEventRecordNode, made, graph, after, count,
+                                         event);)
+MILLRACE_CONTEXT_CALL(cuGraphAddEventWaitNode, (MILLRACE_NODE, CUevent event),
+                      return MILLRACE_AS(cudaGraphAddEventWaitNode, made, graph, after, count,
+                                         event);)
+MILLRACE_CONTEXT_CALL(cuGraphAddMemAllocNode, (MILLRACE_NODE, cudaMemAllocNodeParams* all),
+                      return MILLRACE_AS(cudaGraphAddMemAllocNode, made, graph, after, count, all);)
+MILLRACE_CONTEXT_CALL(cuGraphAddMemFreeNode, (MILLRACE_NODE, CUdeviceptr address),
+                      return MILLRACE_AS(cudaGraphAddMemFreeNode, made, graph, after, count,
+                                         pointer(address));)
+
+// Parameters of nodes
+
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeGetParams, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* all),
+                     return get_kernel(node, all, false);)
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeGetParams_v2,
+                     (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS* all),
+                     return get_kernel(node, all, true);)
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeSetParams,
+                     (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* all),
+                     return set_kernel(node, all, false);)
+MILLRACE_DRIVER_CALL(cuGraphKernelNodeSetParams_v2,
+                     (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* all),
+                     return set_kernel(node, all, true);)
+MILLRACE_DRIVER_CALL(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D* all),
+                     return get_copy(node, all);)
+MILLRACE_DRIVER_CALL(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D* all),
+                     cudaMemcpy3DParms parameters;
+                     const cudaError_t error = copy_parameters(all, parameters);
+                     return error != cudaSuccess
+                                ? error
+                                : MILLRACE_AS(cudaGraphMemcpyNodeSetParams, node, &parameters);)
+MILLRACE_DRIVER_CALL(cuGraphMemsetNodeGetParams, (CUgraphNode node, cudaMemsetParams* all),
+                     return MILLRACE_AS(cudaGraphMemsetNodeGetParams, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphMemsetNodeSetParams, (CUgraphNode node, const cudaMemsetParams* all),
+                     return MILLRACE_AS(cudaGraphMemsetNodeSetParams, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphHostNodeGetParams, (CUgraphNode node, cudaHostNodeParams* all),
+                     return MILLRACE_AS(cudaGraphHostNodeGetParams, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphHostNodeSetParams, (CUgraphNode node, const cudaHostNodeParams* all),
+                     return MILLRACE_AS(cudaGraphHostNodeSetParams, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph* graph),
+                     return MILLRACE_AS(cudaGraphChildGraphNodeGetGraph, node, graph);)
+MILLRACE_DRIVER_CALL(cuGraphEventRecordNodeGetEvent, (CUgraphNode node, CUevent* event),
+                     return MILLRACE_AS(cudaGraphEventRecordNodeGetEvent, node, event);)
+MILLRACE_DRIVER_CALL(cuGraphEventRecordNodeSetEvent, (CUgraphNode node, CUevent event),
+                     return MILLRACE_AS(cudaGraphEventRecordNodeSetEvent, node, event);)
+MILLRACE_DRIVER_CALL(cuGraphEventWaitNodeGetEvent, (CUgraphNode node, CUevent* event),
+                     return MILLRACE_AS(cudaGraphEventWaitNodeGetEvent, node, event);)
+MILLRACE_DRIVER_CALL(cuGraphEventWaitNodeSetEvent, (CUgraphNode node, CUevent event),
+                     return MILLRACE_AS(cudaGraphEventWaitNodeSetEvent, node, event);)
+MILLRACE_DRIVER_CALL(cuGraphMemAllocNodeGetParams, (CUgraphNode node, cudaMemAllocNodeParams* all),
+                     return MILLRACE_AS(cudaGraphMemAllocNodeGetParams, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphMemFreeNodeGetParams, (CUgraphNode node, CUdeviceptr* address),
+                     return MILLRACE_AS(cudaGraphMemFreeNodeGetParams, node, address);)
+
+// Executable graphs
+
+MILLRACE_DRIVER_CALL(cuGraphInstantiate,
+                     (CUgraphExec * made, CUgraph graph, CUgraphNode* wrong, char* log,
+                      std::size_t log_bytes),
+                     return instantiate_with_log(made, graph, wrong, log, log_bytes);)
+MILLRACE_DRIVER_CALL(cuGraphInstantiate_v2,
+                     (CUgraphExec * made, CUgraph graph, CUgraphNode* wrong, char* log,
+                      std::size_t log_bytes),
+                     return instantiate_with_log(made, graph, wrong, log, log_bytes);)
+MILLRACE_DRIVER_CALL(cuGraphInstantiateWithFlags,
+                     (CUgraphExec * made, CUgraph graph, unsigned long long flags),
+                     return MILLRACE_AS(cudaGraphInstantiateWithFlags, made, graph, flags);)
+MILLRACE_CONTEXT_TWINS(cuGraphInstantiateWithParams, ptsz,
+                       (CUgraphExec * made, CUgraph graph, cudaGraphInstantiateParams* all),
+                       return MILLRACE_AS(cudaGraphInstantiateWithParams, made, graph, all);)
+MILLRACE_DRIVER_CALL(cuGraphExecGetFlags, (CUgraphExec executable, unsigned long long* flags),
+                     return MILLRACE_AS(cudaGraphExecGetFlags, executable, flags);)
+MILLRACE_DRIVER_CALL(cuGraphExecDestroy, (CUgraphExec executable),
+                     return MILLRACE_AS(cudaGraphExecDestroy, executable);)
+MILLRACE_DRIVER_CALL(cuGraphExecUpdate,
+                     (CUgraphExec executable, CUgraph graph, CUgraphNode* wrong,
+                      cudaGraphExecUpdateResult* result),
+                     return update(executable, graph, wrong, result);)
+MILLRACE_DRIVER_CALL(cuGraphExecUpdate_v2,
+                     (CUgraphExec executable, CUgraph graph, cudaGraphExecUpdateResultInfo* info),
+                     return MILLRACE_AS(cudaGraphExecUpdate, executable, graph, info);)
+MILLRACE_CONTEXT_TWINS(cuGraphUpload, ptsz, (CUgraphExec executable, CUstream stream),
+                       return MILLRACE_AS(cudaGraphUpload, executable, stream_of(stream, meaning));)
+MILLRACE_CONTEXT_TWINS(cuGraphLaunch, ptsz, (CUgraphExec executable, CUstream stream),
+                       return MILLRACE_AS(cudaGraphLaunch, executable, stream_of(stream, meaning));)
+MILLRACE_DRIVER_CALL(cuGraphExecKernelNodeSetParams,
+                     (CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* all),
+                     return set_kernel(executable, node, all, false);)
+MILLRACE_DRIVER_CALL(cuGraphExecKernelNodeSetParams_v2,
+                     (CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* all),
+                     return set_kernel(executable, node, all, true);)
+MILLRACE_DRIVER_CALL(cuGraphExecMemcpyNodeSetParams,
+                     (CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D* all, void*),
+                     cudaMemcpy3DParms parameters;
+                     const cudaError_t error = copy_parameters(all, parameters);
+                     return error != cudaSuccess ? error
+                                                 : MILLRACE_AS(cudaGraphExecMemcpyNodeSetParams,
+                                                               executable, node, &parameters);)
+MILLRACE_DRIVER_CALL(cuGraphExecMemsetNodeSetParams,
+                     (CUgraphExec executable, CUgraphNode node, const cudaMemsetParams* all, void*),
+                     return MILLRACE_AS(cudaGraphExecMemsetNodeSetParams, executable, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphExecHostNodeSetParams,
+                     (CUgraphExec executable, CUgraphNode node, const cudaHostNodeParams* all),
+                     return MILLRACE_AS(cudaGraphExecHostNodeSetParams, executable, node, all);)
+MILLRACE_DRIVER_CALL(cuGraphExecChildGraphNodeSetParams,
+                     (CUgraphExec executable, CUgraphNode node, CUgraph child),
+                     return MILLRACE_AS(cudaGraphExecChildGraphNodeSetParams, executable, node,
+                                        child);)
+MILLRACE_DRIVER_CALL(cuGraphExecEventRecordNodeSetEvent,
+                     (CUgraphExec executable, CUgraphNode node, CUevent event),
+                     return MILLRACE_AS(cudaGraphExecEventRecordNodeSetEvent, executable, node,
+                                        event);)
+MILLRACE_DRIVER_CALL(cuGraphExecEventWaitNodeSetEvent,
+                     (CUgraphExec executable, CUgraphNode node, CUevent event),
+                     return MILLRACE_AS(cudaGraphExecEventWaitNodeSetEvent, executable, node,
+                                        event);)
+MILLRACE_DRIVER_CALL(cuGraphNodeSetEnabled,
+                     (CUgraphExec executable, CUgraphNode node, unsigned enabled),
+                     return MILLRACE_AS(cudaGraphNodeSetEnabled, executable, node, enabled);)
+MILLRACE_DRIVER_CALL(cuGraphNodeGetEnabled,
+                     (CUgraphExec executable, CUgraphNode node, unsigned* enabled),
+                     return MILLRACE_AS(cudaGraphNodeGetEnabled, executable, node, enabled);)
+
+// User objects
+
+MILLRACE_DRIVER_CALL(cuUserObjectCreate,
+                     (CUuserObject * made, void* object, cudaHostFn_t destroy, unsigned references,
+                      unsigned flags),
+                     return MILLRACE_AS(cudaUserObjectCreate, made, object, destroy, references,
+                                        flags);)
+MILLRACE_DRIVER_CALL(cuUserObjectRetain, (CUuserObject user, unsigned references),
+                     return MILLRACE_AS(cudaUserObjectRetain, user, references);)
+MILLRACE_DRIVER_CALL(cuUserObjectRelease, (CUuserObject user, unsigned references),
+                     return MILLRACE_AS(cudaUserObjectRelease, user, references);)
+MILLRACE_DRIVER_CALL(cuGraphRetainUserObject,
+                     (CUgraph graph, CUuserObject user, unsigned references, unsigned flags),
+                     return MILLRACE_AS(cudaGraphRetainUserObject, graph, user, references, flags);)
+MILLRACE_DRIVER_CALL(cuGraphReleaseUserObject,
+                     (CUgraph graph, CUuserObject user, unsigned references),
+                     return MILLRACE_AS(cudaGraphReleaseUserObject, graph, user, references);)

@@ -1,0 +1,58 @@
+#include "abi/functions.h"
+#include "driver/entry.hpp"
+
+using namespace millrace::virtual_cuda;
+
+namespace {
+
+cudaError_t allocate(CUdeviceptr* made, std::size_t bytes, CUstream stream, Default meaning) {
+  if (bytes == 0) return cudaErrorInvalidValue;
+  return give_address(made, [&](void** out) {
+    return MILLRACE_AS(cudaMallocAsync, out, bytes, stream_of(stream, meaning));
+  });
+}
+
+cudaError_t allocate_from(CUdeviceptr* made, std::size_t bytes, CUmemoryPool pool, CUstream stream,
+                          Default meaning) {
+  if (bytes == 0) return cudaErrorInvalidValue;
+  return give_address(made, [&](void** out) {
+    return MILLRACE_AS(cudaMallocFromPoolAsync, out, bytes, pool, stream_of(stream, meaning));
+  });
+}
+
+}  // namespace
+
+MILLRACE_CONTEXT_TWINS(cuMemAllocAsync, ptsz,
+                       (CUdeviceptr * made, std::size_t bytes, CUstream stream),
+                       return allocate(made, bytes, stream, meaning);)
+MILLRACE_CONTEXT_TWINS(cuMemAllocFromPoolAsync, ptsz,
+                       (CUdeviceptr * made, std::size_t bytes, CUmemoryPool pool, CUstream stream),
+                       return allocate_from(made, bytes, pool, stream, meaning);)
+MILLRACE_CONTEXT_TWINS(cuMemFreeAsync, ptsz, (CUdeviceptr address, CUstream stream),
+                       if (address == 0) return cudaErrorInvalidValue;
+                       return MILLRACE_AS(cudaFreeAsync, pointer(address),
+                                          stream_of(stream, meaning));)
+MILLRACE_DRIVER_CALL(cuMemPoolCreate, (CUmemoryPool * pool, const cudaMemPoolProps* properties),
+                     return MILLRACE_AS(cudaMemPoolCreate, pool, properties);)
+MILLRACE_DRIVER_CALL(cuMemPoolDestroy, (CUmemoryPool pool),
+                     return MILLRACE_AS(cudaMemPoolDestroy, pool);)
+MILLRACE_DRIVER_CALL(cuMemPoolGetAttribute,
+                     (CUmemoryPool pool, cudaMemPoolAttr attribute, void* value),
+                     return MILLRACE_AS(cudaMemPoolGetAttribute, pool, attribute, value);)
+MILLRACE_DRIVER_CALL(cuMemPoolSetAttribute,
+                     (CUmemoryPool pool, cudaMemPoolAttr attribute, void* value),
+                     return MILLRACE_AS(cudaMemPoolSetAttribute, pool, attribute, value);)
+MILLRACE_DRIVER_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, std::size_t keep),
+                     return MILLRACE_AS(cudaMemPoolTrimTo, pool, keep);)
+MILLRACE_DRIVER_CALL(cuMemPoolSetAccess,
+                     (CUmemoryPool pool, const cudaMemAccessDesc* access, std::size_t count),
+                     return MILLRACE_AS(cudaMemPoolSetAccess, pool, access, count);)
+MILLRACE_DRIVER_CALL(cuMemPoolGetAccess,
+                     (cudaMemAccessFlags * flags, CUmemoryPool pool, cudaMemLocation* location),
+                     return MILLRACE_AS(cudaMemPoolGetAccess, flags, pool, location);)
+MILLRACE_DRIVER_CALL(cuMemGetDefaultMemPool,
+                     (CUmemoryPool * pool, cudaMemLocation* location, cudaMemAllocationType type),
+                     return MILLRACE_AS(cudaMemGetDefaultMemPool, pool, location, type);)
+MILLRACE_DRIVER_CALL(cuMemGetMemPool,
+                     (CUmemoryPool * pool, cudaMemLocation* location, cudaMemAllocationType type),
+                     return MILLRACE_AS(cudaMemGetMemPool, pool, location, type);)

@@ -1,0 +1,145 @@
+// Virtual memory management.
+
+#include "driver/entry.hpp"
+
+using namespace millrace;
+using namespace millrace::virtual_cuda;
+
+namespace {
+
+constexpr int kPinned = 1;
+
+cudaError_t granularity(std::size_t* bytes, const CUmemAllocationProp* properties) {
+  if (bytes == nullptr || properties == nullptr) return cudaErrorInvalidValue;
+  *bytes = Ranges::kGranularity;
+  return cudaSuccess;
+}
+
+cudaError_t reserve(CUdeviceptr* address, std::size_t bytes, std::size_t alignment,
+                    unsigned long long flags) {
+  if (address == nullptr || flags != 0) return cudaErrorInvalidValue;
+  Lock lock = lock_engine();
+  spend(lock, Call::reserve_range);
+  std::uintptr_t found = 0;
+  const cudaError_t error = runtime().ranges.reserve(found, bytes, alignment);
+  if (error == cudaSuccess) *address = found;
+  return error;
+}
+
+cudaError_t release(CUdeviceptr address, std::size_t bytes) {
+  Lock lock = lock_engine();
+  spend(lock, Call::release_range);
+  return runtime().ranges.release(address, bytes);
+}
+
+cudaError_t create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
+                   const CUmemAllocationProp* properties, unsigned long long flags) {
+  if (handle == nullptr || properties == nullptr || flags != 0 || properties->type != kPinned)
+    return cudaErrorInvalidValue;
+  if (properties->location.type != cudaMemLocationTypeDevice ||
+      properties->requestedHandleTypes != 0)
+    return cudaErrorNotSupported;
+  if (!is_gpu(properties->location.id)) return cudaErrorInvalidDevice;
+  const Lock lock = lock_engine();
+  std::uint64_t made = 0;
+  const cudaError_t error =
+      runtime().ranges.create(made, bytes, static_cast<unsigned>(properties->location.id));
+  if (error == cudaSuccess) *handle = made;
+  return error;
+}
+
+cudaError_t map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  if (offset != 0 || flags != 0) return cudaErrorInvalidValue;
+  Lock lock = lock_engine();
+  spend(lock, Call::map);
+  return runtime().ranges.map(address, bytes, handle);
+}
+
+// CUDA leaves it to the program that no work uses the memory. Here such work would end the process,
+// so that it runs first.
+cudaError_t unmap(CUdeviceptr address, std::size_t bytes) {
+  Lock lock = lock_engine();
+  spend(lock, Call::unmap);
+  runtime().engine.wait_for_all(lock);
+  return runtime().ranges.unmap(address, bytes);
+}
+
+cudaError_t set_access(CUdeviceptr address, std::size_t bytes, const cudaMemAccessDesc* access,
+                       std::size_t count) {
+  if (access == nullptr || count == 0) return cudaErrorInvalidValue;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!is_gpu(access[i].location.id)) return cudaErrorInvalidDevice;
+  const Lock lock = lock_engine();
+  return runtime().ranges.check_access(address, bytes);
+}
+
+cudaError_t get_access(unsigned long long* flags, const cudaMemLocation* location,
+                       CUdeviceptr address) {
+  if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
+  if (!is_gpu(location->id)) return cudaErrorInvalidDevice;
+  const Lock lock = lock_engine();
+  if (!runtime().ranges.mapping(address)) return cudaErrorInvalidValue;
+  *flags = cudaMemAccessFlagsProtReadWrite;
+  return cudaSuccess;
+}
+
+cudaError_t properties_of(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
+  if (properties == nullptr) return cudaErrorInvalidValue;
+  const Lock lock = lock_engine();
+  const std::optional<unsigned> gpu = runtime().ranges.gpu_of(handle);
+  if (!gpu) return cudaErrorInvalidValue;
+  *properties = {};
+  properties->type = kPinned;
+  properties->location = {cudaMemLocationTypeDevice, static_cast<int>(*gpu)};
+  return cudaSuccess;
+}
+
+cudaError_t retain(CUmemGenericAllocationHandle* handle, const void* address) {
+  if (handle == nullptr) return cudaErrorInvalidValue;
+  const Lock lock = lock_engine();
+  const std::optional<std::uint64_t> found =
+      runtime().ranges.retain(reinterpret_cast<std::uintptr_t>(address));
+  if (!found) return cudaErrorInvalidValue;
+  *handle = *found;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+MILLRACE_DRIVER_CALL(cuMemGetAllocationGranularity,
+                     (std::size_t * bytes, const CUmemAllocationProp* properties, int),
+                     return granularity(bytes, properties);)
+MILLRACE_DRIVER_CALL(cuMemAddressReserve,
+                     (CUdeviceptr * address, std::size_t bytes, std::size_t alignment, CUdeviceptr,
+                      unsigned long long flags),
+                     return reserve(address, bytes, alignment, flags);)
+MILLRACE_DRIVER_CALL(cuMemAddressFree, (CUdeviceptr address, std::size_t bytes),
+                     return release(address, bytes);)
+MILLRACE_DRIVER_CALL(cuMemCreate,
+                     (CUmemGenericAllocationHandle * handle, std::size_t bytes,
+                      const CUmemAllocationProp* properties, unsigned long long flags),
+                     return create(handle, bytes, properties, flags);)
+MILLRACE_DRIVER_CALL(cuMemRelease, (CUmemGenericAllocationHandle handle),
+                     const Lock lock = lock_engine();
+                     return runtime().ranges.drop(handle);)
+MILLRACE_DRIVER_CALL(cuMemMap,
+                     (CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                      CUmemGenericAllocationHandle handle, unsigned long long flags),
+                     return map(address, bytes, offset, handle, flags);)
+MILLRACE_DRIVER_CALL(cuMemUnmap, (CUdeviceptr address, std::size_t bytes),
+                     return unmap(address, bytes);)
+MILLRACE_DRIVER_CALL(cuMemSetAccess,
+                     (CUdeviceptr address, std::size_t bytes, const cudaMemAccessDesc* access,
+                      std::size_t count),
+                     return set_access(address, bytes, access, count);)
+MILLRACE_DRIVER_CALL(cuMemGetAccess,
+                     (unsigned long long* flags, const cudaMemLocation* location,
+                      CUdeviceptr address),
+                     return get_access(flags, location, address);)
+MILLRACE_DRIVER_CALL(cuMemGetAllocationPropertiesFromHandle,
+                     (CUmemAllocationProp * properties, CUmemGenericAllocationHandle handle),
+                     return properties_of(properties, handle);)
+MILLRACE_DRIVER_CALL(cuMemRetainAllocationHandle,
+                     (CUmemGenericAllocationHandle * handle, void* address),
+                     return retain(handle, address);)

@@ -1,0 +1,20 @@
+#include "table/driver.hpp"
+
+#include <array>
+
+namespace millrace::virtual_cuda {
+namespace {
+
+constexpr std::array kRows{
+#define MILLRACE_DRIVER(symbol, base, since, twin, capability, note) \
+  DriverRow{#symbol, #base, since, Twin::twin, Capability::capability, note},
+#include "table/driver.def"
+#undef MILLRACE_DRIVER
+};
+static_assert(kRows.size() == kDriverFunctions);
+
+}  // namespace
+
+std::span<const DriverRow> driver_functions() noexcept { return kRows; }
+
+}  // namespace millrace::virtual_cuda
