@@ -40,13 +40,22 @@ void set(const char* variable, const std::string& value) {
     throw std::runtime_error{std::string{variable} + " cannot be set: " + std::strerror(errno)};
 }
 
-void add_to_library_path(const std::vector<std::string>& folders) {
-  const char* const before = std::getenv("LD_LIBRARY_PATH");
-  std::string path;
-  for (const std::string& folder : folders) path += folder + ':';
-  path += before == nullptr ? "" : before;
-  if (path.back() == ':') path.pop_back();
-  set("LD_LIBRARY_PATH", path);
+/** Puts `words` before what a list of the environment, with colons between its words, has. */
+void put_first(const char* variable, const std::vector<std::string>& words) {
+  const char* const before = std::getenv(variable);
+  std::string list;
+  for (const std::string& word : words) list += word + ':';
+  list += before == nullptr ? "" : before;
+  if (list.back() == ':') list.pop_back();
+  set(variable, list);
+}
+
+/** The loader takes ours for NVIDIA's, also where a program says in which folder those are. */
+void let_loader_find(const VirtualCuda& libraries) {
+  put_first("LD_LIBRARY_PATH", libraries.folders);
+  if (libraries.auditor.empty()) return;
+  put_first("LD_AUDIT", {libraries.auditor});
+  set("MILLRACE_VIRTUAL_LIBRARIES", libraries.root);
 }
 
 /** Becomes the program: its input, output, signals and exit code are its own. */
@@ -61,7 +70,7 @@ void add_to_library_path(const std::vector<std::string>& folders) {
 
 void run_program_on_virtual_gpus(const RunOptions& options) {
   require_schedule(options.schedule);
-  add_to_library_path(virtual_cuda_folders());
+  let_loader_find(find_virtual_cuda());
   set("MILLRACE_VIRTUAL", options.schedule);
   if (std::getenv("MILLRACE_VIRTUAL_REPORT") == nullptr) set("MILLRACE_VIRTUAL_REPORT", "-");
   become(options.program);

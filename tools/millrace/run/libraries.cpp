@@ -6,17 +6,21 @@
 
 namespace millrace::cli {
 
-std::vector<std::string> virtual_cuda_folders() {
+VirtualCuda find_virtual_cuda() {
   namespace fs = std::filesystem;
   const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   for (const char* const place : {"lib/virtual-cuda", MILLRACE_VIRTUAL_CUDA_LIBDIR}) {
-    std::vector<std::string> folders;
+    const fs::path root = prefix / place;
+    VirtualCuda found{root.string(), {}, {}};
     for (const char* const major : {"13", "12"}) {
-      const fs::path folder = prefix / place / major;
+      const fs::path folder = root / major;
       if (fs::exists(folder / (std::string{"libcudart.so."} + major)))
-        folders.push_back(folder.string());
+        found.folders.push_back(folder.string());
     }
-    if (!folders.empty()) return folders;
+    if (found.folders.empty() || !fs::exists(root / "libcuda.so.1")) continue;
+    found.folders.push_back(found.root);
+    if (fs::exists(root / "search.so")) found.auditor = (root / "search.so").string();
+    return found;
   }
   throw UsageError{"the virtual CUDA runtime is not there", "",
                    "a build of the targets millrace_virtual_cudart_12 and _13, or an installation "

@@ -5,10 +5,18 @@
 
 namespace millrace::cli {
 
+/** @brief Where the virtual CUDA runtime is. */
+struct VirtualCuda {
+  std::string root;  ///< the folder with the driver, libcuda.so.1
+  std::vector<std::string>
+      folders;          ///< to search: those of the runtimes, CUDA 13 first, and `root`
+  std::string auditor;  ///< of the loader, so that it finds these first; empty if there is none
+};
+
 /**
- * @brief Folders with the virtual CUDA runtime for CUDA 13 and CUDA 12, beside this program.
+ * @brief Finds the virtual CUDA runtime beside this program.
  * @throws UsageError if this build or installation has none
  */
-[[nodiscard]] std::vector<std::string> virtual_cuda_folders();
+[[nodiscard]] VirtualCuda find_virtual_cuda();
 
 }  // namespace millrace::cli

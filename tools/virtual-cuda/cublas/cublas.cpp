@@ -10,6 +10,7 @@
 
 #include "abi/cuda_runtime_api.h"
 #include "abi/functions.h"
+#include "cublas/handle.hpp"
 #include "millrace/virtual_cuda.h"
 
 extern "C" {
@@ -20,20 +21,9 @@ void __cudaRegisterFunction(void** module, const char* host_function, char* devi
                             void* block_size, void* grid_size, int* warp);
 }
 
-#define MILLRACE_EXPORT extern "C" __attribute__((visibility("default")))
+using namespace millrace::virtual_cublas;
 
 namespace {
-
-/** cublasStatus_t, of which these are used. */
-enum class Status : int { success = 0, not_initialized = 1, invalid_value = 7, failed = 13 };
-
-enum class Transposed : int { no = 0, yes = 1, conjugate = 2 };
-
-struct Handle {
-  cudaStream_t stream = nullptr;
-  int math_mode = 0;
-  int atomics_mode = 0;
-};
 
 /** The arguments of a product, as cublasSgemm takes them: matrices are column-major. */
 struct Product {
@@ -64,10 +54,9 @@ const Product& product_of(const MillraceLaunch* launch) {
 void multiply(const MillraceLaunch* launch) {
   const Product& product = product_of(launch);
   cblas_sgemm(CblasColMajor, blas(product.transposed_a), blas(product.transposed_b), product.m,
-              product.n, product.k, product.alpha,
-              static_cast<const float*>(cuda->data(product.a)), product.stride_a,
-              static_cast<const float*>(cuda->data(product.b)), product.stride_b, product.beta,
-              static_cast<float*>(cuda->data(product.c)), product.stride_c);
+              product.n, product.k, product.alpha, static_cast<const float*>(cuda->data(product.a)),
+              product.stride_a, static_cast<const float*>(cuda->data(product.b)), product.stride_b,
+              product.beta, static_cast<float*>(cuda->data(product.c)), product.stride_c);
 }
 
 void cost_of_product(const MillraceLaunch* launch, MillraceCost* cost) {
@@ -163,8 +152,8 @@ MILLRACE_EXPORT Status cublasSgemm_v2(Handle* handle, Transposed transposed_a,
                                       int stride_c) {
   if (handle == nullptr) return Status::not_initialized;
   if (alpha == nullptr || beta == nullptr) return Status::invalid_value;
-  Product product{transposed_a, transposed_b, m,        n,     k, *alpha,  a,
-                  stride_a,     b,            stride_b, *beta, c, stride_c};
+  Product product{transposed_a, transposed_b, m, n,       k, *alpha, a, stride_a, b,
+                  stride_b,     *beta,        c, stride_c};
   if (!right(product)) return Status::invalid_value;
   if (m == 0 || n == 0) return Status::success;
   void* arguments[] = {&product};

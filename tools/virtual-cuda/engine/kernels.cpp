@@ -246,13 +246,15 @@ void copy_arguments(KernelWork& work, void** arguments) {
 }
 
 Nanoseconds time_of(const KernelWork& work, const DeviceProfile& profile) {
-  const double seconds = std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
+  const double seconds =
+      std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
   return work.fixed + Nanoseconds{static_cast<std::int64_t>(std::ceil(seconds * 1e9))};
 }
 
 void perform(const KernelWork& work) {
   const HostKernel* const host = work.kernel->host_kernel;
-  if (host == nullptr || work.offsets.size() != host->argument_bytes.size()) {
+  if (host == nullptr || host->run == nullptr ||
+      work.offsets.size() != host->argument_bytes.size()) {
     work.kernel->note_uncomputed();
     return;
   }
@@ -262,8 +264,8 @@ void perform(const KernelWork& work) {
 }
 
 const MillraceVirtualCuda& virtual_cuda_table() {
-  static const MillraceVirtualCuda table{sizeof(MillraceVirtualCuda), add, data, pending, now,
-                                         each_kernel, reachable, lose};
+  static const MillraceVirtualCuda table{
+      sizeof(MillraceVirtualCuda), add, data, pending, now, each_kernel, reachable, lose};
   return table;
 }
 

@@ -51,7 +51,8 @@ struct MillraceKernel {
    *  is the size of one that does not matter. */
   const size_t* argument_bytes;
   size_t argument_count;
-  /** Must not call CUDA and must not throw. */
+  /** Must not call CUDA and must not throw. Null: the launch takes its turn and its cost, and
+   *  computes nothing. */
   void (*run)(const struct MillraceLaunch* launch);
   /** Called at the launch, with `cost` all zeros. Null: the launch costs the least that any does. */
   void (*cost)(const struct MillraceLaunch* launch, struct MillraceCost* cost);

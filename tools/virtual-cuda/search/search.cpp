@@ -1,0 +1,45 @@
+// Finds the virtual libraries before NVIDIA's. Libraries of a program may name folders of NVIDIA's
+// in a DT_RPATH, which is searched before LD_LIBRARY_PATH, or open files by their path. The loader
+// asks an auditor (LD_AUDIT, see rtld-audit(7)) about each name first; this one answers for the
+// names that the virtual runtime has. It runs in every process that the program starts, so it uses
+// the C library alone.
+
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MILLRACE_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+// Under the folder that MILLRACE_VIRTUAL_LIBRARIES names; in this order.
+constexpr const char* kFolders[] = {"", "/13", "/12"};
+
+// The loader copies what it is told, and asks under a lock.
+char found[PATH_MAX];
+
+bool may_be_virtual(const char* file) { return strncmp(file, "libcu", 5) == 0; }
+
+}  // namespace
+
+MILLRACE_EXPORT unsigned la_version(unsigned version) {
+  return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+MILLRACE_EXPORT char* la_objsearch(const char* name, uintptr_t*, unsigned flag) {
+  auto* const asked = const_cast<char*>(name);
+  const char* const slash = strrchr(name, '/');
+  const char* const file = slash == nullptr ? name : slash + 1;
+  if (flag != LA_SER_ORIG || !may_be_virtual(file)) return asked;
+  const char* const libraries = getenv("MILLRACE_VIRTUAL_LIBRARIES");
+  if (libraries == nullptr) return asked;
+  for (const char* const folder : kFolders) {
+    const int length = snprintf(found, sizeof found, "%s%s/%s", libraries, folder, file);
+    if (length > 0 && static_cast<size_t>(length) < sizeof found && access(found, R_OK) == 0)
+      return found;
+  }
+  return asked;
+}
