@@ -132,10 +132,6 @@ Block* CachingAllocator::State::find(const Request& request, Lock& lock, bool& i
     merge_former_lanes();
     block = search(request, lock);
   }
-  if (block == nullptr && request.small && with_small.any()) {
-    empty_quick_small();
-    block = search(request, lock);
-  }
   if (block == nullptr && policy.sharing == Sharing::own_stream) {
     block = ask_callbacks(request, lock);  // PyTorch asks before it grows
     if (block == nullptr) collect_old_segments(request, lock);

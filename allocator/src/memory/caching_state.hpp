@@ -219,6 +219,7 @@ struct CachingAllocator::State : GraphMemory {
   void let_go();
 
   // reuse.cpp: finding a free block. What is returned is claimed.
+  Block* take_for_nothing(const Request& request, Lock& lock);
   Block* take_ready(const Request& request);
   Block* take_own(const Request& request);
   Block* take_ready_own(const Request& request);

@@ -87,15 +87,24 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
     if (request.user.id() == request.owner.id()) return block;
     return wait_for_block(request, block, lock) ? block : nullptr;
   }
-  if (Block* block = take_ready(request)) return block;
-  poll(lock);
-  if (Block* block = take_ready(request)) return block;
-  if (Block* block = take_merged(request, carve_limit(request))) return block;
+  if (Block* block = take_for_nothing(request, lock)) return block;
+  if (request.small && with_small.any()) {
+    empty_quick_small();  // so far of what may merge into one for the request
+    if (Block* block = take_for_nothing(request, lock)) return block;
+  }
   if (policy.sharing != Sharing::wait_before_grow) return nullptr;
   const std::uint64_t old = long_ago(request);
   if (Block* block = take_waiting(request, old, lock)) return block;
   if (Block* block = take_merged_waiting(request, old, lock)) return block;
   return should_grow(request) ? nullptr : take_waiting(request, OrderedDevice::kTail, lock);
+}
+
+// Without a wait.
+Block* CachingAllocator::State::take_for_nothing(const Request& request, Lock& lock) {
+  if (Block* block = take_ready(request)) return block;
+  poll(lock);
+  if (Block* block = take_ready(request)) return block;
+  return take_merged(request, carve_limit(request));
 }
 
 // PyTorch's best fit: the lane's smallest block that is large enough, then the lowest address.
