@@ -1,7 +1,5 @@
 #include "test/kernels/machine.hpp"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -10,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "test/kernels/fiber.hpp"
+
 namespace millrace::test::kernels {
 namespace {
 
 constexpr unsigned kLanes = 32;
-constexpr std::size_t kStack = std::size_t{256} << 10;
 constexpr std::size_t kApart = 320;  // stacks do not all begin in the same line of a cache
 
 struct Warp {
@@ -25,32 +24,32 @@ struct Warp {
   Meeting meeting = Meeting::sync;
 };
 
-/// A stack. It runs threads from their start, one after the other, until one of them waits.
-struct Fiber {
-  ucontext_t context{};
-  std::unique_ptr<std::byte[]> stack{new std::byte[kStack]};
-};
-
 struct Thread {
   Fiber* fiber = nullptr;  ///< null: has not begun, or has ended
   enum class State { ready, in_warp, in_block, ended } state = State::ready;
   Place place;
 };
 
-/// What all blocks use in turn.
+/// What all blocks use in turn. A fiber runs threads from their start to their end, one after the
+/// other; another fiber takes over when its thread waits.
 struct Machine {
   std::vector<Thread> threads;
   std::vector<std::unique_ptr<Fiber>> fibers;
-  std::vector<Fiber*> free_fibers;
+  std::vector<Fiber*> free_fibers;  ///< between two threads
 
   void begin_block(unsigned number, const Grid& grid) {
     if (threads.size() < grid.threads.count()) threads.resize(grid.threads.count());
     for (unsigned i = 0; i < grid.threads.count(); ++i) threads[i] = {.place = {i, number, grid}};
-    free_fibers.clear();
-    for (const auto& fiber : fibers) free_fibers.push_back(fiber.get());
+    if (free_fibers.size() == fibers.size()) return;
+    free_fibers.clear();  // the last block failed
+    for (const auto& fiber : fibers) {
+      fiber->restart();
+      free_fibers.push_back(fiber.get());
+    }
   }
-  Fiber& take_fiber() {
-    if (free_fibers.empty()) free_fibers.push_back(fibers.emplace_back(new Fiber).get());
+  Fiber& take_fiber(void (*body)()) {
+    if (free_fibers.empty())
+      return *fibers.emplace_back(std::make_unique<Fiber>(body, fibers.size() % 128 * kApart));
     Fiber& fiber = *free_fibers.back();
     free_fibers.pop_back();
     return fiber;
@@ -82,7 +81,7 @@ class Block {
   void run() {
     running_block = this;
     choose();
-    swapcontext(&host_, &begun());
+    Fiber::go_on(host_, fiber_of_chosen());
     running_block = nullptr;
     if (failure_) std::rethrow_exception(failure_);
     if (problem_.empty() && running_ > 0) problem_ = "threads wait for others that do not come";
@@ -133,23 +132,22 @@ class Block {
     }
   }
 
-  // Returns if the thread that goes on is one that begins: on the stack of the one that ended.
+  // Returns when the fiber has another thread to run. Until then this block may have gone.
   void end() {
     Thread& thread = threads_[current_];
     --warps_[current_ / kLanes].running;
     --running_;
     thread.state = Thread::State::ended;
-    Fiber* const fiber = std::exchange(thread.fiber, nullptr);
+    Fiber& fiber = *std::exchange(thread.fiber, nullptr);
     release_warp(current_ / kLanes);
     release_block();
-    if (!choose()) setcontext(&host_);
-    Thread& next = threads_[current_];
-    if (next.fiber == nullptr) {
-      next.fiber = fiber;
+    const bool goes_on = choose();
+    if (goes_on && threads_[current_].fiber == nullptr) {
+      threads_[current_].fiber = &fiber;
       return;
     }
-    machine_.free_fibers.push_back(fiber);  // nobody begins on it before it is left
-    setcontext(&next.fiber->context);
+    machine_.free_fibers.push_back(&fiber);
+    Fiber::go_on(fiber, goes_on ? *threads_[current_].fiber : host_);
   }
 
   void wait(Thread::State state) {
@@ -158,11 +156,11 @@ class Block {
     if (state == Thread::State::in_block) ++waiting_;
     release_warp(own / kLanes);
     release_block();
-    ucontext_t& from = threads_[own].fiber->context;
+    Fiber& from = *threads_[own].fiber;
     if (!choose()) {
-      swapcontext(&from, &host_);
+      Fiber::go_on(from, host_);
     } else if (current_ != own) {
-      swapcontext(&from, &begun());
+      Fiber::go_on(from, fiber_of_chosen());
     }
   }
 
@@ -175,18 +173,10 @@ class Block {
     return true;
   }
 
-  /// Where the chosen thread goes on, or begins.
-  ucontext_t& begun() {
+  Fiber& fiber_of_chosen() {
     Thread& thread = threads_[current_];
-    if (thread.fiber != nullptr) return thread.fiber->context;
-    thread.fiber = &machine_.take_fiber();
-    ucontext_t& context = thread.fiber->context;
-    getcontext(&context);
-    context.uc_stack.ss_sp = thread.fiber->stack.get();
-    context.uc_stack.ss_size = kStack - current_ % 128 * kApart;
-    context.uc_link = nullptr;
-    makecontext(&context, &Block::begin, 0);
-    return context;
+    if (thread.fiber == nullptr) thread.fiber = &machine_.take_fiber(&Block::begin);
+    return *thread.fiber;
   }
 
   // All that can come are there.
@@ -222,7 +212,7 @@ class Block {
   std::vector<Warp> warps_;
   const std::unique_ptr<std::byte[]> shared_;
   std::vector<unsigned> ready_;
-  ucontext_t host_{};
+  Fiber host_;
   unsigned current_ = 0, running_ = 0, waiting_ = 0, turn_ = 0;
   std::array<bool, 2> any_{};
   std::string problem_;

@@ -1,10 +1,9 @@
 #include <cuda_runtime.h>
 
-#include "capture/host/kernels.hpp"
-
 #include "capture/cuda/dirty_rows.cu"
 #include "capture/cuda/drain_slot.cu"
 #include "capture/cuda/gather_rows.cu"
+#include "capture/host/kernels.hpp"
 #include "test/virtual_kernels/rows.hpp"
 
 namespace millrace::test::virtual_kernels {

@@ -30,7 +30,8 @@ void inclusive_sum(const MillraceLaunch* launch) {
 /** @param index  how c++filt prints the type of offsets */
 template <typename Index>
 [[nodiscard]] Row prefix_sum(const std::string& index) {
-  return {.pattern = "*DeviceScanKernel<*>(" + index + " const*, " + index + "*, *, unsigned long long)",
+  return {.pattern =
+              "*DeviceScanKernel<*>(" + index + " const*, " + index + "*, *, unsigned long long)",
           .argument_bytes = {sizeof(void*), sizeof(void*), 0, 0, 0, 0, sizeof(unsigned long long)},
           .run = inclusive_sum<Index>};
 }

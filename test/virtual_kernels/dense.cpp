@@ -1,14 +1,14 @@
+#include "model/host/dense.hpp"
+
 #include <cuda_runtime.h>
 
 #include <cmath>
 
-#include "model/host/dense.hpp"
-#include "model/host/initial.hpp"
-#include "model/host/position_weights.hpp"
-
 #include "model/cuda/dense.cu"
 #include "model/cuda/interaction.cu"
 #include "model/cuda/linear.cu"
+#include "model/host/initial.hpp"
+#include "model/host/position_weights.hpp"
 #include "test/virtual_kernels/rows.hpp"
 
 namespace millrace::test::virtual_kernels {
@@ -21,8 +21,7 @@ namespace {
 
 void loss(float* loss, float* gradient, const float* logits, const float* labels,
           std::size_t count) {
-  host::binary_cross_entropy<float>({loss, 1}, {gradient, count}, {logits, count},
-                                    {labels, count});
+  host::binary_cross_entropy<float>({loss, 1}, {gradient, count}, {logits, count}, {labels, count});
 }
 
 void fill(float* out, std::size_t size, float value) { host::fill<float>({out, size}, value); }
@@ -51,8 +50,8 @@ void dot(float* out, const code::Vectors& of) {
 
 void concatenate(float* out, const float* dense, const float* pooled, ConcatShape shape) {
   host::concatenate<float>({out, shape.batch * (shape.dense + shape.pooled)},
-                           {dense, shape.batch * shape.dense},
-                           {pooled, shape.batch * shape.pooled}, shape);
+                           {dense, shape.batch * shape.dense}, {pooled, shape.batch * shape.pooled},
+                           shape);
 }
 
 void concatenate_backward(float* dense_gradient, float* pooled_gradient, const float* gradient,
@@ -86,8 +85,7 @@ void add_rows_of_dense(std::vector<Row>& rows) {
     });
   }
   for_types<std::int32_t, std::int64_t>([&]<typename Offset>() {
-    rows.push_back(
-        twin<code::position_kernel<Offset>, host::position_factors<float, Offset>>());
+    rows.push_back(twin<code::position_kernel<Offset>, host::position_factors<float, Offset>>());
     rows.push_back(twin<code::position_backward_kernel<Offset>,
                         host::position_factors_backward<float, Offset>>());
   });

@@ -18,9 +18,9 @@ const std::vector<Row>& all_rows() {
   static const auto* const rows = [] {
     auto* const all = new std::vector<Row>;
     for (const auto add :
-         {add_rows_of_allocator, add_rows_of_capture, add_rows_of_data,
-          add_rows_of_dense, add_rows_of_look_up, add_rows_of_row_cache, add_rows_of_sharding,
-          add_rows_of_sort, add_rows_of_tests, add_rows_of_update_rows})
+         {add_rows_of_allocator, add_rows_of_capture, add_rows_of_data, add_rows_of_dense,
+          add_rows_of_look_up, add_rows_of_row_cache, add_rows_of_sharding, add_rows_of_sort,
+          add_rows_of_tests, add_rows_of_update_rows})
       add(*all);
     return all;
   }();

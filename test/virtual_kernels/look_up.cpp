@@ -1,6 +1,7 @@
+#include "model/cuda/look_up.cu"
+
 #include <cuda_runtime.h>
 
-#include "model/cuda/look_up.cu"
 #include "model/host/embedding.hpp"
 #include "test/virtual_kernels/rows.hpp"
 
@@ -17,7 +18,8 @@ void add_rows_of_look_up(std::vector<Row>& rows) {
     rows.push_back(twin<code::factor_gradients_kernel<Id, Offset>,
                         host::factor_gradients<float, Id, Offset>>());
     for_types<std::uint32_t, std::uint64_t>([&]<typename Key>() {
-      rows.push_back(twin<code::linearise_kernel<Key, Id, Offset>, host::linearise<Key, Id, Offset>>());
+      rows.push_back(
+          twin<code::linearise_kernel<Key, Id, Offset>, host::linearise<Key, Id, Offset>>());
     });
   });
 }

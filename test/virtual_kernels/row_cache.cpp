@@ -1,6 +1,7 @@
+#include "model/cuda/row_cache.cu"
+
 #include <cuda_runtime.h>
 
-#include "model/cuda/row_cache.cu"
 #include "model/host/row_cache.hpp"
 #include "test/virtual_kernels/rows.hpp"
 

@@ -66,8 +66,8 @@ void require_memory(const void* address, std::size_t bytes);
 /** @brief Runs `kernel`, and loses the device if it throws IllegalAddress. */
 void run_kernel(const MillraceLaunch& launch, const std::function<void()>& kernel);
 
-/** @brief What c++filt makes of `mangled`, the name of Tag<kernel>, with what fnmatch knows escaped:
- *         the name of the kernel, and of its parameters where those are in the name. */
+/** @brief What c++filt makes of `mangled`, the name of Tag<kernel>, with what fnmatch knows
+ * escaped: the name of the kernel, and of its parameters where those are in the name. */
 [[nodiscard]] std::string pattern_of(const char* mangled);
 
 /** @brief Makes device addresses in a kernel's argument those at which the host has the data: in

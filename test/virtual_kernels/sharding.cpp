@@ -19,8 +19,7 @@ void means(float* to, std::size_t batch, const Offset* offsets) {
 }
 
 template <typename Offset>
-void count_split(std::int64_t* counts, std::size_t rows, const Offset* offsets,
-                 std::size_t batch) {
+void count_split(std::int64_t* counts, std::size_t rows, const Offset* offsets, std::size_t batch) {
   host::count_split<Offset>({counts, rows}, {offsets, rows * batch + 1}, batch);
 }
 
@@ -40,8 +39,7 @@ void add_rows_of_sharding(std::vector<Row>& rows) {
     rows.push_back(twin<code::positions_kernel<Offset>, positions<Offset>>());
   });
   for_ids_and_offsets([&]<typename Id, typename Offset>() {
-    rows.push_back(
-        twin<code::split_lengths_kernel<Id, Offset>, host::split_lengths<Id, Offset>>());
+    rows.push_back(twin<code::split_lengths_kernel<Id, Offset>, host::split_lengths<Id, Offset>>());
     rows.push_back(twin<code::split_values_kernel<Id, Offset>, host::split_values<Id, Offset>>());
   });
 }

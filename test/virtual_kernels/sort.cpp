@@ -1,11 +1,13 @@
-// CUB's kernels are CUB's own affair: what each does in whole is written here, for the toolkits whose
-// kernels have these parameters. The names contain the parameters, so that other kernels have no row.
+// CUB's kernels are CUB's own affair: what each does in whole is written here, for the toolkits
+// whose kernels have these parameters. The names contain the parameters, so that other kernels have
+// no row.
+
+#include "model/cuda/sort.cu"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 
-#include "model/cuda/sort.cu"
 #include "model/host/embedding.hpp"
 #include "test/virtual_kernels/rows.hpp"
 
@@ -49,14 +51,13 @@ template <typename Key>
 void sort_in_a_tile(const MillraceLaunch* launch) {
   const Pairs<Key> pairs{argument<const Key*>(*launch, 0), argument<Key*>(*launch, 1),
                          argument<const std::uint32_t*>(*launch, 2),
-                         argument<std::uint32_t*>(*launch, 3),
-                         argument<std::uint32_t>(*launch, 4)};
+                         argument<std::uint32_t*>(*launch, 3), argument<std::uint32_t>(*launch, 4)};
   const int begin = argument<int>(*launch, 5), end = argument<int>(*launch, 6);
   pairs.sort(begin, end - begin);
 }
 
-// (lookback, counters, bins_out, bins_in, keys_out, keys_in, values_out, values_in, count, begin_bit,
-// bits, decomposer): a pass. It has all the keys if no bins are passed on.
+// (lookback, counters, bins_out, bins_in, keys_out, keys_in, values_out, values_in, count,
+// begin_bit, bits, decomposer): a pass. It has all the keys if no bins are passed on.
 template <typename Key>
 void sort_by_a_digit(const MillraceLaunch* launch) {
   if (argument<void*>(*launch, 2) != nullptr) fail(*launch, "more keys than one pass sorts");
@@ -70,7 +71,8 @@ void sort_by_a_digit(const MillraceLaunch* launch) {
 // (tile_state, tiles, selected): nothing is selected yet.
 void begin_selection(const MillraceLaunch* launch) { *argument<std::uint32_t*>(*launch, 2) = 0; }
 
-// (in, flags, out, selected, tile_state, predicate, equality, count, ...), where `in` counts from 0.
+// (in, flags, out, selected, tile_state, predicate, equality, count, ...), where `in` counts from
+// 0.
 template <typename Key>
 void select_starts(const MillraceLaunch* launch) {
   auto* out = argument<std::uint32_t*>(*launch, 2);
@@ -87,20 +89,25 @@ void select_starts(const MillraceLaunch* launch) {
 template <typename Key>
 void add_sorts(std::vector<Row>& rows, const std::string& key) {
   const std::string pairs = key + " const*, " + key + "*, unsigned int const*, unsigned int*, ";
-  rows.push_back({.pattern = "*DeviceRadixSortSingleTileKernel<*>(" + pairs + "unsigned int, int, int, *",
-                  .argument_bytes = {kPointer, kPointer, kPointer, kPointer, kInt, kInt, kInt},
-                  .run = sort_in_a_tile<Key>});
-  rows.push_back({.pattern = "*DeviceRadixSortHistogramKernel<*>(unsigned int*, " + key + " const*, *",
-                  .argument_bytes = {},
-                  .run = do_nothing});
-  rows.push_back({.pattern = "*DeviceRadixSortOnesweepKernel<*>(int*, int*, unsigned int*, unsigned int const*, " +
-                             key + "*, " + key + " const*, unsigned int*, unsigned int const*, int, int, int, *",
-                  .argument_bytes = {0, 0, kPointer, 0, kPointer, kPointer, kPointer, kPointer, kInt, kInt,
-                                     kInt},
-                  .run = sort_by_a_digit<Key>});
-  rows.push_back({.pattern = "*DeviceSelectSweepKernel<*BeginsRun<" + key + ">*",
-                  .argument_bytes = {0, 0, kPointer, kPointer, 0, sizeof(code::BeginsRun<Key>), 0, kInt},
-                  .run = select_starts<Key>});
+  rows.push_back(
+      {.pattern = "*DeviceRadixSortSingleTileKernel<*>(" + pairs + "unsigned int, int, int, *",
+       .argument_bytes = {kPointer, kPointer, kPointer, kPointer, kInt, kInt, kInt},
+       .run = sort_in_a_tile<Key>});
+  rows.push_back(
+      {.pattern = "*DeviceRadixSortHistogramKernel<*>(unsigned int*, " + key + " const*, *",
+       .argument_bytes = {},
+       .run = do_nothing});
+  rows.push_back(
+      {.pattern =
+           "*DeviceRadixSortOnesweepKernel<*>(int*, int*, unsigned int*, unsigned int const*, " +
+           key + "*, " + key + " const*, unsigned int*, unsigned int const*, int, int, int, *",
+       .argument_bytes = {0, 0, kPointer, 0, kPointer, kPointer, kPointer, kPointer, kInt, kInt,
+                          kInt},
+       .run = sort_by_a_digit<Key>});
+  rows.push_back(
+      {.pattern = "*DeviceSelectSweepKernel<*BeginsRun<" + key + ">*",
+       .argument_bytes = {0, 0, kPointer, kPointer, 0, sizeof(code::BeginsRun<Key>), 0, kInt},
+       .run = select_starts<Key>});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The table of host implementations beside the kernels that the project's libraries have: this
 // program is linked with the whole of them.
 
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <fnmatch.h>
 
@@ -8,8 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <cuda_runtime_api.h>
 
 #include "millrace/virtual_cuda.h"
 #include "test/support/catch.hpp"
@@ -41,13 +40,12 @@ std::vector<std::string> patterns() {
   void* const library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(library != nullptr);
   using Visit = void (*)(const char*, void*);
-  const auto rows = reinterpret_cast<void (*)(Visit, void*)>(
-      dlsym(library, "millrace_virtual_kernel_rows"));
+  const auto rows =
+      reinterpret_cast<void (*)(Visit, void*)>(dlsym(library, "millrace_virtual_kernel_rows"));
   REQUIRE(rows != nullptr);
   std::vector<std::string> all;
-  rows([](const char* pattern, void* data) {
-    static_cast<std::vector<std::string>*>(data)->push_back(pattern);
-  },
+  rows([](const char* pattern,
+          void* data) { static_cast<std::vector<std::string>*>(data)->push_back(pattern); },
        &all);
   return all;
 }

@@ -1,4 +1,5 @@
-// The kernels of test/support/cuda/content_kernels.cu, written for the host: they read the GPU's clock.
+// The kernels of test/support/cuda/content_kernels.cu, written for the host: they read the GPU's
+// clock.
 
 #include <cstdint>
 

@@ -1,6 +1,7 @@
+#include "model/cuda/update_rows.cu"
+
 #include <cuda_runtime.h>
 
-#include "model/cuda/update_rows.cu"
 #include "model/host/embedding.hpp"
 #include "test/virtual_kernels/rows.hpp"
 

@@ -69,8 +69,8 @@ void register_variable(const void* host_variable, const char* name, std::size_t 
 [[nodiscard]] std::vector<Variable*> managed_variables();
 
 void add_host_kernel(const MillraceKernel& kernel);
-/** @brief Copies the arguments of a launch, whose sizes the host implementation knows, and asks what
- *         it costs. */
+/** @brief Copies the arguments of a launch, whose sizes the host implementation knows, and asks
+ * what it costs. */
 void copy_arguments(KernelWork& work, void** arguments);
 
 [[nodiscard]] const MillraceVirtualCuda& virtual_cuda_table();

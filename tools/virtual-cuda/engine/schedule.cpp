@@ -64,7 +64,8 @@ class CountingSchedule : public Schedule {
 
   void stamp(Operation& operation) override {
     operation.begin = now_;
-    operation.end = now_ += std::max<Nanoseconds>(std::chrono::microseconds{1}, told(operation, profile_));
+    operation.end = now_ +=
+        std::max<Nanoseconds>(std::chrono::microseconds{1}, told(operation, profile_));
   }
   Nanoseconds now() const override { return now_; }
 

@@ -46,8 +46,8 @@ namespace millrace::virtual_cuda {
   return process != cudaSuccess ? process : thread.refusal;
 }
 
-/** @brief Whether the call may end with the failure of a kernel that ran meanwhile. A launch may not:
- *         it returns before its kernel has failed. */
+/** @brief Whether the call may end with the failure of a kernel that ran meanwhile. A launch may
+ * not: it returns before its kernel has failed. */
 [[nodiscard]] constexpr bool tells_failures(Function function) noexcept {
   return function != Function::cudaLaunchKernel && function != Function::cudaLaunchKernelExC &&
          function != Function::__cudaLaunchKernel && function != Function::cudaGraphLaunch &&
