@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <string>
 
 #include "test/virtual_cuda/laws/gpu.hpp"
 
@@ -22,6 +25,7 @@ namespace {
 
 void add_stub() {}       // the host function that nvcc would make of a kernel
 void silent_stub() {}    // of a kernel without a host implementation
+void fill_stub() {}      // of a kernel that is known by its readable name, and tells its cost
 char counter_shadow[8];  // of a device variable
 
 // add(int* to, int value, std::size_t count): adds to each element
@@ -31,6 +35,17 @@ void add_on_host(const MillraceLaunch* launch) {
   const int value = *static_cast<int*>(launch->arguments[1]);
   const std::size_t count = *static_cast<std::size_t*>(launch->arguments[2]);
   for (std::size_t i = 0; i < count; ++i) to[i] += value * static_cast<int>(launch->block[0]);
+}
+
+// fill<int>(int* to, int value, long long nanoseconds, double flops): sets one element
+void fill_on_host(const MillraceLaunch* launch) {
+  *static_cast<int*>(virtual_cuda().data(*static_cast<void**>(launch->arguments[0]))) =
+      *static_cast<int*>(launch->arguments[1]);
+}
+
+void cost_of_fill(const MillraceLaunch* launch, MillraceCost* cost) {
+  cost->nanoseconds = *static_cast<long long*>(launch->arguments[2]);
+  cost->flops = *static_cast<double*>(launch->arguments[3]);
 }
 
 /** A module as a program's static initializers register it. */
@@ -43,11 +58,17 @@ class Module {
     };
     add(add_stub, "_Z3addPiim");
     add(silent_stub, "_Z6silentv");
+    add(fill_stub, "_ZN5other4fillIiEEvPT_ixd");
     __cudaRegisterVar(module_, counter_shadow, nullptr, "counter", 0, sizeof counter_shadow, 0, 0);
     __cudaRegisterFatBinaryEnd(module_);
     static constexpr std::size_t kBytes[] = {sizeof(void*), sizeof(int), sizeof(std::size_t)};
-    const MillraceKernel kernel{"_Z3add*", kBytes, 3, add_on_host};
+    const MillraceKernel kernel{"_Z3add*", kBytes, 3, add_on_host, nullptr};
     virtual_cuda().add_kernel(&kernel);
+    static constexpr std::size_t kFill[] = {sizeof(void*), sizeof(int), sizeof(long long),
+                                            sizeof(double)};
+    const MillraceKernel fill{"void other::fill<int>(int\\*, *", kFill, 4, fill_on_host,
+                              cost_of_fill};
+    virtual_cuda().add_kernel(&fill);
   }
   ~Module() { __cudaUnregisterFatBinary(module_); }
   Module(const Module&) = delete;
@@ -61,6 +82,27 @@ cudaError_t launch_add(int* to, int value, std::size_t count, cudaStream_t strea
   void* arguments[] = {&to, &value, &count};
   return cudaLaunchKernel(reinterpret_cast<const void*>(add_stub), dim3{1}, dim3{2}, arguments, 0,
                           stream);
+}
+
+cudaError_t launch_fill(int* to, int value, long long nanoseconds, double flops,
+                        cudaStream_t stream) {
+  void* arguments[] = {&to, &value, &nanoseconds, &flops};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(fill_stub), dim3{1}, dim3{1}, arguments, 0,
+                          stream);
+}
+
+/** From before the launch of a kernel of this cost to its end, in nanoseconds. */
+double time_of_fill(long long nanoseconds, double flops) {
+  const Stream stream;
+  const DeviceBlock block{sizeof(int)};
+  const Event begin{cudaEventDefault}, end{cudaEventDefault};
+  CUDA_OK(cudaEventRecord(begin, stream));
+  CUDA_OK(launch_fill(reinterpret_cast<int*>(block.get()), 1, nanoseconds, flops, stream));
+  CUDA_OK(cudaEventRecord(end, stream));
+  CUDA_OK(cudaEventSynchronize(end));
+  float milliseconds = 0;
+  CUDA_OK(cudaEventElapsedTime(&milliseconds, begin, end));
+  return static_cast<double>(milliseconds) * 1e6;
 }
 
 std::vector<int> integers(const DeviceBlock& block) {
@@ -175,4 +217,55 @@ TEST_CASE("occupancy falls as blocks get larger, and is 0 for blocks that cannot
   cudaFuncAttributes all{};
   CUDA_OK(cudaFuncGetAttributes(&all, kernel));
   CHECK(all.maxThreadsPerBlock == 1024);
+}
+
+TEST_CASE("a kernel with a pattern of its readable name computes") {
+  const Module module;
+  const Stream stream;
+  const DeviceBlock block{sizeof(int)};
+  CUDA_OK(launch_fill(reinterpret_cast<int*>(block.get()), 41, 0, 0, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(integers(block) == std::vector<int>{41});
+}
+
+TEST_CASE("a kernel takes the time that its implementation tells, and that its work takes") {
+  const Module module;
+  CHECK(time_of_fill(5'000'000, 0) >= 5e6 * 0.999);
+  CHECK(time_of_fill(0, 2e12) >= 2e7);  // no profile has more than 100 TFLOPS in FP32
+}
+
+TEST_CASE("kernels that take the whole machine take turns") {
+  const Module module;
+  const Stream streams[2];
+  const DeviceBlock block{2 * sizeof(int)};
+  auto* const to = reinterpret_cast<int*>(block.get());
+  const Event begin{cudaEventDefault}, ends[2]{Event{cudaEventDefault}, Event{cudaEventDefault}};
+  CUDA_OK(cudaEventRecord(begin, streams[0]));
+  CUDA_OK(cudaStreamWaitEvent(streams[1], begin, 0));
+  for (int i = 0; i < 2; ++i) {
+    CUDA_OK(launch_fill(to + i, i, 5'000'000, 1, streams[i]));
+    CUDA_OK(cudaEventRecord(ends[i], streams[i]));
+  }
+  CUDA_OK(cudaDeviceSynchronize());
+  float last = 0;
+  for (const Event& end : ends) {
+    float milliseconds = 0;
+    CUDA_OK(cudaEventElapsedTime(&milliseconds, begin, end));
+    last = std::max(last, milliseconds);
+  }
+  CHECK(last >= 9.99F);
+}
+
+TEST_CASE("the runtime names the kernels that are registered, and says which compute") {
+  const Module module;
+  std::map<std::string, bool> found;
+  virtual_cuda().each_kernel(
+      [](const MillraceRegistered* kernel, void* data) {
+        (*static_cast<std::map<std::string, bool>*>(data))[kernel->readable] =
+            kernel->computes != 0;
+      },
+      &found);
+  CHECK(found.at("add(int*, int, unsigned long)"));
+  CHECK(found.at("void other::fill<int>(int*, int, long long, double)"));
+  CHECK_FALSE(found.at("silent()"));
 }

@@ -22,6 +22,6 @@ extern "C" __attribute__((visibility("default"))) void millrace_virtual_kernels(
     const MillraceVirtualCuda* table) {
   cuda = table;
   static constexpr std::size_t kBytes[] = {sizeof(float*), sizeof(float), sizeof(int)};
-  const MillraceKernel kernel{"*scale*", kBytes, 3, scale};
+  const MillraceKernel kernel{"*scale*", kBytes, 3, scale, nullptr};
   table->add_kernel(&kernel);
 }

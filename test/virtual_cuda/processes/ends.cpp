@@ -42,6 +42,16 @@ TEST_CASE("static objects may free their memory, before the runtime is unloaded 
   }
 }
 
+TEST_CASE(
+    "a kernel that fails loses the GPU for every later call, and the report is still written") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  const Ran ran = run("lose_the_gpu", "MILLRACE_VIRTUAL_REPORT=- MILLRACE_VIRTUAL=" + schedule);
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK_THAT(ran.errors, ContainsSubstring("peak memory"));
+}
+
 TEST_CASE("the host cannot touch device memory") {
   // A signal ends it, or a sanitizer that reports the signal. It would return the 0 that it reads.
   CHECK(run("touch_device_memory", "").code != 0);

@@ -8,8 +8,17 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
 
+#include "millrace/virtual_cuda.h"
 #include "test/virtual_cuda/cuda.hpp"
+
+extern "C" {
+void** __cudaRegisterFatBinary(void* binary);
+void __cudaRegisterFunction(void** module, const char* host_function, char* device_function,
+                            const char* name, int thread_limit, uint3* thread, uint3* block,
+                            dim3* block_size, dim3* grid_size, int* warp);
+}
 
 namespace {
 
@@ -158,6 +167,38 @@ int use_a_pool() {
   return 0;
 }
 
+const MillraceVirtualCuda* virtual_cuda = nullptr;
+
+// The kernel fails. Its launch does not tell, and everything later does.
+int lose_the_gpu() {
+  static char stub;
+  const void* table = nullptr;
+  const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
+  expect(cudaGetExportTable(&table, &id), cudaSuccess, "cudaGetExportTable");
+  virtual_cuda = static_cast<const MillraceVirtualCuda*>(table);
+  const MillraceKernel kernel{
+      "wild", nullptr, 0,
+      [](const MillraceLaunch*) { virtual_cuda->lose(cudaErrorIllegalAddress); }, nullptr};
+  virtual_cuda->add_kernel(&kernel);
+  void** const module = __cudaRegisterFatBinary(nullptr);
+  __cudaRegisterFunction(module, &stub, nullptr, "wild", -1, nullptr, nullptr, nullptr, nullptr,
+                         nullptr);
+  cudaStream_t stream = nullptr;
+  expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
+  void* const block = allocate();
+  expect(cudaLaunchKernel(&stub, dim3{1}, dim3{1}, nullptr, 0, stream), cudaSuccess, "the launch");
+  expect(cudaStreamSynchronize(stream), cudaErrorIllegalAddress, "cudaStreamSynchronize");
+  for (int i = 0; i < 2; ++i)
+    expect(cudaGetLastError(), cudaErrorIllegalAddress, "cudaGetLastError");
+  expect(cudaFree(block), cudaErrorIllegalAddress, "cudaFree");
+  expect(cudaLaunchKernel(&stub, dim3{1}, dim3{1}, nullptr, 0, stream), cudaErrorIllegalAddress,
+         "a later launch");
+  cudaError_t elsewhere = cudaSuccess;
+  std::thread{[&] { elsewhere = cudaDeviceSynchronize(); }}.join();
+  expect(elsewhere, cudaErrorIllegalAddress, "a call of another thread");
+  return 0;
+}
+
 int print_error_of_first_call() {
   int count = 0;
   std::printf("%s\n", cudaGetErrorName(cudaGetDeviceCount(&count)));
@@ -176,6 +217,7 @@ const std::map<std::string, int (*)()> kPrograms{
     {"race", race},
     {"time_of_a_copy", time_of_a_copy},
     {"use_a_pool", use_a_pool},
+    {"lose_the_gpu", lose_the_gpu},
     {"print_error_of_first_call", print_error_of_first_call},
 };
 
