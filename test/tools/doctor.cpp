@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "doctor/findings.hpp"
 #include "millrace/config.hpp"
@@ -240,4 +242,37 @@ TEST_CASE("a driver whose library and module differ is reported") {
   MachineFacts facts = machine_without_gpu("version mismatch");
   facts.driver.module = "570.124.06";
   CHECK_THAT(report_of(facts), ContainsSubstring("570.124.06: the two have to be the same"));
+}
+
+TEST_CASE("the doctor of the runtime counts the functions that it lists, in text and as JSON") {
+  const ProgramRun run = run_program({"doctor", "--runtime", "--format", "json"});
+  REQUIRE(run.exit_code == 0);
+  const auto document = nlohmann::json::parse(run.out);
+  CHECK(document.at("schema") == "millrace.doctor.runtime/1");
+  const std::string text = run_program({"doctor", "--runtime"}).out;
+  std::vector<std::string> names;
+  for (const auto& library : document.at("libraries")) {
+    names.push_back(library.at("name"));
+    std::map<std::string, int> counts{
+        {"real", 0}, {"approximate", 0}, {"no-op", 0}, {"refused", 0}};
+    for (const auto& function : library.at("functions")) {
+      ++counts.at(function.at("capability"));
+      CAPTURE(function.dump());
+      CHECK_THAT(text, ContainsSubstring('\n' + function.at("name").get<std::string>() + ' '));
+    }
+    CHECK(library.at("counts") == nlohmann::json(counts));
+  }
+  CHECK(names == std::vector<std::string>{"libcudart", "libcuda", "libcublas", "libcublasLt"});
+}
+
+TEST_CASE("the doctor of the runtime says what a function lacks") {
+  const auto document =
+      nlohmann::json::parse(run_program({"doctor", "--runtime", "--format", "json"}).out);
+  const auto& driver = document.at("libraries").at(1).at("functions");
+  const auto alloc = std::ranges::find_if(
+      driver, [](const auto& function) { return function.at("name") == "cuMemAlloc"; });
+  REQUIRE(alloc != driver.end());
+  CHECK(alloc->at("capability") == "refused");
+  CHECK(alloc->at("note") == "the parameters of CUDA 3");
+  CHECK(alloc->at("since") == 2000);
 }

@@ -1,5 +1,6 @@
 // Small programs that know nothing of Millrace, one for each name: what a process does as a whole.
 
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,6 +168,50 @@ int use_a_pool() {
   return 0;
 }
 
+template <typename Function>
+Function* look_up(const char* library, const char* name) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  void* const function = handle == nullptr ? nullptr : dlsym(handle, name);
+  if (function != nullptr) return reinterpret_cast<Function*>(function);
+  std::fprintf(stderr, "%s of %s: %s\n", name, library, dlerror());
+  std::_Exit(9);
+}
+
+/** The runtime of CUDA 12, that of CUDA 13 and the driver, in one process. */
+int load_several_libraries() {
+  const char* const runtime_12 = std::getenv("MILLRACE_TEST_CUDART_12");
+  void* block = nullptr;
+  auto* const malloc_12 = look_up<cudaError_t(void**, std::size_t)>(runtime_12, "cudaMalloc");
+  expect(malloc_12(&block, 4096), cudaSuccess, "cudaMalloc of CUDA 12");
+  cudaStream_t stream = nullptr;
+  auto* const create_12 = look_up<cudaError_t(cudaStream_t*)>(runtime_12, "cudaStreamCreate");
+  expect(create_12(&stream), cudaSuccess, "cudaStreamCreate of CUDA 12");
+  auto* const fill = look_up<int(unsigned long long, unsigned char, std::size_t, cudaStream_t)>(
+      "libcuda.so.1", "cuMemsetD8Async");
+  if (fill(reinterpret_cast<unsigned long long>(block), 'x', 4096, stream) != 0) return 1;
+  char seen = 0;
+  expect(cudaStreamSynchronize(stream), cudaSuccess, "cudaStreamSynchronize");
+  expect(cudaMemcpy(&seen, block, 1, cudaMemcpyDeviceToHost), cudaSuccess, "cudaMemcpy");
+  expect(cudaFree(block), cudaSuccess, "cudaFree");
+  return seen == 'x' ? 0 : 1;
+}
+
+/** Before cuInit the driver has versions and addresses, and nothing else. */
+int call_the_driver_first() {
+  int value = 0;
+  const auto version = look_up<int(int*)>("libcuda.so.1", "cuDriverGetVersion");
+  const auto count = look_up<int(int*)>("libcuda.so.1", "cuDeviceGetCount");
+  const auto init = look_up<int(unsigned)>("libcuda.so.1", "cuInit");
+  if (version(&value) != 0 || value != 13000) return 1;
+  if (count(&value) != cudaErrorInitializationError) return 2;
+  if (init(1) != cudaErrorInvalidValue || init(0) != 0) return 3;
+  if (count(&value) != 0 || value != 2) return 4;
+  const auto texture = look_up<int()>("libcuda.so.1", "cuTexObjectCreate");
+  for (int i = 0; i < 2; ++i)
+    if (texture() != cudaErrorNotSupported) return 5;
+  return 0;
+}
+
 const MillraceVirtualCuda* virtual_cuda = nullptr;
 
 // The kernel fails. Its launch does not tell, and everything later does.
@@ -217,6 +262,8 @@ const std::map<std::string, int (*)()> kPrograms{
     {"race", race},
     {"time_of_a_copy", time_of_a_copy},
     {"use_a_pool", use_a_pool},
+    {"load_several_libraries", load_several_libraries},
+    {"call_the_driver_first", call_the_driver_first},
     {"lose_the_gpu", lose_the_gpu},
     {"print_error_of_first_call", print_error_of_first_call},
 };

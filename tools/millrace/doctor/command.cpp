@@ -7,12 +7,21 @@
 #include "cli/results.hpp"
 #include "commands.hpp"
 #include "doctor/findings.hpp"
+#include "doctor/runtime.hpp"
 
 namespace millrace::cli {
 namespace {
 
-void run_doctor(const ResultArguments& arguments) {
+struct DoctorArguments : ResultArguments {
+  bool runtime = false;
+};
+
+void run_doctor(const DoctorArguments& arguments) {
   const Results results{arguments, "text"};
+  if (arguments.runtime) {
+    results.write([](const Painter& paint) { return runtime_text(paint); }, runtime_document);
+    return;
+  }
   const MachineFacts facts = machine_facts();
   results.write([&](const Painter&) { return to_text(facts); }, [&] { return to_document(facts); });
 }
@@ -22,10 +31,15 @@ void run_doctor(const ResultArguments& arguments) {
 void add_doctor(CLI::App& program) {
   Command command{program, "doctor",
                   "Shows what this machine has (CUDA, driver, GPUs, NCCL) and what works on it"};
-  const auto given = std::make_shared<ResultArguments>();
+  const auto given = std::make_shared<DoctorArguments>();
+  command.flag(
+      "--runtime", given->runtime,
+      "Shows what the virtual CUDA runtime (millrace run) does with each function of CUDA, "
+      "in place of the machine");
   add_result_options(command, *given, "text");
   command.examples({{"millrace doctor", "Shows what works here, and how to get what does not."},
-                    {"millrace doctor --json doctor.json", "Writes the same as JSON as well."}});
+                    {"millrace doctor --runtime",
+                     "Shows which functions of CUDA programs can call without a GPU."}});
   command.run([given] { run_doctor(*given); });
 }
 

@@ -2,14 +2,11 @@
 // of every name that it is asked for; a launch computes where a host implementation has that name.
 // A CUmodule and a CUlibrary are the runtime's module; a CUfunction and a CUkernel its Kernel.
 
-#include "engine/kernels.hpp"
-
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "abi/functions.h"
 #include "driver/contexts.hpp"
+#include "exports/libraries.hpp"
 
 using namespace millrace::virtual_cuda;
 
@@ -22,37 +19,19 @@ void** module_of(Handle handle) {
 
 template <typename Handle>
 cudaError_t load(Handle* made, const void* code) {
-  if (made == nullptr || code == nullptr) return cudaErrorInvalidValue;
-  *made = reinterpret_cast<Handle>(register_module());
-  return cudaSuccess;
+  return load_module(reinterpret_cast<void***>(made), code);
 }
-
 template <typename Handle>
 cudaError_t load_file(Handle* made, const char* name) {
-  struct stat file {};
-  if (made == nullptr || name == nullptr) return cudaErrorInvalidValue;
-  if (stat(name, &file) != 0) return cudaErrorFileNotFound;
-  return load(made, name);
+  return load_module_file(reinterpret_cast<void***>(made), name);
 }
-
 template <typename Handle>
 cudaError_t unload(Handle handle) {
-  if (!is_module(module_of(handle))) return cudaErrorInvalidResourceHandle;
-  {
-    Lock lock = lock_engine();
-    runtime().engine.wait_for_all(lock);
-  }
-  unregister_module(module_of(handle));
-  return cudaSuccess;
+  return unload_module(module_of(handle));
 }
-
 template <typename Function, typename Handle>
 cudaError_t get_function(Function* found, Handle handle, const char* name) {
-  if (found == nullptr || name == nullptr || *name == '\0') return cudaErrorInvalidValue;
-  Kernel* const kernel = module_kernel(module_of(handle), name);
-  if (kernel == nullptr) return cudaErrorInvalidResourceHandle;
-  *found = reinterpret_cast<Function>(kernel);
-  return cudaSuccess;
+  return find_in_module(reinterpret_cast<Kernel**>(found), module_of(handle), name);
 }
 
 /** Gives `use` the kernel behind a handle. */

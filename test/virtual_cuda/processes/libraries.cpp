@@ -1,0 +1,22 @@
+#include "test/support/catch.hpp"
+#include "test/virtual_cuda/processes/run.hpp"
+
+using millrace::test::Ran;
+using millrace::test::run;
+
+TEST_CASE("a process has one machine, however many of the libraries it loads") {
+  const std::string schedule = GENERATE("instant", "lag:100", "adversarial:1", "h200");
+  const Ran ran =
+      run("load_several_libraries",
+          "MILLRACE_TEST_CUDART_12=" MILLRACE_CUDART_12 " MILLRACE_VIRTUAL=" + schedule);
+  CAPTURE(schedule, ran.errors);
+  CHECK(ran.code == 0);
+}
+
+TEST_CASE("the driver has to be initialized, and names what it lacks once") {
+  const Ran ran = run("call_the_driver_first", "MILLRACE_VIRTUAL=instant,gpus=2");
+  CHECK(ran.code == 0);
+  CHECK(ran.errors ==
+        "millrace virtual CUDA: cuTexObjectCreate is not supported (textures and surfaces): "
+        "cudaErrorNotSupported\n");
+}
