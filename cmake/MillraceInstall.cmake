@@ -2,23 +2,27 @@
 # millrace::pipeline and millrace::streamer.
 #
 # Each library is a component of the installation by its name; it needs those that it is built on to
-# be installed, too. The package's own files go with `allocator`, which all need. `program` is the
-# program.
+# be installed, too. The package's own files go with `allocator`, which all need, and so does what pkg-config
+# reads. `shared` is libmillrace.so, for running. `program` is the program.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/millrace")
 set(MILLRACE_STATIC TRUE)
-foreach(component allocator pipeline streamer)
+foreach(component shared allocator pipeline streamer)
   if(NOT TARGET millrace_${component})
     continue()
+  endif()
+  set(with ${component})
+  if(component STREQUAL shared) # whoever compiles against it needs the headers, too
+    set(with allocator)
   endif()
   install(
     EXPORT millrace-${component}-targets
     NAMESPACE millrace::
     DESTINATION "${package_dir}"
-    COMPONENT ${component})
+    COMPONENT ${with})
   get_target_property(type millrace_${component} TYPE)
-  if(NOT type STREQUAL STATIC_LIBRARY)
+  if(NOT component STREQUAL shared AND NOT type STREQUAL STATIC_LIBRARY)
     set(MILLRACE_STATIC FALSE)
   endif()
 endforeach()
@@ -37,3 +41,26 @@ install(
   FILES "${PROJECT_SOURCE_DIR}/LICENSE"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}"
   COMPONENT allocator)
+
+# pkg-config: `millrace` is the shared library, `millrace-static` the other.
+# An installation may be moved: its place is that of the file.
+string(REGEX REPLACE "[^/]+" ".." up "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+set(MILLRACE_PC_PREFIX "\${pcfiledir}/${up}")
+set(MILLRACE_PC_LIBRARY millrace)
+if(BUILD_SHARED_LIBS)
+  set(MILLRACE_PC_LIBRARY millrace_allocator)
+endif()
+set(pc_cuda "")
+if(MILLRACE_HAS_CUDA)
+  set(pc_cuda " -L${CUDAToolkit_LIBRARY_DIR} -lcudart")
+endif()
+foreach(name millrace millrace-static)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/${name}.pc" @ONLY)
+endforeach()
+if(TARGET millrace_shared OR BUILD_SHARED_LIBS)
+  install(FILES "${PROJECT_BINARY_DIR}/millrace.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT allocator)
+endif()
+if(MILLRACE_STATIC)
+  install(FILES "${PROJECT_BINARY_DIR}/millrace-static.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+          COMPONENT allocator)
+endif()

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "device/shared_library.hpp"
 #include "millrace/observe/trace/parse_error.hpp"
 #include "observe/trace/formats.hpp"
 #include "text/read_file.hpp"
@@ -14,23 +15,44 @@ namespace millrace::trace {
 
 namespace {
 
+/** zlib, which only those need who read compressed traces. */
+struct Zlib {
+  SharedLibrary library{"libz.so.1"};
+  decltype(&::inflateInit2_) init = library.find<decltype(::inflateInit2_)>("inflateInit2_");
+  decltype(&::inflate) inflate = library.find<decltype(::inflate)>("inflate");
+  decltype(&::inflateReset) reset = library.find<decltype(::inflateReset)>("inflateReset");
+  decltype(&::inflateEnd) end = library.find<decltype(::inflateEnd)>("inflateEnd");
+};
+
+const Zlib& zlib(const std::string& source) {
+  static const Zlib found;
+  if (!found.library.loaded()) {
+    throw ParseError{source, "",
+                     "the file is compressed, and zlib cannot be loaded (Debian: zlib1g): " +
+                         found.library.problem()};
+  }
+  return found;
+}
+
 class Inflater {
  public:
   Inflater(const std::string& bytes, const std::string& source, const TraceLimits& limits)
-      : bytes_{bytes}, source_{source}, limits_{limits} {
+      : zlib_{zlib(source)}, bytes_{bytes}, source_{source}, limits_{limits} {
     constexpr int gzip_only = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc{};
+    if (zlib_.init(&stream_, gzip_only, ZLIB_VERSION, sizeof stream_) != Z_OK) {
+      throw std::bad_alloc{};
+    }
   }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
-  ~Inflater() { inflateEnd(&stream_); }
+  ~Inflater() { zlib_.end(&stream_); }
 
   std::string run() {
     while (true) {
       const int status = step();
       if (status == Z_STREAM_END) {
         if (taken_ == bytes_.size()) return std::move(inflated_);
-        inflateReset(&stream_);  // another member follows
+        zlib_.reset(&stream_);  // another member follows
       } else if (status == Z_BUF_ERROR) {
         fail("the gzip data ends in the middle; the file seems cut short");
       } else if (status != Z_OK) {
@@ -53,7 +75,7 @@ class Inflater {
     stream_.avail_in = static_cast<uInt>(offered);
     stream_.next_out = reinterpret_cast<Bytef*>(chunk_.data());
     stream_.avail_out = static_cast<uInt>(chunk_.size());
-    const int status = inflate(&stream_, Z_NO_FLUSH);
+    const int status = zlib_.inflate(&stream_, Z_NO_FLUSH);
     taken_ += offered - stream_.avail_in;
     const std::size_t made = chunk_.size() - stream_.avail_out;
     if (inflated_.size() + made > limits_.max_inflated_bytes) {
@@ -69,6 +91,7 @@ class Inflater {
     return status;
   }
 
+  const Zlib& zlib_;
   const std::string& bytes_;
   const std::string& source_;
   const TraceLimits& limits_;
