@@ -53,6 +53,14 @@ enum class Need { anytime, driver, context };
   return error;
 }
 
+/** @brief As that of the runtime's functions. */
+[[nodiscard]] constexpr bool tells_failures(DriverFunction function) noexcept {
+  return function != DriverFunction::cuLaunchKernel &&
+         function != DriverFunction::cuLaunchKernelEx &&
+         function != DriverFunction::cuLaunchCooperativeKernel &&
+         function != DriverFunction::cuGraphLaunch;
+}
+
 template <Need need, typename Body>
 inline CUresult driver_call(DriverFunction function, Body body) noexcept {
   Thread* thread = this_thread;
@@ -71,6 +79,8 @@ inline CUresult driver_call(DriverFunction function, Body body) noexcept {
   cudaError_t error = cudaSuccess;
   try {
     error = body(*thread);
+    if (error == cudaSuccess && tells_failures(function))
+      error = process_refusal.load(std::memory_order_relaxed);
   } catch (const std::bad_alloc&) {
     error = cudaErrorMemoryAllocation;
   }

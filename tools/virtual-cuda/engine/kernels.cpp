@@ -49,11 +49,16 @@ const std::string& readable(Kernel& kernel) {
 }
 
 // Programs register many thousands of kernels: without patterns, no name is made readable.
+bool matches(const HostKernel& host, Kernel& kernel) {
+  const bool plain = host.pattern.find_first_of("*?[\\(<: ") == std::string::npos;
+  if (plain) return host.pattern == kernel.name;
+  return fnmatch(host.pattern.c_str(), kernel.name.c_str(), 0) == 0 ||
+         fnmatch(host.pattern.c_str(), readable(kernel).c_str(), 0) == 0;
+}
+
 const HostKernel* match(const Registry& all, Kernel& kernel) {
   for (const HostKernel& host : all.host_kernels)
-    if (fnmatch(host.pattern.c_str(), kernel.name.c_str(), 0) == 0 ||
-        fnmatch(host.pattern.c_str(), readable(kernel).c_str(), 0) == 0)
-      return &host;
+    if (matches(host, kernel)) return &host;
   return nullptr;
 }
 
@@ -178,7 +183,7 @@ Kernel* module_kernel(void** module, const char* name) {
   kernel->name = name;
   kernel->host_function = kernel;
   kernel->module = module;
-  kernel->host_kernel = match(all, kernel->name);
+  kernel->host_kernel = match(all, *kernel);
   all.handles.insert(kernel);
   all.kernels[kernel] = std::move(made);
   return kernel;
@@ -222,7 +227,8 @@ void add_host_kernel(const MillraceKernel& kernel) {
        kernel.run,
        kernel.cost});
   for (auto& [pointer, known] : all.kernels)
-    if (known->host_kernel == nullptr) known->host_kernel = match(all, *known);
+    if (known->host_kernel == nullptr && matches(all.host_kernels.back(), *known))
+      known->host_kernel = &all.host_kernels.back();
 }
 
 void copy_arguments(KernelWork& work, void** arguments) {
