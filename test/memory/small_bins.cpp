@@ -169,6 +169,25 @@ TEST_CASE("a small request is served from kept blocks of other classes before me
   allocator.deallocate(much);
 }
 
+TEST_CASE("without a pool for small blocks, kept ones are merged for a large request") {
+  Bench bench;
+  Policy policy = exact_segments(Policy::millrace());
+  policy.small_limit = 0;
+  CachingAllocator allocator{bench.ordered, bench.source, policy};
+  std::vector<void*> kept;
+  for (int i = 0; i < 32; ++i) kept.push_back(allocator.allocate(64 * kKiB, bench.main));
+  const std::size_t before = allocator.statistics().bytes.reserved.current;
+  REQUIRE(before == 2 * kMiB);
+  for (void* const block : kept) allocator.deallocate(block);
+  void* const large = allocator.allocate(2 * kMiB, bench.main);
+  CHECK(allocator.statistics().bytes.reserved.current == before);
+  allocator.deallocate(large);
+  // An eighth of this is more than any class has.
+  allocator.deallocate(allocator.allocate(64 * kKiB, bench.main));
+  allocator.deallocate(allocator.allocate(512 * kMiB, bench.main));
+  allocator.check_invariants();
+}
+
 TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than after 100") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;

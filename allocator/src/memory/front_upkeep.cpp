@@ -13,7 +13,7 @@ namespace {
 // Kept blocks of at least so many bytes may merge into one for a small request.
 std::size_t least_near(std::size_t bytes) {
   constexpr std::size_t kParts = 8;
-  return std::max(bytes / kParts, ClassBins::kGranule);
+  return std::clamp(bytes / kParts, ClassBins::kGranule, ClassBins::kLargest);
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ Block* CachingAllocator::State::search(const Request& request, Lock& lock) {
     return wait_for_block(request, block, lock) ? block : nullptr;
   }
   if (Block* block = take_for_nothing(request, lock)) return block;
-  if (request.small && with_small.any()) {
+  if ((request.small || !bins_are_pools) && with_small.any()) {
     empty_quick_small();  // so far of what may merge into one for the request
     if (Block* block = take_for_nothing(request, lock)) return block;
   }

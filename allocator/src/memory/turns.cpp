@@ -21,12 +21,13 @@ void Turns::meet(Front& front) {
   front.lock.lock();
 }
 
-// Who has the shared lock from now on is nobody: no thread takes it for a front's any more.
+// The shared lock stays taken: no thread may take it for a front's lock any more.
 void Turns::crowd() {
   if (crowded_.load(std::memory_order_relaxed)) return;
   shared_.lock();
+  crowded_.store(true,
+                 std::memory_order_release);  // first: nobody must wait if what follows throws
   meter_.add(together_);
-  crowded_.store(true, std::memory_order_release);
 }
 
 void Turns::add_current() {
