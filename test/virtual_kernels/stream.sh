@@ -27,16 +27,23 @@ train() {
 }
 
 plain=$(train)
-for capture in sync ring mapped ring-kernel; do
+# capture GATHER WAY: what a way of capture brings, with rows gathered on this stream.
+capture() {
+  local content sink streamed
   for content in weights weights-and-state; do
-    sink=file:$folder/$capture-$content
-    streamed=$(train --stream "$sink" --stream-capture "$capture" --stream-content "$content" --save "$folder/checkpoint") ||
-      fail "$streamed"
-    [ "$streamed" = "$plain" ] || fail "$capture of $content: other weights"
-    "$program" stream verify "$sink" "$folder/checkpoint" >"$folder/log" 2>&1 || fail "$capture of $content: other rows"
-    tail -1 "$folder/log"
+    sink=file:$folder/$1-$2-$content
+    streamed=$(train --stream "$sink" --stream-gather "$1" --stream-capture "$2" --stream-content "$content" \
+      --save "$folder/checkpoint") || fail "$streamed"
+    [ "$streamed" = "$plain" ] || fail "$2 of $content: other weights"
+    "$program" stream verify "$sink" "$folder/checkpoint" >"$folder/log" 2>&1 || fail "$2 of $content: other rows"
+    echo "$1 $2 $content: $(tail -1 "$folder/log")"
   done
-done
+}
+
+capture update sync
+capture own ring
+capture update mapped
+capture own ring-kernel
 
 "$program" stream bench --device cuda:0 --rows 2000 --tables 2 --table-rows 20000 --width 16 --steps 4 >"$folder/log" 2>&1 ||
   fail "stream bench failed"

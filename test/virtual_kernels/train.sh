@@ -36,7 +36,7 @@ compare() {
 
 compare --pipeline base --copy side-stream
 compare --pipeline base --copy driver-async --allocator torch
-compare --pipeline sparse-dist --copy precise
-compare --pipeline fused-sparse-dist --copy ring
+compare --pipeline sparse-dist --copy precise --waits precise
+compare --pipeline fused-sparse-dist --copy ring --waits precise
 compare --pipeline semi-sync --copy in-place --start-batch 2
 compare --pipeline prefetch-sparse-dist --copy precise --cache-load-factor 0.2
