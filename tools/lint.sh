@@ -23,10 +23,10 @@ for library in allocator pipeline streamer; do
   flags+=("-I$library/include" "-I$library/internal" "-I$library/src")
 done
 
-# One source that includes all public headers of a library.
+# One source that includes all public headers of a library, but those that need CUDA's.
 headers_of() {
   local source=$folder/$1.cpp
-  (cd "$1/include" && find . -name '*.hpp' | sort | sed 's|^\./\(.*\)|#include "\1"|') >"$source"
+  (cd "$1/include" && find . -name '*.hpp' ! -name 'cuda_*_adaptor.hpp' | sort | sed 's|^\./\(.*\)|#include "\1"|') >"$source"
   echo "$source"
 }
 

@@ -52,6 +52,15 @@ foreach(name millrace millrace-static)
       "-Wl,-rpath,${prefix}/${LIBDIR}" ${CUDA_LINK})
   run_on_virtual_gpu(instant "${program}")
 endforeach()
+
+# Loaded and unloaded while the program runs.
+set(program "${WORK}/loads")
+run("${C_COMPILER}" -std=c99 -Wall -Wextra -Werror -D_GNU_SOURCE "${SOURCE}/c_only/loads.c" -o "${program}" -ldl)
+run_on_virtual_gpu(instant "${program}" "${libraries}")
+if(VIRTUAL AND NOT printed STREQUAL "memory\nmemory\nmemory\n")
+  message(FATAL_ERROR "a program that loads libmillrace.so gets: ${printed}")
+endif()
+
 if(NOT EXAMPLES)
   message(STATUS "No CUDA toolkit: the examples are not built")
   return()
