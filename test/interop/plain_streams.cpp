@@ -232,8 +232,17 @@ TEST_CASE("on attached streams nothing is recorded that was not asked for") {
     bench.memory.deallocate(b, attached_copy);
   }
   CHECK(bench.records() == 0);
+  const std::uint64_t looked_up = bench.gpu.calls(Call::stream_id);
+  bench.free(bench.allocate(kBlock, main), main);  // by its handle
+  CHECK(bench.gpu.calls(Call::stream_id) == looked_up);
   bench.memory.detach(attached_main);
-  bench.memory.detach(attached_copy);
+  bench.memory.detach(copy);
+  bench.destroy(copy);
+  CUstream_st* const next = bench.create_stream();
+  REQUIRE(next == copy);
+  bench.free(bench.allocate(kBlock, next), next);  // it is no attached stream's any more
+  CHECK(bench.gpu.calls(Call::stream_id) > looked_up);
+  bench.check_order();
 }
 
 TEST_CASE("an order that was told saves the completion") {

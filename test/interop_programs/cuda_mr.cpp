@@ -85,9 +85,9 @@ int main() {
 
   // Memory that is given out synchronously is in nobody's use: a copy that waits for no stream
   // writes it.
-  void* const busy = allocate(reference, kBytes, 256, streams[0]);
-  for (int i = 0; i < 50; ++i) check(cudaMemsetAsync(busy, i, kBytes, streams[0]));
-  release(reference, busy, kBytes, streams[0]);
+  void* const busy = allocate(reference, kBytes, 256, nullptr);
+  for (int i = 0; i < 50; ++i) check(cudaMemsetAsync(busy, i, kBytes, nullptr));
+  release(reference, busy, kBytes, nullptr);
   void* const now = allocate_now(reference, kBytes);
   check(cudaMemsetAsync(now, 77, kBytes, streams[1]));
   check(cudaDeviceSynchronize());
