@@ -87,11 +87,12 @@ TEST_CASE("an event of a context comes after all work that the context has") {
   const Event event;
   const DeviceBlock block{2};
   const PinnedBlock seen{2};
+  const CUcontext context = primary(0);
   CUDA_OK(cudaMemset(block.get(), 0, 2));
   CUDA_OK(cudaDeviceSynchronize());
   CUDA_OK(cudaMemsetAsync(block.get(), 5, 1, first));
   CUDA_OK(cudaMemsetAsync(block.get() + 1, 6, 1, second));
-  DRIVER_OK("cuCtxRecordEvent", primary(0), static_cast<CUevent>(event));
+  DRIVER_OK("cuCtxRecordEvent", context, static_cast<CUevent>(event));
   CUDA_OK(cudaEventSynchronize(event));
   const Stream third;
   CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 2, cudaMemcpyDeviceToHost, third));
@@ -100,7 +101,7 @@ TEST_CASE("an event of a context comes after all work that the context has") {
 
   CUDA_OK(cudaMemsetAsync(block.get(), 7, 2, first));
   CUDA_OK(cudaEventRecord(event, first));
-  DRIVER_OK("cuCtxWaitEvent", primary(0), static_cast<CUevent>(event));
+  DRIVER_OK("cuCtxWaitEvent", context, static_cast<CUevent>(event));
   CUDA_OK(cudaMemcpyAsync(seen.get(), block.get(), 2, cudaMemcpyDeviceToHost, second));
   CUDA_OK(cudaStreamSynchronize(second));
   CHECK((seen[0] == 7 && seen[1] == 7));
@@ -210,6 +211,9 @@ TEST_CASE("a primary context is active while it is retained, and is released as 
     CHECK_FALSE(active(1));
     CHECK(driver("cuDevicePrimaryCtxRelease", 1) == kInvalidContext);
     CUDA_OK(cudaSetDevice(1));  // the runtime makes it active
+    CHECK(active(1));
+    DRIVER_OK("cuDevicePrimaryCtxRetain", &context, 1);
+    DRIVER_OK("cuDevicePrimaryCtxRelease", 1);
     CHECK(active(1));
     DRIVER_OK("cuDevicePrimaryCtxSetFlags", 1, 4U);
     unsigned flags = 0;

@@ -18,7 +18,6 @@ void set_top(Thread& thread, CUcontext context) {
   thread.bound = context != nullptr;
   thread.device = context == nullptr ? 0 : static_cast<int>(context->gpu->ordinal);
   thread.context = context == nullptr || context->primary ? nullptr : context;
-  if (context != nullptr) context->gpu->active.store(true, std::memory_order_relaxed);
 }
 
 void push(Thread& thread, CUcontext context) {
@@ -72,7 +71,6 @@ cudaError_t retain_primary(CUcontext* out, CUdevice device) {
   const Lock lock = lock_engine();
   Gpu& gpu = gpu_at(device);
   ++gpu.retained;
-  gpu.active.store(true, std::memory_order_relaxed);
   *out = &gpu.primary;
   return cudaSuccess;
 }
@@ -82,10 +80,7 @@ cudaError_t release_primary(CUdevice device) {
   Lock lock = lock_engine();
   Gpu& gpu = gpu_at(device);
   if (gpu.retained == 0) return cudaErrorDeviceUninitialized;
-  if (--gpu.retained == 0) {
-    synchronize(lock, gpu);
-    gpu.active.store(false, std::memory_order_relaxed);
-  }
+  if (--gpu.retained == 0 && !gpu.used.load(std::memory_order_relaxed)) synchronize(lock, gpu);
   return cudaSuccess;
 }
 
@@ -93,7 +88,7 @@ cudaError_t reset_primary(CUdevice device) {
   if (!is_gpu(device)) return cudaErrorInvalidDevice;
   Lock lock = lock_engine();
   synchronize(lock, gpu_at(device));
-  gpu_at(device).active.store(false, std::memory_order_relaxed);
+  gpu_at(device).used.store(false, std::memory_order_relaxed);
   return cudaSuccess;
 }
 
@@ -108,7 +103,9 @@ cudaError_t primary_state(CUdevice device, unsigned* flags, int* active) {
   if (flags == nullptr || active == nullptr) return cudaErrorInvalidValue;
   if (!is_gpu(device)) return cudaErrorInvalidDevice;
   *flags = gpu_at(device).flags;
-  *active = gpu_at(device).active.load(std::memory_order_relaxed) ? 1 : 0;
+  const Lock lock = lock_engine();
+  const bool used = gpu_at(device).used.load(std::memory_order_relaxed);
+  *active = used || gpu_at(device).retained != 0 ? 1 : 0;
   return cudaSuccess;
 }
 

@@ -17,9 +17,9 @@ struct Gpu {
   unsigned ordinal = 0;
   DeviceProfile profile;
   CUctx_st primary;
-  unsigned retained = 0;            ///< times that a program retained the primary context
-  std::atomic<bool> active{false};  ///< the primary context: retained, or the runtime uses it
-  unsigned flags = 0;               ///< of the primary context
+  unsigned retained = 0;          ///< times that a program retained the primary context
+  std::atomic<bool> used{false};  ///< by the runtime: the primary context is active then, too
+  unsigned flags = 0;             ///< of the primary context
   CUstream_st legacy;
   std::vector<CUstream_st*> streams;  ///< that live, also per-thread ones
   /// Last operations of destroyed streams, and whether those took part in the legacy stream's

@@ -48,7 +48,7 @@ struct Runtime {
   [[nodiscard]] Gpu& current_gpu() {
     this_thread->bound = true;
     Gpu& gpu = *gpus[static_cast<std::size_t>(this_thread->device)];
-    gpu.active.store(true, std::memory_order_relaxed);
+    gpu.used.store(true, std::memory_order_relaxed);
     return gpu;
   }
 };
