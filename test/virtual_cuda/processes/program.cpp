@@ -244,6 +244,29 @@ int lose_the_gpu() {
   return 0;
 }
 
+// The times of two kernels without host implementations, in microseconds.
+int times_of_kernels() {
+  static char stubs[2];
+  void** const module = __cudaRegisterFatBinary(nullptr);
+  const char* const names[] = {"_ZN3app4gemmIfEEvPT_", "_ZN3app4copyEPvPKvm"};
+  cudaEvent_t events[2] = {};
+  for (cudaEvent_t& event : events) expect(cudaEventCreate(&event), cudaSuccess, "cudaEventCreate");
+  for (int i = 0; i < 2; ++i) {
+    __cudaRegisterFunction(module, &stubs[i], nullptr, names[i], -1, nullptr, nullptr, nullptr,
+                           nullptr, nullptr);
+    expect(cudaEventRecord(events[0], nullptr), cudaSuccess, "cudaEventRecord");
+    expect(cudaLaunchKernel(&stubs[i], dim3{1}, dim3{1}, nullptr, 0, nullptr), cudaSuccess,
+           "cudaLaunchKernel");
+    expect(cudaEventRecord(events[1], nullptr), cudaSuccess, "cudaEventRecord");
+    expect(cudaEventSynchronize(events[1]), cudaSuccess, "cudaEventSynchronize");
+    float milliseconds = 0;
+    expect(cudaEventElapsedTime(&milliseconds, events[0], events[1]), cudaSuccess,
+           "cudaEventElapsedTime");
+    std::printf("%.0f\n", static_cast<double>(milliseconds) * 1000);
+  }
+  return 0;
+}
+
 int print_error_of_first_call() {
   int count = 0;
   std::printf("%s\n", cudaGetErrorName(cudaGetDeviceCount(&count)));
@@ -265,6 +288,7 @@ const std::map<std::string, int (*)()> kPrograms{
     {"load_several_libraries", load_several_libraries},
     {"call_the_driver_first", call_the_driver_first},
     {"lose_the_gpu", lose_the_gpu},
+    {"times_of_kernels", times_of_kernels},
     {"print_error_of_first_call", print_error_of_first_call},
 };
 

@@ -27,7 +27,8 @@ Ran run(const std::string& name, const std::string& environment) {
        ("millrace-virtual-cuda-" + std::to_string(getpid()) + '-' + std::to_string(++runs)))
           .string();
   const std::string command =
-      "unset MILLRACE_VIRTUAL MILLRACE_VIRTUAL_REPORT MILLRACE_VIRTUAL_KERNELS; ulimit -c 0; " +
+      "unset MILLRACE_VIRTUAL MILLRACE_VIRTUAL_REPORT MILLRACE_VIRTUAL_KERNELS "
+      "MILLRACE_VIRTUAL_COSTS; ulimit -c 0; " +
       environment + " '" MILLRACE_PROGRAM "' " + name + " > '" + stem + ".out' 2> '" + stem +
       ".err'";
   const int status = std::system(command.c_str());

@@ -1,3 +1,10 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
 #include "test/support/catch.hpp"
 #include "test/virtual_cuda/processes/run.hpp"
 
@@ -38,6 +45,55 @@ TEST_CASE("a library of kernels that cannot be loaded is named") {
   const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL_KERNELS=/nowhere/lib.so");
   CHECK(ran.output == "cudaErrorInitializationError\n");
   CHECK_THAT(ran.errors, ContainsSubstring("MILLRACE_VIRTUAL_KERNELS: /nowhere/lib.so"));
+}
+
+namespace {
+
+/** A file with this text, for a variable. */
+std::string costs_file(const std::string& text) {
+  const std::string name =
+      (std::filesystem::temp_directory_path() / ("costs_" + std::to_string(getpid()))).string();
+  std::ofstream{name} << text;
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE("kernels take the times of a table, the first row that matches") {
+  const auto* const schedule = GENERATE("instant", "lag:3", "adversarial:1", "h200");
+  const std::string file = costs_file(
+      "# times of kernels\n\n"
+      "1.5s   void app::gemm<float>(*\n"
+      "1ms\t_ZN3app4gemm*\n"
+      "2000us app::copy(void\\*, void const\\*, *)\n");
+  const Ran ran = run("times_of_kernels", std::string{"MILLRACE_VIRTUAL="} + schedule +
+                                              " MILLRACE_VIRTUAL_COSTS=" + file);
+  std::filesystem::remove(file);
+  CAPTURE(schedule, ran.errors);
+  CHECK(ran.code == 0);
+  std::istringstream times{ran.output};
+  double gemm = 0, copy = 0;
+  times >> gemm >> copy;
+  CHECK(gemm >= 1.5e6);
+  CHECK(gemm < 1e7);
+  CHECK(copy >= 2000);
+  CHECK(copy < 1e6);
+}
+
+TEST_CASE("a table of times that is wrong is named with its line") {
+  const auto [line, message] = GENERATE(table<std::string, std::string>(
+      {{"12 *gemm*",
+        "line 2: '12 *gemm*' is no cost; a line is a time and a pattern: 12.5us *gemm*"},
+       {"-1us *gemm*", "line 2: '-1us *gemm*' is no cost"},
+       {"fast *gemm*", "line 2: 'fast *gemm*' is no cost"},
+       {"1us", "line 2: '1us' is no cost"}}));
+  const std::string file = costs_file("1us *copy*\n" + line + "\n");
+  const Ran ran = run("print_error_of_first_call", "MILLRACE_VIRTUAL_COSTS=" + file);
+  std::filesystem::remove(file);
+  CHECK(ran.output == "cudaErrorInitializationError\n");
+  CHECK_THAT(ran.errors, ContainsSubstring("MILLRACE_VIRTUAL_COSTS: " + file + ", " + message));
+  const Ran absent = run("print_error_of_first_call", "MILLRACE_VIRTUAL_COSTS=/nowhere/costs");
+  CHECK_THAT(absent.errors, ContainsSubstring("/nowhere/costs cannot be read"));
 }
 
 TEST_CASE("the report says what a program did") {

@@ -4,13 +4,18 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
 #include <unordered_map>
 
 #include "engine/runtime.hpp"
@@ -29,6 +34,7 @@ struct Registry {
   std::vector<std::unique_ptr<Kernel>> retired;  ///< unregistered; launches may refer to them
   std::unordered_map<const void*, Variable> variables;
   std::deque<HostKernel> host_kernels;
+  std::vector<std::pair<std::string, Nanoseconds>> times;  ///< of kernels, by pattern
 };
 
 Registry& registry() {
@@ -49,17 +55,37 @@ const std::string& readable(Kernel& kernel) {
 }
 
 // Programs register many thousands of kernels: without patterns, no name is made readable.
-bool matches(const HostKernel& host, Kernel& kernel) {
-  const bool plain = host.pattern.find_first_of("*?[\\(<: ") == std::string::npos;
-  if (plain) return host.pattern == kernel.name;
-  return fnmatch(host.pattern.c_str(), kernel.name.c_str(), 0) == 0 ||
-         fnmatch(host.pattern.c_str(), readable(kernel).c_str(), 0) == 0;
+bool matches(const std::string& pattern, Kernel& kernel) {
+  const bool plain = pattern.find_first_of("*?[\\(<: ") == std::string::npos;
+  if (plain) return pattern == kernel.name;
+  return fnmatch(pattern.c_str(), kernel.name.c_str(), 0) == 0 ||
+         fnmatch(pattern.c_str(), readable(kernel).c_str(), 0) == 0;
 }
 
 const HostKernel* match(const Registry& all, Kernel& kernel) {
   for (const HostKernel& host : all.host_kernels)
-    if (matches(host, kernel)) return &host;
+    if (matches(host.pattern, kernel)) return &host;
   return nullptr;
+}
+
+Nanoseconds time_told(const Registry& all, Kernel& kernel) {
+  for (const auto& [pattern, time] : all.times)
+    if (matches(pattern, kernel)) return time;
+  return Nanoseconds{0};
+}
+
+/** The time of a line; nothing unless it is a number and ns, us, ms or s. */
+std::optional<Nanoseconds> parse_time(const std::string& word) {
+  double number = 0;
+  const auto [unit, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  const std::string_view rest{unit, static_cast<std::size_t>(word.data() + word.size() - unit)};
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  if (error != std::errc{} || !(number >= 0)) return std::nullopt;
+  for (const auto& [name, nanoseconds] : kUnits)
+    if (rest == name && number * nanoseconds < 1e15)
+      return Nanoseconds{static_cast<std::int64_t>(std::ceil(number * nanoseconds))};
+  return std::nullopt;
 }
 
 void add(const MillraceKernel* kernel) { add_host_kernel(*kernel); }
@@ -153,6 +179,7 @@ void register_kernel(void** module, const void* host_function, const char* name)
   kernel.host_function = host_function;
   kernel.module = module;
   kernel.host_kernel = match(all, kernel);
+  kernel.told = time_told(all, kernel);
 }
 
 void register_variable(const void* host_variable, const char* name, std::size_t bytes,
@@ -184,6 +211,7 @@ Kernel* module_kernel(void** module, const char* name) {
   kernel->host_function = kernel;
   kernel->module = module;
   kernel->host_kernel = match(all, *kernel);
+  kernel->told = time_told(all, *kernel);
   all.handles.insert(kernel);
   all.kernels[kernel] = std::move(made);
   return kernel;
@@ -227,8 +255,36 @@ void add_host_kernel(const MillraceKernel& kernel) {
        kernel.run,
        kernel.cost});
   for (auto& [pointer, known] : all.kernels)
-    if (known->host_kernel == nullptr && matches(all.host_kernels.back(), *known))
+    if (known->host_kernel == nullptr && matches(all.host_kernels.back().pattern, *known))
       known->host_kernel = &all.host_kernels.back();
+}
+
+void add_kernel_time(const std::string& pattern, Nanoseconds time) {
+  Registry& all = registry();
+  const std::lock_guard lock{all.mutex};
+  all.times.emplace_back(pattern, time);
+  for (auto& [pointer, known] : all.kernels) known->told = time_told(all, *known);
+}
+
+void read_kernel_times(const std::string& file) {
+  std::ifstream lines{file};
+  const auto refuse = [&](const std::string& what) {
+    throw std::runtime_error("MILLRACE_VIRTUAL_COSTS: " + file + what);
+  };
+  if (!lines) refuse(" cannot be read");
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    std::istringstream words{line};
+    std::string time, pattern;
+    words >> time >> std::ws;
+    if (time.empty() || time.front() == '#') continue;
+    std::getline(words, pattern);
+    const std::optional<Nanoseconds> parsed = parse_time(time);
+    if (!parsed || pattern.empty())
+      refuse(", line " + std::to_string(number) + ": '" + line +
+             "' is no cost; a line is a time and a pattern: 12.5us *gemm*");
+    add_kernel_time(pattern, *parsed);
+  }
 }
 
 void copy_arguments(KernelWork& work, void** arguments) {
@@ -245,6 +301,7 @@ void copy_arguments(KernelWork& work, void** arguments) {
   MillraceCost cost{0, 0, 0, 0};
   const Launch launch{work, work.arguments.data()};
   host.cost(&launch.seen, &cost);
+  work.cost_known = true;
   work.flops = cost.flops;
   work.bytes = cost.bytes;
   work.fixed = Nanoseconds{cost.nanoseconds};
@@ -252,6 +309,7 @@ void copy_arguments(KernelWork& work, void** arguments) {
 }
 
 Nanoseconds time_of(const KernelWork& work, const DeviceProfile& profile) {
+  if (!work.cost_known) return work.kernel->told;
   const double seconds =
       std::max(work.flops / profile.flops, work.bytes / profile.memory_bandwidth);
   return work.fixed + Nanoseconds{static_cast<std::int64_t>(std::ceil(seconds * 1e9))};

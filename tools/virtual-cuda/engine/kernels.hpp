@@ -30,6 +30,7 @@ struct Kernel {
   int max_dynamic_shared = 48 << 10;
   int carveout = -1;
   const HostKernel* host_kernel = nullptr;
+  Nanoseconds told{0};                               ///< what a table of costs says; 0: nothing
   mutable std::atomic<std::uint64_t> uncomputed{0};  ///< launches without a host implementation
 
   void note_uncomputed() const noexcept { uncomputed.fetch_add(1, std::memory_order_relaxed); }
@@ -69,6 +70,12 @@ void register_variable(const void* host_variable, const char* name, std::size_t 
 [[nodiscard]] std::vector<Variable*> managed_variables();
 
 void add_host_kernel(const MillraceKernel& kernel);
+/** @brief Kernels whose names match take this time, unless their host implementation says another.
+ * A kernel that several patterns match takes the time of the first one. */
+void add_kernel_time(const std::string& pattern, Nanoseconds time);
+/** @brief Adds the lines of a file: a time such as 12.5us, and a pattern. `#` begins a comment.
+ *  @throws std::runtime_error that names the line and says what would be right */
+void read_kernel_times(const std::string& file);
 /** @brief Copies the arguments of a launch, whose sizes the host implementation knows, and asks
  * what it costs. */
 void copy_arguments(KernelWork& work, void** arguments);

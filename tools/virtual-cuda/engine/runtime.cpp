@@ -69,6 +69,7 @@ void make_runtime() {
     gpu->default_pool = gpu->current_pool = make_pool(*gpu, true, 0);
   if (settings.mode == Mode::adversarial)
     std::fprintf(stderr, "millrace virtual CUDA: schedule %s\n", settings.schedule().c_str());
+  if (!settings.costs.empty()) read_kernel_times(settings.costs);
   if (!settings.kernels.empty()) load_host_kernels(settings.kernels);
   std::atexit(unload);
 }

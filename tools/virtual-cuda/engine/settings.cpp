@@ -115,6 +115,7 @@ Settings Settings::from_environment() {
   Settings settings = text.empty() ? Settings{} : parse(text);
   settings.report = variable("MILLRACE_VIRTUAL_REPORT");
   settings.kernels = variable("MILLRACE_VIRTUAL_KERNELS");
+  settings.costs = variable("MILLRACE_VIRTUAL_COSTS");
   return settings;
 }
 

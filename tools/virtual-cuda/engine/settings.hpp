@@ -22,6 +22,7 @@ struct Settings {
   std::optional<std::size_t> memory;  ///< bytes of each GPU, in place of the profile's
   std::string report;   ///< file of the report at exit; "-" is standard error; empty: none
   std::string kernels;  ///< shared library with host implementations of kernels; may be empty
+  std::string costs;    ///< file with times of kernels by name; may be empty
 
   /**
    * @brief Parses `MILLRACE_VIRTUAL`: `SCHEDULE[,profile=NAME][,gpus=N][,memory=SIZE]`.
@@ -29,7 +30,7 @@ struct Settings {
    * @throws std::invalid_argument that says what is wrong and what would be right
    */
   [[nodiscard]] static Settings parse(std::string_view text);
-  /** @brief Reads MILLRACE_VIRTUAL, _REPORT and _KERNELS. @throws as `parse` */
+  /** @brief Reads MILLRACE_VIRTUAL, _REPORT, _KERNELS and _COSTS. @throws as `parse` */
   [[nodiscard]] static Settings from_environment();
 
   /** @brief The schedule in the notation of `parse`. */

@@ -62,9 +62,10 @@ struct KernelWork {
   std::size_t shared_bytes = 0;
   std::vector<std::byte> arguments;  ///< copies of the arguments, each at its offset
   std::vector<std::size_t> offsets;  ///< empty unless the kernel has a host implementation
-  double flops = 0, bytes = 0;       ///< cost, as far as the host implementation knows it
-  Nanoseconds fixed{0};              ///< cost beside flops and bytes
-  bool whole_machine = false;        ///< takes turns with other such kernels
+  bool cost_known = false;           ///< the host implementation said the rest
+  double flops = 0, bytes = 0;
+  Nanoseconds fixed{0};        ///< cost beside flops and bytes
+  bool whole_machine = false;  ///< takes turns with other such kernels
 };
 
 /** @brief An event's handle may be recycled while work refers to it. */
