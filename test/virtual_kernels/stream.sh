@@ -45,6 +45,6 @@ capture own ring
 capture update mapped
 capture own ring-kernel
 
-"$program" stream bench --device cuda:0 --rows 2000 --tables 2 --table-rows 20000 --width 16 --steps 4 >"$folder/log" 2>&1 ||
-  fail "stream bench failed"
+"$program" stream bench --device cuda:0 --rows 2000 --tables 2 --table-rows 20000 --width 16 --steps 4 \
+  >"$folder/log" 2>&1 || fail "stream bench failed"
 computed "stream bench"

@@ -54,7 +54,8 @@ struct MillraceKernel {
   /** Must not call CUDA and must not throw. Null: the launch takes its turn and its cost, and
    *  computes nothing. */
   void (*run)(const struct MillraceLaunch* launch);
-  /** Called at the launch, with `cost` all zeros. Null: the launch costs the least that any does. */
+  /** Called at the launch, with `cost` all zeros. Null: the launch takes the time of the file
+   *  MILLRACE_VIRTUAL_COSTS, or the least that any does. */
   void (*cost)(const struct MillraceLaunch* launch, struct MillraceCost* cost);
 };
 
@@ -78,11 +79,11 @@ struct MillraceVirtualCuda {
   /** Calls `visit` for each kernel that is registered now; `visit` must not call CUDA. */
   void (*each_kernel)(void (*visit)(const struct MillraceRegistered* kernel, void* data),
                       void* data);
-  /** For `run`: whether a kernel may touch the byte at `address`. It may if memory of a GPU is there,
-   *  or host memory that was pinned, registered or is managed. */
+  /** For `run`: whether a kernel may touch the byte at `address`. It may if memory of a GPU is
+   * there, or host memory that was pinned, registered or is managed. */
   int (*reachable)(const void* address);
-  /** For `run`: the kernel failed, with a cudaError_t such as cudaErrorIllegalAddress. Calls of CUDA
-   *  that wait for it and all later ones return that error. */
+  /** For `run`: the kernel failed, with a cudaError_t such as cudaErrorIllegalAddress. Calls of
+   * CUDA that wait for it and all later ones return that error. */
   void (*lose)(int error);
 };
 
