@@ -108,6 +108,20 @@ MILLRACE_EXPORT millrace_status millrace_record_stream(void* address, int device
 MILLRACE_EXPORT millrace_status millrace_transfer(void* address, int device,
                                                   struct CUstream_st* stream);
 
+/*
+ * Hooks of PyTorch's CUDAPluggableAllocator, besides millrace_malloc and millrace_free:
+ * docs/c-interface.md. They return nothing; millrace_last_status() tells whether they worked.
+ */
+
+/** @brief set_record_stream_fn. Without it, Tensor.record_stream would do nothing, silently. */
+MILLRACE_EXPORT void millrace_torch_record_stream(void* address, struct CUstream_st* stream);
+
+/** @brief set_reset_fn: torch.cuda.empty_cache(). Gives all free memory of all GPUs back. */
+MILLRACE_EXPORT void millrace_torch_reset(void);
+
+/** @brief set_memory_fraction_fn: limits the GPU's reserved bytes to this part of its memory. */
+MILLRACE_EXPORT void millrace_torch_memory_fraction(double fraction, int device);
+
 /* Order: optional. What is told saves waiting for completion. */
 
 /** @brief A stream that lives long: its calls then cost no look-up. */

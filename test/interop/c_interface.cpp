@@ -74,6 +74,38 @@ TEST_CASE("the record of a stream is what keeps its memory") {
   bench.check_order();
 }
 
+TEST_CASE("PyTorch's hooks record uses, give free memory back and limit it") {
+  const std::uint64_t seed = GENERATE(range(1, 5));
+  CBench bench{adversarial(seed)};
+  CUstream_st* const main = bench.create_stream();
+  CUstream_st* const copy = bench.create_stream();
+  void* const batch = bench.malloc(4 * kMiB, copy);
+  const EventHandle ready = bench.gpu.create_event();
+  bench.gpu.record(ready, {copy});
+  bench.gpu.wait({main}, ready);
+  millrace_torch_record_stream(batch, main);
+  bench.work(batch, 4 * kMiB, main);
+  bench.free(batch, copy);
+  void* const next = bench.malloc(4 * kMiB, copy);
+  bench.work(next, 4 * kMiB, copy);
+  bench.free(next, copy);
+  bench.check_order();
+
+  bench.memory.device().synchronize();
+  millrace_torch_reset();
+  CHECK(bench.reserved() == 0);
+  millrace_torch_memory_fraction(0.25, 0);
+  CHECK(millrace_malloc(512 * kMiB, 0, main) == nullptr);
+  CHECK(millrace_last_status() == MILLRACE_OUT_OF_MEMORY);
+  millrace_torch_memory_fraction(1.5, 0);
+  CHECK(millrace_last_status() == MILLRACE_INVALID_ARGUMENT);
+  millrace_torch_memory_fraction(1, 0);
+  millrace_free(millrace_malloc(512 * kMiB, 0, main), 0, 0, main);
+  CHECK(bench.memory.statistics().live_blocks == 0);
+  millrace_torch_record_stream(&bench, main);
+  CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("not a live allocation"));
+}
+
 TEST_CASE("each mistake of a C program has a status and a message, and changes nothing") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();

@@ -197,6 +197,34 @@ millrace_status millrace_transfer(void* address, int device, CUstream_st* stream
   });
 }
 
+void millrace_torch_record_stream(void* address, CUstream_st* stream) {
+  if (address == nullptr) return;
+  guarded([&] {
+    for (DeviceMemory* const memory : millrace::default_memories()) {
+      if (memory->is_live(address)) return memory->record_use(address, stream);
+    }
+    throw std::invalid_argument{
+        "millrace_torch_record_stream: not a live allocation of any GPU's memory"};
+  });
+}
+
+void millrace_torch_reset(void) {
+  guarded([] {
+    for (DeviceMemory* const memory : millrace::default_memories()) memory->trim();
+  });
+}
+
+void millrace_torch_memory_fraction(double fraction, int device) {
+  guarded([&] {
+    if (!(fraction > 0 && fraction <= 1)) {
+      throw std::invalid_argument{"millrace_torch_memory_fraction: not above 0 and up to 1"};
+    }
+    DeviceMemory& memory = default_memory(device);
+    const auto total = static_cast<double>(memory.device().device().memory_info().total);
+    memory.caching().set_limit(fraction < 1 ? static_cast<std::size_t>(fraction * total) : 0);
+  });
+}
+
 millrace_status millrace_attach(int device, CUstream_st* stream, const char* name, unsigned flags) {
   return guarded([&] {
     if ((flags & ~unsigned{MILLRACE_ATTACH_INDEPENDENT}) != 0) {

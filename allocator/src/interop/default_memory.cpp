@@ -61,6 +61,19 @@ DeviceMemory* find_default_memory(int device_id) {
   return known == all.memories.end() ? nullptr : known->second.get();
 }
 
+std::vector<DeviceMemory*> default_memories() {
+  std::vector<DeviceMemory*> found;
+  for (DefaultMemoryScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+    found.push_back(&scope->memory_);
+  }
+  Defaults& all = defaults();
+  const std::lock_guard lock{all.mutex};
+  for (const auto& [device_id, memory] : all.memories) {
+    if (memory != nullptr) found.push_back(memory.get());
+  }
+  return found;
+}
+
 DeviceMemory& default_memory(int device_id) {
   if (DeviceMemory* const known = find_default_memory(device_id)) return *known;
   auto made = std::make_unique<DeviceMemory>(device_id);

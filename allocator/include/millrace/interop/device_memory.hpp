@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "millrace/interop/plain_handles.hpp"
 #include "millrace/memory/buffer.hpp"
@@ -199,6 +200,7 @@ class DefaultMemoryScope {
 
  private:
   friend DeviceMemory* find_default_memory(int device_id);
+  friend std::vector<DeviceMemory*> default_memories();
   DeviceMemory& memory_;
   DefaultMemoryScope* const outer_;
 };
