@@ -21,6 +21,8 @@ configure(allocator_only ${without_blas} ${without_json})
 expect(TRUE "component pipeline lacks its files, which are not installed")
 configure(allocator_only -DCOMPONENTS=pipeline)
 expect(FALSE "component pipeline lacks its files, which are not installed")
+configure(allocator_only -DCOMPONENTS=shared)
+expect(FALSE "component shared lacks")
 
 # All of it.
 run("${CMAKE_COMMAND}" --install "${BUILD}" --config "${CONFIG}" --prefix "${prefix}")
