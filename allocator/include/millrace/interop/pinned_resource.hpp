@@ -32,7 +32,7 @@ class PinnedResource final : public std::pmr::memory_resource {
   void do_deallocate(void* address, std::size_t, std::size_t) override {
     pinned_.deallocate(address);
   }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+  [[nodiscard]] bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
     const auto* const same = dynamic_cast<const PinnedResource*>(&other);
     return same != nullptr && &same->pinned_ == &pinned_;  // one frees what another allocated
   }
