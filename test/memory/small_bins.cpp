@@ -173,6 +173,7 @@ TEST_CASE("without a pool for small blocks, kept ones are merged for a large req
   Bench bench;
   Policy policy = exact_segments(Policy::millrace());
   policy.small_limit = 0;
+  policy.large_remainder = policy.granule;
   CachingAllocator allocator{bench.ordered, bench.source, policy};
   std::vector<void*> kept;
   for (int i = 0; i < 32; ++i) kept.push_back(allocator.allocate(64 * kKiB, bench.main));
