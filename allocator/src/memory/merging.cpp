@@ -47,7 +47,7 @@ Block* CachingAllocator::State::least_run(const Request& request, std::size_t mo
   std::size_t looks = 0;
   runs.visit(request.small, request.bytes, [&](const Run& run) {
     look(run);
-    return ++looks < kMostLooks;
+    return ++looks < kMostCandidates;
   });
   return best;
 }

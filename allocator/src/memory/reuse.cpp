@@ -170,7 +170,8 @@ Block* CachingAllocator::State::least_ordered(const Request& request) {
   ordering::count_steps(before.size());
   Block* best = nullptr;
   const auto usable = [&](const Block& block) { return shelves.ready(block, user); };
-  for (Lane* const lane : shelves.waiting_for(before, shelves.find(request.lane), kMostLooks)) {
+  for (Lane* const lane :
+       shelves.waiting_for(before, shelves.find(request.lane), kMostCandidates)) {
     const std::size_t limit =
         kept_for_other(lane->stream, request) ? carve_limit(request) : kAnySize;
     const Shelf& shelf = lane->shelf(request.small);

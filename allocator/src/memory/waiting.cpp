@@ -59,7 +59,7 @@ Block* CachingAllocator::State::take_waiting(const Request& request, std::uint64
     }
     return false;  // and so on: the next may have been used earlier
   };
-  for (Lane* const lane : shelves.waiting(kMostLooks)) {
+  for (Lane* const lane : shelves.waiting(kMostCandidates)) {
     const std::size_t limit =
         kept_for_other(lane->stream, request) ? carve_limit(request) : kAnySize;
     const Shelf& shelf = lane->shelf(request.small);
