@@ -4,12 +4,10 @@
 #include <stdexcept>
 #include <vector>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace {
 namespace {
-
-std::size_t round_up(std::size_t bytes, std::size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
 
 Policy policy_for(const FixedPoolOptions& options, std::size_t granularity) {
   constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "memory/caching_state.hpp"
+#include "millrace/round_up.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -26,7 +27,7 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
   }
   std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
-  const std::size_t needed = (request.bytes + multiple - 1) / multiple * multiple;
+  const std::size_t needed = round_up(request.bytes, multiple);
   const bool roomy = policy.large_segment_most != 0 && !request.small;
   if (roomy && capacity > 0) {
     const std::size_t share = capacity / kSegmentsPerDevice / multiple * multiple;

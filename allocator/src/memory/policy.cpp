@@ -3,14 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace {
-namespace {
-
-std::size_t round_up(std::size_t bytes, std::size_t multiple) {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace
 
 Policy Policy::torch() {
   Policy policy;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "memory/caching_state.hpp"
+#include "millrace/round_up.hpp"
 #include "ordering/steps.hpp"
 
 namespace millrace {
@@ -15,10 +16,6 @@ constexpr std::size_t kMostLooks = 64;
 
 std::size_t round_down(std::size_t bytes, std::size_t multiple) {
   return bytes / multiple * multiple;
-}
-
-std::size_t round_up(std::size_t bytes, std::size_t multiple) {
-  return round_down(bytes + multiple - 1, multiple);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "memory/caching_state.hpp"
 #include "memory/contract.hpp"
+#include "millrace/round_up.hpp"
 
 namespace millrace {
 
@@ -14,7 +15,7 @@ Block* CachingAllocator::State::grow_reserve(const Request& request, Lock& lock)
   }
   if (request.small) return acquire(policy.small_segment, request, lock);
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
-  return acquire((request.bytes + multiple - 1) / multiple * multiple, request, lock);
+  return acquire(round_up(request.bytes, multiple), request, lock);
 }
 
 std::size_t CachingAllocator::reserve(std::size_t bytes, StreamRef stream) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kColumns = 1 + kCriteoIntegers + kCriteoCategories;
+constexpr std::size_t kColumnsOfLine = 1 + kCriteoIntegers + kCriteoCategories;
 
 /** FNV-1a (Fowler, Noll, Vo), then mixed, because its low bits are poorly distributed. */
 std::uint64_t hash_of(std::string_view text, std::uint64_t column) {
@@ -39,7 +39,7 @@ std::string parse_integer(std::string_view field, std::size_t number, float& val
 std::string parse_criteo_line(std::string_view line, std::span<const std::size_t> rows,
                               CriteoRow& row) {
   const auto columns = static_cast<std::size_t>(std::ranges::count(line, '\t')) + 1;
-  if (columns != kColumns) return fmt::format("{} columns, not {}", columns, kColumns);
+  if (columns != kColumnsOfLine) return fmt::format("{} columns, not {}", columns, kColumnsOfLine);
   const auto next_field = [&line] {
     const std::size_t tab = line.find('\t');
     const std::string_view field = line.substr(0, tab);

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
 std::size_t with_headroom(std::size_t bytes) { return aligned(bytes + bytes * 3 / 10); }
 

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "millrace/pipeline/kernels/enqueue.hpp"
+#include "millrace/round_up.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dense_arguments.hpp"
 #include "model/host/dense.hpp"
 #include "model/host/initial.hpp"
 #include "model/seed.hpp"
+#include "model/shapes.hpp"
 
 namespace millrace {
 
@@ -19,7 +21,6 @@ using namespace model;
 namespace {
 
 constexpr std::size_t kAlignment = 16;  // floats
-constexpr auto kScalar = static_cast<double>(sizeof(float));
 
 }  // namespace
 
@@ -35,7 +36,7 @@ DenseParameters::DenseParameters(ModelContext& context, const Optimizer& optimiz
 
 Parameter DenseParameters::add(Named named) {
   const Parameter parameter{size_, named.parameter.size};
-  size_ += (parameter.size + kAlignment - 1) / kAlignment * kAlignment;
+  size_ += round_up(parameter.size, kAlignment);
   named.parameter = parameter;
   named_.push_back(std::move(named));
   return parameter;

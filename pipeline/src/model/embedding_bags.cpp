@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "millrace/pipeline/kernels/enqueue.hpp"
+#include "millrace/round_up.hpp"
 #include "model/batch_bags.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/dispatch.hpp"
@@ -24,6 +25,7 @@
 #include "model/row_cache.hpp"
 #include "model/row_runs.hpp"
 #include "model/seed.hpp"
+#include "model/shapes.hpp"
 
 namespace millrace {
 
@@ -32,9 +34,6 @@ using namespace model;
 namespace {
 
 constexpr std::size_t kTableAlignment = 16;  // floats
-constexpr auto kScalar = static_cast<double>(sizeof(float));
-
-std::size_t rounded_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
 void check(const std::vector<TableConfig>& tables) {
   std::set<std::string_view> names, features;
@@ -94,7 +93,7 @@ void EmbeddingBags::lay_out() {
       columns_ += table.width;
     }
     rows_ += table.rows;
-    scalars_ = rounded_up(scalars_ + table.rows * table.width, kTableAlignment);
+    scalars_ = round_up(scalars_ + table.rows * table.width, kTableAlignment);
   }
 
   allocate_tables();
@@ -428,7 +427,7 @@ void EmbeddingBags::bind(float* weights) {
   std::size_t at = 0;
   for (TableView& table : views_) {
     table.weights = weights + at;
-    at = rounded_up(at + table.rows * table.width, kTableAlignment);
+    at = round_up(at + table.rows * table.width, kTableAlignment);
   }
 }
 

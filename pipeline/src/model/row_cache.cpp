@@ -13,6 +13,7 @@
 #include "model/dispatch.hpp"
 #include "model/host/row_cache.hpp"
 #include "model/row_runs.hpp"
+#include "model/shapes.hpp"
 
 namespace millrace {
 
@@ -27,7 +28,6 @@ CachePolicy parse_cache_policy(std::string_view name) {
 namespace model {
 namespace {
 
-constexpr auto kScalar = static_cast<double>(sizeof(float));
 constexpr auto kSetBytes = static_cast<double>(kWays * (sizeof(std::uint32_t) + sizeof(SlotState)));
 
 CacheShape shape_of(const TableCache& options, std::size_t rows) {

@@ -9,6 +9,9 @@
 
 namespace millrace::model {
 
+/** @brief Bytes of a number of the model, for the costs of its operations. */
+inline constexpr auto kScalar = static_cast<double>(sizeof(float));
+
 /** @brief y [rows x outputs] = x [rows x inputs] w^T + b, w [outputs x inputs]; then ReLU. */
 struct LinearShape {
   std::size_t rows = 0, inputs = 0, outputs = 0;

@@ -9,14 +9,13 @@
 #include "millrace/pipeline/kernels/enqueue.hpp"
 #include "model/cuda/kernels.hpp"
 #include "model/host/dense.hpp"
+#include "model/shapes.hpp"
 
 namespace millrace {
 
 using namespace model;
 
 namespace {
-
-constexpr auto kScalar = static_cast<double>(sizeof(float));
 
 void check_widths(const SparseNNConfig& config, std::size_t dense_width) {
   if (config.interaction != Interaction::dot) return;

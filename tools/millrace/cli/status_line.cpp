@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto kFirst = 1s;
-constexpr auto kEvery = 100ms;
+constexpr auto kRedrawEvery = 100ms;
 constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace
@@ -25,7 +25,7 @@ StatusLine::~StatusLine() {
 bool StatusLine::due() const {
   if (!shown_) return false;
   const auto now = Clock::now();
-  return on_screen_ ? now - drawn_ >= kEvery : now - begin_ >= kFirst;
+  return on_screen_ ? now - drawn_ >= kRedrawEvery : now - begin_ >= kFirst;
 }
 
 void StatusLine::show(std::string_view text) {

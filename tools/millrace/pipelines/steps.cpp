@@ -14,8 +14,8 @@
 namespace millrace::cli {
 namespace {
 
-constexpr double kWidth = 900, kLane = 26, kBox = 18;
-constexpr double kLeft = 92, kRight = 12, kTop = 34, kAxis = 22, kLegendLine = 18;
+constexpr double kLanesWidth = 900, kLane = 26, kBox = 18;
+constexpr double kLanesLeft = 92, kLanesRight = 12, kLanesTop = 34, kAxis = 22, kLegendLine = 18;
 constexpr double kLeastWidth = 0.8;  // of a box, so that it is seen
 
 constexpr std::size_t kLegendColumns = 3;
@@ -113,8 +113,8 @@ class Steps {
         window_(window_of(operations_, row.cell.forward_only ? "loss" : "step")),
         lanes_(lanes_of(operations_, window_)) {
     const double height = legend_top() + kLegendLines * kLegendLine + 6;
-    out_ = svg_head(kWidth, height);
-    out_ += svg_text(kLeft, 20,
+    out_ = svg_head(kLanesWidth, height);
+    out_ += svg_text(kLanesLeft, 20,
                      fmt::format("{}, {} copies: two steps of {} on {}", title_of(row.cell),
                                  millrace::to_string(row.cell.options.copy), options.workload.name,
                                  options.device.title),
@@ -124,7 +124,7 @@ class Steps {
   std::string draw() {
     draw_axis();
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-      out_ += svg_text(kLeft - 8, top_of(lane) + 13, lanes_[lane], " text-anchor=\"end\"");
+      out_ += svg_text(kLanesLeft - 8, top_of(lane) + 13, lanes_[lane], " text-anchor=\"end\"");
       for (const experiment::LoopOperation& operation : operations_) draw_box(operation, lane);
     }
     draw_legend();
@@ -133,13 +133,13 @@ class Steps {
 
  private:
   [[nodiscard]] static double top_of(std::size_t lane) {
-    return kTop + static_cast<double>(lane) * kLane;
+    return kLanesTop + static_cast<double>(lane) * kLane;
   }
   [[nodiscard]] double legend_top() const { return top_of(lanes_.size()) + kAxis + 14; }
   [[nodiscard]] double place(Nanoseconds time) const {
     const double whole = static_cast<double>((window_.end - window_.begin).count());
-    return kLeft +
-           static_cast<double>((time - window_.begin).count()) / whole * (kWidth - kLeft - kRight);
+    return kLanesLeft + static_cast<double>((time - window_.begin).count()) / whole *
+                            (kLanesWidth - kLanesLeft - kLanesRight);
   }
 
   void draw_axis() {
@@ -148,11 +148,11 @@ class Steps {
     const double step = round_step(whole / 8);
     for (double at = 0; at <= whole; at += step) {
       const double x = place(window_.begin + Nanoseconds{static_cast<Nanoseconds::rep>(at * 1e6)});
-      out_ += fmt::format("<path class=\"g\" d=\"M{0:.1f} {1}V{2}\"/>\n", x, kTop, bottom);
+      out_ += fmt::format("<path class=\"g\" d=\"M{0:.1f} {1}V{2}\"/>\n", x, kLanesTop, bottom);
       out_ +=
           svg_text(x, bottom + 14, fmt::format("{:g}", at), " class=\"s\" text-anchor=\"middle\"");
     }
-    out_ += svg_text(kLeft - 8, bottom + 14, "ms", " class=\"s\" text-anchor=\"end\"");
+    out_ += svg_text(kLanesLeft - 8, bottom + 14, "ms", " class=\"s\" text-anchor=\"end\"");
   }
 
   void draw_box(const experiment::LoopOperation& operation, std::size_t lane) {
@@ -170,9 +170,9 @@ class Steps {
   }
 
   void draw_legend() {
-    constexpr double kColumn = (kWidth - kLeft - kRight) / kLegendColumns;
+    constexpr double kColumn = (kLanesWidth - kLanesLeft - kLanesRight) / kLegendColumns;
     for (std::size_t i = 0; i < kKinds.size(); ++i) {
-      const double x = kLeft + static_cast<double>(i % kLegendColumns) * kColumn;
+      const double x = kLanesLeft + static_cast<double>(i % kLegendColumns) * kColumn;
       const double y = legend_top() + static_cast<double>(i / kLegendColumns) * kLegendLine;
       out_ +=
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" fill=\"{}\"/>", x,

@@ -7,6 +7,7 @@
 #include "abi/functions.h"
 #include "driver/contexts.hpp"
 #include "exports/libraries.hpp"
+#include "millrace/round_up.hpp"
 
 using namespace millrace::virtual_cuda;
 
@@ -88,7 +89,7 @@ class Arguments {
     for (const std::size_t bytes : kernel.host_kernel->argument_bytes) {
       std::size_t alignment = 1;
       while (alignment < 16 && bytes % (alignment * 2) == 0) alignment *= 2;
-      offset = (offset + alignment - 1) / alignment * alignment;
+      offset = millrace::round_up(offset, alignment);
       unpacked_.push_back(buffer + offset);
       offset += bytes;
     }

@@ -20,6 +20,7 @@
 
 #include "engine/runtime.hpp"
 #include "engine/thread.hpp"
+#include "millrace/round_up.hpp"
 
 namespace millrace::virtual_cuda {
 namespace {
@@ -292,7 +293,7 @@ void copy_arguments(KernelWork& work, void** arguments) {
   const HostKernel& host = *work.kernel->host_kernel;
   for (std::size_t i = 0; i < host.argument_bytes.size(); ++i) {
     const std::size_t bytes = host.argument_bytes[i];
-    const std::size_t offset = (work.arguments.size() + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t offset = round_up(work.arguments.size(), kAlignment);
     work.arguments.resize(offset + bytes);
     if (bytes != 0) std::memcpy(work.arguments.data() + offset, arguments[i], bytes);
     work.offsets.push_back(offset);

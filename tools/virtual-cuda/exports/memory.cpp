@@ -4,6 +4,7 @@
 
 #include "engine/kernels.hpp"
 #include "exports/entry.hpp"
+#include "millrace/round_up.hpp"
 
 using namespace millrace;
 using namespace millrace::virtual_cuda;
@@ -46,7 +47,7 @@ cudaError_t release(void* address) {
 cudaError_t allocate_pitch(void** address, std::size_t* pitch, std::size_t width,
                            std::size_t rows) {
   if (pitch == nullptr) return cudaErrorInvalidValue;
-  *pitch = (width + kPitchUnit - 1) / kPitchUnit * kPitchUnit;
+  *pitch = round_up(width, kPitchUnit);
   return allocate(address, *pitch * rows);
 }
 

@@ -12,15 +12,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace::virtual_cuda {
 namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kWorthReturning = std::size_t{1} << 20;
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 [[noreturn]] void refuse(const char* action, std::size_t bytes) {
   throw std::runtime_error(std::string{"the virtual GPUs' memory cannot be "} + action + " (" +

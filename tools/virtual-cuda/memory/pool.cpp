@@ -6,7 +6,9 @@
 
 #include "engine/engine.hpp"
 #include "engine/stream.hpp"
+#include "millrace/round_up.hpp"
 
+using millrace::round_up;
 using millrace::virtual_cuda::Engine;
 using millrace::virtual_cuda::Memory;
 using millrace::virtual_cuda::OperationRef;
@@ -14,10 +16,6 @@ using millrace::virtual_cuda::OperationRef;
 namespace {
 
 using Pool = CUmemPoolHandle_st;
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 
 bool done(const Pool::Free& block) {
   return std::all_of(block.after.begin(), block.after.end(),

@@ -4,14 +4,12 @@
 #include <iterator>
 #include <utility>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace::simulation {
 namespace {
 
 constexpr std::size_t kAlignment = 512;
-
-std::size_t round_up(std::size_t bytes, std::size_t granularity) {
-  return (bytes + granularity - 1) / granularity * granularity;
-}
 
 }  // namespace
 

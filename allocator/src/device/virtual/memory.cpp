@@ -9,6 +9,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "millrace/round_up.hpp"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -22,10 +24,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAddressesPerByte = 2;
 // Of all ranges together.
 constexpr std::size_t kPositions = std::size_t{1} << 46;
-
-std::size_t round_up(std::size_t bytes, std::size_t granularity) {
-  return (bytes + granularity - 1) / granularity * granularity;
-}
 
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);

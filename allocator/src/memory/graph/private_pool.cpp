@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace {
 namespace {
 
@@ -104,8 +106,7 @@ void PrivatePool::add(std::size_t bytes, StreamRef owner, StreamRef user) {
   std::size_t needed = bytes;  // of which there are not as many, where it is beyond all bounds
   if (bytes <= largest - multiple) {
     const std::size_t rounded = policy.round(bytes);
-    needed = fixed_sizes ? policy.segment_for(rounded, 0)
-                         : (rounded + multiple - 1) / multiple * multiple;
+    needed = fixed_sizes ? policy.segment_for(rounded, 0) : round_up(rounded, multiple);
   }
   source_.add(needed);
   if (fixed_sizes) return;  // the next request asks for just that

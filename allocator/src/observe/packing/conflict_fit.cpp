@@ -14,7 +14,7 @@ constexpr ConflictGraph::Node kNotEarly = std::numeric_limits<ConflictGraph::Nod
 constexpr std::size_t kMostTrees = 16;
 constexpr std::size_t kLongestRun = 1024;
 // Finding a node by time and sorting it, in nodes looked at by offset.
-constexpr std::size_t kCostOfOneFound = 16;
+constexpr std::size_t kCostOfFinding = 16;
 // Steps for a node looked at by offset.
 constexpr std::size_t kCostOfOne = 4;
 // With more lanes, looking into each of them costs more than looking at all placed nodes.
@@ -40,7 +40,7 @@ ConflictFit::ConflictFit(const ConflictGraph& graph)
 
 std::size_t ConflictFit::put(Node node, Steps& steps) {
   const bool few = find_few(node);
-  steps.take(kCostOfOneFound * visited_ + trees_.size());
+  steps.take(kCostOfFinding * visited_ + trees_.size());
   const std::size_t begin =
       few ? gap_between_few(graph_.bytes(node)) : gap_between_all(node, steps);
   insert(node, begin);
@@ -51,7 +51,7 @@ std::size_t ConflictFit::put(Node node, Steps& steps) {
 bool ConflictFit::find_few(Node node) {
   few_.clear();
   visited_ = 0;
-  most_few_ = placed_count_ / kCostOfOneFound;
+  most_few_ = placed_count_ / kCostOfFinding;
   if (graph_.lane_count() > kMostLanesToSearch) return false;
   const std::size_t tree = tree_of_[graph_.lane(node)];
   bool all = trees_[tree].visit_lasting(node, [&](Node earlier) {

@@ -18,17 +18,17 @@ __device__ std::uint64_t row_of(const Lookup& lookup, Id id) {
   return static_cast<std::uint64_t>(lookup.first_row + static_cast<std::int64_t>(id));
 }
 
-constexpr unsigned kLanesOfBag = 8;
+constexpr unsigned kLanesOfKeys = 8;
 
 template <typename Key, typename Id, typename Offset>
 __global__ void cache_keys_kernel(CacheKeysArguments<Key, Id, Offset> to) {
-  const unsigned lane = threadIdx.x % kLanesOfBag;
+  const unsigned lane = threadIdx.x % kLanesOfKeys;
   const CacheShape& shape = to.shape;
-  for (std::size_t bag = this_thread() / kLanesOfBag; bag < to.bags.count();
-       bag += thread_count() / kLanesOfBag) {
+  for (std::size_t bag = this_thread() / kLanesOfKeys; bag < to.bags.count();
+       bag += thread_count() / kLanesOfKeys) {
     const Lookup& lookup = to.bags.lookup(bag);
     const std::size_t end = to.bags.end(bag);
-    for (std::size_t i = to.bags.begin(bag) + lane; i < end; i += kLanesOfBag) {
+    for (std::size_t i = to.bags.begin(bag) + lane; i < end; i += kLanesOfKeys) {
       const Id id = to.ids[i];
       to.keys[i] =
           static_cast<Key>(in_range(lookup, id) ? shape.key_of(row_of(lookup, id)) : shape.keys());
@@ -216,7 +216,7 @@ __global__ void empty_slots_kernel(EmptySlotsArguments<float> arguments) {
 
 template <typename Key, typename Id, typename Offset>
 void cache_keys(Queue queue, const CacheKeysArguments<Key, Id, Offset>& arguments) {
-  launch({"cache_keys", blocks_for(arguments.bags.count() * kLanesOfBag), kThreads}, queue,
+  launch({"cache_keys", blocks_for(arguments.bags.count() * kLanesOfKeys), kThreads}, queue,
          cache_keys_kernel<Key, Id, Offset>, arguments);
 }
 

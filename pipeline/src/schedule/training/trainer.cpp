@@ -10,6 +10,7 @@
 #include "millrace/pipeline/schedule/eval_pipeline.hpp"
 #include "millrace/pipeline/schedule/local_exchange.hpp"
 #include "millrace/pipeline/sharding/sharded_model.hpp"
+#include "millrace/round_up.hpp"
 #include "schedule/training/across_ranks.hpp"
 #include "schedule/training/carried_state.hpp"
 #include "schedule/training/loss_log.hpp"
@@ -107,7 +108,7 @@ std::size_t in_data_parallel_tables(const SparseNNConfig& config, const Sharding
                        const std::vector<TablePlacement>& placements) {
     for (std::size_t i = 0; i < tables.size(); ++i) {
       if (placements[i].sharding != Sharding::data_parallel) continue;
-      size += (tables[i].rows * tables[i].width + kAlignment - 1) / kAlignment * kAlignment;
+      size += round_up(tables[i].rows * tables[i].width, kAlignment);
     }
   };
   add(config.tables, plan.tables);

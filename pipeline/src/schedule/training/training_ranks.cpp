@@ -16,15 +16,13 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kVirtual = "virtual:";
-
 DeviceProfile profile_of(const std::string& device) {
   if (!find_device(device).modelled) {
     throw std::invalid_argument{fmt::format(
         "ranks of one process need a virtual device, not {}: use one process for each GPU",
         device)};
   }
-  return DeviceProfile::named(device.substr(kVirtual.size()));
+  return DeviceProfile::named(device.substr(device.find(':') + 1));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace millrace::sink {
 namespace {
 
-constexpr std::chrono::milliseconds kGlance{50};
+constexpr std::chrono::milliseconds kPollTime{50};
 
 struct DestroyHeaders {
   void operator()(rd_kafka_headers_t* headers) const noexcept { rd_kafka_headers_destroy(headers); }
@@ -44,7 +44,7 @@ TopicProducer::TopicProducer(const KafkaAddress& address, const std::string& top
       partitions_(client_.partitions(topic)) {
   for (int tries = 0; partitions_ == 0 && tries < 10; ++tries) {  // asking may create it
     client_.check_time();
-    std::this_thread::sleep_for(2 * kGlance);
+    std::this_thread::sleep_for(2 * kPollTime);
     partitions_ = client_.partitions(topic);
   }
   if (partitions_ == 0) {
@@ -95,7 +95,7 @@ void TopicProducer::send(const Produced& message) {
   rd_kafka_resp_err_t error = try_send(message);
   for (; error == RD_KAFKA_RESP_ERR__QUEUE_FULL; error = try_send(message)) {
     leave_if_late();
-    client_.poll(kGlance);
+    client_.poll(kPollTime);
   }
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
     await_all();
@@ -117,7 +117,7 @@ void TopicProducer::leave_if_late() {
 void TopicProducer::await_all() {
   while (delivery_.settled < delivery_.sent) {
     leave_if_late();
-    rd_kafka_flush(client_.handle(), static_cast<int>(kGlance.count()));
+    rd_kafka_flush(client_.handle(), static_cast<int>(kPollTime.count()));
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr std::string_view kCommit = "mark:";
+constexpr std::string_view kCommitField = "mark:";
 
 Record record_in(std::string_view field, const ReplyView& value, RecordKind kind) {
   Record record = parse_record(value.bytes());
@@ -29,9 +29,9 @@ void add_field(SinkState& state, std::string_view field, const ReplyView& value)
     state.schema = record_in(field, value, RecordKind::schema).schema;
   } else if (field == "position") {
     state.position = value.text();
-  } else if (field.starts_with(kCommit)) {
+  } else if (field.starts_with(kCommitField)) {
     const StepCommit commit = record_in(field, value, RecordKind::commit).commit;
-    if (field.substr(kCommit.size()) != std::to_string(commit.rank)) {
+    if (field.substr(kCommitField.size()) != std::to_string(commit.rank)) {
       throw RecordError{fmt::format("in its field {} is a commit of rank {}", field, commit.rank)};
     }
     state.commits[commit.rank] = commit;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kRowsAtOnce = 1024;  ///< that are looked up together
 constexpr int kPatience = 10;              ///< openings: half a minute, with a shipper's pauses
-constexpr std::string_view kSchema = "schema", kPosition = "position", kCommit = "mark/";
+constexpr std::string_view kSchema = "schema", kPosition = "position", kCommitKey = "mark/";
 
 rocksdb::Slice slice(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -143,7 +143,7 @@ SinkState RocksdbSink::stored_state(const Database& database) const {
       const std::string key = entry->key().ToString();
       if (key == kSchema) state.schema = parse_stream_schema(entry->value().ToStringView());
       if (key == kPosition) state.position = entry->value().ToString();
-      if (!key.starts_with(kCommit)) continue;
+      if (!key.starts_with(kCommitKey)) continue;
       const StepCommit commit = Aligned{entry->value()}.parsed().commit;
       state.commits[commit.rank] = commit;
     }
@@ -221,7 +221,7 @@ void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
   }
   std::vector<std::byte> commit;
   append_record(commit, batch.commit);
-  check(updates.Put(database.stream(), fmt::format("{}{:04}", kCommit, batch.commit.rank),
+  check(updates.Put(database.stream(), fmt::format("{}{:04}", kCommitKey, batch.commit.rank),
                     slice(commit)),
         name());
   if (!position.empty()) {

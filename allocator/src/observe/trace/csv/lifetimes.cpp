@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
 constexpr std::int64_t kLatest = std::int64_t{1} << 62;
-constexpr std::uint64_t kBytesOfRow = 400;  // what is kept of one, at most
+constexpr std::uint64_t kBytesOfLife = 400;  // what is kept of one, at most
 
 struct Column {
   std::string_view name;
@@ -47,7 +47,7 @@ class LifetimesReader {
  public:
   LifetimesReader(Csv& csv, const std::string& source, std::uint64_t most_memory)
       : csv_{csv},
-        rows_left_{most_memory / kBytesOfRow},
+        rows_left_{most_memory / kBytesOfLife},
         id_{csv.column(name_of(csv, kId))},
         lower_{csv.column(name_of(csv, kLower))},
         upper_{csv.column(name_of(csv, kUpper))},

@@ -23,13 +23,13 @@ namespace {
 
 constexpr std::uint64_t kLegacyStream = 1;
 constexpr std::uint64_t kPerThreadStream = 2;
-constexpr std::uint64_t kBytesOfRow = 400;  // what is kept of one, at most
+constexpr std::uint64_t kBytesOfEvent = 400;  // what is kept of one, at most
 
 class RmmReader {
  public:
   RmmReader(Csv& csv, const std::string& source, std::uint64_t most_memory)
       : csv_{csv},
-        rows_left_{most_memory / kBytesOfRow},
+        rows_left_{most_memory / kBytesOfEvent},
         thread_{csv.column("Thread")},
         time_{csv.column("Time")},
         action_{csv.column("Action")},

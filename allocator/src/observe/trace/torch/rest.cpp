@@ -7,7 +7,7 @@ namespace millrace::trace {
 
 namespace {
 
-constexpr std::uint64_t kUnit = 512;
+constexpr std::uint64_t kRestUnit = 512;
 
 // Best fit takes the smallest block that is large enough, of equal ones the lowest.
 bool would_be_chosen(std::uint64_t address, std::uint64_t bytes, const RestClues::Choice& choice) {
@@ -33,7 +33,7 @@ std::uint64_t RestClues::least(std::uint64_t gap_begin, std::uint64_t most) cons
   while (true) {
     const auto found = std::ranges::find_if(choices_, contradicts);
     if (found == choices_.end()) return rest;
-    rest = found->gap_end - gap_begin - found->asked + kUnit;
+    rest = found->gap_end - gap_begin - found->asked + kRestUnit;
     if (rest > most) return 0;
   }
 }

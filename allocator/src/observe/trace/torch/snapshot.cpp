@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "millrace/observe/trace/torch_snapshot.hpp"
+#include "millrace/round_up.hpp"
 #include "observe/trace/memory_budget.hpp"
 #include "observe/trace/torch/rebase.hpp"
 #include "observe/trace/value/field.hpp"
@@ -336,9 +337,9 @@ std::uint64_t torch_rounded(std::uint64_t requested, const TorchSettings& settin
   const std::size_t width = std::bit_width(requested);
   const std::size_t range = width < first_range ? 0 : width - first_range;
   const std::uint64_t steps = divisions[std::min(range, divisions.size() - 1)];
-  if (steps <= 1 || requested <= unit * steps) return (requested + unit - 1) / unit * unit;
+  if (steps <= 1 || requested <= unit * steps) return round_up(requested, unit);
   const std::uint64_t step = std::bit_floor(requested) / steps;
-  return (requested + step - 1) / step * step;
+  return round_up(requested, step);
 }
 
 TorchSnapshot read_torch_snapshot(const ValueTree& tree, const std::string& source,

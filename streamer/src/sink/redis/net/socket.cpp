@@ -84,7 +84,7 @@ class Socket final : public Channel {
   const std::string name_;
 };
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+[[noreturn]] void refuse_connection(const std::string& name, const std::string& why) {
   throw SinkError{SinkError::Kind::retry, fmt::format("{}: no connection: {}", name, why)};
 }
 
@@ -109,10 +109,11 @@ Addresses look_up(const RedisAddress& address, const std::string& name, const De
     promise.set_value({error, Addresses{error == 0 ? found : nullptr}});
   }}.detach();
   while (future.wait_for(by.slice()) != std::future_status::ready) {
-    if (by.passed()) refuse(name, fmt::format("{} was not looked up in time", address.host));
+    if (by.passed())
+      refuse_connection(name, fmt::format("{} was not looked up in time", address.host));
   }
   Resolution found = future.get();
-  if (found.error != 0) refuse(name, ::gai_strerror(found.error));
+  if (found.error != 0) refuse_connection(name, ::gai_strerror(found.error));
   return std::move(found.list);
 }
 
@@ -132,7 +133,7 @@ int try_to_connect(const Socket& socket, const sockaddr* to, socklen_t bytes, co
 
 std::unique_ptr<Socket> make_socket(int family, const std::string& name) {
   File file{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!file) refuse(name, error_text(errno));
+  if (!file) refuse_connection(name, error_text(errno));
   return std::make_unique<Socket>(std::move(file), name);
 }
 
@@ -148,7 +149,7 @@ std::unique_ptr<Channel> connect_tcp(const RedisAddress& address, const std::str
     error = try_to_connect(*socket, at->ai_addr, at->ai_addrlen, by);
     if (error == 0) return socket;
   }
-  refuse(name, error_text(error));
+  refuse_connection(name, error_text(error));
 }
 
 std::unique_ptr<Channel> connect_unix(const RedisAddress& address, const std::string& name,
@@ -161,7 +162,7 @@ std::unique_ptr<Channel> connect_unix(const RedisAddress& address, const std::st
   std::memcpy(to.sun_path, address.socket.data(), address.socket.size());
   auto socket = make_socket(AF_UNIX, name);
   const int error = try_to_connect(*socket, reinterpret_cast<const sockaddr*>(&to), sizeof to, by);
-  if (error != 0) refuse(name, error_text(error));
+  if (error != 0) refuse_connection(name, error_text(error));
   return socket;
 }
 

@@ -37,7 +37,7 @@ std::string newest_error() {
   return text.empty() ? "the handshake failed" : text;
 }
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+[[noreturn]] void refuse_tls(const std::string& name, const std::string& why) {
   throw SinkError{SinkError::Kind::wrong, fmt::format("{}: TLS: {}", name, why)};
 }
 
@@ -54,15 +54,16 @@ void use_certificate(SSL_CTX* context, const RedisTls& tls, const std::string& n
   try {
     if (!tls.key_password.empty()) password = tls.key_password.read();
   } catch (const std::runtime_error& error) {
-    refuse(name, error.what());
+    refuse_tls(name, error.what());
   }
   SSL_CTX_set_default_passwd_cb(context, give_password);
   SSL_CTX_set_default_passwd_cb_userdata(context, &password);
   if (SSL_CTX_use_certificate_chain_file(context, tls.certificate.c_str()) != 1) {
-    refuse(name, fmt::format("{} is no certificate: {}", tls.certificate, newest_error()));
+    refuse_tls(name, fmt::format("{} is no certificate: {}", tls.certificate, newest_error()));
   }
   if (SSL_CTX_use_PrivateKey_file(context, tls.key.c_str(), SSL_FILETYPE_PEM) != 1) {
-    refuse(name, fmt::format("{} is no key of {}: {}", tls.key, tls.certificate, newest_error()));
+    refuse_tls(name,
+               fmt::format("{} is no key of {}: {}", tls.key, tls.certificate, newest_error()));
   }
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
 }
@@ -76,7 +77,7 @@ Context make_context(const RedisTls& tls, const std::string& name) {
   if (tls.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context.get());
   } else if (SSL_CTX_load_verify_locations(context.get(), tls.ca.c_str(), nullptr) != 1) {
-    refuse(name, fmt::format("{} has no certificates: {}", tls.ca, newest_error()));
+    refuse_tls(name, fmt::format("{} has no certificates: {}", tls.ca, newest_error()));
   }
   if (!tls.certificate.empty()) use_certificate(context.get(), tls, name);
   return context;
@@ -156,11 +157,12 @@ class TlsChannel final : public Channel {
     }
     const long trust = SSL_get_verify_result(session_.get());
     if (trust != X509_V_OK) {
-      refuse(name_, fmt::format("the server is not trusted: {}; right: its certificate's issuer "
-                                "with ?ca=FILE, and the name in it with ?server-name=NAME",
-                                X509_verify_cert_error_string(trust)));
+      refuse_tls(name_,
+                 fmt::format("the server is not trusted: {}; right: its certificate's issuer "
+                             "with ?ca=FILE, and the name in it with ?server-name=NAME",
+                             X509_verify_cert_error_string(trust)));
     }
-    refuse(name_, newest_error());
+    refuse_tls(name_, newest_error());
   }
 
   const std::unique_ptr<Channel> under_;
