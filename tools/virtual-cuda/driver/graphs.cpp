@@ -1,7 +1,6 @@
-#include "exports/graphs.hpp"
-
 #include "abi/functions.h"
 #include "driver/entry.hpp"
+#include "exports/edges.hpp"
 #include "exports/transfer.hpp"
 #include "graph/executable.hpp"
 
@@ -150,43 +149,8 @@ MILLRACE_DRIVER_CALL(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode* nodes, st
 
 // Edges: those of the second versions have data, which are none here.
 
-MILLRACE_DRIVER_CALL(cuGraphGetEdges,
-                     (CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count),
-                     return graph_edges(graph, from, to, nullptr, count);)
-MILLRACE_DRIVER_CALL(cuGraphGetEdges_v2,
-                     (CUgraph graph, CUgraphNode* from, CUgraphNode* to, cudaGraphEdgeData* data,
-                      std::size_t* count),
-                     return graph_edges(graph, from, to, data, count);)
-MILLRACE_DRIVER_CALL(cuGraphNodeGetDependencies,
-                     (CUgraphNode node, CUgraphNode* nodes, std::size_t* count),
-                     return node_dependencies(node, nodes, nullptr, count);)
-MILLRACE_DRIVER_CALL(cuGraphNodeGetDependencies_v2,
-                     (CUgraphNode node, CUgraphNode* nodes, cudaGraphEdgeData* data,
-                      std::size_t* count),
-                     return node_dependencies(node, nodes, data, count);)
-MILLRACE_DRIVER_CALL(cuGraphNodeGetDependentNodes,
-                     (CUgraphNode node, CUgraphNode* nodes, std::size_t* count),
-                     return node_dependents(node, nodes, nullptr, count);)
-MILLRACE_DRIVER_CALL(cuGraphNodeGetDependentNodes_v2,
-                     (CUgraphNode node, CUgraphNode* nodes, cudaGraphEdgeData* data,
-                      std::size_t* count),
-                     return node_dependents(node, nodes, data, count);)
-MILLRACE_DRIVER_CALL(cuGraphAddDependencies,
-                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                      std::size_t count),
-                     return add_edges(graph, from, to, count);)
-MILLRACE_DRIVER_CALL(cuGraphAddDependencies_v2,
-                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                      const cudaGraphEdgeData*, std::size_t count),
-                     return add_edges(graph, from, to, count);)
-MILLRACE_DRIVER_CALL(cuGraphRemoveDependencies,
-                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                      std::size_t count),
-                     return remove_edges(graph, from, to, count);)
-MILLRACE_DRIVER_CALL(cuGraphRemoveDependencies_v2,
-                     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                      const cudaGraphEdgeData*, std::size_t count),
-                     return remove_edges(graph, from, to, count);)
+MILLRACE_EDGE_CALLS(MILLRACE_DRIVER_CALL, cuGraph)
+MILLRACE_EDGE_CALLS_WITH_DATA(MILLRACE_DRIVER_CALL, cuGraph, _v2)
 
 // Nodes
 

@@ -2,7 +2,7 @@
 
 #include "abi/functions.h"
 #include "driver/contexts.hpp"
-#include "exports/captures.hpp"
+#include "exports/edges.hpp"
 
 using namespace millrace::virtual_cuda;
 
@@ -113,30 +113,8 @@ MILLRACE_CONTEXT_TWINS(cuStreamEndCapture, ptsz, (CUstream stream, CUgraph* grap
                        return MILLRACE_AS(cudaStreamEndCapture, stream_of(stream, meaning), graph);)
 MILLRACE_CONTEXT_TWINS(cuStreamIsCapturing, ptsz, (CUstream stream, cudaStreamCaptureStatus* out),
                        return MILLRACE_AS(cudaStreamIsCapturing, stream_of(stream, meaning), out);)
-MILLRACE_CONTEXT_TWINS(cuStreamGetCaptureInfo, ptsz,
-                       (CUstream stream, cudaStreamCaptureStatus* status, unsigned long long* id),
-                       return capture_info(find_stream(stream, meaning),
-                                           {status, id, {}, {}, {}, {}});)
-MILLRACE_CONTEXT_TWINS(cuStreamGetCaptureInfo_v2, ptsz,
-                       (CUstream stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                        CUgraph* graph, const CUgraphNode** nodes, std::size_t* count),
-                       return capture_info(find_stream(stream, meaning),
-                                           {status, id, graph, nodes, {}, count});)
-MILLRACE_CONTEXT_TWINS(cuStreamGetCaptureInfo_v3, ptsz,
-                       (CUstream stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                        CUgraph* graph, const CUgraphNode** nodes, const cudaGraphEdgeData** edges,
-                        std::size_t* count),
-                       return capture_info(find_stream(stream, meaning),
-                                           {status, id, graph, nodes, edges, count});)
-MILLRACE_CONTEXT_TWINS(cuStreamUpdateCaptureDependencies, ptsz,
-                       (CUstream stream, CUgraphNode* nodes, std::size_t count, unsigned flags),
-                       return update_dependencies(find_stream(stream, meaning), nodes, count,
-                                                  flags);)
-MILLRACE_CONTEXT_TWINS(cuStreamUpdateCaptureDependencies_v2, ptsz,
-                       (CUstream stream, CUgraphNode* nodes, const cudaGraphEdgeData*,
-                        std::size_t count, unsigned flags),
-                       return update_dependencies(find_stream(stream, meaning), nodes, count,
-                                                  flags);)
+MILLRACE_CAPTURE_CALLS(MILLRACE_CONTEXT_TWINS, cuStream)
+MILLRACE_CAPTURE_CALLS_WITH_DATA(MILLRACE_CONTEXT_TWINS, cuStream, _v3, _v2)
 MILLRACE_DRIVER_CALL(cuThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode * mode),
                      return MILLRACE_AS(cudaThreadExchangeStreamCaptureMode, mode);)
 

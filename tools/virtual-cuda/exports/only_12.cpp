@@ -2,8 +2,7 @@
 
 #include <cstring>
 
-#include "exports/captures.hpp"
-#include "exports/graphs.hpp"
+#include "exports/edges.hpp"
 #include "exports/memory.hpp"
 #include "exports/transfer.hpp"
 #include "exports/versions.hpp"
@@ -70,64 +69,10 @@ MILLRACE_CALL(cudaEventElapsedTime_v2, (float* milliseconds, cudaEvent_t start, 
               return cudaEventElapsedTime(milliseconds, start, end);)
 MILLRACE_CALL(cudaThreadSynchronize, (), return cudaDeviceSynchronize();)
 MILLRACE_CALL(cudaThreadExit, (), return cudaDeviceSynchronize();)
-MILLRACE_TWINS(cudaStreamGetCaptureInfo, ptsz,
-               (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id),
-               return capture_info(find_stream(stream, meaning), {status, id, {}, {}, {}, {}});)
-MILLRACE_TWINS(cudaStreamGetCaptureInfo_v2, ptsz,
-               (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                cudaGraph_t* graph, const cudaGraphNode_t** nodes, std::size_t* count),
-               return capture_info(find_stream(stream, meaning),
-                                   {status, id, graph, nodes, {}, count});)
-MILLRACE_TWINS(cudaStreamGetCaptureInfo_v3, ptsz,
-               (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
-                std::size_t* count),
-               return capture_info(find_stream(stream, meaning),
-                                   {status, id, graph, nodes, edges, count});)
-MILLRACE_TWINS(cudaStreamUpdateCaptureDependencies, ptsz,
-               (cudaStream_t stream, cudaGraphNode_t* nodes, std::size_t count, unsigned flags),
-               return update_dependencies(find_stream(stream, meaning), nodes, count, flags);)
-MILLRACE_TWINS(cudaStreamUpdateCaptureDependencies_v2, ptsz,
-               (cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
-                std::size_t count, unsigned flags),
-               return update_dependencies(find_stream(stream, meaning), nodes, count, flags);)
-MILLRACE_CALL(cudaGraphGetEdges,
-              (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, std::size_t* count),
-              return graph_edges(graph, from, to, nullptr, count);)
-MILLRACE_CALL(cudaGraphGetEdges_v2,
-              (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
-               cudaGraphEdgeData* data, std::size_t* count),
-              return graph_edges(graph, from, to, data, count);)
-MILLRACE_CALL(cudaGraphNodeGetDependencies,
-              (cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t* count),
-              return node_dependencies(node, nodes, nullptr, count);)
-MILLRACE_CALL(cudaGraphNodeGetDependencies_v2,
-              (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* data,
-               std::size_t* count),
-              return node_dependencies(node, nodes, data, count);)
-MILLRACE_CALL(cudaGraphNodeGetDependentNodes,
-              (cudaGraphNode_t node, cudaGraphNode_t* nodes, std::size_t* count),
-              return node_dependents(node, nodes, nullptr, count);)
-MILLRACE_CALL(cudaGraphNodeGetDependentNodes_v2,
-              (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* data,
-               std::size_t* count),
-              return node_dependents(node, nodes, data, count);)
-MILLRACE_CALL(cudaGraphAddDependencies,
-              (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-               std::size_t count),
-              return add_edges(graph, from, to, count);)
-MILLRACE_CALL(cudaGraphAddDependencies_v2,
-              (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-               const cudaGraphEdgeData*, std::size_t count),
-              return add_edges(graph, from, to, count);)
-MILLRACE_CALL(cudaGraphRemoveDependencies,
-              (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-               std::size_t count),
-              return remove_edges(graph, from, to, count);)
-MILLRACE_CALL(cudaGraphRemoveDependencies_v2,
-              (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-               const cudaGraphEdgeData*, std::size_t count),
-              return remove_edges(graph, from, to, count);)
+MILLRACE_CAPTURE_CALLS(MILLRACE_TWINS, cudaStream)
+MILLRACE_CAPTURE_CALLS_WITH_DATA(MILLRACE_TWINS, cudaStream, _v3, _v2)
+MILLRACE_EDGE_CALLS(MILLRACE_CALL, cudaGraph)
+MILLRACE_EDGE_CALLS_WITH_DATA(MILLRACE_CALL, cudaGraph, _v2)
 MILLRACE_TWINS(cudaMemPrefetchAsync, ptsz, (const void*, std::size_t, int, cudaStream_t stream),
                return prefetch(find_stream(stream, meaning));)
 MILLRACE_TWINS(cudaMemPrefetchAsync_v2, ptsz,

@@ -2,8 +2,7 @@
 
 #include <cstring>
 
-#include "exports/captures.hpp"
-#include "exports/graphs.hpp"
+#include "exports/edges.hpp"
 #include "exports/memory.hpp"
 #include "exports/transfer.hpp"
 #include "exports/versions.hpp"
@@ -46,36 +45,8 @@ MILLRACE_CALL(cudaPointerGetAttributes, (cudaPointerAttributes * all, const void
               if (all == nullptr) return cudaErrorInvalidValue;
               const Lock lock = lock_engine(); *all = pointer_attributes(address);
               return cudaSuccess;)
-MILLRACE_TWINS(cudaStreamGetCaptureInfo, ptsz,
-               (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
-                std::size_t* count),
-               return capture_info(find_stream(stream, meaning),
-                                   {status, id, graph, nodes, edges, count});)
-MILLRACE_TWINS(cudaStreamUpdateCaptureDependencies, ptsz,
-               (cudaStream_t stream, cudaGraphNode_t* nodes, const cudaGraphEdgeData*,
-                std::size_t count, unsigned flags),
-               return update_dependencies(find_stream(stream, meaning), nodes, count, flags);)
-MILLRACE_CALL(cudaGraphGetEdges,
-              (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
-               cudaGraphEdgeData* data, std::size_t* count),
-              return graph_edges(graph, from, to, data, count);)
-MILLRACE_CALL(cudaGraphNodeGetDependencies,
-              (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* data,
-               std::size_t* count),
-              return node_dependencies(node, nodes, data, count);)
-MILLRACE_CALL(cudaGraphNodeGetDependentNodes,
-              (cudaGraphNode_t node, cudaGraphNode_t* nodes, cudaGraphEdgeData* data,
-               std::size_t* count),
-              return node_dependents(node, nodes, data, count);)
-MILLRACE_CALL(cudaGraphAddDependencies,
-              (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-               const cudaGraphEdgeData*, std::size_t count),
-              return add_edges(graph, from, to, count);)
-MILLRACE_CALL(cudaGraphRemoveDependencies,
-              (cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
-               const cudaGraphEdgeData*, std::size_t count),
-              return remove_edges(graph, from, to, count);)
+MILLRACE_CAPTURE_CALLS_WITH_DATA(MILLRACE_TWINS, cudaStream, , )
+MILLRACE_EDGE_CALLS_WITH_DATA(MILLRACE_CALL, cudaGraph, )
 MILLRACE_TWINS(cudaMemPrefetchAsync, ptsz,
                (const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t stream),
                return prefetch(find_stream(stream, meaning));)
