@@ -42,14 +42,38 @@ function(millrace_precompile target header)
   endif()
 endfunction()
 
-# millrace_unity(TARGET): its sources are compiled eight at a time, if MILLRACE_UNITY is on. A whole build then takes a
-# third of the time. Names in unnamed namespaces have to differ within a target. Tests are compiled one at a time: with
-# the precompiled header each takes little, and many of them name something as another does.
+# millrace_unity(TARGET): the sources of a folder are compiled together, if MILLRACE_UNITY is on. A whole build then
+# takes a third of the time. Names in unnamed namespaces have to differ within a folder. Large folders make several
+# units; a hash of the name decides, so that a new source moves no other. Tests are compiled one at a time: with the
+# precompiled header each takes little, and many of them name something as another does.
 function(millrace_unity target)
   if(NOT MILLRACE_UNITY)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  set(folders "")
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    cmake_path(GET folder PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    list(APPEND folders ${folder})
+    list(APPEND sources_of_${folder} "${source}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH sources_of_${folder} count)
+    math(EXPR units "(${count} + 11) / 12")
+    foreach(source IN LISTS sources_of_${folder})
+      cmake_path(GET source STEM name)
+      string(SHA1 hash "${name}")
+      string(SUBSTRING ${hash} 0 6 hash)
+      math(EXPR unit "0x${hash} % ${units}")
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${folder}_${unit})
+    endforeach()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU) # which takes a source that is included for a header
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>")
   endif()

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostRanges = 16;
 
 // Holes, or blocks in front of one, that a request looks at before it grows elsewhere.
-constexpr std::size_t kMostLooks = 64;
+constexpr std::size_t kMostHoles = 64;
 
 std::size_t round_down(std::size_t bytes, std::size_t multiple) {
   return bytes / multiple * multiple;
@@ -47,7 +47,7 @@ CachingAllocator::State::Gap CachingAllocator::State::gap_behind(Segment& range,
                                                                  const Request& request) const {
   Gap gap{.range = &range};
   std::size_t in_front = 0, looks = 0;
-  for (Block* block = last; block != nullptr && looks < kMostLooks; block = block->previous) {
+  for (Block* block = last; block != nullptr && looks < kMostHoles; block = block->previous) {
     ordering::count_steps(1);
     const bool usable =
         block->state == BlockState::free && shelves.ready(*block, request.user.id());
@@ -72,8 +72,8 @@ std::optional<CachingAllocator::State::Gap> CachingAllocator::State::least_gap(
     if (gap.bytes <= room && (!best || gap.bytes < best->bytes)) best = gap;
   };
   const auto& holes = heap.holes();
-  Block* hole = holes.first(holes.size() <= kMostLooks ? 1 : request.bytes);
-  for (std::size_t looks = 0; hole != nullptr && looks < kMostLooks; ++looks) {
+  Block* hole = holes.first(holes.size() <= kMostHoles ? 1 : request.bytes);
+  for (std::size_t looks = 0; hole != nullptr && looks < kMostHoles; ++looks) {
     consider(*hole->segment, hole->previous, hole, hole->bytes);
     hole = holes.after(hole);
   }

@@ -23,7 +23,7 @@ using namespace model;
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
 
@@ -45,8 +45,8 @@ std::uint64_t header_hash(std::uint64_t header_bytes, std::uint64_t payload_byte
   return hash.of_64_bits();
 }
 
-Json to_document(const CheckpointHeader& header, const WholeState& state) {
-  Json tensors = Json::array(), counters = Json::array();
+OrderedJson to_document(const CheckpointHeader& header, const WholeState& state) {
+  OrderedJson tensors = OrderedJson::array(), counters = OrderedJson::array();
   for (const WholeState::Tensor& tensor : state.tensors()) {
     tensors.push_back({{"name", tensor.name}, {"size", tensor.size}});
   }

@@ -42,7 +42,7 @@ constexpr std::array<Step, 5> kSteps{{
      [](const FootprintFigures& f) { return f.policy(); }},
 }};
 
-std::string name_of(const FootprintRow& row) {
+std::string full_name(const FootprintRow& row) {
   return fmt::format("{}, {}", row.allocator, millrace::to_string(row.method));
 }
 
@@ -88,7 +88,7 @@ std::string blocks_behind(const FootprintRow& row) {
 
 std::string explain_usual(const FootprintRow& row) {
   const FootprintFigures& f = row.figures;
-  std::string text = fmt::format("{} reserves {} GiB to hold {} GiB of live data.", name_of(row),
+  std::string text = fmt::format("{} reserves {} GiB to hold {} GiB of live data.", full_name(row),
                                  gib(f.reserved), gib(f.requested));
   for (const Step& step : kSteps) {
     const std::size_t size = step.size(f);
@@ -184,9 +184,9 @@ class Advice {
     if (std::find(told_.begin(), told_.end(), to) != told_.end()) return;
     told_.push_back(to);
     const bool less = to->saving(from_).median > 0;
-    text_ +=
-        fmt::format("\n{} {}\n", paint_(fmt::format("{}: {}.", title, name_of(*to)), Look::strong),
-                    paint_(saving(from_, *to), less ? Look::good : Look::bad));
+    text_ += fmt::format("\n{} {}\n",
+                         paint_(fmt::format("{}: {}.", title, full_name(*to)), Look::strong),
+                         paint_(saving(from_, *to), less ? Look::good : Look::bad));
     if (to->method != from_.method) line("do", fmt::format("{}.", traits_of(to->method).advice));
     if (to->allocator != from_.allocator) {
       line(to->method == from_.method ? "do" : "",

@@ -65,7 +65,7 @@ FootprintFigures medians(const std::vector<FootprintFigures>& all) {
 }
 
 /** One run: a row of a table, on sizes drawn with one seed. */
-struct Cell {
+struct SeedCell {
   FootprintTable* table;
   FootprintRow* row;
   std::size_t seed;
@@ -74,8 +74,8 @@ struct Cell {
   std::exception_ptr error;
 };
 
-void run_cell(Cell& cell, const FootprintOptions& options, const std::vector<InputShape>& batches,
-              Timeline* timeline, Progress& progress) {
+void run_cell(SeedCell& cell, const FootprintOptions& options,
+              const std::vector<InputShape>& batches, Timeline* timeline, Progress& progress) {
   experiment::FootprintCell what;
   what.device = options.device.name;
   what.allocator = cell.row->allocator;
@@ -135,8 +135,8 @@ std::vector<FootprintTable> empty_tables(const FootprintOptions& options) {
   return tables;
 }
 
-std::vector<Cell> cells_of(std::vector<FootprintTable>& tables, std::size_t seeds) {
-  std::vector<Cell> cells;
+std::vector<SeedCell> cells_of(std::vector<FootprintTable>& tables, std::size_t seeds) {
+  std::vector<SeedCell> cells;
   for (FootprintTable& table : tables) {
     for (FootprintRow& row : table.rows) {
       for (std::size_t seed = 0; seed < seeds; ++seed) {
@@ -147,11 +147,11 @@ std::vector<Cell> cells_of(std::vector<FootprintTable>& tables, std::size_t seed
   return cells;
 }
 
-void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
+void run_cells(std::vector<SeedCell>& cells, const FootprintOptions& options,
                const std::vector<Draws>& draws, const FootprintTable* first, Timeline* timeline) {
   Progress progress{"footprint", cells.size()};
   for_each_index(cells.size(), options, [&](std::size_t i) {
-    Cell& cell = cells[i];
+    SeedCell& cell = cells[i];
     const auto table = static_cast<std::size_t>(cell.table - first);
     try {
       run_cell(cell, options, draws[table][cell.seed], timeline, progress);
@@ -165,15 +165,15 @@ void run_cells(std::vector<Cell>& cells, const FootprintOptions& options,
   });
 }
 
-void take_over(FootprintRow& row, std::span<Cell> cells, std::uint64_t first_seed) {
-  for (Cell& cell : cells) {
+void take_over(FootprintRow& row, std::span<SeedCell> cells, std::uint64_t first_seed) {
+  for (SeedCell& cell : cells) {
     if (cell.error) std::rethrow_exception(cell.error);
     if (!cell.failure.empty() && row.ok()) {
       row.failure = fmt::format("out of memory, seed {}: {}", first_seed + cell.seed, cell.failure);
     }
   }
   if (!row.ok()) return;
-  for (const Cell& cell : cells) {
+  for (const SeedCell& cell : cells) {
     row.by_seed.push_back(figures_of(*cell.run));
     if (!cell.run->races) continue;
     if (!row.races) row.races.emplace();
@@ -247,10 +247,10 @@ std::vector<FootprintTable> run_tables(const FootprintOptions& options, Timeline
     draws.push_back(known ? draws.back() : draw(options.workloads[i], options));
   }
   std::vector<FootprintTable> tables = empty_tables(options);
-  std::vector<Cell> cells = cells_of(tables, options.seeds);
+  std::vector<SeedCell> cells = cells_of(tables, options.seeds);
   run_cells(cells, options, draws, tables.data(), timeline);
 
-  std::span<Cell> rest{cells};
+  std::span<SeedCell> rest{cells};
   for (FootprintTable& table : tables) {
     for (FootprintRow& row : table.rows) {
       take_over(row, rest.first(options.seeds), options.seed);

@@ -93,7 +93,7 @@ TrainData read_criteo(const DataOptions& options, const BatchOptions& batches,
   return data;
 }
 
-std::string describe(const std::vector<SparseFeature>& features) {
+std::string list_of(const std::vector<SparseFeature>& features) {
   std::string text;
   for (const SparseFeature& feature : features) {
     text += fmt::format(" {}:{}:{}", feature.name, feature.table, feature.rows);
@@ -144,8 +144,8 @@ TrainData open_data(const DataOptions& options, const BatchOptions& batches,
 std::string describe(const InputSchema& schema) {
   std::string text = "dense";
   for (const std::string& name : schema.dense) text += fmt::format(" {}", name);
-  return fmt::format("{}; sparse{}; weighted{}", text, describe(schema.sparse),
-                     describe(schema.weighted));
+  return fmt::format("{}; sparse{}; weighted{}", text, list_of(schema.sparse),
+                     list_of(schema.weighted));
 }
 
 }  // namespace millrace::cli

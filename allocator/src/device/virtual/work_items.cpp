@@ -14,7 +14,7 @@
 namespace millrace::simulation {
 namespace {
 
-constexpr double kNanoseconds = 1e9;
+constexpr double kNanosecondsInSecond = 1e9;
 
 struct CopyShape {
   const char* name;

@@ -11,20 +11,20 @@ namespace {
 
 using Block = Sections::Block;
 
-struct Change {
+struct BlockChange {
   std::int64_t time;
   bool begins;
   std::uint32_t block;
 };
 
-std::vector<Change> changes_of(std::span<const Interval> intervals) {
-  std::vector<Change> changes;
+std::vector<BlockChange> changes_of(std::span<const Interval> intervals) {
+  std::vector<BlockChange> changes;
   changes.reserve(2 * intervals.size());
   for (std::uint32_t i = 0; i < intervals.size(); ++i) {
     changes.push_back({intervals[i].lower, true, i});
     changes.push_back({intervals[i].upper, false, i});
   }
-  std::ranges::sort(changes, {}, [](const Change& change) {
+  std::ranges::sort(changes, {}, [](const BlockChange& change) {
     return std::tuple{change.time, change.begins, change.block};
   });
   return changes;
@@ -62,7 +62,7 @@ std::vector<Block> cut_into_sections(std::span<const Interval> intervals) {
   std::vector<Block> blocks(intervals.size());
   std::uint32_t section = 0;
   bool grew = false;  // since the last end: then the next end closes a section
-  for (const Change& change : changes_of(intervals)) {
+  for (const BlockChange& change : changes_of(intervals)) {
     Block& block = blocks[change.block];
     if (change.begins) {
       block = {section, section, intervals[change.block].bytes};
