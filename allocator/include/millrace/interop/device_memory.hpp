@@ -27,7 +27,8 @@ namespace millrace {
  * never reused. A destroyed stream whose handle the driver has given to another stream is therefore
  * never mistaken for that one. A handle is used only in a call that was given it. In such a call
  * Millrace may record an event on the stream:
- *   - when the calling thread comes back to the stream from another one;
+ *   - when the calling thread uses this stream again after another one, on which at least 1 MiB was
+ *     allocated meanwhile;
  *   - when a free that names the stream leaves it without a live allocation;
  *   - when another stream wanted memory that this stream has freed.
  * When these events complete, a poll finds it, and the memory serves every stream. The program

@@ -12,7 +12,7 @@ struct MemoryPicture {
   struct Stranded {
     std::string stream;  ///< the stream that the bytes are kept for
     std::size_t bytes = 0;
-    std::string usable;  ///< "after marker 17 of main", "never: stream is not attached"
+    std::string usable;  ///< "after marker 17 of main", "not until copy is marked ..."
   };
 
   std::size_t requested = 0, rounded = 0;
