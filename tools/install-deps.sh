@@ -15,14 +15,14 @@ mapfile -t clients < <(sed -nE 's/.*PACKAGE ([^ )]+).*/\1/p' \
   "$(dirname "${BASH_SOURCE[0]}")"/../streamer/src/sink/*/client.cmake)
 program=(g++ cmake ninja-build ccache libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   libopenblas-dev libxxhash-dev "${clients[@]}")
-test=("${program[@]}" pkg-config catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin redis-tools)
+test=("${program[@]}" pkg-config catch2 librapidcheck-dev libbenchmark-dev libopenmpi-dev openmpi-bin redis-tools python3)
 
 # A tool that is there counts, wherever it came from.
 is_installed() {
   case "$1" in
     ninja-build) command -v ninja >/dev/null && return ;;
     redis-tools) command -v redis-server redis-check-rdb >/dev/null && return ;;
-    g++ | cmake | ccache | pkg-config | shellcheck | doxygen | clang-*) command -v "$1" >/dev/null && return ;;
+    g++ | cmake | ccache | pkg-config | python3 | shellcheck | doxygen | clang-*) command -v "$1" >/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }

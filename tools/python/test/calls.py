@@ -1,0 +1,84 @@
+"""The calls of the package, against libmillrace.so (MILLRACE_LIBRARY) on whatever GPU there is."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import millrace
+
+MIB = 1 << 20
+
+
+class Calls(unittest.TestCase):
+    def tearDown(self):
+        millrace.trim()
+
+    def test_what_is_allocated_is_counted_and_freed(self):
+        before = millrace.statistics()["bytes"]["requested"]["current"]
+        address = millrace.allocate(3 * MIB, 0, 0)
+        self.assertEqual(address % 256, 0)
+        self.assertEqual(millrace.statistics()["bytes"]["requested"]["current"], before + 3 * MIB)
+        millrace.free(address, 0)
+        self.assertEqual(millrace.statistics()["bytes"]["requested"]["current"], before)
+
+    def test_no_bytes_are_no_memory(self):
+        self.assertEqual(millrace.allocate(0, 0, 0), 0)
+
+    def test_trim_gives_back_what_is_free(self):
+        millrace.free(millrace.allocate(64 * MIB, 0, 0), 0)
+        reserved = millrace.statistics()["bytes"]["reserved"]["current"]
+        self.assertGreaterEqual(reserved, 64 * MIB)
+        self.assertEqual(millrace.trim(), reserved)
+        self.assertEqual(millrace.statistics()["bytes"]["reserved"]["current"], 0)
+
+    def test_too_much_is_out_of_memory_with_the_picture(self):
+        with self.assertRaises(MemoryError) as raised:
+            millrace.allocate(1 << 50, 0, 0)
+        self.assertIsInstance(raised.exception, millrace.Error)
+        self.assertIn("reserved", str(raised.exception))
+
+    def test_a_pointer_of_somebody_else_is_refused(self):
+        with self.assertRaisesRegex(millrace.Error, "not a live allocation|no live"):
+            millrace.free(0x1000, 0)
+
+    def test_a_snapshot_has_every_block(self):
+        address = millrace.allocate(5 * MIB, 0, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "snapshot.json")
+            millrace.snapshot(path)
+            with open(path, encoding="utf-8") as file:
+                segments = json.load(file)["segments"]
+        blocks = {block["address"]: block for segment in segments for block in segment["blocks"]}
+        self.assertEqual(blocks[address]["requested_size"], 5 * MIB)
+        millrace.free(address, 0)
+
+    def test_a_snapshot_that_cannot_be_written_names_the_file(self):
+        with self.assertRaisesRegex(millrace.Error, "/nowhere/snapshot.json"):
+            millrace.snapshot("/nowhere/snapshot.json")
+
+
+class Program(unittest.TestCase):
+    def run_module(self, *arguments, **environment):
+        return subprocess.run([sys.executable, "-m", *arguments], env={**os.environ, **environment}, text=True,
+                              capture_output=True, check=False)
+
+    def test_the_paths_are_printed(self):
+        ran = self.run_module("millrace", "--library")
+        self.assertEqual((ran.returncode, ran.stdout.strip()), (0, millrace.library_path()))
+
+    def test_a_library_that_is_not_there_is_named(self):
+        ran = self.run_module("millrace", "--version", MILLRACE_LIBRARY="/nowhere/libmillrace.so")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("/nowhere/libmillrace.so cannot be loaded", ran.stderr)
+
+    def test_a_script_that_is_not_there_is_named(self):
+        ran = self.run_module("millrace.torch", "/nowhere/train.py")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("/nowhere/train.py is not a file", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
