@@ -309,5 +309,37 @@ TEST_CASE("one-shot streams, callbacks and fresh memory leave no history once al
   CHECK(highest < 500);
 }
 
+TEST_CASE("memory that is forgotten has no past, and no free of it either") {
+  Scene s;
+  s.allocate(s.batch, s.main);
+  s.write(s.main, s.batch);
+  CHECK_THROWS_AS(s.checker.forget(&s.batch, 1), std::invalid_argument);
+  s.free(s.batch);
+  s.checker.forget(&s.batch, sizeof s.batch);
+  s.write(s.copy, s.batch);
+  CHECK(s.races() == 0);
+  CHECK(s.checker.history_size() == 1);
+}
+
+TEST_CASE("races that were taken are not kept, and carry the names of both operations") {
+  Scene s;
+  s.write(s.main, s.batch, "backward");
+  s.write(s.copy, s.batch, "h2d");
+  const auto taken = s.checker.take_races();
+  REQUIRE(taken.size() == 1);
+  CHECK(taken[0].first_name == "backward");
+  CHECK(taken[0].second_name == "h2d");
+  CHECK(s.races() == 0);
+}
+
+TEST_CASE("an allocation and a free have the names that they are given") {
+  Scene s;
+  s.checker.allocated(&s.batch, sizeof s.batch, s.main, s.trainer, "pool.take");
+  s.checker.freed(&s.batch, s.trainer, "pool.give");
+  s.write(s.main, s.batch);
+  REQUIRE(s.races() == 1);
+  CHECK(s.race().first_name == "pool.give");
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -21,6 +21,15 @@ AccessHistory::Cells::iterator AccessHistory::cover(Address begin, Address end) 
   return cells_.find(begin);
 }
 
+void AccessHistory::erase(Address begin, Address end) {
+  split(begin);
+  split(end);
+  for (auto it = cells_.lower_bound(begin); it != cells_.end() && it->first < end;) {
+    size_ -= it->second.accesses.size();
+    it = cells_.erase(it);
+  }
+}
+
 void AccessHistory::split(Address at) {
   auto it = cells_.upper_bound(at);
   if (it == cells_.begin()) return;

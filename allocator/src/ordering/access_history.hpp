@@ -50,6 +50,9 @@ class AccessHistory {
     merge(begin, end);
   }
 
+  /** Drops the cells of [begin, end). */
+  void erase(Address begin, Address end);
+
   /** Drops the accesses of which `done` holds; then the cells that say nothing. */
   template <typename Predicate>
   void drop_if(Predicate done) {

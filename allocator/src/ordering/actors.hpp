@@ -40,6 +40,8 @@ class Actors {
   /** The current operation with this index. */
   [[nodiscard]] const CurrentOp& current(RaceChecker::OpIndex op) const;
 
+  [[nodiscard]] bool is_current(RaceChecker::OpIndex op) const { return current_.contains(op); }
+
   void record(RaceChecker::EventKey event, Actor stream, Actor thread);
   void wait(Actor stream, RaceChecker::EventKey event, Actor thread);
   void meet(std::uint64_t meeting, std::size_t parties, Actor stream);

@@ -39,16 +39,17 @@ struct RaceChecker::State {
   template <typename Message>
   void report(RaceKind kind, const Op& first, const Op& second, Message message) {
     if (!reported.emplace(first.index, second.index).second) return;
-    races.push_back({kind, first.index, second.index, message()});
+    races.push_back({kind, first.index, second.index, message(), first.name, second.name});
   }
 
   void touch(const CurrentOp& now, Cell& cell, bool write);
   void check_lifetime(const CurrentOp& now, const Cell& cell);
+  void require_free(Address begin, Address end) const;
   std::shared_ptr<Allocation> add_live(Address begin, std::size_t bytes);
   std::shared_ptr<Allocation> take_live(Address begin);
   void check_calls(const CurrentOp& free, const Allocation& allocation, const Cell& cell);
-  OpIndex allocate(Address begin, std::size_t bytes, Actor thread, const Clock& user_follows,
-                   const Label& user);
+  OpIndex allocate(Address begin, std::size_t bytes, Op call, Actor thread,
+                   const Clock& user_follows, const Label& user);
   void sweep();
 };
 
@@ -94,13 +95,17 @@ void RaceChecker::State::touch(const CurrentOp& now, Cell& cell, bool write) {
   cell.accesses.push_back({now.op, write, cell.allocation});
 }
 
-std::shared_ptr<Allocation> RaceChecker::State::add_live(Address begin, std::size_t bytes) {
-  const Address end = begin + bytes;
+void RaceChecker::State::require_free(Address begin, Address end) const {
   const auto above = live.lower_bound(begin);
   if ((above != live.end() && (above->first < end || above->first == begin)) ||
       (above != live.begin() && std::prev(above)->second->end > begin)) {
     throw std::invalid_argument{"RaceChecker: part of this memory is allocated already"};
   }
+}
+
+std::shared_ptr<Allocation> RaceChecker::State::add_live(Address begin, std::size_t bytes) {
+  const Address end = begin + bytes;
+  require_free(begin, end);
   return live[begin] = std::make_shared<Allocation>(Allocation{begin, end, nullptr, nullptr});
 }
 
@@ -126,10 +131,11 @@ void RaceChecker::State::check_calls(const CurrentOp& free, const Allocation& al
   }
 }
 
-RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t bytes, Actor thread,
-                                                  const Clock& user_follows, const Label& user) {
+RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t bytes, Op call,
+                                                  Actor thread, const Clock& user_follows,
+                                                  const Label& user) {
   const auto allocation = add_live(begin, bytes);
-  const auto op = actors.host_operation(thread, next_op("allocate")).op;
+  const auto op = actors.host_operation(thread, std::move(call)).op;
   allocation->allocated = op;
   history.visit(begin, begin + bytes, [&](Cell& cell) {
     for (const PastAccess& past : cell.accesses) {
@@ -153,6 +159,7 @@ void RaceChecker::State::sweep() {
     used.insert(op.thread);
   });
   actors.reuse(used);
+  std::erase_if(reported, [&](const auto& pair) { return !actors.is_current(pair.second); });
   sweep_from = 2 * history.size() + 1024;
 }
 
@@ -232,19 +239,26 @@ void RaceChecker::acquire(Actor thread, std::uint64_t object) {
 }
 
 RaceChecker::OpIndex RaceChecker::allocated(const void* address, std::size_t bytes, Actor user,
-                                            Actor thread) {
+                                            Actor thread, std::string_view name) {
   const Clock follows = state_->actors.next_operation(user, thread);
-  return state_->allocate(address_of(address), bytes, thread, follows, *state_->actors.label(user));
+  return state_->allocate(address_of(address), bytes, state_->next_op(name), thread, follows,
+                          *state_->actors.label(user));
 }
 
 RaceChecker::OpIndex RaceChecker::allocated_for_host(const void* address, std::size_t bytes,
-                                                     Actor thread) {
-  return allocated(address, bytes, thread, thread);
+                                                     Actor thread, std::string_view name) {
+  return allocated(address, bytes, thread, thread, name);
 }
 
-RaceChecker::OpIndex RaceChecker::freed(const void* address, Actor thread) {
+void RaceChecker::forget(const void* address, std::size_t bytes) {
+  const Address begin = address_of(address);
+  state_->require_free(begin, begin + bytes);
+  if (bytes != 0) state_->history.erase(begin, begin + bytes);
+}
+
+RaceChecker::OpIndex RaceChecker::freed(const void* address, Actor thread, std::string_view name) {
   const auto allocation = state_->take_live(address_of(address));
-  const CurrentOp& now = state_->actors.host_operation(thread, state_->next_op("free"));
+  const CurrentOp& now = state_->actors.host_operation(thread, state_->next_op(name));
   allocation->freed = now.op;
   state_->history.visit(allocation->begin, allocation->end,
                         [&](const Cell& cell) { state_->check_calls(now, *allocation, cell); });
@@ -252,10 +266,10 @@ RaceChecker::OpIndex RaceChecker::freed(const void* address, Actor thread) {
 }
 
 RaceChecker::OpIndex RaceChecker::pool_allocated(const void* address, std::size_t bytes,
-                                                 Actor stream, Actor thread) {
+                                                 Actor stream, Actor thread,
+                                                 std::string_view name) {
   const auto allocation = state_->add_live(address_of(address), bytes);
-  const auto op =
-      state_->actors.enqueue(stream, thread, state_->next_op("allocation from the pool")).op;
+  const auto op = state_->actors.enqueue(stream, thread, state_->next_op(name)).op;
   allocation->allocated = op;
   state_->history.visit(allocation->begin, allocation->end, [&](Cell& cell) {
     cell.accesses.clear();
@@ -264,10 +278,10 @@ RaceChecker::OpIndex RaceChecker::pool_allocated(const void* address, std::size_
   return op->index;
 }
 
-RaceChecker::OpIndex RaceChecker::pool_freed(const void* address, Actor stream, Actor thread) {
+RaceChecker::OpIndex RaceChecker::pool_freed(const void* address, Actor stream, Actor thread,
+                                             std::string_view name) {
   const auto allocation = state_->take_live(address_of(address));
-  const CurrentOp& now =
-      state_->actors.enqueue(stream, thread, state_->next_op("free to the pool"));
+  const CurrentOp& now = state_->actors.enqueue(stream, thread, state_->next_op(name));
   allocation->freed = now.op;
   state_->history.visit(allocation->begin, allocation->end, [&](Cell& cell) {
     state_->check_calls(now, *allocation, cell);
@@ -282,6 +296,10 @@ RaceChecker::OpIndex RaceChecker::pool_freed(const void* address, Actor stream, 
 }
 
 const std::vector<RaceChecker::Race>& RaceChecker::races() const noexcept { return state_->races; }
+
+std::vector<RaceChecker::Race> RaceChecker::take_races() {
+  return std::exchange(state_->races, {});
+}
 
 void RaceChecker::forget_dominated() { state_->sweep(); }
 

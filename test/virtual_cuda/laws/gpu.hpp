@@ -20,9 +20,12 @@ inline bool deferred() {
 }
 
 inline const MillraceVirtualCuda& virtual_cuda() {
-  const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
-  const void* table = nullptr;
-  CUDA_OK(cudaGetExportTable(&table, &id));
+  static const void* const table = [] {  // host functions ask for it, and cannot call CUDA
+    const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
+    const void* found = nullptr;
+    CUDA_OK(cudaGetExportTable(&found, &id));
+    return found;
+  }();
   return *static_cast<const MillraceVirtualCuda*>(table);
 }
 

@@ -119,7 +119,7 @@ int call_what_is_refused() {
 int touch_device_memory() { return *static_cast<volatile char*>(allocate()); }
 
 /** A copy that nothing orders after the fill on another stream; prints what was copied. */
-int race() {
+int race_and_end_with(int code) {
   cudaStream_t streams[2] = {};
   for (cudaStream_t& stream : streams)
     expect(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess, "a stream");
@@ -133,7 +133,20 @@ int race() {
          "cudaMemcpyAsync");
   expect(cudaDeviceSynchronize(), cudaSuccess, "cudaDeviceSynchronize");
   std::printf("%c\n", *static_cast<char*>(seen));
-  return 0;
+  return code;
+}
+int race() { return race_and_end_with(0); }
+int race_and_fail() { return race_and_end_with(7); }
+
+/** A child that makes no call ends with its own code, and so does its parent, which makes none. */
+int race_in_a_parent() {
+  static_cast<void>(race());
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) return 0;
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 5 : 1;
 }
 
 /** 1 GiB to the GPU from pinned memory, which takes a time that the profile gives; prints it. */
@@ -283,6 +296,8 @@ const std::map<std::string, int (*)()> kPrograms{
     {"call_what_is_refused", call_what_is_refused},
     {"touch_device_memory", touch_device_memory},
     {"race", race},
+    {"race_and_fail", race_and_fail},
+    {"race_in_a_parent", race_in_a_parent},
     {"time_of_a_copy", time_of_a_copy},
     {"use_a_pool", use_a_pool},
     {"load_several_libraries", load_several_libraries},

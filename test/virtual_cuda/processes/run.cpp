@@ -28,7 +28,7 @@ Ran run(const std::string& name, const std::string& environment) {
           .string();
   const std::string command =
       "unset MILLRACE_VIRTUAL MILLRACE_VIRTUAL_REPORT MILLRACE_VIRTUAL_KERNELS "
-      "MILLRACE_VIRTUAL_COSTS; ulimit -c 0; " +
+      "MILLRACE_VIRTUAL_COSTS MILLRACE_VIRTUAL_CHECK; ulimit -c 0; " +
       environment + " '" MILLRACE_PROGRAM "' " + name + " > '" + stem + ".out' 2> '" + stem +
       ".err'";
   const int status = std::system(command.c_str());

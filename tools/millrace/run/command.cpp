@@ -21,6 +21,7 @@ namespace {
 
 struct RunOptions {
   std::string schedule;
+  bool check = false;
   std::vector<std::string> program;
 };
 
@@ -72,6 +73,7 @@ void run_program_on_virtual_gpus(const RunOptions& options) {
   require_schedule(options.schedule);
   let_loader_find(find_virtual_cuda());
   set("MILLRACE_VIRTUAL", options.schedule);
+  if (options.check) set("MILLRACE_VIRTUAL_CHECK", "on");
   if (std::getenv("MILLRACE_VIRTUAL_REPORT") == nullptr) set("MILLRACE_VIRTUAL_REPORT", "-");
   become(options.program);
 }
@@ -87,13 +89,16 @@ void add_run(CLI::App& program) {
            "When work takes effect: instant, lag:N, adversarial:SEED, or a device profile for "
            "virtual time; ',profile=NAME', ',gpus=N' and ',memory=SIZE' may follow")
       .required();
+  command.flag("--check", given->check,
+               "Name accesses of memory that nothing orders; a program that ends with 0 then ends "
+               "with 4 if there were any");
   command.add("program", given->program, "COMMAND", "The program and its arguments, after --")
       .required();
   command.examples(
       {{"millrace run --virtual h200,gpus=2 -- ./app --steps 10",
         "Runs ./app on two modelled H200 GPUs, and prints its memory, calls and virtual time."},
-       {"millrace run --virtual adversarial:7 -- ./app",
-        "Lets work take effect as late and in as unlucky an order as is legal."}});
+       {"millrace run --virtual adversarial:7 --check -- ./app",
+        "Lets work take effect as late and in as unlucky an order as is legal, and names races."}});
   command.run([given] { run_program_on_virtual_gpus(*given); });
 }
 

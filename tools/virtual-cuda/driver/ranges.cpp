@@ -1,5 +1,6 @@
 // Virtual memory management.
 
+#include "check/checker.hpp"
 #include "driver/entry.hpp"
 
 using namespace millrace;
@@ -53,7 +54,10 @@ cudaError_t map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
   if (offset != 0 || flags != 0) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
   spend(lock, Call::map);
-  return runtime().ranges.map(address, bytes, handle);
+  const cudaError_t error = runtime().ranges.map(address, bytes, handle);
+  if (Checker* const check = checker(); check != nullptr && error == cudaSuccess)
+    check->allocated(pointer(address), bytes);
+  return error;
 }
 
 // CUDA leaves it to the program that no work uses the memory. Here such work would end the process,
@@ -62,7 +66,10 @@ cudaError_t unmap(CUdeviceptr address, std::size_t bytes) {
   Lock lock = lock_engine();
   spend(lock, Call::unmap);
   runtime().engine.wait_for_all(lock);
-  return runtime().ranges.unmap(address, bytes);
+  const cudaError_t error = runtime().ranges.unmap(address, bytes);
+  if (Checker* const check = checker(); check != nullptr && error == cudaSuccess)
+    check->range_freed(pointer(address), bytes);
+  return error;
 }
 
 cudaError_t set_access(CUdeviceptr address, std::size_t bytes, const cudaMemAccessDesc* access,

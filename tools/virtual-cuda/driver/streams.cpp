@@ -1,6 +1,7 @@
 // Streams, events, host functions and captures.
 
 #include "abi/functions.h"
+#include "check/checker.hpp"
 #include "driver/contexts.hpp"
 #include "exports/edges.hpp"
 
@@ -25,6 +26,7 @@ cudaError_t record_context(CUcontext context, CUevent event) {
   event->capture.reset();
   event->last = runtime().engine.add(RecordWork{{event, event->generation}}, event->device, 0,
                                      tails_of(*context->gpu));
+  if (Checker* const check = checker()) check->recorded_all(*context->gpu, *event);
   runtime().engine.announce(lock, OperationRef{event->last});
   return cudaSuccess;
 }

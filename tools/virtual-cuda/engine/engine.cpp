@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "check/checker.hpp"
 #include "engine/event.hpp"
 #include "engine/thread.hpp"
 
@@ -220,10 +221,11 @@ void Engine::call_host_functions() {
     schedule_->stamp(*operation);
     lock.unlock();
     {
-      const InHostFunction mark;
+      const InHostFunction mark{operation->callback};
       call(std::get<HostWork>(operation->work));
     }
     lock.lock();
+    if (Checker* const check = checker()) check->callback_ended(*operation);
     finish(*operation);
     schedule_->settle(lock);
   }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "check/annotations.hpp"
 #include "engine/runtime.hpp"
 #include "engine/thread.hpp"
 #include "millrace/round_up.hpp"
@@ -254,7 +255,8 @@ void add_host_kernel(const MillraceKernel& kernel) {
       {kernel.pattern,
        {kernel.argument_bytes, kernel.argument_bytes + kernel.argument_count},
        kernel.run,
-       kernel.cost});
+       kernel.cost,
+       kernel.accesses});
   for (auto& [pointer, known] : all.kernels)
     if (known->host_kernel == nullptr && matches(all.host_kernels.back().pattern, *known))
       known->host_kernel = &all.host_kernels.back();
@@ -328,9 +330,38 @@ void perform(const KernelWork& work) {
   host->run(&launch.seen);
 }
 
+std::string readable_name(const Kernel& kernel) { return demangled(kernel.name); }
+
+bool declared_accesses(const KernelWork& work, std::vector<Access>& found) {
+  const HostKernel* const host = work.kernel->host_kernel;
+  if (host == nullptr || host->accesses == nullptr ||
+      work.offsets.size() != host->argument_bytes.size())
+    return false;
+  std::vector<std::byte> copies = work.arguments;
+  const Launch launch{work, copies.data()};
+  const MillraceAccesses accesses{
+      &found, [](void* list, const void* address, std::size_t bytes, int writes) {
+        static_cast<std::vector<Access>*>(list)->push_back({address, bytes, writes != 0});
+      }};
+  host->accesses(&launch.seen, &accesses);
+  return true;
+}
+
 const MillraceVirtualCuda& virtual_cuda_table() {
-  static const MillraceVirtualCuda table{
-      sizeof(MillraceVirtualCuda), add, data, pending, now, each_kernel, reachable, lose};
+  static const MillraceVirtualCuda table{sizeof(MillraceVirtualCuda),
+                                         add,
+                                         data,
+                                         pending,
+                                         now,
+                                         each_kernel,
+                                         reachable,
+                                         lose,
+                                         annotations::host_access,
+                                         annotations::allocated,
+                                         annotations::freed,
+                                         annotations::release,
+                                         annotations::acquire,
+                                         annotations::races};
   return table;
 }
 

@@ -20,6 +20,7 @@ struct HostKernel {
   std::vector<std::size_t> argument_bytes;
   void (*run)(const MillraceLaunch*) = nullptr;
   void (*cost)(const MillraceLaunch*, MillraceCost*) = nullptr;
+  void (*accesses)(const MillraceLaunch*, const MillraceAccesses*) = nullptr;
 };
 
 struct Kernel {
@@ -79,6 +80,12 @@ void read_kernel_times(const std::string& file);
 /** @brief Copies the arguments of a launch, whose sizes the host implementation knows, and asks
  * what it costs. */
 void copy_arguments(KernelWork& work, void** arguments);
+
+/** @brief The kernel's name as c++filt prints it. */
+[[nodiscard]] std::string readable_name(const Kernel& kernel);
+/** @brief Adds what the host implementation says that the launch accesses. @return false if it says
+ * nothing */
+bool declared_accesses(const KernelWork& work, std::vector<Access>& found);
 
 [[nodiscard]] const MillraceVirtualCuda& virtual_cuda_table();
 

@@ -24,7 +24,8 @@ struct Operation {
   std::vector<OperationRef> after;  ///< emptied when it is done, so that no chain grows
   Nanoseconds begin{0};             ///< virtual time; the schedule `timed` plans it at the enqueue
   Nanoseconds end{0};
-  unsigned refusals = kUndrawn;  ///< adversarial: "not ready" answers that are left
+  unsigned refusals = kUndrawn;          ///< adversarial: "not ready" answers that are left
+  std::uint32_t callback = kNoCallback;  ///< the checker's number for a host function's call
 
   // Of one search for what a wait needs.
   std::uint64_t search = 0;
@@ -32,6 +33,7 @@ struct Operation {
   std::vector<Operation*> unblocks;
 
   static constexpr unsigned kUndrawn = ~0U;
+  static constexpr std::uint32_t kNoCallback = ~std::uint32_t{0};
 
   [[nodiscard]] bool done() const noexcept { return state == State::done; }
 };

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/checker.hpp"
 #include "engine/kernels.hpp"
 #include "table/driver.hpp"
 #include "table/functions.hpp"
@@ -143,6 +144,7 @@ void write_report(Runtime& runtime) noexcept {
   write_streams(file, runtime);
   write_calls(file);
   write_uncomputed_kernels(file);
+  if (const Checker* const check = checker()) check->write_summary(file);
   if (file != stderr) std::fclose(file);
 }
 

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "check/checker.hpp"
+#include "check/exit.hpp"
 #include "engine/kernels.hpp"
 #include "engine/report.hpp"
 
@@ -64,7 +66,8 @@ void make_runtime() {
   DeviceProfile profile = DeviceProfile::named(settings.profile);
   profile.memory_bytes = settings.memory.value_or(profile.memory_bytes);
   the_runtime = new Runtime{settings, profile};
-  instant = settings.mode == Mode::instant;
+  if (settings.check != Check::off) the_checker = new Checker{settings.check};
+  instant = settings.mode == Mode::instant && the_checker == nullptr;
   for (const auto& gpu : runtime().gpus)
     gpu->default_pool = gpu->current_pool = make_pool(*gpu, true, 0);
   if (settings.mode == Mode::adversarial)
@@ -72,6 +75,7 @@ void make_runtime() {
   if (!settings.costs.empty()) read_kernel_times(settings.costs);
   if (!settings.kernels.empty()) load_host_kernels(settings.kernels);
   std::atexit(unload);
+  if (the_checker != nullptr) on_exit(keep_status, nullptr);
 }
 
 CUstream_st* make_stream(Gpu& gpu, CUstream_st::Role role, unsigned flags, int priority) {
@@ -96,6 +100,7 @@ void destroy_stream(CUstream_st& stream) {
   for (const cudaMemPool_t pool : gpu.pools)
     for (auto& [address, block] : pool->live)
       if (block.stream == &stream) block.stream = nullptr;
+  if (Checker* const check = checker()) check->stream_ended(stream);
   stream.magic = 0;
   stream.tail.reset();
   stream.capture.reset();
@@ -153,6 +158,7 @@ void enqueue(Lock& lock, CUstream_st& stream, Work work,
       runtime().engine.add(std::move(work), stream.device, stream.id, after);
   stream.tail = operation;
   if (made != nullptr) *made = operation;
+  if (Checker* const check = checker()) check->enqueued(stream, *operation);
   runtime().engine.announce(lock, operation);
 }
 
@@ -172,6 +178,7 @@ void synchronize(Lock& lock, Gpu& gpu) {
     runtime().engine.announce(lock, all);
     runtime().engine.wait(lock, all);
   }
+  if (Checker* const check = checker()) check->synchronized(gpu);
   trim_pools(gpu);
 }
 

@@ -54,7 +54,7 @@ struct Runtime {
 };
 
 extern Runtime* the_runtime;
-extern bool instant;  ///< the schedule, where each nanosecond counts
+extern bool instant;  ///< the schedule, and nobody checks: each nanosecond counts
 [[nodiscard]] inline Runtime& runtime() noexcept { return *the_runtime; }
 
 /** @brief Called once. @throws std::exception that says why there is no runtime */

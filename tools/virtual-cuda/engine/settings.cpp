@@ -91,6 +91,14 @@ void set_option(Settings& settings, std::string_view word) {
   }
 }
 
+Check parse_check(const std::string& text) {
+  if (text.empty() || text == "0" || text == "off") return Check::off;
+  if (text == "1" || text == "on") return Check::calls;
+  if (text == "threads") return Check::threads;
+  throw std::invalid_argument("MILLRACE_VIRTUAL_CHECK: '" + text +
+                              "' is not known; it takes off, on or threads");
+}
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -116,6 +124,7 @@ Settings Settings::from_environment() {
   settings.report = variable("MILLRACE_VIRTUAL_REPORT");
   settings.kernels = variable("MILLRACE_VIRTUAL_KERNELS");
   settings.costs = variable("MILLRACE_VIRTUAL_COSTS");
+  settings.check = parse_check(variable("MILLRACE_VIRTUAL_CHECK"));
   return settings;
 }
 

@@ -11,6 +11,13 @@ namespace millrace::virtual_cuda {
 /** @brief When enqueued work takes effect. docs/virtual-cuda.md describes the schedules. */
 enum class Mode { instant, lag, adversarial, timed };
 
+/** @brief Whether accesses are checked for order, and what orders calls of different threads. */
+enum class Check {
+  off,
+  calls,   ///< calls of all threads are ordered as they are made
+  threads  ///< threads are ordered only where the program says so
+};
+
 /** @brief What the environment asks of the virtual runtime. */
 struct Settings {
   Mode mode = Mode::instant;
@@ -22,7 +29,8 @@ struct Settings {
   std::optional<std::size_t> memory;  ///< bytes of each GPU, in place of the profile's
   std::string report;   ///< file of the report at exit; "-" is standard error; empty: none
   std::string kernels;  ///< shared library with host implementations of kernels; may be empty
-  std::string costs;    ///< file with times of kernels by name; may be empty
+  Check check = Check::off;
+  std::string costs;  ///< file with times of kernels by name; may be empty
 
   /**
    * @brief Parses `MILLRACE_VIRTUAL`: `SCHEDULE[,profile=NAME][,gpus=N][,memory=SIZE]`.
@@ -30,7 +38,7 @@ struct Settings {
    * @throws std::invalid_argument that says what is wrong and what would be right
    */
   [[nodiscard]] static Settings parse(std::string_view text);
-  /** @brief Reads MILLRACE_VIRTUAL, _REPORT, _KERNELS and _COSTS. @throws as `parse` */
+  /** @brief Reads MILLRACE_VIRTUAL, _REPORT, _KERNELS, _COSTS and _CHECK. @throws as `parse` */
   [[nodiscard]] static Settings from_environment();
 
   /** @brief The schedule in the notation of `parse`. */

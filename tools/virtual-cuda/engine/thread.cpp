@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include "check/checker.hpp"
 #include "engine/runtime.hpp"
 
 namespace millrace::virtual_cuda {
@@ -35,6 +36,10 @@ void thread_ends(void* record) {
   auto* const thread = static_cast<Thread*>(record);
   this_thread = nullptr;
   release_per_thread_streams(*thread);
+  if (Checker* const check = checker()) {
+    const Lock lock{runtime().engine.mutex()};
+    check->thread_ended(*thread);
+  }
   Threads& all = threads();
   const std::lock_guard lock{all.mutex};
   for (std::size_t i = 0; i < kAllFunctions; ++i) all.ended_calls[i] += thread->calls[i];
@@ -81,13 +86,17 @@ Thread* attach_thread() noexcept {
   return this_thread = thread;
 }
 
-InHostFunction::InHostFunction() noexcept {
+InHostFunction::InHostFunction(std::uint32_t callback) noexcept {
   Thread* const thread = this_thread != nullptr ? this_thread : attach_thread();
-  if (thread != nullptr) thread->refusal = cudaErrorNotPermitted;
+  if (thread == nullptr) return;
+  thread->refusal = cudaErrorNotPermitted;
+  thread->callback = callback;
 }
 
 InHostFunction::~InHostFunction() {
-  if (this_thread != nullptr) this_thread->refusal = cudaSuccess;
+  if (this_thread == nullptr) return;
+  this_thread->refusal = cudaSuccess;
+  this_thread->callback = Operation::kNoCallback;
 }
 
 std::vector<std::uint64_t> calls_of_all_threads() {

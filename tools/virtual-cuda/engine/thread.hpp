@@ -33,7 +33,8 @@ struct Thread {
   std::vector<CUctx_st*> contexts_below;  ///< the rest of the driver's stack
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
   std::uint64_t id = 0;
-  std::vector<CUstream_st*> per_thread_streams;   ///< by device; null where there is none yet
+  std::uint32_t callback = ~std::uint32_t{0};    ///< Operation::callback of the host function in it
+  std::vector<CUstream_st*> per_thread_streams;  ///< by device; null where there is none yet
   std::vector<CallConfiguration> configurations;  ///< of <<<>>> launches that are being made
   std::uint64_t calls[kAllFunctions] = {};
 };
@@ -52,7 +53,8 @@ extern std::atomic<cudaError_t> process_refusal;
 /** @brief While it lives, the calling thread is inside a host function. */
 class InHostFunction {
  public:
-  InHostFunction() noexcept;
+  /** @param callback  the checker's number for the call */
+  explicit InHostFunction(std::uint32_t callback) noexcept;
   ~InHostFunction();
   InHostFunction(const InHostFunction&) = delete;
   InHostFunction& operator=(const InHostFunction&) = delete;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
+#include "engine/access.hpp"
 #include "millrace/device/profile.hpp"
 
 namespace millrace::virtual_cuda {
@@ -64,8 +65,9 @@ struct KernelWork {
   std::vector<std::size_t> offsets;  ///< empty unless the kernel has a host implementation
   bool cost_known = false;           ///< the host implementation said the rest
   double flops = 0, bytes = 0;
-  Nanoseconds fixed{0};        ///< cost beside flops and bytes
-  bool whole_machine = false;  ///< takes turns with other such kernels
+  Nanoseconds fixed{0};                                 ///< cost beside flops and bytes
+  bool whole_machine = false;                           ///< takes turns with other such kernels
+  std::shared_ptr<const std::vector<Access>> accesses;  ///< null: not known, or nobody checks
 };
 
 /** @brief An event's handle may be recycled while work refers to it. */

@@ -1,3 +1,4 @@
+#include "check/checker.hpp"
 #include "exports/entry.hpp"
 
 using namespace millrace;
@@ -27,6 +28,7 @@ cudaError_t destroy(cudaEvent_t event) {
   if (!valid(event)) return cudaErrorInvalidResourceHandle;
   Lock lock = lock_engine();
   spend(lock, Call::destroy_event);
+  if (Checker* const check = checker()) check->forget(*event);
   event->magic = 0;
   ++event->generation;
   event->last.reset();
@@ -71,7 +73,9 @@ cudaError_t query(cudaEvent_t event) {
   spend(lock, Call::query_event);
   if (const cudaError_t error = check_unsafe(lock); error != cudaSuccess) return error;
   if (const cudaError_t error = check_host_use(*event); error != cudaSuccess) return error;
-  return runtime().engine.query(lock, OperationRef{event->last}) ? cudaSuccess : cudaErrorNotReady;
+  if (!runtime().engine.query(lock, OperationRef{event->last})) return cudaErrorNotReady;
+  if (Checker* const check = checker()) check->synchronized(*event);
+  return cudaSuccess;
 }
 
 cudaError_t synchronize(cudaEvent_t event) {
@@ -82,6 +86,7 @@ cudaError_t synchronize(cudaEvent_t event) {
   spend(lock, Call::synchronize_event);
   if (const cudaError_t error = check_host_use(*event); error != cudaSuccess) return error;
   runtime().engine.wait(lock, OperationRef{event->last});
+  if (Checker* const check = checker()) check->synchronized(*event);
   trim_pools(gpu);
   return cudaSuccess;
 }
@@ -95,6 +100,8 @@ cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   spend(lock, Call::event_time);
   for (const cudaEvent_t event : {start, end})
     if (!runtime().engine.query(lock, OperationRef{event->last})) return cudaErrorNotReady;
+  if (Checker* const check = checker())
+    for (const cudaEvent_t event : {start, end}) check->synchronized(*event);
   *milliseconds = static_cast<float>(static_cast<double>((end->time - start->time).count()) / 1e6);
   return cudaSuccess;
 }

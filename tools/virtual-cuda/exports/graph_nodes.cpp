@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "check/checker.hpp"
 #include "engine/kernels.hpp"
 #include "exports/graphs.hpp"
 #include "exports/transfer.hpp"
@@ -106,6 +107,10 @@ cudaError_t kernel_work(const cudaKernelNodeParams* parameters, KernelWork& work
   work.shared_bytes = parameters->sharedMemBytes;
   if (work.kernel->host_kernel != nullptr && parameters->kernelParams != nullptr)
     copy_arguments(work, parameters->kernelParams);
+  if (Checker* const check = checker()) {
+    const Lock lock = lock_graphs();
+    work.accesses = check->accesses_of_kernel(work, parameters->kernelParams);
+  }
   return cudaSuccess;
 }
 

@@ -1,3 +1,4 @@
+#include "check/checker.hpp"
 #include "exports/graphs.hpp"
 
 #include <algorithm>
@@ -152,6 +153,7 @@ cudaError_t destroy_executable(cudaGraphExec_t executable) {
   if (executable->last && !executable->graph->memory->empty())
     runtime().engine.complete(lock, OperationRef{executable->last}, Engine::Patience::forever);
   executable->magic = 0;
+  if (Checker* const check = checker()) check->forget_launches(executable);
   delete executable;
   return cudaSuccess;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "check/checker.hpp"
 #include "engine/kernels.hpp"
 #include "exports/transfer.hpp"
 
@@ -44,6 +45,7 @@ cudaError_t launch(CUstream_st* stream, const Kernel* kernel, const dim3& grid, 
   }
   Lock lock = lock_engine();
   spend(lock, Call::launch);
+  if (Checker* const check = checker()) work.accesses = check->accesses_of_kernel(work, arguments);
   return submit(lock, *stream, std::move(work));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "check/checker.hpp"
 #include "engine/kernels.hpp"
 #include "exports/entry.hpp"
 #include "millrace/round_up.hpp"
@@ -23,7 +24,9 @@ cudaError_t allocate(void** address, std::size_t bytes) {
   spend(lock, Call::allocate);
   if (const cudaError_t error = check_unsafe(lock); error != cudaSuccess) return error;
   *address = runtime().memory.take(runtime().current_gpu().ordinal, bytes);
-  return *address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*address == nullptr) return cudaErrorMemoryAllocation;
+  if (Checker* const check = checker()) check->allocated(*address, bytes);
+  return cudaSuccess;
 }
 
 cudaError_t release(void* address) {
@@ -40,6 +43,7 @@ cudaError_t release(void* address) {
     return free_to_pool(lock, gpu, address, gpu.legacy);
   }
   if (gpu.profile.free_synchronizes) synchronize(lock, gpu);
+  if (Checker* const check = checker()) check->freed(address, on_device);
   const bool given = on_device ? memory.give(address) : memory.give_host(address, Kind::managed);
   return given ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -65,7 +69,9 @@ cudaError_t allocate_host(void** address, std::size_t bytes, unsigned flags, Kin
   spend(lock, Call::allocate_host);
   if (const cudaError_t error = check_unsafe(lock); error != cudaSuccess) return error;
   *address = runtime().memory.take_host(bytes, {bytes, kind, flags, this_thread->device});
-  return *address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*address == nullptr) return cudaErrorMemoryAllocation;
+  if (Checker* const check = checker()) check->allocated(*address, bytes);
+  return cudaSuccess;
 }
 
 cudaError_t host_alloc(void** address, std::size_t bytes, unsigned flags) {
@@ -87,6 +93,10 @@ cudaError_t release_host(void* address) {
   spend(lock, Call::free_host);
   if (const cudaError_t error = check_unsafe(lock); error != cudaSuccess) return error;
   runtime().engine.wait_for_all(lock);
+  if (Checker* const check = checker()) {
+    check->synchronized_all();
+    check->freed(address, false);
+  }
   return runtime().memory.give_host(address, Kind::pinned) ? cudaSuccess : cudaErrorInvalidValue;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "check/checker.hpp"
 #include "engine/report.hpp"
 #include "exports/entry.hpp"
 #include "exports/memory.hpp"
@@ -33,6 +34,7 @@ cudaError_t free_to_pool(Lock& lock, Gpu& gpu, const void* address, CUstream_st&
     if (CUstream_st* const owner = block->second.stream)
       note_allocated(*owner, -static_cast<std::ptrdiff_t>(block->second.bytes));
     OperationRef done;
+    if (Checker* const check = checker()) check->pool_freed(address, stream);
     if (!quick()) enqueue(lock, stream, EmptyWork{}, {}, &done);
     pool->release(start, stream, done);
     if (pool->attributes.reserved > pool->attributes.release_threshold)
@@ -69,6 +71,7 @@ cudaError_t destroy(cudaMemPool_t pool) {
   Gpu& gpu = *runtime().gpus[pool->device];
   // Memory that is still in use would outlive the pool; CUDA keeps such a pool until it is freed.
   runtime().engine.wait_for_all(lock);
+  if (Checker* const check = checker()) check->synchronized_all();
   if (gpu.current_pool == pool) gpu.current_pool = gpu.default_pool;
   pool->attributes.release_threshold = 0;
   pool->trim(runtime().memory, 0);
@@ -104,6 +107,7 @@ cudaError_t allocate(void** address, std::size_t bytes, cudaMemPool_t pool, CUst
       pool->allocate(runtime().memory, runtime().engine, bytes, *stream);
   if (grant.address == nullptr) return cudaErrorMemoryAllocation;
   *address = grant.address;
+  if (Checker* const check = checker()) check->pool_allocated(*address, bytes, *stream);
   note_allocated(*stream, static_cast<std::ptrdiff_t>((bytes + Memory::kAlignment - 1) /
                                                       Memory::kAlignment * Memory::kAlignment));
   return grant.after.empty() ? cudaSuccess : submit(lock, *stream, EmptyWork{}, grant.after);

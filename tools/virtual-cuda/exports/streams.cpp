@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "check/checker.hpp"
 #include "exports/entry.hpp"
 
 using namespace millrace;
@@ -40,6 +41,7 @@ cudaError_t synchronize(CUstream_st* stream) {
   spend(lock, Call::synchronize_stream);
   if (const cudaError_t error = check_wait(*stream); error != cudaSuccess) return error;
   runtime().engine.wait(lock, OperationRef{stream->tail});
+  if (Checker* const check = checker()) check->synchronized(*stream);
   trim_pools(gpu);
   return cudaSuccess;
 }
@@ -50,7 +52,9 @@ cudaError_t query(CUstream_st* stream) {
   Lock lock = lock_engine();
   spend(lock, Call::query_stream);
   if (const cudaError_t error = check_wait(*stream); error != cudaSuccess) return error;
-  return runtime().engine.query(lock, OperationRef{stream->tail}) ? cudaSuccess : cudaErrorNotReady;
+  if (!runtime().engine.query(lock, OperationRef{stream->tail})) return cudaErrorNotReady;
+  if (Checker* const check = checker()) check->synchronized(*stream);
+  return cudaSuccess;
 }
 
 cudaError_t wait(CUstream_st* stream, cudaEvent_t event, unsigned flags) {
@@ -63,6 +67,7 @@ cudaError_t wait(CUstream_st* stream, cudaEvent_t event, unsigned flags) {
     return submit(lock, *stream, WaitWork{{event, event->generation}});
   if (stream->capture != nullptr || event->capture != nullptr)
     return wait_captured(*stream, *event);
+  if (Checker* const check = checker()) check->waits(*stream, *event);
   if (event->last == nullptr || event->last->done()) return check_implicit(*stream);
   return submit(lock, *stream, EmptyWork{}, {event->last});
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "check/checker.hpp"
 #include "engine/kernels.hpp"
 
 namespace millrace::virtual_cuda {
@@ -35,6 +36,12 @@ void stage(CopyWork& work) {
   perform(reading);
   work.from = reading.to;
   work.staged = std::move(bytes);
+}
+
+// The host waits for the last operation of the stream.
+void wait_for(Lock& lock, const CUstream_st& stream, const OperationRef& last) {
+  runtime().engine.wait(lock, last);
+  if (Checker* const check = checker()) check->synchronized(stream);
 }
 
 bool empty(const CopyWork& work) { return work.bytes() == 0; }
@@ -88,14 +95,21 @@ cudaError_t copy(CUstream_st* stream, CopyWork work, Host host) {
   bool wait = to == Kind::pageable || (to_host && from == Kind::pageable);
   if (from == Kind::pageable && !to_host) {
     // The call returns when the source is in the driver's staging memory.
-    if (host == Host::waits) runtime().engine.wait(lock, OperationRef{stream->tail});
+    Checker* const check = checker();
+    if (host == Host::waits) {
+      runtime().engine.wait(lock, OperationRef{stream->tail});
+      if (check != nullptr) check->synchronized(*stream);
+    }
+    if (check != nullptr)
+      for (const Access& access : accesses_of(work))
+        if (!access.writes) check->host_access(access);
     stage(work);
   } else if (host == Host::waits) {
     wait = wait || to_host || from != Kind::device;
   }
   OperationRef made;
   const cudaError_t error = submit(lock, *stream, std::move(work), {}, &made);
-  if (error == cudaSuccess && wait) runtime().engine.wait(lock, made);
+  if (error == cudaSuccess && wait) wait_for(lock, *stream, made);
   return error;
 }
 
@@ -115,7 +129,7 @@ cudaError_t fill(CUstream_st* stream, FillWork work, Host host) {
   if (wait && stream->capture != nullptr) return check_wait(*stream);
   OperationRef made;
   const cudaError_t error = submit(lock, *stream, work, {}, &made);
-  if (error == cudaSuccess && wait) runtime().engine.wait(lock, made);
+  if (error == cudaSuccess && wait) wait_for(lock, *stream, made);
   return error;
 }
 
@@ -193,6 +207,7 @@ cudaError_t symbol_address(const void* symbol, std::size_t offset, std::size_t b
                 : runtime().memory.take(gpu.ordinal, variable->bytes);
     if (start == nullptr) return cudaErrorMemoryAllocation;
     std::memset(runtime().memory.data(start), 0, variable->bytes);
+    if (Checker* const check = checker()) check->allocated(start, variable->bytes);
     if (variable->managed) *variable->managed_pointer = start;
   }
   *address = static_cast<std::byte*>(start) + offset;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "check/checker.hpp"
 #include "graph/capture.hpp"
 
 namespace millrace::virtual_cuda {
@@ -13,7 +14,9 @@ struct Launch {
   std::vector<OperationRef> made;
 
   OperationRef add(Work work, const std::vector<OperationRef>& after) {
-    return made.emplace_back(runtime().engine.add(std::move(work), device, 0, after));
+    made.push_back(runtime().engine.add(std::move(work), device, 0, after));
+    if (Checker* const check = checker()) check->node(*made.back(), after);
+    return made.back();
   }
 };
 
@@ -26,8 +29,12 @@ OperationRef launch_node(Launch& launch, const CUgraphNode_st& node,
   if (const auto* const child = std::get_if<ChildWork>(&node.work))
     return launch_nodes(launch, *child->graph, after);
   if (const auto* const wait = std::get_if<WaitWork>(&node.work)) {
-    if (const OperationRef* const last = last_record(wait->event)) after.push_back(*last);
-    return launch.add(EmptyWork{}, after);
+    const OperationRef* const last = last_record(wait->event);
+    if (last != nullptr) after.push_back(*last);
+    const OperationRef operation = launch.add(EmptyWork{}, after);
+    if (Checker* const check = checker(); check != nullptr && last != nullptr)
+      check->node_waits(*operation, *wait->event.event);
+    return operation;
   }
   const OperationRef operation = launch.add(node.work, after);
   if (const auto* const record = std::get_if<RecordWork>(&node.work)) {
@@ -83,7 +90,10 @@ cudaError_t launch(Lock& lock, cudaGraphExec_t executable, CUstream_st& stream) 
   std::vector<OperationRef> start = before(stream);
   // Launches of one executable graph run one after the other.
   if (executable->last && !executable->last->done()) start.push_back(executable->last);
+  Checker* const check = checker();
+  if (check != nullptr) check->begin_launch(stream, executable);
   const OperationRef end = launch_nodes(launch, *executable->graph, start);
+  if (check != nullptr) check->end_launch(executable);
   stream.operations += launch.made.size();
   stream.tail = executable->last = end;
   for (const OperationRef& operation : launch.made) runtime().engine.announce(lock, operation);

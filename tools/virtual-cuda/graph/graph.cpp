@@ -111,7 +111,7 @@ void release_user(cudaUserObject_t user, std::uint64_t references) {
   if (user->references != 0) return;
   // The destructor function may not call CUDA, and runs without the runtime's lock.
   std::thread{[function = user->destroy, object = user->object] {
-    const InHostFunction mark;
+    const InHostFunction mark{Operation::kNoCallback};
     function(object);
   }}.detach();
   delete user;

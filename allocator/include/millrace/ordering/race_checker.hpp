@@ -67,9 +67,10 @@ class RaceChecker {
 
   struct Race {
     RaceKind kind;
-    OpIndex first;        ///< the operation that should have come first
-    OpIndex second;       ///< the operation that is not ordered after it
-    std::string message;  ///< the two operations, the memory, and a cheap edge that orders them
+    OpIndex first;                        ///< the operation that should have come first
+    OpIndex second;                       ///< the operation that is not ordered after it
+    std::string message;                  ///< the two operations, and a cheap edge that orders them
+    std::string first_name, second_name;  ///< as the operations were named when reported
   };
 
   RaceChecker();
@@ -119,13 +120,22 @@ class RaceChecker {
   /**
    * @brief Reports an allocation: the range starts a new generation.
    * @param user  the stream that uses the memory first
+   * @param name  of the call, for messages; so in the functions below
    * @throws std::invalid_argument if part of the range is allocated already
    */
-  OpIndex allocated(const void* address, std::size_t bytes, Actor user, Actor thread);
+  OpIndex allocated(const void* address, std::size_t bytes, Actor user, Actor thread,
+                    std::string_view name = "allocate");
   /** @brief Reports an allocation of pinned memory that `thread` uses first. */
-  OpIndex allocated_for_host(const void* address, std::size_t bytes, Actor thread);
+  OpIndex allocated_for_host(const void* address, std::size_t bytes, Actor thread,
+                             std::string_view name = "allocate");
   /** @brief Reports a free. @throws std::invalid_argument if no allocation begins at `address` */
-  OpIndex freed(const void* address, Actor thread);
+  OpIndex freed(const void* address, Actor thread, std::string_view name = "free");
+  /**
+   * @brief Forgets what is known of a range. What else it will hold is not the checker's concern:
+   *        host memory goes back to the program, which may get it from malloc next.
+   * @throws std::invalid_argument if part of it is allocated
+   */
+  void forget(const void* address, std::size_t bytes);
 
   /**
    * @brief Reports memory of a driver's stream-ordered pool. The allocation and the free are
@@ -135,10 +145,14 @@ class RaceChecker {
    * here; the checker assumes that it does so correctly.
    * @throws std::invalid_argument as `allocated` and `freed`
    */
-  OpIndex pool_allocated(const void* address, std::size_t bytes, Actor stream, Actor thread);
-  OpIndex pool_freed(const void* address, Actor stream, Actor thread);
+  OpIndex pool_allocated(const void* address, std::size_t bytes, Actor stream, Actor thread,
+                         std::string_view name = "allocation from the pool");
+  OpIndex pool_freed(const void* address, Actor stream, Actor thread,
+                     std::string_view name = "free to the pool");
 
   [[nodiscard]] const std::vector<Race>& races() const noexcept;
+  /** @brief The races since the last call, which are not kept: for runs of any length. */
+  [[nodiscard]] std::vector<Race> take_races();
   /** @brief Forgets accesses that come before all future work; also done automatically. */
   void forget_dominated();
   /** @brief Number of accesses that are kept because they may still matter. */

@@ -3,7 +3,8 @@
 /**
  * @file
  * For programs that know that they may run on Millrace's virtual CUDA runtime: host implementations
- * of kernels, and what the runtime knows. Get the table with
+ * of kernels, what the runtime knows, and what its race checker is to know
+ * (docs/virtual-cuda-checker.md). Get the table with
  *
  *   const void* table = nullptr;
  *   const cudaUUID_t id = MILLRACE_VIRTUAL_CUDA_ID;
@@ -17,7 +18,7 @@
 
 #define MILLRACE_VIRTUAL_CUDA_ID                                                       \
   {                                                                                    \
-    { 'm', 'i', 'l', 'l', 'r', 'a', 'c', 'e', ' ', 'v', 'c', 'u', 'd', 'a', ' ', '2' } \
+    { 'm', 'i', 'l', 'l', 'r', 'a', 'c', 'e', ' ', 'v', 'c', 'u', 'd', 'a', ' ', '3' } \
   }
 
 #ifdef __cplusplus
@@ -42,6 +43,16 @@ struct MillraceCost {
   int whole_machine; /**< takes turns with other such kernels; so do those with flops or bytes */
 };
 
+/** Where `accesses` of a kernel says what a launch reads and writes. */
+struct MillraceAccesses {
+  void* list;
+  /** Bytes at an address of the program. `bytes` may be MILLRACE_TO_THE_END. A range that is
+   *  written counts as read, too. */
+  void (*add)(void* list, const void* address, size_t bytes, int writes);
+};
+/** To the end of the allocation that the address lies in. */
+#define MILLRACE_TO_THE_END ((size_t)-1)
+
 /** The host implementation of a kernel. It runs when the launch takes effect. */
 struct MillraceKernel {
   /** Of the registered name, as it is mangled or as c++filt prints it, with * and ?; other
@@ -57,7 +68,21 @@ struct MillraceKernel {
   /** Called at the launch, with `cost` all zeros. Null: the launch takes the time of the file
    *  MILLRACE_VIRTUAL_COSTS, or the least that any does. */
   void (*cost)(const struct MillraceLaunch* launch, struct MillraceCost* cost);
+  /** For the race checker, called at the launch: what it will read and write. Null: by the
+   *  signature, a pointer to const is read and another pointer is written, each to the end of its
+   *  allocation. */
+  void (*accesses)(const struct MillraceLaunch* launch, const struct MillraceAccesses* accesses);
 };
+
+/** A race that was found. */
+struct MillraceRace {
+  const char* kind;    /**< "read after write", "early reuse", "use after free", ... */
+  const char* message; /**< both calls with their places, and an edge that would order them */
+};
+
+struct CUstream_st;
+/** For memory that the calling thread uses first. */
+#define MILLRACE_NO_STREAM ((struct CUstream_st*)-1)
 
 /** A kernel that the program registered. */
 struct MillraceRegistered {
@@ -85,6 +110,27 @@ struct MillraceVirtualCuda {
   /** For `run`: the kernel failed, with a cudaError_t such as cudaErrorIllegalAddress. Calls of
    * CUDA that wait for it and all later ones return that error. */
   void (*lose)(int error);
+
+  /* For the race checker. Without MILLRACE_VIRTUAL_CHECK all of these do nothing. */
+
+  /** Host code of this thread, or of the host function that calls this, reads or writes memory that
+   * work on the device uses, too: pinned and managed memory, or a library that is given device
+   * memory. */
+  void (*host_access)(const void* address, size_t bytes, int writes);
+  /** An allocator of the program hands out memory that it got from CUDA, for work on `stream` (as
+   * cudaStream_t; null is the legacy stream) or MILLRACE_NO_STREAM. From the first such call on,
+   * the rest of that memory of CUDA's counts as freed. */
+  void (*allocated)(const void* address, size_t bytes, struct CUstream_st* stream);
+  /** That memory is given back to that allocator. Work that was enqueued before may still use it;
+   * the next user must come after it. */
+  void (*freed)(const void* address);
+  /** What this thread did so far is before what a thread does after it `acquire`s the same object:
+   * a mutex, a queue, the handle of a thread. Only threads and host functions need this. */
+  void (*release)(const void* object);
+  void (*acquire)(const void* object);
+  /** The number of races found so far. Calls `visit`, which may be null and must not call CUDA, for
+   * each of the first ones, of each pair of places once. */
+  size_t (*races)(void (*visit)(const struct MillraceRace* race, void* data), void* data);
 };
 
 #ifdef __cplusplus

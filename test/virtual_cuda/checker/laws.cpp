@@ -1,0 +1,322 @@
+#include <thread>
+
+#include "test/virtual_cuda/checker/scene.hpp"
+
+using Catch::Matchers::ContainsSubstring;
+using namespace millrace::test;
+using kernels::launch_read;
+using kernels::launch_write;
+
+namespace {
+
+constexpr std::size_t kBytes = 4096;
+
+int* ints(const DeviceBlock& block) { return reinterpret_cast<int*>(block.get()); }
+
+struct PoolBlock {
+  PoolBlock(std::size_t bytes, cudaStream_t stream) {
+    CUDA_OK(cudaMallocAsync(&address, bytes, stream));
+  }
+  [[nodiscard]] int* get() const { return static_cast<int*>(address); }
+  void* address = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a copy that no event orders after a write is named with both calls and an edge",
+          "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, first));
+  std::vector<unsigned char> data(kBytes);
+  CUDA_OK(cudaMemcpyAsync(data.data(), block.get(), kBytes, cudaMemcpyDeviceToHost, second));
+  CHECK(races.count() == 1);
+  const Race race = Races::last();
+  CHECK(race.kind == "read after write");
+  CHECK_THAT(race.message, ContainsSubstring("cudaMemsetAsync at test_virtual_cuda_checker+0x"));
+  CHECK_THAT(race.message, ContainsSubstring("cudaMemcpyAsync at test_virtual_cuda_checker+0x"));
+  CHECK_THAT(race.message, ContainsSubstring(": record on "));
+  CHECK_THAT(race.message, ContainsSubstring(", wait on "));
+  CHECK_THAT(race.message, ContainsSubstring("bytes 0 to 4096 of the 4096 bytes of cudaMalloc at"));
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("an event orders what was enqueued before its record and nothing later", "[laws]") {
+  const Stream first, second;
+  const Event event;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  launch_write(ints(block), first);
+  CUDA_OK(cudaEventRecord(event, first));
+  CUDA_OK(cudaStreamWaitEvent(second, event, 0));
+  launch_write(ints(block), second);
+  CHECK(races.count() == 0);
+  launch_write(ints(block), first);
+  CHECK(races.count() == 1);
+}
+
+TEST_CASE("a pair of places is named once and counted each time", "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  const auto named = [] {
+    std::size_t all = 0;
+    const auto count = [](const MillraceRace*, void* data) { ++*static_cast<std::size_t*>(data); };
+    static_cast<void>(virtual_cuda().races(count, &all));
+    return all;
+  };
+  const std::size_t before = named();
+  for (int i = 0; i < 3; ++i) {
+    CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, first));
+    CUDA_OK(cudaMemsetAsync(block.get(), 1, kBytes, second));
+    CUDA_OK(cudaDeviceSynchronize());
+  }
+  CHECK(races.count() == 3);
+  CHECK(named() == before + 1);
+}
+
+TEST_CASE("two kernels that read the same memory need no order", "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes}, one{kBytes}, two{kBytes};
+  const Races races;
+  launch_read(ints(one), ints(block), first);
+  launch_read(ints(two), ints(block), second);
+  CHECK(races.count() == 0);
+  launch_write(ints(block), second);
+  CHECK(races.count() == 1);
+  CHECK(Races::last().kind == "write after read");
+  CHECK_THAT(Races::last().message, ContainsSubstring("of kernel read_and_write at "));
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("a kernel that is given a later part of an allocation does not access the part before",
+          "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  launch_write(ints(block) + kBytes / 8, first);
+  CUDA_OK(cudaMemsetAsync(block.get(), 0, kBytes / 2, second));
+  CHECK(races.count() == 0);
+  CUDA_OK(cudaMemsetAsync(block.get(), 0, kBytes / 2 + 1, second));
+  CHECK(races.count() == 1);
+}
+
+TEST_CASE("rows that are copied do not touch the bytes between them", "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  CUDA_OK(cudaMemset2DAsync(block.get(), 64, 1, 32, 4, first));
+  CUDA_OK(cudaMemset2DAsync(block.get() + 32, 64, 1, 32, 4, second));
+  CHECK(races.count() == 0);
+  CUDA_OK(cudaMemset2DAsync(block.get() + 31, 64, 1, 2, 4, second));
+  CHECK(races.count() == 1);  // of two operations, whatever the number of rows
+}
+
+TEST_CASE("memory of a pool may not be used after its free in stream order", "[laws]") {
+  const Stream first, second;
+  const Event event;
+  const Races races;
+  PoolBlock block{kBytes, first};
+  launch_write(block.get(), first);
+  SECTION("on another stream that the free is not ordered after") {
+    CUDA_OK(cudaEventRecord(event, first));
+    CUDA_OK(cudaStreamWaitEvent(second, event, 0));
+    launch_write(block.get(), second);
+    CHECK(races.count() == 0);
+    CUDA_OK(cudaFreeAsync(block.address, first));
+    CHECK(races.count() == 1);
+    CHECK(Races::last().kind == "use after free");
+  }
+  SECTION("by a later call") {
+    CUDA_OK(cudaFreeAsync(block.address, first));
+    CUDA_OK(cudaMemsetAsync(block.address, 0, 16, first));
+    CHECK(races.count() == 1);
+    CHECK(Races::last().kind == "use after free");
+    CHECK_THAT(Races::last().message, ContainsSubstring("cudaFreeAsync at "));
+  }
+  SECTION("and not before its allocation") {
+    launch_write(block.get(), second);
+    CHECK(races.count() > 0);
+    CUDA_OK(cudaFreeAsync(block.address, first));
+  }
+  SECTION("and a pool that reuses it for another stream is trusted") {
+    CUDA_OK(cudaFreeAsync(block.address, first));
+    CUDA_OK(cudaStreamSynchronize(first));
+    PoolBlock next{kBytes, second};
+    launch_write(next.get(), second);
+    CUDA_OK(cudaFreeAsync(next.address, second));
+    CHECK(races.count() == 0);
+  }
+}
+
+TEST_CASE("a sub-allocator that reuses memory before its last reader is found", "[laws]") {
+  const Stream first, second;
+  const Event event;
+  const DeviceBlock arena{16 * kBytes};
+  const DeviceBlock other{kBytes};
+  const Races races;
+  const MillraceVirtualCuda& check = virtual_cuda();
+  int* const block = ints(arena) + 1024;
+  check.allocated(block, kBytes, first);
+  launch_write(block, first);
+  check.freed(block);
+  SECTION("reuse by the same stream is in order") {
+    check.allocated(block, kBytes, first);
+    launch_write(block, first);
+    CHECK(races.count() == 0);
+  }
+  SECTION("reuse by another stream needs an event") {
+    check.allocated(block, kBytes, second);
+    CHECK(races.count() == 1);
+    CHECK(Races::last().kind == "early reuse");
+    CHECK_THAT(Races::last().message, ContainsSubstring("kernel write at "));
+  }
+  SECTION("with an event it may be reused") {
+    CUDA_OK(cudaEventRecord(event, first));
+    CUDA_OK(cudaStreamWaitEvent(second, event, 0));
+    check.allocated(block, kBytes, second);
+    launch_write(block, second);
+    CHECK(races.count() == 0);
+  }
+  SECTION("what is used after its free is found") {
+    launch_write(block, first);
+    CHECK(races.count() == 1);
+    CHECK(Races::last().kind == "use after free");
+  }
+  SECTION("memory that is handed out twice is found") {
+    check.allocated(block, kBytes, first);
+    check.allocated(block + 4, 64, first);
+    CHECK(races.count() == 1);
+    CHECK(Races::last().kind == "overlap");
+  }
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("host code that touches pinned memory waits for the copy", "[laws]") {
+  const Stream stream;
+  const DeviceBlock block{kBytes};
+  const PinnedBlock pinned{kBytes};
+  const Races races;
+  host_writes(pinned.get(), kBytes);
+  CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, stream));
+  SECTION("missing") {
+    host_writes(pinned.get(), kBytes);
+    CHECK(races.count() == 1);
+    CHECK(Races::last().kind == "write after read");
+    CHECK_THAT(Races::last().message, ContainsSubstring("synchronise thread host with it"));
+  }
+  SECTION("the stream is synchronized") {
+    CUDA_OK(cudaStreamSynchronize(stream));
+    host_writes(pinned.get(), kBytes);
+    CHECK(races.count() == 0);
+  }
+}
+
+TEST_CASE("memory that goes back to the host's own allocator is forgotten", "[laws]") {
+  const Stream stream;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  void* pinned = nullptr;
+  CUDA_OK(cudaMallocHost(&pinned, kBytes));
+  CUDA_OK(cudaMemcpyAsync(block.get(), pinned, kBytes, cudaMemcpyHostToDevice, stream));
+  CUDA_OK(cudaFreeHost(pinned));
+  host_writes(pinned, kBytes);  // which malloc may have given to anyone
+  CHECK(races.count() == 0);
+}
+
+TEST_CASE("what a host function does is in the order of its stream", "[laws]") {
+  const Stream first, second;
+  const PinnedBlock pinned{kBytes};
+  const DeviceBlock block{kBytes};
+  const Races races;
+  const auto fill = [](void* data) { host_writes(data, kBytes); };
+  CUDA_OK(cudaLaunchHostFunc(first, fill, pinned.get()));
+  SECTION("and work behind it comes after it") {
+    CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, first));
+    CUDA_OK(cudaStreamSynchronize(first));
+    CHECK(races.count() == 0);
+  }
+  SECTION("and work on another stream does not") {
+    CUDA_OK(cudaMemcpyAsync(block.get(), pinned.get(), kBytes, cudaMemcpyHostToDevice, second));
+    CUDA_OK(cudaDeviceSynchronize());
+    // Calls that are made after its end count as ordered after it.
+    CHECK(races.count() <= 1);
+    if (!deferred()) return;
+    REQUIRE(races.count() == 1);
+    CHECK_THAT(Races::last().message, ContainsSubstring("callback"));
+  }
+}
+
+TEST_CASE("the legacy stream orders blocking streams and not the others", "[laws]") {
+  const Stream blocking{cudaStreamDefault}, other{cudaStreamNonBlocking};
+  const DeviceBlock block{kBytes};
+  const Races races;
+  launch_write(ints(block), blocking);
+  launch_write(ints(block), nullptr);
+  launch_write(ints(block), blocking);
+  CHECK(races.count() == 0);
+  launch_write(ints(block), other);
+  CHECK(races.count() == 1);
+  CUDA_OK(cudaDeviceSynchronize());
+}
+
+TEST_CASE("a graph has the edges that were captured and no others", "[laws]") {
+  const Stream first, second;
+  const Event fork, join;
+  const DeviceBlock one{kBytes}, two{kBytes};
+  const bool races_inside = GENERATE(false, true);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  CUDA_OK(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
+  launch_write(ints(one), first);
+  CUDA_OK(cudaEventRecord(fork, first));
+  CUDA_OK(cudaStreamWaitEvent(second, fork, 0));
+  launch_write(races_inside ? ints(one) : ints(two), second);
+  launch_write(ints(one), first);
+  CUDA_OK(cudaEventRecord(join, second));
+  CUDA_OK(cudaStreamWaitEvent(first, join, 0));
+  CUDA_OK(cudaStreamEndCapture(first, &graph));
+  CUDA_OK(cudaGraphInstantiate(&executable, graph, 0));
+  const Races races;
+  CUDA_OK(cudaGraphLaunch(executable, first));
+  CHECK(races.count() == (races_inside ? 1 : 0));
+  const std::size_t inside = races.count();
+
+  // Its launches are ordered with each other and with their streams.
+  launch_write(ints(two), first);
+  CUDA_OK(cudaGraphLaunch(executable, first));
+  CHECK(races.count() == 2 * inside);
+  launch_write(ints(two), second);
+  CHECK(races.count() > 2 * inside);
+  CUDA_OK(cudaDeviceSynchronize());
+  CUDA_OK(cudaGraphExecDestroy(executable));
+  CUDA_OK(cudaGraphDestroy(graph));
+}
+
+TEST_CASE("calls of threads count as ordered as they are made", "[laws]") {
+  const Stream first, second;
+  const DeviceBlock block{kBytes};
+  const Races races;
+  std::thread{[&] {
+    launch_write(ints(block), first);
+    CUDA_OK(cudaStreamSynchronize(first));
+  }}.join();
+  launch_write(ints(block), second);
+  CHECK(races.count() == 0);
+}
+
+TEST_CASE("memory that is freed while other streams use it is found where a free does not wait",
+          "[laws]") {
+  const Stream first;
+  const DeviceBlock block{kBytes};
+  void* freed = nullptr;
+  CUDA_OK(cudaMalloc(&freed, kBytes));
+  const Races races;
+  launch_write(static_cast<int*>(freed), first);
+  CUDA_OK(cudaFree(freed));  // which waits for the device
+  CHECK(races.count() == 0);
+  CUDA_OK(cudaMemsetAsync(freed, 0, 1, first));
+  CHECK(races.count() == 1);
+  CHECK(Races::last().kind == "use after free");
+}

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "test/virtual_cuda/laws/gpu.hpp"
+
+namespace millrace::test {
+
+/** Kernels that compute nothing: the checker knows what they access by their names. */
+namespace kernels {
+/// write(int*, int)
+void launch_write(int* to, cudaStream_t stream);
+/// read_and_write(int*, int const*, int)
+void launch_read(int* to, const int* from, cudaStream_t stream);
+
+/// Two buffers by value: the signature does not say which of them a kernel writes.
+struct Buffers {
+  int* first;
+  int* second;
+};
+/// write_second(Buffers, int), which tells that it writes `second`; and the same for `first`
+void launch_write_first(const Buffers& buffers, cudaStream_t stream);
+void launch_write_second(const Buffers& buffers, cudaStream_t stream);
+}  // namespace kernels
+
+struct Race {
+  std::string kind;
+  std::string message;
+};
+
+/** The races that the checker has found since this object was made. */
+class Races {
+ public:
+  Races() : before_{virtual_cuda().races(nullptr, nullptr)} {}
+  [[nodiscard]] std::size_t count() const {
+    return virtual_cuda().races(nullptr, nullptr) - before_;
+  }
+  /// The one that was named last.
+  [[nodiscard]] static Race last() {
+    Race found;
+    virtual_cuda().races(
+        [](const MillraceRace* race, void* data) {
+          *static_cast<Race*>(data) = {race->kind, race->message};
+        },
+        &found);
+    return found;
+  }
+
+ private:
+  std::size_t before_;
+};
+
+inline void host_reads(const void* address, std::size_t bytes) {
+  virtual_cuda().host_access(address, bytes, 0);
+}
+inline void host_writes(const void* address, std::size_t bytes) {
+  virtual_cuda().host_access(address, bytes, 1);
+}
+
+}  // namespace millrace::test

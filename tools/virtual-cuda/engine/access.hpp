@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+
+namespace millrace::virtual_cuda {
+
+/** @brief Bytes that an operation reads or writes. */
+struct Access {
+  static constexpr std::size_t kToTheEnd = ~std::size_t{0};  ///< of the allocation
+
+  const void* address = nullptr;
+  std::size_t bytes = 0;
+  bool writes = false;
+};
+
+}  // namespace millrace::virtual_cuda
