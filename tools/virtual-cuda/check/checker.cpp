@@ -255,4 +255,17 @@ void Checker::write_summary(std::FILE* file) const {
                  static_cast<unsigned long long>(unknown_launches_));
 }
 
+namespace checking {
+
+void synchronized(const CUstream_st& stream) {
+  if (the_checker != nullptr) the_checker->synchronized(stream);
+}
+void synchronized(const CUevent_st& event) {
+  if (the_checker != nullptr) the_checker->synchronized(event);
+}
+void waits(const CUstream_st& stream, const CUevent_st& event) {
+  if (the_checker != nullptr) the_checker->waits(stream, event);
+}
+
+}  // namespace checking
 }  // namespace millrace::virtual_cuda

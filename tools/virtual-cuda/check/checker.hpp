@@ -156,4 +156,12 @@ class Checker {
 extern Checker* the_checker;
 [[nodiscard]] inline Checker* checker() noexcept { return the_checker; }
 
+/** @brief The same, for calls that are quick where nobody checks: not inlined, so that these keep
+ * their few registers. They do nothing without a checker. */
+namespace checking {
+void synchronized(const CUstream_st& stream);
+void synchronized(const CUevent_st& event);
+void waits(const CUstream_st& stream, const CUevent_st& event);
+}  // namespace checking
+
 }  // namespace millrace::virtual_cuda

@@ -74,7 +74,7 @@ cudaError_t query(cudaEvent_t event) {
   if (const cudaError_t error = check_unsafe(lock); error != cudaSuccess) return error;
   if (const cudaError_t error = check_host_use(*event); error != cudaSuccess) return error;
   if (!runtime().engine.query(lock, OperationRef{event->last})) return cudaErrorNotReady;
-  if (Checker* const check = checker()) check->synchronized(*event);
+  checking::synchronized(*event);
   return cudaSuccess;
 }
 
@@ -86,7 +86,7 @@ cudaError_t synchronize(cudaEvent_t event) {
   spend(lock, Call::synchronize_event);
   if (const cudaError_t error = check_host_use(*event); error != cudaSuccess) return error;
   runtime().engine.wait(lock, OperationRef{event->last});
-  if (Checker* const check = checker()) check->synchronized(*event);
+  checking::synchronized(*event);
   trim_pools(gpu);
   return cudaSuccess;
 }
@@ -100,8 +100,7 @@ cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   spend(lock, Call::event_time);
   for (const cudaEvent_t event : {start, end})
     if (!runtime().engine.query(lock, OperationRef{event->last})) return cudaErrorNotReady;
-  if (Checker* const check = checker())
-    for (const cudaEvent_t event : {start, end}) check->synchronized(*event);
+  for (const cudaEvent_t event : {start, end}) checking::synchronized(*event);
   *milliseconds = static_cast<float>(static_cast<double>((end->time - start->time).count()) / 1e6);
   return cudaSuccess;
 }

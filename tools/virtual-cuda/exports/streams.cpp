@@ -41,7 +41,7 @@ cudaError_t synchronize(CUstream_st* stream) {
   spend(lock, Call::synchronize_stream);
   if (const cudaError_t error = check_wait(*stream); error != cudaSuccess) return error;
   runtime().engine.wait(lock, OperationRef{stream->tail});
-  if (Checker* const check = checker()) check->synchronized(*stream);
+  checking::synchronized(*stream);
   trim_pools(gpu);
   return cudaSuccess;
 }
@@ -53,7 +53,7 @@ cudaError_t query(CUstream_st* stream) {
   spend(lock, Call::query_stream);
   if (const cudaError_t error = check_wait(*stream); error != cudaSuccess) return error;
   if (!runtime().engine.query(lock, OperationRef{stream->tail})) return cudaErrorNotReady;
-  if (Checker* const check = checker()) check->synchronized(*stream);
+  checking::synchronized(*stream);
   return cudaSuccess;
 }
 
@@ -67,7 +67,7 @@ cudaError_t wait(CUstream_st* stream, cudaEvent_t event, unsigned flags) {
     return submit(lock, *stream, WaitWork{{event, event->generation}});
   if (stream->capture != nullptr || event->capture != nullptr)
     return wait_captured(*stream, *event);
-  if (Checker* const check = checker()) check->waits(*stream, *event);
+  checking::waits(*stream, *event);
   if (event->last == nullptr || event->last->done()) return check_implicit(*stream);
   return submit(lock, *stream, EmptyWork{}, {event->last});
 }
