@@ -44,7 +44,7 @@ std::map<std::string, Words> examples(const ScratchFolder& scratch) {
       {"replay", {"replay", trace}},
       {"train", train},
       {"doctor", {"doctor"}},
-      {"run", {"run", "--virtual", "instant", "--", MILLRACE_PROGRAM, "replay", trace}},
+      {"run", {"run", "--allocator", "own", "--virtual", "instant", "--", MILLRACE_PROGRAM, "replay", trace}},
       {"stream apply", {"stream", "apply", "--from", sink, "--to", copy, "--until-idle", "0.2"}},
       {"stream status", {"stream", "status", sink}},
       {"stream verify", {"stream", "verify", sink, checkpoint}},

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,7 @@
 #include "commands.hpp"
 #include "engine/settings.hpp"
 #include "run/libraries.hpp"
+#include "run/program_file.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -22,6 +24,10 @@ namespace {
 struct RunOptions {
   std::string schedule;
   bool check = false;
+  std::string allocator;  // empty: as the other options need it
+  std::string report;
+  bool waits = false;
+  bool leaves_malloc = false;
   std::vector<std::string> program;
 };
 
@@ -69,37 +75,103 @@ void let_loader_find(const VirtualCuda& libraries) {
                    "a program and its arguments after --"};
 }
 
-void run_program_on_virtual_gpus(const RunOptions& options) {
+void use_virtual_gpus(const RunOptions& options) {
   require_schedule(options.schedule);
   let_loader_find(find_virtual_cuda());
   set("MILLRACE_VIRTUAL", options.schedule);
   if (options.check) set("MILLRACE_VIRTUAL_CHECK", "on");
   if (std::getenv("MILLRACE_VIRTUAL_REPORT") == nullptr) set("MILLRACE_VIRTUAL_REPORT", "-");
+}
+
+void use_millrace(const RunOptions& options) {
+  require_catchable(options.program.front());
+  const Interposer interposer = find_interposer();
+  put_first("LD_PRELOAD", {interposer.library});
+  // Before an auditor that does not look at bindings: after it, glibc 2.36 tells of no look-up by
+  // hand.
+  put_first("LD_AUDIT", {interposer.auditor});
+  // The program may change its folder.
+  const bool is_file = !options.report.empty() && options.report != "-";
+  set("MILLRACE_RUN_REPORT",
+      is_file ? std::filesystem::absolute(options.report).string() : std::string{"-"});
+  set("MILLRACE_RUN_POLICY", options.waits ? "millrace" : "");
+  set("MILLRACE_RUN_LEAVE", options.leaves_malloc ? "cudaMalloc" : "");
+}
+
+/** What only Millrace's allocator has. */
+void refuse_without_millrace(const RunOptions& options) {
+  const char* const given = options.waits             ? "--wait"
+                            : options.leaves_malloc   ? "--leave-malloc"
+                            : !options.report.empty() ? "--report"
+                                                      : nullptr;
+  if (given != nullptr)
+    throw UsageError{"it has no effect if the program keeps its own allocator", given,
+                     "--allocator millrace, and no --check"};
+}
+
+/** The checker has to see the program's own allocations and frees. */
+bool keeps_own_allocator(const RunOptions& options) {
+  if (options.allocator.empty()) return options.check;
+  if (options.allocator == "own") return true;
+  if (options.allocator != "millrace")
+    throw UsageError{"'" + options.allocator + "' is not known", "--allocator", "millrace or own"};
+  if (options.check)
+    throw UsageError{"the checker follows the program's own allocator", "--allocator millrace",
+                     "--check without --allocator"};
+  return false;
+}
+
+void run_program(const RunOptions& options) {
+  const bool own = keeps_own_allocator(options);
+  if (options.check && options.schedule.empty())
+    throw UsageError{"only the virtual CUDA runtime checks", "--check", "--virtual SCHEDULE"};
+  if (own) refuse_without_millrace(options);
+  if (own && options.schedule.empty())
+    throw UsageError{"nothing would differ from running the program itself", "--allocator own",
+                     "--virtual SCHEDULE, or --allocator millrace"};
+  if (!options.schedule.empty()) use_virtual_gpus(options);
+  if (!own) use_millrace(options);
   become(options.program);
 }
 
 }  // namespace
 
 void add_run(CLI::App& program) {
-  Command command{program, "run",
-                  "Runs a CUDA program without a GPU, on Millrace's virtual CUDA runtime"};
+  Command command{
+      program, "run",
+      "Runs a CUDA program on Millrace's allocator, and without a GPU on the virtual CUDA "
+      "runtime"};
   const auto given = std::make_shared<RunOptions>();
-  command
-      .add("--virtual", given->schedule, "SCHEDULE",
-           "When work takes effect: instant, lag:N, adversarial:SEED, or a device profile for "
-           "virtual time; ',profile=NAME', ',gpus=N' and ',memory=SIZE' may follow")
-      .required();
+  command.add("--virtual", given->schedule, "SCHEDULE",
+              "When work takes effect: instant, lag:N, adversarial:SEED, or a device profile for "
+              "virtual time; ',profile=NAME', ',gpus=N' and ',memory=SIZE' may follow. Without it: "
+              "on this machine's GPUs");
+  command.add("--allocator", given->allocator, "NAME",
+              "millrace: the program's requests to the shared CUDA runtime are served by Millrace; "
+              "own: the program keeps its allocator (default millrace, own with --check)");
   command.flag("--check", given->check,
                "Name accesses of memory that nothing orders; a program that ends with 0 then ends "
                "with 4 if there were any");
+  command.output("--report", given->report, "FILE",
+                 "Where the report goes when the program ends, as JSON if FILE ends with .json "
+                 "(default: standard error)",
+                 Result::further);
+  command.flag("--wait", given->waits,
+               "Lets Millrace make a stream wait before it reserves memory: not for programs whose "
+               "kernels wait for each other across streams");
+  command.flag("--leave-malloc", given->leaves_malloc,
+               "Leaves cudaMalloc to the runtime: for programs that share such memory with other "
+               "processes");
   command.add("program", given->program, "COMMAND", "The program and its arguments, after --")
       .required();
   command.examples(
-      {{"millrace run --virtual h200,gpus=2 -- ./app --steps 10",
-        "Runs ./app on two modelled H200 GPUs, and prints its memory, calls and virtual time."},
+      {{"millrace run -- ./app --steps 10",
+        "Runs ./app on Millrace's allocator, and prints what that reserved."},
+       {"millrace run --virtual h200,gpus=2 -- ./app --steps 10",
+        "Runs it on two modelled H200 GPUs, and prints memory, calls and virtual time as well."},
        {"millrace run --virtual adversarial:7 --check -- ./app",
         "Lets work take effect as late and in as unlucky an order as is legal, and names races."}});
-  command.run([given] { run_program_on_virtual_gpus(*given); });
+  command.run([given] { run_program(*given); });
 }
 
 }  // namespace millrace::cli

@@ -5,10 +5,17 @@
 #include "cli/error.hpp"
 
 namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/** The folder above that of this program. */
+fs::path prefix_here() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path(); }
+
+}  // namespace
 
 VirtualCuda find_virtual_cuda() {
-  namespace fs = std::filesystem;
-  const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const fs::path prefix = prefix_here();
   for (const char* const place : {"lib/virtual-cuda", MILLRACE_VIRTUAL_CUDA_LIBDIR}) {
     const fs::path root = prefix / place;
     VirtualCuda found{root.string(), {}, {}};
@@ -25,6 +32,18 @@ VirtualCuda find_virtual_cuda() {
   throw UsageError{"the virtual CUDA runtime is not there", "",
                    "a build of the targets millrace_virtual_cudart_12 and _13, or an installation "
                    "of the component virtual-cuda"};
+}
+
+Interposer find_interposer() {
+  const fs::path prefix = prefix_here();
+  for (const char* const place : {"lib/interpose", MILLRACE_INTERPOSE_LIBDIR}) {
+    const Interposer found{(prefix / place / "libmillrace-interpose.so").string(),
+                           (prefix / place / "catch.so").string()};
+    if (fs::exists(found.library) && fs::exists(found.auditor)) return found;
+  }
+  throw UsageError{"this build cannot put a program on Millrace's allocator", "",
+                   "a build with a CUDA toolkit and without sanitizers; --allocator own runs the "
+                   "program on its own"};
 }
 
 }  // namespace millrace::cli

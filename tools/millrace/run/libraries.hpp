@@ -19,4 +19,16 @@ struct VirtualCuda {
  */
 [[nodiscard]] VirtualCuda find_virtual_cuda();
 
+/** @brief What puts a program on Millrace's allocator. */
+struct Interposer {
+  std::string library;  ///< to load before all others
+  std::string auditor;  ///< of the loader, for what the program looks up by handle
+};
+
+/**
+ * @brief Finds it beside this program.
+ * @throws UsageError if this build or installation has none
+ */
+[[nodiscard]] Interposer find_interposer();
+
 }  // namespace millrace::cli

@@ -1,0 +1,157 @@
+#include <cstddef>
+#include <string>
+
+#include "test/interpose/run.hpp"
+#include "test/support/catch.hpp"
+
+using millrace::test::Ran;
+using millrace::test::run;
+using millrace::test::run_alone;
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+std::string every_schedule() {
+  return GENERATE("instant", "lag:1", "adversarial:1", "adversarial:2", "h200");
+}
+
+/// The figures of the only GPU that was used.
+const nlohmann::json& gpu(const Ran& ran) {
+  REQUIRE(ran.report.at("gpus").size() == 1);
+  return ran.report.at("gpus").at(0);
+}
+
+std::size_t calls(const Ran& ran, const std::string& name, const std::string& which = "made") {
+  for (const auto& call : ran.report.at("calls")) {
+    if (call.at("name") == name) return call.at(which);
+  }
+  return 0;
+}
+
+std::size_t reserved(const Ran& ran) { return gpu(ran).at("bytes").at("reserved").at("peak"); }
+
+}  // namespace
+
+TEST_CASE("a program on Millrace's allocator reads what it wrote under every schedule") {
+  const std::string schedule =
+      GENERATE("instant", "lag:1", "lag:5", "lag:64", "adversarial:1", "adversarial:2",
+               "adversarial:3", "adversarial:4", "adversarial:5", "h200");
+  for (const char* const seed : {"1", "2"}) {
+    CAPTURE(schedule, seed);
+    const Ran ran = run(std::string{"data "} + seed, schedule);
+    CAPTURE(ran.errors);
+    CHECK(ran.code == 0);
+    CHECK(calls(ran, "cudaMallocAsync") > 0);
+    CHECK(calls(ran, "cudaMallocAsync", "passed") == 0);
+    CHECK(calls(ran, "cudaMalloc", "passed") == 0);
+  }
+}
+
+TEST_CASE("a program ends on Millrace's allocator as it ends on its own") {
+  const std::string schedule =
+      GENERATE("instant", "lag:5", "adversarial:1", "adversarial:4", "h200");
+  const std::string name =
+      GENERATE("fork_after_first_call", "fork_before_first_call", "exit_in_a_host_function",
+               "free_in_a_late_destructor", "free_in_an_early_destructor", "foreign_pointers",
+               "last_error_stays", "too_much", "streams_in_a_loop", "threads_that_end",
+               "opened_by_hand", "own_pool", "no_calls", "everywhere", "reused_after_an_event",
+               "event_recorded_by_the_driver", "captured", "free_in_a_capture");
+  CAPTURE(schedule, name);
+  const Ran ran = run(name, schedule);
+  CAPTURE(ran.errors);
+  CHECK(ran.code == (name == "exit_in_a_host_function" ? 3 : 0));
+  if (schedule == "instant") CHECK(run_alone(name, schedule).code == ran.code);
+}
+
+TEST_CASE("streams that are made and destroyed in a loop share their memory") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  const Ran ran = run("streams_in_a_loop", schedule);
+  CHECK(gpu(ran).at("counts").at("allocations") == 200);
+  CHECK(reserved(ran) <= 2 * 8 * kMiB);
+}
+
+TEST_CASE("memory of one stream serves another after the program's own event and wait") {
+  // Under the adversarial schedule no free is complete until a call waits for it.
+  const std::string schedule = GENERATE("adversarial:1", "adversarial:2", "adversarial:3");
+  CAPTURE(schedule);
+  const Ran ran = run("reused_after_an_event", schedule);
+  CHECK(ran.code == 0);
+  CHECK(reserved(ran) == 8 * kMiB);
+  CHECK(gpu(ran).at("counts").at("served_ordered") == 19);
+}
+
+TEST_CASE("functions that are looked up by handle are taken over as well") {
+  const Ran ran = run("opened_by_hand", "instant");
+  CHECK(ran.code == 0);
+  CHECK(calls(ran, "cudaMalloc") == 3);
+  CHECK(gpu(ran).at("counts").at("allocations") == 3);
+}
+
+TEST_CASE("pools with a size and foreign addresses are passed on") {
+  const Ran pools = run("own_pool", "adversarial:1");
+  CHECK(calls(pools, "cudaMallocFromPoolAsync") == 2);
+  CHECK(calls(pools, "cudaMallocFromPoolAsync", "passed") == 1);
+  const Ran foreign = run("foreign_pointers", "adversarial:1");
+  CHECK(gpu(foreign).at("counts").at("frees") == 1);
+}
+
+TEST_CASE("the model of the program's own calls holds memory apart as far as nothing orders it") {
+  // A stream for each step, with a synchronization: one stretch of 32 MiB is enough.
+  const Ran ordered = run("streams_in_a_loop", "instant");
+  CHECK(gpu(ordered).at("own_calls").at("most_bytes") == 32 * kMiB);
+  // Four streams at once, of which none waits for another: 4 x 24 MiB, in segments of 32 MiB.
+  const Ran apart = run("streams_side_by_side", "instant");
+  CHECK(gpu(apart).at("own_calls").at("least_bytes") == 32 * kMiB);
+  CHECK(gpu(apart).at("own_calls").at("most_bytes") == 4 * 32 * kMiB);
+}
+
+TEST_CASE("what a graph allocates is the graph's") {
+  const Ran ran = run("captured", "adversarial:2");
+  CHECK(calls(ran, "cudaMallocAsync") == 2);
+  CHECK(calls(ran, "cudaMallocAsync", "passed") == 1);
+  CHECK(calls(ran, "cudaFreeAsync", "passed") == 1);
+}
+
+TEST_CASE("memory that is freed during a capture serves later requests") {
+  const std::string schedule = every_schedule();
+  CAPTURE(schedule);
+  const Ran ran = run("free_in_a_capture", schedule);
+  CHECK(ran.code == 0);
+  CHECK(reserved(ran) <= 3 * 2 * kMiB);
+}
+
+TEST_CASE("the report counts as a person does") {
+  const Ran ran = run("counted_by_hand", "adversarial:1");
+  const auto& bytes = gpu(ran).at("bytes");
+  // 3 x 6 MiB one after another, then 3 MiB for all and 4 MiB on the stream.
+  CHECK(bytes.at("requested").at("peak") == 7 * kMiB);
+  CHECK(bytes.at("requested").at("current") == 7 * kMiB);
+  // The 6 MiB come back to their stream at once; its last request takes 4 of them. cudaMalloc's
+  // memory may serve every stream, so it is new, in whole pages of 2 MiB.
+  CHECK(bytes.at("reserved").at("peak") == 10 * kMiB);
+  // The driver's pool has segments of 32 MiB, and cudaMalloc pages of 2 MiB.
+  CHECK(gpu(ran).at("own_calls").at("least_bytes") == (32 + 4) * kMiB);
+  CHECK(gpu(ran).at("own_calls").at("most_bytes") == (32 + 4) * kMiB);
+  CHECK(gpu(ran).at("stranded_bytes") == 0);
+  CHECK(gpu(ran).at("counts").at("allocations") == 5);
+  CHECK(gpu(ran).at("counts").at("frees") == 3);
+  CHECK(calls(ran, "cudaMallocAsync") == 4);
+  CHECK(calls(ran, "cudaFreeAsync") == 3);
+  CHECK(calls(ran, "cudaMalloc") == 1);
+}
+
+TEST_CASE("a program without calls of CUDA gets no report") {
+  const Ran ran = run("no_calls", "instant");
+  CHECK(ran.code == 0);
+  CHECK(ran.report.is_null());
+  CHECK(ran.errors.empty());
+}
+
+TEST_CASE("cudaMalloc stays the runtime's own if the user says so") {
+  const Ran ran = run("counted_by_hand", "instant", "MILLRACE_RUN_LEAVE=cudaMalloc");
+  CHECK(ran.code == 0);
+  CHECK(calls(ran, "cudaMalloc", "passed") == 1);
+  CHECK(gpu(ran).at("bytes").at("requested").at("peak") == 6 * kMiB);
+}

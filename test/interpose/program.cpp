@@ -1,0 +1,263 @@
+// A program of CUDA that knows nothing of Millrace: one case for each name. It ends with 0 if what
+// it found is right. It is run with `millrace run`, and what it must not notice is that.
+//
+//   interpose_program CASE [SEED]
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/interpose/cuda.hpp"
+
+namespace program {
+namespace {
+
+int exit_code_of_child(int (*body)()) {
+  const pid_t child = fork();
+  if (child == 0) std::exit(body());  // with the handlers of exit
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+int try_malloc() {
+  void* block = nullptr;
+  return cudaMalloc(&block, 64);
+}
+
+int fork_after_first_call() {
+  unsigned char* const block = allocate(4096);
+  if (exit_code_of_child(try_malloc) != cudaErrorInitializationError) return 1;
+  check(cudaFree(block), "cudaFree");
+  allocate(4096);  // the parent goes on
+  return 0;
+}
+
+int fork_before_first_call() {
+  if (exit_code_of_child(try_malloc) != cudaSuccess) return 1;
+  allocate(4096);
+  return 0;
+}
+
+int exit_in_a_host_function() {
+  const cudaStream_t stream = make_stream();
+  allocate(4096, stream);
+  check(cudaLaunchHostFunc(
+            stream, [](void*) { std::exit(3); }, nullptr),
+        "cudaLaunchHostFunc");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  return 1;  // it does not return
+}
+
+/// Made before CUDA, and so destroyed after it.
+struct Late {
+  void* block = nullptr;
+  ~Late() {
+    if (block != nullptr) expect(cudaFree(block), cudaErrorCudartUnloading, "a late cudaFree");
+  }
+} late;
+
+int free_in_a_late_destructor() {
+  late.block = allocate(4096);
+  return 0;
+}
+
+struct Early {
+  void* block = allocate(4096);
+  ~Early() { check(cudaFree(block), "an early cudaFree"); }
+};
+
+int free_in_an_early_destructor() {
+  allocate(4096);
+  static Early early;
+  return 0;
+}
+
+int foreign_pointers() {
+  allocate(4096);  // Millrace's is there
+  void *pitched = nullptr, *managed = nullptr;
+  std::size_t pitch = 0;
+  check(cudaMallocPitch(&pitched, &pitch, 100, 10), "cudaMallocPitch");
+  check(cudaFree(pitched), "cudaFree of cudaMallocPitch");
+  check(cudaMallocManaged(&managed, 4096, cudaMemAttachGlobal), "cudaMallocManaged");
+  check(cudaFree(managed), "cudaFree of cudaMallocManaged");
+  int on_the_stack = 0;
+  expect(cudaFree(&on_the_stack), cudaErrorInvalidValue, "cudaFree of the stack");
+  expect(cudaGetLastError(), cudaErrorInvalidValue, "cudaGetLastError");
+  unsigned char* const block = allocate(kMiB);
+  expect(cudaFree(block + 512), cudaErrorInvalidValue, "cudaFree of the middle of a block");
+  check(cudaFree(block), "cudaFree");
+  expect(cudaFree(block), cudaErrorInvalidValue, "cudaFree once more");
+  check(cudaFree(nullptr), "cudaFree of nullptr");
+  void* nothing = &on_the_stack;
+  check(cudaMalloc(&nothing, 0), "cudaMalloc of 0 bytes");
+  return nothing == nullptr ? 0 : 1;
+}
+
+/// An error that nobody has looked at yet stays, whatever is allocated meanwhile.
+int last_error_stays() {
+  const cudaStream_t stream = make_stream();
+  expect(cudaSetDevice(99), cudaErrorInvalidDevice, "cudaSetDevice");
+  for (int i = 0; i < 10; ++i) {
+    unsigned char* const block = allocate(kMiB, stream);
+    check(cudaMemsetAsync(block, 1, kMiB, stream), "cudaMemsetAsync");
+    check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  }
+  expect(cudaPeekAtLastError(), cudaErrorInvalidDevice, "cudaPeekAtLastError");
+  expect(cudaGetLastError(), cudaErrorInvalidDevice, "cudaGetLastError");
+  check(cudaGetLastError(), "cudaGetLastError once more");
+  return 0;
+}
+
+int too_much() {
+  void* block = nullptr;
+  expect(cudaMalloc(&block, std::size_t{1} << 45), cudaErrorMemoryAllocation, "cudaMalloc");
+  expect(cudaGetLastError(), cudaErrorMemoryAllocation, "cudaGetLastError");
+  allocate(kMiB);
+  return 0;
+}
+
+/// A stream for each step, as some libraries make them: 8 MiB in all.
+int streams_in_a_loop() {
+  constexpr std::size_t kBytes = 8 * kMiB;
+  for (int i = 0; i < 200; ++i) {
+    const cudaStream_t stream = make_stream();
+    unsigned char* const block = allocate(kBytes, stream);
+    check(cudaMemsetAsync(block, i, kBytes, stream), "cudaMemsetAsync");
+    check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+  return 0;
+}
+
+/// Four streams that have nothing to do with each other, one after the other.
+int streams_side_by_side() {
+  constexpr std::size_t kBytes = 24 * kMiB;
+  for (int i = 0; i < 4; ++i) {
+    const cudaStream_t stream = make_stream();
+    unsigned char* const block = allocate(kBytes, stream);
+    check(cudaMemsetAsync(block, i, kBytes, stream), "cudaMemsetAsync");
+    check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  }
+  return cudaDeviceSynchronize();
+}
+
+int threads_that_end() {
+  std::vector<unsigned char*> left(8);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      threads.emplace_back([&, i] {
+        unsigned char* const block = allocate(kMiB, cudaStreamPerThread);
+        check(cudaMemsetAsync(block, static_cast<int>(i), kMiB, cudaStreamPerThread), "a fill");
+        check(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
+        if (left[i] != nullptr) check(cudaFreeAsync(left[i], cudaStreamPerThread), "cudaFreeAsync");
+        left[i] = block;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!holds(left[i], kMiB, static_cast<unsigned char>(i))) return 1;
+    }
+  }
+  for (unsigned char* const block : left) check(cudaFree(block), "cudaFree");
+  return 0;
+}
+
+template <typename Function>
+Function* look_up(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+/// A library that is opened by hand, its functions by their handles, and closed again.
+int opened_by_hand() {
+  for (int i = 0; i < 3; ++i) {
+    void* const library = dlopen("libcudart.so.13", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return 1;
+    auto* const allocate_by_hand = look_up<cudaError_t(void**, std::size_t)>(library, "cudaMalloc");
+    auto* const free_by_hand = look_up<cudaError_t(void*)>(library, "cudaFree");
+    void* block = nullptr;
+    check(allocate_by_hand(&block, kMiB), "cudaMalloc");
+    check(cudaMemset(block, 5, kMiB), "cudaMemset");
+    if (!holds(static_cast<unsigned char*>(block), kMiB, 5)) return 2;
+    check(free_by_hand(block), "cudaFree");
+    dlclose(library);
+  }
+  return 0;
+}
+
+int own_pool() {
+  const cudaStream_t stream = make_stream();
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, {0}};
+  cudaMemPool_t pool = nullptr;
+  check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  void* block = nullptr;
+  check(cudaMallocFromPoolAsync(&block, kMiB, pool, stream), "cudaMallocFromPoolAsync");
+  check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  check(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
+  properties.maxSize = 64 * kMiB;  // which only the driver keeps
+  check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  check(cudaMallocFromPoolAsync(&block, kMiB, pool, stream), "cudaMallocFromPoolAsync");
+  check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  return cudaStreamSynchronize(stream);
+}
+
+/// Three blocks of 6 MiB on one stream and one of 3 MiB for all; two at a time, at most.
+int counted_by_hand() {
+  const cudaStream_t stream = make_stream();
+  for (int i = 0; i < 3; ++i) {
+    unsigned char* const block = allocate(6 * kMiB, stream);
+    check(cudaMemsetAsync(block, 1, 6 * kMiB, stream), "cudaMemsetAsync");
+    check(cudaFreeAsync(block, stream), "cudaFreeAsync");
+  }
+  allocate(3 * kMiB);
+  allocate(4 * kMiB, stream);
+  return cudaDeviceSynchronize();
+}
+
+int no_calls() { return 0; }
+
+const std::map<std::string, int (*)()> kCases{
+    {"fork_after_first_call", fork_after_first_call},
+    {"fork_before_first_call", fork_before_first_call},
+    {"exit_in_a_host_function", exit_in_a_host_function},
+    {"free_in_a_late_destructor", free_in_a_late_destructor},
+    {"free_in_an_early_destructor", free_in_an_early_destructor},
+    {"foreign_pointers", foreign_pointers},
+    {"last_error_stays", last_error_stays},
+    {"too_much", too_much},
+    {"streams_in_a_loop", streams_in_a_loop},
+    {"streams_side_by_side", streams_side_by_side},
+    {"threads_that_end", threads_that_end},
+    {"opened_by_hand", opened_by_hand},
+    {"own_pool", own_pool},
+    {"counted_by_hand", counted_by_hand},
+    {"no_calls", no_calls},
+    {"everywhere", everywhere},
+    {"reused_after_an_event", reused_after_an_event},
+    {"event_recorded_by_the_driver", event_recorded_by_the_driver},
+    {"captured", captured},
+    {"free_in_a_capture", free_in_a_capture},
+};
+
+}  // namespace
+}  // namespace program
+
+int main(int argc, char** argv) {
+  const std::string name = argc >= 2 ? argv[1] : "";
+  if (name == "data")
+    return program::random_data(argc == 3 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U);
+  const auto found = program::kCases.find(name);
+  if (found != program::kCases.end()) return found->second();
+  std::fprintf(stderr, "usage: interpose_program CASE [SEED]\n");
+  return 2;
+}

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <exception>
+
+#include "process/process.hpp"
+
+/// @file
+/// How a function of CUDA is taken over: it counts the call, and no exception leaves it. What
+/// cannot be served is passed on to the runtime with the program's own arguments, which also gives
+/// the program the runtime's own errors.
+
+#define MILLRACE_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace millrace::interpose {
+
+template <typename Body>
+cudaError_t entry(Function function, Body body) noexcept {
+  const Runtime& runtime = real();
+  if (runtime.major == 0) return cudaErrorSharedObjectInitFailed;
+  try {
+    Process& process = Process::get();
+    process.calls[static_cast<std::size_t>(function)].made.fetch_add(1, std::memory_order_relaxed);
+    return body(runtime, process);
+  } catch (const std::exception&) {  // no memory for the books
+    return cudaErrorMemoryAllocation;
+  }
+}
+
+inline void count_passed(Process& process, Function function) noexcept {
+  process.calls[static_cast<std::size_t>(function)].passed.fetch_add(1, std::memory_order_relaxed);
+}
+
+/** @brief What 0 means in code that was compiled with --default-stream per-thread. */
+[[nodiscard]] inline cudaStream_t per_thread(cudaStream_t stream) noexcept {
+  return stream == nullptr ? cudaStreamPerThread : stream;
+}
+
+[[nodiscard]] inline int current_device() noexcept {
+  int device = -1;
+  return real().cudaGetDevice(&device) == cudaSuccess ? device : -1;
+}
+
+/** @brief The GPU of a stream; -1 if the runtime is too old to say. */
+[[nodiscard]] int device_of(cudaStream_t stream) noexcept;
+
+/** @brief Whether work on the stream becomes a graph now, or cannot be enqueued for a capture. */
+[[nodiscard]] bool is_captured(cudaStream_t stream) noexcept;
+
+/** @brief Makes `device` current while it lives. */
+class CurrentGpu {
+ public:
+  explicit CurrentGpu(int device) noexcept
+      : before_(current_device()), changed_(before_ != device) {
+    if (changed_) static_cast<void>(real().cudaSetDevice(device));
+  }
+  ~CurrentGpu() {
+    if (changed_) static_cast<void>(real().cudaSetDevice(before_));
+  }
+  CurrentGpu(const CurrentGpu&) = delete;
+  CurrentGpu& operator=(const CurrentGpu&) = delete;
+
+ private:
+  const int before_;
+  const bool changed_;
+};
+
+/** @brief cudaFree, of whatever address. The driver's cuMemFree is the same. */
+[[nodiscard]] cudaError_t release(const Runtime& runtime, Process& process, void* address);
+/** @brief cudaFreeAsync. */
+[[nodiscard]] cudaError_t release(const Runtime& runtime, Process& process, void* address,
+                                  cudaStream_t stream);
+
+/** @brief Begins and ends a capture by `call`, which makes the runtime's or the driver's call. */
+template <typename Call>
+auto begin_capture(Process& process, cudaStream_t stream, Call call) {
+  process.begin_capture(stream, process.find(device_of(stream)));
+  const auto error = call();
+  if (error != decltype(error){}) process.end_capture(stream);
+  return error;
+}
+
+/** @brief The calling thread's current device is synchronized by `call`. */
+[[nodiscard]] cudaError_t synchronize_device(const Runtime& runtime, Gpu* gpu);
+
+/** @brief Frees what was freed during a capture. */
+void settle(const Runtime& runtime, Process& process, Gpu& gpu);
+
+}  // namespace millrace::interpose

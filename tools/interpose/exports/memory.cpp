@@ -1,0 +1,194 @@
+// cudaMalloc, cudaMallocAsync and their frees.
+
+#include "exports/entry.hpp"
+
+using namespace millrace;
+using namespace millrace::interpose;
+
+namespace {
+
+/** What `allocate` gives, or nullptr where the runtime has to answer: then it is asked, and says
+ * the error itself. */
+template <typename Allocate>
+void* attempt(Allocate allocate) {
+  const KeepsLastError keeps;
+  try {
+    return allocate();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** address,
+                             std::size_t bytes) {
+  Gpu* const gpu = address == nullptr || bytes == 0 || process.settings.leaves_malloc
+                       ? nullptr
+                       : process.serving(current_device());
+  if (gpu != nullptr) {
+    settle(runtime, process, *gpu);
+    if (void* const block = attempt([&] { return gpu->allocate_for_all(bytes); })) {
+      *address = block;
+      return cudaSuccess;
+    }
+  }
+  count_passed(process, Function::cudaMalloc);
+  return runtime.cudaMalloc(address, bytes);
+}
+
+/** @param pool_device  of the pool, which is served here; nothing: the pool is not */
+template <typename Pass>
+cudaError_t allocate(Process& process, Function function, void** address, std::size_t bytes,
+                     cudaStream_t stream, std::optional<int> pool_device, Pass pass) {
+  if (address != nullptr && bytes != 0 && pool_device && !is_captured(stream) &&
+      device_of(stream) == *pool_device) {
+    if (Gpu* const gpu = process.serving(*pool_device)) {
+      if (void* const block = attempt([&] { return gpu->allocate(bytes, stream); })) {
+        *address = block;
+        return cudaSuccess;
+      }
+    }
+  }
+  count_passed(process, function);
+  return pass();
+}
+
+/** The device's own pool is served, and pools that the program made for no more than that. */
+std::optional<int> served_current_pool(const Runtime& runtime, Process& process,
+                                       cudaStream_t stream) {
+  const int device = device_of(stream);
+  if (device < 0) return std::nullopt;
+  const KeepsLastError keeps;
+  cudaMemPool_t pool = nullptr, own = nullptr;
+  if (runtime.cudaDeviceGetMemPool(&pool, device) != cudaSuccess ||
+      runtime.cudaDeviceGetDefaultMemPool(&own, device) != cudaSuccess) {
+    return std::nullopt;
+  }
+  return pool == own ? std::optional{device} : process.served_pool(pool);
+}
+
+std::optional<int> served_pool(const Runtime& runtime, Process& process, cudaMemPool_t pool) {
+  if (const auto made = process.served_pool(pool)) return made;
+  const KeepsLastError keeps;
+  const int device = current_device();
+  cudaMemPool_t own = nullptr;
+  if (runtime.cudaDeviceGetDefaultMemPool(&own, device) != cudaSuccess) return std::nullopt;
+  return pool == own ? std::optional{device} : std::nullopt;
+}
+
+cudaError_t allocate_async(void** address, std::size_t bytes, cudaStream_t stream) {
+  return entry(Function::cudaMallocAsync, [&](const Runtime& runtime, Process& process) {
+    return allocate(process, Function::cudaMallocAsync, address, bytes, stream,
+                    served_current_pool(runtime, process, stream),
+                    [&] { return runtime.cudaMallocAsync(address, bytes, stream); });
+  });
+}
+
+cudaError_t allocate_from_pool(void** address, std::size_t bytes, cudaMemPool_t pool,
+                               cudaStream_t stream) {
+  return entry(Function::cudaMallocFromPoolAsync, [&](const Runtime& runtime, Process& process) {
+    return allocate(process, Function::cudaMallocFromPoolAsync, address, bytes, stream,
+                    served_pool(runtime, process, pool),
+                    [&] { return runtime.cudaMallocFromPoolAsync(address, bytes, pool, stream); });
+  });
+}
+
+cudaError_t free_async(void* address, cudaStream_t stream) {
+  return entry(Function::cudaFreeAsync, [&](const Runtime& runtime, Process& process) {
+    return release(runtime, process, address, stream);
+  });
+}
+
+/** What the runtime says of a stream that Millrace could not use. */
+cudaError_t error_of(const Runtime& runtime, cudaStream_t stream) {
+  unsigned flags = 0;
+  const cudaError_t error = runtime.cudaStreamGetFlags(stream, &flags);
+  return error == cudaSuccess ? cudaErrorInvalidValue : error;
+}
+
+}  // namespace
+
+namespace millrace::interpose {
+
+// As cudaFree, it waits for all work of the device, so that nothing on any stream uses the memory.
+cudaError_t release(const Runtime& runtime, Process& process, void* address) {
+  Gpu* const gpu = address == nullptr ? nullptr : process.owner_of(address);
+  if (gpu == nullptr) {
+    if (address != nullptr) count_passed(process, Function::cudaFree);
+    return runtime.cudaFree(address);
+  }
+  if (process.capturing()) {  // a synchronization would break the capture
+    gpu->free_later(address);
+    return cudaSuccess;
+  }
+  settle(runtime, process, *gpu);
+  const CurrentGpu current{gpu->ordinal()};
+  const cudaError_t error = synchronize_device(runtime, gpu);
+  if (error != cudaSuccess) return error;
+  const KeepsLastError keeps;
+  gpu->free_completed(address);
+  return cudaSuccess;
+}
+
+cudaError_t release(const Runtime& runtime, Process& process, void* address, cudaStream_t stream) {
+  Gpu* const gpu = address == nullptr ? nullptr : process.owner_of(address);
+  if (gpu == nullptr || is_captured(stream)) {
+    if (address != nullptr) count_passed(process, Function::cudaFreeAsync);
+    return runtime.cudaFreeAsync(address, stream);
+  }
+  if (device_of(stream) != gpu->ordinal()) {  // its order is not known here
+    const cudaError_t error = runtime.cudaStreamSynchronize(stream);
+    if (error != cudaSuccess) return error;
+    const KeepsLastError keeps;
+    gpu->free_completed(address);
+    return cudaSuccess;
+  }
+  const bool freed = [&] {
+    const KeepsLastError keeps;
+    try {
+      gpu->free(address, stream);
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }();
+  return freed ? cudaSuccess : error_of(runtime, stream);
+}
+
+}  // namespace millrace::interpose
+
+MILLRACE_EXPORT cudaError_t cudaMalloc(void** address, std::size_t bytes) {
+  return entry(Function::cudaMalloc, [&](const Runtime& runtime, Process& process) {
+    return allocate_for_all(runtime, process, address, bytes);
+  });
+}
+
+MILLRACE_EXPORT cudaError_t cudaFree(void* address) {
+  return entry(Function::cudaFree, [&](const Runtime& runtime, Process& process) {
+    return release(runtime, process, address);
+  });
+}
+
+MILLRACE_EXPORT cudaError_t cudaMallocAsync(void** address, std::size_t bytes,
+                                            cudaStream_t stream) {
+  return allocate_async(address, bytes, stream);
+}
+MILLRACE_EXPORT cudaError_t cudaMallocAsync_ptsz(void** address, std::size_t bytes,
+                                                 cudaStream_t stream) {
+  return allocate_async(address, bytes, per_thread(stream));
+}
+
+MILLRACE_EXPORT cudaError_t cudaMallocFromPoolAsync(void** address, std::size_t bytes,
+                                                    cudaMemPool_t pool, cudaStream_t stream) {
+  return allocate_from_pool(address, bytes, pool, stream);
+}
+MILLRACE_EXPORT cudaError_t cudaMallocFromPoolAsync_ptsz(void** address, std::size_t bytes,
+                                                         cudaMemPool_t pool, cudaStream_t stream) {
+  return allocate_from_pool(address, bytes, pool, per_thread(stream));
+}
+
+MILLRACE_EXPORT cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
+  return free_async(address, stream);
+}
+MILLRACE_EXPORT cudaError_t cudaFreeAsync_ptsz(void* address, cudaStream_t stream) {
+  return free_async(address, per_thread(stream));
+}

@@ -1,0 +1,122 @@
+// The driver's pools. Requests to a device's own pool are served by Millrace, and those to a pool
+// that the program made for device memory without limits. A pool that can be exported, that has a
+// size, or that is of host memory keeps its requests.
+
+#include <cstring>
+
+#include "exports/entry.hpp"
+
+using namespace millrace;
+using namespace millrace::interpose;
+
+namespace {
+
+/** Has nothing that only the driver can do. */
+bool is_plain(const cudaMemPoolProps& properties) {
+  return properties.allocType == cudaMemAllocationTypePinned &&
+         properties.handleTypes == cudaMemHandleTypeNone &&
+         properties.location.type == cudaMemLocationTypeDevice && properties.maxSize == 0 &&
+         properties.usage == 0;
+}
+
+std::optional<int> device_of_default(const Runtime& runtime, cudaMemPool_t pool) {
+  const KeepsLastError keeps;
+  int count = 0;
+  if (runtime.cudaGetDeviceCount(&count) != cudaSuccess) return std::nullopt;
+  for (int device = 0; device < count; ++device) {
+    cudaMemPool_t own = nullptr;
+    if (runtime.cudaDeviceGetDefaultMemPool(&own, device) == cudaSuccess && own == pool)
+      return device;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> served(const Runtime& runtime, Process& process, cudaMemPool_t pool) {
+  const auto made = process.served_pool(pool);
+  return made ? made : device_of_default(runtime, pool);
+}
+
+/** What Millrace holds, for the four attributes that count bytes. */
+std::optional<std::uint64_t> bytes_of(Gpu& gpu, cudaMemPoolAttr attribute) {
+  const MemoryGauges bytes = gpu.memory().statistics().bytes;
+  switch (attribute) {
+    case cudaMemPoolAttrReservedMemCurrent:
+      return bytes.reserved.current;
+    case cudaMemPoolAttrReservedMemHigh:
+      return bytes.reserved.peak;
+    case cudaMemPoolAttrUsedMemCurrent:
+      return bytes.allocated.current;
+    case cudaMemPoolAttrUsedMemHigh:
+      return bytes.allocated.peak;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+MILLRACE_EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool,
+                                              const cudaMemPoolProps* properties) {
+  return entry(Function::cudaMemPoolCreate, [&](const Runtime& runtime, Process& process) {
+    const cudaError_t error = runtime.cudaMemPoolCreate(pool, properties);
+    if (error == cudaSuccess && is_plain(*properties))
+      process.add_pool(*pool, properties->location.id);
+    return error;
+  });
+}
+
+// Memory that it gave stays valid until it is freed, as with CUDA.
+MILLRACE_EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  return entry(Function::cudaMemPoolDestroy, [&](const Runtime& runtime, Process& process) {
+    process.drop_pool(pool);
+    return runtime.cudaMemPoolDestroy(pool);
+  });
+}
+
+MILLRACE_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t keep) {
+  return entry(Function::cudaMemPoolTrimTo, [&](const Runtime& runtime, Process& process) {
+    const auto device = served(runtime, process, pool);
+    if (Gpu* const gpu = device ? process.find(*device) : nullptr) {
+      const KeepsLastError keeps;
+      gpu->memory().trim(keep);
+    }
+    return runtime.cudaMemPoolTrimTo(pool, keep);
+  });
+}
+
+// The default pool answers for all of Millrace's memory of its GPU.
+MILLRACE_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute,
+                                                    void* value) {
+  return entry(Function::cudaMemPoolGetAttribute, [&](const Runtime& runtime, Process& process) {
+    const cudaError_t error = runtime.cudaMemPoolGetAttribute(pool, attribute, value);
+    if (error != cudaSuccess) return error;
+    const auto device = device_of_default(runtime, pool);
+    Gpu* const gpu = device ? process.find(*device) : nullptr;
+    const auto held = gpu == nullptr ? std::nullopt : bytes_of(*gpu, attribute);
+    if (!held) return error;
+    std::uint64_t own = 0;
+    std::memcpy(&own, value, sizeof own);
+    own += *held;
+    std::memcpy(value, &own, sizeof own);
+    return error;
+  });
+}
+
+// What Millrace gives is accessible as far as the program allows it for the pool.
+MILLRACE_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
+                                                 const cudaMemAccessDesc* access,
+                                                 std::size_t count) {
+  return entry(Function::cudaMemPoolSetAccess, [&](const Runtime& runtime, Process& process) {
+    const cudaError_t error = runtime.cudaMemPoolSetAccess(pool, access, count);
+    const auto device = served(runtime, process, pool);
+    if (error != cudaSuccess || !device) return error;
+    const KeepsLastError keeps;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool is_other =
+          access[i].location.type == cudaMemLocationTypeDevice && access[i].location.id != *device;
+      if (is_other && access[i].flags != cudaMemAccessFlagsProtNone)
+        process.enable_peer(access[i].location.id, *device);
+    }
+    return error;
+  });
+}

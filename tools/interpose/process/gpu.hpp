@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "millrace/interop/device_memory.hpp"
+#include "process/log.hpp"
+#include "process/program_device.hpp"
+
+namespace millrace::interpose {
+
+/** @brief A handle of the program's as Millrace's: what cudaStreamLegacy and 0 are is one stream.
+ */
+[[nodiscard]] inline StreamHandle handle_of(cudaStream_t stream) noexcept {
+  return stream == cudaStreamLegacy ? StreamHandle{} : StreamHandle{stream};
+}
+
+/**
+ * @brief Millrace's memory of one GPU in a program that knows nothing of it.
+ *
+ * Memory of cudaMallocAsync belongs to the stream that it was asked for, and a free is ordered on
+ * the stream that the free names. Memory of cudaMalloc may be used on all streams at once: it has
+ * an owner that is no stream of the driver's, and that comes after completed work only. Its free
+ * comes after a synchronization of the device.
+ */
+class Gpu {
+ public:
+  /** @throws DeviceError */
+  Gpu(int ordinal, bool waits);
+
+  [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
+  [[nodiscard]] DeviceMemory& memory() noexcept { return memory_; }
+  [[nodiscard]] OrderedDevice& order() const noexcept { return memory_.device(); }
+  [[nodiscard]] bool owns(const void* address) const { return memory_.is_live(address); }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept { return memory_bytes_; }
+  /** @brief What the program did here, of which the report makes its comparison. */
+  [[nodiscard]] const Log& log() const noexcept { return log_; }
+
+  /** @brief Memory that every stream may use from now on. @throws as Allocator::allocate */
+  [[nodiscard]] void* allocate_for_all(std::size_t bytes);
+  /** @brief Memory for `stream`. @throws as Allocator::allocate */
+  [[nodiscard]] void* allocate(std::size_t bytes, cudaStream_t stream);
+
+  /** @brief Frees a block whose uses are complete, which a call of the program's has shown. */
+  void free_completed(void* address);
+  /** @brief Frees a block in the order of `stream`. @throws DeviceError */
+  void free(void* address, cudaStream_t stream);
+
+  /** @brief The free bytes that every stream could have now, and those that could not. */
+  [[nodiscard]] UsableBytes usable_by_all() { return memory_.caching().usable(all_); }
+
+  /** @brief Frees it at the next call outside a capture: the device cannot be synchronized now. */
+  void free_later(void* address);
+  /** @brief The blocks that `free_later` was given, once. */
+  [[nodiscard]] std::vector<void*> take_later();
+
+  /** @name What the program's own calls prove
+   * `call` makes the program's call, exactly once, and returns whether it succeeded.
+   * @{ */
+  void synchronize(const std::function<bool()>& call);
+  void synchronize(StreamRef stream, const std::function<bool()>& call);
+  /** @brief A marker on the stream. @throws DeviceError */
+  [[nodiscard]] Point mark(StreamRef stream);
+  /** @brief `waiter` waits for an event that was recorded after `marker`. */
+  void joined(StreamRef waiter, Point marker);
+  /** @brief An event that was recorded after `marker` is complete. */
+  void passed(Point marker);
+  /** @} */
+
+  /** @brief Lets work on GPU `peer` use this memory. */
+  void allow_peer(int peer);
+
+ private:
+  [[nodiscard]] bool for_all(const void* address);
+
+  const int ordinal_;
+  ProgramDevice device_;
+  const std::size_t memory_bytes_;
+  DeviceMemory memory_;
+  const StreamRef all_;    // the owner of what cudaMalloc gave
+  const StreamRef freed_;  // on which complete blocks are freed
+  Log log_;
+  std::mutex mutex_;
+  std::atomic<bool> any_later_{false};
+  std::vector<void*> later_;
+};
+
+}  // namespace millrace::interpose

@@ -1,0 +1,148 @@
+#include "process/process.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <string>
+
+namespace millrace::interpose {
+
+thread_local cudaError_t KeepsLastError::lost = cudaSuccess;
+
+KeepsLastError::~KeepsLastError() {
+  const cudaError_t after = real().cudaPeekAtLastError();
+  if (after == before_) return;
+  if (after != cudaSuccess) static_cast<void>(real().cudaGetLastError());
+  if (before_ != cudaSuccess) lost = before_;
+}
+
+Process& Process::get() noexcept {
+  static Process* const process = new Process;
+  return *process;
+}
+
+Process::Process() : settings(Settings::read()) {
+  pthread_atfork(nullptr, nullptr, [] {
+    Process& process = Process::get();
+    if (process.has_served_) process.is_child_ = true;
+  });
+}
+
+Gpu* Process::find(int ordinal) const noexcept {
+  if (ordinal < 0 || ordinal >= kMostGpus || is_child()) return nullptr;
+  return gpus_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
+}
+
+// A GPU is not opened during a capture: its streams could not be told from those that are captured.
+Gpu* Process::serving(int ordinal) {
+  if (unannounced_ != 0) return nullptr;
+  if (Gpu* const known = find(ordinal)) [[likely]]
+    return known;
+  if (ordinal < 0 || ordinal >= kMostGpus || is_child() || capturing()) return nullptr;
+  return allocator_has_runtime() ? make(ordinal) : nullptr;
+}
+
+Gpu* Process::make(int ordinal) {
+  const std::lock_guard lock{mutex_};
+  if (Gpu* const known = find(ordinal)) return known;
+  if (refused_.contains(ordinal)) return nullptr;
+  try {
+    has_served_ = true;
+    auto made = std::make_unique<Gpu>(ordinal, settings.waits);
+    for (const auto& [user, owner] : peers_) {
+      if (owner == ordinal) made->allow_peer(user);
+    }
+    gpus_[static_cast<std::size_t>(ordinal)] = made.get();
+    return made.release();
+  } catch (const std::exception& error) {
+    refused_.insert(ordinal);
+    tell_once(
+        ("GPU " + std::to_string(ordinal) +
+         " keeps the program's own allocator, because Millrace cannot use it: " + error.what())
+            .c_str());
+    return nullptr;
+  }
+}
+
+Gpu* Process::owner_of(const void* address) const {
+  if (is_child()) return nullptr;
+  for (const std::atomic<Gpu*>& each : gpus_) {
+    Gpu* const gpu = each.load(std::memory_order_acquire);
+    if (gpu != nullptr && gpu->owns(address)) return gpu;
+  }
+  return nullptr;
+}
+
+std::vector<Gpu*> Process::gpus() const {
+  std::vector<Gpu*> all;
+  for (const std::atomic<Gpu*>& each : gpus_) {
+    if (Gpu* const gpu = each.load(std::memory_order_acquire)) all.push_back(gpu);
+  }
+  return all;
+}
+
+void Process::forget(int ordinal) {
+  Gpu* const gpu = find(ordinal);
+  if (gpu == nullptr) return;
+  gpus_[static_cast<std::size_t>(ordinal)] = nullptr;
+  delete gpu;
+}
+
+void Process::enable_peer(int user, int owner) {
+  const std::lock_guard lock{mutex_};
+  peers_.emplace_back(user, owner);
+  if (Gpu* const gpu = find(owner)) gpu->allow_peer(user);
+}
+
+void Process::begin_capture(cudaStream_t stream, Gpu* gpu) {
+  Capture capture{gpu, std::nullopt};
+  ++captures_;
+  if (gpu != nullptr) {
+    try {
+      capture.announced = gpu->order().begin_capture(StreamRef{handle_of(stream)});
+    } catch (const std::exception&) {  // such as the per-thread stream
+      ++unannounced_;
+    }
+  }
+  const std::lock_guard lock{mutex_};
+  capture_of_.emplace(stream, capture);
+}
+
+void Process::end_capture(cudaStream_t stream) {
+  Capture capture;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto it = capture_of_.find(stream);
+    if (it == capture_of_.end()) return;
+    capture = it->second;
+    capture_of_.erase(it);
+  }
+  --captures_;
+  if (capture.gpu == nullptr) return;
+  if (!capture.announced) {
+    --unannounced_;
+    return;
+  }
+  try {
+    capture.gpu->order().end_capture(*capture.announced);
+  } catch (const DeviceError&) {  // the mark that is owed; a later one covers the same
+  }
+}
+
+void Process::add_pool(cudaMemPool_t pool, int device) {
+  const std::lock_guard lock{mutex_};
+  pools_.insert_or_assign(pool, device);
+}
+
+void Process::drop_pool(cudaMemPool_t pool) {
+  const std::lock_guard lock{mutex_};
+  pools_.erase(pool);
+}
+
+std::optional<int> Process::served_pool(cudaMemPool_t pool) const {
+  const std::lock_guard lock{mutex_};
+  const auto it = pools_.find(pool);
+  return it == pools_.end() ? std::nullopt : std::optional{it->second};
+}
+
+}  // namespace millrace::interpose

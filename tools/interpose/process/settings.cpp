@@ -1,0 +1,34 @@
+#include "process/settings.hpp"
+
+#include <cstdlib>
+
+#include "runtime/real.hpp"
+
+namespace millrace::interpose {
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/** Whether the variable has the one value that it may have. */
+bool is_set(const char* name, const char* value) {
+  const std::string found = variable(name);
+  if (found.empty() || found == value) return !found.empty();
+  tell_once((std::string{name} + ": '" + found + "' is not known; it is '" + value + "' or empty")
+                .c_str());
+  return false;
+}
+
+}  // namespace
+
+Settings Settings::read() {
+  Settings settings;
+  settings.report = variable("MILLRACE_RUN_REPORT");
+  settings.leaves_malloc = is_set("MILLRACE_RUN_LEAVE", "cudaMalloc");
+  settings.waits = is_set("MILLRACE_RUN_POLICY", "millrace");
+  return settings;
+}
+
+}  // namespace millrace::interpose

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+namespace millrace::interpose {
+
+/** @brief What `millrace run` asks of this library, by the environment. */
+struct Settings {
+  /// MILLRACE_RUN_REPORT: a file, or "-" for standard error; JSON if it ends with .json. Empty: no
+  /// report.
+  std::string report;
+  /// MILLRACE_RUN_LEAVE=cudaMalloc: cudaMalloc and cudaFree stay the runtime's own.
+  bool leaves_malloc = false;
+  /// MILLRACE_RUN_POLICY=millrace: a stream may be made to wait before memory grows.
+  bool waits = false;
+
+  /** @brief Reads the environment. Says on standard error what is not known, and ignores it. */
+  [[nodiscard]] static Settings read();
+};
+
+}  // namespace millrace::interpose

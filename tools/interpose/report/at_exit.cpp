@@ -1,0 +1,54 @@
+// The report, when the process ends. It makes no call of CUDA, which may be gone by then.
+
+#include <cstdio>
+#include <string>
+
+#include "report/report.hpp"
+
+namespace millrace::interpose {
+namespace {
+
+bool made_any_call(const Process& process) {
+  for (const CallCount& count : process.calls) {
+    if (count.made != 0) return true;
+  }
+  return false;
+}
+
+/** The program used CUDA, and none of it was seen here. */
+void tell_what_was_not_caught() {
+  tell_once(
+      "this process used the CUDA driver, and no call of a shared CUDA runtime (libcudart.so) was "
+      "seen: its memory was not Millrace's. A runtime that is linked statically cannot be caught: "
+      "link the shared one (nvcc -cudart shared; CMake: CUDA_RUNTIME_LIBRARY Shared)");
+}
+
+void report(Process& process) {
+  const std::string& name = process.settings.report;
+  if (name.empty() || process.is_child()) return;
+  if (!made_any_call(process)) {
+    if (driver_is_loaded() && !runtime_is_loaded()) tell_what_was_not_caught();
+    return;
+  }
+  std::FILE* const file = name == "-" ? stderr : std::fopen(name.c_str(), "w");
+  if (file == nullptr) {
+    tell_once(("the report cannot be written to " + name).c_str());
+    return;
+  }
+  if (name.ends_with(".json")) {
+    write_json(file, process);
+  } else {
+    write_text(file, process);
+  }
+  if (file != stderr) std::fclose(file);
+}
+
+__attribute__((destructor)) void report_at_exit() noexcept {
+  try {
+    report(Process::get());
+  } catch (const std::exception&) {  // no memory for it
+  }
+}
+
+}  // namespace
+}  // namespace millrace::interpose

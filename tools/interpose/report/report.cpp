@@ -1,0 +1,117 @@
+#include "report/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/observe/report.hpp"
+#include "report/own_calls.hpp"
+
+namespace millrace::interpose {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct CallLine {
+  Function function;
+  std::uint64_t made, passed;
+};
+
+std::vector<CallLine> calls_of(const Process& process) {
+  std::vector<CallLine> lines;
+  for (std::size_t i = 0; i < kFunctions; ++i) {
+    const CallCount& count = process.calls[i];
+    if (count.made != 0) lines.push_back({static_cast<Function>(i), count.made, count.passed});
+  }
+  return lines;
+}
+
+bool is_worth_a_line(const ShareStatistics& share) {
+  return share.allocated.peak != 0 || share.cached != 0;
+}
+
+/** Nothing if the program's requests fit into no modelled GPU. */
+std::optional<OwnCalls> own_calls(const Gpu& gpu) {
+  try {
+    return model_own_calls(gpu);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+/** The figures of one GPU, as docs/accounting.md names them. */
+Json document_of(Gpu& gpu) {
+  MemoryStatistics all = gpu.memory().statistics();
+  std::erase_if(all.streams, [](const ShareStatistics& share) { return !is_worth_a_line(share); });
+  Json document = nlohmann::json(all);
+  document["gpu"] = gpu.ordinal();
+  document["stranded_bytes"] = gpu.usable_by_all().stranded;
+  document["own_calls"] = nullptr;
+  if (const auto own = own_calls(gpu)) {
+    document["own_calls"] = {
+        {"least_bytes", own->least}, {"most_bytes", own->most}, {"calls_left_out", own->left_out}};
+  }
+  return document;
+}
+
+Json document_of(Process& process) {
+  Json gpus = Json::array(), calls = Json::array();
+  for (Gpu* const gpu : process.gpus()) gpus.push_back(document_of(*gpu));
+  for (const CallLine& line : calls_of(process)) {
+    calls.push_back(
+        {{"name", to_string(line.function)}, {"made", line.made}, {"passed", line.passed}});
+  }
+  return {{"schema", "millrace.run/1"}, {"gpus", gpus}, {"calls", calls}};
+}
+
+std::string size(std::size_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void write_gpu(std::FILE* file, Gpu& gpu) {
+  const MemoryStatistics all = gpu.memory().statistics();
+  const MemoryGauges& bytes = all.bytes;
+  const MemoryCounters& counts = all.counts;
+  fmt::print(file, "  GPU {}: peak reserved {}, peak live {}\n", gpu.ordinal(),
+             size(bytes.reserved.peak), size(bytes.requested.peak));
+  if (const auto own = own_calls(gpu)) {
+    fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
+               size(own->least), size(own->most),
+               own->left_out == 0 ? "" : ", of the first million");
+  }
+  fmt::print(file, "    at the end: reserved {}, live {}, free {}, of which {} wait for work\n",
+             size(bytes.reserved.current), size(bytes.requested.current),
+             size(bytes.cached.current), size(gpu.usable_by_all().stranded));
+  fmt::print(file,
+             "    {} allocations: {} from the stream's own memory, {} from another stream's, {} "
+             "after a wait, {} from new memory\n",
+             counts.allocations, counts.served_own, counts.served_ordered, counts.served_waited,
+             counts.served_grown);
+  for (const ShareStatistics& share : all.streams) {
+    if (!is_worth_a_line(share)) continue;
+    fmt::print(file, "    {}: peak live {}, free at the end {}\n", share.name,
+               size(share.allocated.peak), size(share.cached));
+  }
+}
+
+}  // namespace
+
+void write_json(std::FILE* file, Process& process) {
+  fmt::print(file, "{}\n", document_of(process).dump(2));
+}
+
+void write_text(std::FILE* file, Process& process) {
+  fmt::print(file, "millrace run: the program on Millrace's allocator\n");
+  for (Gpu* const gpu : process.gpus()) write_gpu(file, *gpu);
+  for (const CallLine& line : calls_of(process)) {
+    fmt::print(file, "    {:12} {}", line.made, to_string(line.function));
+    if (line.passed != 0) fmt::print(file, ", {} of them served by the runtime", line.passed);
+    fmt::print(file, "\n");
+  }
+}
+
+}  // namespace millrace::interpose

@@ -1,0 +1,21 @@
+// Synthetic kernels, which a program's own runs do not launch. Defined here, they keep the
+// allocator's device code out of this library: it would register kernels in every process.
+
+#include "device/cuda/occupy.hpp"
+#include "millrace/device/error.hpp"
+
+namespace millrace::cuda {
+
+Machine prepare_occupation(int, double, double) { return {}; }
+
+std::vector<int> architectures() { return {}; }
+
+int architecture_here() {
+  throw DeviceError{ErrorCode::not_supported, "launch", "millrace run launches no kernels"};
+}
+
+void occupy(const Operation&, const Machine&, cudaStream_t) {
+  throw DeviceError{ErrorCode::not_supported, "launch", "millrace run launches no kernels"};
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,44 @@
+// The allocator in this library calls cudaMalloc and its like, and this library exports functions
+// of the same names. The linker (--wrap) makes of each such call one of __wrap_NAME, which is here:
+// a jump to the runtime's function. All parameters stay where they are, so no declaration is
+// needed.
+
+#include "runtime/trampolines.hpp"
+
+#include <dlfcn.h>
+
+#if defined(__x86_64__)
+#define MILLRACE_JUMP(name) "jmp *millrace_real_" #name "(%rip)\n"
+#elif defined(__aarch64__)
+#define MILLRACE_JUMP(name)                   \
+  "adrp x16, millrace_real_" #name            \
+  "\n"                                        \
+  "ldr x16, [x16, :lo12:millrace_real_" #name \
+  "]\n"                                       \
+  "br x16\n"
+#else
+#error "no trampolines for this processor"
+#endif
+
+#define MILLRACE_ALLOCATOR(name)                                                      \
+  extern "C" {                                                                        \
+  __attribute__((visibility("hidden"), used)) void* millrace_real_##name = nullptr;   \
+  }                                                                                   \
+  asm(".text\n.globl __wrap_" #name "\n.hidden __wrap_" #name "\n.type __wrap_" #name \
+      ", %function\n__wrap_" #name ":\n" MILLRACE_JUMP(name));
+#include "runtime/allocator.def"
+#undef MILLRACE_ALLOCATOR
+
+namespace millrace::interpose {
+
+bool fill_trampolines(void* library) noexcept {
+  bool all = true;
+#define MILLRACE_ALLOCATOR(name)                \
+  millrace_real_##name = dlsym(library, #name); \
+  all = all && millrace_real_##name != nullptr;
+#include "runtime/allocator.def"
+#undef MILLRACE_ALLOCATOR
+  return all;
+}
+
+}  // namespace millrace::interpose
