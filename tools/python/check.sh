@@ -40,7 +40,7 @@ cmake --build "$folder/consumer" >/dev/null
 failed=0
 for schedule in instant adversarial:1 h200; do
   for test in calls cupy_arrays numba_arrays; do
-    if "$millrace" run --virtual "$schedule" -- "$python" "$here/test/$test.py" >"$folder/$test.log" 2>&1; then
+    if "$millrace" run --allocator own --virtual "$schedule" -- "$python" "$here/test/$test.py" >"$folder/$test.log" 2>&1; then
       echo "passed: $test under $schedule"
     else
       echo "FAILED: $test under $schedule; the end of $folder/$test.log:"
