@@ -247,3 +247,22 @@ TEST_CASE("memory of the driver's pool is watched from its allocation to its fre
     CHECK_THAT(races[0].message, ContainsSubstring("forward") && ContainsSubstring("wait on copy"));
   }
 }
+
+TEST_CASE("what another thread has seen complete orders a thread that learns of completions") {
+  Bench bench;
+  Executor& executor = bench.machine.executor();
+  const StreamHandle copy = bench.stream("copy");
+  const bool learns = GENERATE(false, true);
+  void* const batch = bench.device.allocate_async(100, copy);
+  const StreamHandle main = bench.stream("main");
+  const EventHandle event = bench.device.create_event();
+  bench.device.record(event, copy);
+  bench.device.wait(main, event);
+  bench.device.fill(batch, 1, 100, main);
+  const auto other = executor.spawn("other", [&] { bench.device.synchronize(main); });
+  executor.spend(1ms);
+  if (learns) bench.device.learn_completions();
+  bench.device.free_async(batch, copy);
+  CHECK(bench.checking.races().size() == (learns ? 0U : 1U));
+  other->join();
+}

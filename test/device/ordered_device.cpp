@@ -1,3 +1,4 @@
+#include "millrace/device/checking.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 
@@ -234,4 +235,41 @@ TEST_CASE("a stream is waited for by one thread while another one ends it") {
     other->join();
     CHECK(ordered.wait_for(waiter, point));
   }
+}
+
+TEST_CASE("a thread that goes by what another thread saw complete is ordered after it") {
+  Bench bench;
+  CheckingObserver checking;
+  checking.attach(bench.device);
+  checking.attach(bench.machine.executor());
+  constexpr std::size_t kBytes = 100;
+  void* const memory = bench.device.allocate(kBytes);
+  void* const pinned = bench.device.allocate_host(kBytes);
+  bench.device.copy(memory, pinned, kBytes, CopyKind::host_to_device, bench.copy.handle());
+  const Point copied = bench.copy.mark();
+  const auto other = bench.machine.executor().spawn("other", [&] { bench.copy.synchronize(); });
+  bench.machine.executor().spend(std::chrono::milliseconds{1});
+  REQUIRE(bench.ordered.ledger().completed(copied));
+  const auto before = bench.device.calls(Call::wait) + bench.device.calls(Call::query_event);
+  SECTION("it makes a stream wait, which needs no call") {
+    CHECK(bench.ordered.wait_for(bench.main, copied));
+    bench.device.fill(memory, 1, kBytes, bench.main.handle());
+    CHECK(checking.races().empty());
+  }
+  SECTION("it waits itself, which takes no time") {
+    CHECK(bench.ordered.synchronize(copied));
+    checking.host_writes(pinned, kBytes, "refill");
+    CHECK(checking.races().empty());
+  }
+  SECTION("it polls") {
+    CHECK(bench.ordered.poll(copied));
+    checking.host_writes(pinned, kBytes, "refill");
+    CHECK(checking.races().empty());
+  }
+  SECTION("it does not ask") {
+    checking.host_writes(pinned, kBytes, "refill");
+    CHECK(checking.races().size() == 1);
+  }
+  CHECK(bench.device.calls(Call::wait) + bench.device.calls(Call::query_event) == before);
+  other->join();
 }

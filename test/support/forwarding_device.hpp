@@ -54,6 +54,7 @@ class ForwardingDevice : public Device {
   bool do_query(EventHandle event) override { return device_.query(event); }
   void do_synchronize(EventHandle event) override { device_.synchronize(event); }
   Nanoseconds do_event_time(EventHandle event) override { return device_.event_time(event); }
+  void do_learn_completions() override { device_.learn_completions(); }
   void do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
                StreamHandle stream) override {
     device_.copy(to, from, bytes, kind, stream);

@@ -54,7 +54,7 @@ struct CheckingObserver::State {
   }
 
   // Threads share the ledger: a thread that sees a completion publishes it there, and because of
-  // that another thread may be given the memory.
+  // that another thread may be given the memory, or leave a wait out.
   void publish_completions() { checker.release(thread(), kCompletions); }
   void learn_completions() { checker.acquire(thread(), kCompletions); }
   static constexpr std::uint64_t kCompletions = 0;  // no object lies there
@@ -150,6 +150,11 @@ class CheckingObserver::Tap final : public DeviceObserver {
     const std::lock_guard lock{state_.mutex};
     state_.checker.device_synchronized(state_.thread(), number_);
     state_.publish_completions();
+  }
+
+  void completions_learned() override {
+    const std::lock_guard lock{state_.mutex};
+    state_.learn_completions();
   }
 
   void event_destroyed(EventHandle event) override {

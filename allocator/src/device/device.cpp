@@ -274,4 +274,9 @@ void Device::remove_observer(DeviceObserver& observer) {
   observers_.erase(std::remove(observers_.begin(), observers_.end(), &observer), observers_.end());
 }
 
+void Device::learn_completions() {
+  do_learn_completions();
+  tell([](DeviceObserver& observer) { observer.completions_learned(); });
+}
+
 }  // namespace millrace

@@ -79,10 +79,10 @@ void OrderedDevice::poll(StreamId stream) {
 
 bool OrderedDevice::poll(Point point) {
   state_->pay_owed_marks();
-  if (state_->ledger.completed(point)) return true;
+  if (state_->learn_complete(point)) return true;
   const auto marker = state_->ledger.earliest_covering(point);
   if (marker && state_->polls()) state_->ask(*marker);
-  return state_->ledger.completed(point);
+  return state_->learn_complete(point);
 }
 
 }  // namespace millrace

@@ -34,6 +34,12 @@ void OrderedDevice::State::complete(Point marker) {
   release(tokens.done);
 }
 
+bool OrderedDevice::State::learn_complete(Point point) const {
+  if (!ledger.completed(point)) return false;
+  device.learn_completions();
+  return true;
+}
+
 void OrderedDevice::State::refuse_other_threads(StreamRef stream) const {
   if (stream.handle() != per_thread) [[likely]]
     return;
@@ -300,18 +306,21 @@ bool OrderedDevice::wait_for(StreamRef waiter, Point point) {
   waiter = resolve(waiter);
   const auto when = earliest_wait(waiter.id(), point);
   if (!when) return false;
-  if (*when == 0) return true;
-  const Event mark = state_->covering_mark(point);
-  if (!mark.recorded()) return state_->ledger.ordered(point, waiter.id());
+  const Event mark = *when == 0 ? Event{} : state_->covering_mark(point);
+  if (!mark.recorded()) {
+    const bool ordered = *when == 0 || state_->ledger.ordered(point, waiter.id());
+    state_->learn_complete(point);
+    return ordered;
+  }
   state_->device.wait(waiter.handle(), mark.mark_->event);
   state_->ledger.join(waiter.id(), mark.point());
   return true;
 }
 
 bool OrderedDevice::synchronize(Point point) {
-  if (state_->ledger.completed(point)) return true;
+  if (state_->learn_complete(point)) return true;
   const Event mark = state_->covering_mark(point);
-  if (!mark.recorded()) return state_->ledger.completed(point);
+  if (!mark.recorded()) return state_->learn_complete(point);
   state_->device.synchronize(mark.mark_->event);
   state_->complete(mark.point());
   return true;

@@ -51,6 +51,8 @@ struct OrderedDevice::State {
   }
   void complete(Point marker);
   void complete(const Frontier& frontier) { release(ledger.complete(frontier)); }
+  /** Whether the point is complete. The caller goes by that, and perhaps another thread saw it. */
+  bool learn_complete(Point point) const;
 
   void refuse_other_threads(StreamRef stream) const;
   /** Of a raw stream whose reference was kept: the driver may have given its handle to another. */

@@ -22,7 +22,8 @@ namespace millrace {
  * order between host threads comes from an attached executor (spawn, join, conditions), and from
  * `released` and `acquired`, which code with its own lock must call. Without them, a pinned buffer
  * that one thread fills and another thread enqueues counts as a race. If one thread has seen work
- * complete, the allocators know it, and so does every thread that gets memory from them.
+ * complete, its OrderedDevice knows it, and so does every thread that gets memory from an
+ * allocator, or for which that makes a wait unnecessary.
  *
  * On a virtual device, pageable host memory is not checked: a copy has finished with it when the
  * call returns.

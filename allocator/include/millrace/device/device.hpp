@@ -104,6 +104,8 @@ class DeviceObserver {
   virtual void event_completed(EventHandle) {}    ///< after a synchronization or a query
   virtual void stream_completed(StreamHandle) {}  ///< after a synchronization or a query
   virtual void device_completed() {}
+  /** @brief The calling thread goes by completions that any thread has seen. Not a driver call. */
+  virtual void completions_learned() {}
   virtual void event_destroyed(EventHandle) {}
   virtual void pool_allocated(StreamHandle, void* /*address*/, std::size_t /*bytes*/) {}
   /** @brief Called before the driver call, so that it precedes the next `pool_allocated` of the
@@ -198,6 +200,12 @@ class Device {
   void add_observer(DeviceObserver& observer);
   void remove_observer(DeviceObserver& observer);
 
+  /**
+   * @brief Informs observers that the calling thread goes by completions that any thread has seen,
+   *        because it has synchronized with those threads. Not a driver call.
+   */
+  void learn_completions();
+
  protected:
   Device() = default;
 
@@ -231,6 +239,7 @@ class Device {
   virtual bool do_query(EventHandle event) = 0;
   virtual void do_synchronize(EventHandle event) = 0;
   virtual Nanoseconds do_event_time(EventHandle event) = 0;
+  virtual void do_learn_completions() {}  // for a device in front of another one
   virtual void do_copy(void* to, const void* from, std::size_t bytes, CopyKind kind,
                        StreamHandle stream) = 0;
   virtual void do_fill(void* address, unsigned char value, std::size_t bytes,
