@@ -1,3 +1,4 @@
+#include "millrace/device/checking.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
@@ -40,6 +41,24 @@ struct UsedElsewhere : Pooled {
   }();
 
   UsedElsewhere() { allocator.deallocate(memory); }
+};
+
+/// The race checker watches two threads; the other one synchronizes and orders nothing else.
+struct Watched : Pooled {
+  CheckingObserver checking;
+  Executor& executor = machine.executor();
+
+  Watched() {
+    checking.attach(device);
+    checking.attach(executor);
+  }
+
+  /// Another thread waits for the whole device; this one sees nothing of it.
+  std::unique_ptr<Executor::Task> other_synchronizes() {
+    auto other = executor.spawn("other", [&] { ordered.synchronize(); });
+    executor.spend(std::chrono::milliseconds{20});
+    return other;
+  }
 };
 
 }  // namespace
@@ -134,4 +153,35 @@ TEST_CASE("memory that the driver's pool is owed is waited for before a request 
   bench.device.launch(test::fixed_kernel("spin", std::chrono::milliseconds{5}), spinning.handle());
   bench.allocator.deallocate(memory);
   CHECK(bench.allocator.allocate(kMost, bench.main) != nullptr);
+}
+
+TEST_CASE(
+    "memory that another thread saw unused goes to the driver's pool without a wait or race") {
+  Watched bench;
+  void* const memory = bench.allocator.allocate(kBytes, bench.copy);
+  bench.main.wait_stream(bench.copy);
+  busy(bench, bench.main, memory, kBytes);
+  const Point used = bench.main.mark();
+  const auto other = bench.other_synchronizes();
+  const std::uint64_t waits = bench.device.calls(Call::wait);
+  bench.allocator.deallocate(memory, used);
+  CHECK(bench.device.calls(Call::wait) == waits);
+  CHECK(bench.checking.races().empty());
+  other->join();
+}
+
+TEST_CASE("memory that was kept until another thread saw it unused goes back without a race") {
+  Watched bench;
+  Stream spinning{bench.ordered, {.name = "spinning"}, true};
+  void* const memory = bench.allocator.allocate(kBytes, bench.main);
+  spinning.wait_stream(bench.main);
+  busy(bench, spinning, memory, kBytes);
+  bench.allocator.record_use(memory, spinning);
+  bench.allocator.deallocate(memory);  // an independent stream cannot be waited for
+  const auto other = bench.other_synchronizes();
+  bench.next_call();
+  bench.device.synchronize();
+  CHECK(bench.used() == 0);
+  CHECK(bench.checking.races().empty());
+  other->join();
 }

@@ -229,6 +229,7 @@ void DriverAllocator::State::give_back_kept(StreamRef stream) {
       return done;
     });
   }
+  if (!complete.empty()) device.device().learn_completions();
   for (Kept& each : complete) {
     const bool given = give_back(each.address, stream);
     const std::lock_guard lock{mutex};
