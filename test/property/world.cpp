@@ -78,7 +78,6 @@ World::World(const Setup& given, Flaw flaw, Device* gpu, ContentKernels* of_gpu)
     corrupted_before_ = kernels->findings().corrupted;
     if (setup.limit_bytes == 0) setup.limit_bytes = setup.memory_bytes;  // a GPU has more
   }
-  device.add_observer(knowledge);
   device.add_observer(faults);
   device.add_observer(independence);
   if (flaw == Flaw::drops_waits) door.leave_out_waits_if(InAllocator::now);
@@ -123,7 +122,6 @@ World::~World() {
   }
   tested.reset();
   if (kernels != nullptr) close_raw_streams();
-  device.remove_observer(knowledge);
   device.remove_observer(faults);
   device.remove_observer(independence);
 }
@@ -234,9 +232,7 @@ void World::gave_out(void* address, std::size_t requested, const Lane& user) {
     if (static_cast<char*>(before) + block.bytes > address) fail("a block overlaps the one before");
   }
   live.emplace(address, LiveBlock{requested, bytes});
-  if (kernels != nullptr) return;
-  knowledge.learn();
-  if (caching == nullptr) return;  // the device tells of its pool
+  if (kernels != nullptr || caching == nullptr) return;  // a device tells of its own pool
   if (host_memory()) {
     checker.allocated_for_host(address, bytes);
   } else {

@@ -69,21 +69,6 @@ class IndependenceWatch final : public DeviceObserver {
   std::vector<EventHandle> recorded_there_;
 };
 
-/** @brief What one thread finds complete, all know: it is published in the ledger. */
-class SharedKnowledge final : public DeviceObserver {
- public:
-  explicit SharedKnowledge(CheckingObserver& checker) : checker_(checker) {}
-  /** @brief The calling thread asks the ledger. */
-  void learn() { checker_.acquired(kLedger); }
-  void event_completed(EventHandle) override { checker_.released(kLedger); }
-  void stream_completed(StreamHandle) override { checker_.released(kLedger); }
-  void device_completed() override { checker_.released(kLedger); }
-
- private:
-  static constexpr std::uint64_t kLedger = 1;
-  CheckingObserver& checker_;
-};
-
 /** @brief What an allocator gave out and has not got back. */
 struct LiveBlock {
   std::size_t requested, bytes;
@@ -131,7 +116,6 @@ class World {
   Device& device;           ///< that one, or a GPU
   ContentKernels* kernels;  ///< of a GPU; else nullptr
   CheckingObserver checker;
-  SharedKnowledge knowledge{checker};
   TamperedDevice door;  ///< the library's way to a virtual device
   Device& way;          ///< the library's way to the device
   OrderedDevice ordered;
