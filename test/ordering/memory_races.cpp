@@ -341,5 +341,17 @@ TEST_CASE("an allocation and a free have the names that they are given") {
   CHECK(s.race().first_name == "pool.give");
 }
 
+TEST_CASE("memory whose first user is not known is compared at its first use") {
+  Scene s;
+  s.allocate(s.batch, s.main);
+  s.write(s.main, s.batch);
+  s.free(s.batch);
+  s.checker.allocated_for_any(&s.batch, sizeof s.batch, s.trainer);
+  CHECK(s.races() == 0);
+  s.write(s.copy, s.batch);
+  REQUIRE(s.races() == 1);
+  CHECK(s.race().kind == Kind::early_reuse);
+}
+
 }  // namespace
 }  // namespace millrace::test

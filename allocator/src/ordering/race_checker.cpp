@@ -49,7 +49,7 @@ struct RaceChecker::State {
   std::shared_ptr<Allocation> take_live(Address begin);
   void check_calls(const CurrentOp& free, const Allocation& allocation, const Cell& cell);
   OpIndex allocate(Address begin, std::size_t bytes, Op call, Actor thread,
-                   const Clock& user_follows, const Label& user);
+                   const Clock& user_follows, const Label* user);
   void sweep();
 };
 
@@ -133,15 +133,15 @@ void RaceChecker::State::check_calls(const CurrentOp& free, const Allocation& al
 
 RaceChecker::OpIndex RaceChecker::State::allocate(Address begin, std::size_t bytes, Op call,
                                                   Actor thread, const Clock& user_follows,
-                                                  const Label& user) {
+                                                  const Label* user) {
   const auto allocation = add_live(begin, bytes);
   const auto op = actors.host_operation(thread, std::move(call)).op;
   allocation->allocated = op;
   history.visit(begin, begin + bytes, [&](Cell& cell) {
     for (const PastAccess& past : cell.accesses) {
-      if (user_follows.at(past.op->actor) >= past.op->count) continue;
+      if (user == nullptr || user_follows.at(past.op->actor) >= past.op->count) continue;
       report(RaceKind::early_reuse, *past.op, *op,
-             [&] { return early_reuse_message(*past.op, *op, user); });
+             [&] { return early_reuse_message(*past.op, *op, *user); });
     }
     cell.allocation = allocation;
   });
@@ -242,7 +242,12 @@ RaceChecker::OpIndex RaceChecker::allocated(const void* address, std::size_t byt
                                             Actor thread, std::string_view name) {
   const Clock follows = state_->actors.next_operation(user, thread);
   return state_->allocate(address_of(address), bytes, state_->next_op(name), thread, follows,
-                          *state_->actors.label(user));
+                          state_->actors.label(user).get());
+}
+
+RaceChecker::OpIndex RaceChecker::allocated_for_any(const void* address, std::size_t bytes,
+                                                    Actor thread, std::string_view name) {
+  return state_->allocate(address_of(address), bytes, state_->next_op(name), thread, {}, nullptr);
 }
 
 RaceChecker::OpIndex RaceChecker::allocated_for_host(const void* address, std::size_t bytes,

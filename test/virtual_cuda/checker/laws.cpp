@@ -225,6 +225,18 @@ TEST_CASE("memory that goes back to the host's own allocator is forgotten", "[la
   CHECK(races.count() == 0);
 }
 
+TEST_CASE("pinned memory that an allocator cut up is forgotten with all its parts", "[laws]") {
+  const Stream stream;
+  const Races races;
+  void* pinned = nullptr;
+  CUDA_OK(cudaMallocHost(&pinned, kBytes));
+  virtual_cuda().allocated(pinned, 256, MILLRACE_NO_STREAM);
+  host_writes(pinned, 256);
+  CUDA_OK(cudaFreeHost(pinned));
+  host_writes(pinned, kBytes);
+  CHECK(races.count() == 0);
+}
+
 TEST_CASE("what a host function does is in the order of its stream", "[laws]") {
   const Stream first, second;
   const PinnedBlock pinned{kBytes};

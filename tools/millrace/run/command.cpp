@@ -65,6 +65,13 @@ void let_loader_find(const VirtualCuda& libraries) {
   set("MILLRACE_VIRTUAL_LIBRARIES", libraries.root);
 }
 
+/** Allocators that annotate their memory with NVTX are heard, unless another tool listens. */
+void check(const VirtualCuda& libraries) {
+  set("MILLRACE_VIRTUAL_CHECK", "on");
+  if (std::getenv("NVTX_INJECTION64_PATH") == nullptr)
+    set("NVTX_INJECTION64_PATH", libraries.root + "/libcuda.so.1");
+}
+
 /** Becomes the program: its input, output, signals and exit code are its own. */
 [[noreturn]] void become(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
@@ -77,9 +84,10 @@ void let_loader_find(const VirtualCuda& libraries) {
 
 void use_virtual_gpus(const RunOptions& options) {
   require_schedule(options.schedule);
-  let_loader_find(find_virtual_cuda());
+  const VirtualCuda libraries = find_virtual_cuda();
+  let_loader_find(libraries);
   set("MILLRACE_VIRTUAL", options.schedule);
-  if (options.check) set("MILLRACE_VIRTUAL_CHECK", "on");
+  if (options.check) check(libraries);
   if (std::getenv("MILLRACE_VIRTUAL_REPORT") == nullptr) set("MILLRACE_VIRTUAL_REPORT", "-");
 }
 

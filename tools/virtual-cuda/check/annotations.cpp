@@ -49,6 +49,23 @@ void acquire(const void* object) {
   with_checker([&](Checker& check) { check.acquired(number(object)); });
 }
 
+void heap(const void* address, std::size_t bytes) {
+  with_checker([&](Checker& check) { check.add_heap(address, bytes); });
+}
+
+void heap_reset(const void* address) {
+  with_checker([&](Checker& check) { check.reset_heap(address); });
+}
+
+void region(const void* address, std::size_t bytes) {
+  with_checker([&](Checker& check) { check.region(address, bytes); });
+}
+
+bool wanted() {
+  if (this_thread == nullptr && attach_thread() == nullptr) return false;
+  return checker() != nullptr;
+}
+
 std::size_t races(void (*visit)(const MillraceRace*, void*), void* data) {
   std::size_t found = 0;
   with_checker([&](Checker& check) {

@@ -12,6 +12,14 @@ void allocated(const void* address, std::size_t bytes, CUstream_st* stream);
 void freed(const void* address);
 void release(const void* object);
 void acquire(const void* object);
+/** @brief Memory that an allocator cuts into regions: from now on, only these may be used. */
+void heap(const void* address, std::size_t bytes);
+/** @brief All regions of a heap are freed. */
+void heap_reset(const void* address);
+/** @brief As `allocated`, by an allocator that does not say for which stream. */
+void region(const void* address, std::size_t bytes);
+/** @brief Whether somebody checks; the first question makes the runtime. */
+[[nodiscard]] bool wanted();
 std::size_t races(void (*visit)(const MillraceRace*, void*), void* data);
 
 }  // namespace millrace::virtual_cuda::annotations

@@ -78,7 +78,10 @@ class Checker {
   // What the program says of itself, through the table of virtual_cuda.h.
   void host_access(const Access& access);
   void sub_allocated(const void* address, std::size_t bytes, const CUstream_st* stream);
+  void region(const void* address, std::size_t bytes);
   void sub_freed(const void* address);
+  void add_heap(const void* address, std::size_t bytes);
+  void reset_heap(const void* address);
   void released(std::uint64_t object);
   void acquired(std::uint64_t object);
 

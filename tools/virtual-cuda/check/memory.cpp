@@ -119,16 +119,19 @@ void Checker::allocated(const void* address, std::size_t bytes) {
   collect({address, bytes, true});
 }
 
+// A sub-allocation may begin where the memory that it was cut from does.
 void Checker::freed(const void* address, bool on_device) {
   const std::string call = here("free");
-  const auto live = live_.find(reinterpret_cast<Address>(address));
-  if (live == live_.end()) {
+  const auto begin = reinterpret_cast<Address>(address);
+  std::size_t bytes = 0;
+  if (const auto heap = heaps_.find(begin); heap != heaps_.end()) {
+    bytes = heap->second;
     end_heap(address, call);
-    return;
+  } else if (const auto live = live_.find(begin); live != live_.end()) {
+    bytes = live->second.bytes;
+    end_completed(live, call);
   }
-  const std::size_t bytes = live->second.bytes;
-  end_completed(live, call);
-  if (!on_device) races_.forget(address, bytes);
+  if (!on_device && bytes != 0) races_.forget(address, bytes);
 }
 
 void Checker::range_freed(const void* address, std::size_t bytes) {
@@ -149,11 +152,9 @@ void Checker::pool_allocated(const void* address, std::size_t bytes, const CUstr
 
 void Checker::pool_freed(const void* address, const CUstream_st& stream) {
   const std::string call = here("free");
+  if (end_heap(address, call)) return;
   const auto live = live_.find(reinterpret_cast<Address>(address));
-  if (live == live_.end()) {
-    end_heap(address, call);
-    return;
-  }
+  if (live == live_.end()) return;
   races_.pool_freed(address, actor(stream), host(), call);
   collect({address, live->second.bytes, true});
   live_.erase(live);
@@ -166,6 +167,30 @@ void Checker::sub_allocated(const void* address, std::size_t bytes, const CUstre
   races_.allocated(address, bytes, stream == nullptr ? host() : actor(*stream), host(), call);
   live_[reinterpret_cast<Address>(address)] = {bytes, call};
   collect({address, bytes, true});
+}
+
+// Nobody says who uses it first: accesses of earlier regions are compared with its own.
+void Checker::region(const void* address, std::size_t bytes) {
+  if (address == nullptr || bytes == 0) return;
+  const std::string call = here("a region");
+  make_room(address, bytes, call);
+  races_.allocated_for_any(address, bytes, host(), call);
+  live_[reinterpret_cast<Address>(address)] = {bytes, call};
+}
+
+void Checker::add_heap(const void* address, std::size_t bytes) {
+  if (address == nullptr || bytes == 0) return;
+  make_room(address, bytes, here("a heap"));
+  heaps_.try_emplace(reinterpret_cast<Address>(address), bytes);
+}
+
+void Checker::reset_heap(const void* address) {
+  const auto heap = heaps_.find(reinterpret_cast<Address>(address));
+  if (heap == heaps_.end()) return;
+  const std::string call = here("a heap's end");
+  const Address end = heap->first + heap->second;
+  for (auto live = live_.lower_bound(heap->first); live != live_.end() && live->first < end;)
+    end_live(live++, call);
 }
 
 void Checker::sub_freed(const void* address) {

@@ -95,7 +95,7 @@ cudaError_t release_host(void* address) {
   runtime().engine.wait_for_all(lock);
   if (Checker* const check = checker()) {
     check->synchronized_all();
-    check->freed(address, false);
+    if (runtime().memory.kind_of(address) == Kind::pinned) check->freed(address, false);
   }
   return runtime().memory.give_host(address, Kind::pinned) ? cudaSuccess : cudaErrorInvalidValue;
 }

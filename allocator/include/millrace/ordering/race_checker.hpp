@@ -128,6 +128,10 @@ class RaceChecker {
   /** @brief Reports an allocation of pinned memory that `thread` uses first. */
   OpIndex allocated_for_host(const void* address, std::size_t bytes, Actor thread,
                              std::string_view name = "allocate");
+  /** @brief Reports an allocation whose first user is not known: only its accesses are compared
+   * with those of earlier generations. */
+  OpIndex allocated_for_any(const void* address, std::size_t bytes, Actor thread,
+                            std::string_view name = "allocate");
   /** @brief Reports a free. @throws std::invalid_argument if no allocation begins at `address` */
   OpIndex freed(const void* address, Actor thread, std::string_view name = "free");
   /**
