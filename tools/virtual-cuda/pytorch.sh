@@ -51,7 +51,7 @@ for schedule in instant adversarial:1 h200; do
   snapshots=$folder/${schedule%:*}
   rm -rf "$snapshots"
   mkdir -p "$snapshots"
-  if ! MILLRACE_VIRTUAL_REPORT=$snapshots/report.txt "$millrace" run --virtual "$schedule,gpus=2" -- \
+  if ! MILLRACE_VIRTUAL_REPORT=$snapshots/report.txt "$millrace" run --allocator own --virtual "$schedule,gpus=2" -- \
     "$python" -W ignore "$here/pytorch/steps.py" "$snapshots" >"$log" 2>&1; then
     echo "$schedule: failed; the end of $log:"
     tail -n 15 "$log"

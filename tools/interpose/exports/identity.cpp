@@ -192,7 +192,8 @@ MILLRACE_EXPORT cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event,
 // The handle would be of the whole segment, and the other process would see its beginning.
 MILLRACE_EXPORT cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* address) {
   return entry(Function::cudaIpcGetMemHandle, [&](const Runtime& runtime, Process& process) {
-    if (process.owner_of(address) == nullptr) return runtime.cudaIpcGetMemHandle(handle, address);
+    if (process.settings.what_if || process.owner_of(address) == nullptr)
+      return runtime.cudaIpcGetMemHandle(handle, address);
     tell_once(
         "cudaIpcGetMemHandle: memory of Millrace's cannot be shared with other processes. Run the "
         "program with --leave-malloc: then cudaMalloc stays the runtime's own");

@@ -19,12 +19,37 @@ void* attempt(Allocate allocate) {
   }
 }
 
+/** What the GPU's current pool has reserved. */
+std::size_t own_pool_bytes(const Runtime& runtime, int device) {
+  const KeepsLastError keeps;
+  cudaMemPool_t pool = nullptr;
+  std::uint64_t bytes = 0;
+  const bool known = runtime.cudaDeviceGetMemPool(&pool, device) == cudaSuccess &&
+                     runtime.cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent,
+                                                     &bytes) == cudaSuccess;
+  return known ? bytes : 0;
+}
+
+/** What was freed during a capture, of blocks that stand beside the program's own. */
+void free_later_ones(const Process& process, Gpu& gpu) {
+  if (process.capturing()) return;
+  for (void* const block : gpu.take_later()) gpu.free_completed(block);
+}
+
+/** The program has its own block; Millrace decides beside it. */
+template <typename Allocate>
+void decide_beside(const Runtime& runtime, Gpu& gpu, void* address, std::size_t own_bytes,
+                   Allocate allocate) {
+  void* const block = attempt(allocate);
+  gpu.add_beside(address, {block, own_bytes}, own_pool_bytes(runtime, gpu.ordinal()));
+}
+
 cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** address,
                              std::size_t bytes) {
   Gpu* const gpu = address == nullptr || bytes == 0 || process.settings.leaves_malloc
                        ? nullptr
                        : process.serving(current_device());
-  if (gpu != nullptr) {
+  if (gpu != nullptr && !process.settings.what_if) {
     settle(runtime, process, *gpu);
     if (void* const block = attempt([&] { return gpu->allocate_for_all(bytes); })) {
       *address = block;
@@ -32,24 +57,35 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
     }
   }
   count_passed(process, Function::cudaMalloc);
-  return runtime.cudaMalloc(address, bytes);
+  const cudaError_t error = runtime.cudaMalloc(address, bytes);
+  if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
+    decide_beside(runtime, *gpu, *address, bytes, [&] {
+      free_later_ones(process, *gpu);  // Millrace would have synchronized the device for them
+      return gpu->allocate_for_all(bytes);
+    });
+  }
+  return error;
 }
 
 /** @param pool_device  of the pool, which is served here; nothing: the pool is not */
 template <typename Pass>
 cudaError_t allocate(Process& process, Function function, void** address, std::size_t bytes,
                      cudaStream_t stream, std::optional<int> pool_device, Pass pass) {
-  if (address != nullptr && bytes != 0 && pool_device && !is_captured(stream) &&
-      device_of(stream) == *pool_device) {
-    if (Gpu* const gpu = process.serving(*pool_device)) {
-      if (void* const block = attempt([&] { return gpu->allocate(bytes, stream); })) {
-        *address = block;
-        return cudaSuccess;
-      }
+  const bool may_serve = address != nullptr && bytes != 0 && pool_device && !is_captured(stream) &&
+                         device_of(stream) == *pool_device;
+  Gpu* const gpu = may_serve ? process.serving(*pool_device) : nullptr;
+  const auto take = [&] { return gpu->allocate(bytes, stream); };
+  if (gpu != nullptr && !process.settings.what_if) {
+    if (void* const block = attempt(take)) {
+      *address = block;
+      return cudaSuccess;
     }
   }
   count_passed(process, function);
-  return pass();
+  const cudaError_t error = pass();
+  if (gpu != nullptr && process.settings.what_if && error == cudaSuccess)
+    decide_beside(real(), *gpu, *address, 0, take);
+  return error;
 }
 
 /** The device's own pool is served, and pools that the program made for no more than that. */
@@ -105,6 +141,53 @@ cudaError_t error_of(const Runtime& runtime, cudaStream_t stream) {
   return error == cudaSuccess ? cudaErrorInvalidValue : error;
 }
 
+/** Frees the program's own block by `call`, and then Millrace's beside it by `give`. */
+template <typename Call, typename Give>
+cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, Call call, Give give) {
+  const auto beside = gpu.take_beside(address);  // before: another thread may get the address
+  if (!beside) return call();
+  const cudaError_t error = call();
+  if (error != cudaSuccess) {
+    gpu.add_beside(address, *beside, own_pool_bytes(runtime, gpu.ordinal()));
+    return error;
+  }
+  const KeepsLastError keeps;
+  try {
+    give(beside->block);
+  } catch (const std::exception&) {  // it stays live here, and the figures are too high
+  }
+  return error;
+}
+
+cudaError_t free_beside(const Runtime& runtime, Process& process, Gpu& gpu, void* address) {
+  if (process.capturing())
+    return free_beside(
+        runtime, gpu, address, [&] { return runtime.cudaFree(address); },
+        [&](void* block) { gpu.free_later(block); });
+  const auto call = [&] {
+    cudaError_t error = cudaSuccess;
+    gpu.synchronize([&] {
+      error = runtime.cudaFree(address);
+      return error == cudaSuccess;
+    });
+    return error;
+  };
+  return free_beside(runtime, gpu, address, call, [&](void* block) {
+    gpu.free_completed(block);
+    free_later_ones(process, gpu);
+  });
+}
+
+cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, cudaStream_t stream) {
+  const bool is_here = device_of(stream) == gpu.ordinal();
+  return free_beside(
+      runtime, gpu, address, [&] { return runtime.cudaFreeAsync(address, stream); },
+      [&](void* block) {
+        if (is_here) return gpu.free(block, stream);
+        static_cast<Allocator&>(gpu.memory()).deallocate(block);
+      });
+}
+
 }  // namespace
 
 namespace millrace::interpose {
@@ -116,6 +199,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address) {
     if (address != nullptr) count_passed(process, Function::cudaFree);
     return runtime.cudaFree(address);
   }
+  if (process.settings.what_if) return free_beside(runtime, process, *gpu, address);
   if (process.capturing()) {  // a synchronization would break the capture
     gpu->free_later(address);
     return cudaSuccess;
@@ -135,6 +219,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
     if (address != nullptr) count_passed(process, Function::cudaFreeAsync);
     return runtime.cudaFreeAsync(address, stream);
   }
+  if (process.settings.what_if) return free_beside(runtime, *gpu, address, stream);
   if (device_of(stream) != gpu->ordinal()) {  // its order is not known here
     const cudaError_t error = runtime.cudaStreamSynchronize(stream);
     if (error != cudaSuccess) return error;

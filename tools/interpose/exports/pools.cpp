@@ -91,7 +91,7 @@ MILLRACE_EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemP
     const cudaError_t error = runtime.cudaMemPoolGetAttribute(pool, attribute, value);
     if (error != cudaSuccess) return error;
     const auto device = device_of_default(runtime, pool);
-    Gpu* const gpu = device ? process.find(*device) : nullptr;
+    Gpu* const gpu = device && !process.settings.what_if ? process.find(*device) : nullptr;
     const auto held = gpu == nullptr ? std::nullopt : bytes_of(*gpu, attribute);
     if (!held) return error;
     std::uint64_t own = 0;

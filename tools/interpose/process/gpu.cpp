@@ -1,5 +1,6 @@
 #include "process/gpu.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "millrace/device/cuda_device.hpp"
@@ -7,9 +8,9 @@
 namespace millrace::interpose {
 namespace {
 
-DeviceMemory::Options options(bool waits) {
+DeviceMemory::Options options(const Settings& settings) {
   DeviceMemory::Options options;
-  if (waits) options.policy = Policy::millrace();
+  if (settings.waits) options.policy = Policy::millrace();
   return options;
 }
 
@@ -17,13 +18,43 @@ std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintpt
 
 }  // namespace
 
-Gpu::Gpu(int ordinal, bool waits)
+Gpu::Gpu(int ordinal, const Settings& settings)
     : ordinal_(ordinal),
-      device_(CudaDevice::create(ordinal)),
+      device_(CudaDevice::create(ordinal),
+              settings.what_if ? ProgramDevice::Memory::numbers : ProgramDevice::Memory::of_gpu),
       memory_bytes_(device_.memory_info().total),
-      memory_(device_, ordinal, options(waits)),
+      memory_(device_, ordinal, options(settings)),
       all_(order().open_nominal("cudaMalloc")),
-      freed_(order().open_nominal("cudaFree")) {}
+      freed_(order().open_nominal("cudaFree")),
+      what_if_(settings.what_if) {}
+
+bool Gpu::owns(const void* address) const {
+  if (!what_if_) return memory_.is_live(address);
+  const std::lock_guard lock{beside_mutex_};
+  return beside_.contains(address);
+}
+
+void Gpu::add_beside(void* address, const Beside& beside, std::size_t own_pool) {
+  const std::lock_guard lock{beside_mutex_};
+  if (beside.block != nullptr) beside_[address] = beside;
+  own_now_ += beside.own_bytes;
+  own_peak_ = std::max(own_peak_, own_now_ + own_pool);
+}
+
+std::optional<Gpu::Beside> Gpu::take_beside(void* address) {
+  const std::lock_guard lock{beside_mutex_};
+  const auto it = beside_.find(address);
+  if (it == beside_.end()) return std::nullopt;
+  const Beside beside = it->second;
+  beside_.erase(it);
+  own_now_ -= beside.own_bytes;
+  return beside;
+}
+
+std::size_t Gpu::own_peak() const {
+  const std::lock_guard lock{beside_mutex_};
+  return own_peak_;
+}
 
 void* Gpu::allocate_for_all(std::size_t bytes) {
   void* const address = memory_.caching().allocate(bytes, all_);

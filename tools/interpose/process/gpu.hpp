@@ -5,11 +5,14 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "millrace/interop/device_memory.hpp"
 #include "process/log.hpp"
 #include "process/program_device.hpp"
+#include "process/settings.hpp"
 
 namespace millrace::interpose {
 
@@ -30,12 +33,13 @@ namespace millrace::interpose {
 class Gpu {
  public:
   /** @throws DeviceError */
-  Gpu(int ordinal, bool waits);
+  Gpu(int ordinal, const Settings& settings);
 
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   [[nodiscard]] DeviceMemory& memory() noexcept { return memory_; }
   [[nodiscard]] OrderedDevice& order() const noexcept { return memory_.device(); }
-  [[nodiscard]] bool owns(const void* address) const { return memory_.is_live(address); }
+  /** @brief Whether `address` is memory of Millrace's, or stands for some. */
+  [[nodiscard]] bool owns(const void* address) const;
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return memory_bytes_; }
   /** @brief What the program did here, of which the report makes its comparison. */
   [[nodiscard]] const Log& log() const noexcept { return log_; }
@@ -57,6 +61,19 @@ class Gpu {
   void free_later(void* address);
   /** @brief The blocks that `free_later` was given, once. */
   [[nodiscard]] std::vector<void*> take_later();
+
+  /** @name What if: the program's own block, and the one that Millrace would have given
+   * @{ */
+  struct Beside {
+    void* block = nullptr;
+    std::size_t own_bytes = 0;  ///< of cudaMalloc; 0 for a pool's
+  };
+  /** @param own_pool  bytes that the program's pool has reserved now */
+  void add_beside(void* address, const Beside& beside, std::size_t own_pool);
+  [[nodiscard]] std::optional<Beside> take_beside(void* address);
+  /** @brief The most that the program's own allocators had reserved at once, in bytes. */
+  [[nodiscard]] std::size_t own_peak() const;
+  /** @} */
 
   /** @name What the program's own calls prove
    * `call` makes the program's call, exactly once, and returns whether it succeeded.
@@ -87,6 +104,11 @@ class Gpu {
   std::mutex mutex_;
   std::atomic<bool> any_later_{false};
   std::vector<void*> later_;
+
+  const bool what_if_;
+  mutable std::mutex beside_mutex_;
+  std::unordered_map<const void*, Beside> beside_;
+  std::size_t own_now_ = 0, own_peak_ = 0;
 };
 
 }  // namespace millrace::interpose

@@ -48,7 +48,7 @@ Gpu* Process::make(int ordinal) {
   if (refused_.contains(ordinal)) return nullptr;
   try {
     has_served_ = true;
-    auto made = std::make_unique<Gpu>(ordinal, settings.waits);
+    auto made = std::make_unique<Gpu>(ordinal, settings);
     for (const auto& [user, owner] : peers_) {
       if (owner == ordinal) made->allow_peer(user);
     }

@@ -24,6 +24,66 @@ bool ProgramCall::replaces() {
   throw DeviceError{ErrorCode::unknown, "the program's call", "the program sees its error"};
 }
 
+// Numbers in place of memory: as many as the GPU has bytes.
+
+void ProgramDevice::take(std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  if (bytes > total_ - used_)
+    throw DeviceError{ErrorCode::out_of_memory, "allocate", "the GPU has not so much memory"};
+  used_ += bytes;
+}
+
+void* ProgramDevice::place(std::size_t bytes) {
+  constexpr std::uintptr_t kApart = std::uintptr_t{1} << 30;
+  const std::lock_guard lock{mutex_};
+  const std::uintptr_t address = next_;
+  next_ += (bytes + 2 * kApart - 1) / kApart * kApart;
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void* ProgramDevice::do_allocate(std::size_t bytes) {
+  if (has_memory_) return gpu_->allocate(bytes);
+  take(bytes);
+  void* const address = place(bytes);
+  const std::lock_guard lock{mutex_};
+  sizes_[address] = bytes;
+  return address;
+}
+
+void ProgramDevice::do_free(void* address) {
+  if (has_memory_) return gpu_->free(address);
+  const std::lock_guard lock{mutex_};
+  const auto it = sizes_.find(address);
+  if (it == sizes_.end()) return;
+  used_ -= it->second;
+  sizes_.erase(it);
+}
+
+MemoryInfo ProgramDevice::do_memory_info() {
+  if (has_memory_) return gpu_->memory_info();
+  const std::lock_guard lock{mutex_};
+  return {total_ - used_, total_};
+}
+
+void* ProgramDevice::do_reserve_range(std::size_t bytes) {
+  return has_memory_ ? gpu_->reserve_range(bytes) : place(bytes);
+}
+
+void ProgramDevice::do_release_range(void* base, std::size_t bytes) {
+  if (has_memory_) gpu_->release_range(base, bytes);
+}
+
+void ProgramDevice::do_map(void* address, std::size_t bytes) {
+  if (has_memory_) return gpu_->map(address, bytes);
+  take(bytes);
+}
+
+void ProgramDevice::do_unmap(void* address, std::size_t bytes) {
+  if (has_memory_) return gpu_->unmap(address, bytes);
+  const std::lock_guard lock{mutex_};
+  used_ -= bytes;
+}
+
 void ProgramDevice::do_synchronize(StreamHandle stream) {
   if (!ProgramCall::replaces()) gpu_->synchronize(stream);
 }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
 
 #include "millrace/device/cuda_device.hpp"
 
@@ -13,10 +16,18 @@ namespace millrace::interpose {
  *
  * While a ProgramCall lives, a wait or a synchronization that the calling thread makes on this
  * device is the program's call in place of the driver's: OrderedDevice then notes what it proves.
+ *
+ * With Memory::numbers, the device has the GPU's streams and events, and its memory is numbers: an
+ * allocator decides as it would, and reserves nothing.
  */
 class ProgramDevice final : public Device {
  public:
-  explicit ProgramDevice(std::unique_ptr<CudaDevice> gpu) : gpu_(std::move(gpu)) {}
+  enum class Memory : std::uint8_t { of_gpu, numbers };
+
+  ProgramDevice(std::unique_ptr<CudaDevice> gpu, Memory memory)
+      : gpu_(std::move(gpu)),
+        has_memory_(memory == Memory::of_gpu),
+        total_(gpu_->memory_info().total) {}
 
   [[nodiscard]] CudaDevice& gpu() noexcept { return *gpu_; }
 
@@ -27,17 +38,15 @@ class ProgramDevice final : public Device {
   std::size_t page_bytes() const override { return gpu_->page_bytes(); }
 
  private:
-  void* do_allocate(std::size_t bytes) override { return gpu_->allocate(bytes); }
-  void do_free(void* address) override { gpu_->free(address); }
+  void* do_allocate(std::size_t bytes) override;
+  void do_free(void* address) override;
   void* do_allocate_host(std::size_t bytes) override { return gpu_->allocate_host(bytes); }
   void do_free_host(void* address) override { gpu_->free_host(address); }
-  MemoryInfo do_memory_info() override { return gpu_->memory_info(); }
-  void* do_reserve_range(std::size_t bytes) override { return gpu_->reserve_range(bytes); }
-  void do_release_range(void* base, std::size_t bytes) override {
-    gpu_->release_range(base, bytes);
-  }
-  void do_map(void* address, std::size_t bytes) override { gpu_->map(address, bytes); }
-  void do_unmap(void* address, std::size_t bytes) override { gpu_->unmap(address, bytes); }
+  MemoryInfo do_memory_info() override;
+  void* do_reserve_range(std::size_t bytes) override;
+  void do_release_range(void* base, std::size_t bytes) override;
+  void do_map(void* address, std::size_t bytes) override;
+  void do_unmap(void* address, std::size_t bytes) override;
   StreamHandle do_create_stream(const StreamOptions& options) override {
     return gpu_->create_stream(options);
   }
@@ -70,7 +79,16 @@ class ProgramDevice final : public Device {
     gpu_->callback(stream, std::move(function));
   }
 
+  void take(std::size_t bytes);
+  void* place(std::size_t bytes);
+
   const std::unique_ptr<CudaDevice> gpu_;
+  const bool has_memory_;
+  const std::size_t total_;
+  std::mutex mutex_;  // of everything below, which only numbers use
+  std::size_t used_ = 0;
+  std::uintptr_t next_ = std::uintptr_t{1} << 46;
+  std::unordered_map<void*, std::size_t> sizes_;
 };
 
 /** @brief The program's call, in place of the calling thread's next waits and synchronizations. */

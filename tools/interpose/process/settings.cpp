@@ -28,6 +28,7 @@ Settings Settings::read() {
   settings.report = variable("MILLRACE_RUN_REPORT");
   settings.leaves_malloc = is_set("MILLRACE_RUN_LEAVE", "cudaMalloc");
   settings.waits = is_set("MILLRACE_RUN_POLICY", "millrace");
+  settings.what_if = is_set("MILLRACE_RUN_WHAT_IF", "1");
   return settings;
 }
 

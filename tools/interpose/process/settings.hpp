@@ -14,6 +14,10 @@ struct Settings {
   /// MILLRACE_RUN_POLICY=millrace: a stream may be made to wait before memory grows.
   bool waits = false;
 
+  /// MILLRACE_RUN_WHAT_IF=1: the program keeps its own allocator, and Millrace's decides beside it,
+  /// over addresses without memory.
+  bool what_if = false;
+
   /** @brief Reads the environment. Says on standard error what is not known, and ignores it. */
   [[nodiscard]] static Settings read();
 };

@@ -44,12 +44,16 @@ std::optional<OwnCalls> own_calls(const Gpu& gpu) {
 }
 
 /** The figures of one GPU, as docs/accounting.md names them. */
-Json document_of(Gpu& gpu) {
+Json document_of(Gpu& gpu, bool what_if) {
   MemoryStatistics all = gpu.memory().statistics();
   std::erase_if(all.streams, [](const ShareStatistics& share) { return !is_worth_a_line(share); });
   Json document = nlohmann::json(all);
   document["gpu"] = gpu.ordinal();
   document["stranded_bytes"] = gpu.usable_by_all().stranded;
+  if (what_if) {
+    document["own_peak_bytes"] = gpu.own_peak();
+    return document;
+  }
   document["own_calls"] = nullptr;
   if (const auto own = own_calls(gpu)) {
     document["own_calls"] = {
@@ -60,29 +64,38 @@ Json document_of(Gpu& gpu) {
 
 Json document_of(Process& process) {
   Json gpus = Json::array(), calls = Json::array();
-  for (Gpu* const gpu : process.gpus()) gpus.push_back(document_of(*gpu));
+  for (Gpu* const gpu : process.gpus()) gpus.push_back(document_of(*gpu, process.settings.what_if));
   for (const CallLine& line : calls_of(process)) {
     calls.push_back(
         {{"name", to_string(line.function)}, {"made", line.made}, {"passed", line.passed}});
   }
-  return {{"schema", "millrace.run/1"}, {"gpus", gpus}, {"calls", calls}};
+  return {{"schema", "millrace.run/1"},
+          {"allocator", process.settings.what_if ? "own" : "millrace"},
+          {"gpus", gpus},
+          {"calls", calls}};
 }
 
 std::string size(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-void write_gpu(std::FILE* file, Gpu& gpu) {
+void write_own_calls(std::FILE* file, Gpu& gpu, bool what_if) {
+  if (what_if) {
+    fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak()));
+  } else if (const auto own = own_calls(gpu)) {
+    fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
+               size(own->least), size(own->most),
+               own->left_out == 0 ? "" : ", of the first million");
+  }
+}
+
+void write_gpu(std::FILE* file, Gpu& gpu, bool what_if) {
   const MemoryStatistics all = gpu.memory().statistics();
   const MemoryGauges& bytes = all.bytes;
   const MemoryCounters& counts = all.counts;
   fmt::print(file, "  GPU {}: peak reserved {}, peak live {}\n", gpu.ordinal(),
              size(bytes.reserved.peak), size(bytes.requested.peak));
-  if (const auto own = own_calls(gpu)) {
-    fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
-               size(own->least), size(own->most),
-               own->left_out == 0 ? "" : ", of the first million");
-  }
+  write_own_calls(file, gpu, what_if);
   fmt::print(file, "    at the end: reserved {}, live {}, free {}, of which {} wait for work\n",
              size(bytes.reserved.current), size(bytes.requested.current),
              size(bytes.cached.current), size(gpu.usable_by_all().stranded));
@@ -105,8 +118,11 @@ void write_json(std::FILE* file, Process& process) {
 }
 
 void write_text(std::FILE* file, Process& process) {
-  fmt::print(file, "millrace run: the program on Millrace's allocator\n");
-  for (Gpu* const gpu : process.gpus()) write_gpu(file, *gpu);
+  const bool what_if = process.settings.what_if;
+  fmt::print(
+      file, "millrace run: the program on {}\n",
+      what_if ? "its own allocator; with Millrace's it would have been:" : "Millrace's allocator");
+  for (Gpu* const gpu : process.gpus()) write_gpu(file, *gpu, what_if);
   for (const CallLine& line : calls_of(process)) {
     fmt::print(file, "    {:12} {}", line.made, to_string(line.function));
     if (line.passed != 0) fmt::print(file, ", {} of them served by the runtime", line.passed);

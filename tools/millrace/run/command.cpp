@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -24,8 +25,9 @@ namespace {
 struct RunOptions {
   std::string schedule;
   bool check = false;
-  std::string allocator;  // empty: as the other options need it
+  std::string allocator;  // empty: as the other options and this build need it
   std::string report;
+  bool what_if = false;
   bool waits = false;
   bool leaves_malloc = false;
   std::vector<std::string> program;
@@ -102,6 +104,7 @@ void use_millrace(const RunOptions& options) {
   const bool is_file = !options.report.empty() && options.report != "-";
   set("MILLRACE_RUN_REPORT",
       is_file ? std::filesystem::absolute(options.report).string() : std::string{"-"});
+  set("MILLRACE_RUN_WHAT_IF", options.what_if ? "1" : "");
   set("MILLRACE_RUN_POLICY", options.waits ? "millrace" : "");
   set("MILLRACE_RUN_LEAVE", options.leaves_malloc ? "cudaMalloc" : "");
 }
@@ -110,6 +113,7 @@ void use_millrace(const RunOptions& options) {
 void refuse_without_millrace(const RunOptions& options) {
   const char* const given = options.waits             ? "--wait"
                             : options.leaves_malloc   ? "--leave-malloc"
+                            : options.what_if         ? "--what-if"
                             : !options.report.empty() ? "--report"
                                                       : nullptr;
   if (given != nullptr)
@@ -117,20 +121,27 @@ void refuse_without_millrace(const RunOptions& options) {
                      "--allocator millrace, and no --check"};
 }
 
-/** The checker has to see the program's own allocations and frees. */
-bool keeps_own_allocator(const RunOptions& options) {
-  if (options.allocator.empty()) return options.check;
-  if (options.allocator == "own") return true;
-  if (options.allocator != "millrace")
-    throw UsageError{"'" + options.allocator + "' is not known", "--allocator", "millrace or own"};
-  if (options.check)
+/** Whether the program keeps its allocator, and nothing is put into it. */
+bool keeps_own(const RunOptions& options) {
+  if (options.check && options.what_if)
+    throw UsageError{"it cannot be used with --check", "--what-if", "one of the two"};
+  if (options.allocator == "millrace") {
+    if (!options.check) return false;
     throw UsageError{"the checker follows the program's own allocator", "--allocator millrace",
                      "--check without --allocator"};
-  return false;
+  }
+  if (options.allocator == "own") return true;
+  if (!options.allocator.empty())
+    throw UsageError{"'" + options.allocator + "' is not known", "--allocator", "millrace or own"};
+  if (options.check) return true;
+  if (options.schedule.empty() || has_interposer()) return false;
+  std::cerr << "millrace run: this build has no library for other programs: the program keeps its "
+               "own allocator\n";
+  return true;
 }
 
 void run_program(const RunOptions& options) {
-  const bool own = keeps_own_allocator(options);
+  const bool own = keeps_own(options);
   if (options.check && options.schedule.empty())
     throw UsageError{"only the virtual CUDA runtime checks", "--check", "--virtual SCHEDULE"};
   if (own) refuse_without_millrace(options);
@@ -156,7 +167,11 @@ void add_run(CLI::App& program) {
               "on this machine's GPUs");
   command.add("--allocator", given->allocator, "NAME",
               "millrace: the program's requests to the shared CUDA runtime are served by Millrace; "
-              "own: the program keeps its allocator (default millrace, own with --check)");
+              "own: the program keeps its allocator (default millrace; own with --check, and in "
+              "builds that lack the library for it)");
+  command.flag("--what-if", given->what_if,
+               "The program keeps its allocator, and the report says what Millrace would have "
+               "reserved: it decides beside it, without memory");
   command.flag("--check", given->check,
                "Name accesses of memory that nothing orders; a program that ends with 0 then ends "
                "with 4 if there were any");

@@ -1,6 +1,7 @@
 #include "run/libraries.hpp"
 
 #include <filesystem>
+#include <optional>
 
 #include "cli/error.hpp"
 
@@ -11,6 +12,16 @@ namespace fs = std::filesystem;
 
 /** The folder above that of this program. */
 fs::path prefix_here() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path(); }
+
+std::optional<Interposer> look_for_interposer() {
+  const fs::path prefix = prefix_here();
+  for (const char* const place : {"lib/interpose", MILLRACE_INTERPOSE_LIBDIR}) {
+    Interposer found{(prefix / place / "libmillrace-interpose.so").string(),
+                     (prefix / place / "catch.so").string()};
+    if (fs::exists(found.library) && fs::exists(found.auditor)) return found;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -34,13 +45,10 @@ VirtualCuda find_virtual_cuda() {
                    "of the component virtual-cuda"};
 }
 
+bool has_interposer() { return look_for_interposer().has_value(); }
+
 Interposer find_interposer() {
-  const fs::path prefix = prefix_here();
-  for (const char* const place : {"lib/interpose", MILLRACE_INTERPOSE_LIBDIR}) {
-    const Interposer found{(prefix / place / "libmillrace-interpose.so").string(),
-                           (prefix / place / "catch.so").string()};
-    if (fs::exists(found.library) && fs::exists(found.auditor)) return found;
-  }
+  if (const auto found = look_for_interposer()) return *found;
   throw UsageError{"this build cannot put a program on Millrace's allocator", "",
                    "a build with a CUDA toolkit and without sanitizers; --allocator own runs the "
                    "program on its own"};

@@ -25,6 +25,9 @@ struct Interposer {
   std::string auditor;  ///< of the loader, for what the program looks up by handle
 };
 
+/** @brief Whether this build or installation has it. */
+[[nodiscard]] bool has_interposer();
+
 /**
  * @brief Finds it beside this program.
  * @throws UsageError if this build or installation has none

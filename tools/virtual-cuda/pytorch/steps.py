@@ -1,6 +1,6 @@
 """PyTorch on the virtual CUDA runtime: what does not need kernels that compute, and two trainings.
 
-    millrace run --virtual SCHEDULE,gpus=2 -- python steps.py FOLDER
+    millrace run --allocator own --virtual SCHEDULE,gpus=2 -- python steps.py FOLDER
 
 Copies and fills by the driver really happen and are checked. Kernels take their turn and compute nothing, so
 that losses mean nothing; the memory of the trainings is that of a GPU. Snapshots go to FOLDER.
