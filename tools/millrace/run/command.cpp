@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -26,7 +25,6 @@ struct RunOptions {
   std::string schedule;
   bool check = false;
   std::string allocator;  // empty: as the other options and this build need it
-  std::string report;
   bool what_if = false;
   bool waits = false;
   bool leaves_malloc = false;
@@ -100,10 +98,7 @@ void use_millrace(const RunOptions& options) {
   // Before an auditor that does not look at bindings: after it, glibc 2.36 tells of no look-up by
   // hand.
   put_first("LD_AUDIT", {interposer.auditor});
-  // The program may change its folder.
-  const bool is_file = !options.report.empty() && options.report != "-";
-  set("MILLRACE_RUN_REPORT",
-      is_file ? std::filesystem::absolute(options.report).string() : std::string{"-"});
+  if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) set("MILLRACE_RUN_REPORT", "-");
   set("MILLRACE_RUN_WHAT_IF", options.what_if ? "1" : "");
   set("MILLRACE_RUN_POLICY", options.waits ? "millrace" : "");
   set("MILLRACE_RUN_LEAVE", options.leaves_malloc ? "cudaMalloc" : "");
@@ -111,11 +106,10 @@ void use_millrace(const RunOptions& options) {
 
 /** What only Millrace's allocator has. */
 void refuse_without_millrace(const RunOptions& options) {
-  const char* const given = options.waits             ? "--wait"
-                            : options.leaves_malloc   ? "--leave-malloc"
-                            : options.what_if         ? "--what-if"
-                            : !options.report.empty() ? "--report"
-                                                      : nullptr;
+  const char* const given = options.waits           ? "--wait"
+                            : options.leaves_malloc ? "--leave-malloc"
+                            : options.what_if       ? "--what-if"
+                                                    : nullptr;
   if (given != nullptr)
     throw UsageError{"it has no effect if the program keeps its own allocator", given,
                      "--allocator millrace, and no --check"};
@@ -175,10 +169,6 @@ void add_run(CLI::App& program) {
   command.flag("--check", given->check,
                "Name accesses of memory that nothing orders; a program that ends with 0 then ends "
                "with 4 if there were any");
-  command.output("--report", given->report, "FILE",
-                 "Where the report goes when the program ends, as JSON if FILE ends with .json "
-                 "(default: standard error)",
-                 Result::further);
   command.flag("--wait", given->waits,
                "Lets Millrace make a stream wait before it reserves memory: not for programs whose "
                "kernels wait for each other across streams");
