@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "test/interpose/cuda.hpp"
@@ -130,6 +131,16 @@ class Random {
 }  // namespace
 
 int random_data(unsigned seed) { return Random{seed}.run(600) ? 0 : 1; }
+
+/// Four such programs at once, each with streams of its own.
+int random_data_in_threads() {
+  std::array<std::thread, 4> threads;
+  std::array<bool, 4> right{};
+  for (unsigned i = 0; i < threads.size(); ++i)
+    threads[i] = std::thread{[&right, i] { right[i] = Random{100 + i}.run(300); }};
+  for (std::thread& thread : threads) thread.join();
+  return std::count(right.begin(), right.end(), true) == 4 ? 0 : 1;
+}
 
 /// Memory of cudaMalloc is written on one stream, freed, and asked for again for another.
 int everywhere() {

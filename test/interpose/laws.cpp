@@ -65,6 +65,16 @@ TEST_CASE("a program ends on Millrace's allocator as it ends on its own") {
   if (schedule == "instant") CHECK(run_alone(name, schedule).code == ran.code);
 }
 
+TEST_CASE("threads that allocate and free at once read what they wrote") {
+  const std::string schedule = GENERATE("instant", "adversarial:1", "adversarial:2", "h200");
+  const std::string what_if = GENERATE("", "MILLRACE_RUN_WHAT_IF=1");
+  CAPTURE(schedule, what_if);
+  const Ran ran = run("data_in_threads", schedule, what_if);
+  CAPTURE(ran.errors);
+  CHECK(ran.code == 0);
+  CHECK(gpu(ran).at("bytes").at("requested").at("current") == 0);
+}
+
 TEST_CASE("streams that are made and destroyed in a loop share their memory") {
   const std::string schedule = every_schedule();
   CAPTURE(schedule);

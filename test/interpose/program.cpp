@@ -242,6 +242,7 @@ const std::map<std::string, int (*)()> kCases{
     {"own_pool", own_pool},
     {"counted_by_hand", counted_by_hand},
     {"no_calls", no_calls},
+    {"data_in_threads", random_data_in_threads},
     {"everywhere", everywhere},
     {"reused_after_an_event", reused_after_an_event},
     {"event_recorded_by_the_driver", event_recorded_by_the_driver},
