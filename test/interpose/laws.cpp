@@ -1,5 +1,9 @@
+#include <unistd.h>
+
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <string>
 
 #include "test/interpose/run.hpp"
@@ -151,6 +155,18 @@ TEST_CASE("the report counts as a person does") {
   CHECK(calls(ran, "cudaMallocAsync") == 4);
   CHECK(calls(ran, "cudaFreeAsync") == 3);
   CHECK(calls(ran, "cudaMalloc") == 1);
+}
+
+TEST_CASE("each process of a job has a report of its own") {
+  namespace fs = std::filesystem;
+  const fs::path folder =
+      fs::temp_directory_path() / ("millrace-interpose-job-" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const Ran ran = run("fork_before_first_call", "instant",
+                      "MILLRACE_RUN_REPORT='" + (folder / "%p.json").string() + "'");
+  CHECK(ran.code == 0);
+  CHECK(std::distance(fs::directory_iterator{folder}, fs::directory_iterator{}) == 2);
+  fs::remove_all(folder);
 }
 
 TEST_CASE("a program without calls of CUDA gets no report") {

@@ -34,7 +34,8 @@ struct LogEntry {
 /** @brief The first things that a program did on one GPU, in order. */
 class Log {
  public:
-  static constexpr std::size_t kMost = std::size_t{1} << 20;  // 56 MiB
+  // 14 MiB, which the model at the end repeats in a few seconds.
+  static constexpr std::size_t kMost = std::size_t{1} << 18;
 
   void add(const LogEntry& entry) {
     const std::lock_guard lock{mutex_};

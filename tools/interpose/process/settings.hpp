@@ -6,8 +6,8 @@ namespace millrace::interpose {
 
 /** @brief What `millrace run` asks of this library, by the environment. */
 struct Settings {
-  /// MILLRACE_RUN_REPORT: a file, or "-" for standard error; JSON if it ends with .json. Empty: no
-  /// report.
+  /// MILLRACE_RUN_REPORT: a file, or "-" for standard error; JSON if it ends with .json. "%p" in it
+  /// is the process's number. Empty: no report.
   std::string report;
   /// MILLRACE_RUN_LEAVE=cudaMalloc: cudaMalloc and cudaFree stay the runtime's own.
   bool leaves_malloc = false;

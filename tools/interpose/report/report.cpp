@@ -84,8 +84,7 @@ void write_own_calls(std::FILE* file, Gpu& gpu, bool what_if) {
     fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak()));
   } else if (const auto own = own_calls(gpu)) {
     fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
-               size(own->least), size(own->most),
-               own->left_out == 0 ? "" : ", of the first million");
+               size(own->least), size(own->most), own->left_out == 0 ? "" : ", of the first calls");
   }
 }
 
