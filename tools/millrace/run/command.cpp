@@ -134,7 +134,7 @@ bool keeps_own(const RunOptions& options) {
   return true;
 }
 
-void run_program(const RunOptions& options) {
+void run_given_program(const RunOptions& options) {
   const bool own = keeps_own(options);
   if (options.check && options.schedule.empty())
     throw UsageError{"only the virtual CUDA runtime checks", "--check", "--virtual SCHEDULE"};
@@ -184,7 +184,7 @@ void add_run(CLI::App& program) {
         "Runs it on two modelled H200 GPUs, and prints memory, calls and virtual time as well."},
        {"millrace run --virtual adversarial:7 --check -- ./app",
         "Lets work take effect as late and in as unlucky an order as is legal, and names races."}});
-  command.run([given] { run_program(*given); });
+  command.run([given] { run_given_program(*given); });
 }
 
 }  // namespace millrace::cli

@@ -18,9 +18,10 @@ namespace millrace::cli {
 namespace {
 
 /** A file in memory, of which nothing is trusted. */
-class Mapped {
+class MappedProgram {
  public:
-  explicit Mapped(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit MappedProgram(const std::string& path)
+      : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     struct stat status {};
     if (file_ < 0 || fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) return;
     mode_ = status.st_mode;
@@ -28,12 +29,12 @@ class Mapped {
     void* const start = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file_, 0);
     if (start != MAP_FAILED) start_ = static_cast<const char*>(start);
   }
-  ~Mapped() {
+  ~MappedProgram() {
     if (start_ != nullptr) munmap(const_cast<char*>(start_), bytes_);
     if (file_ >= 0) close(file_);
   }
-  Mapped(const Mapped&) = delete;
-  Mapped& operator=(const Mapped&) = delete;
+  MappedProgram(const MappedProgram&) = delete;
+  MappedProgram& operator=(const MappedProgram&) = delete;
 
   [[nodiscard]] mode_t mode() const noexcept { return mode_; }
 
@@ -57,7 +58,7 @@ class Mapped {
   const char* start_ = nullptr;
 };
 
-std::string find_program(const std::string& name) {
+std::string path_of_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* const path = std::getenv("PATH");
   std::istringstream folders{path == nullptr ? "/bin:/usr/bin" : path};
@@ -68,7 +69,7 @@ std::string find_program(const std::string& name) {
   return name;  // execvp says that it is not there
 }
 
-bool has_loader(const Mapped& file, const Elf64_Ehdr& header) {
+bool names_loader(const MappedProgram& file, const Elf64_Ehdr& header) {
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     const auto segment = file.at<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr));
     if (segment && segment->p_type == PT_INTERP) return true;
@@ -77,7 +78,8 @@ bool has_loader(const Mapped& file, const Elf64_Ehdr& header) {
 }
 
 /** Whether a symbol table of the file defines the function. */
-bool defines(const Mapped& file, const Elf64_Ehdr& header, std::string_view function) {
+bool defines_function(const MappedProgram& file, const Elf64_Ehdr& header,
+                      std::string_view function) {
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const auto table = file.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr));
     if (!table || (table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM)) continue;
@@ -94,8 +96,8 @@ bool defines(const Mapped& file, const Elf64_Ehdr& header, std::string_view func
   return false;
 }
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why,
-                         const std::string& right) {
+[[noreturn]] void refuse_program(const std::string& name, const std::string& why,
+                                 const std::string& right) {
   throw UsageError{"the calls of '" + name + "' cannot be taken over: " + why, "",
                    right + "; --allocator own runs it as it is"};
 }
@@ -103,19 +105,20 @@ bool defines(const Mapped& file, const Elf64_Ehdr& header, std::string_view func
 }  // namespace
 
 void require_catchable(const std::string& name) {
-  const Mapped file{find_program(name)};
+  const MappedProgram file{path_of_program(name)};
   const auto header = file.at<Elf64_Ehdr>(0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
   if (header->e_ident[EI_CLASS] != ELFCLASS64)
-    refuse(name, "it is a program of 32 bits", "a program of 64 bits");
+    refuse_program(name, "it is a program of 32 bits", "a program of 64 bits");
   if ((file.mode() & (S_ISUID | S_ISGID)) != 0)
-    refuse(name, "it changes its user, and the loader gives it no library of others",
-           "a program without the set-user-id bit");
-  if (!has_loader(file, *header))
-    refuse(name, "it is linked statically", "a program that is linked dynamically");
-  if (defines(file, *header, "cudaMalloc"))
-    refuse(name, "it has the CUDA runtime inside",
-           "the shared runtime: nvcc -cudart shared, or with CMake CUDA_RUNTIME_LIBRARY Shared");
+    refuse_program(name, "it changes its user, and the loader gives it no library of others",
+                   "a program without the set-user-id bit");
+  if (!names_loader(file, *header))
+    refuse_program(name, "it is linked statically", "a program that is linked dynamically");
+  if (defines_function(file, *header, "cudaMalloc"))
+    refuse_program(
+        name, "it has the CUDA runtime inside",
+        "the shared runtime: nvcc -cudart shared, or with CMake CUDA_RUNTIME_LIBRARY Shared");
 }
 
 }  // namespace millrace::cli
