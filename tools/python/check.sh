@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Python package and runs it with CuPy and Numba on the virtual CUDA runtime:
+# Builds the Python package and runs it with Numba on the virtual CUDA runtime:
 #
 #   tools/python/check.sh FOLDER
 #
@@ -24,7 +24,7 @@ python=$folder/venv/bin/python
 [ -x "$python" ] || "${PYTHON:-python3}" -m venv "$folder/venv"
 
 echo "== the wheel"
-"$python" -m pip install --quiet scikit-build-core cupy-cuda13x numba-cuda cuda-bindings
+"$python" -m pip install --quiet scikit-build-core numba-cuda cuda-bindings
 "$python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$folder/wheel" "$source"
 "$python" -m pip install --quiet --no-deps --force-reinstall "$folder"/wheel/millrace-*.whl
 # From here on nothing of the source folder is used.
@@ -39,7 +39,7 @@ cmake --build "$folder/consumer" >/dev/null
 
 failed=0
 for schedule in instant adversarial:1 h200; do
-  for test in calls cupy_arrays numba_arrays; do
+  for test in calls numba_arrays; do
     if "$millrace" run --allocator own --virtual "$schedule" -- "$python" "$here/test/$test.py" >"$folder/$test.log" 2>&1; then
       echo "passed: $test under $schedule"
     else

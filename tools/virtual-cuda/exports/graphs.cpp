@@ -1,8 +1,8 @@
-#include "check/checker.hpp"
 #include "exports/graphs.hpp"
 
 #include <algorithm>
 
+#include "check/checker.hpp"
 #include "graph/executable.hpp"
 
 using namespace millrace;
