@@ -180,8 +180,6 @@ void add_run(CLI::App& program) {
   command.examples(
       {{"millrace run -- ./app --steps 10",
         "Runs ./app on Millrace's allocator, and prints what that reserved."},
-       {"millrace run --virtual h200,gpus=2 -- ./app --steps 10",
-        "Runs it on two modelled H200 GPUs, and prints memory, calls and virtual time as well."},
        {"millrace run --virtual adversarial:7 --check -- ./app",
         "Lets work take effect as late and in as unlucky an order as is legal, and names races."}});
   command.run([given] { run_given_program(*given); });
