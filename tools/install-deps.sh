@@ -4,8 +4,9 @@
 #   tools/install-deps.sh [program|test|ci]
 #
 # program: what building `millrace` takes, with the client libraries of all sinks of the streamer; test
-# (the usual): the tests as well; ci: also the linters and a clang with libFuzzer, where the distribution
-# has them. No server is started, now or when the machine starts: redis-tools has the program of one.
+# (the usual): the tests as well; ci: also the linters, a clang with libFuzzer, and a browser with the compiler
+# of TypeScript for the page, where the distribution has them. No server is started, now or when the machine
+# starts: redis-tools has the program of one.
 # With nothing missing it does nothing, and needs neither root nor a network. CUDA is never installed; a
 # toolkit that is there is used.
 set -euo pipefail
@@ -22,7 +23,8 @@ is_installed() {
   case "$1" in
     ninja-build) command -v ninja >/dev/null && return ;;
     redis-tools) command -v redis-server redis-check-rdb >/dev/null && return ;;
-    g++ | cmake | ccache | pkg-config | python3 | shellcheck | doxygen | clang-*) command -v "$1" >/dev/null && return ;;
+    node-typescript) command -v tsc >/dev/null && return ;;
+    g++ | cmake | ccache | pkg-config | python3 | shellcheck | doxygen | esbuild | chromium | clang-*) command -v "$1" >/dev/null && return ;;
   esac
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
@@ -63,12 +65,29 @@ install_missing() {
   apt install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# Those of the packages that the distribution has.
+install_offered() {
+  local package
+  for package in "$@"; do
+    is_installed "$package" && continue
+    apt-cache show "$package" >/dev/null 2>&1 && install_missing "$package"
+  done
+  return 0
+}
+
+# esbuild bundles the viewer of `--html`. Where it cannot be installed, the program is built all the same.
+install_program() {
+  install_missing "$@"
+  if is_installed esbuild || ! command -v apt-get >/dev/null; then return; fi
+  missing=(esbuild)
+  ({ [ -n "$(apt-cache policy esbuild)" ] || apt update; } && install_offered esbuild && is_installed esbuild) ||
+    echo "install-deps: no esbuild, so that the program cannot write pages (--html)" >&2
+}
+
 # The newest clang that can compile C++20 and has libFuzzer; formatting and linting are those of version 14.
 install_linters() {
-  local tool version
-  for tool in shellcheck clang-format-14 clang-tidy-14 doxygen; do
-    apt-cache show "$tool" >/dev/null 2>&1 && install_missing "$tool"
-  done
+  local version
+  install_offered shellcheck clang-format-14 clang-tidy-14 doxygen
   for version in 19 18 17 16; do
     mapfile -t missing < <(missing_of "clang-$version" "libclang-rt-$version-dev")
     [ ${#missing[@]} -gt 0 ] || return 0
@@ -81,11 +100,12 @@ install_linters() {
 }
 
 case "${1-test}" in
-  program) install_missing "${program[@]}" ;;
-  test) install_missing "${test[@]}" ;;
+  program) install_program "${program[@]}" ;;
+  test) install_program "${test[@]}" ;;
   ci)
-    install_missing "${test[@]}"
+    install_program "${test[@]}"
     install_linters
+    install_offered chromium node-typescript
     ;;
   *)
     echo "install-deps: there is no set '$1'; the sets are program, test and ci" >&2

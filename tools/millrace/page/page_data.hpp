@@ -53,8 +53,8 @@ struct PageBlock {
   std::uint32_t stream = kUnknown;  ///< index into `streams`
   PageEvent allocated = kUnknown;   ///< kUnknown: before the first event
   PageEvent freed = kUnknown;       ///< kUnknown: not freed within the run
-  /// From here on every stream may use the memory; from `freed` until then the block waits. The
-  /// number of events: not within the run. kUnknown: not known.
+  /// From here on every stream may use the memory, or another block has it; from `freed` until then
+  /// the block waits. The number of events: not within the run. kUnknown: not known.
   PageEvent ready = kUnknown;
   std::uint32_t tag = kUnknown;       ///< index into `tags`
   std::uint32_t stack = kUnknown;     ///< index into `stacks`
@@ -170,13 +170,12 @@ struct PageData {
  * for markup.
  * @throws std::invalid_argument if an index is out of range, a time is not finite or descends, or
  *         there are no runs or more than two
- * @throws UsageError if the program was built without esbuild; see `page_missing`
+ * @throws UsageError as `require_page`
  */
 void write_page(const PageData& data, std::ostream& out);
 
-/**
- * @brief Why this program cannot write pages, and how to get one that can; "" if it can.
- */
-[[nodiscard]] std::string page_missing();
+/** @brief Before the work begins. @throws UsageError if this program was built without esbuild,
+ *         which bundles the page's viewer */
+void require_page();
 
 }  // namespace millrace::cli

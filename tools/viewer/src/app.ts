@@ -1,0 +1,235 @@
+// What all parts of the page share: the runs, the state, and who has to draw again when it changes.
+
+import { Axis } from './axis';
+import { Coloring as ColoringOf, colorsOf, Colors } from './colors';
+import { Device } from './device';
+import { Palette, palette } from './palette';
+import { PixelColumns, pixelColumns } from './pixelcolumns';
+import { Run, Stacks } from './read';
+import { Matches, search } from './search';
+import { fromFragment, toFragment, ViewState } from './state';
+
+export class App {
+  readonly state: ViewState;
+  readonly stacks: Stacks[];
+  /** Names of the sites of each run, by stack; empty until they are decoded. */
+  readonly siteNames: string[][];
+  matches: Matches | null = null;
+  axis: Axis;
+  private usual: ViewState;
+  private readonly axes = new Map<string, Axis>();
+  private readonly devices = new Map<string, Device>();
+  private readonly listeners: (() => void)[] = [];
+  private colors: { key: string; colors: Colors } | null = null;
+  private pending = false;
+  private linkTimer = 0;
+  private searchedFor = '';
+  private readonly darkQuery = matchMedia('(prefers-color-scheme: dark)');
+  private columns = new Map<string, PixelColumns>();
+
+  constructor(readonly title: string, readonly runs: Run[]) {
+    this.stacks = runs.map((run) => new Stacks(run.stackRefs));
+    this.siteNames = runs.map(() => []);
+    const timed = runs.every((run) => run.times);
+    this.usual = {
+      axis: timed ? 'time' : 'events', x0: 0, x1: NaN, y0: 0, y1: 1, run: 0, device: this.fullestDevice(0), asker: NaN,
+      coloring: 'stream', grouping: this.firstGrouping(), query: '', block: -1, at: NaN, theme: 'system',
+    };
+    this.state = fromFragment(location.hash, this.usual);
+    this.axis = this.axisOf(this.state.axis);
+    this.correct();
+    addEventListener('hashchange', () => {
+      if (location.hash.replace(/^#/, '') === this.link()) return;
+      this.update(fromFragment(location.hash, this.usual));
+    });
+    this.darkQuery.addEventListener('change', () => this.changed());
+  }
+
+  get run(): Run {
+    return this.runs[this.state.run];
+  }
+
+  get device(): Device {
+    return this.deviceOf(this.state.run);
+  }
+
+  deviceOf(run: number): Device {
+    const device = Math.min(this.state.device, this.runs[run].devices - 1);
+    const key = `${run}/${device}`;
+    let found = this.devices.get(key);
+    if (!found) this.devices.set(key, (found = new Device(this.runs[run], device)));
+    return found;
+  }
+
+  get dark(): boolean {
+    const { theme } = this.state;
+    return theme === 'dark' || (theme === 'system' && this.darkQuery.matches);
+  }
+
+  /** The events of each column of pixels, in this picture. */
+  columnsOf(run: number, width: number): PixelColumns {
+    const key = `${run}/${width}`;
+    let columns = this.columns.get(key);
+    if (!columns) this.columns.set(key, (columns = pixelColumns(this, run, width)));
+    return columns;
+  }
+
+  get palette(): Palette {
+    return palette(this.dark);
+  }
+
+  /** Colors of the blocks of a run. */
+  colorsOf(run: number): Colors {
+    return colorsOf(this.deviceOf(run), this.state.coloring as ColoringOf, this.palette, this.siteNames[run]);
+  }
+
+  /** Colors of the blocks that are shown; those that a search did not find are dimmed. */
+  blockColors(): Colors {
+    const { state } = this;
+    const key = [state.run, state.device, state.coloring, this.dark, this.siteNames[state.run].length].join();
+    if (this.colors?.key !== key) this.colors = { key, colors: this.colorsOf(state.run) };
+    return this.colors.colors;
+  }
+
+  /** The event that the table of holders is about. */
+  moment(run = this.state.run): number {
+    const device = this.deviceOf(run);
+    if (Number.isNaN(this.state.at)) return device.peak;
+    return Math.max(0, this.axis.eventAt(this.runs[run], this.state.at));
+  }
+
+  update(change: Partial<ViewState>) {
+    const before = { ...this.state };
+    Object.assign(this.state, change);
+    if (this.state.axis !== before.axis) this.changeAxis(before);
+    if (this.state.run !== before.run || this.state.device !== before.device) {
+      if (change.block === undefined) this.state.block = -1;
+      if (change.asker === undefined) this.state.asker = NaN;
+    }
+    this.correct();
+    this.changed();
+  }
+
+  /** Zooms by `factor` around x. */
+  zoom(factor: number, around: number) {
+    const { x0, x1 } = this.state;
+    const span = Math.min(Math.max((x1 - x0) * factor, this.leastSpan()), this.axis.end);
+    const part = (around - x0) / (x1 - x0);
+    const left = Math.min(Math.max(around - part * span, 0), this.axis.end - span);
+    this.update({ x0: left, x1: left + span });
+  }
+
+  pan(by: number) {
+    const { x0, x1 } = this.state;
+    const moved = Math.min(Math.max(by, -x0), this.axis.end - x1);
+    this.update({ x0: x0 + moved, x1: x1 + moved });
+  }
+
+  fit() {
+    this.update({ x0: 0, x1: this.axis.end, y0: 0, y1: 1 });
+  }
+
+  /** Shows the whole life of a block, with some of what is around it. */
+  zoomTo(block: number) {
+    const { device, axis } = this;
+    const k = device.positionOf(block);
+    if (k < 0) return;
+    const { begin, ready } = device.placed(axis);
+    const room = Math.max((ready[k] - begin[k]) * 0.3, this.leastSpan());
+    this.update({ block, x0: Math.max(0, begin[k] - room), x1: Math.min(axis.end, ready[k] + room) });
+  }
+
+  onChange(listener: () => void) {
+    this.listeners.push(listener);
+  }
+
+  changed() {
+    this.startSearch();
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => {
+      this.pending = false;
+      performance.clearMeasures('millrace:draw');
+      const start = performance.now();
+      this.columns.clear();
+      for (const listener of this.listeners) listener();
+      performance.measure('millrace:draw', { start, end: performance.now() });
+      clearTimeout(this.linkTimer);
+      this.linkTimer = window.setTimeout(() => this.keepLink(), 150);
+    });
+  }
+
+  link(): string {
+    return toFragment(this.state, { ...this.usual, x1: this.axis.end, asker: this.usualAsker() });
+  }
+
+  private keepLink() {
+    const link = this.link();
+    if (link !== location.hash.replace(/^#/, '')) history.replaceState(null, '', link ? `#${link}` : location.pathname);
+  }
+
+  private axisOf(mode: ViewState['axis']): Axis {
+    let axis = this.axes.get(mode);
+    if (!axis) this.axes.set(mode, (axis = new Axis(mode, this.runs)));
+    return axis;
+  }
+
+  private changeAxis(before: ViewState) {
+    const old = this.axis;
+    this.axis = this.axisOf(this.state.axis);
+    const converted = (x: number) => this.axis.ofEvent(this.run, Math.max(0, old.eventAt(this.run, x)));
+    this.state.x0 = before.x0 <= 0 ? 0 : converted(before.x0);
+    this.state.x1 = before.x1 >= old.end ? this.axis.end : converted(before.x1);
+    if (!Number.isNaN(before.at)) this.state.at = converted(before.at);
+  }
+
+  /** Keeps the state within what there is. */
+  private correct() {
+    const { state, runs } = this;
+    if (!runs.every((run) => run.times)) state.axis = 'events';
+    this.axis = this.axisOf(state.axis);
+    const { end } = this.axis;
+    state.run = Math.min(Math.max(0, Math.floor(state.run)), runs.length - 1);
+    state.device = Math.min(Math.max(0, Math.floor(state.device)), runs[state.run].devices - 1);
+    if (!(state.x1 <= end)) state.x1 = end;
+    if (!(state.x0 >= 0 && state.x0 < state.x1)) state.x0 = 0;
+    if (!(state.y0 >= 0 && state.y0 < state.y1 && state.y1 <= 1)) [state.y0, state.y1] = [0, 1];
+    if (state.block >= this.run.blocks.count || state.block < 0) state.block = -1;
+    if (!this.device.streams.some((share) => share.stream === state.asker)) state.asker = this.usualAsker();
+  }
+
+  private leastSpan(): number {
+    return this.state.axis === 'events' ? 4 : 100;
+  }
+
+  /** The stream with the most live memory. */
+  private usualAsker(): number {
+    if (this.device.countedFor !== null) return this.device.countedFor;
+    let best = this.device.streams[0];
+    for (const share of this.device.streams) if (share.stream >= 0 && share.peak > best.peak) best = share;
+    return best ? best.stream : -1;
+  }
+
+  private fullestDevice(run: number): number {
+    const { blocks, devices } = this.runs[run];
+    const sums = new Float64Array(devices);
+    for (let i = 0; i < blocks.count; i++) sums[blocks.device[i]] += blocks.bytes[i];
+    return sums.indexOf(Math.max(...sums));
+  }
+
+  private firstGrouping(): ViewState['grouping'] {
+    const { stackRefs, tags } = this.runs[0];
+    return stackRefs.ends.count ? 'site' : tags.length ? 'tag' : 'stream';
+  }
+
+  private startSearch() {
+    const key = [this.state.query, this.state.run, this.state.device].join('\n');
+    if (key === this.searchedFor) return;
+    this.searchedFor = key;
+    search(this.state.query, this.device, this.stacks[this.state.run], this.siteNames[this.state.run]).then((found) => {
+      if (key !== this.searchedFor) return;
+      this.matches = found;
+      this.changed();
+    });
+  }
+}
