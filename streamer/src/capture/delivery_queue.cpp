@@ -1,13 +1,17 @@
 #include "capture/delivery_queue.hpp"
 
+#include <cassert>
 #include <utility>
 
 #include "capture/wait_until.hpp"
 
 namespace millrace::capture {
 
-DeliveryQueue::DeliveryQueue(Executor& executor, std::function<void(const Delivery&)> handle)
-    : executor_(executor), handle_(std::move(handle)), changed_(executor.make_condition()) {}
+DeliveryQueue::DeliveryQueue(Executor& executor, std::size_t slots,
+                             std::function<void(const Delivery&)> handle)
+    : executor_(executor), handle_(std::move(handle)), changed_(executor.make_condition()) {
+  queue_.reserve(2 * slots + 1);  // at most one step without rows is between two with a slot
+}
 
 void DeliveryQueue::start() {
   copier_ = executor_.spawn("copier", [this] { run(); });
@@ -19,6 +23,7 @@ void DeliveryQueue::push(const Delivery& delivery) {
     if (!delivery.slot && !queue_.empty() && !queue_.back().slot) {
       queue_.back() = delivery;
     } else {
+      assert(queue_.size() < queue_.capacity());
       queue_.push_back(delivery);
     }
     executor_.released(this);
@@ -32,7 +37,7 @@ void DeliveryQueue::run() {
     while (queue_.empty() && !ending_) changed_->wait(lock);
     if (queue_.empty()) return;
     const Delivery next = queue_.front();
-    queue_.pop_front();
+    queue_.erase(queue_.begin());
     busy_ = true;
     executor_.acquired(this);
     lock.unlock();

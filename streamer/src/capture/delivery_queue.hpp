@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "capture/dirty_protocol.hpp"
 #include "millrace/device/executor.hpp"
@@ -27,15 +27,19 @@ struct Delivery {
  * Thread safety: a mutex of its own, not held while a delivery is handled. `push`, `wait_idle` and
  * `stop` are the training thread's. The queue is an edge of the host's order: what was done before
  * `push` is before the handling.
+ *
+ * Its memory is allocated by the constructor. A delivery that could not be queued would leave its
+ * slot taken forever, so `push` must not fail when the host runs out of memory.
  */
 class DeliveryQueue {
  public:
-  /** @param handle  called by the copier for each delivery, in order; does not throw */
-  DeliveryQueue(Executor& executor, std::function<void(const Delivery&)> handle);
+  /** @param slots   maximum number of deliveries with a slot that wait at the same time
+   *  @param handle  called by the copier for each delivery, in order; does not throw */
+  DeliveryQueue(Executor& executor, std::size_t slots, std::function<void(const Delivery&)> handle);
   /** @brief Starts the copier: when all that `handle` uses is made. */
   void start();
 
-  /** @brief Of successive steps without rows the last one stands for all. */
+  /** @brief Adds a delivery. Of successive steps without rows, only the last one is delivered. */
   void push(const Delivery& delivery);
   /** @brief Waits until all deliveries were handled. @return false after `patience` */
   bool wait_idle(Nanoseconds patience);
@@ -50,7 +54,7 @@ class DeliveryQueue {
   const std::function<void(const Delivery&)> handle_;
   std::mutex mutex_;
   const std::unique_ptr<Condition> changed_;
-  std::deque<Delivery> queue_;
+  std::vector<Delivery> queue_;  ///< a few; its capacity is what can wait at most
   bool busy_ = false, ending_ = false;
   std::unique_ptr<Executor::Task> copier_;
 };

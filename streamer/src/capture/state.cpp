@@ -47,7 +47,8 @@ RowCapture::State::State(const Source& source, const CaptureEnvironment& environ
       gatherer_(environment, streams_, rows_),
       marker_(environment, bitmap_, gatherer_, shared_, streams_),
       copier_(source_, environment, options_, {gatherer_, streams_, shared_}),
-      queue_(environment.executor, [this](const Delivery& next) { copier_.handle(next); }),
+      queue_(environment.executor, slot_layout().slots,
+             [this](const Delivery& next) { copier_.handle(next); }),
       step_(source.bags.steps()) {
   const bool staged = options_.mode == CaptureMode::ring_kernel;
   if (staged) gatherer_.make_stagings(slot_layout().bytes);

@@ -12,7 +12,7 @@ void Shipper::Worker::run() {
     while (std::optional<ship::MergedSteps> next = take()) deliver(std::move(*next));
     flush();
   } catch (const ship::OutOfTime&) {
-    why = "there was no more time";
+    why = "the deadline has passed";
   } catch (const SinkError& error) {
     why = error.what();
     overtaken = error.kind() == SinkError::Kind::overtaken;
@@ -60,7 +60,7 @@ std::optional<ship::MergedSteps> Shipper::Worker::take() {
       continue;
     }
     requests_ = {};
-    if (lifecycle_.closing()) return std::nullopt;
+    if (lifecycle_.ending()) return std::nullopt;
     changed_->wait(lock);
   }
   if (lifecycle_.out_of_time()) throw ship::OutOfTime{};

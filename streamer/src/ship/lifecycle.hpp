@@ -9,8 +9,9 @@
 namespace millrace::ship {
 
 /**
- * @brief The life of a shipper: it runs, then closes (queued steps have until a deadline), then is
- *        finished. It never goes back.
+ * @brief The life of a shipper. It runs; it closes (steps have until a deadline, and more of them
+ *        may still be offered); it ends (no more steps are offered); it is finished. It never goes
+ *        back.
  *
  * Thread safety: any thread. Reading it never waits for the shipper's own mutex, which is held
  * while rows are merged.
@@ -25,6 +26,11 @@ class Lifecycle {
     Phase running = Phase::running;
     phase_.compare_exchange_strong(running, Phase::closing);
   }
+  /** @brief After `close`: no more steps are offered, so the shipper finishes with those it has. */
+  void end() {
+    Phase closing = Phase::closing;
+    phase_.compare_exchange_strong(closing, Phase::ending);
+  }
   /** @param why  the sink was given up; empty: it was not */
   void finish(std::string why) {
     {
@@ -35,7 +41,12 @@ class Lifecycle {
   }
 
   [[nodiscard]] bool running() const noexcept { return phase_ == Phase::running; }
-  [[nodiscard]] bool closing() const noexcept { return phase_ == Phase::closing; }
+  /** @return true from `close` until the shipper is finished */
+  [[nodiscard]] bool closing() const noexcept {
+    const Phase phase = phase_;
+    return phase == Phase::closing || phase == Phase::ending;
+  }
+  [[nodiscard]] bool ending() const noexcept { return phase_ == Phase::ending; }
   [[nodiscard]] bool finished() const noexcept { return phase_ == Phase::finished; }
   [[nodiscard]] bool out_of_time() const { return closing() && executor_.now().count() >= until_; }
   /** @return why the sink was given up; empty: it was not, or not yet */
@@ -46,7 +57,7 @@ class Lifecycle {
   }
 
  private:
-  enum class Phase { running, closing, finished };
+  enum class Phase { running, closing, ending, finished };
 
   Executor& executor_;
   std::atomic<Phase> phase_ = Phase::running;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <new>
+#include <vector>
 
 namespace millrace::ship {
 
@@ -13,9 +15,22 @@ namespace millrace::ship {
  */
 class PendingRecaptures {
  public:
-  /** @param ticket  of the recapture; 0: another rank has the rows, and nothing is awaited
-   *  @param rows    how many */
-  void add(std::uint64_t ticket, std::uint64_t rows) { pending_.push_back({ticket, rows}); }
+  PendingRecaptures() { pending_.reserve(1); }
+
+  /**
+   * @brief Adds a recapture. Without host memory it becomes one with the last recapture: their rows
+   *        then count as missing until the newer of the two is delivered.
+   * @param ticket  of the recapture; 0: another rank has the rows, and nothing is awaited
+   * @param rows    how many
+   */
+  void add(std::uint64_t ticket, std::uint64_t rows) noexcept {
+    if (ticket == 0) return;
+    try {
+      pending_.push_back({ticket, rows});
+    } catch (const std::bad_alloc&) {  // it had room for one, so it is not empty
+      pending_.back() = {std::max(pending_.back().ticket, ticket), pending_.back().rows + rows};
+    }
+  }
 
   /** @brief A shipment is about to be written: drops the recaptures that it includes.
    *  @param ticket  of the shipment. @return rows of the other recaptures */
@@ -45,7 +60,7 @@ class PendingRecaptures {
     return rows;
   }
 
-  std::deque<Entry> pending_;
+  std::vector<Entry> pending_;
   std::uint64_t ticket_ = 0, missing_ = 0;  ///< of the last delivered shipment
 };
 

@@ -113,7 +113,9 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
         epoch_(epoch_of(options, lineage)),
         blocks_(options.shipping.when_full == QueuePolicy::block),
         assembler_({epoch_, environment.rank, environment.ranks, steps()}, bags.size()),
-        step_times_(steps()) {
+        step_times_(steps()),
+        tickets_{Ticket{0, std::vector<std::uint64_t>(bags.size(), 0)}},
+        requested_(bags.size(), 0) {
     if (sinks.empty()) throw std::invalid_argument{"a streamer needs at least one sink"};
     if (bags_.empty() || bags_.front().dense) {
       throw std::invalid_argument{
@@ -150,8 +152,9 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
       assembler_.add(rows);
       while (std::optional<ship::StepAssembler::Step> step = assembler_.take()) ship(*step);
       return true;
-    } catch (const std::bad_alloc&) {  // it is unknown which rows were added
-      static_cast<void>(recapture_all());
+    } catch (const std::bad_alloc&) {  // it is unknown which rows were added, and which offered
+      const std::uint64_t ticket = recapture_all();
+      for (const auto& shipper : shippers_) shipper->rows_lost(ticket);
       return false;
     }
   }
@@ -246,7 +249,7 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
     std::vector<std::uint64_t> requests;
   };
 
-  /** Of the tables so far. */
+  /** Steps of the tables so far. */
   [[nodiscard]] std::uint64_t steps() const {
     std::uint64_t steps = 0;
     for (const StreamedBags& source : bags_) steps = std::max(steps, source.bags.steps());
@@ -270,20 +273,36 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   template <typename Request>
   std::uint64_t ticket(Request&& request) {
     const std::lock_guard lock{ticketing_};
-    Ticket ticket{++newest_ticket_, {}};
-    for (const auto& capture : captures_) ticket.requests.push_back(request(*capture));
+    for (std::size_t i = 0; i < captures_.size(); ++i) requested_[i] = request(*captures_[i]);
     // None of these rows belong to this rank: there is nothing to wait for.
-    if (std::ranges::count(ticket.requests, 0U) == std::ssize(ticket.requests)) return 0;
-    tickets_.push_back(std::move(ticket));
+    if (std::ranges::count(requested_, 0U) == std::ssize(requested_)) return 0;
+    ++newest_ticket_;
+    try {
+      tickets_.push_back({newest_ticket_, requested_});
+    } catch (const std::bad_alloc&) {
+      merge_ticket(tickets_.back());
+    }
     return newest_ticket_;
+  }
+
+  // Without host memory the newest two tickets become one, which passes when both would have
+  // passed.
+  void merge_ticket(Ticket& newest) {
+    newest.number = newest_ticket_;
+    for (std::size_t i = 0; i < requested_.size(); ++i) {
+      newest.requests[i] = std::max(newest.requests[i], requested_[i]);
+    }
   }
 
   /** The newest ticket all of whose requests are among these or older. */
   [[nodiscard]] std::uint64_t newest_ticket_of(const std::vector<std::uint64_t>& requests) {
     const std::lock_guard lock{ticketing_};
-    while (!tickets_.empty() &&
-           std::ranges::equal(tickets_.front().requests, requests, std::less_equal{})) {
+    const auto passed = [&](const Ticket& ticket) {
+      return std::ranges::equal(ticket.requests, requests, std::less_equal{});
+    };
+    while (passed(tickets_.front())) {
       passed_ = tickets_.front().number;
+      if (tickets_.size() == 1) break;
       tickets_.pop_front();
     }
     return passed_;
@@ -314,7 +333,8 @@ class RowStreamer::State final : public CaptureReceiver, public Recapture {
   std::vector<std::unique_ptr<Shipper>> shippers_;
 
   std::mutex ticketing_;
-  std::deque<Ticket> tickets_;  ///< not passed yet
+  std::deque<Ticket> tickets_;            ///< the last one that was passed, and those that were not
+  std::vector<std::uint64_t> requested_;  ///< by the newest ticket, one for each capture
   std::uint64_t newest_ticket_ = 0, passed_ = 0;
   std::vector<std::unique_ptr<RowCapture>> captures_;  ///< destroyed first: they use the others
 };

@@ -17,9 +17,9 @@ struct MergedSteps {
 };
 
 /**
- * @brief Steps that wait for a sink, merged as they come: of each row the newest, with the commit
- *        of the newest step. So a sink that is slow is sent no stale values, and what it lags
- *        behind is its own time for the rows that have changed meanwhile. Not thread-safe.
+ * @brief Steps that wait for a sink, merged as they come: the newest record of each row, with the
+ *        commit of the newest step. So a slow sink gets no stale values, and its lag is the time
+ *        that it needs for the rows that have changed meanwhile. Not thread-safe.
  */
 class ShipQueue {
  public:

@@ -47,6 +47,7 @@ Shipper::~Shipper() { stop(Nanoseconds{0}); }
 void Shipper::offer(Shipment shipment, Executor& caller) {
   worker_->offer(std::move(shipment), caller);
 }
+void Shipper::rows_lost(std::uint64_t ticket) { worker_->rows_lost(ticket); }
 bool Shipper::drain(Nanoseconds at_most, bool look_for_absent) {
   return worker_->drain(at_most, look_for_absent);
 }

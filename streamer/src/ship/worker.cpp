@@ -78,16 +78,29 @@ void Shipper::Worker::recapture(const StepBatch& rows) {
   pending_.add(recapture_.recapture(rows), rows.size());
 }
 
-// Without host memory for the queue: everything is captured again.
+// Without host memory for the queue: everything is captured again. Nothing here needs memory,
+// except the step without rows that tells the sink's readers at once; later steps tell them as
+// well.
 void Shipper::Worker::forget_all(const StepCommit& newest, std::uint64_t recaptures) {
-  log_.recaptured(recapture_.all_rows());
-  // Before the queue is cleared: if this throws, the queue still holds what it held.
-  pending_.add(recapture_.recapture_all(), recapture_.all_rows());
+  add_recapture_of_all(recapture_.recapture_all());
   queue_.clear();
-  Shipment empty{.recaptures = recaptures, .captured = executor_.now()};
-  empty.batch.commit = newest;
-  empty.batch.commit.rows = 0;
-  queue_.push_all(std::move(empty));
+  try {
+    Shipment empty{.recaptures = recaptures, .captured = executor_.now()};
+    empty.batch.commit = newest;
+    empty.batch.commit.rows = 0;
+    queue_.push_all(std::move(empty));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void Shipper::Worker::rows_lost(std::uint64_t ticket) {
+  const std::lock_guard lock{mutex_};
+  add_recapture_of_all(ticket);
+}
+
+void Shipper::Worker::add_recapture_of_all(std::uint64_t ticket) {
+  log_.recaptured(recapture_.all_rows());
+  pending_.add(ticket, recapture_.all_rows());
 }
 
 bool Shipper::Worker::drain(Nanoseconds at_most, bool look_for_absent) {
@@ -122,6 +135,11 @@ void Shipper::Worker::close(Nanoseconds at_most) {
 void Shipper::Worker::stop(Nanoseconds at_most) {
   if (!task_) return;
   close(at_most);
+  {
+    const std::lock_guard lock{mutex_};
+    lifecycle_.end();
+  }
+  changed_->notify_all();
   try {
     std::exchange(task_, nullptr)->join();
   } catch (...) {  // the machine is being taken down

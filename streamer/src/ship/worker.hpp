@@ -26,7 +26,7 @@ namespace millrace {
  *     ShippingLog        counts for the report
  *     SinkWriter         the sink and its chain of commits; the actor's
  *     Retrier            retries and pauses; thread-safe
- *     Lifecycle          running, closing, finished; thread-safe
+ *     Lifecycle          running, closing, ending, finished; thread-safe
  *
  * The mutex protects the first three and the requests. It is held while rows are merged, but not
  * during a call of the sink; so `health` does not take it.
@@ -37,6 +37,7 @@ class Shipper::Worker {
          const StreamBeginning& beginning, const ShippingOptions& options);
 
   void offer(Shipment shipment, Executor& caller);
+  void rows_lost(std::uint64_t ticket);
   bool drain(Nanoseconds at_most, bool look_for_absent);
   void close(Nanoseconds at_most);
   void stop(Nanoseconds at_most);
@@ -56,6 +57,7 @@ class Shipper::Worker {
   void enqueue(Shipment shipment);
   void recapture(const StepBatch& rows);
   void forget_all(const StepCommit& newest, std::uint64_t recaptures);
+  void add_recapture_of_all(std::uint64_t ticket);
   void note_oldest();
 
   // The actor.

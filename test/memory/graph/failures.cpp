@@ -6,9 +6,9 @@
 
 #include "millrace/device/fault.hpp"
 #include "millrace/memory/graph_pool.hpp"
-#include "test/memory/graph/failing_host_memory.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 
 namespace millrace::test {
 namespace {

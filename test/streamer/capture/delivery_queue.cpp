@@ -4,6 +4,7 @@
 
 #include "millrace/device/virtual_machine.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 
 using namespace millrace;
 using namespace millrace::capture;
@@ -13,7 +14,7 @@ TEST_CASE("deliveries are handled in order, and the last step without rows stand
   VirtualMachine machine;
   Executor& executor = machine.executor();
   std::vector<std::uint64_t> handled;
-  DeliveryQueue queue{executor, [&](const Delivery& next) { handled.push_back(next.step); }};
+  DeliveryQueue queue{executor, 2, [&](const Delivery& next) { handled.push_back(next.step); }};
   queue.push({.step = 1});
   queue.push({.step = 2});
   queue.push({.step = 3, .slot = 0});
@@ -28,10 +29,29 @@ TEST_CASE("deliveries are handled in order, and the last step without rows stand
   CHECK(handled.back() == 6);
 }
 
+TEST_CASE("deliveries of all slots are queued without host memory") {
+  VirtualMachine machine;
+  constexpr std::size_t kSlots = 32;
+  std::size_t handled = 0;
+  DeliveryQueue queue{machine.executor(), kSlots, [&](const Delivery&) { ++handled; }};
+  {
+    const test::FailingHostMemory failing{1};
+    queue.push({.step = 0});
+    for (std::size_t slot = 0; slot < kSlots; ++slot) {
+      queue.push({.step = slot, .slot = slot});
+      queue.push({.step = slot});
+    }
+  }
+  CHECK_FALSE(test::FailingHostMemory::failed());
+  queue.start();
+  queue.stop();
+  CHECK(handled == 2 * kSlots + 1);
+}
+
 TEST_CASE("a wait for a busy queue ends after its patience") {
   VirtualMachine machine;
   Executor& executor = machine.executor();
-  DeliveryQueue queue{executor, [&](const Delivery&) { executor.spend(10ms); }};
+  DeliveryQueue queue{executor, 1, [&](const Delivery&) { executor.spend(10ms); }};
   queue.start();
   queue.push({.step = 1, .slot = 0});
   CHECK_FALSE(queue.wait_idle(1ms));

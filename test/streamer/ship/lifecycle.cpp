@@ -19,6 +19,10 @@ TEST_CASE("a shipper runs, closes with a deadline, and is finished for good") {
   CHECK(life.out_of_time());
   life.close(10ms);  // a later deadline
   CHECK_FALSE(life.out_of_time());
+  CHECK_FALSE(life.ending());
+  life.end();
+  CHECK(life.ending());
+  CHECK(life.closing());
   CHECK(life.given_up().empty());
   life.finish("why");
   CHECK(life.given_up() == "why");

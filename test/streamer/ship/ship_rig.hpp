@@ -11,6 +11,7 @@
 #include "millrace/streamer/shipper.hpp"
 #include "test/streamer/ship/faulty_sink.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 
 namespace millrace::test {
 
@@ -26,6 +27,7 @@ class ShippedTable final : public Recapture {
     return ++ticket_;
   }
   [[nodiscard]] std::uint64_t recapture_all() override {
+    const FailingHostMemory::Paused paused;  // RowStreamer needs none for this
     const std::lock_guard lock{mutex_};
     for (std::uint64_t row = 0; row < kShipRows; ++row)
       dirty_.insert(static_cast<std::int64_t>(row));

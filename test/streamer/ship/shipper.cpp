@@ -320,6 +320,20 @@ TEST_CASE("nobody waits for room any more when a shipper is closed") {
   CHECK(rig.shipper.report().undelivered_steps == 5);
 }
 
+TEST_CASE("a step that is offered after close is delivered, if there is time") {
+  Rig rig;
+  rig.step({1});
+  REQUIRE(rig.settle());
+  rig.shipper.close(10s);
+  rig.machine.executor().spend(1s);  // nothing waits meanwhile
+  rig.step({2});
+  rig.shipper.stop(9s);
+  const ShippingReport report = rig.shipper.report();
+  CHECK(report.undelivered_steps == 0);
+  CHECK(report.delivered == report.offered);
+  CHECK(rows_of(*rig.memory) == rig.trainer.table());
+}
+
 TEST_CASE("a flush that took back what was written is followed by a snapshot") {
   auto memory = std::make_shared<MemorySink>();
   bool fail = false;

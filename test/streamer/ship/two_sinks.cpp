@@ -90,10 +90,10 @@ std::vector<float> weights_in(Sink& sink) {
 TEST_CASE("of two sinks the one that works gets all, and the report has what became of each") {
   const auto policy = GENERATE(QueuePolicy::coalesce, QueuePolicy::recapture);
   const auto [call, kind, words] = GENERATE(table<const char*, Kind, const char*>({
-      {"state", Kind::retry, "there was no more time"},
-      {"write", Kind::retry, "there was no more time"},
-      {"write", Kind::lost, "there was no more time"},
-      {"flush", Kind::retry, "there was no more time"},
+      {"state", Kind::retry, "the deadline has passed"},
+      {"write", Kind::retry, "the deadline has passed"},
+      {"write", Kind::lost, "the deadline has passed"},
+      {"flush", Kind::retry, "the deadline has passed"},
       {"begin", Kind::wrong, "this says the test"},
       {"write", Kind::wrong, "this says the test"},
   }));

@@ -161,6 +161,13 @@ class Shipper {
    * @param caller    executor of the calling actor; with QueuePolicy::block, `offer` waits on it
    */
   void offer(Shipment shipment, Executor& caller);
+  /**
+   * @brief Call this if the rows of a step were lost before `offer`, for want of host memory, and
+   *        all rows were requested again. Commits then count all rows as missing until the
+   * recapture is delivered.
+   * @param ticket  what Recapture::recapture_all has returned
+   */
+  void rows_lost(std::uint64_t ticket);
 
   /**
    * @brief Waits until all offered steps are delivered and flushed.
@@ -171,8 +178,8 @@ class Shipper {
    */
   bool drain(Nanoseconds at_most, bool look_for_absent = false);
   /**
-   * @brief Stops `offer` from blocking and gives queued steps `at_most` to be delivered. Call it
-   *        before stopping the threads that call `offer`.
+   * @brief Stops `offer` from blocking and gives steps `at_most` to be delivered: those in the
+   * queue and those that are still offered. Call it before stopping the threads that call `offer`.
    */
   void close(Nanoseconds at_most);
   /** @brief Closes, waits for the queued steps, and ends the actor. What is left after `at_most` is

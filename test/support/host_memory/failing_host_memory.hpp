@@ -4,10 +4,11 @@
 
 namespace millrace::test {
 
-/// While it lives, one `operator new` of this thread fails: the `number`-th, from 1.
+/// While it lives, some `operator new` of this thread fail: the `number`-th, from 1, and so many in
+/// all, one after the other.
 class FailingHostMemory {
  public:
-  explicit FailingHostMemory(std::uint64_t number) noexcept;
+  explicit FailingHostMemory(std::uint64_t number, std::uint64_t failures = 1) noexcept;
   ~FailingHostMemory();
   FailingHostMemory(const FailingHostMemory&) = delete;
   FailingHostMemory& operator=(const FailingHostMemory&) = delete;

@@ -1,4 +1,4 @@
-#include "test/memory/graph/failing_host_memory.hpp"
+#include "test/support/host_memory/failing_host_memory.hpp"
 
 #include <cstdlib>
 #include <new>
@@ -7,13 +7,15 @@
 namespace millrace::test {
 namespace {
 
-thread_local std::uint64_t left = 0;  // 0: none fails
+thread_local std::uint64_t left = 0;  // until one fails; 0: none fails
+thread_local std::uint64_t more = 0;  // that fail then
 thread_local bool struck = false;
 
 }  // namespace
 
-FailingHostMemory::FailingHostMemory(std::uint64_t number) noexcept {
+FailingHostMemory::FailingHostMemory(std::uint64_t number, std::uint64_t failures) noexcept {
   left = number;
+  more = failures;
   struck = false;
 }
 FailingHostMemory::~FailingHostMemory() { left = 0; }
@@ -27,6 +29,7 @@ namespace {
 void* allocate(std::size_t bytes) {
   if (left != 0 && --left == 0) {
     struck = true;
+    left = --more > 0 ? 1 : 0;
     throw std::bad_alloc{};
   }
   if (void* const address = std::malloc(bytes == 0 ? 1 : bytes)) return address;
