@@ -64,7 +64,7 @@ struct Memory {
   }
 
   static bool uses_pool(const LoopCase& loop) {
-    return loop.allocator == "driver" || loop.method == CopyMethod::driver_async;
+    return uses_driver_pool(loop.allocator, loop.method);
   }
   [[nodiscard]] std::vector<TamperedAllocator*> parts() {
     return {features.get(), batches.get(), &host_batches};

@@ -28,7 +28,7 @@ struct CopyBench : Bench {
       : Bench(memory), strategy(CopyStrategy::make(method, setting(method, depth))) {}
 
   CopySetting setting(CopyMethod method, std::size_t depth) {
-    Allocator& of_batches = method == CopyMethod::driver_async ? static_cast<Allocator&>(pool)
+    Allocator& of_batches = traits_of(method).uses_driver_pool ? static_cast<Allocator&>(pool)
                                                                : static_cast<Allocator&>(memory);
     return {.allocator = of_batches, .main = main, .copy = copy, .depth = depth};
   }

@@ -18,7 +18,7 @@ namespace {
 struct InputBench : JaggedBench {
   explicit InputBench(CopyMethod method = CopyMethod::side_stream) {
     Allocator& of_batches =
-        method == CopyMethod::driver_async ? static_cast<Allocator&>(pool) : memory;
+        traits_of(method).uses_driver_pool ? static_cast<Allocator&>(pool) : memory;
     strategy = CopyStrategy::make(method, {.allocator = of_batches, .main = main, .copy = copy});
   }
 

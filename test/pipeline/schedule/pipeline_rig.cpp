@@ -106,7 +106,7 @@ PipelineRig::PipelineRig(const PipelineCase& what)
           {.memory_bytes = kMemory, .launch_queue_depth = run_ahead(what.schedule)})),
       caching(ordered, source, what.policy == "torch" ? Policy::torch() : Policy::millrace()),
       caching_pinned(ordered, pinned_source, Policy::pinned()),
-      batches(what.copy == CopyMethod::driver_async ? static_cast<Allocator&>(pool) : memory,
+      batches(traits_of(what.copy).uses_driver_pool ? static_cast<Allocator&>(pool) : memory,
               "batch"),
       streams(ordered, what.kind),
       model(make_model()),
@@ -162,10 +162,9 @@ std::vector<float> PipelineRig::parameters() {
 
 std::unique_ptr<TrainPipeline> PipelineRig::make(const PipelineCase& what, TrainModel& trained,
                                                  bool execute_all_batches) {
-  const bool same =
-      (what.copy == CopyMethod::driver_async) == (what_.copy == CopyMethod::driver_async);
+  const bool same = traits_of(what.copy).uses_driver_pool == traits_of(what_.copy).uses_driver_pool;
   Allocator& other =
-      what_.copy == CopyMethod::driver_async ? static_cast<Allocator&>(memory) : pool;
+      traits_of(what_.copy).uses_driver_pool ? static_cast<Allocator&>(memory) : pool;
   return TrainPipeline::make(what.kind,
                              {.streams = streams,
                               .batches = same ? static_cast<Allocator&>(batches) : other,

@@ -73,7 +73,7 @@ ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
     RankSetup setup{.checking = &machine.checking,
                     .seen = &place.device,
                     .policy = cell.policy == "torch" ? Policy::torch() : Policy::millrace(),
-                    .batches_from_driver = cell.options.copy == CopyMethod::driver_async,
+                    .batches_from_driver = traits_of(cell.options.copy).uses_driver_pool,
                     .cost_only = !cell.data};
     if (place.number == 0) {
       setup.left_out = cell.left_out;

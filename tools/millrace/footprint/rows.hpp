@@ -47,13 +47,11 @@ struct FootprintRow {
 
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
   /** @brief False for the driver's pool: it does not say which stream may use its free bytes. */
-  [[nodiscard]] bool knows_usable() const noexcept {
-    return allocator != "driver" && method != CopyMethod::driver_async;
-  }
+  [[nodiscard]] bool knows_usable() const noexcept { return !uses_driver_pool(allocator, method); }
   /** @brief True if sizes come from a model of the driver's pool, without an allocator's decisions.
    */
   [[nodiscard]] bool modelled_sizes() const noexcept {
-    return example.modelled && (allocator == "driver" || method == CopyMethod::driver_async);
+    return example.modelled && uses_driver_pool(allocator, method);
   }
   /** @brief The name of one of the loop's streams; "another stream" for any other. */
   [[nodiscard]] std::string stream_name(StreamId stream) const;

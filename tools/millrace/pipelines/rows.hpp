@@ -20,7 +20,7 @@ struct PipelineRow {
   [[nodiscard]] bool ok() const noexcept { return failure.empty(); }
   /** @brief False for the driver's pool: it does not say which stream may use its free bytes. */
   [[nodiscard]] bool knows_usable() const noexcept {
-    return cell.allocator != "driver" && cell.options.copy != CopyMethod::driver_async;
+    return !uses_driver_pool(cell.allocator, cell.options.copy);
   }
 };
 

@@ -30,7 +30,7 @@ struct RunMemory::Parts {
         trace({.keep = options.keep}),
         checking(options.checking) {
     const bool pool = options.allocator == "driver" && !options.policy;
-    if (pool || options.method == CopyMethod::driver_async) {
+    if (pool || traits_of(options.method).uses_driver_pool) {
       driver = std::make_unique<DriverAllocator>(device);
       driver->observe(&trace.second());
     }

@@ -34,6 +34,7 @@ struct CopyStrategyTraits {
   char letter;               ///< stands for it in a picture; no two are the same
   std::string_view summary;  ///< completes "a batch is copied ..."
   std::string_view advice;   ///< what a program does to get it without CopyStrategy, as an order
+  bool uses_driver_pool = false;  ///< batches come from the driver's pool, whatever the allocator
 };
 
 /**
@@ -56,11 +57,19 @@ inline constexpr std::array kCopyStrategies{
     CopyStrategyTraits{CopyMethod::ring, "ring", 'r', "into a few slots that are kept",
                        "copy into a few persistent slots with headroom"},
     CopyStrategyTraits{CopyMethod::driver_async, "driver-async", 'd', "into the driver's pool",
-                       "allocate batches from the driver's pool, on the copy stream"},
+                       "allocate batches from the driver's pool, on the copy stream", true},
 };
 
 [[nodiscard]] constexpr const CopyStrategyTraits& traits_of(CopyMethod method) noexcept {
   return kCopyStrategies[static_cast<std::size_t>(method)];
+}
+
+/** @brief Whether a run has memory of the driver's pool. The pool does not say which stream may use
+ *         its free bytes.
+ *  @param allocator  the name of the run's allocator; "driver" is the driver's pool */
+[[nodiscard]] constexpr bool uses_driver_pool(std::string_view allocator,
+                                              CopyMethod method) noexcept {
+  return allocator == "driver" || traits_of(method).uses_driver_pool;
 }
 
 inline constexpr auto kCopyMethods = [] {
