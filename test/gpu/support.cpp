@@ -82,6 +82,16 @@ Operation hold(Nanoseconds time) {
   return operation;
 }
 
+ErrorCode error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DeviceError& error) {
+    return error.code();
+  }
+  FAIL("no error at all");
+  return ErrorCode::unknown;
+}
+
 int run_alone(const std::string& tag) {
   const std::string program = "/proc/self/exe";
   std::string name = "test_gpu", spec = tag;

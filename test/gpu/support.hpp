@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <span>
@@ -89,6 +90,9 @@ class TestMemory {
 
 /// A kernel without data that holds its stream this long and runs beside others.
 [[nodiscard]] Operation hold(Nanoseconds time);
+
+/// The code of the DeviceError that the call throws. Without one the test case fails.
+[[nodiscard]] ErrorCode error_of(const std::function<void()>& call);
 
 /// Runs one hidden test case of this program in a process of its own. @return its exit status
 [[nodiscard]] int run_alone(const std::string& tag);

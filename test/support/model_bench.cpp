@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "millrace/pipeline/model/sparse_nn.hpp"
+#include "test/support/seed.hpp"
+
 namespace millrace::test {
 namespace {
 
@@ -117,6 +120,28 @@ double area_under_curve(const std::vector<float>& scores, const std::vector<floa
     negatives += tied_negatives;
   }
   return won / (positives * negatives);
+}
+
+void train_small_model(ModelContext& context, ModelMemory& memory, Stream& main,
+                       OptimizerKind kind) {
+  SparseNN model{
+      context,
+      {.dense_features = 3,
+       .tables = {{"user", 400, 16, Pooling::sum, {"u"}}, {"item", 60, 16, Pooling::mean, {"i"}}},
+       .dense_arch = {8, 16},
+       .over_arch = {8},
+       .table_optimizer = {.kind = kind},
+       .dense_optimizer = {.kind = kind}}};
+  std::mt19937_64 random{seed()};
+  for (int i = 0; i < 3; ++i) {
+    HostExamples drawn{.dense_features = 3};
+    drawn.sparse = draw_bags(random, {"u", "i"}, {400, 60}, 20, 4, false);
+    drawn.labels.assign(20, 1.0F);
+    drawn.dense.assign(60, 0.5F);
+    const InputTensors input = memory.upload(drawn);
+    train_plainly(model, main, input, features_of(input));
+  }
+  static_cast<void>(model.loss());
 }
 
 }  // namespace millrace::test

@@ -10,6 +10,7 @@
 #include "millrace/pipeline/data/model_input.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
 #include "millrace/pipeline/model/model_state.hpp"
+#include "millrace/pipeline/model/optimizer.hpp"
 #include "millrace/pipeline/model/train_model.hpp"
 #include "test/support/allocators.hpp"
 
@@ -89,6 +90,10 @@ struct ModelBench : Bench {
 [[nodiscard]] inline SparseFeatures features_of(const InputTensors& input) {
   return {input.sparse, input.weighted};
 }
+
+/// Three steps of a small model, with tables and dense layers, from drawn batches.
+void train_small_model(ModelContext& context, ModelMemory& memory, Stream& main,
+                       OptimizerKind kind);
 
 /// Area under the curve of receiver operating characteristics; ties count half.
 [[nodiscard]] double area_under_curve(const std::vector<float>& scores,

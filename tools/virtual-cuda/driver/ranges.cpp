@@ -78,7 +78,12 @@ cudaError_t set_access(CUdeviceptr address, std::size_t bytes, const cudaMemAcce
   for (std::size_t i = 0; i < count; ++i)
     if (!is_gpu(access[i].location.id)) return cudaErrorInvalidDevice;
   const Lock lock = lock_engine();
-  return runtime().ranges.check_access(address, bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const cudaError_t error = runtime().ranges.set_access(
+        address, bytes, static_cast<unsigned>(access[i].location.id), access[i].flags);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t get_access(unsigned long long* flags, const cudaMemLocation* location,
@@ -86,8 +91,9 @@ cudaError_t get_access(unsigned long long* flags, const cudaMemLocation* locatio
   if (flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
   if (!is_gpu(location->id)) return cudaErrorInvalidDevice;
   const Lock lock = lock_engine();
-  if (!runtime().ranges.mapping(address)) return cudaErrorInvalidValue;
-  *flags = cudaMemAccessFlagsProtReadWrite;
+  const auto access = runtime().ranges.access(address, static_cast<unsigned>(location->id));
+  if (!access) return cudaErrorInvalidValue;
+  *flags = *access;
   return cudaSuccess;
 }
 

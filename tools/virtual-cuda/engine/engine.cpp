@@ -36,7 +36,7 @@ struct Performer {
   void operator()(const RecordWork& record) const { note_recorded(record.event, operation); }
   void operator()(const CopyWork& copy) const { perform(copy); }
   void operator()(const FillWork& fill) const { perform(fill); }
-  void operator()(const KernelWork& kernel) const { perform(kernel); }
+  void operator()(const KernelWork& kernel) const { perform(kernel, operation.device); }
   template <typename Other>
   void operator()(const Other&) const {}
 

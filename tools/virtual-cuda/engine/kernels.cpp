@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "check/annotations.hpp"
+#include "engine/reachable.hpp"
 #include "engine/runtime.hpp"
 #include "engine/thread.hpp"
 #include "millrace/round_up.hpp"
@@ -110,12 +111,8 @@ void each_kernel(void (*visit)(const MillraceRegistered*, void*), void* data) {
   }
 }
 
-int reachable(const void* address) {
-  const Memory& memory = runtime().memory;
-  if (!memory.on_device(address)) return memory.host_range(address) != nullptr ? 1 : 0;
-  if (memory.in_gpu(address)) return memory.piece(address) ? 1 : 0;
-  return memory.shown(address) ? 1 : 0;
-}
+thread_local unsigned running_on = 0;  // the GPU of the kernel that this thread runs
+int kernel_reaches(const void* address) { return reachable(address, running_on) ? 1 : 0; }
 void lose(int error) {
   process_refusal.store(static_cast<cudaError_t>(error), std::memory_order_relaxed);
 }
@@ -318,7 +315,7 @@ Nanoseconds time_of(const KernelWork& work, const DeviceProfile& profile) {
   return work.fixed + Nanoseconds{static_cast<std::int64_t>(std::ceil(seconds * 1e9))};
 }
 
-void perform(const KernelWork& work) {
+void perform(const KernelWork& work, unsigned gpu) {
   const HostKernel* const host = work.kernel->host_kernel;
   if (host == nullptr || host->run == nullptr ||
       work.offsets.size() != host->argument_bytes.size()) {
@@ -327,6 +324,7 @@ void perform(const KernelWork& work) {
   }
   std::vector<std::byte> copies = work.arguments;  // a graph launches the same work again
   const Launch launch{work, copies.data()};
+  running_on = gpu;
   host->run(&launch.seen);
 }
 
@@ -354,7 +352,7 @@ const MillraceVirtualCuda& virtual_cuda_table() {
                                          pending,
                                          now,
                                          each_kernel,
-                                         reachable,
+                                         kernel_reaches,
                                          lose,
                                          annotations::host_access,
                                          annotations::allocated,

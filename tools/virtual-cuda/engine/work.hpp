@@ -102,8 +102,9 @@ using Work = std::variant<EmptyWork, CopyWork, FillWork, HostWork, KernelWork, R
 /** @brief Moves the data of a copy. Addresses are those of the program. */
 void perform(const CopyWork& copy);
 void perform(const FillWork& fill);
-/** @brief Runs the kernel's host implementation; does nothing if it has none. */
-void perform(const KernelWork& kernel);
+/** @brief Runs the kernel's host implementation; does nothing if it has none.
+ *  @param gpu  that the kernel runs on */
+void perform(const KernelWork& kernel, unsigned gpu);
 /** @brief What the host implementation says that the launch takes; 0 if it says nothing. */
 [[nodiscard]] Nanoseconds time_of(const KernelWork& kernel, const DeviceProfile& profile);
 

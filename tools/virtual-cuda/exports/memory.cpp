@@ -154,7 +154,8 @@ cudaPointerAttributes pointer_attributes(const void* address) {
   cudaPointerAttributes all{};
   if (memory.on_device(address)) {
     const Gpu& gpu = *runtime().gpus[memory.gpu_of(address)];
-    const bool mapped = !memory.in_gpu(address) && memory.shown(address);
+    const bool mapped =
+        runtime().ranges.mapping(reinterpret_cast<std::uintptr_t>(address)).has_value();
     if (mapped || (memory.piece(address) && !free_in_pool(gpu, address))) {
       all.type = cudaMemoryTypeDevice;
       all.device = static_cast<int>(gpu.ordinal);

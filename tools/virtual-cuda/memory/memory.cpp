@@ -98,13 +98,6 @@ bool Memory::show(void* address, unsigned gpu, std::size_t pages, std::size_t by
   return true;
 }
 
-bool Memory::shown(const void* address) const {
-  const auto value = reinterpret_cast<std::uintptr_t>(address);
-  const auto entry = shown_.upper_bound(value);
-  if (entry == shown_.begin()) return false;
-  return value - std::prev(entry)->first < std::prev(entry)->second.bytes;
-}
-
 void Memory::hide(void* address, std::size_t bytes) {
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   mmap(data(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,

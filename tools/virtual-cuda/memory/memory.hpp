@@ -91,7 +91,6 @@ class Memory {
   /** @brief Shows what `take_pages` gave at `address` in that region. @return false: no memory */
   [[nodiscard]] bool show(void* address, unsigned gpu, std::size_t pages, std::size_t bytes);
   void hide(void* address, std::size_t bytes);
-  [[nodiscard]] bool shown(const void* address) const;
 
  private:
   std::uintptr_t base_ = 0;

@@ -70,7 +70,7 @@ cudaError_t Ranges::map(std::uintptr_t address, std::size_t bytes, std::uint64_t
   if (!memory_->show(reinterpret_cast<void*>(address), piece.gpu, piece.pages, bytes))
     return cudaErrorMemoryAllocation;
   ++piece.references;
-  mappings_[address] = {bytes, handle};
+  mappings_[address] = {bytes, handle, {}};
   return cudaSuccess;
 }
 
@@ -85,16 +85,34 @@ cudaError_t Ranges::unmap(std::uintptr_t address, std::size_t bytes) {
   return cudaSuccess;
 }
 
-cudaError_t Ranges::check_access(std::uintptr_t address, std::size_t bytes) const {
-  return covered(address, bytes) ? cudaSuccess : cudaErrorInvalidValue;
+cudaError_t Ranges::set_access(std::uintptr_t address, std::size_t bytes, unsigned gpu,
+                               cudaMemAccessFlags access) {
+  if (!covered(address, bytes)) return cudaErrorInvalidValue;
+  for (auto entry = mappings_.find(address);
+       entry != mappings_.end() && entry->first < address + bytes; ++entry)
+    entry->second.access[gpu] = access;
+  return cudaSuccess;
+}
+
+std::optional<cudaMemAccessFlags> Ranges::access(std::uintptr_t address, unsigned gpu) const {
+  const auto mapping = find(address);
+  if (mapping == mappings_.end()) return std::nullopt;
+  const auto given = mapping->second.access.find(gpu);
+  return given == mapping->second.access.end() ? cudaMemAccessFlagsProtNone : given->second;
 }
 
 std::optional<Memory::Range> Ranges::mapping(std::uintptr_t address) const {
-  auto entry = mappings_.upper_bound(address);
-  if (entry == mappings_.begin()) return std::nullopt;
-  --entry;
-  if (address - entry->first >= entry->second.bytes) return std::nullopt;
+  const auto entry = find(address);
+  if (entry == mappings_.end()) return std::nullopt;
   return Memory::Range{entry->first, entry->second.bytes};
+}
+
+std::map<std::uintptr_t, Ranges::Mapping>::const_iterator Ranges::find(
+    std::uintptr_t address) const {
+  auto entry = mappings_.upper_bound(address);
+  if (entry == mappings_.begin()) return mappings_.end();
+  --entry;
+  return address - entry->first < entry->second.bytes ? entry : mappings_.end();
 }
 
 std::optional<std::uint64_t> Ranges::retain(std::uintptr_t address) {

@@ -28,8 +28,12 @@ class Ranges {
   cudaError_t drop(std::uint64_t handle);
   cudaError_t map(std::uintptr_t address, std::size_t bytes, std::uint64_t handle);
   cudaError_t unmap(std::uintptr_t address, std::size_t bytes);
-  /** @brief Checks what a change of access needs: every GPU reaches all memory here. */
-  [[nodiscard]] cudaError_t check_access(std::uintptr_t address, std::size_t bytes) const;
+  /** @brief Sets the access of a GPU to whole mappings. A new mapping has none, for any GPU. */
+  cudaError_t set_access(std::uintptr_t address, std::size_t bytes, unsigned gpu,
+                         cudaMemAccessFlags access);
+  /** @brief The access of a GPU to the mapping that holds `address`; nothing if there is none. */
+  [[nodiscard]] std::optional<cudaMemAccessFlags> access(std::uintptr_t address,
+                                                         unsigned gpu) const;
 
   /** @brief The mapping that holds `address`. */
   [[nodiscard]] std::optional<Memory::Range> mapping(std::uintptr_t address) const;
@@ -48,7 +52,11 @@ class Ranges {
   struct Mapping {
     std::size_t bytes = 0;
     std::uint64_t handle = 0;
+    std::map<unsigned, cudaMemAccessFlags> access;  // of GPUs that have one
   };
+
+  [[nodiscard]] std::map<std::uintptr_t, Mapping>::const_iterator find(
+      std::uintptr_t address) const;
 
   /** @brief Whether mappings cover the whole of it and nothing more. */
   [[nodiscard]] bool covered(std::uintptr_t address, std::size_t bytes) const;

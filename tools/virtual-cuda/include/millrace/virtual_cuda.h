@@ -104,8 +104,9 @@ struct MillraceVirtualCuda {
   /** Calls `visit` for each kernel that is registered now; `visit` must not call CUDA. */
   void (*each_kernel)(void (*visit)(const struct MillraceRegistered* kernel, void* data),
                       void* data);
-  /** For `run`: whether a kernel may touch the byte at `address`. It may if memory of a GPU is
-   * there, or host memory that was pinned, registered or is managed. */
+  /** For `run`: whether the kernel may touch the byte at `address`. It may if memory of its GPU is
+   * there, memory of another GPU that it has access to (peer access, cudaMemPoolSetAccess,
+   * cuMemSetAccess), or host memory that was pinned, registered or is managed. */
   int (*reachable)(const void* address);
   /** For `run`: the kernel failed, with a cudaError_t such as cudaErrorIllegalAddress. Calls of
    * CUDA that wait for it and all later ones return that error. */
