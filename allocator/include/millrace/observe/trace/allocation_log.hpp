@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/observe/packing.hpp"
+#include "millrace/observe/trace/stacks.hpp"
 #include "millrace/observe/trace/torch_layout.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
 
@@ -49,6 +50,8 @@ struct LoggedBlock {
   /// The recorded address minus TorchSnapshot::base; 0 if the log has no addresses.
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  ///< requested
+  /// Bytes that it takes in its segment, at least `bytes`; 0 if the log does not say so.
+  std::uint64_t held = 0;
   std::uint32_t device = 0;
   std::uint32_t stream = 0;         ///< its stream: an index into AllocationLog::streams
   bool live_at_start = false;       ///< allocated before the first event; `stream` is its segment's
@@ -56,6 +59,8 @@ struct LoggedBlock {
   bool placed = true;               ///< whether it is in a segment of the log
   TorchPool pool{0, 0};             ///< PyTorch only; default pool if unknown
   bool expandable = false;          ///< PyTorch only: whether it is in an expandable segment
+  StackTable::Id stack = StackTable::kNone;  ///< where the program allocated it
+  LabelTable::Id label = LabelTable::kNone;  ///< the program's own text about it
 };
 
 /** @brief One event of a log. */
@@ -67,9 +72,10 @@ struct LogEvent {
   std::uint32_t stream = 0;        ///< index into AllocationLog::streams
   std::uint32_t block = kNoBlock;  ///< index into AllocationLog::blocks; only first three kinds
   std::uint64_t address = 0;
-  std::uint64_t bytes = 0;     ///< requested bytes, or size of the segment
-  std::int64_t time_us = 0;    ///< for lifetimes, in the unit of the file
-  std::uint64_t position = 0;  ///< line of the file, or index in the device's trace
+  std::uint64_t bytes = 0;                   ///< requested bytes, or size of the segment
+  std::int64_t time_us = 0;                  ///< for lifetimes, in the unit of the file
+  std::uint64_t position = 0;                ///< line of the file, or index in the device's trace
+  StackTable::Id stack = StackTable::kNone;  ///< where the program made the call
 };
 
 /**
@@ -86,11 +92,16 @@ struct AllocationLog {
   std::vector<LoggedBlock> blocks;
   std::vector<LogEvent> events;
   std::vector<std::string> warnings;  ///< contradictions in the trace, one line each
+  StackTable stacks;                  ///< of `blocks` and `events`
+  LabelTable labels;                  ///< of `blocks` and of the snapshot's marks
 
   /// @name Only for a PyTorch snapshot
   /// @{
   std::optional<TorchSnapshot> snapshot;
   std::vector<TorchLayout> initial;  ///< by device: the layout before the first event
+  /// The log of pinned host memory, if it was recorded: none or one. Its device is 0. Requested
+  /// sizes are not recorded: those of blocks take their place.
+  std::vector<AllocationLog> host;
   /// @}
 
   [[nodiscard]] bool has_addresses() const noexcept { return format != TraceFormat::lifetimes; }

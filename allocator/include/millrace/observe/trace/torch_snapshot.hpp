@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/observe/trace/stacks.hpp"
 #include "millrace/observe/trace/value_tree.hpp"
 #include "millrace/observe/trace/warnings.hpp"
 
@@ -29,6 +30,8 @@ struct TorchBlock {
   std::uint64_t bytes = 0;      ///< size, including rounding and an unsplit remainder
   std::uint64_t requested = 0;  ///< requested bytes; 0 if inactive
   BlockState state = BlockState::inactive;
+  StackTable::Id stack = StackTable::kNone;  ///< where it was allocated
+  LabelTable::Id label = LabelTable::kNone;  ///< the program's own text about it
 
   friend bool operator==(const TorchBlock&, const TorchBlock&) = default;
 };
@@ -59,7 +62,8 @@ enum class TorchAction : std::uint8_t {
   segment_unmap,
   snapshot,
   out_of_memory,
-  other,  ///< unknown to this reader; noted in the warnings
+  annotate,  ///< the program attached a text to a block; 2.14
+  other,     ///< unknown to this reader; noted in the warnings
 };
 
 [[nodiscard]] const char* to_string(TorchAction action) noexcept;
@@ -72,8 +76,20 @@ struct TorchEvent {
   std::int64_t stream = 0;             ///< raw handle
   std::int64_t time_us = 0;            ///< since the epoch
   std::optional<TorchPool> pool = {};  ///< written by newer versions of PyTorch only
+  StackTable::Id stack = StackTable::kNone;
+  LabelTable::Id label = LabelTable::kNone;  ///< `user_metadata`, otherwise `category`
 
   friend bool operator==(const TorchEvent&, const TorchEvent&) = default;
+};
+
+/** @brief The begin or the end of a range that the program or its profiler named. */
+struct TorchMark {
+  LabelTable::Id name = LabelTable::kNone;
+  bool begins = false;
+  std::uint32_t device = 0;
+  std::int64_t time_us = 0;
+
+  friend bool operator==(const TorchMark&, const TorchMark&) = default;
 };
 
 /** @brief The settings of PyTorch's allocator that affect its decisions. */
@@ -96,11 +112,21 @@ struct TorchSettings {
 /** @brief The size to which PyTorch rounds a request before it searches for a block. */
 [[nodiscard]] std::uint64_t torch_rounded(std::uint64_t requested, const TorchSettings& settings);
 
-/** @brief torch.cuda.memory._snapshot(), without stack frames and annotations. */
+/** @brief torch.cuda.memory._snapshot(). */
 struct TorchSnapshot {
   std::vector<TorchSegment> segments;           ///< at the end of the trace
   std::vector<std::vector<TorchEvent>> traces;  ///< by device, each in order of time
+  std::vector<TorchMark> marks;                 ///< `external_annotations`, in order of time
+  /// @name Pinned host memory, if it was recorded (2.14)
+  /// Each segment has one block. Requested sizes are not recorded: those of blocks take their
+  /// place.
+  /// @{
+  std::vector<TorchSegment> host_segments;
+  std::vector<TorchEvent> host_trace;
+  /// @}
   TorchSettings settings;
+  StackTable stacks;
+  LabelTable labels;
   /// The base that was subtracted from every address: 0, unless an address has more than the 48
   /// bits that Millrace's allocators support.
   std::uint64_t base = 0;

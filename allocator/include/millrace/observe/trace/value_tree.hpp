@@ -56,6 +56,10 @@ class Value {
    *         O(entries). */
   [[nodiscard]] std::optional<Value> find(std::string_view key) const;
 
+  /** @brief Equal for two containers of a tree if and only if they are the same one, reached along
+   *         two paths. */
+  [[nodiscard]] std::uint64_t identity() const noexcept { return node_; }
+
  private:
   const ValueStore* store_;
   std::uint64_t node_;

@@ -16,6 +16,13 @@ bool continues(const TorchSegment& first, const TorchSegment& second) {
 
 }  // namespace
 
+std::uint64_t torch_large_block(const TorchSettings& settings, std::uint64_t rounded,
+                                std::uint64_t room) {
+  if (room <= rounded) return rounded;
+  const bool keeps_rest = rounded >= settings.max_split_size || room - rounded <= kLargestRest;
+  return keeps_rest ? room : rounded;
+}
+
 TorchHeap::Segments::iterator TorchHeap::segment_of(std::uint64_t address) {
   auto after = segments_.upper_bound(address);
   if (after == segments_.begin()) return segments_.end();
@@ -50,9 +57,7 @@ bool TorchHeap::may_keep_rest(const TorchSegment& segment) const {
 
 std::uint64_t TorchHeap::block_bytes(const TorchSegment& segment, std::uint64_t rounded,
                                      std::uint64_t room) const {
-  if (!may_keep_rest(segment) || room <= rounded) return rounded;
-  const bool keeps_rest = rounded >= settings_.max_split_size || room - rounded <= kLargestRest;
-  return keeps_rest ? room : rounded;
+  return may_keep_rest(segment) ? torch_large_block(settings_, rounded, room) : rounded;
 }
 
 void TorchHeap::insert(Segments::iterator segment, std::uint64_t address, Held held) {
@@ -96,22 +101,24 @@ void TorchHeap::cut(Segments::iterator segment, std::uint64_t address, std::uint
 TorchSegment TorchHeap::filled(const TorchSegment& segment) {
   TorchSegment result = segment;
   std::uint64_t at = segment.address;
-  const auto add = [&](std::uint64_t end, std::uint64_t requested, BlockState state) {
-    if (end > at) result.blocks.push_back({at, end - at, requested, state});
+  const auto add = [&](std::uint64_t end, const Held& held) {
+    if (end > at)
+      result.blocks.push_back({at, end - at, held.requested, held.state, held.stack, held.label});
     at = std::max(at, end);
   };
+  const Held nothing{.state = BlockState::inactive};
   for (auto block = blocks_.lower_bound(segment.address);
        block != blocks_.end() && block->first < end_of(segment); ++block) {
     const auto& [address, held] = *block;
-    add(address, 0, BlockState::inactive);
+    add(address, nothing);
     const std::uint64_t rounded = torch_rounded(held.requested, settings_);
     std::uint64_t bytes = held.bytes;
     if (bytes == 0) bytes = block_bytes(segment, rounded, held.room_end - address);
     if (held.bytes == 0 && bytes == rounded)
       bytes += held.clues.least(address + rounded, kLargestRest);
-    add(std::min(address + bytes, room_end(segment, std::next(block))), held.requested, held.state);
+    add(std::min(address + bytes, room_end(segment, std::next(block))), held);
   }
-  add(end_of(segment), 0, BlockState::inactive);
+  add(end_of(segment), nothing);
   return result;
 }
 

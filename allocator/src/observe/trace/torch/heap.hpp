@@ -9,6 +9,14 @@
 namespace millrace::trace {
 
 /**
+ * @brief What PyTorch makes of a free block of `room` bytes in an ordinary segment for large
+ *        requests, when it is asked for `rounded` of them: a rest that is too small stays with the
+ *        block.
+ */
+[[nodiscard]] std::uint64_t torch_large_block(const TorchSettings& settings, std::uint64_t rounded,
+                                              std::uint64_t room);
+
+/**
  * @brief The segments of a device and the blocks in use in them, at a moment that moves backwards.
  * Free blocks are not kept: PyTorch merges free neighbours, so they are what lies between blocks in
  * use.
@@ -21,6 +29,8 @@ class TorchHeap {
     std::uint64_t bytes = 0;     ///< as the snapshot says; 0 if it does not
     std::uint64_t room_end = 0;  ///< lowest address of anything after it so far
     RestClues clues = {};
+    StackTable::Id stack = StackTable::kNone;  ///< as the snapshot says
+    LabelTable::Id label = LabelTable::kNone;
   };
   using Blocks = std::map<std::uint64_t, Held>;
   using Segments = std::map<std::uint64_t, TorchSegment>;

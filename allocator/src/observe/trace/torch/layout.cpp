@@ -86,6 +86,7 @@ class Rewind {
         return undo_segment_free(event, true);
       case TorchAction::snapshot:
       case TorchAction::out_of_memory:
+      case TorchAction::annotate:
       case TorchAction::other:
         return;
     }
@@ -114,7 +115,9 @@ class Rewind {
       heap_.blocks().insert_or_assign(block.address, Held{.requested = block.requested,
                                                           .state = block.state,
                                                           .bytes = block.bytes,
-                                                          .room_end = end});
+                                                          .room_end = end,
+                                                          .stack = block.stack,
+                                                          .label = block.label});
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include "observe/trace/formats.hpp"
 #include "observe/trace/log_builder.hpp"
+#include "observe/trace/torch/rebase.hpp"
 
 namespace millrace::trace {
 
@@ -114,6 +115,8 @@ class DeviceReplay {
         return unmap(event, EventKind::segment_unmap);
       case TorchAction::out_of_memory:
         return builder_.add(converted(event, EventKind::out_of_memory));
+      case TorchAction::annotate:
+        return annotate(event);
       case TorchAction::snapshot:
       case TorchAction::other:
         return;
@@ -133,6 +136,7 @@ class DeviceReplay {
     result.bytes = event.bytes;
     result.time_us = event.time_us;
     result.position = position_;
+    result.stack = event.stack;
     return result;
   }
 
@@ -156,7 +160,10 @@ class DeviceReplay {
   void add_initial(const TorchBlock& block, std::int64_t handle) {
     LoggedBlock logged = at(block.address);
     logged.bytes = block.requested;
+    logged.held = block.bytes;
     logged.stream = stream(handle);
+    logged.stack = block.stack;
+    logged.label = block.label;
     logged.live_at_start = true;
     logged.freed_before_start = block.state == BlockState::pending_free;
     const std::uint32_t index = builder_.allocate(logged, {});
@@ -174,9 +181,16 @@ class DeviceReplay {
     LoggedBlock logged = at(event.address);
     logged.bytes = event.bytes;
     logged.stream = converted_event.stream;
+    logged.stack = event.stack;
+    logged.label = event.label;
     if (event.pool) logged.pool = *event.pool;
     const std::uint32_t index = builder_.allocate(logged, converted_event);
     progress_[index] = Progress::in_use;
+  }
+
+  void annotate(const TorchEvent& event) {
+    const auto block = builder_.find(device_, event.address);
+    if (block && event.label != LabelTable::kNone) log_.blocks[*block].label = event.label;
   }
 
   // Ends the life of a block of which the trace does not say how it ended.
@@ -264,6 +278,49 @@ void replay(const TorchSnapshot& snapshot, std::vector<DeviceReplay>& devices) {
   }
 }
 
+/** Stacks and labels that only the snapshot's own blocks have: recording can leave them out of the
+ * trace. */
+void complete_stacks(const TorchSnapshot& snapshot, const LogBuilder& builder, AllocationLog& log) {
+  for (const TorchSegment& segment : snapshot.segments) {
+    for (const TorchBlock& block : segment.blocks) {
+      const auto known = builder.find(segment.device, block.address);
+      if (block.state == BlockState::inactive || !known) continue;
+      LoggedBlock& logged = log.blocks[*known];
+      if (logged.bytes != block.requested) continue;
+      if (logged.stack == StackTable::kNone) logged.stack = block.stack;
+      if (logged.label == LabelTable::kNone) logged.label = block.label;
+    }
+  }
+}
+
+/** Fills a log whose snapshot is there. */
+void fill(AllocationLog& log, Warnings& warnings) {
+  LogBuilder builder{log};
+  std::vector<DeviceReplay> devices;
+  for (std::uint32_t device = 0; device < device_count(*log.snapshot); ++device) {
+    log.initial.push_back(initial_layout(*log.snapshot, device, warnings));
+    devices.emplace_back(device, builder, log, warnings);
+  }
+  replay(*log.snapshot, devices);
+  complete_stacks(*log.snapshot, builder, log);
+}
+
+/** The log of pinned memory; its blocks are not rounded up again. */
+AllocationLog host_log(const AllocationLog& log, Warnings& warnings) {
+  AllocationLog host;
+  host.source = log.source;
+  host.format = log.format;
+  host.stacks = log.stacks;
+  host.labels = log.labels;
+  host.snapshot.emplace();
+  host.snapshot->segments = log.snapshot->host_segments;
+  host.snapshot->traces.push_back(log.snapshot->host_trace);
+  rebase(*host.snapshot, log.source, warnings);
+  fill(host, warnings);
+  for (LoggedBlock& block : host.blocks) block.held = block.bytes;
+  return host;
+}
+
 }  // namespace
 
 AllocationLog read_torch_log(ValueTree tree, const std::string& source) {
@@ -275,16 +332,15 @@ AllocationLog read_torch_log(ValueTree tree, const std::string& source) {
     const ValueTree whole = std::move(tree);  // which is not needed beyond the snapshot
     log.snapshot = read_torch_snapshot(whole, source, warnings);
   }
-  LogBuilder builder{log};
-  std::vector<DeviceReplay> devices;
-  for (std::uint32_t device = 0; device < device_count(*log.snapshot); ++device) {
-    log.initial.push_back(initial_layout(*log.snapshot, device, warnings));
-    devices.emplace_back(device, builder, log, warnings);
-  }
-  replay(*log.snapshot, devices);
+  log.stacks = std::move(log.snapshot->stacks);
+  log.labels = std::move(log.snapshot->labels);
+  fill(log, warnings);
   if (log.events.empty()) {
     warnings.add("the snapshot has no events to replay",
                  "torch.cuda.memory._record_memory_history() records them");
+  }
+  if (!log.snapshot->host_segments.empty() || !log.snapshot->host_trace.empty()) {
+    log.host.push_back(host_log(log, warnings));
   }
   log.warnings = warnings.lines();
   return log;

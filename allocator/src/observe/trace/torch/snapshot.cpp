@@ -6,8 +6,8 @@
 
 #include "millrace/observe/trace/torch_snapshot.hpp"
 #include "millrace/round_up.hpp"
-#include "observe/trace/memory_budget.hpp"
 #include "observe/trace/torch/rebase.hpp"
+#include "observe/trace/torch/stack_reader.hpp"
 #include "observe/trace/value/field.hpp"
 
 namespace millrace::trace {
@@ -15,8 +15,6 @@ namespace millrace::trace {
 namespace {
 
 constexpr std::uint64_t kAddressSpace = std::uint64_t{1} << 57;  // with 5-level paging
-// What a record takes at most, in a snapshot and in the AllocationLog that is made of it.
-constexpr std::uint64_t kBytesOfRecord = 512;
 constexpr std::uint32_t kMostDevices = 1024;
 
 struct ActionName {
@@ -33,41 +31,32 @@ constexpr auto kActions = std::to_array<ActionName>({
     {TorchAction::segment_unmap, "segment_unmap"},
     {TorchAction::snapshot, "snapshot"},
     {TorchAction::out_of_memory, "oom"},
+    {TorchAction::annotate, "annotate"},
     {TorchAction::other, "other"},
 });
 
 class SnapshotReader {
  public:
-  SnapshotReader(Warnings& warnings, const ValueTree& tree)
-      : warnings_{warnings},
-        records_left_{tree.record_bound()},
-        records_with_memory_{tree.memory_left() / kBytesOfRecord} {}
+  SnapshotReader(Warnings& warnings, const ValueTree& tree) : warnings_{warnings}, budget_{tree} {}
 
   TorchSnapshot read(const Field& root) {
-    TorchSnapshot snapshot;
     if (root.is(ValueKind::list)) {  // torch.cuda.memory_snapshot(): segments alone
-      read_segments(root, snapshot);
-      return snapshot;
+      read_segments(root, snapshot_);
+      return std::move(snapshot_);
     }
-    read_segments(root["segments"], snapshot);
-    if (const auto traces = root.find("device_traces")) read_traces(*traces, snapshot);
-    complete_frees(snapshot);
+    read_segments(root["segments"], snapshot_);
+    if (const auto traces = root.find("device_traces")) read_traces(*traces, snapshot_);
+    complete_frees(snapshot_);
+    if (const auto marks = root.find("external_annotations")) read_marks(*marks);
+    if (const auto segments = root.find("host_segments")) read_host_segments(*segments);
+    if (const auto trace = root.find("host_traces")) read_host_trace(*trace);
     if (const auto settings = root.find("allocator_settings")) {
-      snapshot.settings = read_settings(*settings);
+      snapshot_.settings = read_settings(*settings);
     }
-    return snapshot;
+    return std::move(snapshot_);
   }
 
  private:
-  // A pickle may share one record many times over; an honest one has a few bytes for every record.
-  void count_record(const Field& field) {
-    if (records_left_ == 0)
-      field.fail("the file repeats its records more often than an honest file does");
-    --records_left_;
-    if (records_with_memory_ == 0) field.fail(MemoryBudget::problem());
-    --records_with_memory_;
-  }
-
   static std::uint64_t read_bytes(const Field& field) {
     const std::uint64_t bytes = field.natural();
     if (bytes > kAddressSpace)
@@ -105,13 +94,15 @@ class SnapshotReader {
 
   void read_segments(const Field& list, TorchSnapshot& snapshot) {
     for (std::size_t i = 0; i < list.size(); ++i)
-      snapshot.segments.push_back(read_segment(list[i]));
+      snapshot.segments.push_back(read_segment(list[i], Place::device));
   }
 
-  TorchSegment read_segment(const Field& record) {
-    count_record(record);
+  enum class Place : std::uint8_t { device, host };
+
+  TorchSegment read_segment(const Field& record, Place place) {
+    budget_.count_record(record);
     TorchSegment segment;
-    segment.device = read_device(record);
+    if (place == Place::device) segment.device = read_device(record);  // the host's is -1
     segment.address = read_bytes(record["address"]);
     segment.bytes = read_size(record["total_size"]);
     segment.stream = read_integer_or_0(record, "stream");
@@ -154,7 +145,7 @@ class SnapshotReader {
   }
 
   TorchBlock read_block(const Field& record, std::uint64_t next) {
-    count_record(record);
+    budget_.count_record(record);
     TorchBlock block;
     const auto address = record.find("address");
     block.address = address ? read_bytes(*address) : next;
@@ -166,6 +157,8 @@ class SnapshotReader {
       if (block.requested > block.bytes) {
         requested->fail(fmt::format("{} bytes in a block of {}", block.requested, block.bytes));
       }
+      block.stack = stacks_.stack_of(record);
+      block.label = stacks_.label_of(record);
     }
     return block;
   }
@@ -195,19 +188,21 @@ class SnapshotReader {
     for (std::size_t device = 0; device < list.size(); ++device) {
       const Field trace = list[device];
       auto& events = snapshot.traces.emplace_back();
-      events.reserve(std::min(trace.size(), records_left_));
+      events.reserve(std::min(trace.size(), budget_.records_left()));
       for (std::size_t i = 0; i < trace.size(); ++i) events.push_back(read_event(trace[i]));
     }
   }
 
   TorchEvent read_event(const Field& record) {
-    count_record(record);
+    budget_.count_record(record);
     TorchEvent event;
     event.action = read_action(record["action"]);
     // Only these fields of the two are used, so only these are checked.
     if (event.action == TorchAction::snapshot || event.action == TorchAction::other) return event;
     event.stream = read_integer_or_0(record, "stream");
     event.time_us = read_time(record);
+    event.stack = stacks_.stack_of(record);
+    event.label = stacks_.label_of(record);
     if (event.action == TorchAction::out_of_memory) {
       // The request may be larger than any address space: that is how such a program is wrong.
       event.bytes = record["size"].natural();
@@ -215,9 +210,43 @@ class SnapshotReader {
       return event;
     }
     event.address = read_bytes(record["addr"]);
+    if (event.action == TorchAction::annotate) return event;
     event.bytes = read_bytes(record["size"]);
     if (const auto pool = record.find("pool_id")) event.pool = read_pool(*pool);
     return event;
+  }
+
+  void read_host_segments(const Field& list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      snapshot_.host_segments.push_back(read_segment(list[i], Place::host));
+    }
+  }
+
+  void read_host_trace(const Field& list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      snapshot_.host_trace.push_back(read_event(list[i]));
+    }
+  }
+
+  // Only explanations use them, so one of another form is passed over.
+  void read_marks(const Field& list) {
+    if (!list.is(ValueKind::list)) return;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Field record = list[i];
+      if (!record.is(ValueKind::dict)) continue;
+      budget_.count_record(record);
+      const auto name = record.find("name"), stage = record.find("stage");
+      if (!name || !name->is(ValueKind::string) || !stage || !stage->is(ValueKind::string))
+        continue;
+      if (stage->text() != "START" && stage->text() != "END") continue;
+      const auto device = record.find("device");
+      if (device && (!device->is(ValueKind::integer) || device->integer() < 0)) continue;
+      snapshot_.marks.push_back({.name = stacks_.label(name->text(), record),
+                                 .begins = stage->text() == "START",
+                                 .device = read_device(record),
+                                 .time_us = read_time(record)});
+    }
+    std::ranges::stable_sort(snapshot_.marks, {}, &TorchMark::time_us);
   }
 
   // Recording can leave completions out. Without any, and with none awaited at the end, frees are
@@ -317,8 +346,9 @@ class SnapshotReader {
   }
 
   Warnings& warnings_;
-  std::size_t records_left_;
-  std::uint64_t records_with_memory_;
+  RecordBudget budget_;
+  TorchSnapshot snapshot_;
+  StackReader stacks_{snapshot_, warnings_, budget_};
 };
 
 }  // namespace
