@@ -83,6 +83,9 @@ struct ReplayOptions {
   ReplayStart start = ReplayStart::recorded;
   /// The bounds if they are known already, so that several replays of one log compute them once.
   std::optional<RequestBounds> bounds{};
+  /// Whether the report has a ladder. Without it a replay takes a fraction of the time and memory;
+  /// all levels of `ladder` are 0, and `packed` is that of the bounds.
+  bool ladder = true;
 };
 
 /** @brief How much memory the device had for the recorded allocator. */

@@ -49,7 +49,8 @@ class Replayer {
         allocator_(
             ordered_, source_,
             as_torch_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
-        observer_(trace_),
+        with_ladder_(options.ladder),
+        observer_(options.ladder ? &trace_ : nullptr),
         refused_(log) {
     report_.allocator = options.policy.name;
     report_.device = device;
@@ -225,9 +226,12 @@ class Replayer {
     refused_.warn(report_.warnings);
     if (compares_) report_.decisions = decisions_.decisions();
     report_.statistics = allocator_.statistics();
-    report_.ladder = attribute(trace_, {.window = {.begin = first_position_}});
     report_.load = bounds_.load;
-    report_.packed = std::min(bounds_.packed, report_.ladder.packed);
+    report_.packed = bounds_.packed;
+    if (with_ladder_) {
+      report_.ladder = attribute(trace_, {.window = {.begin = first_position_}});
+      report_.packed = std::min(bounds_.packed, report_.ladder.packed);
+    }
     allocator_.observe(nullptr);
   }
 
@@ -254,6 +258,7 @@ class Replayer {
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
   std::vector<std::uint32_t> postponed_;  // completed, from the next request on
   CachingAllocator allocator_;
+  const bool with_ladder_;
   AllocationTrace trace_;
   TakenSegments observer_;
 

@@ -12,17 +12,24 @@ namespace millrace {
 /** @brief Notes which segments one request took, and how much is held. */
 class TakenSegments final : public AllocationObserver {
  public:
-  explicit TakenSegments(AllocationTrace& trace) : trace_(trace) {}
-  void allocated(const AllocationEvent& event) override { trace_.allocated(event); }
-  void use_recorded(std::uint64_t id, StreamId stream) override { trace_.use_recorded(id, stream); }
-  void freed(const FreeEvent& event) override { trace_.freed(event); }
+  /** @param trace  gets every call, too; nullptr: none does */
+  explicit TakenSegments(AllocationTrace* trace) : trace_(trace) {}
+  void allocated(const AllocationEvent& event) override {
+    if (trace_ != nullptr) trace_->allocated(event);
+  }
+  void use_recorded(std::uint64_t id, StreamId stream) override {
+    if (trace_ != nullptr) trace_->use_recorded(id, stream);
+  }
+  void freed(const FreeEvent& event) override {
+    if (trace_ != nullptr) trace_->freed(event);
+  }
   void segment_acquired(void* base, std::size_t bytes) override {
-    trace_.segment_acquired(base, bytes);
+    if (trace_ != nullptr) trace_->segment_acquired(base, bytes);
     taken.push_back(bytes);
     reserved += bytes;
   }
   void segment_released(void* base, std::size_t bytes) override {
-    trace_.segment_released(base, bytes);
+    if (trace_ != nullptr) trace_->segment_released(base, bytes);
     reserved -= bytes;
   }
 
@@ -30,7 +37,7 @@ class TakenSegments final : public AllocationObserver {
   std::size_t reserved = 0;
 
  private:
-  AllocationTrace& trace_;
+  AllocationTrace* const trace_;
 };
 
 }  // namespace millrace
