@@ -1,0 +1,164 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/observe/trace/allocation_log.hpp"
+
+/// @file
+/// Where the memory of a recorded program is at its peak, and why it could not be used.
+
+namespace millrace {
+
+/** @brief What a reserved byte is. Every byte is one of these. */
+enum class MemoryPart : std::uint8_t {
+  live,      ///< requested by the program, and not freed
+  rounding,  ///< in a live block: its size was rounded up
+  rest,      ///< in a live block: an end of it, too small to be split off
+  waiting,   ///< freed, but its uses on other streams are not known to be complete
+  stream,    ///< free, on another stream than the asker's
+  pool,      ///< free, in another pool than the asker's (CUDA graphs, MemPool)
+  hard,      ///< free for the asker, but the segment has blocks in use
+  soft,      ///< free for the asker, in a segment without blocks in use
+};
+
+inline constexpr std::size_t kMemoryParts = 8;
+
+[[nodiscard]] const char* to_string(MemoryPart part) noexcept;  ///< "live", "rounding", ...
+
+/** @brief How a site is identified. */
+enum class SiteKind : std::uint8_t {
+  program,  ///< by its stack, its label, or both
+  size,     ///< by the size of the block, as the log has neither stack nor label
+  unused,   ///< nothing was allocated there since the segment was acquired
+  unknown,  ///< free since before the log begins
+};
+
+/** @brief Who allocates: the blocks of one stack and label, or of one class of sizes. */
+struct ExplainedSite {
+  SiteKind kind = SiteKind::unknown;
+  trace::StackTable::Id stack = trace::StackTable::kNone;
+  trace::LabelTable::Id label = trace::LabelTable::kNone;
+  std::uint64_t size_class = 0;  ///< the largest size of the class, a power of two
+  std::string name{};            ///< in words: "forward (model.py:12)", "blocks of 1 MiB to 2 MiB"
+  std::string origin{};          ///< the name without its line: by it, two logs are compared
+};
+
+/**
+ * @brief A part of the reserved memory: bytes of one kind, on one stream, by one site.
+ *
+ * The site of `hard` bytes is that of the block which is freed last in their segment, as until then
+ * the segment is in use. The site of other free bytes is that of their last user.
+ */
+struct MemoryShare {
+  MemoryPart part = MemoryPart::live;
+  std::uint32_t stream = 0;  ///< index into Explanation::streams: the stream that owns the memory
+  trace::TorchPool pool{0, 0};
+  std::uint32_t site = 0;    ///< index into Explanation::sites
+  bool whole = false;        ///< free, in a segment (of expandable segments: a page) without blocks
+  std::uint64_t blocks = 0;  ///< number of blocks, or of free ranges
+  std::uint64_t bytes = 0;
+  /// @name Events of the log, as indices; std::nullopt: before the log begins
+  /// Live bytes: when they were allocated. Waiting and free bytes: when they were freed.
+  /// @{
+  std::optional<std::size_t> first;
+  std::optional<std::size_t> last;
+  /// @}
+  /// The event after which all of it is usable for the asker: live bytes are freed, waiting ones
+  /// complete, the segment of hard ones is free. Only for these; std::nullopt: not within the log.
+  std::optional<std::size_t> until;
+};
+
+/** @brief The request for which memory is looked at: `stream` and `pool` decide what it may use. */
+struct MemoryAsker {
+  std::uint32_t stream = 0;  ///< index into Explanation::streams
+  trace::TorchPool pool{0, 0};
+  bool requests = false;    ///< false: no request; the stream with the most live bytes
+  std::uint64_t bytes = 0;  ///< requested
+  trace::StackTable::Id stack = trace::StackTable::kNone;
+};
+
+/** @brief The memory of one device after one event. */
+struct MemoryMoment {
+  std::optional<std::size_t> event;  ///< index into the log's events; std::nullopt: the beginning
+  MemoryAsker asker;
+  /// Bytes in segments; std::nullopt if the log does not have its allocator's segments. Then only
+  /// live bytes are known, and they are all of `shares`.
+  std::optional<std::uint64_t> reserved;
+  /// These add up to `reserved`, to the byte. By decreasing bytes.
+  std::vector<MemoryShare> shares;
+  std::uint64_t elsewhere = 0;  ///< live bytes of blocks in no segment of the log
+
+  [[nodiscard]] std::uint64_t bytes(MemoryPart part) const;
+};
+
+/** @brief A free range of addresses. */
+struct FreeRange {
+  std::uint64_t bytes = 0;
+  std::uint32_t stream = 0;
+  trace::TorchPool pool{0, 0};
+  std::optional<std::size_t> freed;  ///< its last free; std::nullopt: before the log begins
+};
+
+/** @brief Why a request failed, as far as the log shows it. */
+enum class FailureReason : std::uint8_t {
+  beyond_device,  ///< larger than all memory that this process could have
+  live,           ///< with what is live, larger than all memory that this process could have
+  unused,         ///< the asker's own free memory had a range that is large enough
+  waiting,        ///< a freed block whose uses are not complete is large enough
+  stream,         ///< a free range of another stream is large enough
+  pool,           ///< a free range of another pool is large enough
+  hard,           ///< the asker had enough free bytes, but no range that is large enough
+  scattered,      ///< all streams and pools together had enough free bytes
+  unknown,        ///< the log does not show the reserved or the device's free bytes
+  outside,        ///< what is free is not enough: memory outside of this allocator is missing
+};
+
+[[nodiscard]] const char* to_string(FailureReason reason) noexcept;
+
+/** @brief A request that the recorded allocator could not serve. */
+struct FailedRequest {
+  std::size_t event = 0;  ///< index into the log's events
+  std::uint64_t bytes = 0;
+  std::optional<std::uint64_t> device_free{};  ///< what the device had free, as recorded
+  FailureReason reason = FailureReason::unknown;
+  std::optional<FreeRange> own{};      ///< the largest that the asker may use
+  std::optional<FreeRange> other{};    ///< the largest of another stream, in the asker's pool
+  std::optional<FreeRange> pool{};     ///< the largest of another pool
+  std::optional<FreeRange> waiting{};  ///< the largest freed block whose uses are not complete
+  /// A request that certainly would have fitted; std::nullopt if nothing is known about that.
+  std::optional<std::uint64_t> would_fit{};
+  MemoryMoment memory{};  ///< at the failure
+};
+
+/** @brief One device of a log. */
+struct DeviceExplanation {
+  std::uint32_t device = 0;
+  /// The peak of reserved bytes: after the request that made them grow to it. If they never grew,
+  /// the moment with the most live bytes. If they are not known, that of all moments.
+  MemoryMoment peak{};
+  std::uint64_t most_live = 0;             ///< peak of live bytes over the log, at any moment
+  std::size_t failures = 0;                ///< requests that failed
+  std::optional<FailedRequest> failure{};  ///< the last one
+};
+
+/** @brief Memory of one log, explained. */
+struct Explanation {
+  std::vector<trace::LoggedStream> streams;  ///< the log's, and further streams of segments
+  std::vector<ExplainedSite> sites;
+  std::vector<DeviceExplanation> devices;  ///< those with blocks, segments or events
+  std::vector<std::uint64_t> held;  ///< by block of the log: bytes in its segment; 0 if unknown
+};
+
+/**
+ * @brief Explains the memory of every device of a log at its peak, and its last failed request.
+ *
+ * Takes O(n log n) for n events. Contradictions in a log change figures, but never their sum.
+ */
+[[nodiscard]] Explanation explain(const trace::AllocationLog& log);
+
+}  // namespace millrace

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <functional>
+
+#include "observe/explain/moment.hpp"
+
+namespace millrace {
+
+namespace {
+
+using trace::LogEvent;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kSmallRequest = kMiB;  // at most; PyTorch has a pool of its own for them
+constexpr std::uint64_t kMediumRequest = 10 * kMiB;
+constexpr std::uint64_t kSegmentUnit = 2 * kMiB;
+
+using Which = std::function<bool(const Stretch&)>;
+
+/** The largest free range of addresses in the segments that `which` selects. */
+std::optional<FreeRange> largest_free(const MomentView& view, const Which& which) {
+  std::uint64_t best_begin = 0, best_end = 0, begin = 0, end = 0;
+  const Stretch* best = nullptr;
+  const Stretch* last = nullptr;
+  for (const Stretch& stretch : view.stretches()) {
+    if (!stretch.is_free || !which(stretch)) continue;
+    const bool continues = last != nullptr && stretch.begin == end &&
+                           (stretch.segment == last->segment ||
+                            (stretch.segment->expandable && last->segment->expandable &&
+                             stretch.segment->stream == last->segment->stream &&
+                             stretch.segment->pool == last->segment->pool));
+    if (!continues) begin = stretch.begin;
+    end = stretch.end;
+    last = &stretch;
+    if (end - begin > best_end - best_begin) {
+      best = &stretch;
+      best_begin = begin;
+      best_end = end;
+    }
+  }
+  if (best == nullptr) return std::nullopt;
+  return FreeRange{best_end - best_begin, best->segment->stream, best->segment->pool,
+                   view.freed(best_begin, best_end)};
+}
+
+std::optional<FreeRange> largest_waiting(const MomentView& view, const ExplainContext& context,
+                                         const Which& which) {
+  const Stretch* best = nullptr;
+  for (const Stretch& stretch : view.stretches()) {
+    const bool counts = stretch.waits && which(stretch);
+    if (counts && (best == nullptr || stretch.bytes() > best->bytes())) best = &stretch;
+  }
+  if (best == nullptr) return std::nullopt;
+  return FreeRange{best->bytes(), best->segment->stream, best->segment->pool,
+                   BlockTimes::known(context.times.freed(best->block))};
+}
+
+/** The largest request that new memory from the device can serve; 0: none. */
+std::uint64_t by_new_memory(std::uint64_t device_free, const trace::TorchSettings& settings) {
+  const std::uint64_t pages = device_free / kSegmentUnit * kSegmentUnit;
+  if (settings.expandable_segments || pages >= kMediumRequest) return pages;
+  return 0;  // a smaller request takes a segment of 20 MiB, or is small
+}
+
+class Failure {
+ public:
+  Failure(const ExplainContext& context, MomentView& view, const LogEvent& event,
+          FailedRequest& failed)
+      : context_(context), view_(view), asker_(failed.memory.asker), failed_(failed) {
+    if (context.log.snapshot) {
+      const trace::TorchEvent& recorded =
+          context.log.snapshot->traces.at(event.device).at(event.position);
+      failed.device_free = recorded.address;
+    }
+  }
+
+  void find_ranges() {
+    const auto fits_class = [this](const Stretch& stretch) {
+      return !context_.log.snapshot || stretch.segment->large == (failed_.bytes > kSmallRequest);
+    };
+    const auto same_pool = [this](const Stretch& s) { return s.segment->pool == asker_.pool; };
+    const auto same_stream = [this](const Stretch& s) {
+      return s.segment->stream == asker_.stream;
+    };
+    failed_.own = largest_free(
+        view_, [&](const Stretch& s) { return fits_class(s) && same_pool(s) && same_stream(s); });
+    failed_.other =
+        largest_free(view_, [&](const Stretch& s) { return same_pool(s) && !same_stream(s); });
+    failed_.pool = largest_free(view_, [&](const Stretch& s) { return !same_pool(s); });
+    failed_.waiting = largest_waiting(view_, context_, [&](const Stretch& s) {
+      return fits_class(s) && same_pool(s) && same_stream(s);
+    });
+  }
+
+  void find_reason() {
+    const MemoryMoment& memory = failed_.memory;
+    if (!memory.reserved || !failed_.device_free) return;
+    const std::uint64_t all = *memory.reserved + *failed_.device_free;
+    failed_.reason = reason(all);
+    const std::uint64_t new_memory =
+        by_new_memory(*failed_.device_free, context_.log.snapshot->settings);
+    failed_.would_fit = std::max(new_memory, failed_.own ? failed_.own->bytes : 0);
+  }
+
+ private:
+  [[nodiscard]] FailureReason reason(std::uint64_t all) const {
+    const MemoryMoment& memory = failed_.memory;
+    const std::uint64_t live = memory.bytes(MemoryPart::live);
+    const auto serves = [this](const std::optional<FreeRange>& range) {
+      return range && range->bytes >= failed_.bytes;
+    };
+    if (failed_.bytes > all) return FailureReason::beyond_device;
+    if (failed_.bytes > all - live) return FailureReason::live;
+    if (serves(failed_.own)) return FailureReason::unused;
+    if (serves(failed_.waiting)) return FailureReason::waiting;
+    if (serves(failed_.other)) return FailureReason::stream;
+    if (serves(failed_.pool)) return FailureReason::pool;
+    const std::uint64_t own = memory.bytes(MemoryPart::hard) + memory.bytes(MemoryPart::soft);
+    if (failed_.bytes <= own + *failed_.device_free) return FailureReason::hard;
+    const std::uint64_t others = memory.bytes(MemoryPart::stream) + memory.bytes(MemoryPart::pool) +
+                                 memory.bytes(MemoryPart::waiting);
+    if (failed_.bytes <= own + others + *failed_.device_free) return FailureReason::scattered;
+    return FailureReason::outside;
+  }
+
+  const ExplainContext& context_;
+  const MomentView& view_;
+  const MemoryAsker& asker_;
+  FailedRequest& failed_;
+};
+
+}  // namespace
+
+FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& device,
+                              std::size_t number, bool knows_segments) {
+  const LogEvent& event = context.log.events[device.events[number]];
+  MemoryAsker asker{
+      .stream = event.stream, .requests = true, .bytes = event.bytes, .stack = event.stack};
+  if (context.log.snapshot) {
+    const auto& recorded = context.log.snapshot->traces.at(event.device).at(event.position);
+    asker.pool = recorded.pool.value_or(trace::TorchPool{0, 0});
+  }
+  MomentView view{context, device, number};
+  FailedRequest failed{.event = device.events[number], .bytes = event.bytes};
+  failed.memory = view.explain(asker, knows_segments);
+  Failure failure{context, view, event, failed};
+  failure.find_ranges();
+  failure.find_reason();
+  return failed;
+}
+
+}  // namespace millrace

@@ -1,0 +1,228 @@
+#include "observe/explain/moment.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace millrace {
+
+namespace {
+
+using trace::LoggedBlock;
+
+/** Sums up shares of one kind, stream, pool and site. */
+class ShareSum {
+ public:
+  struct Key {
+    MemoryPart part;
+    std::uint32_t stream;
+    trace::TorchPool pool;
+    std::uint32_t site;
+    bool whole;
+
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+
+  void add(const Key& key, std::uint64_t bytes, std::uint64_t blocks, std::uint32_t since,
+           std::uint32_t until) {
+    if (bytes == 0) return;
+    const auto [known, fresh] = shares_.try_emplace(key);
+    Sum& sum = known->second;
+    sum.bytes += bytes;
+    sum.blocks += blocks;
+    // Before the log begins is earlier than all events, and not within the log is later.
+    const std::int64_t at = since == BlockTimes::kNever ? -1 : std::int64_t{since};
+    sum.first = fresh ? at : std::min(sum.first, at);
+    sum.last = std::max(sum.last, at);
+    sum.until = std::max(sum.until, until);
+  }
+
+  [[nodiscard]] std::vector<MemoryShare> shares() const {
+    std::vector<MemoryShare> result;
+    for (const auto& [key, sum] : shares_) {
+      result.push_back({.part = key.part,
+                        .stream = key.stream,
+                        .pool = key.pool,
+                        .site = key.site,
+                        .whole = key.whole,
+                        .blocks = sum.blocks,
+                        .bytes = sum.bytes,
+                        .first = event(sum.first),
+                        .last = event(sum.last),
+                        .until = ends(key.part) ? BlockTimes::known(sum.until) : std::nullopt});
+    }
+    std::ranges::stable_sort(result, std::greater{}, &MemoryShare::bytes);
+    return result;
+  }
+
+ private:
+  struct Sum {
+    std::uint64_t bytes = 0, blocks = 0;
+    std::int64_t first = -1, last = -1;
+    std::uint32_t until = 0;
+  };
+
+  /** Whether something has to happen before the asker can use it. Other streams and pools keep
+   * theirs. */
+  static bool ends(MemoryPart part) {
+    return part != MemoryPart::stream && part != MemoryPart::pool && part != MemoryPart::soft;
+  }
+
+  static std::optional<std::size_t> event(std::int64_t at) {
+    if (at < 0) return std::nullopt;
+    return static_cast<std::size_t>(at);
+  }
+
+  std::map<Key, Sum> shares_;
+};
+
+/** How many of a block's first `bytes` are between two offsets. */
+std::uint64_t overlap(std::uint64_t bytes, std::uint64_t from, std::uint64_t to) {
+  return std::min(bytes, to) - std::min(bytes, from);
+}
+
+/** Divides the stretches of a moment for one asker. */
+class Divider {
+ public:
+  Divider(const ExplainContext& context, const MemoryAsker& asker)
+      : context_(context), asker_(asker) {}
+
+  void add_block(const Stretch& stretch) {
+    const LoggedBlock& block = context_.log.blocks[stretch.block];
+    const std::uint64_t from = stretch.begin - block.address, to = stretch.end - block.address;
+    const std::uint64_t first = from == 0 ? 1 : 0;
+    ShareSum::Key key{MemoryPart::live, stretch.segment->stream, stretch.segment->pool,
+                      context_.sites.of_block(stretch.block), false};
+    const BlockTimes& times = context_.times;
+    if (stretch.waits) {
+      key.part = MemoryPart::waiting;
+      return sum_.add(key, to - from, first, times.freed(stretch.block),
+                      times.completed(stretch.block));
+    }
+    const std::uint32_t since = times.allocated(stretch.block), until = times.freed(stretch.block);
+    const std::uint64_t rounded =
+        context_.log.snapshot
+            ? std::max(block.bytes,
+                       trace::torch_rounded(block.bytes, context_.log.snapshot->settings))
+            : to;
+    const std::uint64_t live = overlap(block.bytes, from, to);
+    const std::uint64_t rounding = overlap(rounded, from, to) - live;
+    sum_.add(key, live, first, since, until);
+    key.part = MemoryPart::rounding;
+    sum_.add(key, rounding, first, since, until);
+    key.part = MemoryPart::rest;
+    sum_.add(key, to - from - live - rounding, first, since, until);
+    placed_live_ += live;
+  }
+
+  void add_free(const Stretch& stretch, const FreePiece& piece) {
+    const MemoryMap::Segment& segment = *stretch.segment;
+    ShareSum::Key key{part_of(stretch), segment.stream, segment.pool, 0, stretch.whole};
+    const bool kept = key.part == MemoryPart::hard;
+    if (kept) {
+      key.site = context_.sites.of_block(stretch.block);
+    } else if (piece.user != Stretch::kNoBlock) {
+      key.site = context_.sites.of_block(piece.user);
+    } else {
+      key.site = context_.sites.of_kind(piece.freed ? SiteKind::unused : SiteKind::unknown);
+    }
+    sum_.add(key, piece.end - piece.begin, 1, piece.freed.value_or(BlockTimes::kNever),
+             kept ? context_.times.completed(stretch.block) : 0);
+  }
+
+  /** A block of a log that has no segments. */
+  void add_unplaced(std::uint32_t index) {
+    const LoggedBlock& block = context_.log.blocks[index];
+    sum_.add({MemoryPart::live, block.stream, block.pool, context_.sites.of_block(index), false},
+             block.bytes, 1, context_.times.allocated(index), context_.times.freed(index));
+    placed_live_ += block.bytes;
+  }
+
+  [[nodiscard]] std::vector<MemoryShare> shares() const { return sum_.shares(); }
+  [[nodiscard]] std::uint64_t placed_live() const noexcept { return placed_live_; }
+
+ private:
+  [[nodiscard]] MemoryPart part_of(const Stretch& stretch) const {
+    if (stretch.segment->pool != asker_.pool) return MemoryPart::pool;
+    if (stretch.segment->stream != asker_.stream) return MemoryPart::stream;
+    return stretch.whole ? MemoryPart::soft : MemoryPart::hard;
+  }
+
+  const ExplainContext& context_;
+  const MemoryAsker& asker_;
+  ShareSum sum_;
+  std::uint64_t placed_live_ = 0;
+};
+
+MemoryMap map_at(const ExplainContext& context, const DeviceLog& device,
+                 std::optional<std::size_t> event) {
+  MemoryMap map{context.log, device, context.streams, context.ends};
+  for (std::size_t i = 0; event && i <= *event; ++i)
+    map.apply(context.log.events[device.events[i]]);
+  return map;
+}
+
+}  // namespace
+
+MomentView::MomentView(const ExplainContext& context, const DeviceLog& device,
+                       std::optional<std::size_t> event)
+    : context_(context),
+      device_(device),
+      event_(event),
+      map_(map_at(context, device, event)),
+      stretches_(stretches_of(map_, context.times)),
+      pieces_(last_users(context.log, device, event ? *event + 1 : 0, stretches_, context.ends)) {}
+
+MemoryMoment MomentView::explain(MemoryAsker asker, bool knows_segments) {
+  if (!asker.requests) asker = busiest();
+  Divider divider{context_, asker};
+  for (const Stretch& stretch : stretches_) {
+    if (!stretch.is_free) divider.add_block(stretch);
+  }
+  for (const FreePiece& piece : pieces_) divider.add_free(stretches_[piece.stretch], piece);
+  if (!knows_segments) {
+    for (const auto& [address, held] : map_.blocks()) {
+      if (!held.waits) divider.add_unplaced(held.block);
+    }
+  }
+  MemoryMoment moment;
+  if (event_) moment.event = device_.events[*event_];
+  moment.asker = asker;
+  if (knows_segments) moment.reserved = map_.reserved();
+  moment.shares = divider.shares();
+  moment.elsewhere = map_.live() - divider.placed_live();
+  return moment;
+}
+
+std::optional<std::size_t> MomentView::freed(std::uint64_t begin, std::uint64_t end) const {
+  std::optional<std::size_t> last;
+  for (const FreePiece& piece : pieces_) {
+    if (piece.begin >= end || piece.end <= begin || !piece.freed) continue;
+    last = std::max<std::size_t>(last.value_or(0), *piece.freed);
+  }
+  return last;
+}
+
+MemoryAsker MomentView::busiest() const {
+  using Place = std::pair<std::uint32_t, trace::TorchPool>;
+  std::map<Place, std::uint64_t> live;
+  for (const auto& [address, held] : map_.blocks()) {
+    const LoggedBlock& block = context_.log.blocks[held.block];
+    if (!held.waits) live[{block.stream, block.pool}] += block.bytes;
+  }
+  const auto most =
+      std::ranges::max_element(live, {}, &std::pair<const Place, std::uint64_t>::second);
+  if (most == live.end()) return {};
+  return {.stream = most->first.first, .pool = most->first.second};
+}
+
+std::uint64_t MemoryMoment::bytes(MemoryPart part) const {
+  std::uint64_t sum = 0;
+  for (const MemoryShare& share : shares) {
+    if (share.part == part) sum += share.bytes;
+  }
+  return sum;
+}
+
+}  // namespace millrace

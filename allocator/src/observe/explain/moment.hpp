@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "millrace/observe/explain.hpp"
+#include "observe/explain/block_times.hpp"
+#include "observe/explain/memory_map.hpp"
+#include "observe/explain/partition.hpp"
+#include "observe/explain/sites.hpp"
+
+namespace millrace {
+
+/** @brief What the explanation of every moment of a log shares. */
+struct ExplainContext {
+  const trace::AllocationLog& log;
+  const BlockTimes& times;
+  StreamTable& streams;
+  Sites& sites;
+  std::vector<std::uint64_t>& ends;  ///< by block: where it ends in its segment
+};
+
+/** @brief The memory of a device at one moment. */
+class MomentView {
+ public:
+  /** @param event  number among the device's events; std::nullopt: the start */
+  MomentView(const ExplainContext& context, const DeviceLog& device,
+             std::optional<std::size_t> event);
+  MomentView(const MomentView&) = delete;
+  MomentView& operator=(const MomentView&) = delete;
+
+  /** @brief Where all of it is, for an asker. @param knows_segments  whether the log has segments
+   */
+  [[nodiscard]] MemoryMoment explain(MemoryAsker asker, bool knows_segments);
+
+  [[nodiscard]] const std::vector<Stretch>& stretches() const noexcept { return stretches_; }
+  [[nodiscard]] std::uint64_t live() const noexcept { return map_.live(); }
+  [[nodiscard]] std::uint64_t reserved() const noexcept { return map_.reserved(); }
+  /** @brief The last free within a range of addresses. */
+  [[nodiscard]] std::optional<std::size_t> freed(std::uint64_t begin, std::uint64_t end) const;
+
+ private:
+  [[nodiscard]] MemoryAsker busiest() const;
+
+  const ExplainContext& context_;
+  const DeviceLog& device_;
+  std::optional<std::size_t> event_;
+  MemoryMap map_;
+  std::vector<Stretch> stretches_;
+  std::vector<FreePiece> pieces_;
+};
+
+/** @brief Why the request of an out_of_memory event failed. @param event  number among the device's
+ *         events */
+[[nodiscard]] FailedRequest explain_failure(const ExplainContext& context, const DeviceLog& device,
+                                            std::size_t event, bool knows_segments);
+
+}  // namespace millrace
