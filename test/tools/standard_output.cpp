@@ -41,6 +41,7 @@ std::map<std::string, Words> examples(const ScratchFolder& scratch) {
       {"pipelines",
        {"pipelines", "--pipeline", "base", "--copy", "ring", "--allocator", "torch", "--steps", "2",
         "--ranks", "1", "--batch-size", "8", "--seeds", "1"}},
+      {"explain", {"explain", trace}},
       {"replay", {"replay", trace}},
       {"train", train},
       {"doctor", {"doctor"}},

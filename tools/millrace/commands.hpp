@@ -9,6 +9,7 @@
 namespace millrace::cli {
 
 void add_footprint(CLI::App& program);
+void add_explain(CLI::App& program);
 void add_replay(CLI::App& program);
 void add_train(CLI::App& program);
 void add_pipelines(CLI::App& program);

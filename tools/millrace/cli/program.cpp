@@ -116,6 +116,7 @@ void set_up(CLI::App& program) {
       "-v,--verbose", [] { spdlog::set_level(spdlog::level::debug); },
       "Print more messages on standard error");
   add_footprint(program);
+  add_explain(program);
   add_replay(program);
   add_train(program);
   add_pipelines(program);

@@ -12,11 +12,11 @@
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
 #include "cli/progress.hpp"
+#include "cli/read_log.hpp"
 #include "cli/results.hpp"
 #include "cli/text.hpp"
 #include "cli/values.hpp"
 #include "commands.hpp"
-#include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
 #include "replay/json.hpp"
 #include "replay/report.hpp"
@@ -33,16 +33,6 @@ struct ReplayArguments {
   std::string device_bytes;
   ResultArguments results;
 };
-
-trace::AllocationLog read(const std::string& file) {
-  try {
-    return trace::read_trace(file);
-  } catch (const trace::ParseError& error) {
-    const std::string what = error.what(), formats = trace::trace_formats();
-    const bool listed = what.find(formats) != std::string::npos;
-    throw UsageError{what, "", listed ? "a file in one of these formats" : formats};
-  }
-}
 
 /** Something was to be replayed, and every row ran out of memory. */
 bool none_fits(const std::vector<ReplayedFile>& files) {
@@ -70,7 +60,7 @@ void run_replay_command(const ReplayArguments& arguments) {
   std::vector<UsageError> refused;
   for (const std::string& file : arguments.files) {
     try {
-      const trace::AllocationLog log = read(file);
+      const trace::AllocationLog log = read_log(file);
       replayed.push_back(
           {file, log.format, log.warnings, replay_devices(log, names, device_bytes)});
     } catch (const UsageError& error) {

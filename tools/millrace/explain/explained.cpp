@@ -1,0 +1,149 @@
+#include "explain/explained.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "cli/figures.hpp"
+#include "cli/read_log.hpp"
+#include "millrace/memory/out_of_memory.hpp"
+#include "millrace/observe/packing.hpp"
+#include "millrace/observe/replay.hpp"
+
+namespace millrace::cli {
+namespace {
+
+// With more, the replays take over ten seconds, and the search for a layout minutes.
+constexpr std::size_t kMostReplayedEvents = 3'000'000;
+constexpr std::size_t kMostPackedEvents = 200'000;
+
+Policy policy_of(std::string_view allocator) {
+  return allocator == "torch" ? Policy::torch() : Policy::millrace();
+}
+
+/** Replays the requests of a device on one allocator. */
+void replay_row(WhatIfRow& row, const trace::AllocationLog& log, std::uint32_t device,
+                std::uint32_t main) {
+  try {
+    const trace::AllocationLog other = row.change == ProgramChange::none
+                                           ? trace::AllocationLog{}
+                                           : changed(log, device, row.change, main);
+    const ReplayReport report = replay(row.change == ProgramChange::none ? log : other, device,
+                                       {.policy = policy_of(row.allocator),
+                                        .start = ReplayStart::live_blocks,
+                                        .bounds = RequestBounds{},
+                                        .ladder = false});
+    row.reserved = report.statistics.bytes.reserved.peak;
+    if (row.change == ProgramChange::ring) *row.reserved += ring_bytes(log, device, main);
+    row.waits = report.statistics.counts.waits_inserted;
+  } catch (const out_of_memory& error) {
+    row.failure = describe(error);
+  }
+}
+
+/** Runs tasks on as many threads as there are processors. */
+void run_all(const std::vector<std::function<void()>>& tasks) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t task = next++; task < tasks.size(); task = next++) tasks[task]();
+  };
+  const std::size_t threads =
+      std::min<std::size_t>(std::max(1U, std::thread::hardware_concurrency()), tasks.size());
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+}
+
+std::size_t events_of(const trace::AllocationLog& log, std::uint32_t device) {
+  return static_cast<std::size_t>(std::ranges::count(log.events, device, &trace::LogEvent::device));
+}
+
+void plan_rows(ExplainedDevice& device, const trace::AllocationLog& log) {
+  std::vector<ProgramChange> changes =
+      possible_changes(log, device.memory.device, device.memory.peak.asker.stream);
+  changes.insert(changes.begin(), ProgramChange::none);
+  for (const ProgramChange change : changes) {
+    for (const char* const allocator : {"torch", "millrace"}) {
+      device.rows.push_back(
+          {.allocator = allocator, .change = change, .reserved = {}, .waits = 0, .failure = {}});
+    }
+  }
+}
+
+void add_replays(ExplainedFile& explained, Replays replays) {
+  std::vector<std::function<void()>> tasks;
+  for (ExplainedDevice& device : explained.devices) {
+    const std::uint32_t number = device.memory.device;
+    const std::size_t events = events_of(explained.log, number);
+    if (events == 0) {
+      device.left_out = "what other allocators would have reserved: the log has no events";
+      continue;
+    }
+    const bool too_many = replays == Replays::limited && events > kMostReplayedEvents;
+    if (replays == Replays::none || too_many) {
+      device.left_out =
+          fmt::format("what other allocators would have reserved ({})",
+                      too_many ? fmt::format("{} events; --replay all takes them all", events)
+                               : "--replay none");
+      continue;
+    }
+    plan_rows(device, explained.log);
+    for (WhatIfRow& row : device.rows) {
+      tasks.emplace_back([&row, &explained, number, main = device.memory.peak.asker.stream] {
+        replay_row(row, explained.log, number, main);
+      });
+    }
+    if (events <= kMostPackedEvents || replays == Replays::all) {
+      tasks.emplace_back([&device, &explained, number] {
+        device.packed = quick_pack(lifetimes(explained.log, number)).height;
+      });
+    } else {
+      device.left_out = fmt::format("the packed layout ({} events)", events);
+    }
+  }
+  run_all(tasks);
+}
+
+/** Everything but replays. */
+ExplainedFile explained_log(const std::string& file, trace::AllocationLog log,
+                            const std::string& name) {
+  ExplainedFile explained{
+      .file = file, .log = std::move(log), .explanation = {}, .devices = {}, .host = {}};
+  explained.explanation = explain(explained.log);
+  for (const DeviceExplanation& device : explained.explanation.devices) {
+    explained.devices.push_back(
+        {.name = name.empty() ? fmt::format("device {}", device.device) : name,
+         .memory = device,
+         .rows = {},
+         .packed = {},
+         .left_out = {},
+         .advice = {}});
+  }
+  return explained;
+}
+
+}  // namespace
+
+const WhatIfRow* ExplainedDevice::find(std::string_view allocator, ProgramChange change) const {
+  const auto row = std::ranges::find_if(rows, [&](const WhatIfRow& each) {
+    return each.reserved && each.allocator == allocator && each.change == change;
+  });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+ExplainedFile explain_file(const std::string& file, Replays replays) {
+  ExplainedFile explained = explained_log(file, read_log(file), "");
+  add_replays(explained, replays);
+  for (ExplainedDevice& device : explained.devices) device.advice = advise(explained, device);
+  for (trace::AllocationLog& host : explained.log.host) {
+    explained.host.push_back(explained_log(file, std::move(host), "pinned host memory"));
+  }
+  explained.log.host.clear();
+  return explained;
+}
+
+}  // namespace millrace::cli

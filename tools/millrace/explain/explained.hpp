@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "explain/advice.hpp"
+#include "millrace/observe/explain.hpp"
+#include "millrace/observe/program_change.hpp"
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace::cli {
+
+/** @brief What an allocator would have reserved for the requests of a log. */
+struct WhatIfRow {
+  std::string allocator;
+  ProgramChange change = ProgramChange::none;
+  std::optional<std::uint64_t> reserved;
+  std::uint64_t waits = 0;  ///< that the allocator would have inserted between streams
+  std::string failure;      ///< why there is no figure
+};
+
+/** @brief One device of an explained file. */
+struct ExplainedDevice {
+  std::string name;  ///< "device 0", "pinned host memory"
+  DeviceExplanation memory;
+  std::vector<WhatIfRow> rows;  ///< empty: left out, see `left_out`
+  std::optional<std::uint64_t>
+      packed;                  ///< the least that a layout with knowledge of the future had
+  std::string left_out;        ///< what is not computed, and why; "" if all is
+  std::vector<Advice> advice;  ///< the change that saves most is first
+
+  [[nodiscard]] const WhatIfRow* find(std::string_view allocator, ProgramChange change) const;
+};
+
+/** @brief A file and the explanation of its memory. */
+struct ExplainedFile {
+  std::string file;
+  trace::AllocationLog log;
+  Explanation explanation;  ///< its devices are in `devices`
+  std::vector<ExplainedDevice> devices;
+  std::vector<ExplainedFile> host;  ///< its pinned host memory, if it was recorded: none or one
+
+  [[nodiscard]] const std::string& site(const MemoryShare& share) const {
+    return explanation.sites[share.site].name;
+  }
+};
+
+/** @brief Which replays `explain` makes. */
+enum class Replays { limited, all, none };
+
+/**
+ * @brief Reads a file and explains it.
+ * @throws UsageError if it cannot be read
+ */
+[[nodiscard]] ExplainedFile explain_file(const std::string& file, Replays replays);
+
+}  // namespace millrace::cli

@@ -1,0 +1,172 @@
+#include "explain/sentences.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/words.hpp"
+#include "millrace/observe/explain_difference.hpp"
+
+namespace millrace::cli {
+namespace {
+
+/** Why a request failed, in words. */
+class FailureWords {
+ public:
+  FailureWords(const ExplainedFile& file, const FailedRequest& failed)
+      : file_(file), failed_(failed), streams_(stream_names(file.explanation, false)) {}
+
+  [[nodiscard]] std::string what() const {
+    std::string text = fmt::format(
+        "out of memory at {}: a request of {} on the {}", event_name(file_.log, failed_.event),
+        size_in_words(failed_.bytes), streams_[failed_.memory.asker.stream]);
+    if (failed_.memory.reserved) {
+      text += fmt::format(", with {} reserved for {} live", size_in_words(*failed_.memory.reserved),
+                          size_in_words(live()));
+    }
+    if (failed_.device_free) {
+      text += fmt::format(" and {} free on the device", size_in_words(*failed_.device_free));
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::string why() const {
+    switch (failed_.reason) {
+      case FailureReason::beyond_device:
+        return fmt::format("it is larger than all memory that this process could have, {}",
+                           size_in_words(all()));
+      case FailureReason::live:
+        return fmt::format("what is live leaves {} of {}, so no allocator can serve it",
+                           size_in_words(all() - live()), size_in_words(all()));
+      case FailureReason::unused:
+        return fmt::format("not fragmentation: {} is free for it{}", range(failed_.own),
+                           since(failed_.own));
+      case FailureReason::waiting:
+        return fmt::format(
+            "{} is freed{}, but its uses on other streams are not known to be "
+            "complete",
+            range(failed_.waiting), since(failed_.waiting));
+      case FailureReason::stream:
+        return fmt::format(
+            "{} is free{}, but it belongs to the {}, and only that stream may use it",
+            range(failed_.other), since(failed_.other), streams_[failed_.other->stream]);
+      case FailureReason::pool:
+        return fmt::format("{} is free{}, but in a pool of a CUDA graph or MemPool",
+                           range(failed_.pool), since(failed_.pool));
+      case FailureReason::hard:
+        return fmt::format("fragmentation: {} is free for it, in ranges of at most {}",
+                           size_in_words(failed_.memory.bytes(MemoryPart::hard) +
+                                         failed_.memory.bytes(MemoryPart::soft)),
+                           size_in_words(failed_.own ? failed_.own->bytes : 0));
+      case FailureReason::scattered:
+        return "enough is free only over all streams and pools together, in smaller ranges";
+      case FailureReason::outside:
+        return "all that this process has free is not enough; the rest of the device is used "
+               "outside of this allocator";
+      case FailureReason::unknown:
+        break;
+    }
+    return "not known; the log does not show what was reserved and what the device had free";
+  }
+
+  [[nodiscard]] std::string fits() const {
+    if (!failed_.would_fit) return "not known";
+    if (*failed_.would_fit == 0) return "no large request";
+    return "at least " + size_in_words(*failed_.would_fit);
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t live() const { return failed_.memory.bytes(MemoryPart::live); }
+  [[nodiscard]] std::uint64_t all() const {
+    return failed_.memory.reserved.value_or(0) + failed_.device_free.value_or(0);
+  }
+  [[nodiscard]] static std::string range(const std::optional<FreeRange>& range) {
+    return "a range of " + size_in_words(range->bytes);
+  }
+  [[nodiscard]] std::string since(const std::optional<FreeRange>& range) const {
+    return range->freed ? " since " + event_name(file_.log, range->freed) : "";
+  }
+
+  const ExplainedFile& file_;
+  const FailedRequest& failed_;
+  const std::vector<std::string> streams_;
+};
+
+std::string headline(const ExplainedDevice& device) {
+  const MemoryMoment& peak = device.memory.peak;
+  const std::uint64_t live = peak.bytes(MemoryPart::live);
+  if (!peak.reserved) {
+    return fmt::format("{}: at the peak {} live; what was reserved is not in this log", device.name,
+                       size_in_words(live));
+  }
+  return fmt::format("{}: at the peak {} reserved for {} live, {}", device.name,
+                     size_in_words(*peak.reserved), size_in_words(live),
+                     share_of(live, *peak.reserved));
+}
+
+std::string site_of(const Explanation& explanation, trace::StackTable::Id stack) {
+  const auto site = std::ranges::find(explanation.sites, stack, &ExplainedSite::stack);
+  constexpr std::size_t longest = 60;
+  return site == explanation.sites.end() ? "an unknown place" : shortened(site->name, longest);
+}
+
+std::string moment(const ExplainedFile& file, const MemoryMoment& peak) {
+  const std::vector<std::string> streams = stream_names(file.explanation, false);
+  const MemoryAsker& asker = peak.asker;
+  const std::string stream =
+      asker.stream < streams.size() ? streams[asker.stream] : "default stream";
+  std::string text = "at " + event_name(file.log, peak.event);
+  if (asker.requests) {
+    text += fmt::format(", by a request of {} on the {}", size_in_words(asker.bytes), stream);
+    if (asker.stack != trace::StackTable::kNone) {
+      text += " in " + site_of(file.explanation, asker.stack);
+    }
+  } else if (peak.reserved) {
+    text += fmt::format("; it did not grow within the log, and is seen from the {}", stream);
+  }
+  if (peak.elsewhere != 0) {
+    text += fmt::format("; {} live are in no segment of the log", size_in_words(peak.elsewhere));
+  }
+  return text;
+}
+
+std::string amount(const Advice& advice) {
+  return (advice.at_most ? "at most " : "") + size_in_words(advice.saves);
+}
+
+}  // namespace
+
+std::vector<std::string> failure_sentences(const ExplainedFile& file,
+                                           const DeviceExplanation& device) {
+  if (!device.failure) return {};
+  const FailureWords words{file, *device.failure};
+  std::vector<std::string> sentences{words.what(), "why: " + words.why(),
+                                     "what would have fitted: " + words.fits()};
+  if (device.failures > 1) {
+    sentences.front() += fmt::format(" (the last of {} failures)", device.failures);
+  }
+  return sentences;
+}
+
+std::vector<std::string> peak_sentences(const ExplainedFile& file, const ExplainedDevice& device) {
+  return {headline(device), moment(file, device.memory.peak)};
+}
+
+std::vector<std::string> advice_sentences(const ExplainedFile& file, const ExplainedDevice& device,
+                                          bool all) {
+  if (device.advice.empty()) {
+    const bool compared = file.log.snapshot.has_value() && !device.rows.empty();
+    return {compared ? "saves most: no change that is known saves 1% of it"
+                     : "saves most: not known; there is nothing to compare this log with"};
+  }
+  const Advice& best = device.advice.front();
+  std::vector<std::string> sentences{fmt::format("saves most: {}: {}", amount(best), best.change),
+                                     "its cost: " + best.cost};
+  for (std::size_t i = 1; all && i < device.advice.size(); ++i) {
+    const Advice& other = device.advice[i];
+    sentences.push_back(fmt::format("also: {}: {}; {}", amount(other), other.change, other.cost));
+  }
+  return sentences;
+}
+
+}  // namespace millrace::cli
