@@ -26,6 +26,35 @@ const char* to_string(EventKind kind) noexcept {
   return "?";
 }
 
+const char* to_string(OrderKind kind) noexcept {
+  switch (kind) {
+    case OrderKind::marked:
+      return "marked";
+    case OrderKind::waited:
+      return "waited";
+    case OrderKind::used:
+      return "used";
+    case OrderKind::passed:
+      return "passed";
+    case OrderKind::passed_stream:
+      return "passed_stream";
+    case OrderKind::passed_device:
+      return "passed_device";
+    case OrderKind::closed:
+      return "closed";
+  }
+  return "?";
+}
+
+std::string site_name(const StackTable& stacks, StackTable::Id stack) {
+  if (stack == StackTable::kNone) return "";
+  const StackFrame& frame = stacks.at(stacks.innermost(stack));
+  const std::size_t slash = frame.file.rfind('/');
+  std::string place = slash == std::string::npos ? frame.file : frame.file.substr(slash + 1);
+  if (frame.line != 0) place += ':' + std::to_string(frame.line);
+  return place.empty() ? frame.function : frame.function + " (" + place + ')';
+}
+
 std::vector<Interval> lifetimes(const AllocationLog& log, std::uint32_t device) {
   const auto end = static_cast<std::int64_t>(log.events.size());
   std::vector<Interval> by_block;

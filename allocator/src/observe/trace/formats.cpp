@@ -21,6 +21,9 @@ std::span<const FormatRow> format_rows() noexcept {
                 .description = "lifetimes (CSV: id,lower,upper,size)",
                 .is_csv = is_lifetimes,
                 .read_csv = read_lifetimes},
+      FormatRow{.format = TraceFormat::millrace,
+                .name = "Millrace trace",
+                .description = "a trace of Millrace (run --record)"},
   };
   return kRows;
 }

@@ -20,8 +20,11 @@ class Csv;
                                          std::uint64_t most_memory);
 [[nodiscard]] AllocationLog read_lifetimes(Csv& csv, const std::string& source,
                                            std::uint64_t most_memory);
+[[nodiscard]] AllocationLog read_millrace_trace(std::string_view bytes, const std::string& source,
+                                                std::uint64_t most_memory);
 /// @}
 
+[[nodiscard]] bool is_millrace_trace(std::string_view bytes);
 [[nodiscard]] bool is_rmm_log(const Csv& csv);
 [[nodiscard]] bool is_lifetimes(const Csv& csv);
 

@@ -45,6 +45,13 @@ std::optional<std::uint32_t> LogBuilder::find_overlap(std::uint32_t device, std:
   return block;
 }
 
+std::vector<std::uint32_t> LogBuilder::live_on(std::uint32_t device) const {
+  std::vector<std::uint32_t> blocks;
+  const auto end = live_.lower_bound({device + 1, 0});
+  for (auto it = live_.lower_bound({device, 0}); it != end; ++it) blocks.push_back(it->second);
+  return blocks;
+}
+
 void LogBuilder::forget(std::uint32_t block) {
   const LoggedBlock& forgotten = log_.blocks[block];
   const auto found = live_.find({forgotten.device, forgotten.address});

@@ -31,6 +31,8 @@ class LogBuilder {
   [[nodiscard]] std::optional<std::uint32_t> find_overlap(std::uint32_t device,
                                                           std::uint64_t address,
                                                           std::uint64_t bytes) const;
+  /** @brief The live blocks of a device, by address. */
+  [[nodiscard]] std::vector<std::uint32_t> live_on(std::uint32_t device) const;
   void forget(std::uint32_t block);
 
  private:

@@ -52,6 +52,8 @@ AllocationLog parse_inflated(std::string bytes, const std::string& source,
   if (bytes.starts_with(kPickleBegins)) {
     return read_torch_log(read_pickle(std::move(bytes), source, limits), source);
   }
+  if (is_millrace_trace(bytes))
+    return read_millrace_trace(bytes, source, MemoryBudget{bytes.size(), limits}.most());
   if (is_json(bytes)) return read_torch_log(read_json(std::move(bytes), source, limits), source);
   return read_csv(bytes, source, MemoryBudget{bytes.size(), limits});
 }
@@ -70,7 +72,9 @@ AllocationLog within_memory(const std::string& source, const Read& read) {
 }  // namespace
 
 void check_beginning(std::string_view bytes, const std::string& source) {
-  if (bytes.starts_with(kGzipBegins) || bytes.starts_with(kPickleBegins) || is_json(bytes)) return;
+  if (bytes.starts_with(kGzipBegins) || bytes.starts_with(kPickleBegins) || is_json(bytes) ||
+      is_millrace_trace(bytes))
+    return;
   const std::string_view first_line =
       bytes.substr(0, std::min<std::size_t>(bytes.find('\n'), 4096));
   if (looks_like_text(first_line)) return;

@@ -17,6 +17,7 @@ enum class TraceFormat : std::uint8_t {
   torch_snapshot,  ///< torch.cuda.memory._snapshot(), pickled or as JSON
   rmm_log,         ///< the CSV of RMM's logging adaptor
   lifetimes,       ///< id,lower,upper,size
+  millrace,        ///< what Millrace records: docs/record.md
 };
 
 [[nodiscard]] const char* to_string(TraceFormat format) noexcept;
@@ -41,6 +42,13 @@ struct LoggedStream {
   std::uint64_t handle = 0;  ///< as recorded; 0 is the legacy default stream
   /// If `handle` is 2 in an RMM log: the thread whose per-thread default stream it is.
   std::uint64_t thread = 0;
+  /// @name Only in a trace of Millrace's
+  /// @{
+  std::string name;       ///< in words; may be empty
+  bool legacy = false;    ///< the legacy default stream
+  bool blocking = false;  ///< synchronizes with the legacy stream
+  bool for_all = false;   ///< no stream: its memory may be used on all streams at once (cudaMalloc)
+  /// @}
 
   friend bool operator==(const LoggedStream&, const LoggedStream&) = default;
 };
@@ -78,6 +86,33 @@ struct LogEvent {
   StackTable::Id stack = StackTable::kNone;  ///< where the program made the call
 };
 
+/** @brief What a program did that orders its streams. */
+enum class OrderKind : std::uint8_t {
+  marked,         ///< an event was recorded on `stream`: its marker `marker`
+  waited,         ///< `stream` waits for marker `marker` of stream `other`
+  used,           ///< `stream` uses `block` from here on, until the block is freed
+  passed,         ///< marker `marker` of `stream` is known to be complete
+  passed_stream,  ///< all work so far of `stream` is known to be complete
+  passed_device,  ///< all work so far of the device is known to be complete
+  closed,         ///< `stream` was destroyed
+};
+
+[[nodiscard]] const char* to_string(OrderKind kind) noexcept;
+
+/** @brief One step of the order of a program's streams. Only in a trace of Millrace's. */
+struct LoggedOrder {
+  OrderKind kind = OrderKind::marked;
+  std::uint32_t device = 0;
+  std::uint32_t stream = 0;  ///< index into AllocationLog::streams
+  std::uint32_t other = 0;   ///< index into AllocationLog::streams
+  std::uint32_t block = LogEvent::kNoBlock;
+  std::uint64_t marker = 0;  ///< numbers of one stream ascend, with gaps
+  std::uint64_t before = 0;  ///< the event that comes next: an index into AllocationLog::events
+  std::int64_t time_us = 0;
+
+  friend bool operator==(const LoggedOrder&, const LoggedOrder&) = default;
+};
+
 /**
  * @brief The requests that a program made to its allocator, in a form independent of the format.
  *
@@ -91,21 +126,32 @@ struct AllocationLog {
   std::vector<LoggedStream> streams;
   std::vector<LoggedBlock> blocks;
   std::vector<LogEvent> events;
+  std::vector<LoggedOrder> order;     ///< in order; empty if the format does not have it
   std::vector<std::string> warnings;  ///< contradictions in the trace, one line each
   StackTable stacks;                  ///< of `blocks` and `events`
   LabelTable labels;                  ///< of `blocks` and of the snapshot's marks
 
-  /// @name Only for a PyTorch snapshot
+  /// @name Only in a trace of Millrace's
   /// @{
-  std::optional<TorchSnapshot> snapshot;
-  std::vector<TorchLayout> initial;  ///< by device: the layout before the first event
-  /// The log of pinned host memory, if it was recorded: none or one. Its device is 0. Requested
-  /// sizes are not recorded: those of blocks take their place.
-  std::vector<AllocationLog> host;
+  std::string program;                       ///< what was recorded, in words
+  std::vector<std::uint64_t> device_memory;  ///< by device: its bytes; 0 if unknown
   /// @}
+
+  /// By device: the layout before the first event. Empty if the format does not have the bytes that
+  /// the recorded allocator reserved; without segments if it began with none.
+  std::vector<TorchLayout> initial;
+  std::optional<TorchSnapshot> snapshot;  ///< only for a PyTorch snapshot
+  /// The log of pinned host memory of a PyTorch snapshot, if it was recorded: none or one. Its
+  /// device is 0. Requested sizes are not recorded: those of blocks take their place.
+  std::vector<AllocationLog> host;
 
   [[nodiscard]] bool has_addresses() const noexcept { return format != TraceFormat::lifetimes; }
 };
+
+/**
+ * @brief The innermost frame of a stack in one line: "train_step (app.cpp:12)"; "" without a stack.
+ */
+[[nodiscard]] std::string site_name(const StackTable& stacks, StackTable::Id stack);
 
 /**
  * @brief The lifetime of every block of a device, from allocate to free_requested, in the order of
