@@ -211,6 +211,8 @@ MILLRACE_EXPORT millrace_status millrace_statistics_json(int device, char* text,
  * @brief Writes every segment and block, and the statistics, as JSON to a file. docs/c-interface.md
  *        describes it. Does not wait for the GPU.
  *
+ * If the name ends with ".pickle", the file is a memory snapshot of PyTorch's, without events and
+ * statistics: its viewer opens it.
  * A file that is there is replaced when the new one is complete.
  */
 MILLRACE_EXPORT millrace_status millrace_snapshot(int device, const char* path);

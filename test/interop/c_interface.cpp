@@ -7,6 +7,7 @@
 
 #include "millrace.h"
 #include "millrace/config.hpp"
+#include "millrace/observe/trace/read_trace.hpp"
 #include "test/interop/bench.hpp"
 #include "test/support/temporary_folder.hpp"
 
@@ -271,6 +272,22 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   CHECK(live == 2);
   CHECK(requested == 3 * kMiB + 100);
   CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) == 1);
+
+  // As PyTorch's, which its own reader takes.
+  const std::string pickled = (folder.path() / "snapshot.pickle").string();
+  REQUIRE(millrace_snapshot(0, pickled.c_str()) == MILLRACE_OK);
+  const auto log = trace::read_trace(pickled);
+  REQUIRE(log.snapshot);
+  REQUIRE(log.snapshot->segments.size() == found.at("segments").size());
+  for (std::size_t i = 0; i < log.snapshot->segments.size(); ++i) {
+    const trace::TorchSegment& segment = log.snapshot->segments[i];
+    const nlohmann::json& expected = found.at("segments").at(i);
+    CHECK(segment.address == expected.at("address"));
+    CHECK(segment.bytes == expected.at("total_size"));
+    REQUIRE(segment.blocks.size() == expected.at("blocks").size());
+    for (std::size_t j = 0; j < segment.blocks.size(); ++j)
+      CHECK(segment.blocks[j].requested == expected.at("blocks").at(j).at("requested_size"));
+  }
   bench.free(block, stream);
   bench.free(small, stream);
 }

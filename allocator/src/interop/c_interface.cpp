@@ -305,6 +305,8 @@ millrace_status millrace_statistics_json(int device, char* text, size_t bytes, s
 millrace_status millrace_snapshot(int device, const char* path) {
   return guarded([&] {
     if (path == nullptr) throw std::invalid_argument{"millrace_snapshot: no path"};
-    millrace::write_file(path, millrace::snapshot(default_memory(device)).dump());
+    const bool pickled = std::string_view{path}.ends_with(".pickle");
+    millrace::write_file(path, pickled ? millrace::pickled_snapshot(default_memory(device))
+                                       : millrace::snapshot(default_memory(device)).dump());
   });
 }

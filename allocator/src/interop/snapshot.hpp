@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "millrace/interop/device_memory.hpp"
 
@@ -12,5 +13,9 @@ namespace millrace {
  * The segments have the names of PyTorch's snapshots, so that its readers find their way.
  */
 [[nodiscard]] nlohmann::json snapshot(DeviceMemory& memory);
+
+/** @brief The segments and blocks as a file of PyTorch's snapshots, which its viewer opens. It has
+ *         no events. */
+[[nodiscard]] std::string pickled_snapshot(DeviceMemory& memory);
 
 }  // namespace millrace

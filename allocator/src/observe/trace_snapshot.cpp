@@ -1,0 +1,231 @@
+#include "millrace/observe/trace_snapshot.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+using trace::BlockState;
+using trace::TorchAction;
+using trace::TorchEvent;
+using trace::TorchSegment;
+
+constexpr std::size_t kMostSmall = std::size_t{2} << 20;  // PyTorch's segments of small blocks
+
+/** The addresses of segments that ever touched others: growable ranges. */
+class Ranges {
+ public:
+  explicit Ranges(std::span<const TracedSegment> segments) {
+    std::map<std::uintptr_t, std::uintptr_t> ends;  // the furthest, by base
+    for (const TracedSegment& segment : segments) {
+      std::uintptr_t& end = ends[segment.base];
+      end = std::max(end, segment.base + segment.bytes);
+    }
+    std::uintptr_t begin = 0, end = 0;
+    bool several = false;
+    for (const auto& [base, furthest] : ends) {
+      if (base > end || end == 0) {
+        if (several) ranges_[begin] = end;
+        begin = base;
+        several = false;
+      } else {
+        several = true;
+      }
+      end = std::max(end, furthest);
+    }
+    if (several) ranges_[begin] = end;
+  }
+
+  [[nodiscard]] bool contain(std::uintptr_t address) const {
+    const auto after = ranges_.upper_bound(address);
+    return after != ranges_.begin() && address < std::prev(after)->second;
+  }
+
+ private:
+  std::map<std::uintptr_t, std::uintptr_t> ranges_;  // begin and end
+};
+
+/** Goes through a trace in order, and knows which freed blocks are not complete yet. */
+class Snapshotter {
+ public:
+  Snapshotter(const AllocationTrace& trace, std::uint32_t device)
+      : trace_(trace), device_(device), ranges_(trace.segments()) {
+    snapshot_.traces.resize(device + 1);
+  }
+
+  trace::TorchSnapshot run() {
+    for (const Step& step : steps()) apply(step);
+    write_segments();
+    return std::move(snapshot_);
+  }
+
+ private:
+  enum class What : std::uint8_t { completed, released, acquired, freed, allocated };
+  struct Step {
+    TracePosition position = 0;
+    What what = What::allocated;
+    std::size_t index = 0;  // of the block or the segment
+  };
+
+  [[nodiscard]] std::vector<Step> steps() const {
+    std::vector<Step> steps;
+    const auto add = [&](TracePosition position, What what, std::size_t index) {
+      if (position != kNever) steps.push_back({position, what, index});
+    };
+    for (std::size_t i = 0; i < trace_.segments().size(); ++i) {
+      add(trace_.segments()[i].acquired, What::acquired, i);
+      add(trace_.segments()[i].released, What::released, i);
+    }
+    for (std::size_t i = 0; i < trace_.blocks().size(); ++i) {
+      const TracedBlock& block = trace_.blocks()[i];
+      add(block.allocated, What::allocated, i);
+      add(block.freed, What::freed, i);
+      if (block.freed != kNever) add(completed_from(block), What::completed, i);
+    }
+    // At one position, what is known to be complete comes first, as where the allocator looks
+    // before it serves; but no block completes before it is freed.
+    std::ranges::stable_sort(steps, [](const Step& a, const Step& b) {
+      return std::pair{a.position, a.what} < std::pair{b.position, b.what};
+    });
+    return steps;
+  }
+
+  // Uses on the owner's stream do not count: PyTorch does not wait for them.
+  [[nodiscard]] TracePosition completed_from(const TracedBlock& block) const {
+    TracePosition from = block.freed + 1;
+    for (const Point point : block.free_points) {
+      if (point.stream != block.owner)
+        from = std::max(from, trace_.ordering().completed_from(point));
+    }
+    return from;
+  }
+
+  void apply(const Step& step) {
+    switch (step.what) {
+      case What::acquired:
+      case What::released: {
+        const TracedSegment& segment = trace_.segments()[step.index];
+        const bool is_range = ranges_.contain(segment.base), got = step.what == What::acquired;
+        if (!got) complete_within(segment.base, segment.base + segment.bytes, step.position);
+        add({.action = is_range ? (got ? TorchAction::segment_map : TorchAction::segment_unmap)
+                                : (got ? TorchAction::segment_alloc : TorchAction::segment_free),
+             .address = segment.base,
+             .bytes = segment.bytes},
+            step.position);
+        return;
+      }
+      case What::allocated: {
+        const TracedBlock& block = trace_.blocks()[step.index];
+        complete_within(block.address, block.address + block.bytes, step.position);
+        held_[block.address] = {step.index, BlockState::allocated};
+        add_event(TorchAction::alloc, block, step.position);
+        return;
+      }
+      case What::freed: {
+        const TracedBlock& block = trace_.blocks()[step.index];
+        held_[block.address].state = BlockState::pending_free;
+        add_event(TorchAction::free_requested, block, step.position);
+        return;
+      }
+      case What::completed: {
+        const TracedBlock& block = trace_.blocks()[step.index];
+        const auto held = held_.find(block.address);
+        if (held != held_.end() && held->second.index == step.index) complete(held, step.position);
+        return;
+      }
+    }
+  }
+
+  struct Held {
+    std::size_t index = 0;
+    BlockState state = BlockState::allocated;
+  };
+  using HeldBlocks = std::map<std::uintptr_t, Held>;
+
+  HeldBlocks::iterator complete(HeldBlocks::iterator held, TracePosition position) {
+    add_event(TorchAction::free_completed, trace_.blocks()[held->second.index], position);
+    return held_.erase(held);
+  }
+
+  void complete_within(std::uintptr_t begin, std::uintptr_t end, TracePosition position) {
+    auto held = held_.upper_bound(begin);
+    if (held != held_.begin()) --held;
+    while (held != held_.end() && held->first < end) {
+      const TracedBlock& block = trace_.blocks()[held->second.index];
+      const bool overlaps = block.address + block.bytes > begin;
+      if (overlaps && held->second.state == BlockState::pending_free) {
+        held = complete(held, position);
+      } else {
+        ++held;
+      }
+    }
+  }
+
+  void add(TorchEvent event, TracePosition position) {
+    event.time_us = static_cast<std::int64_t>(position);
+    snapshot_.traces[device_].push_back(event);
+  }
+
+  void add_event(TorchAction action, const TracedBlock& block, TracePosition position) {
+    add({.action = action,
+         .address = block.address,
+         .bytes = block.requested,
+         .stream = static_cast<std::int64_t>(block.owner.slot)},
+        position);
+  }
+
+  void write_segments() {
+    std::map<std::uintptr_t, std::uintptr_t> pieces;  // what is held: begin and end
+    for (const TracedSegment& segment : trace_.segments()) {
+      if (segment.released == kNever) pieces[segment.base] = segment.base + segment.bytes;
+    }
+    for (auto piece = pieces.begin(); piece != pieces.end();) {
+      TorchSegment segment{.device = device_, .address = piece->first};
+      std::uintptr_t end = piece->second;
+      for (++piece; piece != pieces.end() && piece->first == end; ++piece) end = piece->second;
+      segment.bytes = end - segment.address;
+      segment.expandable = ranges_.contain(segment.address);
+      segment.large = segment.bytes > kMostSmall;
+      fill(segment, end);
+      snapshot_.segments.push_back(std::move(segment));
+    }
+  }
+
+  void fill(TorchSegment& segment, std::uintptr_t end) const {
+    std::uintptr_t at = segment.address;
+    std::size_t newest = 0;
+    const auto add = [&](std::uintptr_t until, std::uint64_t requested, BlockState state) {
+      if (until > at) segment.blocks.push_back({at, until - at, requested, state});
+      at = std::max(at, until);
+    };
+    for (auto held = held_.lower_bound(segment.address); held != held_.end() && held->first < end;
+         ++held) {
+      const TracedBlock& block = trace_.blocks()[held->second.index];
+      add(block.address, 0, BlockState::inactive);
+      add(std::min(block.address + block.bytes, end), block.requested, held->second.state);
+      if (held->second.index < newest) continue;
+      newest = held->second.index;
+      segment.stream = static_cast<std::int64_t>(block.owner.slot);
+    }
+    add(end, 0, BlockState::inactive);
+  }
+
+  const AllocationTrace& trace_;
+  const std::uint32_t device_;
+  const Ranges ranges_;
+  trace::TorchSnapshot snapshot_;
+  HeldBlocks held_;
+};
+
+}  // namespace
+
+trace::TorchSnapshot torch_snapshot(const AllocationTrace& trace, std::uint32_t device) {
+  return Snapshotter{trace, device}.run();
+}
+
+}  // namespace millrace
