@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "cli/error.hpp"
 #include "cli/exit_codes.hpp"
 #include "cli/fitted.hpp"
+#include "cli/output.hpp"
 #include "cli/progress.hpp"
 #include "cli/read_log.hpp"
 #include "cli/results.hpp"
@@ -18,6 +20,7 @@
 #include "cli/values.hpp"
 #include "commands.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
+#include "millrace/observe/trace/write_snapshot.hpp"
 #include "replay/json.hpp"
 #include "replay/report.hpp"
 #include "replay/rows.hpp"
@@ -31,8 +34,17 @@ struct ReplayArguments {
   std::vector<std::string> files;
   std::string allocators = "all";
   std::string device_bytes;
+  std::optional<std::string> snapshot;
+  bool what_if = false;
   ResultArguments results;
 };
+
+/** Only such a trace has the order of the streams. */
+void require_order(const std::string& file, const trace::AllocationLog& log) {
+  if (log.format == trace::TraceFormat::millrace) return;
+  throw UsageError{"'" + file + "' does not have the order of the program's streams", "--what-if",
+                   "a trace of millrace run --record"};
+}
 
 /** Something was to be replayed, and every row ran out of memory. */
 bool none_fits(const std::vector<ReplayedFile>& files) {
@@ -46,6 +58,28 @@ bool none_fits(const std::vector<ReplayedFile>& files) {
   return any;
 }
 
+constexpr const char* kSnapshot = "--snapshot";
+
+void check_one_replay(const ReplayArguments& arguments, const std::vector<std::string>& names) {
+  if (arguments.files.size() == 1 && names.size() == 1) return;
+  throw UsageError{"a snapshot shows one file and one allocator", kSnapshot,
+                   "one FILE, and --allocator " + names.front()};
+}
+
+/** The memory of every device as the replayed allocator held it. */
+trace::TorchSnapshot snapshot_of(const ReplayedFile& file, const std::string& allocator) {
+  trace::TorchSnapshot whole;
+  for (const ReplayedDevice& device : file.devices) {
+    const ReplayReport* const report = device.find(allocator, ReplayStart::live_blocks);
+    if (report == nullptr || !report->snapshot) continue;
+    const trace::TorchSnapshot& one = *report->snapshot;
+    whole.segments.insert(whole.segments.end(), one.segments.begin(), one.segments.end());
+    whole.traces.resize(std::max(whole.traces.size(), one.traces.size()));
+    whole.traces[device.device] = one.traces[device.device];
+  }
+  return whole;
+}
+
 void run_replay_command(const ReplayArguments& arguments) {
   const std::vector<std::string> names =
       read_names("--allocator", "allocator", arguments.allocators, {"torch", "millrace"});
@@ -54,6 +88,11 @@ void run_replay_command(const ReplayArguments& arguments) {
           ? 0
           : read_bytes("--device-bytes", arguments.device_bytes, kMostDeviceBytes);
   const Results results{arguments.results, "table"};
+  std::optional<Output> snapshot;
+  if (arguments.snapshot) {
+    check_one_replay(arguments, names);
+    snapshot.emplace(arguments.snapshot, kSnapshot);
+  }
 
   Progress progress{"replay", arguments.files.size()};
   std::vector<ReplayedFile> replayed;
@@ -61,14 +100,18 @@ void run_replay_command(const ReplayArguments& arguments) {
   for (const std::string& file : arguments.files) {
     try {
       const trace::AllocationLog log = read_log(file);
+      if (arguments.what_if) require_order(file, log);
       replayed.push_back(
-          {file, log.format, log.warnings, replay_devices(log, names, device_bytes)});
+          {file, log.format, log.warnings,
+           replay_devices(log, {names, device_bytes, snapshot.has_value(), arguments.what_if})});
     } catch (const UsageError& error) {
       refused.push_back(error);
     }
     progress.advance(file);
   }
   if (replayed.empty()) throw UsageErrors{std::move(refused)};
+  if (snapshot)
+    snapshot->write(trace::write_torch_snapshot(snapshot_of(replayed.front(), names.front())));
   results.write([&](const Painter& paint) { return fitted(render(replayed, paint)); },
                 [&] { return to_document(replayed); });
   if (!refused.empty()) throw UsageErrors{std::move(refused)};
@@ -87,6 +130,13 @@ void add_replay(CLI::App& program) {
               "Allocators: torch, millrace (default all)");
   command.add("--device-bytes", given->device_bytes, "SIZE",
               "Memory of the device, for every row (default: from the trace, otherwise unlimited)");
+  command.flag("--what-if", given->what_if,
+               "Say what is free on which stream and no other can have, and what moving "
+               "allocations to another stream would save; for traces of millrace run --record");
+  command.output(kSnapshot, given->snapshot, "FILE",
+                 "Write what the one allocator did and holds at the end as a PyTorch snapshot, for "
+                 "its viewer",
+                 Result::further);
   add_result_options(command, given->results, "table");
   command.examples({{"millrace replay snapshot.pickle",
                      "Replays a memory snapshot of PyTorch on each allocator."},

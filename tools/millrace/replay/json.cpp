@@ -83,16 +83,27 @@ Json row_of(const ReplayRow& row, const ReplayedDevice& device) {
 nlohmann::json to_document(const std::vector<ReplayedFile>& files) {
   Json out{{"schema", "millrace.replay/1"}, {"files", Json::array()}};
   for (const ReplayedFile& file : files) {
-    Json rows = Json::array();
+    Json rows = Json::array(), drivers = Json::array(), what_ifs = Json::array();
     std::vector<std::string> warnings = file.warnings;
     for (const ReplayedDevice& device : file.devices) {
       for (const ReplayRow& row : device.rows) rows.push_back(row_of(row, device));
+      if (device.what_if) {
+        what_ifs.push_back(*device.what_if);
+        what_ifs.back()["device"] = device.device;
+      }
+      if (device.driver) {
+        drivers.push_back({{"device", device.device},
+                           {"least_bytes", device.driver->least},
+                           {"most_bytes", device.driver->most}});
+      }
       if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
     }
     out["files"].push_back({{"file", file.file},
                             {"format", trace::to_string(file.format)},
                             {"warnings", warnings},
                             {"replays", std::move(rows)}});
+    if (!what_ifs.empty()) out["files"].back()["what_if"] = std::move(what_ifs);
+    if (!drivers.empty()) out["files"].back()["driver"] = std::move(drivers);
   }
   return out;
 }

@@ -16,7 +16,8 @@ constexpr std::size_t kWarningsShown = 3;
 constexpr std::size_t kCurveWidth = 64;
 constexpr std::size_t kColumns = 9;
 constexpr std::size_t kNameWidth = 18;
-constexpr const char* kRecorded = "PyTorch, recorded";
+
+const char* recorded_name(bool snapshot) { return snapshot ? "PyTorch, recorded" : "as it ran"; }
 
 std::string ratio(std::size_t bytes, std::size_t least) {
   if (least == 0) return "–";
@@ -50,7 +51,7 @@ std::string sparkline(const std::vector<std::size_t>& values, std::size_t highes
 }
 
 /** Curves of reserved bytes; "" if the trace does not have those of its own allocator. */
-std::string curves(const ReplayedDevice& device) {
+std::string curves(const ReplayedDevice& device, bool snapshot) {
   std::size_t highest = 0;
   const ReplayReport* recorded = nullptr;
   for (const ReplayRow& row : device.rows) {
@@ -68,7 +69,7 @@ std::string curves(const ReplayedDevice& device) {
     text += fmt::format("    {:<{}}  {}\n", name, kNameWidth,
                         sparkline(sampled(report.curve, side, kCurveWidth), highest));
   };
-  line(kRecorded, *recorded, &ReservedPoint::recorded);
+  line(recorded_name(snapshot), *recorded, &ReservedPoint::recorded);
   for (const ReplayRow& row : device.rows) {
     if (row.ok()) line(row.name, *row.report, &ReservedPoint::replayed);
   }
@@ -127,7 +128,7 @@ void add_replay(TextTable& table, const ReplayRow& row) {
                  cell(fmt::format("{:.0f}%", 100 * report.statistics.utilisation()))});
 }
 
-std::string table_of(const ReplayedDevice& device, const Painter& paint) {
+std::string table_of(const ReplayedDevice& device, bool snapshot, const Painter& paint) {
   TextTable table{{{"", {{"", kNameWidth}}},
                    {"peak reserved", {{"MiB", 10}, {"/ live", 7}}},
                    {"where it went, MiB",
@@ -135,7 +136,11 @@ std::string table_of(const ReplayedDevice& device, const Painter& paint) {
                    {"", {{"util", 5}}}}};
   const ReplayReport* const first = device.any();
   if (first != nullptr && first->recorded_peak) {
-    add_bound(table, kRecorded, *first->recorded_peak, first->load);
+    add_bound(table, recorded_name(snapshot), *first->recorded_peak, first->load);
+  }
+  if (first != nullptr && device.driver) {
+    add_bound(table, "driver, at least", device.driver->least, first->load);
+    add_bound(table, "driver, at most", device.driver->most, first->load);
   }
   for (const ReplayRow& row : device.rows) add_replay(table, row);
   if (first != nullptr) {
@@ -218,7 +223,7 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, const Pai
   if (first != nullptr) {
     text += fmt::format("  {} allocations, {} frees\n\n", first->allocations, first->frees);
   }
-  text += table_of(device, paint) + '\n';
+  text += table_of(device, snapshot, paint) + '\n';
   text += starts(device, snapshot) + same_start(device);
   std::vector<std::string> warnings;
   if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
@@ -229,7 +234,8 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, const Pai
       if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
     }
   }
-  return text + curves(device) + warnings_text(warnings);
+  if (device.what_if) text += to_string(*device.what_if);
+  return text + curves(device, snapshot) + warnings_text(warnings);
 }
 
 constexpr const char* kExplanation =

@@ -19,12 +19,15 @@ std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
 }
 
 void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
-         std::size_t device_bytes, const RequestBounds& bounds) {
+         const ReplayRequest& request, const RequestBounds& bounds) {
   const Policy policy = row.allocator == "torch" ? Policy::torch() : Policy::millrace();
   try {
-    row.report = replay(
-        log, device,
-        {.policy = policy, .device_bytes = device_bytes, .start = row.start, .bounds = bounds});
+    row.report = replay(log, device,
+                        {.policy = policy,
+                         .device_bytes = request.device_bytes,
+                         .start = row.start,
+                         .bounds = bounds,
+                         .snapshot = request.snapshots && row.start == ReplayStart::live_blocks});
   } catch (const out_of_memory& error) {
     row.failure = describe(error);
   }
@@ -47,12 +50,12 @@ ReplayMemory memory_of(const trace::AllocationLog& log, std::uint32_t device, st
 /** Runs all rows with an empty start on the same device size, so that they can be compared. If one
  * does not fit into the size in the log, all run again without a limit. */
 void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
-                      const RequestBounds& bounds) {
+                      const RequestBounds& bounds, bool snapshots) {
   const auto run_all = [&] {
     for (ReplayRow& row : device.rows) {
       if (row.start == ReplayStart::recorded) continue;
       row.failure.clear();
-      run(row, log, device.device, device.memory.bytes, bounds);
+      run(row, log, device.device, {{}, device.memory.bytes, snapshots}, bounds);
     }
   };
   run_all();
@@ -78,12 +81,27 @@ void share_best_packing(ReplayedDevice& device) {
   }
 }
 
+/** nullopt if the requests do not fit. */
+std::optional<DriverModel> driver_of(const trace::AllocationLog& log, std::uint32_t number,
+                                     std::size_t device_bytes) {
+  if (log.format != trace::TraceFormat::millrace) return std::nullopt;
+  try {
+    return model_driver(log, number, device_bytes);
+  } catch (const DeviceError&) {
+    return std::nullopt;
+  }
+}
+
 ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t number,
-                             const std::vector<std::string>& allocators, std::size_t device_bytes) {
-  ReplayedDevice device{
-      .device = number, .memory = memory_of(log, number, device_bytes), .rows = {}};
+                             const ReplayRequest& request) {
+  ReplayedDevice device{.device = number,
+                        .memory = memory_of(log, number, request.device_bytes),
+                        .driver = driver_of(log, number, request.device_bytes),
+                        .what_if = {},
+                        .rows = {}};
+  if (request.what_if) device.what_if = what_if(log, number);
   const RequestBounds bounds = request_bounds(log, number);
-  for (const std::string& name : allocators) {
+  for (const std::string& name : request.allocators) {
     const bool recorded = name == "torch" && log.snapshot.has_value();
     if (recorded) {
       ReplayRow row{.name = name,
@@ -91,7 +109,7 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
                     .start = ReplayStart::recorded,
                     .report = {},
                     .failure = {}};
-      run(row, log, number, device_bytes, bounds);
+      run(row, log, number, request, bounds);
       device.rows.push_back(std::move(row));
     }
     device.rows.push_back({.name = recorded ? name + ", empty start" : name,
@@ -100,7 +118,7 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
                            .report = {},
                            .failure = {}});
   }
-  run_empty_starts(device, log, bounds);
+  run_empty_starts(device, log, bounds, request.snapshots);
   share_best_packing(device);
   return device;
 }
@@ -120,11 +138,10 @@ const ReplayReport* ReplayedDevice::find(std::string_view allocator, ReplayStart
 }
 
 std::vector<ReplayedDevice> replay_devices(const trace::AllocationLog& log,
-                                           const std::vector<std::string>& allocators,
-                                           std::size_t device_bytes) {
+                                           const ReplayRequest& request) {
   std::vector<ReplayedDevice> devices;
   for (const std::uint32_t device : devices_of(log)) {
-    devices.push_back(replay_device(log, device, allocators, device_bytes));
+    devices.push_back(replay_device(log, device, request));
   }
   return devices;
 }

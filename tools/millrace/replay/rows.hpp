@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/replay.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
+#include "millrace/observe/what_if.hpp"
 
 namespace millrace::cli {
 
@@ -32,6 +34,8 @@ struct ReplayMemory {
 struct ReplayedDevice {
   std::uint32_t device = 0;
   ReplayMemory memory;
+  std::optional<DriverModel> driver;  ///< of the driver's pool; only a trace of Millrace's
+  std::optional<WhatIf> what_if;      ///< if it was asked for
   std::vector<ReplayRow> rows;
 
   /** @brief The first row with figures; nullptr if there is none. */
@@ -47,15 +51,22 @@ struct ReplayedFile {
   std::vector<ReplayedDevice> devices;
 };
 
+/** @brief What `replay_devices` runs. */
+struct ReplayRequest {
+  std::vector<std::string> allocators;
+  std::size_t device_bytes = 0;  ///< 0: the size in the log; without limit if the log has none
+  bool snapshots = false;        ///< whether the reports have one
+  bool what_if = false;          ///< whether devices of a trace of Millrace's have a WhatIf
+};
+
 /**
  * @brief Replays every device of a log.
  *
  * For a PyTorch snapshot `torch` has two rows. One starts with the memory that PyTorch held, and
  * its decisions are compared with PyTorch's. The other starts empty, as the other allocators do.
- * @param device_bytes  0: the size in the log; without limit if the log has none
+ * A trace of Millrace's has a row for the driver's pool, which is modelled.
  */
 [[nodiscard]] std::vector<ReplayedDevice> replay_devices(const trace::AllocationLog& log,
-                                                         const std::vector<std::string>& allocators,
-                                                         std::size_t device_bytes);
+                                                         const ReplayRequest& request);
 
 }  // namespace millrace::cli

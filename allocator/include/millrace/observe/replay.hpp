@@ -63,6 +63,8 @@ struct ReplayReport {
   std::vector<ReservedPoint> curve;          ///< empty for other logs
   std::optional<ReplayDecisions> decisions;  ///< only with the policy `torch`
   /// @}
+  /// What the allocator did and holds at the end; only with ReplayOptions::snapshot.
+  std::optional<trace::TorchSnapshot> snapshot;
   std::vector<std::string> warnings;
 };
 
@@ -83,6 +85,9 @@ struct ReplayOptions {
   ReplayStart start = ReplayStart::recorded;
   /// The bounds if they are known already, so that several replays of one log compute them once.
   std::optional<RequestBounds> bounds{};
+  bool snapshot = false;  ///< whether the report has one
+  /// Blocks get their stacks' functions as tags, so that the ladder's shares are those of sites.
+  bool sites = false;
   /// Whether the report has a ladder. Without it a replay takes a fraction of the time and memory;
   /// all levels of `ladder` are 0, and `packed` is that of the bounds.
   bool ladder = true;

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/observe/packing.hpp"
+#include "millrace/observe/trace_snapshot.hpp"
 #include "observe/replay/decision_check.hpp"
 #include "observe/replay/recorded_releases.hpp"
 #include "observe/replay/recorded_retry.hpp"
 #include "observe/replay/replay_lanes.hpp"
+#include "observe/replay/replay_order.hpp"
 #include "observe/replay/replay_warnings.hpp"
 #include "observe/replay/taken_segments.hpp"
 #include "observe/replay/trace_device.hpp"
@@ -46,11 +49,12 @@ class Replayer {
         ordered_(device_),
         source_(device_),
         lanes_(log, ordered_, as_torch_),
+        order_(log, device, ordered_, lanes_),
         allocator_(
             ordered_, source_,
             as_torch_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
-        with_ladder_(options.ladder),
-        observer_(options.ladder ? &trace_ : nullptr),
+        observer_(options.ladder || options.snapshot ? &trace_ : nullptr),
+        options_(options),
         refused_(log) {
     report_.allocator = options.policy.name;
     report_.device = device;
@@ -61,8 +65,13 @@ class Replayer {
 
   ReplayReport run() {
     start();
-    for (const LogEvent& event : log_.events) {
-      if (event.device == number_) apply(event);
+    const auto use = [&](std::uint32_t block, StreamRef stream) {
+      const auto it = live_.find(block);
+      if (it != live_.end()) allocator_.record_use(it->second, stream);
+    };
+    for (std::size_t i = 0; i < log_.events.size(); ++i) {
+      order_.before(i, use);
+      if (log_.events[i].device == number_) apply(log_.events[i]);
     }
     finish();
     return std::move(report_);
@@ -76,6 +85,11 @@ class Replayer {
         recorded_ += segment.bytes;
       }
       report_.recorded_peak = recorded_;
+    }
+    if (log_.format == trace::TraceFormat::millrace) {
+      for (const LogEvent& event : log_.events) {
+        if (event.kind == EventKind::free_completed) completes_.insert(event.block);
+      }
     }
     allocator_.observe(&observer_);
     if (compares_) restore(log_.initial[number_]);
@@ -148,7 +162,7 @@ class Replayer {
         recorded_ -= std::min<std::size_t>(recorded_, event.bytes);
         if (compares_) {
           allocator_.release_segment(reinterpret_cast<void*>(event.address));
-        } else if (program_emptied_cache(log_, event)) {
+        } else if (log_.snapshot && program_emptied_cache(log_, event)) {
           allocator_.trim();
         }
         break;
@@ -165,13 +179,21 @@ class Replayer {
   void allocate(const LogEvent& event) {
     const trace::LoggedBlock& block = log_.blocks[event.block];
     observer_.taken.clear();
-    void* address = allocator_.allocate(block.bytes, lanes_.of(block, event.stream));
+    void* address =
+        allocator_.allocate(block.bytes, lanes_.of(block, event.stream), site_of(event.stack));
     live_[event.block] = address;
     ++report_.allocations;
     for (const std::uint32_t index : std::exchange(postponed_, {})) complete(index);
     if (!compares_ || ReplayLanes::apart(block)) return;
     device_.unexpect();
     decisions_.compare(event, block.address, observer_.taken, number(address));
+  }
+
+  Tag site_of(trace::StackTable::Id stack) {
+    if (!options_.sites || stack == trace::StackTable::kNone) return {};
+    const auto [known, fresh] = sites_.try_emplace(stack);
+    if (fresh) known->second = allocator_.tag(trace::site_name(log_.stacks, stack));
+    return known->second;
   }
 
   // A free whose completion came later had uses on other streams: one stand-in for each such free,
@@ -182,12 +204,25 @@ class Replayer {
     void* address = it->second;
     live_.erase(it);
     ++report_.frees;
-    if (deferred(event)) {
+    if (log_.format == trace::TraceFormat::millrace) {
+      free_in_order(event, address);
+    } else if (deferred(event)) {
       free_later(event.block, address);
     } else {
       const trace::LoggedBlock& block = log_.blocks[event.block];
       allocator_.deallocate(address,
                             lanes_.of(block, log_.has_addresses() ? event.stream : block.stream));
+    }
+  }
+
+  // In the order of a stream; where the free names none, all work of the block is complete.
+  void free_in_order(const LogEvent& event, void* address) {
+    const StreamRef stream = lanes_.of_stream(event.stream);
+    allocator_.deallocate(address, stream);
+    if (log_.streams[event.stream].for_all) {
+      ordered_.synchronize(stream);
+    } else if (completes_.contains(event.block)) {
+      order_.await(event.block, stream);
     }
   }
 
@@ -207,6 +242,7 @@ class Replayer {
   }
 
   void complete(const LogEvent& event) {
+    order_.complete(event.block);
     if (!pending_.contains(event.block)) return;
     if (compares_ && retry_.keeps(event)) {
       postponed_.push_back(event.block);
@@ -228,10 +264,11 @@ class Replayer {
     report_.statistics = allocator_.statistics();
     report_.load = bounds_.load;
     report_.packed = bounds_.packed;
-    if (with_ladder_) {
+    if (options_.ladder) {
       report_.ladder = attribute(trace_, {.window = {.begin = first_position_}});
       report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     }
+    if (options_.snapshot) report_.snapshot = torch_snapshot(trace_, number_);
     allocator_.observe(nullptr);
   }
 
@@ -255,12 +292,15 @@ class Replayer {
   OrderedDevice ordered_;
   DeviceSource source_;
   ReplayLanes lanes_;
+  ReplayOrder order_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Stream>> pending_;
-  std::vector<std::uint32_t> postponed_;  // completed, from the next request on
+  std::unordered_map<trace::StackTable::Id, Tag> sites_;
+  std::unordered_set<std::uint32_t> completes_;  // blocks whose completion the log has
+  std::vector<std::uint32_t> postponed_;         // completed, from the next request on
   CachingAllocator allocator_;
-  const bool with_ladder_;
   AllocationTrace trace_;
   TakenSegments observer_;
+  const ReplayOptions options_;
 
   TracePosition first_position_ = 0;  // of the trace, after the start
   std::unordered_map<std::uint32_t, void*> live_;

@@ -1,5 +1,6 @@
 #include "observe/replay/replay_lanes.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace millrace {
@@ -10,10 +11,29 @@ StreamRef ReplayLanes::of(const trace::TorchSegment& segment) {
 
 StreamRef ReplayLanes::of(const trace::LoggedBlock& block, std::uint32_t index) {
   const trace::LoggedStream& logged = log_.streams.at(index);
+  if (log_.format == trace::TraceFormat::millrace) return of_stream(index);
   const std::uint64_t handle =
       logged.thread == 0 ? logged.handle : logged.thread << 16 | logged.handle;
   if (!by_pool_) return lane({handle, {}, false});
   return lane({handle, block.pool, apart(block)});
+}
+
+StreamRef ReplayLanes::of_stream(std::uint32_t index) {
+  of_stream_.resize(std::max<std::size_t>(of_stream_.size(), index + 1));
+  if (const auto& known = of_stream_[index]) return *known;
+  const trace::LoggedStream& logged = log_.streams.at(index);
+  const std::string name = logged.name.empty() ? "stream " + std::to_string(index) : logged.name;
+  if (logged.for_all) {
+    of_stream_[index] = device_.open_nominal(name);
+  } else if (logged.legacy && !has_legacy_) {
+    has_legacy_ = true;
+    of_stream_[index] = device_.attach(StreamHandle{}, {.name = name});
+  } else {
+    made_.push_back(std::make_unique<Stream>(
+        device_, StreamOptions{.blocking = logged.blocking, .name = name}));
+    of_stream_[index] = made_.back()->ref();
+  }
+  return *of_stream_[index];
 }
 
 StreamRef ReplayLanes::lane(const Key& key) {

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
+#include <vector>
 
 #include "millrace/device/stream.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
@@ -26,6 +28,8 @@ class ReplayLanes {
   [[nodiscard]] StreamRef of(const trace::TorchSegment& segment);
   /** @param index  of the log's streams */
   [[nodiscard]] StreamRef of(const trace::LoggedBlock& block, std::uint32_t index);
+  /** @brief The lane of a stream in a trace of Millrace's, where each stream has one. */
+  [[nodiscard]] StreamRef of_stream(std::uint32_t index);
 
   /** @brief Whether a block is not where a segment is that could be modelled. */
   [[nodiscard]] static bool apart(const trace::LoggedBlock& block) {
@@ -41,6 +45,9 @@ class ReplayLanes {
   OrderedDevice& device_;
   const bool by_pool_;
   std::map<Key, std::unique_ptr<Stream>> lanes_;
+  std::vector<std::optional<StreamRef>> of_stream_;
+  std::vector<std::unique_ptr<Stream>> made_;
+  bool has_legacy_ = false;
 };
 
 }  // namespace millrace

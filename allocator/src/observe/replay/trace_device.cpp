@@ -102,8 +102,10 @@ void* TraceDevice::do_allocate_host(std::size_t bytes) { return do_allocate(byte
 
 MemoryInfo TraceDevice::do_memory_info() { return {bytes_ - std::min(bytes_, used_), bytes_}; }
 
-StreamHandle TraceDevice::do_create_stream(const StreamOptions&) {
-  return {pointer(next_handle_++)};
+StreamHandle TraceDevice::do_create_stream(const StreamOptions& options) {
+  const StreamHandle stream{pointer(next_handle_++)};
+  if (options.blocking) blocking_.insert(stream.value);
+  return stream;
 }
 
 std::uint64_t TraceDevice::do_stream_id(StreamHandle stream) {

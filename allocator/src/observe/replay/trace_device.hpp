@@ -58,7 +58,7 @@ class TraceDevice final : public Device {
   StreamHandle do_create_stream(const StreamOptions&) override;
   void do_destroy_stream(StreamHandle) override {}
   std::uint64_t do_stream_id(StreamHandle stream) override;
-  bool do_blocking(StreamHandle) override { return false; }
+  bool do_blocking(StreamHandle stream) override { return blocking_.contains(stream.value); }
   bool do_query(StreamHandle stream) override;
   void do_synchronize(StreamHandle) override {}
   void do_synchronize() override {}
@@ -81,7 +81,7 @@ class TraceDevice final : public Device {
   std::deque<std::pair<std::uint64_t, std::size_t>> expected_;
   std::map<std::uint64_t, std::size_t> taken_;
   std::unordered_map<void*, EventState> events_;
-  std::unordered_set<void*> finished_;
+  std::unordered_set<void*> finished_, blocking_;
 };
 
 }  // namespace millrace

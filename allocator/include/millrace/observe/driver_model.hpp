@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/observe/trace/allocation_log.hpp"
+
+namespace millrace {
+
+/**
+ * @brief What cudaMalloc and the driver's own pool would have reserved for a log's requests: the
+ *        peaks, in bytes.
+ *
+ * The pool gives freed memory to another stream when an event orders the two, or when it finds the
+ * free complete. How soon that is depends on the GPU: the two figures hold if all work is complete
+ * at once, and if none is before a call of the program waits for it.
+ */
+struct DriverModel {
+  std::size_t least = 0;
+  std::size_t most = 0;
+};
+
+/**
+ * @brief Repeats the requests of one device, and the order of its streams, on the virtual device of
+ *        profile h200 without data.
+ * @param log           a trace of Millrace's, which has the order
+ * @param device_bytes  memory of the device; 0: as the log has it, otherwise 1 TiB
+ * @throws DeviceError if the requests do not fit
+ */
+[[nodiscard]] DriverModel model_driver(const trace::AllocationLog& log, std::uint32_t device,
+                                       std::size_t device_bytes);
+
+}  // namespace millrace

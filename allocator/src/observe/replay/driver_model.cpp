@@ -1,0 +1,146 @@
+#include "millrace/observe/driver_model.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "millrace/device/virtual_machine.hpp"
+
+namespace millrace {
+namespace {
+
+using trace::AllocationLog;
+using trace::EventKind;
+using trace::LogEvent;
+using trace::LoggedOrder;
+using trace::OrderKind;
+
+/** As the log has it; otherwise more than any GPU has, and less than a process has addresses. */
+std::size_t memory_of(const AllocationLog& log, std::uint32_t device) {
+  const bool known = device < log.device_memory.size() && log.device_memory[device] != 0;
+  return known ? log.device_memory[device] : std::size_t{1} << 40;
+}
+
+/** A log's requests, made once more on a modelled GPU without data. */
+class ModelledRun {
+ public:
+  ModelledRun(const trace::AllocationLog& log, std::uint32_t device, std::size_t device_bytes,
+              VirtualMachine::Schedule schedule)
+      : log_(log),
+        number_(device),
+        machine_({.schedule = schedule, .seed = 1}),
+        device_(machine_.add_device({.memory_bytes = device_bytes, .data = false})) {}
+
+  std::size_t peak() {
+    const std::size_t before = used();
+    std::size_t peak = before, next = 0;
+    for (std::size_t i = 0; i < log_.events.size(); ++i) {
+      for (; next < log_.order.size() && log_.order[next].before <= i; ++next)
+        apply(log_.order[next]);
+      apply(log_.events[i]);
+      peak = std::max(peak, used());
+    }
+    return peak - before;
+  }
+
+ private:
+  [[nodiscard]] std::size_t used() {
+    const MemoryInfo info = device_.memory_info();
+    return info.total - info.free;
+  }
+
+  StreamHandle stream(std::uint32_t index) {
+    const trace::LoggedStream& logged = log_.streams[index];
+    if (logged.legacy) return device_.legacy_stream();
+    const auto [it, is_new] = streams_.try_emplace(index);
+    if (is_new) it->second = device_.create_stream({.blocking = logged.blocking});
+    return it->second;
+  }
+
+  const EventHandle* find(std::uint32_t stream, std::uint64_t marker) const {
+    const auto covering = events_.lower_bound({stream, marker});
+    const bool is_there = covering != events_.end() && covering->first.first == stream;
+    return is_there ? &covering->second : nullptr;
+  }
+
+  void apply(const LogEvent& event) {
+    if (event.device != number_) return;
+    if (event.kind == EventKind::allocate) {
+      const bool of_pool = !log_.streams[event.stream].for_all;
+      void* const address = of_pool ? device_.allocate_async(event.bytes, stream(event.stream))
+                                    : device_.allocate(event.bytes);
+      blocks_[event.block] = {address, of_pool};
+    } else if (event.kind == EventKind::free_requested) {
+      free(event);
+    }
+  }
+
+  void free(const LogEvent& event) {
+    const auto it = blocks_.find(event.block);
+    if (it == blocks_.end()) return;
+    const Block block = it->second;
+    blocks_.erase(it);
+    const bool is_complete = log_.streams[event.stream].for_all;
+    if (is_complete || !block.of_pool) device_.synchronize();
+    if (!block.of_pool) {
+      device_.free(block.address);
+    } else {
+      device_.free_async(block.address,
+                         is_complete ? device_.legacy_stream() : stream(event.stream));
+    }
+  }
+
+  void apply(const LoggedOrder& step) {
+    if (step.device != number_) return;
+    if (step.kind == OrderKind::passed_device) return device_.synchronize();
+    if (log_.streams[step.stream].for_all) return;
+    switch (step.kind) {
+      case OrderKind::marked: {
+        const EventHandle made = device_.create_event();
+        device_.record(made, stream(step.stream));
+        events_[{step.stream, step.marker}] = made;
+        return;
+      }
+      case OrderKind::waited:
+        if (const EventHandle* const event = find(step.other, step.marker))
+          device_.wait(stream(step.stream), *event);
+        return;
+      case OrderKind::passed:
+        if (const EventHandle* const event = find(step.stream, step.marker))
+          device_.synchronize(*event);
+        return;
+      case OrderKind::passed_stream:
+        return device_.synchronize(stream(step.stream));
+      case OrderKind::passed_device:
+      case OrderKind::used:
+      case OrderKind::closed:
+        return;
+    }
+  }
+
+  struct Block {
+    void* address = nullptr;
+    bool of_pool = false;
+  };
+
+  const trace::AllocationLog& log_;
+  const std::uint32_t number_;
+  VirtualMachine machine_;
+  VirtualDevice& device_;
+  std::map<std::uint32_t, StreamHandle> streams_;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, EventHandle> events_;
+  std::unordered_map<std::uint32_t, Block> blocks_;
+};
+
+}  // namespace
+
+DriverModel model_driver(const trace::AllocationLog& log, std::uint32_t device,
+                         std::size_t device_bytes) {
+  using Schedule = VirtualMachine::Schedule;
+  if (device_bytes == 0) device_bytes = memory_of(log, device);
+  return {.least = ModelledRun{log, device, device_bytes, Schedule::timed}.peak(),
+          .most = ModelledRun{log, device, device_bytes, Schedule::adversarial}.peak()};
+}
+
+}  // namespace millrace

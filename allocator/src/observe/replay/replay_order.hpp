@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "millrace/device/ordered_device.hpp"
+#include "millrace/memory/caching_allocator.hpp"
+#include "millrace/observe/trace/allocation_log.hpp"
+#include "observe/replay/replay_lanes.hpp"
+
+namespace millrace {
+
+/**
+ * @brief Repeats what a log says of the order of its streams: marks, waits, and what the program
+ *        knew to be complete.
+ */
+class ReplayOrder {
+ public:
+  ReplayOrder(const trace::AllocationLog& log, std::uint32_t device, OrderedDevice& ordered,
+              ReplayLanes& lanes)
+      : log_(log), device_(device), ordered_(ordered), lanes_(lanes) {}
+
+  /**
+   * @brief Repeats the steps before an event.
+   * @param event  index into `log.events`, ascending from call to call
+   * @param use    called as use(block, stream) where a stream uses a block
+   */
+  template <typename Use>
+  void before(std::size_t event, Use use) {
+    for (; next_ < log_.order.size() && log_.order[next_].before <= event; ++next_) {
+      const trace::LoggedOrder& step = log_.order[next_];
+      if (step.device != device_) continue;
+      if (step.kind == trace::OrderKind::used) {
+        use(step.block, lanes_.of_stream(step.stream));
+      } else {
+        apply(step);
+      }
+    }
+  }
+
+  /** @brief A free whose completion the log has: the marker that stands for it. */
+  void await(std::uint32_t block, StreamRef stream) { awaited_[block] = ordered_.mark(stream); }
+  void complete(std::uint32_t block);
+
+ private:
+  void apply(const trace::LoggedOrder& step);
+  /** The replay's own marker for the earliest one that covers this; nullptr if there is none. */
+  [[nodiscard]] const Point* find(std::uint32_t stream, std::uint64_t marker) const;
+
+  const trace::AllocationLog& log_;
+  const std::uint32_t device_;
+  OrderedDevice& ordered_;
+  ReplayLanes& lanes_;
+  std::size_t next_ = 0;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, Point> marks_;  // by stream and number
+  std::unordered_map<std::uint32_t, Point> awaited_;
+};
+
+}  // namespace millrace
