@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <map>
 #include <string>
 #include <thread>
@@ -224,6 +225,28 @@ int counted_by_hand() {
   return cudaDeviceSynchronize();
 }
 
+/// The process ends without a word, with two blocks live.
+int killed() {
+  const cudaStream_t stream = make_stream();
+  allocate(6 * kMiB, stream);
+  check(cudaFreeAsync(allocate(5 * kMiB, stream), stream), "cudaFreeAsync");
+  allocate(4 * kMiB);
+  return raise(SIGKILL);
+}
+
+/// A block of each size on each of two GPUs, and one of the second is freed.
+int two_gpus() {
+  for (int gpu = 0; gpu < 2; ++gpu) {
+    check(cudaSetDevice(gpu), "cudaSetDevice");
+    const cudaStream_t stream = make_stream();
+    allocate((gpu + 1) * kMiB, stream);
+    unsigned char* const other = allocate((gpu + 3) * kMiB, stream);
+    if (gpu == 1) check(cudaFreeAsync(other, stream), "cudaFreeAsync");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+  return 0;
+}
+
 int no_calls() { return 0; }
 
 const std::map<std::string, int (*)()> kCases{
@@ -241,6 +264,8 @@ const std::map<std::string, int (*)()> kCases{
     {"opened_by_hand", opened_by_hand},
     {"own_pool", own_pool},
     {"counted_by_hand", counted_by_hand},
+    {"killed", killed},
+    {"two_gpus", two_gpus},
     {"no_calls", no_calls},
     {"data_in_threads", random_data_in_threads},
     {"everywhere", everywhere},

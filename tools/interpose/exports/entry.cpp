@@ -38,6 +38,7 @@ void settle(const Runtime& runtime, Process& process, Gpu& gpu) {
   const bool done = synchronize_device(runtime, &gpu) == cudaSuccess;
   for (void* const address : later) {
     if (done) {
+      gpu.log().freed_completed(address);
       gpu.free_completed(address);
     } else {
       gpu.free_later(address);

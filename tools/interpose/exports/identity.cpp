@@ -81,6 +81,7 @@ MILLRACE_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
       const KeepsLastError keeps;
       try {
         gpu->order().mark(StreamRef{handle_of(stream)});
+        gpu->log().closed(gpu->known(stream));
       } catch (const std::exception&) {  // no stream: the runtime's own call says so
       }
     }

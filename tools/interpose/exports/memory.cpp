@@ -1,5 +1,8 @@
 // cudaMalloc, cudaMallocAsync and their frees.
 
+#include <functional>
+#include <optional>
+
 #include "exports/entry.hpp"
 
 using namespace millrace;
@@ -36,12 +39,33 @@ void free_later_ones(const Process& process, Gpu& gpu) {
   for (void* const block : gpu.take_later()) gpu.free_completed(block);
 }
 
+/** Recording never changes what a call returns. */
+template <typename Note>
+void note(Note body) {
+  const KeepsLastError keeps;
+  try {
+    body();
+  } catch (const std::exception&) {  // no memory for it, or no such stream
+  }
+}
+
+/** Memory of a stream: `block` is Millrace's, or nullptr if it has none. */
+void note_allocated(Gpu& gpu, const void* address, void* block, std::size_t bytes,
+                    cudaStream_t stream) {
+  note([&] {
+    const auto owner = block == nullptr ? std::nullopt : gpu.memory().caching().owner(block);
+    gpu.log().allocated(address, bytes, owner ? *owner : gpu.known(stream));
+  });
+}
+
 /** The program has its own block; Millrace decides beside it. */
 template <typename Allocate>
-void decide_beside(const Runtime& runtime, Gpu& gpu, void* address, std::size_t own_bytes,
-                   Allocate allocate) {
-  void* const block = attempt(allocate);
-  gpu.add_beside(address, {block, own_bytes}, own_pool_bytes(runtime, gpu.ordinal()));
+void* decide_beside(const Runtime& runtime, Gpu& gpu, void* address, const Gpu::Beside& beside,
+                    Allocate allocate) {
+  Gpu::Beside with_block = beside;
+  with_block.block = attempt(allocate);
+  gpu.add_beside(address, with_block, own_pool_bytes(runtime, gpu.ordinal()));
+  return with_block.block;
 }
 
 cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** address,
@@ -52,6 +76,7 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
   if (gpu != nullptr && !process.settings.what_if) {
     settle(runtime, process, *gpu);
     if (void* const block = attempt([&] { return gpu->allocate_for_all(bytes); })) {
+      note([&] { gpu->log().allocated_for_all(block, bytes); });
       *address = block;
       return cudaSuccess;
     }
@@ -59,10 +84,11 @@ cudaError_t allocate_for_all(const Runtime& runtime, Process& process, void** ad
   count_passed(process, Function::cudaMalloc);
   const cudaError_t error = runtime.cudaMalloc(address, bytes);
   if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
-    decide_beside(runtime, *gpu, *address, bytes, [&] {
+    decide_beside(runtime, *gpu, *address, {.bytes = bytes, .own_bytes = bytes}, [&] {
       free_later_ones(process, *gpu);  // Millrace would have synchronized the device for them
       return gpu->allocate_for_all(bytes);
     });
+    note([&] { gpu->log().allocated_for_all(*address, bytes); });
   }
   return error;
 }
@@ -77,14 +103,17 @@ cudaError_t allocate(Process& process, Function function, void** address, std::s
   const auto take = [&] { return gpu->allocate(bytes, stream); };
   if (gpu != nullptr && !process.settings.what_if) {
     if (void* const block = attempt(take)) {
+      note_allocated(*gpu, block, block, bytes, stream);
       *address = block;
       return cudaSuccess;
     }
   }
   count_passed(process, function);
   const cudaError_t error = pass();
-  if (gpu != nullptr && process.settings.what_if && error == cudaSuccess)
-    decide_beside(real(), *gpu, *address, 0, take);
+  if (gpu != nullptr && process.settings.what_if && error == cudaSuccess) {
+    void* const block = decide_beside(real(), *gpu, *address, {.bytes = bytes}, take);
+    note_allocated(*gpu, *address, block, bytes, stream);
+  }
   return error;
 }
 
@@ -141,30 +170,44 @@ cudaError_t error_of(const Runtime& runtime, cudaStream_t stream) {
   return error == cudaSuccess ? cudaErrorInvalidValue : error;
 }
 
-/** Frees the program's own block by `call`, and then Millrace's beside it by `give`. */
-template <typename Call, typename Give>
-cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, Call call, Give give) {
+/** How the program frees a block of its own, and what follows for Millrace's beside it. */
+struct OwnFree {
+  std::optional<StreamRef> stream;  ///< in whose order; nothing: its work is complete
+  std::function<cudaError_t()> call;
+  std::function<void(void*)> give;  ///< frees Millrace's block
+};
+
+cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, const OwnFree& free) {
   const auto beside = gpu.take_beside(address);  // before: another thread may get the address
-  if (!beside) return call();
-  const cudaError_t error = call();
+  if (!beside) return free.call();
+  std::optional<std::uint64_t> noted;
+  Point marker;
+  note([&] {
+    noted =
+        free.stream ? gpu.log().freed(address, *free.stream) : gpu.log().freed_completed(address);
+    if (noted && free.stream) marker = gpu.log().next_marker(*free.stream);
+  });
+  const cudaError_t error = free.call();
   if (error != cudaSuccess) {
     gpu.add_beside(address, *beside, own_pool_bytes(runtime, gpu.ordinal()));
+    note([&] { gpu.log().not_freed(address, beside->bytes, free.stream); });
     return error;
   }
-  const KeepsLastError keeps;
-  try {
-    give(beside->block);
-  } catch (const std::exception&) {  // it stays live here, and the figures are too high
-  }
+  note([&] {  // what throws leaves the block live here, and the figures are too high
+    if (beside->block != nullptr) free.give(beside->block);
+    if (noted && free.stream) gpu.log().await(*noted, marker);
+  });
   return error;
 }
 
 cudaError_t free_beside(const Runtime& runtime, Process& process, Gpu& gpu, void* address) {
-  if (process.capturing())
-    return free_beside(
-        runtime, gpu, address, [&] { return runtime.cudaFree(address); },
-        [&](void* block) { gpu.free_later(block); });
-  const auto call = [&] {
+  OwnFree free;
+  if (process.capturing()) {
+    free.call = [&] { return runtime.cudaFree(address); };
+    free.give = [&](void* block) { gpu.free_later(block); };
+    return free_beside(runtime, gpu, address, free);
+  }
+  free.call = [&] {
     cudaError_t error = cudaSuccess;
     gpu.synchronize([&] {
       error = runtime.cudaFree(address);
@@ -172,20 +215,24 @@ cudaError_t free_beside(const Runtime& runtime, Process& process, Gpu& gpu, void
     });
     return error;
   };
-  return free_beside(runtime, gpu, address, call, [&](void* block) {
+  free.give = [&](void* block) {
     gpu.free_completed(block);
     free_later_ones(process, gpu);
-  });
+  };
+  return free_beside(runtime, gpu, address, free);
 }
 
 cudaError_t free_beside(const Runtime& runtime, Gpu& gpu, void* address, cudaStream_t stream) {
-  const bool is_here = device_of(stream) == gpu.ordinal();
-  return free_beside(
-      runtime, gpu, address, [&] { return runtime.cudaFreeAsync(address, stream); },
-      [&](void* block) {
-        if (is_here) return gpu.free(block, stream);
-        static_cast<Allocator&>(gpu.memory()).deallocate(block);
-      });
+  OwnFree free;
+  free.call = [&] { return runtime.cudaFreeAsync(address, stream); };
+  if (device_of(stream) == gpu.ordinal()) {
+    note([&] { free.stream = gpu.known(stream); });
+    free.give = [&](void* block) { gpu.free(block, stream); };
+  } else {
+    free.stream = gpu.log().stream_of(address);
+    free.give = [&](void* block) { static_cast<Allocator&>(gpu.memory()).deallocate(block); };
+  }
+  return free_beside(runtime, gpu, address, free);
 }
 
 }  // namespace
@@ -208,6 +255,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address) {
   const CurrentGpu current{gpu->ordinal()};
   const cudaError_t error = synchronize_device(runtime, gpu);
   if (error != cudaSuccess) return error;
+  note([&] { gpu->log().freed_completed(address); });
   const KeepsLastError keeps;
   gpu->free_completed(address);
   return cudaSuccess;
@@ -223,6 +271,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
   if (device_of(stream) != gpu->ordinal()) {  // its order is not known here
     const cudaError_t error = runtime.cudaStreamSynchronize(stream);
     if (error != cudaSuccess) return error;
+    note([&] { gpu->log().freed_completed(address); });
     const KeepsLastError keeps;
     gpu->free_completed(address);
     return cudaSuccess;
@@ -230,6 +279,7 @@ cudaError_t release(const Runtime& runtime, Process& process, void* address, cud
   const bool freed = [&] {
     const KeepsLastError keeps;
     try {
+      gpu->log().freed(address, gpu->known(stream));
       gpu->free(address, stream);
       return true;
     } catch (const std::exception&) {

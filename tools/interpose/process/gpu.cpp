@@ -14,11 +14,9 @@ DeviceMemory::Options options(const Settings& settings) {
   return options;
 }
 
-std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-
 }  // namespace
 
-Gpu::Gpu(int ordinal, const Settings& settings)
+Gpu::Gpu(int ordinal, const Settings& settings, Recorder& recorder)
     : ordinal_(ordinal),
       device_(CudaDevice::create(ordinal),
               settings.what_if ? ProgramDevice::Memory::numbers : ProgramDevice::Memory::of_gpu),
@@ -26,6 +24,7 @@ Gpu::Gpu(int ordinal, const Settings& settings)
       memory_(device_, ordinal, options(settings)),
       all_(order().open_nominal("cudaMalloc")),
       freed_(order().open_nominal("cudaFree")),
+      log_(recorder, order(), ordinal, memory_bytes_),
       what_if_(settings.what_if) {}
 
 bool Gpu::owns(const void* address) const {
@@ -36,8 +35,12 @@ bool Gpu::owns(const void* address) const {
 
 void Gpu::add_beside(void* address, const Beside& beside, std::size_t own_pool) {
   const std::lock_guard lock{beside_mutex_};
-  if (beside.block != nullptr) beside_[address] = beside;
+  beside_[address] = beside;
   own_now_ += beside.own_bytes;
+  if (beside.own_bytes != 0) log_.reserved(address, beside.own_bytes);
+  if (own_pool > own_pool_) log_.reserved(nullptr, own_pool - own_pool_);
+  if (own_pool < own_pool_) log_.released(nullptr, own_pool_ - own_pool);
+  own_pool_ = own_pool;
   own_peak_ = std::max(own_peak_, own_now_ + own_pool);
 }
 
@@ -48,6 +51,7 @@ std::optional<Gpu::Beside> Gpu::take_beside(void* address) {
   const Beside beside = it->second;
   beside_.erase(it);
   own_now_ -= beside.own_bytes;
+  if (beside.own_bytes != 0) log_.released(address, beside.own_bytes);
   return beside;
 }
 
@@ -56,21 +60,14 @@ std::size_t Gpu::own_peak() const {
   return own_peak_;
 }
 
-void* Gpu::allocate_for_all(std::size_t bytes) {
-  void* const address = memory_.caching().allocate(bytes, all_);
-  log_.add({.did = Did::allocated_for_all, .address = number(address), .bytes = bytes});
-  return address;
-}
+void* Gpu::allocate_for_all(std::size_t bytes) { return memory_.caching().allocate(bytes, all_); }
 
 void* Gpu::allocate(std::size_t bytes, cudaStream_t stream) {
-  void* const address =
-      static_cast<Allocator&>(memory_).allocate(bytes, StreamRef{handle_of(stream)});
-  const auto owner = memory_.caching().owner(address);
-  log_.add({.did = Did::allocated,
-            .stream = owner ? owner->id() : StreamId{},
-            .address = number(address),
-            .bytes = bytes});
-  return address;
+  return static_cast<Allocator&>(memory_).allocate(bytes, StreamRef{handle_of(stream)});
+}
+
+StreamRef Gpu::known(cudaStream_t stream) const {
+  return order().resolve(StreamRef{handle_of(stream)});
 }
 
 bool Gpu::for_all(const void* address) {
@@ -81,15 +78,13 @@ bool Gpu::for_all(const void* address) {
 // The order of a stream on which nothing else is ever ordered, so that all points of it may be
 // declared complete: each was made after a synchronization.
 void Gpu::free_completed(void* address) {
-  log_.add({.did = Did::freed_completed, .address = number(address)});
   memory_.caching().deallocate(address, freed_);
   const ProgramCall synchronized;
   order().synchronize(freed_);
 }
 
 void Gpu::free(void* address, cudaStream_t stream) {
-  const StreamRef named = order().resolve(StreamRef{handle_of(stream)});
-  log_.add({.did = Did::freed, .stream = named.id(), .address = number(address)});
+  const StreamRef named = known(stream);
   // By the handle: the allocator tells a stream that has the handle of a block's former owner.
   if (!for_all(address)) return memory_.deallocate(address, StreamRef{handle_of(stream)});
   memory_.caching().deallocate(address, named);
@@ -118,7 +113,7 @@ void Gpu::synchronize(const std::function<bool()>& call) {
   const ProgramCall program{call};
   try {
     order().synchronize();
-    log_.add({.did = Did::passed_device});
+    log_.passed_device();
   } catch (const DeviceError&) {
     if (!program.was_made()) call();
   }
@@ -128,7 +123,7 @@ void Gpu::synchronize(StreamRef stream, const std::function<bool()>& call) {
   const ProgramCall program{call};
   try {
     order().synchronize(stream);
-    log_.add({.did = Did::passed_stream, .stream = stream.id()});
+    log_.passed_stream(stream);
   } catch (const DeviceError&) {
     if (!program.was_made()) call();
   }
@@ -136,7 +131,7 @@ void Gpu::synchronize(StreamRef stream, const std::function<bool()>& call) {
 
 Point Gpu::mark(StreamRef stream) {
   const Point marker = order().mark(stream);
-  log_.add({.did = Did::recorded, .marker = marker});
+  log_.marked(stream, marker);
   return marker;
 }
 
@@ -144,7 +139,7 @@ void Gpu::joined(StreamRef waiter, Point marker) {
   const ProgramCall has_waited;
   try {
     order().wait_for(waiter, marker);
-    log_.add({.did = Did::waited, .stream = waiter.id(), .marker = marker});
+    log_.waited(waiter, marker);
   } catch (const DeviceError&) {  // the edge is not known: only reuse is lost
   }
 }
@@ -153,7 +148,7 @@ void Gpu::passed(Point marker) {
   const ProgramCall has_waited;
   try {
     order().synchronize(marker);
-    log_.add({.did = Did::passed, .marker = marker});
+    log_.passed(marker);
   } catch (const DeviceError&) {
   }
 }

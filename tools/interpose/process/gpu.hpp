@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "millrace/interop/device_memory.hpp"
-#include "process/log.hpp"
+#include "process/gpu_log.hpp"
 #include "process/program_device.hpp"
 #include "process/settings.hpp"
 
@@ -33,7 +33,7 @@ namespace millrace::interpose {
 class Gpu {
  public:
   /** @throws DeviceError */
-  Gpu(int ordinal, const Settings& settings);
+  Gpu(int ordinal, const Settings& settings, Recorder& recorder);
 
   [[nodiscard]] int ordinal() const noexcept { return ordinal_; }
   [[nodiscard]] DeviceMemory& memory() noexcept { return memory_; }
@@ -41,8 +41,10 @@ class Gpu {
   /** @brief Whether `address` is memory of Millrace's, or stands for some. */
   [[nodiscard]] bool owns(const void* address) const;
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return memory_bytes_; }
-  /** @brief What the program did here, of which the report makes its comparison. */
-  [[nodiscard]] const Log& log() const noexcept { return log_; }
+  /** @brief What the program did here. */
+  [[nodiscard]] GpuLog& log() noexcept { return log_; }
+  /** @brief The stream that a handle of the program's stands for now. @throws DeviceError */
+  [[nodiscard]] StreamRef known(cudaStream_t stream) const;
 
   /** @brief Memory that every stream may use from now on. @throws as Allocator::allocate */
   [[nodiscard]] void* allocate_for_all(std::size_t bytes);
@@ -65,7 +67,8 @@ class Gpu {
   /** @name What if: the program's own block, and the one that Millrace would have given
    * @{ */
   struct Beside {
-    void* block = nullptr;
+    void* block = nullptr;      ///< nullptr: Millrace has none
+    std::size_t bytes = 0;      ///< requested
     std::size_t own_bytes = 0;  ///< of cudaMalloc; 0 for a pool's
   };
   /** @param own_pool  bytes that the program's pool has reserved now */
@@ -100,7 +103,7 @@ class Gpu {
   DeviceMemory memory_;
   const StreamRef all_;    // the owner of what cudaMalloc gave
   const StreamRef freed_;  // on which complete blocks are freed
-  Log log_;
+  GpuLog log_;
   std::mutex mutex_;
   std::atomic<bool> any_later_{false};
   std::vector<void*> later_;
@@ -108,7 +111,7 @@ class Gpu {
   const bool what_if_;
   mutable std::mutex beside_mutex_;
   std::unordered_map<const void*, Beside> beside_;
-  std::size_t own_now_ = 0, own_peak_ = 0;
+  std::size_t own_now_ = 0, own_pool_ = 0, own_peak_ = 0;
 };
 
 }  // namespace millrace::interpose

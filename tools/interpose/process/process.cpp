@@ -48,7 +48,8 @@ Gpu* Process::make(int ordinal) {
   if (refused_.contains(ordinal)) return nullptr;
   try {
     has_served_ = true;
-    auto made = std::make_unique<Gpu>(ordinal, settings);
+    if (recorder_ == nullptr) recorder_ = new Recorder{settings.record, settings.what_if};
+    auto made = std::make_unique<Gpu>(ordinal, settings, *recorder_);
     for (const auto& [user, owner] : peers_) {
       if (owner == ordinal) made->allow_peer(user);
     }
@@ -81,10 +82,15 @@ std::vector<Gpu*> Process::gpus() const {
   return all;
 }
 
+void Process::finish_recording() {
+  if (Recorder* const recorder = recorder_.load()) recorder->finish();
+}
+
 void Process::forget(int ordinal) {
   Gpu* const gpu = find(ordinal);
   if (gpu == nullptr) return;
   gpus_[static_cast<std::size_t>(ordinal)] = nullptr;
+  recorder_.load()->writer().device_reset(static_cast<std::uint32_t>(ordinal));
   delete gpu;
 }
 

@@ -15,6 +15,7 @@
 
 #include "process/events.hpp"
 #include "process/gpu.hpp"
+#include "process/recorder.hpp"
 #include "process/settings.hpp"
 #include "runtime/real.hpp"
 
@@ -50,6 +51,11 @@ class Process {
   [[nodiscard]] Gpu* owner_of(const void* address) const;
   /** @brief Those that have served, with their ordinals in order. */
   [[nodiscard]] std::vector<Gpu*> gpus() const;
+  /** @brief What the GPUs' programs did; nullptr if no GPU has served. Complete after
+   *         `finish_recording`. */
+  [[nodiscard]] Recorder* recorder() const noexcept { return recorder_.load(); }
+  /** @brief When the process ends: nothing is recorded any more. */
+  void finish_recording();
   /** @brief Before cudaDeviceReset: its memory goes with the GPU's context. */
   void forget(int ordinal);
 
@@ -76,6 +82,7 @@ class Process {
   Gpu* make(int ordinal);
 
   std::array<std::atomic<Gpu*>, kMostGpus> gpus_{};
+  std::atomic<Recorder*> recorder_{nullptr};
   std::atomic<bool> is_child_{false};
   std::atomic<bool> has_served_{false};
   std::atomic<int> captures_{0}, unannounced_{0};

@@ -1,5 +1,7 @@
 #include "process/settings.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "runtime/real.hpp"
@@ -23,12 +25,19 @@ bool is_set(const char* name, const char* value) {
 
 }  // namespace
 
+std::string of_this_process(std::string name) {
+  for (std::size_t at = name.find("%p"); at != std::string::npos; at = name.find("%p", at))
+    name.replace(at, 2, std::to_string(getpid()));
+  return name;
+}
+
 Settings Settings::read() {
   Settings settings;
   settings.report = variable("MILLRACE_RUN_REPORT");
   settings.leaves_malloc = is_set("MILLRACE_RUN_LEAVE", "cudaMalloc");
   settings.waits = is_set("MILLRACE_RUN_POLICY", "millrace");
-  settings.what_if = is_set("MILLRACE_RUN_WHAT_IF", "1");
+  settings.record = variable("MILLRACE_RUN_RECORD");
+  settings.what_if = is_set("MILLRACE_RUN_WHAT_IF", "1") || !settings.record.empty();
   return settings;
 }
 

@@ -18,8 +18,14 @@ struct Settings {
   /// over addresses without memory.
   bool what_if = false;
 
+  /// MILLRACE_RUN_RECORD: a file for a trace of what the program does. Implies `what_if`.
+  std::string record;
+
   /** @brief Reads the environment. Says on standard error what is not known, and ignores it. */
   [[nodiscard]] static Settings read();
 };
+
+/** @brief A file's name with the process's number for "%p": a job may have several processes. */
+[[nodiscard]] std::string of_this_process(std::string name);
 
 }  // namespace millrace::interpose

@@ -1,7 +1,5 @@
 // The report, when the process ends. It makes no call of CUDA, which may be gone by then.
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
 
@@ -25,15 +23,9 @@ void tell_what_was_not_caught() {
       "link the shared one (nvcc -cudart shared; CMake: CUDA_RUNTIME_LIBRARY Shared)");
 }
 
-/** The name with the process's number for "%p": a job may have several processes. */
-std::string file_name(std::string name) {
-  for (std::size_t at = name.find("%p"); at != std::string::npos; at = name.find("%p", at))
-    name.replace(at, 2, std::to_string(getpid()));
-  return name;
-}
-
 void report(Process& process) {
-  const std::string name = file_name(process.settings.report);
+  if (!process.is_child()) process.finish_recording();
+  const std::string name = of_this_process(process.settings.report);
   if (name.empty() || process.is_child()) return;
   if (!made_any_call(process)) {
     if (driver_is_loaded() && !runtime_is_loaded()) tell_what_was_not_caught();

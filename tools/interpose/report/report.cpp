@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/observe/driver_model.hpp"
 #include "millrace/observe/report.hpp"
-#include "report/own_calls.hpp"
+#include "millrace/observe/what_if.hpp"
 
 namespace millrace::interpose {
 namespace {
@@ -34,17 +35,44 @@ bool is_worth_a_line(const ShareStatistics& share) {
   return share.allocated.peak != 0 || share.cached != 0;
 }
 
-/** Nothing if the program's requests fit into no modelled GPU. */
-std::optional<OwnCalls> own_calls(const Gpu& gpu) {
-  try {
-    return model_own_calls(gpu);
-  } catch (const std::exception&) {
-    return std::nullopt;
+/** What a process ends with. */
+struct EndOfRun {
+  explicit EndOfRun(const Process& process) : recorder(process.recorder()) {
+    if (recorder == nullptr) return;
+    try {
+      log = recorder->log();
+    } catch (const std::exception&) {  // too long to be read here, or no memory for it
+    }
   }
-}
+
+  /** What the program's own calls would have reserved; nothing if its requests fit into no modelled
+   * GPU. */
+  [[nodiscard]] std::optional<DriverModel> own_calls(const Gpu& gpu) const {
+    if (!log) return std::nullopt;
+    try {
+      return model_driver(*log, static_cast<std::uint32_t>(gpu.ordinal()), gpu.memory_bytes());
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
+  /** By stream and site; nothing for a long log, which `millrace replay` has time for. */
+  [[nodiscard]] std::optional<WhatIf> what_if(const Gpu& gpu) const {
+    constexpr std::size_t most_events = 20'000;
+    if (!log || log->events.size() > most_events) return std::nullopt;
+    try {
+      return millrace::what_if(*log, static_cast<std::uint32_t>(gpu.ordinal()));
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
+  const Recorder* const recorder;
+  std::optional<trace::AllocationLog> log;
+};
 
 /** The figures of one GPU, as docs/accounting.md names them. */
-Json document_of(Gpu& gpu, bool what_if) {
+Json document_of(Gpu& gpu, const EndOfRun& recorded, bool what_if) {
   MemoryStatistics all = gpu.memory().statistics();
   std::erase_if(all.streams, [](const ShareStatistics& share) { return !is_worth_a_line(share); });
   Json document = nlohmann::json(all);
@@ -52,25 +80,33 @@ Json document_of(Gpu& gpu, bool what_if) {
   document["stranded_bytes"] = gpu.usable_by_all().stranded;
   if (what_if) {
     document["own_peak_bytes"] = gpu.own_peak();
+    document["what_if"] = nullptr;
+    if (const auto found = recorded.what_if(gpu)) document["what_if"] = nlohmann::json(*found);
     return document;
   }
   document["own_calls"] = nullptr;
-  if (const auto own = own_calls(gpu)) {
-    document["own_calls"] = {
-        {"least_bytes", own->least}, {"most_bytes", own->most}, {"calls_left_out", own->left_out}};
+  if (const auto own = recorded.own_calls(gpu)) {
+    document["own_calls"] = {{"least_bytes", own->least},
+                             {"most_bytes", own->most},
+                             {"calls_left_out", recorded.recorder->left_out()}};
   }
   return document;
 }
 
 Json document_of(Process& process) {
   Json gpus = Json::array(), calls = Json::array();
-  for (Gpu* const gpu : process.gpus()) gpus.push_back(document_of(*gpu, process.settings.what_if));
+  const EndOfRun recorded{process};
+  for (Gpu* const gpu : process.gpus())
+    gpus.push_back(document_of(*gpu, recorded, process.settings.what_if));
   for (const CallLine& line : calls_of(process)) {
     calls.push_back(
         {{"name", to_string(line.function)}, {"made", line.made}, {"passed", line.passed}});
   }
   return {{"schema", "millrace.run/1"},
           {"allocator", process.settings.what_if ? "own" : "millrace"},
+          {"trace", recorded.recorder != nullptr && !recorded.recorder->file().empty()
+                        ? Json(recorded.recorder->file())
+                        : Json(nullptr)},
           {"gpus", gpus},
           {"calls", calls}};
 }
@@ -79,22 +115,23 @@ std::string size(std::size_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-void write_own_calls(std::FILE* file, Gpu& gpu, bool what_if) {
+void write_own_calls(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if) {
   if (what_if) {
     fmt::print(file, "    its own allocators reserved {}\n", size(gpu.own_peak()));
-  } else if (const auto own = own_calls(gpu)) {
+  } else if (const auto own = recorded.own_calls(gpu)) {
     fmt::print(file, "    its own calls would have reserved {} to {} (modelled{})\n",
-               size(own->least), size(own->most), own->left_out == 0 ? "" : ", of the first calls");
+               size(own->least), size(own->most),
+               recorded.recorder->left_out() == 0 ? "" : ", of the first calls");
   }
 }
 
-void write_gpu(std::FILE* file, Gpu& gpu, bool what_if) {
+void write_gpu(std::FILE* file, Gpu& gpu, const EndOfRun& recorded, bool what_if) {
   const MemoryStatistics all = gpu.memory().statistics();
   const MemoryGauges& bytes = all.bytes;
   const MemoryCounters& counts = all.counts;
   fmt::print(file, "  GPU {}: peak reserved {}, peak live {}\n", gpu.ordinal(),
              size(bytes.reserved.peak), size(bytes.requested.peak));
-  write_own_calls(file, gpu, what_if);
+  write_own_calls(file, gpu, recorded, what_if);
   fmt::print(file, "    at the end: reserved {}, live {}, free {}, of which {} wait for work\n",
              size(bytes.reserved.current), size(bytes.requested.current),
              size(bytes.cached.current), size(gpu.usable_by_all().stranded));
@@ -107,6 +144,13 @@ void write_gpu(std::FILE* file, Gpu& gpu, bool what_if) {
     if (!is_worth_a_line(share)) continue;
     fmt::print(file, "    {}: peak live {}, free at the end {}\n", share.name,
                size(share.allocated.peak), size(share.cached));
+  }
+  if (!what_if) return;
+  if (const auto found = recorded.what_if(gpu)) {
+    fmt::print(file, "{}", to_string(*found));
+  } else {
+    fmt::print(file,
+               "    by stream and site: --record FILE, then millrace replay --what-if FILE\n");
   }
 }
 
@@ -121,7 +165,10 @@ void write_text(std::FILE* file, Process& process) {
   fmt::print(
       file, "millrace run: the program on {}\n",
       what_if ? "its own allocator; with Millrace's it would have been:" : "Millrace's allocator");
-  for (Gpu* const gpu : process.gpus()) write_gpu(file, *gpu, what_if);
+  const EndOfRun recorded{process};
+  for (Gpu* const gpu : process.gpus()) write_gpu(file, *gpu, recorded, what_if);
+  if (recorded.recorder != nullptr && !recorded.recorder->file().empty())
+    fmt::print(file, "  its trace is in {}\n", recorded.recorder->file());
   for (const CallLine& line : calls_of(process)) {
     fmt::print(file, "    {:12} {}", line.made, to_string(line.function));
     if (line.passed != 0) fmt::print(file, ", {} of them served by the runtime", line.passed);

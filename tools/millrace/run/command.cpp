@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "engine/settings.hpp"
 #include "run/libraries.hpp"
 #include "run/program_file.hpp"
+#include "run/trace_file.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -26,6 +28,7 @@ struct RunOptions {
   bool check = false;
   std::string allocator;  // empty: as the other options and this build need it
   bool what_if = false;
+  std::optional<std::string> record;
   bool waits = false;
   bool leaves_malloc = false;
   std::vector<std::string> program;
@@ -100,6 +103,7 @@ void use_millrace(const RunOptions& options) {
   put_first("LD_AUDIT", {interposer.auditor});
   if (std::getenv("MILLRACE_RUN_REPORT") == nullptr) set("MILLRACE_RUN_REPORT", "-");
   set("MILLRACE_RUN_WHAT_IF", options.what_if ? "1" : "");
+  set("MILLRACE_RUN_RECORD", options.record ? place_for_trace(*options.record) : "");
   set("MILLRACE_RUN_POLICY", options.waits ? "millrace" : "");
   set("MILLRACE_RUN_LEAVE", options.leaves_malloc ? "cudaMalloc" : "");
 }
@@ -109,6 +113,7 @@ void refuse_without_millrace(const RunOptions& options) {
   const char* const given = options.waits           ? "--wait"
                             : options.leaves_malloc ? "--leave-malloc"
                             : options.what_if       ? "--what-if"
+                            : options.record        ? "--record"
                                                     : nullptr;
   if (given != nullptr)
     throw UsageError{"it has no effect if the program keeps its own allocator", given,
@@ -117,8 +122,9 @@ void refuse_without_millrace(const RunOptions& options) {
 
 /** Whether the program keeps its allocator, and nothing is put into it. */
 bool keeps_own(const RunOptions& options) {
-  if (options.check && options.what_if)
-    throw UsageError{"it cannot be used with --check", "--what-if", "one of the two"};
+  if (options.check && (options.what_if || options.record))
+    throw UsageError{"it cannot be used with --check", options.what_if ? "--what-if" : "--record",
+                     "one of the two"};
   if (options.allocator == "millrace") {
     if (!options.check) return false;
     throw UsageError{"the checker follows the program's own allocator", "--allocator millrace",
@@ -166,6 +172,10 @@ void add_run(CLI::App& program) {
   command.flag("--what-if", given->what_if,
                "The program keeps its allocator, and the report says what Millrace would have "
                "reserved: it decides beside it, without memory");
+  command.output("--record", given->record, "FILE",
+                 "The program keeps its allocator, and what it does is recorded: a trace for "
+                 "millrace replay",
+                 Result::further);
   command.flag("--check", given->check,
                "Name accesses of memory that nothing orders; a program that ends with 0 then ends "
                "with 4 if there were any");

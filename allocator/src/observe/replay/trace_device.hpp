@@ -25,7 +25,8 @@ class TraceDevice final : public Device {
   std::string name() const override { return "trace"; }
   bool modelled() const override { return true; }
   bool has_driver_pool() const override { return false; }
-  StreamHandle per_thread_stream() override { return {}; }
+  // Not the legacy stream, whose handle is 0.
+  StreamHandle per_thread_stream() override { return {reinterpret_cast<void*>(2)}; }  // NOLINT
   std::size_t page_bytes() const override { return std::size_t{2} << 20; }
 
   /** @brief The next allocation of this size gets this address. */

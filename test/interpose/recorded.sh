@@ -1,0 +1,33 @@
+#!/bin/sh
+# What one process records, the command reads, and writes as a snapshot that Python reads:
+#   recorded.sh FOLDER MILLRACE PROGRAM [PYTHON]
+set -eu
+folder=$1 millrace=$2 program=$3 python=${4-}
+mkdir -p "$folder"
+cd "$folder"
+rm -f recorded.trace recorded.pickle
+
+"$millrace" run --record recorded.trace --virtual instant,memory=2GiB -- "$program" reused_after_an_event 2>run.txt
+grep "its trace is in .*recorded.trace" run.txt
+"$millrace" replay recorded.trace >replay.txt
+grep "recorded.trace  (Millrace trace)" replay.txt
+grep "20 allocations, 20 frees" replay.txt
+grep "driver, at most" replay.txt
+"$millrace" replay --what-if recorded.trace | grep "what each allocator would have reserved"
+
+"$millrace" replay --allocator millrace --snapshot recorded.pickle --json replay.json recorded.trace -o snapshot.txt
+"$millrace" replay --allocator torch recorded.pickle | grep "20 allocations, 20 frees"
+[ -z "$python" ] || "$python" - <<'PROGRAM'
+import json, pickle
+
+snapshot = pickle.load(open("recorded.pickle", "rb"))
+replay = json.load(open("replay.json"))["files"][0]["replays"][0]
+reserved = sum(segment["total_size"] for segment in snapshot["segments"])
+assert reserved == replay["statistics"]["bytes"]["reserved"]["current"], reserved
+for segment in snapshot["segments"]:
+    assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
+actions = [event["action"] for event in snapshot["device_traces"][0]]
+assert actions.count("alloc") == 20, actions
+assert actions.count("free_completed") == 20, actions
+PROGRAM
+echo "recorded, replayed and read back"

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "millrace/device/ordered_device.hpp"
+#include "process/recorder.hpp"
+
+namespace millrace::interpose {
+
+/**
+ * @brief Records what the program does on one GPU: its blocks by their addresses, and its streams,
+ *        each when it is first seen.
+ */
+class GpuLog {
+ public:
+  GpuLog(Recorder& recorder, OrderedDevice& order, int ordinal, std::size_t memory_bytes);
+
+  /** @param stream  as OrderedDevice::resolve gave it */
+  void allocated(const void* address, std::size_t bytes, StreamRef stream);
+  /** @brief The memory may be used on all streams at once. */
+  void allocated_for_all(const void* address, std::size_t bytes);
+
+  /** @brief Call it before the program's free. @return the number of the block */
+  std::optional<std::uint64_t> freed(const void* address, StreamRef stream);
+  /** @brief The same where all work of the block is complete. */
+  std::optional<std::uint64_t> freed_completed(const void* address);
+  /** @brief The free failed: the block is still there. */
+  void not_freed(const void* address, std::size_t bytes, std::optional<StreamRef> stream);
+  /** @brief The stream that a block was allocated for; nothing: all, or the block is unknown. */
+  [[nodiscard]] std::optional<StreamRef> stream_of(const void* address);
+
+  /** @brief The marker that covers all work so far of the stream. Take it before a free: Millrace
+   *         marks the stream in it. */
+  [[nodiscard]] Point next_marker(StreamRef stream) const;
+  /** @brief Looks from now on whether the marker is complete, and with it the freed block's work.
+   */
+  void await(std::uint64_t block, Point point);
+
+  /** @name The order of the program's streams @{ */
+  void marked(StreamRef stream, Point marker);
+  void waited(StreamRef stream, Point marker);
+  void passed(Point marker);
+  void passed_stream(StreamRef stream);
+  void passed_device();
+  void closed(StreamRef stream);
+  /** @} */
+
+  /** @brief What the program's own allocators got and gave back. @param address  0 if unknown */
+  void reserved(const void* address, std::size_t bytes);
+  void released(const void* address, std::size_t bytes);
+
+ private:
+  struct Awaited {
+    std::uint64_t block;
+    Point point;
+  };
+
+  [[nodiscard]] std::uint32_t number(StreamRef stream);
+  [[nodiscard]] std::uint32_t number_for_all();
+  [[nodiscard]] std::optional<std::uint32_t> find(StreamId stream);
+  std::optional<std::uint64_t> take(const void* address);
+  void add(const void* address, std::size_t bytes, std::optional<StreamRef> stream);
+  void settle();
+
+  Recorder& recorder_;
+  trace::TraceWriter& writer_;
+  OrderedDevice& order_;
+  const std::uint32_t device_;
+  std::mutex mutex_;  // of what follows
+  std::unordered_map<StreamId, std::uint32_t> streams_;
+  std::optional<std::uint32_t> for_all_;
+  struct Block {
+    std::uint64_t number = 0;
+    std::optional<StreamRef> stream;
+  };
+  std::unordered_map<const void*, Block> blocks_;
+  std::vector<std::deque<Awaited>> awaited_;  // each of one stream, by its markers
+  std::unordered_map<StreamId, std::size_t> queue_of_;
+};
+
+}  // namespace millrace::interpose
