@@ -109,9 +109,33 @@ MILLRACE_EXPORT millrace_status millrace_transfer(void* address, int device,
                                                   struct CUstream_st* stream);
 
 /*
- * Hooks of PyTorch's CUDAPluggableAllocator, besides millrace_malloc and millrace_free:
- * docs/c-interface.md. They return nothing; millrace_last_status() tells whether they worked.
+ * Hooks of PyTorch's CUDAPluggableAllocator: docs/c-interface.md. Those for pools have types of C++
+ * (millrace/interop/torch_hooks.hpp). They report no status; millrace_last_status() tells whether
+ * they worked.
  */
+
+/** @brief set_init_fn: makes the memory of `count` GPUs. */
+MILLRACE_EXPORT void millrace_torch_init(int count);
+
+/**
+ * @brief Gives the hooks for pools a function that returns the calling thread's current stream of a
+ *        GPU. Without it, a stream that is captured has to have allocated before.
+ * @param current  NULL: none
+ */
+MILLRACE_EXPORT void millrace_torch_set_current_stream(struct CUstream_st* (*current)(int device));
+
+/**
+ * @brief The allocation function: as millrace_malloc, but from the pool that PyTorch routes
+ *        requests on the stream to.
+ */
+MILLRACE_EXPORT void* millrace_torch_malloc(ssize_t size, int device, struct CUstream_st* stream);
+
+/** @brief The free function, for memory of millrace_torch_malloc. */
+MILLRACE_EXPORT void millrace_torch_free(void* address, ssize_t size, int device,
+                                         struct CUstream_st* stream);
+
+/** @brief set_base_alloc_fn: the segment that an allocation lies in. @return NULL if none */
+MILLRACE_EXPORT void* millrace_torch_base_alloc(void* address, size_t* size);
 
 /** @brief set_record_stream_fn. Without it, Tensor.record_stream would do nothing, silently. */
 MILLRACE_EXPORT void millrace_torch_record_stream(void* address, struct CUstream_st* stream);

@@ -13,10 +13,10 @@
 #include <string>
 
 #include "interop/default_memory.hpp"
+#include "interop/guarded.hpp"
 #include "interop/snapshot.hpp"
 #include "millrace.h"
 #include "millrace/config.hpp"
-#include "millrace/device/error.hpp"
 #include "millrace/observe/report.hpp"
 
 #undef millrace_malloc
@@ -39,6 +39,8 @@ struct LastError {
 
 thread_local LastError last_error;
 
+}  // namespace
+
 millrace_status fail(millrace_status status, const char* text) noexcept {
   last_error.status = status;
   const std::size_t most = sizeof last_error.text - 1;
@@ -47,11 +49,6 @@ millrace_status fail(millrace_status status, const char* text) noexcept {
   last_error.text[length] = '\0';
   return status;
 }
-
-class FileError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 millrace_status status_of(ErrorCode code) noexcept {
   switch (code) {
@@ -71,26 +68,7 @@ millrace_status status_of(ErrorCode code) noexcept {
   return MILLRACE_UNKNOWN;
 }
 
-/** The one door: runs `call`, and says what it threw. */
-template <typename Call>
-millrace_status guarded(const Call& call) noexcept {
-  try {
-    call();
-    return MILLRACE_OK;
-  } catch (const DeviceError& error) {
-    return fail(status_of(error.code()), error.what());
-  } catch (const std::bad_alloc& error) {  // of the GPU, with a picture, or of the host
-    return fail(MILLRACE_OUT_OF_MEMORY, error.what());
-  } catch (const FileError& error) {
-    return fail(MILLRACE_FILE, error.what());
-  } catch (const std::logic_error& error) {
-    return fail(MILLRACE_INVALID_ARGUMENT, error.what());
-  } catch (const std::exception& error) {
-    return fail(MILLRACE_UNKNOWN, error.what());
-  } catch (...) {
-    return fail(MILLRACE_UNKNOWN, "something that is not a std::exception was thrown");
-  }
-}
+namespace {
 
 /** For calls on memory that was allocated: they make no memory, and so start no GPU. */
 DeviceMemory& memory_of(int device, const void* address) {
@@ -194,34 +172,6 @@ millrace_status millrace_record_stream(void* address, int device, CUstream_st* s
 millrace_status millrace_transfer(void* address, int device, CUstream_st* stream) {
   return guarded([&] {
     if (address != nullptr) memory_of(device, address).transfer(address, stream);
-  });
-}
-
-void millrace_torch_record_stream(void* address, CUstream_st* stream) {
-  if (address == nullptr) return;
-  guarded([&] {
-    for (DeviceMemory* const memory : millrace::default_memories()) {
-      if (memory->is_live(address)) return memory->record_use(address, stream);
-    }
-    throw std::invalid_argument{
-        "millrace_torch_record_stream: not a live allocation of any GPU's memory"};
-  });
-}
-
-void millrace_torch_reset(void) {
-  guarded([] {
-    for (DeviceMemory* const memory : millrace::default_memories()) memory->trim();
-  });
-}
-
-void millrace_torch_memory_fraction(double fraction, int device) {
-  guarded([&] {
-    if (!(fraction > 0 && fraction <= 1)) {
-      throw std::invalid_argument{"millrace_torch_memory_fraction: not above 0 and up to 1"};
-    }
-    DeviceMemory& memory = default_memory(device);
-    const auto total = static_cast<double>(memory.device().device().memory_info().total);
-    memory.caching().set_limit(fraction < 1 ? static_cast<std::size_t>(fraction * total) : 0);
   });
 }
 

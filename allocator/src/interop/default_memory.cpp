@@ -74,6 +74,16 @@ std::vector<DeviceMemory*> default_memories() {
   return found;
 }
 
+bool adopt_default_memory(std::unique_ptr<DeviceMemory>& memory) {
+  Defaults& all = defaults();
+  const std::lock_guard lock{all.mutex};
+  std::unique_ptr<DeviceMemory>& there = all.memories[memory->device_id()];
+  if (there != nullptr) return false;
+  there = std::move(memory);
+  all.any = true;
+  return true;
+}
+
 DeviceMemory& default_memory(int device_id) {
   if (DeviceMemory* const known = find_default_memory(device_id)) return *known;
   auto made = std::make_unique<DeviceMemory>(device_id);

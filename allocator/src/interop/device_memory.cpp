@@ -16,7 +16,8 @@ struct DeviceMemory::State {
       : own_device(std::move(made)),
         order(on, options.completion),
         source(on),
-        caching(order, source, options.policy, options.limits),
+        caching(order, options.source == nullptr ? source : *options.source, options.policy,
+                options.limits),
         device_id(id) {
     if (options.find_captures) detector.emplace(caching, GraphPool{caching});
     Allocator& inner = detector ? static_cast<Allocator&>(*detector) : caching;

@@ -49,6 +49,8 @@ class DeviceMemory final : public Allocator {
     /// Captures that the program does not announce use memory of a graph pool of this object's,
     /// which it keeps (CaptureDetector). Costs one driver call for each call that names a stream.
     bool find_captures = false;
+    /// Where segments come from; it outlives the memory. nullptr: the device.
+    SegmentSource* source = nullptr;
   };
 
   /**

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "millrace/interop/device_memory.hpp"
+#include "millrace/interop/torch_records.hpp"
+#include "millrace/interop/torch_settings.hpp"
+
+namespace millrace {
+
+/**
+ * @brief The memory of one GPU as PyTorch asks for it: pools, statistics, history, snapshots.
+ *
+ * Made for an allocator that derives from PyTorch's CUDAAllocator (docs/python.md), and for the
+ * hooks of its pluggable allocator. It knows none of PyTorch's types. Memory outside of pools is
+ * that of a DeviceMemory; a pool has segments of its own, on the same streams.
+ *
+ * A request belongs to the pool of the newest route whose filter accepts its stream, if there is
+ * one. If that stream is being captured, the memory is of the pool's graphs (GraphPool), as
+ * docs/graph-capture.md describes.
+ *
+ * Thread-safe. In a child process after a fork, frees do nothing and other calls throw DeviceError
+ * (`device_lost`).
+ */
+class TorchMemory {
+ public:
+  /** @brief A stream, and what PyTorch knows of it. */
+  struct Stream {
+    CUstream_st* handle = nullptr;
+    bool stays = false;  ///< it is never destroyed: Millrace may name it in a later free
+  };
+  using Filter = std::function<bool(CUstream_st*)>;
+  using Tracker = std::function<void(const TorchTraceEntry&)>;
+
+  /** @param device  outlives this object */
+  TorchMemory(Device& device, int device_id, const TorchSettings& settings);
+  /** @brief Waits for the device and gives all memory back. Live allocations become invalid. */
+  ~TorchMemory();
+  TorchMemory(const TorchMemory&) = delete;
+  TorchMemory& operator=(const TorchMemory&) = delete;
+
+  /**
+   * @brief The process's object for a GPU, made at the first call with the settings of the
+   *        environment and never destroyed.
+   *
+   * Its memory becomes default_memory(device_id), unless there is one already. In a
+   * DefaultMemoryScope of a TorchMemory's memory: that object.
+   * @throws DeviceError as the constructor of DeviceMemory; std::invalid_argument as
+   *         TorchSettings::from_environment
+   */
+  [[nodiscard]] static TorchMemory& of(int device_id);
+  /** @brief The object whose live allocation `address` is; nullptr if it is none's. Makes none. */
+  [[nodiscard]] static TorchMemory* holding(const void* address);
+  /** @brief The objects that are there. */
+  [[nodiscard]] static std::vector<TorchMemory*> all();
+
+  [[nodiscard]] int device_id() const noexcept;
+  [[nodiscard]] DeviceMemory& memory() const noexcept;  ///< of everybody, outside of pools
+  [[nodiscard]] const TorchSettings& settings() const noexcept;
+
+  /**
+   * @brief Allocates memory that work enqueued on `stream` may use from now on.
+   * @param context  kept with the block and its entries in the history
+   * @throws as DeviceMemory::allocate
+   */
+  [[nodiscard]] void* allocate(std::size_t bytes, Stream stream, std::shared_ptr<void> context);
+  /**
+   * @brief Frees in the order of the owner, and after all recorded uses.
+   * @throws std::invalid_argument if `address` is not a live allocation
+   */
+  void deallocate(void* address, std::shared_ptr<void> context);
+  /** @brief As DeviceMemory::record_use. */
+  void record_use(void* address, CUstream_st* stream);
+  /** @brief What was given with the allocation; nullptr if nothing is live there. */
+  [[nodiscard]] std::shared_ptr<void> context(const void* address) const;
+  /** @brief Enters a note on a live allocation into the history. @return false: none is live */
+  bool annotate(const void* address, std::shared_ptr<void> context);
+  /** @brief The segment that `address` lies in; {nullptr, 0} if it lies in none. */
+  [[nodiscard]] std::pair<void*, std::size_t> segment_of(const void* address) const;
+
+  /**
+   * @brief Lets another GPU use all memory of this one.
+   * @throws DeviceError `not_supported` if that GPU cannot
+   */
+  void allow_peer(int device_id);
+
+  /** @brief Limits the bytes of all pools together to a part of the GPU's memory. */
+  void set_fraction(double fraction);
+  [[nodiscard]] double fraction() const;
+  /** @brief Gives free memory back: of one pool, or with {0, 0} all. @return bytes given back */
+  std::size_t trim(TorchPoolId pool = {});
+
+  /** @name Pools
+   * A pool lives while it is used; after that, its memory goes back when it is trimmed, or when
+   * a request would fail otherwise.
+   * @throws std::invalid_argument for a pool that is not there
+   * @{ */
+  /** @param source  where its segments come from; nullptr: the device */
+  void use_pool(TorchPoolId pool, std::shared_ptr<SegmentSource> source = nullptr);
+  void release_pool(TorchPoolId pool);
+  [[nodiscard]] int pool_uses(TorchPoolId pool) const;
+  /** @brief A block of the pool is never a part of another. Before its first allocation. */
+  void set_no_split(TorchPoolId pool);
+  /** @brief Whether the pool's live allocations are exactly these. */
+  [[nodiscard]] bool pool_holds_only(TorchPoolId pool,
+                                     const std::unordered_set<void*>& addresses) const;
+  /**
+   * @brief Uses the pool, and routes requests to it whose stream the filter accepts.
+   * @param origin  the stream that may be captured next; Millrace must know it before
+   */
+  void begin_route(TorchPoolId pool, CUstream_st* origin, Filter filter);
+  /** @brief Ends the newest route to the pool. Call it after the driver's capture has ended. */
+  void end_route(TorchPoolId pool);
+  /** @} */
+
+  [[nodiscard]] TorchStatistics statistics();
+  void reset_peaks();
+  void reset_sums();
+
+  /** @param clears  forgets the entries that are there */
+  void set_history(const TorchHistory& history, bool clears);
+  [[nodiscard]] bool history_enabled() const;
+  /** @brief `tracker` is called for each entry from now on, under a lock. It must not call back. */
+  void track(Tracker tracker);
+  [[nodiscard]] std::vector<TorchTraceEntry> trace() const;
+  /** @param pool  {0, 0}: those of all pools */
+  [[nodiscard]] std::vector<TorchSegment> segments(TorchPoolId pool = {}) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

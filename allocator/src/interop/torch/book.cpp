@@ -1,0 +1,433 @@
+#include "interop/torch/book.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+namespace millrace {
+
+void TorchStat::add(std::int64_t amount) noexcept {
+  current += amount;
+  peak = std::max(peak, current);
+  (amount > 0 ? allocated : freed) += amount > 0 ? amount : -amount;
+}
+
+void TorchStats::add(bool is_small, std::int64_t amount) noexcept {
+  if (amount == 0) return;
+  all.add(amount);
+  (is_small ? small : large).add(amount);
+}
+
+namespace torch {
+namespace {
+
+using Action = TorchTraceEntry::Action;
+
+thread_local Book::Cause cause_here;
+
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+std::int64_t now_us() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
+}  // namespace
+
+Book::Book(std::size_t max_split) : max_split_(max_split) {
+  const bool limited = max_split != std::numeric_limits<std::size_t>::max();
+  counted_.max_split_size = limited ? static_cast<std::int64_t>(max_split) : -1;
+}
+
+Book::CauseScope::CauseScope(Cause cause) : outer_(std::exchange(cause_here, std::move(cause))) {}
+Book::CauseScope::~CauseScope() { cause_here = std::move(outer_); }
+
+bool Book::cause_is_small() noexcept { return cause_here.small; }
+
+void Book::set_limit(std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  limit_ = bytes;
+}
+
+std::size_t Book::limit() const {
+  const std::lock_guard lock{mutex_};
+  return limit_;
+}
+
+bool Book::claim(std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  if (limit_ != 0 && (claimed_ > limit_ || bytes > limit_ - claimed_)) return false;
+  claimed_ += bytes;
+  return true;
+}
+
+void Book::unclaim(std::size_t bytes) {
+  const std::lock_guard lock{mutex_};
+  claimed_ -= bytes;
+}
+
+// A range's pages become one segment with those beside them: PyTorch shows a range as one, too.
+void Book::add_segment(void* base, std::size_t bytes, bool mapped, bool small, TorchPoolId pool) {
+  const Cause& cause = cause_here;
+  const std::uintptr_t address = number(base);
+  const std::lock_guard lock{mutex_};
+  const auto joins = [&](const Segment& other) {
+    return mapped && other.mapped && other.pool == pool;
+  };
+  Segment added{.bytes = bytes,
+                .mapped = mapped,
+                .small = small,
+                .pool = pool,
+                .stream = cause.stream,
+                .context = cause.context};
+  Share change;
+  std::uintptr_t begin = address;
+  const auto after = segments_.find(address + bytes);
+  if (after != segments_.end() && joins(after->second)) {
+    change.add(after->second, -1);
+    added.bytes += after->second.bytes;
+    segments_.erase(after);
+  }
+  const auto before = segment_at(address == 0 ? 0 : address - 1);
+  if (before != segments_.end() && joins(before->second)) {
+    change.add(before->second, -1);
+    begin = before->first;
+    const std::size_t both = before->second.bytes + added.bytes;
+    added = before->second;
+    added.bytes = both;
+  }
+  const auto segment = segments_.insert_or_assign(begin, added).first;
+  recount(segment);
+  change.add(segment->second, 1);
+  count(segment->second, change);
+  ++counted_.device_allocs;
+  if (bytes >= max_split_) counted_.oversize_segments.add(1);
+  enter({.action = mapped ? Action::segment_map : Action::segment_alloc,
+         .address = address,
+         .bytes = bytes,
+         .stream = cause.stream,
+         .pool = pool,
+         .context = cause.context});
+}
+
+void Book::remove_segment(void* base, std::size_t bytes) {
+  const std::uintptr_t address = number(base);
+  const std::lock_guard lock{mutex_};
+  const auto found = segment_at(address);
+  if (found == segments_.end()) return;
+  const Segment was = found->second;
+  const std::uintptr_t begin = found->first;
+  Share change;
+  change.add(was, -1);
+  segments_.erase(found);
+  const auto keep = [&](std::uintptr_t from, std::uintptr_t to) {
+    if (from >= to) return;
+    Segment part = was;
+    part.bytes = to - from;
+    const auto segment = segments_.insert_or_assign(from, part).first;
+    recount(segment);
+    change.add(segment->second, 1);
+  };
+  keep(begin, address);
+  keep(address + bytes, begin + was.bytes);
+  count(was, change);
+  claimed_ -= bytes;
+  ++counted_.device_frees;
+  if (bytes >= max_split_) counted_.oversize_segments.add(-1);
+  enter({.action = was.mapped ? Action::segment_unmap : Action::segment_free,
+         .address = address,
+         .bytes = bytes,
+         .stream = was.stream,
+         .pool = was.pool,
+         .context = cause_here.context});
+}
+
+void Book::add_block(void* address, Live live) {
+  const std::uintptr_t begin = number(address);
+  const std::lock_guard lock{mutex_};
+  count_block(live, 1);
+  ++live_by_pool_[live.pool];
+  enter({.action = Action::alloc,
+         .address = begin,
+         .bytes = live.requested,
+         .stream = live.stream,
+         .pool = live.pool,
+         .context = live.context});
+  if (const auto segment = segment_at(begin); segment != segments_.end()) {
+    Segment& in = segment->second;
+    Share change;
+    change.add(in, -1);
+    if (in.live == 0) in.gaps = 0;
+    in.gaps -= in.live == 0 ? 0 : gaps_around(segment, begin, begin + live.bytes, false);
+    in.gaps += gaps_around(segment, begin, begin + live.bytes, true);
+    ++in.live;
+    in.live_bytes += live.bytes;
+    change.add(in, 1);
+    count(in, change);
+  }
+  blocks_.insert_or_assign(begin, std::move(live));
+}
+
+std::optional<Book::Live> Book::remove_block(const void* address, std::shared_ptr<void> context) {
+  const std::lock_guard lock{mutex_};
+  const auto found = blocks_.find(number(address));
+  if (found == blocks_.end()) return {};
+  Live live = std::move(found->second);
+  const std::uintptr_t begin = found->first;
+  blocks_.erase(found);
+  count_block(live, -1);
+  if (const auto left = live_by_pool_.find(live.pool); --left->second == 0) {
+    live_by_pool_.erase(left);
+  }
+  if (const auto segment = segment_at(begin); segment != segments_.end()) {
+    Segment& in = segment->second;
+    Share change;
+    change.add(in, -1);
+    --in.live;
+    in.live_bytes -= live.bytes;
+    in.gaps -= gaps_around(segment, begin, begin + live.bytes, true);
+    in.gaps += in.live == 0 ? 0 : gaps_around(segment, begin, begin + live.bytes, false);
+    change.add(in, 1);
+    count(in, change);
+  }
+  TorchTraceEntry entry{.action = Action::free_requested,
+                        .address = begin,
+                        .bytes = live.requested,
+                        .stream = live.stream,
+                        .pool = live.pool,
+                        .context = std::move(context)};
+  enter(entry);
+  entry.action = Action::free_completed;
+  enter(std::move(entry));
+  return live;
+}
+
+std::optional<Book::Live> Book::find(const void* address) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = blocks_.find(number(address));
+  return found == blocks_.end() ? std::nullopt : std::optional{found->second};
+}
+
+std::size_t Book::live_blocks(TorchPoolId pool) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = live_by_pool_.find(pool);
+  return found == live_by_pool_.end() ? 0 : found->second;
+}
+
+bool Book::live_blocks_are(TorchPoolId pool, const std::unordered_set<void*>& expected) const {
+  const std::lock_guard lock{mutex_};
+  const auto live = live_by_pool_.find(pool);
+  if ((live == live_by_pool_.end() ? 0 : live->second) != expected.size()) return false;
+  return std::ranges::all_of(expected, [&](const void* address) {
+    const auto found = blocks_.find(number(address));
+    return found != blocks_.end() && found->second.pool == pool;
+  });
+}
+
+std::pair<void*, std::size_t> Book::segment_of(const void* address) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = const_cast<Book*>(this)->segment_at(number(address));
+  if (found == segments_.end()) return {nullptr, 0};
+  return {reinterpret_cast<void*>(found->first), found->second.bytes};  // NOLINT: it is an address
+}
+
+void Book::count_out_of_memory(std::size_t bytes, std::size_t device_free, const Live& request) {
+  const std::lock_guard lock{mutex_};
+  ++counted_.out_of_memory;
+  enter({.action = Action::out_of_memory,
+         .address = device_free,
+         .bytes = bytes,
+         .stream = request.stream,
+         .pool = request.pool,
+         .context = request.context});
+}
+
+bool Book::annotate(const void* address, std::shared_ptr<void> context) {
+  const std::lock_guard lock{mutex_};
+  const auto found = blocks_.find(number(address));
+  if (found == blocks_.end()) return false;
+  enter({.action = Action::annotate,
+         .address = found->first,
+         .bytes = found->second.requested,
+         .stream = found->second.stream,
+         .pool = found->second.pool,
+         .context = std::move(context)});
+  return true;
+}
+
+void Book::count_sync() {
+  const std::lock_guard lock{mutex_};
+  ++counted_.sync_all_streams;
+}
+
+void Book::Share::add(const Segment& segment, std::int64_t sign) noexcept {
+  segments += sign;
+  bytes += sign * static_cast<std::int64_t>(segment.bytes);
+  if (segment.live == 0) return;
+  gaps += sign * static_cast<std::int64_t>(segment.gaps);
+  unused += sign * static_cast<std::int64_t>(segment.bytes - segment.live_bytes);
+}
+
+void Book::count(const Segment& kind, const Share& change) {
+  counted_.segment.add(kind.small, change.segments);
+  counted_.reserved_bytes.add(kind.small, change.bytes);
+  counted_.inactive_split.add(kind.small, change.gaps);
+  counted_.inactive_split_bytes.add(kind.small, change.unused);
+  if (kind.pool == TorchPoolId{} || change.bytes == 0) return;
+  counted_.reserved_by_pool[kind.pool].add(kind.small, change.bytes);
+}
+
+void Book::count_block(const Live& live, std::int64_t sign) {
+  const auto bytes = static_cast<std::int64_t>(live.bytes);
+  counted_.allocation.add(live.small, sign);
+  counted_.active.add(live.small, sign);
+  counted_.allocated_bytes.add(live.small, sign * bytes);
+  counted_.active_bytes.add(live.small, sign * bytes);
+  counted_.requested_bytes.add(live.small, sign * static_cast<std::int64_t>(live.requested));
+  if (live.bytes >= max_split_) counted_.oversize_allocations.add(sign);
+}
+
+Book::Segments::iterator Book::segment_at(std::uintptr_t address) {
+  auto after = segments_.upper_bound(address);
+  if (after == segments_.begin()) return segments_.end();
+  --after;
+  return address - after->first < after->second.bytes ? after : segments_.end();
+}
+
+// Free pieces of the segment that touch [begin, end): beside a live block there, or the one piece
+// that it is part of.
+std::size_t Book::gaps_around(Segments::const_iterator segment, std::uintptr_t begin,
+                              std::uintptr_t end, bool is_live) const {
+  std::uintptr_t left = segment->first;
+  std::uintptr_t right = segment->first + segment->second.bytes;
+  const auto after = blocks_.lower_bound(end);
+  if (after != blocks_.end()) right = std::min(right, after->first);
+  auto before = blocks_.lower_bound(begin);
+  if (before != blocks_.begin()) {
+    --before;
+    left = std::max(left, before->first + before->second.bytes);
+  }
+  if (!is_live) return left < right ? 1 : 0;
+  return static_cast<std::size_t>(left < begin) + static_cast<std::size_t>(end < right);
+}
+
+void Book::recount(Segments::iterator segment) {
+  Segment& in = segment->second;
+  in.live = in.live_bytes = in.gaps = 0;
+  std::uintptr_t at = segment->first;
+  const std::uintptr_t end = segment->first + in.bytes;
+  for (auto block = blocks_.lower_bound(at); block != blocks_.end() && block->first < end;
+       ++block) {
+    in.gaps += at < block->first ? 1 : 0;
+    at = block->first + block->second.bytes;
+    ++in.live;
+    in.live_bytes += block->second.bytes;
+  }
+  in.gaps += at < end ? 1 : 0;
+}
+
+TorchStatistics Book::statistics() const {
+  const std::lock_guard lock{mutex_};
+  return counted_;
+}
+
+namespace {
+
+template <typename Each>
+void for_each_stat(TorchStatistics& all, const Each& each) {
+  for (TorchStats* stats :
+       {&all.allocation, &all.segment, &all.active, &all.inactive_split, &all.allocated_bytes,
+        &all.reserved_bytes, &all.active_bytes, &all.inactive_split_bytes, &all.requested_bytes}) {
+    for (TorchStat* stat : {&stats->all, &stats->small, &stats->large}) each(*stat);
+  }
+  for (auto& [pool, stats] : all.reserved_by_pool) {
+    for (TorchStat* stat : {&stats.all, &stats.small, &stats.large}) each(*stat);
+  }
+  each(all.oversize_allocations);
+  each(all.oversize_segments);
+}
+
+}  // namespace
+
+void Book::reset_peaks() {
+  const std::lock_guard lock{mutex_};
+  for_each_stat(counted_, [](TorchStat& stat) { stat.peak = stat.current; });
+}
+
+void Book::reset_sums() {
+  const std::lock_guard lock{mutex_};
+  for_each_stat(counted_, [](TorchStat& stat) { stat.allocated = stat.freed = 0; });
+  counted_.out_of_memory = counted_.sync_all_streams = 0;
+  counted_.device_allocs = counted_.device_frees = 0;
+  std::erase_if(counted_.reserved_by_pool,
+                [](const auto& of_pool) { return of_pool.second.all.current == 0; });
+}
+
+void Book::set_history(const TorchHistory& history, bool clears) {
+  const std::lock_guard lock{mutex_};
+  history_ = history;
+  history_.most_entries = std::max<std::size_t>(1, history.most_entries);
+  if (clears || !history.enabled) trace_.clear();
+  while (trace_.size() > history_.most_entries) trace_.pop_front();
+}
+
+bool Book::history_enabled() const {
+  const std::lock_guard lock{mutex_};
+  return history_.enabled;
+}
+
+void Book::track(Tracker tracker) {
+  const std::lock_guard lock{mutex_};
+  trackers_.push_back(std::move(tracker));
+}
+
+void Book::enter(TorchTraceEntry entry) {
+  if (!history_.enabled && trackers_.empty()) return;
+  entry.time_us = now_us();
+  for (const Tracker& tracker : trackers_) tracker(entry);
+  const unsigned bit = 1U << static_cast<unsigned>(entry.action);
+  if (!history_.enabled || (history_.skipped & bit) != 0) return;
+  if (trace_.size() >= history_.most_entries) trace_.pop_front();
+  trace_.push_back(std::move(entry));
+}
+
+std::vector<TorchTraceEntry> Book::trace() const {
+  const std::lock_guard lock{mutex_};
+  return {trace_.begin(), trace_.end()};
+}
+
+std::vector<TorchSegment> Book::segments(TorchPoolId pool) const {
+  const std::lock_guard lock{mutex_};
+  std::vector<TorchSegment> all;
+  for (const auto& [begin, segment] : segments_) {
+    if (pool != TorchPoolId{} && segment.pool != pool) continue;
+    TorchSegment out{.address = begin,
+                     .bytes = segment.bytes,
+                     .stream = segment.stream,
+                     .small = segment.small,
+                     .expandable = segment.mapped,
+                     .pool = segment.pool,
+                     .context = segment.context};
+    std::uintptr_t at = begin;
+    const std::uintptr_t end = begin + segment.bytes;
+    const auto fill_to = [&](std::uintptr_t to) {
+      if (at < to) out.blocks.push_back({.address = at, .bytes = to - at});
+    };
+    for (auto block = blocks_.lower_bound(begin); block != blocks_.end() && block->first < end;
+         ++block) {
+      const Live& live = block->second;
+      fill_to(block->first);
+      out.blocks.push_back({block->first, live.bytes, live.requested, true, live.context});
+      out.allocated += live.bytes;
+      out.requested += live.requested;
+      at = block->first + live.bytes;
+    }
+    fill_to(end);
+    all.push_back(std::move(out));
+  }
+  return all;
+}
+
+}  // namespace torch
+}  // namespace millrace

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_set>
+
+#include "millrace/interop/torch_records.hpp"
+
+namespace millrace::torch {
+
+/**
+ * @brief The segments and live blocks of one GPU, with what PyTorch counts of them.
+ *
+ * It is told of a segment when the source has got it and before the source gives it up, of a block
+ * after it was allocated and before it is freed. So at each moment every block lies in a segment,
+ * and no two blocks overlap, whatever threads do. Sizes are in bytes. Thread-safe.
+ */
+class Book {
+ public:
+  using Tracker = std::function<void(const TorchTraceEntry&)>;
+
+  /** @brief What a free has to know of a block. */
+  struct Live {
+    std::size_t bytes = 0, requested = 0;
+    CUstream_st* stream = nullptr;
+    bool stream_stays = false;  ///< the stream's handle may be named at any time
+    bool small = false;
+    TorchPoolId pool;
+    std::shared_ptr<void> owner;  ///< keeps the pool
+    std::shared_ptr<void> context;
+  };
+
+  explicit Book(std::size_t max_split);
+
+  /** @brief The part of the request that the calling thread makes, for the segments it causes. */
+  struct Cause {
+    CUstream_st* stream = nullptr;
+    bool small = false;
+    std::shared_ptr<void> context;
+  };
+  /** @brief While it lives, the calling thread's segments are caused by this request. */
+  class CauseScope {
+   public:
+    explicit CauseScope(Cause cause);
+    ~CauseScope();
+    CauseScope(const CauseScope&) = delete;
+    CauseScope& operator=(const CauseScope&) = delete;
+
+   private:
+    Cause outer_;
+  };
+
+  [[nodiscard]] static bool cause_is_small() noexcept;
+
+  // Segments.
+  void set_limit(std::size_t bytes);  ///< of all reserved bytes; 0: none
+  [[nodiscard]] std::size_t limit() const;
+  /** @brief Counts bytes that are about to be reserved. @return false: the limit forbids it */
+  [[nodiscard]] bool claim(std::size_t bytes);
+  void unclaim(std::size_t bytes);  ///< the device refused them
+  /** @brief Claimed bytes are there. @param mapped  as pages of a range */
+  void add_segment(void* base, std::size_t bytes, bool mapped, bool small, TorchPoolId pool);
+  /** @brief Bytes of a segment without live blocks, or of its free part, are given up. */
+  void remove_segment(void* base, std::size_t bytes);
+
+  // Blocks.
+  void add_block(void* address, Live live);
+  /** @return the block, which is no longer counted; nothing if none is live there */
+  std::optional<Live> remove_block(const void* address, std::shared_ptr<void> context);
+  [[nodiscard]] std::optional<Live> find(const void* address) const;
+  [[nodiscard]] std::size_t live_blocks(TorchPoolId pool) const;
+  /** @brief Whether the live blocks of `pool` are exactly these. */
+  [[nodiscard]] bool live_blocks_are(TorchPoolId pool,
+                                     const std::unordered_set<void*>& expected) const;
+  /** @brief The segment that `address` lies in; {nullptr, 0} if it lies in none. */
+  [[nodiscard]] std::pair<void*, std::size_t> segment_of(const void* address) const;
+
+  // Events that change no memory.
+  /** @return false: no block is live there */
+  bool annotate(const void* address, std::shared_ptr<void> context);
+  void count_out_of_memory(std::size_t bytes, std::size_t device_free, const Live& request);
+  void count_sync();
+
+  [[nodiscard]] TorchStatistics statistics() const;
+  void reset_peaks();
+  void reset_sums();
+
+  void set_history(const TorchHistory& history, bool clears);
+  [[nodiscard]] bool history_enabled() const;
+  void track(Tracker tracker);  ///< called for each entry, under this object's lock
+  [[nodiscard]] std::vector<TorchTraceEntry> trace() const;
+  /** @param pool  {0, 0}: of all pools */
+  [[nodiscard]] std::vector<TorchSegment> segments(TorchPoolId pool) const;
+
+ private:
+  struct Segment {
+    std::size_t bytes = 0;
+    bool mapped = false, small = false;
+    TorchPoolId pool;
+    CUstream_st* stream = nullptr;
+    std::shared_ptr<void> context;
+    std::size_t live = 0, live_bytes = 0;
+    std::size_t gaps = 0;  // free pieces, counted while a block is live
+  };
+  using Segments = std::map<std::uintptr_t, Segment>;
+  using Blocks = std::map<std::uintptr_t, Live>;
+
+  /// What segments contribute to the counts. A change is counted as a whole: what only moves from
+  /// one segment to another is neither allocated nor freed.
+  struct Share {
+    std::int64_t segments = 0, bytes = 0, gaps = 0, unused = 0;
+
+    void add(const Segment& segment, std::int64_t sign) noexcept;
+  };
+  void count(const Segment& kind, const Share& change);
+  void count_block(const Live& live, std::int64_t sign);
+  [[nodiscard]] Segments::iterator segment_at(std::uintptr_t address);
+  [[nodiscard]] std::size_t gaps_around(Segments::const_iterator segment, std::uintptr_t begin,
+                                        std::uintptr_t end, bool is_live) const;
+  void recount(Segments::iterator segment);
+  void enter(TorchTraceEntry entry);
+
+  mutable std::mutex mutex_;
+  Segments segments_;
+  Blocks blocks_;
+  std::map<TorchPoolId, std::size_t> live_by_pool_;
+  TorchStatistics counted_;
+  std::size_t claimed_ = 0;  // reserved, and about to be
+  std::size_t limit_ = 0;
+  const std::size_t max_split_;
+  TorchHistory history_;
+  std::deque<TorchTraceEntry> trace_;
+  std::vector<Tracker> trackers_;
+};
+
+}  // namespace millrace::torch
