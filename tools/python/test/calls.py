@@ -6,8 +6,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import millrace
+import millrace.torch
+from millrace.torch import _build
 
 MIB = 1 << 20
 
@@ -58,6 +61,57 @@ class Calls(unittest.TestCase):
     def test_a_snapshot_that_cannot_be_written_names_the_file(self):
         with self.assertRaisesRegex(millrace.Error, "/nowhere/snapshot.json"):
             millrace.snapshot("/nowhere/snapshot.json")
+
+
+class FakeTorch:
+    """As much of torch as the build of the extension asks for."""
+
+    def __init__(self, folder, version):
+        self.__version__ = version
+        self.__file__ = os.path.join(folder, "torch", "__init__.py")
+        self.version = type("version", (), {"cuda": "99.0"})
+        self.compiled_with_cxx11_abi = lambda: True
+
+
+class Torch(unittest.TestCase):
+    """What the extension for PyTorch says if it cannot be built. PyTorch itself is not needed for that."""
+
+    def build(self, version="2.14.1", **environment):
+        include = os.path.join(os.path.dirname(__file__), "..", "..", "..", "allocator", "include")
+        with tempfile.TemporaryDirectory() as folder:
+            home = os.path.join(folder, "cuda")
+            os.makedirs(os.path.join(home, "include", "crt"))
+            for header in ("cuda_runtime_api.h", os.path.join("crt", "host_config.h")):
+                with open(os.path.join(home, "include", header), "w", encoding="utf-8"):
+                    pass
+            set_to = {"CUDA_HOME": home, "MILLRACE_INCLUDE": include, "MILLRACE_TORCH_CACHE": folder, **environment}
+            with unittest.mock.patch.dict(os.environ, set_to):
+                with self.assertRaises(millrace.Error) as raised:
+                    _build.extension(FakeTorch(folder, version))
+        self.assertNotIn("\n", str(raised.exception))
+        return str(raised.exception)
+
+    def test_a_compiler_that_is_not_there_is_named(self):
+        self.assertIn("no C++ compiler /nowhere/g++", self.build(CXX="/nowhere/g++"))
+
+    def test_headers_that_are_not_there_are_named(self):
+        self.assertIn("no millrace.h in /nowhere", self.build(MILLRACE_INCLUDE="/nowhere", CXX="true"))
+
+    def test_a_cache_that_cannot_be_written_is_named(self):
+        self.assertIn("/proc/nowhere", self.build(MILLRACE_TORCH_CACHE="/proc/nowhere", CXX="true"))
+
+    def test_a_compiler_that_fails_leaves_its_messages_and_no_library(self):
+        self.assertIn("MILLRACE_TORCH=pluggable needs no extension", self.build(CXX="false"))
+
+    def test_a_pytorch_that_is_too_old_is_named(self):
+        self.assertIn("torch 2.8.0 is older than 2.9", self.build("2.8.0", CXX="true"))
+
+    def test_the_variable_switches_on_what_it_names(self):
+        with unittest.mock.patch.dict(os.environ, {"MILLRACE_TORCH": "0"}):
+            millrace.torch._autoload()
+        with unittest.mock.patch.dict(os.environ, {"MILLRACE_TORCH": "yes"}):
+            with self.assertRaisesRegex(millrace.Error, "MILLRACE_TORCH=yes: wanted 1, pluggable or 0"):
+                millrace.torch._autoload()
 
 
 class Program(unittest.TestCase):

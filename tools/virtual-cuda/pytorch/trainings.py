@@ -72,13 +72,24 @@ class Dlrm(nn.Module):
         return self.above(torch.cat([features[:, 0], pairs], dim=1)).squeeze(1)
 
 
-def train_dlrm(device, tables=16, rows=50_000, width=64, dense=13, batch=1024):
-    """SGD over embedding bags of one to six rows, whose number changes from batch to batch."""
+def train_dlrm(device, tables=16, rows=50_000, width=64, dense=13, batch=1024, copy=None):
+    """SGD over embedding bags of one to six rows, whose number changes from batch to batch.
+
+    Batches are fetched on the stream `copy`, or on the main one.
+    """
     model = Dlrm(tables, rows, width, dense).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    main = torch.cuda.current_stream()
 
     def fetched(tensor):
-        return tensor.pin_memory().to(device, non_blocking=True)
+        on_host = tensor.pin_memory()
+        if copy is None:
+            return on_host.to(device, non_blocking=True)
+        with torch.cuda.stream(copy):
+            on_device = on_host.to(device, non_blocking=True)
+        main.wait_stream(copy)
+        on_device.record_stream(main)
+        return on_device
 
     while True:
         lengths = [torch.randint(1, 7, (batch,)) for _ in range(tables)]

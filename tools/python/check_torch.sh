@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Runs trainings of PyTorch with its own allocator and with Millrace, on the virtual CUDA runtime:
+#
+#   tools/python/check_torch.sh FOLDER
+#
+# FOLDER/venv has torch (2.14.1 is put there if nothing is: 5.6 GB). The program and the library are those of BUILD
+# (build/dev). Not a part of CI. Under each schedule, with the code unchanged: a transformer and a DLRM with a side
+# stream; statistics and history against the snapshot, PyTorch's own tools on it, pools, graphs, out of memory. With
+# Millrace the names of the statistics and the requested bytes have to be those of PyTorch's allocator. Then what a
+# user meets who lacks something. The exit code is 0 if all of it is right.
+set -euo pipefail
+
+if [ $# -ne 1 ]; then
+  echo "usage: tools/python/check_torch.sh FOLDER" >&2
+  exit 2
+fi
+# shellcheck source=tools/python/torch_environment.sh
+. "$(dirname "${BASH_SOURCE[0]}")/torch_environment.sh" "$1"
+# shellcheck disable=SC2154  # root is set there
+export PYTHONPATH=$PYTHONPATH:$root/tools/virtual-cuda/pytorch
+tests=$root/tools/python/test
+failed=0
+
+run() { # NAME COMMAND...
+  local log=$folder/$1.log
+  if "${@:2}" >"$log" 2>&1; then
+    echo "passed: $1 $(grep '^{' "$log" || true)"
+  else
+    echo "FAILED: $1; the end of $log:"
+    tail -n 15 "$log"
+    failed=1
+  fi
+}
+
+for schedule in instant adversarial:1 h200; do
+  for training in transformer dlrm; do
+    for allocator in pytorch millrace; do
+      out=$folder/$allocator
+      mkdir -p "$out"
+      switch=0
+      [ "$allocator" = pytorch ] || switch=1
+      run "$training.$allocator.${schedule%:*}" env MILLRACE_TORCH=$switch "${on_virtual[@]}" "$schedule" -- \
+        "$python" -W ignore "$tests/torch_training.py" "$training" "$out"
+    done
+    cmp "$folder/pytorch/names.txt" "$folder/millrace/names.txt" || failed=1
+    if ! "$python" -c '
+import json, sys
+pytorch, millrace = (json.loads(next(line for line in open(path) if line.startswith("{"))) for path in sys.argv[1:])
+wanted = {"backend": ("native", "millrace"), **{key: (pytorch[key],) * 2 for key in ("allocations", "with_a_frame", "requested")}}
+wrong = [key for key, values in wanted.items() if (pytorch[key], millrace[key]) != values]
+sys.exit(f"differs: {wrong}" if wrong else 0)
+' "$folder/$training.pytorch.${schedule%:*}.log" "$folder/$training.millrace.${schedule%:*}.log"; then
+      failed=1
+    fi
+  done
+done
+
+# What is missing, or wrong, is one line.
+refuses() { # NAME WANTED VARIABLE=VALUE...
+  local log=$folder/$1.log
+  if env "${@:3}" "${on_virtual[@]}" instant -- "$python" -W ignore -m millrace.torch "$tests/torch_training.py" dlrm \
+    "$folder" >"$log" 2>&1 || ! grep -q "^python -m millrace.torch: .*$2" "$log"; then
+    echo "FAILED: $1; the end of $log:"
+    tail -n 5 "$log"
+    failed=1
+  else
+    echo "passed: $1: $(grep '^python -m' "$log")"
+  fi
+}
+refuses no_compiler 'no C++ compiler' CXX=/nowhere/g++ MILLRACE_TORCH_CACHE="$folder/empty"
+refuses wrong_key 'backend:cudaMallocAsync' PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:21,backend:cudaMallocAsync
+refuses no_caching 'PYTORCH_NO_CUDA_MEMORY_CACHING' PYTORCH_NO_CUDA_MEMORY_CACHING=1
+
+run pluggable "${on_virtual[@]}" instant -- "$python" -W ignore -m millrace.torch --pluggable "$tests/torch_pluggable.py"
+exit $failed

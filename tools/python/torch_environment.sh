@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# To be sourced by scripts that run PyTorch with Millrace from a build folder, on the virtual CUDA runtime:
+#
+#   . tools/python/torch_environment.sh FOLDER
+#
+# Sets folder, build, python (of FOLDER/venv, or TORCH_PYTHON) and the command on_virtual, and what the package needs to
+# find the library of the build. The package is that of the source folder; its entry points are those of pyproject.toml.
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=${BUILD:-$root/build/dev}
+python=${TORCH_PYTHON:-$folder/venv/bin/python}
+library=$(find "$build" -name 'libmillrace.so.*' -type f | sort | tail -n 1)
+millrace=${MILLRACE:-$build/bin/millrace}
+if [ -z "$library" ] || [ ! -x "$millrace" ]; then
+  echo "$build has no millrace or no libmillrace.so: tools/build.sh dev millrace millrace_shared" >&2
+  exit 2
+fi
+[ -x "$python" ] || "${PYTHON:-python3}" -m venv "$folder/venv"
+"$python" -c 'import importlib.metadata as m; m.version("torch")' 2>/dev/null ||
+  "$python" -m pip install --quiet --no-cache-dir torch==2.14.1 numpy
+
+mkdir -p "$folder/site/millrace-0.dist-info"
+printf 'Metadata-Version: 2.1\nName: millrace\nVersion: 0\n' >"$folder/site/millrace-0.dist-info/METADATA"
+"$python" -c '
+import sys, tomllib
+points = tomllib.load(open(sys.argv[1], "rb"))["project"]["entry-points"]
+for group, names in points.items():
+    print(f"[{group}]", *(f"{name} = {value}" for name, value in names.items()), sep="\n")
+' "$root/pyproject.toml" >"$folder/site/millrace-0.dist-info/entry_points.txt"
+
+export PYTHONPATH=$root/tools/python:$folder/site PYTHONDONTWRITEBYTECODE=1
+export MILLRACE_LIBRARY=$library MILLRACE_TORCH_CACHE=$folder/cache
+export MILLRACE_INCLUDE=$root/allocator/include:$build/allocator/include
+# shellcheck disable=SC2034  # for the script that sources this
+on_virtual=("$millrace" run --allocator own --virtual)
