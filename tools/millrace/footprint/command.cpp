@@ -21,6 +21,7 @@
 #include "commands.hpp"
 #include "footprint/json.hpp"
 #include "footprint/options.hpp"
+#include "footprint/page.hpp"
 #include "footprint/raced.hpp"
 #include "footprint/rows.hpp"
 #include "footprint/table.hpp"
@@ -65,7 +66,13 @@ void run_footprint_command(const FootprintArguments& arguments) {
     timeline_file.emplace(arguments.timeline, kTimeline);
     note_options(timeline.emplace(), options);
   }
-  const std::vector<FootprintTable> tables = run_tables(options, timeline ? &*timeline : nullptr);
+  std::optional<FootprintPage> page;
+  if (arguments.html) page.emplace(*arguments.html, options);
+  FootprintWatch watch;
+  if (timeline) watch.timeline = &*timeline;
+  if (page) watch.recorded = page->recorder();
+  const std::vector<FootprintTable> tables = run_tables(options, watch);
+  if (page) page->write(tables);
   if (timeline) write_timeline(*timeline, *timeline_file);
   results.write([&](const Painter& paint) { return fitted(render_tables(tables, options, paint)); },
                 [&] { return to_document(tables, options); });
@@ -116,6 +123,7 @@ void add_footprint(CLI::App& program) {
                  "Write a timeline of the only row's run with the first seed, for Perfetto and "
                  "chrome://tracing",
                  Result::further);
+  add_page_option(command, given->html);
   add_result_options(command, given->results, "table");
   command.examples({{"millrace footprint --allocator torch,millrace --copy side-stream,precise",
                      "Compares two allocators and two copy strategies on the built-in workloads."},

@@ -24,7 +24,7 @@ struct FootprintArguments {
   std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, steps;
   std::optional<std::string> seeds;
   ResultArguments results;
-  std::optional<std::string> timeline;
+  std::optional<std::string> timeline, html;
 };
 
 /** @brief The same, checked. */

@@ -68,6 +68,7 @@ FootprintFigures medians(const std::vector<FootprintFigures>& all) {
 struct SeedCell {
   FootprintTable* table;
   FootprintRow* row;
+  std::size_t number;  ///< of the row, over all tables
   std::size_t seed;
   std::optional<experiment::FootprintRun> run;
   std::string failure;
@@ -75,14 +76,20 @@ struct SeedCell {
 };
 
 void run_cell(SeedCell& cell, const FootprintOptions& options,
-              const std::vector<InputShape>& batches, Timeline* timeline, Progress& progress) {
+              const std::vector<InputShape>& batches, const FootprintWatch& watch,
+              Progress& progress) {
   experiment::FootprintCell what;
   what.device = options.device.name;
   what.allocator = cell.row->allocator;
   what.loop.method = cell.row->method;
   what.loop.waits = options.waits;
   what.loop.step_done = [&] { progress.step(); };
-  if (cell.seed == 0) what.timeline = timeline;
+  if (cell.seed == 0) {
+    what.timeline = watch.timeline;
+    if (watch.recorded) {
+      what.recorded = [&](const experiment::RecordedRun& run) { watch.recorded(cell.number, run); };
+    }
+  }
   try {
     cell.run = experiment::run_footprint(what, cell.table->workload, batches);
   } catch (const out_of_memory& error) {
@@ -137,24 +144,27 @@ std::vector<FootprintTable> empty_tables(const FootprintOptions& options) {
 
 std::vector<SeedCell> cells_of(std::vector<FootprintTable>& tables, std::size_t seeds) {
   std::vector<SeedCell> cells;
+  std::size_t number = 0;
   for (FootprintTable& table : tables) {
     for (FootprintRow& row : table.rows) {
       for (std::size_t seed = 0; seed < seeds; ++seed) {
-        cells.push_back({&table, &row, seed, std::nullopt, "", nullptr});
+        cells.push_back({&table, &row, number, seed, std::nullopt, "", nullptr});
       }
+      ++number;
     }
   }
   return cells;
 }
 
 void run_cells(std::vector<SeedCell>& cells, const FootprintOptions& options,
-               const std::vector<Draws>& draws, const FootprintTable* first, Timeline* timeline) {
+               const std::vector<Draws>& draws, const FootprintTable* first,
+               const FootprintWatch& watch) {
   Progress progress{"footprint", cells.size()};
   for_each_index(cells.size(), options, [&](std::size_t i) {
     SeedCell& cell = cells[i];
     const auto table = static_cast<std::size_t>(cell.table - first);
     try {
-      run_cell(cell, options, draws[table][cell.seed], timeline, progress);
+      run_cell(cell, options, draws[table][cell.seed], watch, progress);
     } catch (...) {
       cell.error = std::current_exception();
     }
@@ -238,7 +248,8 @@ const FootprintRow* FootprintTable::find(std::string_view allocator, CopyMethod 
   return nullptr;
 }
 
-std::vector<FootprintTable> run_tables(const FootprintOptions& options, Timeline* timeline) {
+std::vector<FootprintTable> run_tables(const FootprintOptions& options,
+                                       const FootprintWatch& watch) {
   std::vector<Draws> draws;
   for (std::size_t i = 0; i < options.workloads.size(); ++i) {
     const bool known = i > 0 &&
@@ -248,7 +259,7 @@ std::vector<FootprintTable> run_tables(const FootprintOptions& options, Timeline
   }
   std::vector<FootprintTable> tables = empty_tables(options);
   std::vector<SeedCell> cells = cells_of(tables, options.seeds);
-  run_cells(cells, options, draws, tables.data(), timeline);
+  run_cells(cells, options, draws, tables.data(), watch);
 
   std::span<SeedCell> rest{cells};
   for (FootprintTable& table : tables) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -76,11 +77,15 @@ struct FootprintTable {
   [[nodiscard]] const FootprintRow* usual() const;
 };
 
-/**
- * @brief Runs every cell: on virtual devices two at a time, on a GPU one after another.
- * @param timeline  gets the first seed's run of the only row; nullptr for none
- */
+/** @brief What is recorded of the runs with the first seed. */
+struct FootprintWatch {
+  Timeline* timeline = nullptr;  ///< gets the run of the only row
+  /// Gets each row's run, by the row's number over all tables; called on several threads.
+  std::function<void(std::size_t row, const experiment::RecordedRun&)> recorded{};
+};
+
+/** @brief Runs every cell: on virtual devices two at a time, on a GPU one after another. */
 [[nodiscard]] std::vector<FootprintTable> run_tables(const FootprintOptions& options,
-                                                     Timeline* timeline = nullptr);
+                                                     const FootprintWatch& watch = {});
 
 }  // namespace millrace::cli

@@ -34,6 +34,10 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                     .policy = cell.policy,
                     .method = cell.loop.method,
                     .check = ordered.device().modelled()}};
+  std::optional<RunRecording> recording;
+  if (cell.recorded && on->machine() != nullptr) {
+    recording.emplace(*on->machine(), on->device(), memory.trace());
+  }
   FootprintRun run;
   run.allocator = cell.allocator;
   run.method = cell.loop.method;
@@ -50,6 +54,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
   run.counts = memory.memory().statistics().counts;
   run.ladder = memory.ladder(run.loop.whole.reserved.peak);
   run.races = memory.races();
+  if (recording) cell.recorded({memory.trace(), *recording, run});
   return run;
 }
 

@@ -1,16 +1,20 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "millrace/experiment/run_recording.hpp"
 #include "millrace/experiment/training_loop.hpp"
 #include "millrace/memory/policy.hpp"
 #include "millrace/observe/ladder.hpp"
 
 namespace millrace::experiment {
+
+struct RecordedRun;
 
 /** @brief One cell of the table: a training loop with an allocator and a copy strategy. */
 struct FootprintCell {
@@ -21,6 +25,9 @@ struct FootprintCell {
   /// Records the run until it ends or fails; its notes name the device, the allocator and the
   /// strategy. On a GPU only host calls and bytes are recorded.
   Timeline* timeline = nullptr;
+  /// Called at the end of a run on a virtual device, on the thread of the run; otherwise nothing is
+  /// recorded.
+  std::function<void(const RecordedRun&)> recorded{};
 };
 
 /** @brief The result of running one cell. */
@@ -36,6 +43,13 @@ struct FootprintRun {
   /// Messages of the race checker for the whole run; std::nullopt on a GPU, where races are not
   /// checked.
   std::optional<std::vector<std::string>> races;
+};
+
+/** @brief A run that has ended, while its trace is still there. */
+struct RecordedRun {
+  const AllocationTrace& trace;
+  const RunRecording& recording;
+  const FootprintRun& run;
 };
 
 /**

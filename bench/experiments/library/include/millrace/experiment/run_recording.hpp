@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "millrace/device/virtual_machine.hpp"
+#include "millrace/observe/allocation_trace.hpp"
+
+namespace millrace::experiment {
+
+/** @brief An operation that a stream has run. */
+struct RecordedOperation {
+  std::uint32_t name = 0;    ///< index into RunRecording::names
+  std::uint32_t stream = 0;  ///< index into RunRecording::streams
+  Engine engine = Engine::stream;
+  Nanoseconds begin{0}, end{0};
+  Nanoseconds stands_since{0};  ///< the time from which the stream had nothing else to do
+};
+
+/** @brief An operation of one stream waited for one of another, which had ended at `from`. */
+struct RecordedOrder {
+  std::uint32_t from_stream = 0, to_stream = 0;  ///< indices into RunRecording::streams
+  Nanoseconds from{0}, to{0};
+};
+
+/**
+ * @brief Records the operations of a virtual device, and when the events of an allocation trace
+ *        happened: what a picture of a run needs beyond its trace.
+ *
+ * It records while it lives, on one host thread. Memory is bounded: the first `kMost` operations
+ * are kept, further ones are counted.
+ */
+class RunRecording final : private TimelineObserver, private DeviceObserver {
+ public:
+  static constexpr std::size_t kMost = 250'000;
+
+  /** @brief All of them outlive this object. */
+  RunRecording(VirtualMachine& machine, Device& device, const AllocationTrace& trace);
+  ~RunRecording() override;
+  RunRecording(const RunRecording&) = delete;
+  RunRecording& operator=(const RunRecording&) = delete;
+
+  std::vector<std::string> names, streams;
+  std::vector<RecordedOperation> operations;
+  std::vector<RecordedOrder> orders;
+  std::size_t left_out = 0;
+
+  /**
+   * @brief The time of each event of the trace on the host's clock, ascending.
+   *
+   * An event has the time of the first device call after it.
+   */
+  [[nodiscard]] std::vector<Nanoseconds> times() const;
+
+ private:
+  void executed(const ExecutedOperation& operation) override;
+  void after(Call call) override;
+  std::uint32_t index_of(std::vector<std::string>& list, std::string_view name);
+
+  VirtualMachine& machine_;
+  Device& device_;
+  const AllocationTrace& trace_;
+  std::vector<std::pair<TracePosition, Nanoseconds>> times_;
+  std::unordered_map<std::uint64_t, std::pair<std::uint32_t, Nanoseconds>> ended_;  // by index
+  std::map<std::pair<bool, std::string>, std::uint32_t, std::less<>> indices_;
+  std::map<std::uint32_t, Nanoseconds> last_ends_;
+};
+
+}  // namespace millrace::experiment

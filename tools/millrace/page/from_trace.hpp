@@ -1,0 +1,22 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "millrace/experiment/run_recording.hpp"
+#include "millrace/observe/allocation_trace.hpp"
+#include "page/page_data.hpp"
+
+namespace millrace::cli {
+
+/**
+ * @brief The blocks, segments, streams and operations of a run of our own.
+ *
+ * For each block it finds the one that had the memory before, and why the reuse was safe.
+ * @param streams  names of the trace's streams; others are called by number
+ */
+[[nodiscard]] PageRun page_run(const AllocationTrace& trace,
+                               const experiment::RunRecording& recording,
+                               const std::map<StreamId, std::string>& streams);
+
+}  // namespace millrace::cli
