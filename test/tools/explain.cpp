@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "page/page_data.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
 #include "test/tools/program.hpp"
@@ -234,5 +236,31 @@ TEST_CASE("explain refuses what is no trace, and options that there are not") {
     CHECK(run.exit_code == 2);
     CHECK(run.out.empty());
     CHECK_THAT(run.err, ContainsSubstring("millrace explain: "));
+  }
+}
+
+TEST_CASE("the page of explain has the parts, the peak and the figures of its JSON") {
+  if (!millrace::cli::page_missing().empty()) SKIP(millrace::cli::page_missing());
+  const ScratchFolder scratch;
+  const std::string file = file_of(scratch, "s.pickle", snapshot(150 * MiB));
+  const std::filesystem::path page = scratch.path() / "page.html";
+  const ProgramRun run = run_program({"explain", file, "--html", page.string()});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const std::string text = read_file(page);
+  const std::string before = "<script type=\"application/json\" id=\"header\">";
+  const std::size_t from = text.find(before) + before.size();
+  REQUIRE(from > before.size());
+  const json shown =
+      json::parse(text.substr(from, text.find("</script>", from) - from)).at("runs").at(0);
+  CHECK(shown.at("events") == 6);
+  const json device = document_of({"explain", file}).at("files").at(0).at("devices").at(0);
+  for (const json& row : shown.at("tables").at(0).at("rows")) {
+    CHECK(row.at("bytes") == device.at("peak").at("parts").at(row.at("label")));
+  }
+  for (const json& expected : device.at("what_if")) {
+    const auto& rows = shown.at("tables").at(1).at("rows");
+    CHECK(std::ranges::any_of(
+        rows, [&](const json& row) { return row.at("bytes") == expected.at("reserved_bytes"); }));
   }
 }

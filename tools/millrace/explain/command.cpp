@@ -11,8 +11,10 @@
 #include "commands.hpp"
 #include "explain/explained.hpp"
 #include "explain/json.hpp"
+#include "explain/page.hpp"
 #include "explain/text.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
+#include "page/output.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -22,6 +24,7 @@ struct ExplainArguments {
   std::string against;
   std::string replays = "limited";
   bool wide = false;
+  std::optional<std::string> html;
   ResultArguments results;
 };
 
@@ -34,17 +37,21 @@ Replays read_replays(const std::string& text) {
 void run_explain_command(const ExplainArguments& arguments) {
   const Replays replays = read_replays(arguments.replays);
   const Results results{arguments.results, "table"};
+  std::optional<PageOutput> page;
+  if (arguments.html) page.emplace(*arguments.html);
   Progress progress{"explain", arguments.against.empty() ? std::size_t{1} : std::size_t{2}};
   const ExplainedFile first = explain_file(arguments.file, replays);
   progress.advance(arguments.file);
   const ExplainText options{.wide = arguments.wide};
   if (arguments.against.empty()) {
+    if (page) page->write(page_data_of(first, nullptr));
     results.write([&](const Painter& paint) { return render(first, options, paint); },
                   [&] { return to_document(first, nullptr, {}); });
     return;
   }
   const ExplainedFile second = explain_file(arguments.against, replays);
   progress.advance(arguments.against);
+  if (page) page->write(page_data_of(first, &second));
   // FILE is what the user looks at, and FILE2 what it is compared with: what grew since then.
   const auto changes = difference(second.explanation, first.explanation);
   results.write(
@@ -69,6 +76,7 @@ void add_explain(CLI::App& program) {
               "Replays of the requests on other allocators: limited (default; none of a log that "
               "is too long), all, none");
   command.flag("--wide", given->wide, "Show every row, in the width of the terminal");
+  add_page_option(command, given->html);
   add_result_options(command, given->results, "table");
   command.examples(
       {{"millrace explain snapshot.pickle", "Explains the peak of a memory snapshot of PyTorch."},

@@ -21,6 +21,8 @@ BlockTimes::BlockTimes(const trace::AllocationLog& log)
   }
 }
 
-bool has_completions(const trace::AllocationLog& log) { return log.snapshot.has_value(); }
+bool has_completions(const trace::AllocationLog& log) {
+  return log.snapshot.has_value() || log.format == trace::TraceFormat::millrace;
+}
 
 }  // namespace millrace

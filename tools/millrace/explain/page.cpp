@@ -1,0 +1,205 @@
+#include "explain/page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "explain/page_blocks.hpp"
+#include "explain/page_segments.hpp"
+#include "explain/sentences.hpp"
+#include "explain/words.hpp"
+#include "millrace/observe/explain_difference.hpp"
+
+namespace millrace::cli {
+namespace {
+
+/** Makes the run of a page from one file. */
+class RunMaker {
+ public:
+  explicit RunMaker(const ExplainedFile& file) : file_(file), log_(file.log) {}
+
+  PageRun run() {
+    run_.name = file_.file;
+    run_.meta = {{"format", trace::to_string(log_.format)}};
+    if (log_.snapshot && !log_.snapshot->settings.configuration.empty()) {
+      run_.meta.emplace_back("PYTORCH_ALLOC_CONF", log_.snapshot->settings.configuration);
+    }
+    run_.events = static_cast<PageEvent>(log_.events.size());
+    add_streams();
+    add_times();
+    add_stacks();
+    const std::uint32_t expandable = add_labels();
+    run_.blocks = page_blocks_of(log_, file_.explanation.held, stacks_);
+    run_.segments = page_segments_of(log_, file_.explanation, expandable);
+    for (const ExplainedDevice& device : file_.devices) add_device(device);
+    add_annotations();
+    return std::move(run_);
+  }
+
+ private:
+  void add_streams() {
+    const std::vector<std::string> names = stream_names(file_.explanation, false);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::uint32_t device = file_.explanation.streams[i].device;
+      run_.streams.push_back({.device = device, .name = names[i]});
+      run_.devices = std::max(run_.devices, device + 1);
+    }
+  }
+
+  // Clocks of devices are interleaved, and the page's ascends.
+  void add_times() {
+    const bool has_times =
+        log_.format != trace::TraceFormat::lifetimes &&
+        std::ranges::any_of(log_.events, [](const auto& event) { return event.time_us != 0; });
+    if (!has_times) return;
+    origin_ = log_.events.front().time_us;
+    double latest = 0;
+    for (const trace::LogEvent& event : log_.events) {
+      latest = std::max(latest, clock(event.time_us));
+      run_.times_us.push_back(latest);
+    }
+  }
+
+  [[nodiscard]] double clock(std::int64_t time_us) const {
+    return static_cast<double>(time_us) - static_cast<double>(origin_);
+  }
+
+  /** The page's time of an event; of the beginning for none. */
+  [[nodiscard]] double at(std::optional<std::size_t> event) const {
+    if (!event) return 0;
+    return run_.times_us.empty() ? static_cast<double>(*event) : run_.times_us[*event];
+  }
+
+  // Only the stacks of blocks, of which many share one.
+  void add_stacks() {
+    for (trace::StackTable::FrameId i = 0; i < log_.stacks.frame_count(); ++i) {
+      const trace::StackFrame& frame = log_.stacks.at(i);
+      const auto line = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(frame.line, std::numeric_limits<std::uint32_t>::max()));
+      run_.frames.push_back({.function = frame.function, .file = frame.file, .line = line});
+    }
+    stacks_.assign(log_.stacks.stack_count() + 1, kUnknown);
+    for (const trace::LoggedBlock& block : log_.blocks) {
+      if (block.stack == trace::StackTable::kNone || stacks_[block.stack] != kUnknown) continue;
+      stacks_[block.stack] = static_cast<std::uint32_t>(run_.stacks.size());
+      run_.stacks.push_back(log_.stacks.frames_of(block.stack));
+    }
+  }
+
+  /** Tags have the ids of labels, and one more is for segments. @return its id */
+  std::uint32_t add_labels() {
+    for (trace::LabelTable::Id i = 0; i < log_.labels.size(); ++i) {
+      run_.tags.push_back(log_.labels.at(i));
+    }
+    run_.tags.push_back("expandable");
+    return static_cast<std::uint32_t>(run_.tags.size() - 1);
+  }
+
+  void add_device(const ExplainedDevice& device) {
+    const auto add = [&](const std::vector<std::string>& sentences) {
+      run_.summary.insert(run_.summary.end(), sentences.begin(), sentences.end());
+    };
+    add(failure_sentences(file_, device.memory));
+    add(peak_sentences(file_, device));
+    add(advice_sentences(file_, device, true));
+    const MemoryMoment& peak = device.memory.peak;
+    mark(PageMark::Kind::peak, peak_sentences(file_, device).front(), peak.event, device);
+    if (device.memory.failure) {
+      mark(PageMark::Kind::out_of_memory, failure_sentences(file_, device.memory).front(),
+           device.memory.failure->event, device);
+    }
+    add_parts(device);
+    add_what_if(device);
+  }
+
+  void mark(PageMark::Kind kind, std::string text, std::optional<std::size_t> event,
+            const ExplainedDevice& device) {
+    run_.marks.push_back({.kind = kind,
+                          .text = std::move(text),
+                          .begin = at(event),
+                          .end = at(event),
+                          .device = device.memory.device});
+  }
+
+  void add_parts(const ExplainedDevice& device) {
+    const MemoryMoment& peak = device.memory.peak;
+    PageRows rows{.title = "where it is at the peak", .device = device.memory.device, .rows = {}};
+    for (std::size_t i = 0; i < kMemoryParts; ++i) {
+      const auto part = static_cast<MemoryPart>(i);
+      const bool known = peak.reserved || part == MemoryPart::live;
+      PageRow row{.label = to_string(part), .bytes = {}, .note = meaning(part)};
+      if (known)
+        row.bytes = peak.bytes(part);
+      else
+        row.note += "; not in this log";
+      rows.rows.push_back(std::move(row));
+    }
+    run_.tables.push_back(std::move(rows));
+  }
+
+  void add_what_if(const ExplainedDevice& device) {
+    PageRows rows{
+        .title = "what it would have reserved", .device = device.memory.device, .rows = {}};
+    rows.rows.push_back({.label = "recorded",
+                         .bytes = device.memory.peak.reserved,
+                         .note = device.memory.peak.reserved ? "" : "not in this log"});
+    for (const WhatIfRow& row : device.rows) {
+      const bool changed = row.change != ProgramChange::none;
+      rows.rows.push_back(
+          {.label = changed ? fmt::format("{}, {}", row.allocator, to_string(row.change))
+                            : row.allocator,
+           .bytes = row.reserved,
+           .note = row.failure});
+    }
+    rows.rows.push_back({.label = "packed offline",
+                         .bytes = device.packed,
+                         .note = device.packed ? "with knowledge of the future" : "not computed"});
+    rows.rows.push_back({.label = "most live at once",
+                         .bytes = device.memory.most_live,
+                         .note = "nothing can hold the requests in less"});
+    run_.tables.push_back(std::move(rows));
+  }
+
+  // Ranges with one name may be nested; each end closes the latest begin.
+  void add_annotations() {
+    if (!log_.snapshot || run_.times_us.empty()) return;
+    std::map<std::pair<std::uint32_t, trace::LabelTable::Id>, std::vector<double>> open;
+    for (const trace::TorchMark& mark : log_.snapshot->marks) {
+      std::vector<double>& begins = open[{mark.device, mark.name}];
+      if (mark.begins) {
+        begins.push_back(clock(mark.time_us));
+      } else if (!begins.empty()) {
+        run_.marks.push_back({.kind = PageMark::Kind::annotation,
+                              .text = log_.labels.at(mark.name),
+                              .begin = begins.back(),
+                              .end = clock(mark.time_us),
+                              .device = mark.device < run_.devices ? mark.device : kUnknown});
+        begins.pop_back();
+      }
+    }
+  }
+
+  const ExplainedFile& file_;
+  const trace::AllocationLog& log_;
+  PageRun run_;
+  std::int64_t origin_ = 0;
+  std::vector<std::uint32_t> stacks_;  ///< by stack of the log: index into the run's stacks
+};
+
+}  // namespace
+
+PageData page_data_of(const ExplainedFile& file, const ExplainedFile* against) {
+  PageData page;
+  page.title = file.file;
+  page.runs.push_back(RunMaker{file}.run());
+  if (against != nullptr) {
+    page.title += " against " + against->file;
+    page.runs.push_back(RunMaker{*against}.run());
+  }
+  return page;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,148 @@
+#include "explain/page_blocks.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace millrace::cli {
+namespace {
+
+using trace::EventKind;
+using trace::LogEvent;
+using trace::LoggedBlock;
+
+/** Which block used each address last, of one device. */
+class LastUsers {
+ public:
+  /** The block that used a part of the range last, or kUnknown. Then the range is `user`'s. */
+  std::uint32_t replace(std::uint64_t begin, std::uint64_t end, std::uint32_t user) {
+    std::uint32_t latest = kUnknown;
+    auto range = ranges_.lower_bound(begin);
+    if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
+    while (range != ranges_.end() && range->first < end) {
+      const auto [from, old] = *range;
+      if (latest == kUnknown || old.turn > ranges_turn_) {
+        latest = old.user;
+        ranges_turn_ = old.turn;
+      }
+      range = ranges_.erase(range);
+      if (from < begin) ranges_.emplace(from, Range{begin, old.user, old.turn});
+      if (old.end > end) range = ranges_.emplace(end, Range{old.end, old.user, old.turn}).first;
+    }
+    ranges_turn_ = 0;
+    if (user != kUnknown && end > begin) ranges_[begin] = {end, user, ++turn_};
+    return latest;
+  }
+
+ private:
+  struct Range {
+    std::uint64_t end;
+    std::uint32_t user;
+    std::uint64_t turn;  // in which it was allocated
+  };
+  std::map<std::uint64_t, Range> ranges_;
+  std::uint64_t turn_ = 0, ranges_turn_ = 0;
+};
+
+/** Goes through a log once. */
+class BlockMaker {
+ public:
+  BlockMaker(const trace::AllocationLog& log, const std::vector<std::uint64_t>& held)
+      : log_(log), held_(held), blocks_(log.blocks.size()) {}
+
+  std::vector<PageBlock> run(const std::vector<std::uint32_t>& stacks) {
+    for (std::uint32_t i = 0; i < blocks_.size(); ++i) {
+      describe(i, stacks);
+      if (log_.blocks[i].live_at_start && log_.has_addresses()) (void)use(i);
+    }
+    for (std::uint32_t i = 0; i < log_.events.size(); ++i) apply(log_.events[i], i);
+    return std::move(blocks_);
+  }
+
+ private:
+  void describe(std::uint32_t index, const std::vector<std::uint32_t>& stacks) {
+    const LoggedBlock& block = log_.blocks[index];
+    PageBlock& out = blocks_[index];
+    if (log_.has_addresses()) out.address = block.address;
+    out.bytes = std::max(held_[index], block.bytes);
+    out.requested = block.bytes;
+    out.device = block.device;
+    out.stream = block.stream;
+    if (block.label != trace::LabelTable::kNone) out.tag = block.label;
+    out.stack = stacks[block.stack];
+    if (log_.snapshot) out.ready = static_cast<PageEvent>(log_.events.size());
+  }
+
+  std::uint32_t use(std::uint32_t index) {
+    const PageBlock& block = blocks_[index];
+    return users_[block.device].replace(block.address, block.address + block.bytes, index);
+  }
+
+  void apply(const LogEvent& event, PageEvent now) {
+    switch (event.kind) {
+      case EventKind::allocate:
+        blocks_[event.block].allocated = now;
+        if (log_.has_addresses()) set_previous(event.block, use(event.block));
+        return;
+      case EventKind::free_requested:
+        blocks_[event.block].freed = now;
+        return;
+      case EventKind::free_completed:
+        blocks_[event.block].ready = now;
+        return;
+      case EventKind::segment_alloc:
+      case EventKind::segment_map:
+        (void)users_[event.device].replace(event.address, event.address + event.bytes, kUnknown);
+        fresh_[event.device][event.address] = event.address + event.bytes;
+        return;
+      case EventKind::segment_free:
+      case EventKind::segment_unmap:
+        (void)users_[event.device].replace(event.address, event.address + event.bytes, kUnknown);
+        return;
+      case EventKind::out_of_memory:
+        return;
+    }
+  }
+
+  void set_previous(std::uint32_t index, std::uint32_t previous) {
+    PageBlock& block = blocks_[index];
+    block.previous = previous;
+    if (previous == kUnknown) {
+      if (is_fresh(block)) block.reuse = PageReuse::fresh;
+      return;
+    }
+    const PageBlock& before = blocks_[previous];
+    const bool at_once =
+        before.ready != kUnknown && before.freed != kUnknown && before.ready == before.freed + 1;
+    if (before.ready != kUnknown && before.ready < block.allocated && !at_once) {
+      block.reuse = PageReuse::completed;
+    } else if (before.stream == block.stream) {
+      block.reuse = PageReuse::same_stream;
+    }
+  }
+
+  /** Whether the memory came from the driver within the log. */
+  [[nodiscard]] bool is_fresh(const PageBlock& block) const {
+    const auto device = fresh_.find(block.device);
+    if (device == fresh_.end()) return false;
+    const auto after = device->second.upper_bound(block.address);
+    return after != device->second.begin() && std::prev(after)->second > block.address;
+  }
+
+  const trace::AllocationLog& log_;
+  const std::vector<std::uint64_t>& held_;
+  std::vector<PageBlock> blocks_;
+  std::map<std::uint32_t, LastUsers> users_;                               // by device
+  std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> fresh_;  // segments, by device
+};
+
+}  // namespace
+
+std::vector<PageBlock> page_blocks_of(const trace::AllocationLog& log,
+                                      const std::vector<std::uint64_t>& held,
+                                      const std::vector<std::uint32_t>& stacks) {
+  return BlockMaker{log, held}.run(stacks);
+}
+
+}  // namespace millrace::cli
