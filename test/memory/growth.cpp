@@ -1,3 +1,4 @@
+#include "millrace/device/fault.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 
@@ -13,6 +14,14 @@ struct SegmentLog final : AllocationObserver {
   void segment_released(void*, std::size_t bytes) override { released.push_back(bytes); }
   std::vector<std::size_t> acquired, released;
 };
+
+/// With segments of `bytes`, as on a device that cannot map memory.
+Policy segments_of(std::size_t bytes) {
+  Policy policy = Policy::millrace();
+  policy.large_segment_least = policy.large_segment_most = bytes;
+  policy.growable_ranges = false;
+  return policy;
+}
 
 }  // namespace
 
@@ -187,6 +196,62 @@ TEST_CASE("a small request is served from a large segment when there is nothing 
   allocator.deallocate(large);
   bench.ordered.synchronize();
   CHECK(allocator.trim() == 16 * MiB);
+}
+
+TEST_CASE("a new segment is smaller by what is complete and free in pieces") {
+  Bench bench{std::size_t{8} << 30};
+  CachingAllocator allocator{bench.ordered, bench.source, segments_of(256 * MiB)};
+  SegmentLog log;
+  allocator.observe(&log);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(allocator.allocate(16 * MiB, bench.main));
+  const bool in_use = GENERATE(false, true);
+  const bool two = GENERATE(false, true);
+  const bool large = GENERATE(false, true);
+  if (in_use) test::busy(bench, bench.main, blocks[0], 256 * MiB);
+  allocator.deallocate(blocks[0]);
+  if (two) allocator.deallocate(blocks[2]);
+  if (!in_use) {
+    bench.ordered.mark(bench.main);
+    bench.ordered.synchronize();
+  }
+  static_cast<void>(allocator.allocate(large ? 34 * MiB : 18 * MiB, bench.copy));
+  const std::size_t less = in_use || large ? 0 : two ? 32 * MiB : 16 * MiB;
+  CHECK(log.acquired == std::vector<std::size_t>{256 * MiB, 256 * MiB - less});
+  allocator.check_invariants();
+  allocator.observe(nullptr);
+}
+
+TEST_CASE("a complete segment that is too small for a request is given back before one is taken") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, segments_of(2 * MiB)};
+  SegmentLog log;
+  allocator.observe(&log);
+  const bool in_use = GENERATE(false, true);
+  void* const small = allocator.allocate(16 * MiB, bench.main);
+  if (in_use) test::busy(bench, bench.main, small, 16 * MiB);
+  allocator.deallocate(small);
+  bench.ordered.mark(bench.main);
+  if (!in_use) bench.ordered.synchronize();
+  static_cast<void>(allocator.allocate(32 * MiB, bench.copy));
+  CHECK(log.acquired == std::vector<std::size_t>{16 * MiB, 32 * MiB});
+  CHECK(log.released == (in_use ? std::vector<std::size_t>{} : std::vector{16 * MiB}));
+  allocator.check_invariants();
+  allocator.observe(nullptr);
+}
+
+TEST_CASE("a request grows where a segment cannot be given back") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, segments_of(2 * MiB)};
+  allocator.deallocate(allocator.allocate(16 * MiB, bench.main));
+  bench.ordered.mark(bench.main);
+  bench.ordered.synchronize();
+  FaultInjector faults{bench.device};
+  faults.fail(Call::free, 1, ErrorCode::unknown);
+  CHECK(allocator.allocate(32 * MiB, bench.main) != nullptr);
+  CHECK(faults.injected() == 1);
+  allocator.check_invariants();
+  CHECK(allocator.statistics().bytes.reserved.current == 48 * MiB);
 }
 
 TEST_CASE("before a request fails, the host waits for memory that no stream can wait for") {

@@ -1,10 +1,16 @@
+#include <algorithm>
+
 #include "memory/caching_state.hpp"
+#include "ordering/steps.hpp"
 
 namespace millrace {
 namespace {
 
 // Streams that are marked for one request.
 constexpr std::size_t kMostMarked = 16;
+
+// Blocks of wholly free segments that a request looks at.
+constexpr std::size_t kMostLooks = 64;
 
 }  // namespace
 
@@ -46,6 +52,45 @@ void CachingAllocator::State::continue_burst(Point marker) {
   const auto hold = turns.hold(*front);
   Demand& demand = front->demand;
   if (demand.marker == marker.marker) demand.marker = device.ledger().next(marker.stream);
+}
+
+// Wholly free segments that are too small for the request, up to `most` bytes of them: what then
+// grows is so much less. Segments can not be moved as pages are, so that this is their way.
+void CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
+                                                  Lock& lock) {
+  settle();
+  for (std::size_t given = 0; given < most;) {
+    const Segment* const segment = largest_complete_below(std::min(request.bytes, most - given));
+    if (segment == nullptr) return;
+    if (!move_patience.lasts(meter.bytes().reserved.current)) return;
+    const std::size_t bytes = segment->bytes;
+    try {
+      if (!release_if_free(segment->base, lock)) return;
+    } catch (const DeviceError&) {  // it is free still
+      return;
+    }
+    move_patience.moved(bytes);
+    given += bytes;
+  }
+}
+
+// Of those that are complete: the host would not have to wait for their uses.
+const Segment* CachingAllocator::State::largest_complete_below(std::size_t bytes) const {
+  const Segment* largest = nullptr;
+  std::size_t looks = 0;
+  const auto complete = [&](const Segment& segment) {
+    const Block* block = segment.first;
+    for (; block != nullptr && block->waits == Waits::nothing; block = block->next) ++looks;
+    return block == nullptr;
+  };
+  const Segment* segment = shelves.free_segments().first(false);
+  for (; segment != nullptr && looks < kMostLooks; segment = segment->free_behind, ++looks) {
+    const bool larger = largest == nullptr || segment->bytes > largest->bytes;
+    const bool serves = !segment->kept && segment->bytes < bytes && larger;
+    if (serves && complete(*segment)) largest = segment;
+  }
+  ordering::count_steps(looks);
+  return largest;
 }
 
 }  // namespace millrace

@@ -13,6 +13,10 @@ namespace {
 // No segment takes more of a small device than one part in so many.
 constexpr std::size_t kSegmentsPerDevice = 32;
 
+// A request that is a larger part of a segment gets a whole one: what such requests leave in tight
+// segments serves none of them.
+constexpr std::size_t kLargePart = 8;
+
 // Blocks, or runs of them, that the host waits for before a request fails.
 constexpr std::size_t kMostRunsAwaited = 64;
 
@@ -25,17 +29,33 @@ Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
     Block* block = grow_range(request, lock);
     if (block != nullptr || !heap.ranges().empty()) return block;
   }
-  std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
   const std::size_t needed = round_up(request.bytes, multiple);
   const bool roomy = policy.large_segment_most != 0 && !request.small;
-  if (roomy && capacity > 0) {
-    const std::size_t share = capacity / kSegmentsPerDevice / multiple * multiple;
-    liked = std::max(needed, std::min(liked, share));
-  }
+  const std::size_t liked = roomy
+                                ? roomy_segment(needed, multiple)
+                                : policy.segment_for(request.bytes, meter.bytes().reserved.current);
+  if (roomy && saves_segments()) give_back_too_small(request, liked, lock);
   if (Block* block = acquire(liked, request, lock)) return block;
   const bool less_serves = policy.sharing != Sharing::own_stream && !request.small;
   return less_serves && needed < liked ? acquire(needed, request, lock) : nullptr;
+}
+
+// The pool of a graph does not: what it takes and gives back are blocks of another allocator.
+bool CachingAllocator::State::saves_segments() const {
+  return policy.before_growing && policy.sharing == Sharing::wait_before_grow;
+}
+
+// A segment that serves later requests as well. It is smaller by what any stream may have already,
+// in pieces that are too small: so what is reserved comes near to what is needed.
+std::size_t CachingAllocator::State::roomy_segment(std::size_t needed, std::size_t multiple) const {
+  std::size_t most = policy.segment_for(needed, meter.bytes().reserved.current);
+  if (capacity > 0) {
+    most = std::min(most, capacity / kSegmentsPerDevice / multiple * multiple);
+  }
+  if (!saves_segments() || needed > most / kLargePart) return std::max(needed, most);
+  const std::size_t free = shelves.complete(false).bytes() + shelves.nobodys().shelves[0].bytes();
+  return std::max(needed, round_up(most - std::min(most, free), multiple));
 }
 
 // Whether `ask` got `bytes` more from the device; the limit or the device may say no.
