@@ -34,12 +34,12 @@ inline constexpr std::size_t kMostBytesInBin = std::size_t{4} << 20;
 
 /** @brief Blocks that a bin keeps, by class: as many as these bytes have, within limits. */
 inline constexpr auto kMostInBin = [] {
-  constexpr std::size_t kMostBlocks = 32;
-  std::array<std::uint8_t, SizeClasses::kCount> most{};
+  constexpr std::size_t kMostBlocks = 256;
+  std::array<std::uint16_t, SizeClasses::kCount> most{};
   for (std::size_t bytes = SizeClasses::kGranule; bytes <= SizeClasses::kLargest;
        bytes += SizeClasses::kGranule) {  // the largest of a class comes last
     most[SizeClasses::of(bytes)] =
-        static_cast<std::uint8_t>(std::min(kMostBytesInBin / bytes, kMostBlocks));
+        static_cast<std::uint16_t>(std::min(kMostBytesInBin / bytes, kMostBlocks));
   }
   return most;
 }();
@@ -157,7 +157,7 @@ class ClassBins {
   }
 
   std::array<Block*, SizeClasses::kCount + 1> first_{};  // linked by `next_quick`
-  std::array<Relaxed<std::uint8_t>, SizeClasses::kCount + 1> count_{};
+  std::array<Relaxed<std::uint16_t>, SizeClasses::kCount + 1> count_{};
   std::size_t bytes_ = 0;
   std::uint64_t used_ = 0;  // bins that may hold some
 };

@@ -141,7 +141,7 @@ class FrontList {
 class Fronts {
  public:
   /** @brief Takes no lock. nullptr: none serves it (any more). */
-  [[nodiscard]] Front* find(StreamId stream) const noexcept {
+  [[nodiscard, gnu::always_inline]] Front* find(StreamId stream) const noexcept {
     Front* const front = fronts_.find(stream.slot);
     return front != nullptr && front->stream() == stream ? front : nullptr;
   }

@@ -46,16 +46,16 @@ bool CachingAllocator::State::claim_used(Front& front, Block* block, StreamRef& 
   return true;
 }
 
-// What the claimed block waits for is added to its points, and `used` is marked.
+// The claimed block waits for its stream and for `used`, which is marked. Earlier tenants come
+// before the work of its stream.
 void CachingAllocator::State::mark_uses(Block* block, StreamRef used) {
   const StreamId id = block->lane;
-  const Point foreign{used.id(), device.ledger().next(used.id())};
-  block->points.join({id, device.ledger().next(id)});
-  block->points.join(foreign);
-  if (device.ledger().is_open(used.id())) mark(used);
-  // Earlier tenants come before the work of this stream.
-  block->points.erase_if(
-      [&](const Point point) { return point.stream != id && point.stream != foreign.stream; });
+  const Ledger& ledger = device.ledger();
+  const Marker next_of_used = open_streams.next(used.id());
+  const bool is_open = next_of_used != 0;
+  block->points.set({id, ledger.next(id)});
+  block->points.join(Point{used.id(), is_open ? next_of_used : ledger.next(used.id())});
+  if (is_open) mark(used);
 }
 
 // Whether the claimed block, with its points, waits in the front now.

@@ -59,9 +59,8 @@ class WaitingBlocks {
   }
   /** @brief Whether the first block waits for nothing after `passed`. */
   [[nodiscard]] bool first_is_ready(Point passed) const noexcept {
-    if (first_ == nullptr) return false;
-    const Point point = foreign_point(*first_);
-    return point.stream == passed.stream && point.marker <= passed.marker;
+    const Point point = next_point();
+    return first_ != nullptr && point.stream == passed.stream && point.marker <= passed.marker;
   }
   [[nodiscard]] Block* first() const noexcept { return first_; }
   void pop() noexcept {

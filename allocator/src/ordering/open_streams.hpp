@@ -12,7 +12,7 @@ class OpenStreams {
   explicit OpenStreams(const Ledger& ledger) noexcept : state_(*ledger.state_) {}
 
   /** @brief The same as `Ledger::next_if_open`. */
-  [[nodiscard]] Marker next(StreamId stream) const noexcept {
+  [[nodiscard, gnu::always_inline]] Marker next(StreamId stream) const noexcept {
     const Slot* const slot = state_.slots.find(stream.slot);
     if (slot == nullptr || slot->generation != stream.generation) return 0;
     if (slot->phase != Phase::open) return 0;
