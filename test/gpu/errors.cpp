@@ -1,14 +1,10 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
-#include <random>
 #include <thread>
 
-#include "millrace/pipeline/model/embedding_bags.hpp"
-#include "test/gpu/gpu_bench.hpp"
 #include "test/gpu/support.hpp"
 #include "test/support/catch.hpp"
-#include "test/support/seed.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -134,30 +130,6 @@ TEST_CASE("a device that is lost says so at every call", "[.lost]") {
   CHECK(error_of([&] { static_cast<void>(gpu->allocate(1)); }) == ErrorCode::device_lost);
   CHECK(error_of([&] { static_cast<void>(gpu->query(stream)); }) == ErrorCode::device_lost);
   CHECK(error_of([&] { gpu->launch(wild, stream); }) == ErrorCode::device_lost);
-}
-
-TEST_CASE("a lost device is named by whichever part of Millrace meets it first", "[gpu]") {
-  static_cast<void>(require_gpu());
-  CHECK(run_alone("[.lost-model]") == 0);
-}
-
-TEST_CASE("a device is lost, and a model meets it", "[.lost-model]") {
-  GpuBench bench;
-  std::mt19937_64 random{seed()};
-  EmbeddingBags bags{
-      bench.context, {{"t", 90, 16, Pooling::sum, {"f"}}}, {.optimizer = {OptimizerKind::adam}}};
-  const KeyedJaggedTensor batch = bench.memory.upload(draw_bags(random, {"f"}, {90}, 30, 5, false));
-  Array<float> rows{bench.allocator, 30 * 16, bench.main};
-  const PooledMatrix pooled{rows.data(), 16, 0};
-  Operation wild;
-  wild.name = "wild";
-  wild.views = {{reinterpret_cast<void*>(std::uintptr_t{1} << 12U), 4096, Access::write}};
-  bench.gpu->launch(wild, bench.main.handle());
-  REQUIRE(cudaDeviceSynchronize() != cudaSuccess);
-  const auto look_up = [&] { bags.look_up(batch, nullptr, pooled, bench.main); };
-  const auto update = [&] { bags.update(batch, nullptr, pooled, bench.main); };
-  CHECK(error_of(look_up) == ErrorCode::device_lost);
-  CHECK(error_of(update) == ErrorCode::device_lost);
 }
 
 TEST_CASE("memory that is freed after CUDA has gone is no error", "[gpu]") {

@@ -95,6 +95,7 @@ std::vector<std::string> words_of(const CommandFiles& command, const ScratchFold
         given != places.end() ? given->second : (scratch / ("of " + option.name)).string();
     for (const std::string& word : option.words(place)) words.push_back(word);
   }
+  if (command.words == std::vector<std::string>{"run"}) words.insert(words.end(), {"--", "true"});
   return words;
 }
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <optional>
+#include <utility>
 
+#include "millrace/observe/trace/parse_error.hpp"
 #include "millrace/observe/trace/torch_snapshot.hpp"
 #include "millrace/round_up.hpp"
 #include "observe/trace/torch/rebase.hpp"
@@ -228,7 +231,15 @@ class SnapshotReader {
     }
   }
 
-  // Only explanations use them, so one of another form is passed over.
+  // Only explanations show annotations: one of another form is passed over, and the file is read.
+  static std::optional<std::pair<std::uint32_t, std::int64_t>> place_of_mark(const Field& record) {
+    try {
+      return std::pair{read_device(record), read_time(record)};
+    } catch (const ParseError&) {
+      return std::nullopt;
+    }
+  }
+
   void read_marks(const Field& list) {
     if (!list.is(ValueKind::list)) return;
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -239,12 +250,12 @@ class SnapshotReader {
       if (!name || !name->is(ValueKind::string) || !stage || !stage->is(ValueKind::string))
         continue;
       if (stage->text() != "START" && stage->text() != "END") continue;
-      const auto device = record.find("device");
-      if (device && (!device->is(ValueKind::integer) || device->integer() < 0)) continue;
-      snapshot_.marks.push_back({.name = stacks_.label(name->text(), record),
-                                 .begins = stage->text() == "START",
-                                 .device = read_device(record),
-                                 .time_us = read_time(record)});
+      if (const auto place = place_of_mark(record)) {
+        snapshot_.marks.push_back({.name = stacks_.label(name->text(), record),
+                                   .begins = stage->text() == "START",
+                                   .device = place->first,
+                                   .time_us = place->second});
+      }
     }
     std::ranges::stable_sort(snapshot_.marks, {}, &TorchMark::time_us);
   }
