@@ -183,7 +183,7 @@ TEST_CASE("train: weights of data-parallel tables go on elsewhere, and that is s
       train({"--steps", "5", "--ranks", "2", "--sharding", "data-parallel", "--save", file}));
   const ProgramRun run = run_program(with_data({"--load", file, "--steps", "6"}));
   CHECK(run.exit_code == 0);
-  CHECK_THAT(run.out, ContainsSubstring("anew   what the optimizer keeps"));
+  CHECK_THAT(run.out, ContainsSubstring("reset  optimizer state of tables"));
 }
 
 TEST_CASE("train: rank 0 alone speaks: plan, epochs, and the memory of each rank") {

@@ -102,7 +102,7 @@ StepCommit commit_from(std::span<const std::byte> payload, Version version,
                           .parts = get<std::uint32_t>(at + 44),
                           .wall_time_ms = wall_time_ms};
   if (commit.rank >= commit.ranks) {
-    refuse(fmt::format("a commit of rank {}, of {} ranks", commit.rank, commit.ranks));
+    refuse(fmt::format("a commit of rank {}, but there are {} ranks", commit.rank, commit.ranks));
   }
   if (commit.part >= commit.parts) {
     refuse(fmt::format("a commit of partition {}, of {} partitions", commit.part, commit.parts));
@@ -224,7 +224,8 @@ Record parse_record(std::span<const std::byte> bytes) {
 
 void check_row(const RowRecord& row, const StreamSchema& schema) {
   if (row.table >= schema.tables.size()) {
-    refuse(fmt::format("a row of table {}, of {} tables", row.table, schema.tables.size()));
+    refuse(fmt::format("a row of table {}, but the schema has {} tables", row.table,
+                       schema.tables.size()));
   }
   const StreamedTable& table = schema.tables[row.table];
   if (row.row < 0 || static_cast<std::uint64_t>(row.row) >= table.rows) {

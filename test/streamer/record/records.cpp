@@ -268,7 +268,8 @@ TEST_CASE("a row is checked against the tables of its schema", "[record]") {
   const auto refused = [&](RowRecord changed, const char* because) {
     CHECK_THROWS_WITH(check_row(changed, schema), Catch::Matchers::ContainsSubstring(because));
   };
-  refused({.table = 1, .row = 9, .weights = row.weights, .state = row.state}, "table 1, of 1");
+  refused({.table = 1, .row = 9, .weights = row.weights, .state = row.state},
+          "table 1, but the schema has 1 tables");
   refused({.row = 10, .weights = row.weights, .state = row.state}, "row 10 of table 'a'");
   refused({.row = -1, .weights = row.weights, .state = row.state}, "row -1 of table 'a'");
   refused({.row = 9, .weights = row.state, .state = row.state}, "1 and 1 numbers");

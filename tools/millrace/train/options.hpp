@@ -42,7 +42,7 @@ struct DataOptions {
 
 enum class GroupKind { none, threads, mpi, nccl };
 
-/** @brief Who trains together. */
+/** @brief The ranks that train together. */
 struct RankOptions {
   GroupKind group = GroupKind::none;
   std::optional<unsigned> ranks;  ///< where it was said: of processes, how many there must be

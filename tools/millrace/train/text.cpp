@@ -216,9 +216,9 @@ std::string render_plan(const TrainOptions& options, const TrainPlan& plan, cons
                                      grouped(plan.steps), plan.from.epoch + 1, plan.from.batch));
   }
   if (plan.begins_anew > 0) {
-    text += line("anew",
-                 "what the optimizer keeps of tables that another one updated before: "
-                 "they were data-parallel, or are now");
+    text += line("reset",
+                 "optimizer state of tables that another optimizer updated before: they were "
+                 "data-parallel, or are now");
   }
   return text + '\n' +
          paint(fmt::format("{:>5} {:>8} {:>9} {:>10} {:>9} {:>11} {:>9}\n", "epoch", "steps",

@@ -243,8 +243,8 @@ __global__ void gather_rows_kernel(GatherRowsArguments<float, Key> arguments) {
   *header = of_all;
 }
 
-// As much as the device has, whoever asks: another gather that asks for less would lower what this
-// one launches with.
+// Always as much as the device has: another gather that asks for less would lower the limit that
+// this one launches with.
 template <typename... Parameters>
 void allow_all_shared_memory(void (*kernel)(Parameters...)) {
   int device = 0, bytes = 0;

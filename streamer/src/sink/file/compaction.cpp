@@ -54,7 +54,8 @@ bool Compaction::read(std::size_t bytes) {
       continue;
     }
     if (reader_->offset() != reader_->size() || rows_ != 0) {
-      throw RecordError{reader_->path().string() + ": it is cut short, and not the last"};
+      throw RecordError{reader_->path().string() +
+                        ": the segment is truncated, but later segments exist"};
     }
     reader_.reset();
     ++at_;
@@ -70,7 +71,8 @@ void Compaction::take(const Record& record) {
       return again ? keep(record.row) : look_at(record.row);
     case RecordKind::commit:
       if (record.commit.rows != std::exchange(rows_, 0)) {
-        throw RecordError{reader_->path().string() + ": a commit of other rows"};
+        throw RecordError{reader_->path().string() +
+                          ": the commit does not belong to the rows before it"};
       }
       if (again) end_batch(record.commit);
       return;
@@ -79,7 +81,7 @@ void Compaction::take(const Record& record) {
       return;
     case RecordKind::schema:
       if (record.schema != schema_) {
-        throw RecordError{reader_->path().string() + ": a segment of other tables"};
+        throw RecordError{reader_->path().string() + ": the segment belongs to other tables"};
       }
       return;
   }

@@ -136,7 +136,8 @@ void FileSink::flush() {
     if (!writing->writer) continue;
     if (!writing->writer->is_there()) {
       writing->writer.reset();
-      throw SinkError{SinkError::Kind::retry, name() + ": what was written there was taken away"};
+      throw SinkError{SinkError::Kind::retry,
+                      name() + ": files that were written there have been removed"};
     }
     writing->writer->flush();
   }
@@ -168,7 +169,7 @@ void FileSink::audit(std::uint32_t rank, std::uint64_t) {
   const std::lock_guard of_rank{writing.mutex};
   const std::string gone = writing.writer ? writing.writer->take_gone() : "";
   if (gone.empty()) return;
-  throw SinkError{SinkError::Kind::lost, fmt::format("{}: {} was taken away", name(), gone)};
+  throw SinkError{SinkError::Kind::lost, fmt::format("{}: {} was removed", name(), gone)};
 }
 
 void FileSink::read(const std::function<void(const RowRecord&)>& visit) {

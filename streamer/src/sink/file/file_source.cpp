@@ -20,16 +20,16 @@ using std::chrono_literals::operator""ms;
 
 constexpr std::chrono::nanoseconds kLongestPause = 50ms;
 
-/** Reads the number that the text begins with, and removes it and the `behind` after it. */
+/** Reads the number that the text begins with, and removes it and the separator after it. */
 template <typename T>
-bool take_number(std::string_view& text, char behind, T& number) {
+bool take_number(std::string_view& text, char separator, T& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return false;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (text.empty()) return behind == ',';
-  if (text.front() != behind) return false;
+  if (text.empty()) return separator == ',';
+  if (text.front() != separator) return false;
   text.remove_prefix(1);
-  return behind != ',' || !text.empty();
+  return separator != ',' || !text.empty();
 }
 
 /** Makes the commit continue the returned one: the same trainer's commits in between are gone.
@@ -82,7 +82,7 @@ void FileSource::seek(std::string_view position) {
   const Segments segments = segments_in(folder_);
   for (auto& [rank, cursor] : cursors) {
     const auto of_rank = segments.find(rank);
-    if (of_rank == segments.end()) lose(fmt::format("nothing of rank {} is there", rank));
+    if (of_rank == segments.end()) lose(fmt::format("rank {} has no segments", rank));
     cursor.segment.rank = rank;
     go_to_place(cursor, of_rank->second);
   }
@@ -104,7 +104,7 @@ void FileSource::go_to_place(Cursor& cursor, const std::vector<SegmentName>& seg
     cursor.segment = name;
     return;
   }
-  lose(fmt::format("byte {} of segment {} of rank {} is there no more", place.offset, place.number,
+  lose(fmt::format("byte {} of segment {} of rank {} no longer exists", place.offset, place.number,
                    cursor.segment.rank));
 }
 
@@ -206,7 +206,7 @@ std::size_t FileSource::place_among(const std::vector<SegmentName>& segments,
   const auto same = std::ranges::find(segments, cursor.segment);
   if (same != segments.end()) return static_cast<std::size_t>(same - segments.begin());
   if (segments.front().compacted && segments.front().number >= cursor.read.number) return 0;
-  lose(fmt::format("{} is there no more", to_string(cursor.segment)));
+  lose(fmt::format("{} no longer exists", to_string(cursor.segment)));
 }
 
 void FileSource::open(Cursor& cursor, const SegmentName& segment) const {
@@ -256,7 +256,7 @@ std::optional<StepBatch> FileSource::read_batch(std::uint32_t rank, Cursor& curs
       cursor.read.offset = reader.offset();
       return std::nullopt;
     }
-    refuse_at(reader, "a batch that is cut short, and not at the end");
+    refuse_at(reader, "the batch is truncated, but data follows it");
   }
 }
 
@@ -288,7 +288,7 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, Cursor& cur
         break;
       case RecordKind::schema:
         if (const std::string other = difference(*schema_, record->schema); !other.empty()) {
-          refuse_at(reader, "a segment of other tables: " + other);
+          refuse_at(reader, "the segment belongs to other tables: " + other);
         }
         if (reader.offset() == record->bytes) check_log(cursor, record->version.step);
         break;
@@ -297,7 +297,7 @@ std::optional<StepBatch> FileSource::parse_batch(std::uint32_t rank, Cursor& cur
       case RecordKind::commit:
         if (record->commit.rank != rank || record->commit.rows != batch.size()) {
           refuse_at(reader,
-                    fmt::format("a commit of rank {} and {} rows behind {} rows of rank {}",
+                    fmt::format("a commit of rank {} and {} rows follows {} rows of rank {}",
                                 record->commit.rank, record->commit.rows, batch.size(), rank));
         }
         if (compacted && record->commit.version <= cursor.read.commit) {

@@ -101,7 +101,9 @@ std::optional<StreamSchema> read_schema(const std::filesystem::path& folder) {
   if (!file) return std::nullopt;
   const std::uint64_t size = size_of(file, path);
   try {
-    if (size > kLargestRecord) throw RecordError{fmt::format("a schema of {} bytes", size)};
+    if (size > kLargestRecord)
+      throw RecordError{
+          fmt::format("the schema has {} bytes (expected at most {})", size, kLargestRecord)};
     std::string json(size, '\0');
     json.resize(read_at(file, 0, std::as_writable_bytes(std::span{json}), path));
     return parse_stream_schema(json);

@@ -41,7 +41,7 @@ void visit_rows(const WholeSegment& segment, Visit&& visit) {
   while (reader.offset() < segment.end) {
     const std::optional<Record> record = reader.next();
     if (!record) {
-      throw RecordError{fmt::format("{}, byte {}: a record that is cut short, and not at the end",
+      throw RecordError{fmt::format("{}, byte {}: the record is truncated, but data follows it",
                                     segment.path.string(), reader.offset())};
     }
     if (record->kind == RecordKind::row) visit(record->row, reader.offset());

@@ -66,8 +66,8 @@ void RankWriter::take_over(const std::vector<SegmentName>& segments) {
     }
   } catch (const RecordError& error) {
     throw SinkError{SinkError::Kind::wrong,
-                    fmt::format("{}; nothing can be written behind it: an empty folder would be "
-                                "right",
+                    fmt::format("{}; nothing can be appended to this segment (expected an empty "
+                                "folder)",
                                 error.what())};
   }
   for (const SegmentName& name : segments) {

@@ -135,7 +135,7 @@ std::vector<SegmentName> superseded_in(const std::filesystem::path& folder, std:
 SegmentReader::SegmentReader(std::filesystem::path path, std::uint64_t offset)
     : path_(std::move(path)), file_(open_to_read(path_)), offset_(offset) {
   if (!file_) {
-    throw SegmentGone{path_.string() + ": this segment is there no more"};
+    throw SegmentGone{path_.string() + ": this segment no longer exists"};
   }
 }
 
@@ -247,7 +247,7 @@ void read_whole_part(const std::filesystem::path& path, bool is_last, WholePart&
     if (is_last && !reader.commit_behind(reader.offset())) return;
     if (stopped_at == reader.offset()) {
       if (!damage.empty()) throw RecordError{damage};
-      refuse_at(path, reader.offset(), "a record that is cut short, and not at the end");
+      refuse_at(path, reader.offset(), "the record is truncated, but data follows it");
     }
     stopped_at = reader.offset();  // once more: it may have been written in the meantime
     reader.go_to(part.end);
@@ -276,7 +276,7 @@ std::string find_gap(const std::filesystem::path& folder,
   for (std::size_t i = behind; i < segments.size(); ++i) {
     if (chain_begins_in(folder / to_string(segments[i]))) return {};
   }
-  return fmt::format("of rank {} no segment is there between {} and {}", segments[behind].rank,
+  return fmt::format("rank {} has no segment between {} and {}", segments[behind].rank,
                      segments[behind - 1].number, segments[behind].number);
 }
 

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 7> kOurs{
 
 [[noreturn]] void refuse(std::string_view spec, const std::string& why) {
   throw std::invalid_argument(fmt::format(
-      "'{}': {}; right: kafka://HOST:PORT,.../TOPIC or with ?SETTING=VALUE&... behind it",
+      "'{}': {}; right: kafka://HOST:PORT,.../TOPIC, and then optionally ?SETTING=VALUE&...",
       redacted(spec), why));
 }
 

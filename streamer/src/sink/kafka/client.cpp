@@ -89,7 +89,7 @@ KafkaClient::KafkaClient(rd_kafka_type_t type, const KafkaAddress& address, std:
 
 void KafkaClient::check_time() const {
   if (!out_of_time()) return;
-  throw SinkError{SinkError::Kind::retry, fmt::format("{}: there is no more time", name_)};
+  throw SinkError{SinkError::Kind::retry, fmt::format("{}: the deadline has passed", name_)};
 }
 
 void KafkaClient::detach(std::packaged_task<void()> task) const {
@@ -148,7 +148,7 @@ std::int32_t KafkaClient::partitions(const std::string& topic) const {
     return found;
   });
   if (found.asking != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    fail(found.asking, "no broker tells of the topic");
+    fail(found.asking, "no broker knows the topic");
   }
   switch (found.topic) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:

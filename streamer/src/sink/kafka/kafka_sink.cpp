@@ -78,8 +78,9 @@ void KafkaSink::catch_up() {
     TopicReading reading{consumer(), address_.topic, offsets_};
     reading.read_to(extents, [&](const TopicMessage& message) { commits_.add(message); });
     if (!commits_.schema() && !commits_.strange().empty()) {
-      throw SinkError{SinkError::Kind::wrong,
-                      fmt::format("{}: the topic is none of ours: {}", name_, commits_.strange())};
+      throw SinkError{
+          SinkError::Kind::wrong,
+          fmt::format("{}: the topic was not written by Millrace: {}", name_, commits_.strange())};
     }
     offsets_ = reading.offsets();
   }
@@ -176,8 +177,9 @@ void KafkaSink::send_rows(TopicProducer& to, const StepBatch& batch,
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const RowRecord row = batch.row(i);
     if (row.table >= schema.tables.size()) {
-      throw SinkError{SinkError::Kind::wrong, fmt::format("{}: a row of table {}, of {}", name_,
-                                                          row.table, schema.tables.size())};
+      throw SinkError{SinkError::Kind::wrong,
+                      fmt::format("{}: a row of table {}, but the schema has {} tables", name_,
+                                  row.table, schema.tables.size())};
     }
     const std::string key = row_key(schema.tables[row.table].name, row.row);
     const std::int32_t part = partition_of(key, to.partitions());

@@ -68,7 +68,7 @@ void KafkaSource::check_there(const std::vector<Extent>& extents) const {
     if (i < extents.size() && offset >= extents[i].begin && offset <= extents[i].end) continue;
     throw SinkError{
         SinkError::Kind::lost,
-        fmt::format("{}: offset {} of partition {} is there no more", name_, offset, i)};
+        fmt::format("{}: offset {} of partition {} no longer exists", name_, offset, i)};
   }
 }
 
@@ -186,8 +186,9 @@ RecordSource::Left KafkaSource::left() {
     if (reading_->offsets()[i] <= there[i].end) continue;
     throw SinkError{
         SinkError::Kind::lost,
-        fmt::format("{}: partition {} ends before what was read of it: it was made anew", name_,
-                    i)};
+        fmt::format(
+            "{}: partition {} ends before the messages that were read: the topic was created again",
+            name_, i)};
   }
   left.count = unread(reading_->offsets(), there);
   if (left.count == 0 && assembly_->has_next()) left.count = 1;  // its commit, at least

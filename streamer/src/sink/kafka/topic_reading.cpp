@@ -66,7 +66,7 @@ std::vector<Extent> extents_of(const KafkaClient& consumer, const std::string& t
   PartitionExtents found = consumer.ask(question, partitions);
   if (found.error != RD_KAFKA_RESP_ERR_NO_ERROR) {
     const std::size_t last = found.extents.size() - 1;
-    consumer.fail(found.error, fmt::format("what is in partition {} of {}", last, topic));
+    consumer.fail(found.error, fmt::format("the offsets of partition {} of {}", last, topic));
   }
   return std::move(found.extents);
 }
@@ -153,7 +153,7 @@ void Silence::heard(bool something) {
   const auto now = std::chrono::steady_clock::now();
   if (something) since_ = now;
   if (now - since_ > kLongestSilence) {
-    consumer_.fail(RD_KAFKA_RESP_ERR__TIMED_OUT, "nothing comes of what is in the topic");
+    consumer_.fail(RD_KAFKA_RESP_ERR__TIMED_OUT, "the topic has messages, but none arrives");
   }
 }
 

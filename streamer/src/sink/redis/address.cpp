@@ -17,7 +17,7 @@ constexpr std::string_view kPlain = "redis://", kTls = "rediss://", kSocket = "r
 [[noreturn]] void refuse(std::string_view spec, std::string_view why) {
   throw std::invalid_argument(
       fmt::format("'{}': {}; right: redis://[USER@]HOST:PORT[/PREFIX], rediss:// for TLS, or "
-                  "redis+unix://[USER@]/PATH, with ?SETTING=VALUE&... behind it",
+                  "redis+unix://[USER@]/PATH, and then optionally ?SETTING=VALUE&...",
                   redacted(spec), why));
 }
 

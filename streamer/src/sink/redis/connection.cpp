@@ -14,7 +14,7 @@ namespace millrace::sink {
 namespace {
 
 constexpr std::size_t kDigest = 40;  ///< characters of a script's name
-/** Nobody waits for a reply with more bytes in one piece than a record may have. */
+/** No call expects a reply with more bytes in one piece than a record may have. */
 constexpr std::size_t kMostUnread = kLargestRecord + (std::size_t{1} << 20);
 
 /** The value of "key:value" in the reply of INFO. */
@@ -135,7 +135,7 @@ void RedisConnection::send(std::span<const std::string_view> words) {
 void RedisConnection::check_reader() const {
   const redisReader& reader = *reader_;
   const auto refuse = [&](SinkError::Kind kind, std::string_view what) {
-    throw SinkError{kind, fmt::format("{}: no Redis that is known answers so: {}", name_, what)};
+    throw SinkError{kind, fmt::format("{}: unexpected answer of the server: {}", name_, what)};
   };
   if (too_many_) refuse(SinkError::Kind::wrong, "an array of too many elements");
   if (reader.len > kMostUnread) refuse(SinkError::Kind::wrong, "a text longer than any record");

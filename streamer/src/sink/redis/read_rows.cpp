@@ -106,7 +106,7 @@ class Reading {
     const Record record = parse_record(value);
     if (record.kind != RecordKind::row || record.bytes != value.size() ||
         record.row.table != found.table || record.row.row != found.row) {
-      throw RecordError{fmt::format("in {} is not the record of that row", found.key)};
+      throw RecordError{fmt::format("{} does not have the record of its row", found.key)};
     }
     check_row(record.row, schema_);
     return record.row;
@@ -117,7 +117,7 @@ class Reading {
     const auto reply = connection_.command(Words{"TYPE", found.key});
     const std::string_view type = reply->text();
     if (type == "none" || type == "string") return;  // or it was written since
-    throw RecordError{fmt::format("in {} is a {} where a row belongs", found.key, type)};
+    throw RecordError{fmt::format("{} is a {} (expected the string of a row)", found.key, type)};
   }
 
   RedisConnection& connection_;

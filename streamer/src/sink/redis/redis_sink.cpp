@@ -21,7 +21,7 @@ constexpr std::string_view kCommitField = "mark:";
 Record record_in(std::string_view field, const ReplyView& value, RecordKind kind) {
   Record record = parse_record(value.bytes());
   if (record.kind == kind && record.bytes == value.bytes().size()) return record;
-  throw RecordError{fmt::format("in its field {} is another record", field)};
+  throw RecordError{fmt::format("its field {} has a record of another kind or size", field)};
 }
 
 void add_field(SinkState& state, std::string_view field, const ReplyView& value) {
@@ -32,7 +32,7 @@ void add_field(SinkState& state, std::string_view field, const ReplyView& value)
   } else if (field.starts_with(kCommitField)) {
     const StepCommit commit = record_in(field, value, RecordKind::commit).commit;
     if (field.substr(kCommitField.size()) != std::to_string(commit.rank)) {
-      throw RecordError{fmt::format("in its field {} is a commit of rank {}", field, commit.rank)};
+      throw RecordError{fmt::format("its field {} has the commit of rank {}", field, commit.rank)};
     }
     state.commits[commit.rank] = commit;
   }
@@ -81,7 +81,7 @@ SinkState RedisSink::fetch_state() {
       add_field(state, (*reply)[i].text(), (*reply)[i + 1]);
     }
   } catch (const RecordError& error) {
-    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: what is in {} is none of ours: {}",
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {} was not written by Millrace: {}",
                                                         name_, key("stream"), error.what())};
   }
   return state;
@@ -157,7 +157,7 @@ std::uint64_t RedisSink::snapshot_request() {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc{} && end == text.data() + text.size()) return number;
-    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: in {} is '{}', and not a number",
+    throw SinkError{SinkError::Kind::wrong, fmt::format("{}: {} has '{}' (expected a number)",
                                                         name_, key("snapshot"), text)};
   });
 }

@@ -38,7 +38,7 @@ void* limited_array(const redisReadTask* task, Count elements) {
 
 void ReplyView::refuse(std::string_view what) const {
   throw SinkError{SinkError::Kind::wrong,
-                  fmt::format("{}: no Redis that is known answers so: {}", name_, what)};
+                  fmt::format("{}: unexpected answer of the server: {}", name_, what)};
 }
 
 void ReplyView::check_type(bool is_it, std::string_view wanted) const {

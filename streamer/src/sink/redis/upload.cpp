@@ -62,11 +62,10 @@ void RedisUpload::run() {
   const std::uint64_t epoch = batch_.commit.version.epoch;
   if (newest.epoch > epoch) refuse_overtaken(newest.epoch, epoch, target_.name);
   if (batch_.commit.after == Version{}) {
-    throw SinkError{
-        SinkError::Kind::lost,
-        fmt::format("{}: the first rows of a batch of rank {} were gone before the last "
-                    "ones came",
-                    target_.name, rank_)};
+    throw SinkError{SinkError::Kind::lost,
+                    fmt::format("{}: the first rows of a batch of rank {} were removed before the "
+                                "last ones arrived",
+                                target_.name, rank_)};
   }
   refuse_lost(batch_.commit, newest, target_.name);
 }
@@ -86,8 +85,8 @@ std::string RedisUpload::key_of(std::size_t row) const {
   const RowRecord record = batch_.row(row);
   if (record.table >= schema_.tables.size()) {
     throw SinkError{SinkError::Kind::wrong,
-                    fmt::format("{}: a row of table {}, of {}", target_.name, record.table,
-                                schema_.tables.size())};
+                    fmt::format("{}: a row of table {}, but the schema has {} tables", target_.name,
+                                record.table, schema_.tables.size())};
   }
   return fmt::format("{}:{}:{}", target_.prefix, schema_.tables[record.table].name, record.row);
 }

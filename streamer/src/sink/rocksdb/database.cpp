@@ -110,12 +110,13 @@ void check(const rocksdb::Status& status, const std::string& name) {
       what.find("Read-only file system") != std::string::npos) {
     throw SinkError{SinkError::Kind::wrong,
                     what +
-                        "; a folder whose files this user may read, and to stream there write, "
-                        "would be right"};
+                        " (expected a folder whose files this user may read, and write when rows "
+                        "are streamed to it)"};
   }
   if (status.IsCorruption() || status.IsPathNotFound()) {
-    throw SinkError{SinkError::Kind::wrong,
-                    what + "; it is damaged: put it aside, and an empty folder is filled anew"};
+    throw SinkError{
+        SinkError::Kind::wrong,
+        what + "; it is damaged: move it away; an empty folder is filled with all rows"};
   }
   if (status.IsInvalidArgument() || status.IsNotSupported()) {
     throw SinkError{SinkError::Kind::wrong, what};

@@ -235,7 +235,8 @@ void RocksdbSink::write(const StepBatch& batch, std::string_view position) {
 void RocksdbSink::flush() {
   const std::lock_guard lock{shared_->mutex};
   if (close_if_gone()) {
-    throw SinkError{SinkError::Kind::retry, name() + ": what was written there was taken away"};
+    throw SinkError{SinkError::Kind::retry,
+                    name() + ": files that were written there have been removed"};
   }
   if (shared_->is_failed) open();
   if (shared_->database) put((*shared_->database)->FlushWAL(true));
@@ -250,10 +251,11 @@ void RocksdbSink::audit(std::uint32_t, std::uint64_t epoch) {
   if (there > epoch) refuse_overtaken(there, epoch, name());
   const std::string gone = shared_->database->file_that_is_gone();
   if (gone.empty()) return;
-  throw SinkError{SinkError::Kind::wrong,
-                  fmt::format("{}: {} was taken away: rows are gone; put the folder aside, and an "
-                              "empty one is filled anew",
-                              name(), gone)};
+  throw SinkError{
+      SinkError::Kind::wrong,
+      fmt::format("{}: {} was removed, and rows with it; move the folder away; an empty "
+                  "folder is filled with all rows",
+                  name(), gone)};
 }
 
 void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
@@ -272,7 +274,7 @@ void RocksdbSink::read(const std::function<void(const RowRecord&)>& visit) {
     const Record record = kept.parsed();
     check_row(record.row, *schema);
     if (record.kind != RecordKind::row || key_of(record.row, *schema) != entry->key()) {
-      throw RecordError{fmt::format("{}: row {} of '{}' is where it does not belong", name(),
+      throw RecordError{fmt::format("{}: row {} of '{}' is stored under another row's key", name(),
                                     record.row.row, schema->tables[record.row.table].name)};
     }
     visit(record.row);

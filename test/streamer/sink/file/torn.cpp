@@ -156,7 +156,7 @@ TEST_CASE("a whole batch of rows that there are not, or of another rank, is refu
   with(file_step(3, 1));
   CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring("rank 1"));
   with(file_step(3), false);
-  CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring("3 rows behind 2 rows"));
+  CHECK_THROWS_WITH(steps.bench.steps_read(), ContainsSubstring("3 rows follows 2 rows"));
   with(file_step(3));
   CHECK(steps.bench.steps_read() == steps_up_to(3));
 }

@@ -302,7 +302,7 @@ TEST_CASE("a commit that nothing replaces and that is not there is lost", "[kafk
   std::mt19937_64 random{seed()};
   const auto came = Reader{topic}.read_all(random);
   REQUIRE(came.size() == 2);
-  CHECK_THAT(came[1].lost, ContainsSubstring("what goes after 1:2 follows 1:1"));
+  CHECK_THAT(came[1].lost, ContainsSubstring("continues 1:2, but follows 1:1"));
   CHECK(came[1].batch.commit.missing > 0);
 }
 

@@ -122,7 +122,7 @@ TEST_CASE("a batch that brokers refuse is left when calls have to end, and can b
     const auto refusal = refusal_of([&] { rows.write(next); });
     CHECK(Clock::now() - begin < 5s);
     other.join();
-    check_refused(refusal, SinkError::Kind::retry, "no more time");
+    check_refused(refusal, SinkError::Kind::retry, "the deadline has passed");
     begun.cluster.order("well 0");
     rows.finish_by(Clock::time_point::max());
     while (refusal_of([&] { rows.write(next); })) std::this_thread::sleep_for(20ms);
@@ -207,7 +207,7 @@ TEST_CASE("a topic with messages of others is wrong", "[kafka]") {
   other.settle();
   KafkaSink rows{cluster.spec("rows")};
   check_refused(refusal_of([&] { rows.begin(four_wide_schema()); }), SinkError::Kind::wrong,
-                "none of ours");
+                "not written by Millrace");
   KafkaSource source{cluster.spec("rows")};
   CHECK_THROWS_AS((void)source.schema(), RecordError);
 }
@@ -252,7 +252,7 @@ TEST_CASE(
   }
   KafkaSource late{cluster.spec("rows")};
   check_refused(refusal_of([&] { late.seek(first->position); }), SinkError::Kind::lost,
-                "is there no more");
+                "no longer exists");
   late.seek("");
   CHECK(rows.snapshot_request() == 0);
   CHECK(!late.schema());  // it stood at the front

@@ -211,7 +211,7 @@ TEST_CASE("calls end when they must, also those in progress", "[redis]") {
   other.join();
   REQUIRE(refusal);
   CHECK(refusal->kind == SinkError::Kind::retry);
-  CHECK_THAT(refusal->what, ContainsSubstring("no more time"));
+  CHECK_THAT(refusal->what, ContainsSubstring("no answer before the deadline"));
   CHECK(Clock::now() - begin < 5s);
   const auto later = refusal_of([&] { (void)rows.state(); });
   CHECK(later);

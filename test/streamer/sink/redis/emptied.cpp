@@ -74,7 +74,7 @@ TEST_CASE("a commit of a chain's first batch is there with all of its rows, when
     if (refusal) {
       ++found_out;
       CHECK(refusal->kind == SinkError::Kind::lost);
-      CHECK_THAT(refusal->what, ContainsSubstring("were gone before"));
+      CHECK_THAT(refusal->what, ContainsSubstring("were removed before"));
       CHECK(rows.state().commits.empty());
     } else if (rows.state().commits.contains(0)) {
       CHECK(values_in(rows).size() == kRows);

@@ -208,7 +208,8 @@ TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
                 "WRONGTYPE");
   server.command({"DEL", "test:stream"});
   server.command({"HSET", "test:stream", "mark:0", "none of yours, and long enough for a version"});
-  check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "none of ours");
+  check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong,
+                "not written by Millrace");
 }
 
 TEST_CASE("a row under the key of another is damage", "[redis]") {

@@ -36,13 +36,13 @@ void look_for_lacking(const std::vector<Segment>& segments, Version before, Lack
                                    commit.rank, to_string(commit.version), there);
     if (rows == 0 && commit.after > before) {
       rows = 1;  // or as many as the missing commits had, which is unknown
-      what = fmt::format("of rank {} what goes after {} follows {}", commit.rank,
+      what = fmt::format("the batch of rank {} continues {}, but follows {}", commit.rank,
                          to_string(commit.after), to_string(before));
     }
     before = commit.version;
     if (rows == 0 && segment.damaged && !exact) {
       rows = 1;  // what seems to be there may be older
-      what = "among them is a message that nobody of ours wrote";
+      what = "one of them is a message that Millrace did not write";
     }
     if (rows == 0) continue;
     if (segment.gap && !segment.damaged) {

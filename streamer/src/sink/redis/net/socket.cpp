@@ -74,7 +74,7 @@ class Socket final : public Channel {
   }
   [[noreturn]] void out_of_time(const Deadline& by) const {
     if (by.was_cut_short()) {
-      throw SinkError{SinkError::Kind::retry, name_ + ": no answer, and no more time"};
+      throw SinkError{SinkError::Kind::retry, name_ + ": no answer before the deadline"};
     }
     throw SinkError{SinkError::Kind::retry,
                     fmt::format("{}: no answer in {} ms", name_, by.whole().count())};
@@ -85,7 +85,7 @@ class Socket final : public Channel {
 };
 
 [[noreturn]] void refuse_connection(const std::string& name, const std::string& why) {
-  throw SinkError{SinkError::Kind::retry, fmt::format("{}: no connection: {}", name, why)};
+  throw SinkError{SinkError::Kind::retry, fmt::format("{}: cannot connect: {}", name, why)};
 }
 
 struct FreeAddresses {

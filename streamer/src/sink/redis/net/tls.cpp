@@ -188,8 +188,9 @@ namespace millrace::sink {
 
 std::unique_ptr<Channel> make_tls(std::unique_ptr<Channel>, const RedisAddress&,
                                   const std::string& name, const Deadline&) {
-  throw SinkError{SinkError::Kind::wrong,
-                  name + ": this build is without TLS; install libssl-dev and configure it anew"};
+  throw SinkError{
+      SinkError::Kind::wrong,
+      name + ": this build has no TLS; install libssl-dev, and configure and build again"};
 }
 
 }  // namespace millrace::sink
