@@ -161,3 +161,24 @@ function(millrace_sources out folder)
   endforeach()
   set(${out} "${sources}" PARENT_SCOPE)
 endfunction()
+
+# millrace_auditor(TARGET SOURCE FOLDER COMPONENT): what the dynamic loader loads before a program's own libraries. It
+# links the C library only, is built into lib/FOLDER, and is installed with the program's other libraries of FOLDER.
+function(millrace_auditor target source folder component)
+  cmake_path(GET source STEM name)
+  add_library(${target} MODULE ${source})
+  millrace_target(${target})
+  set_target_properties(
+    ${target}
+    PROPERTIES PREFIX ""
+               OUTPUT_NAME ${name}
+               CXX_VISIBILITY_PRESET hidden
+               LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/${folder}")
+  target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
+  target_link_options(${target} PRIVATE -nodefaultlibs LINKER:-z,defs)
+  target_link_libraries(${target} PRIVATE c)
+  install(
+    TARGETS ${target}
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/millrace/${folder}"
+    COMPONENT ${component})
+endfunction()

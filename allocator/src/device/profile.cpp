@@ -8,9 +8,9 @@
 
 #include "device/profile_fields.hpp"
 #include "millrace/embedded/profiles.hpp"
+#include "millrace/text/embedded_files.hpp"
 #include "millrace/text/json_document.hpp"
 #include "millrace/text/json_object.hpp"
-#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -133,17 +133,12 @@ DeviceProfile DeviceProfile::load(const std::filesystem::path& file) {
 }
 
 DeviceProfile DeviceProfile::named(std::string_view name) {
-  for (const EmbeddedFile& file : embedded::profiles()) {
-    if (file.name == name) return parse(file.text, fmt::format("profile {}", name));
-  }
-  text::refuse_name("device profile", name, names());
+  const EmbeddedFile& file =
+      text::embedded_file("device profile", name, embedded::profiles(), false);
+  return parse(file.text, fmt::format("profile {}", name));
 }
 
-std::vector<std::string> DeviceProfile::names() {
-  std::vector<std::string> all;
-  for (const EmbeddedFile& file : embedded::profiles()) all.emplace_back(file.name);
-  return all;
-}
+std::vector<std::string> DeviceProfile::names() { return text::names_of(embedded::profiles()); }
 
 std::string DeviceProfile::to_json() const {
   OrderedJson root;

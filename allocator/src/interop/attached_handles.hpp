@@ -56,7 +56,7 @@ class AttachedHandles {
     StreamRef stream{StreamHandle{}};
   };
 
-  // Of one object, and never of another.
+  // Belongs to one object, and never to another.
   static std::uint64_t next_serial() {
     static std::atomic<std::uint64_t> last{0};
     return ++last;

@@ -26,8 +26,8 @@ struct CallbackRun {
   friend bool operator==(const CallbackRun&, const CallbackRun&) = default;
 };
 
-// A callback's operations are numbered within its run, so that what is enqueued behind it can be
-// ordered after all of them before any is told.
+// A callback's operations are numbered within its run, so that later work of its stream can be
+// ordered after all of them before any of them is reported.
 constexpr std::uint64_t first_of_run(std::uint64_t run) { return run << 32; }
 constexpr std::uint64_t last_of_run(std::uint64_t run) { return (run << 32) | 0xffff'ffff; }
 constexpr std::uint64_t run_of(std::uint64_t count) { return count >> 32; }

@@ -11,7 +11,7 @@
 namespace millrace::ordering {
 
 /**
- * Of which streams more is complete than before: the last few hundred, read without a lock.
+ * Streams of which more is complete than before: the last few hundred, read without a lock.
  *
  * One thread at a time notes. A reader copies entries first and then asks whether they may have
  * been overwritten meanwhile.

@@ -19,7 +19,7 @@ class SharedFrontier {
  public:
   enum class Answer : unsigned char { no, yes, unknown };
 
-  /** Of the points that were shared; `unknown` if some were left out, or `hidden` stands for more.
+  /** By the points that were shared; `unknown` if some were left out, or `hidden` stands for more.
    */
   [[nodiscard]] Answer covers(Point point, std::uint32_t hidden) const noexcept {
     const std::uint32_t version = version_.load(std::memory_order_acquire);

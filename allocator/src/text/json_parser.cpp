@@ -157,7 +157,7 @@ class Parser {
     return unit;
   }
 
-  /** The escape at `at_`, behind its backslash, is written to `out`. */
+  /** Writes the escape at `at_`, after its backslash, to `out`. */
   char* unescape(char* out) {
     constexpr std::string_view names = "\"\\/bfnrt";
     constexpr std::string_view values = "\"\\/\b\f\n\r\t";
@@ -179,7 +179,7 @@ class Parser {
     at_ += length == 0 ? 1 : length;
   }
 
-  /** From the opening quote to behind the closing one. An unescaped string is no longer than it
+  /** Reads from the opening quote past the closing one. An unescaped string is no longer than it
    * was. */
   std::string_view read_string() {
     const std::size_t begin = ++at_;

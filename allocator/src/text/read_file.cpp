@@ -25,7 +25,7 @@ class OpenFile {
   OpenFile& operator=(const OpenFile&) = delete;
   ~OpenFile() { ::close(descriptor_); }
 
-  /** Of a regular file; 0 of a pipe, whose length nobody knows. */
+  /** The length of a regular file; 0 for a pipe, whose length is unknown. */
   [[nodiscard]] std::uint64_t length() const {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) fail();

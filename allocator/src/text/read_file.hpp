@@ -9,7 +9,7 @@
 
 namespace millrace::text {
 
-/** @brief A file cannot be read. `what()` is the reason, to stand behind the file's name. */
+/** @brief A file cannot be read. `what()` is the reason, without the file's name. */
 class FileProblem : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -11,7 +11,7 @@ namespace millrace::text {
 [[nodiscard]] std::size_t utf8_length(std::string_view text) noexcept;
 
 /** @brief Writes up to 4 bytes. Surrogates are written as if they were characters.
- * @return behind the last */
+ * @return the end of what was written */
 char* write_utf8(std::uint32_t code_point, char* out) noexcept;
 
 }  // namespace millrace::text

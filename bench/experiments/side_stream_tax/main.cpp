@@ -47,18 +47,19 @@ bool print(const std::vector<Verdict>& verdicts) {
 }
 
 void add_policy_options(CLI::App& app, Policy& policy) {
-  app.add_option("--spare-bursts", policy.spare_bursts, "of the millrace policy");
-  app.add_option("--carve-limit", policy.carve_limit, "likewise");
-  app.add_option("--slack", policy.slack, "likewise");
+  app.add_option("--spare-bursts", policy.spare_bursts,
+                 "Policy::spare_bursts of the preset millrace");
+  app.add_option("--carve-limit", policy.carve_limit, "Policy::carve_limit");
+  app.add_option("--slack", policy.slack, "Policy::slack");
   app.add_option_function<std::size_t>(
       "--large-segment-most", [&policy](std::size_t mib) { policy.large_segment_most = mib << 20; },
-      "MiB, likewise");
+      "Policy::large_segment_most, in MiB");
   app.add_option_function<std::size_t>(
       "--large-segment",
       [&policy](std::size_t mib) {
         policy.large_segment_least = policy.large_segment_most = mib << 20;
       },
-      "MiB, likewise");
+      "Size of all large segments, in MiB");
 }
 
 }  // namespace

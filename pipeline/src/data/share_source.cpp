@@ -27,7 +27,7 @@ void with_lengths(IndexType type, Function&& function) {
   }
 }
 
-/** Of each key, where the values of these examples are. */
+/** Where the values of these examples are, for each key. */
 std::vector<Range> values_of(const KeyedJaggedTensor& from, Range examples) {
   std::vector<Range> values;
   with_lengths(from.layout().length_type, [&]<typename Offset>(Offset) {

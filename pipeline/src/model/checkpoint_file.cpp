@@ -75,8 +75,8 @@ void InputFile::read(std::span<std::byte> room) {
     if (got <= 0) {
       throw CheckpointError{
           fmt::format("the checkpoint cannot be read: {}",
-                      got == 0 ? "it became shorter meanwhile" : std::strerror(errno)),
-          file_.string(), "a file that nobody writes to"};
+                      got == 0 ? "it became shorter while it was read" : std::strerror(errno)),
+          file_.string(), "a file that no other program writes to"};
     }
     room = room.subspan(static_cast<std::size_t>(got));
   }

@@ -9,9 +9,9 @@
 
 #include "millrace/embedded/models.hpp"
 #include "millrace/pipeline/model_json.hpp"
+#include "millrace/text/embedded_files.hpp"
 #include "millrace/text/json_document.hpp"
 #include "millrace/text/json_object.hpp"
-#include "millrace/text/parse_enum.hpp"
 
 namespace millrace {
 namespace {
@@ -223,19 +223,11 @@ ModelDescription ModelDescription::load(const std::filesystem::path& file) {
   return parse(text::read_document(file), file.string());
 }
 
-std::vector<std::string> ModelDescription::names() {
-  std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded::models()) names.emplace_back(file.name);
-  return names;
-}
+std::vector<std::string> ModelDescription::names() { return text::names_of(embedded::models()); }
 
 ModelDescription ModelDescription::named(std::string_view name) {
-  for (const EmbeddedFile& file : embedded::models()) {
-    if (file.name == name) return parse(file.text, file.name);
-  }
-  std::vector<std::string> expected = names();
-  expected.push_back("a file");
-  text::refuse_name("model", name, expected);
+  const EmbeddedFile& file = text::embedded_file("model", name, embedded::models(), true);
+  return parse(file.text, file.name);
 }
 
 std::string ModelDescription::to_json() const {

@@ -25,8 +25,8 @@ struct ShardedFeatures {
 };
 
 /**
- * @brief Pooled rows on their way between ranks, or their gradients: memory of one stream, that
- *        another uses until somebody has waited for it.
+ * @brief Pooled rows on their way between ranks, or their gradients: memory of one stream that
+ *        another stream uses, until a stream has waited for that use.
  */
 class RowsUnderWay {
  public:

@@ -96,7 +96,7 @@ MILLRACE_EXPORT unsigned la_objopen(link_map* map, Lmid_t, uintptr_t* cookie) {
 MILLRACE_EXPORT uintptr_t la_symbind64(Elf64_Sym* symbol, unsigned, uintptr_t* refers,
                                        uintptr_t* defines, unsigned* flags, const char* name) {
   *flags |= LA_SYMB_NOPLTENTER | LA_SYMB_NOPLTEXIT;
-  // What is looked up by hand is told whatever the two objects' flags say.
+  // Look-ups by hand are reported here whatever the flags of the two objects say.
   if (*refers != kOther || *defines != kCuda || ours == nullptr || !starts(name, "cu"))
     return symbol->st_value;
   const uintptr_t function = find(name);

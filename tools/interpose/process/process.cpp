@@ -33,7 +33,7 @@ Gpu* Process::find(int ordinal) const noexcept {
   return gpus_[static_cast<std::size_t>(ordinal)].load(std::memory_order_acquire);
 }
 
-// A GPU is not opened during a capture: its streams could not be told from those that are captured.
+// A GPU is not opened during a capture: its streams and the captured ones would look the same.
 Gpu* Process::serving(int ordinal) {
   if (unannounced_ != 0) return nullptr;
   if (Gpu* const known = find(ordinal)) [[likely]]

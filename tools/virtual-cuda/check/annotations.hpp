@@ -4,7 +4,7 @@
 
 #include "millrace/virtual_cuda.h"
 
-/** @brief Members of the table of virtual_cuda.h. They do nothing where nobody checks. */
+/** @brief Members of the table of virtual_cuda.h. They do nothing without a checker. */
 namespace millrace::virtual_cuda::annotations {
 
 void host_access(const void* address, std::size_t bytes, int writes);
@@ -18,7 +18,7 @@ void heap(const void* address, std::size_t bytes);
 void heap_reset(const void* address);
 /** @brief As `allocated`, by an allocator that does not say for which stream. */
 void region(const void* address, std::size_t bytes);
-/** @brief Whether somebody checks; the first question makes the runtime. */
+/** @brief Whether the program is checked; the first call makes the runtime. */
 [[nodiscard]] bool wanted();
 std::size_t races(void (*visit)(const MillraceRace*, void*), void* data);
 

@@ -30,8 +30,8 @@ namespace millrace::virtual_cuda {
  * @brief Tells a RaceChecker what the program does: its work, waits and memory.
  *
  * Exists only where the program is to be checked; then no call is `quick`, so that every call
- * comes here, under the engine's lock and in the order in which the calls were made. What a call
- * did is told after it succeeded; a free, before it is made.
+ * comes here, under the engine's lock and in the order in which the calls were made. Calls are
+ * reported after they succeeded, and frees before they are made.
  */
 class Checker {
  public:
@@ -159,7 +159,7 @@ class Checker {
 extern Checker* the_checker;
 [[nodiscard]] inline Checker* checker() noexcept { return the_checker; }
 
-/** @brief The same, for calls that are quick where nobody checks: not inlined, so that these keep
+/** @brief The same, for calls that are quick without a checker: not inlined, so that these keep
  * their few registers. They do nothing without a checker. */
 namespace checking {
 void synchronized(const CUstream_st& stream);

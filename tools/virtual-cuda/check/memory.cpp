@@ -76,7 +76,7 @@ bool Checker::end_heap(const void* address, const std::string& call) {
   return true;
 }
 
-// What is handed out anew was free, unless it is cut from it.
+// Memory that is handed out again was free, unless it is a part of a live block.
 void Checker::make_room(const void* address, std::size_t bytes, const std::string& call) {
   const auto begin = reinterpret_cast<Address>(address);
   auto live = live_.upper_bound(begin);
@@ -169,7 +169,7 @@ void Checker::sub_allocated(const void* address, std::size_t bytes, const CUstre
   collect({address, bytes, true});
 }
 
-// Nobody says who uses it first: accesses of earlier regions are compared with its own.
+// Its first user is unknown, so accesses of earlier regions are compared with its own.
 void Checker::region(const void* address, std::size_t bytes) {
   if (address == nullptr || bytes == 0) return;
   const std::string call = here("a region");

@@ -9,7 +9,7 @@ namespace millrace::virtual_cuda {
 /**
  * @brief Says from where the program made the call of CUDA that is under way.
  *
- * Looks at the stack, so that calls cost nothing where nobody asks.
+ * Looks at the stack on request, so that calls cost nothing otherwise.
  */
 class Sites {
  public:

@@ -22,7 +22,7 @@ namespace {
 
 // At exit the driver goes before static destructors of the program that were set up earlier.
 void unload() {
-  // A forked child has no runtime, and whoever held its lock does not exist.
+  // A forked child has no runtime, and the thread that held its lock does not exist there.
   if (process_refusal.load(std::memory_order_relaxed) == cudaErrorInitializationError) return;
   write_report(runtime());
   process_refusal.store(cudaErrorCudartUnloading, std::memory_order_relaxed);

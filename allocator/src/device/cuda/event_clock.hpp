@@ -18,9 +18,9 @@ namespace millrace::cuda {
  *
  * CUDA gives the distance of two events as a float of milliseconds, which after an hour is good to
  * a quarter of one. So a base event is recorded every second, on a stream of its own, and an event
- * is measured from the base nearest to it. Of old bases more and more are given up, so that their
- * number is bounded: an event that is asked for hours after it was recorded is told to some
- * microseconds. Used in the device's context.
+ * is measured from the base nearest to it. Old bases become sparser, so that their number is
+ * bounded: the time of an event that was recorded hours ago is known to some microseconds. Use it
+ * in the device's context.
  */
 class EventClock {
  public:

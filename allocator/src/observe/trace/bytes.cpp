@@ -15,7 +15,7 @@ namespace millrace::trace {
 
 namespace {
 
-/** zlib, which only those need who read compressed traces. */
+/** zlib, which only readers of compressed traces need. */
 struct Zlib {
   SharedLibrary library{"libz.so.1"};
   decltype(&::inflateInit2_) init = library.find<decltype(::inflateInit2_)>("inflateInit2_");

@@ -76,8 +76,8 @@ class PipelineCore : public TrainPipeline {
   void start(BatchInFlight& flight);
   void receive(BatchInFlight& flight);
   void arrange(BatchInFlight& flight);
-  /** @brief Starts, receives, and with precise waits arranges at once, so that the marker behind
-   * that is not behind the exchange of the next batch. */
+  /** @brief Starts, receives, and with precise waits arranges at once, so that the marker
+   * after that is not after the exchange of the next batch. */
   void finish_exchange(BatchInFlight& flight);
   /** @brief Arranges; `user` waits for the features, and its use is recorded. */
   void hand_features_to(BatchInFlight& flight, Stream& user);
@@ -101,8 +101,8 @@ class PipelineCore : public TrainPipeline {
   /**
    * @brief Runs work that all ranks do in one order, or that is part of such a step.
    *
-   * If it throws, the other ranks are told that this rank left its part out, so that they do not
-   * pair their next call with a wrong one; then it throws on.
+   * If it throws, this tells the other ranks that this rank left its part out, so that they do not
+   * pair their next call with a wrong one; then it rethrows.
    */
   template <typename Work>
   void notify_ranks_on_error(Work&& work) {

@@ -10,9 +10,9 @@ namespace {
  * Three batches ahead. From `start_batch` on the next batch is looked up before this one's
  * backward, so that its rows lack one update, and neither waits for the other.
  *
- * The batch in front is given back as soon as forward is enqueued, and the copy of the one behind
- * the last takes its place. Its features may start on data-dist only behind that copy: an edge of
- * each batch's own (`start`), whichever stream its memory is of.
+ * The oldest batch is freed as soon as forward is enqueued, and the copy of a further batch takes
+ * its place. The features of that batch may start on data-dist only after its copy: this edge
+ * belongs to each batch (`start`), whichever stream owns its memory.
  */
 class SemiSyncPipeline final : public PipelineCore {
  public:

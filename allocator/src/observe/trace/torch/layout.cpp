@@ -5,11 +5,11 @@
 #include "millrace/observe/trace/torch_layout.hpp"
 #include "observe/trace/torch/heap.hpp"
 
-// Undoing an allocation is to forget a block in use, and undoing a free is to put one back.
-// Addresses are known from the events. So is the size of a block that the trace allocates: whatever
-// lay behind it then tells how PyTorch cut it. Blocks from before the trace keep the nearest end
-// that anything behind them shows; those that remain in doubt are watched in a second pass, for
-// choices that tell of their rest.
+// To undo an allocation is to forget a block in use; to undo a free is to put one back. The events
+// give addresses, and the size of a block that the trace allocates: the next block in memory shows
+// how PyTorch cut it. Blocks from before the trace keep the nearest end that a later address shows.
+// A second pass watches those that remain in doubt, for decisions of PyTorch that depend on the
+// rest of the block.
 
 namespace millrace::trace {
 

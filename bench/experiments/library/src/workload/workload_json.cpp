@@ -7,9 +7,9 @@
 #include "millrace/experiment/workload.hpp"
 #include "millrace/memory/byte_size.hpp"
 #include "millrace/pipeline/model_json.hpp"
+#include "millrace/text/embedded_files.hpp"
 #include "millrace/text/json_document.hpp"
 #include "millrace/text/json_object.hpp"
-#include "millrace/text/parse_enum.hpp"
 
 namespace millrace::experiment {
 namespace {
@@ -167,19 +167,11 @@ std::string Workload::to_json() const {
   return document.dump(2);
 }
 
-std::vector<std::string> Workload::names() {
-  std::vector<std::string> names;
-  for (const EmbeddedFile& file : embedded::workloads()) names.emplace_back(file.name);
-  return names;
-}
+std::vector<std::string> Workload::names() { return text::names_of(embedded::workloads()); }
 
 Workload Workload::named(std::string_view name) {
-  for (const EmbeddedFile& file : embedded::workloads()) {
-    if (file.name == name) return parse(file.text, file.name);
-  }
-  std::vector<std::string> expected = names();
-  expected.push_back("a file");
-  text::refuse_name("workload", name, expected);
+  const EmbeddedFile& file = text::embedded_file("workload", name, embedded::workloads(), true);
+  return parse(file.text, file.name);
 }
 
 }  // namespace millrace::experiment
