@@ -109,9 +109,9 @@ struct alignas(64) Block {
   };
 
   static constexpr auto kMuch = std::numeric_limits<std::uint32_t>::max();
-  /** Of a live or a quick one that has less than `kMuch` to spare: what its request asked for. */
+  /** What the request of a live or quick block with less than `kMuch` to spare asked for. */
   [[nodiscard]] std::size_t rounded() const noexcept { return bytes - spare; }
-  /** Of a live one. */
+  /** First markers of a live block. */
   [[nodiscard]] FirstMarkers first_markers() const noexcept {
     if (live.company != nullptr) return live.company->first_markers;
     const Point first{live.owner.id(), live.first_marker};

@@ -61,8 +61,8 @@ void* CachingAllocator::State::serve_elsewhere(PlainRequest plain, StreamRef fir
   return serve(request, ask_front);
 }
 
-// Made when somebody else than the owner has to do with the block; of what its front has to spare,
-// if it has.
+// Made when another stream than the owner uses the block; one of its front's spare ones, if it has
+// any.
 Company& CachingAllocator::State::company_of(Block& block) {
   Company* made = nullptr;
   for (;;) {
@@ -208,7 +208,7 @@ void CachingAllocator::transfer(void* address, StreamRef new_owner) {
   }
   state_->add_tally(owner.id());
   state_->add_tally(new_owner.id());
-  state_->turns.told().moved(block->bytes, owner.id(), new_owner.id());
+  state_->turns.current().moved(block->bytes, owner.id(), new_owner.id());
 }
 
 void CachingAllocator::on_out_of_memory(MemoryCallback callback, int turn) {

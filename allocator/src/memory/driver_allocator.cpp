@@ -182,8 +182,8 @@ void DriverAllocator::State::free(void* address, const Live& block, StreamRef st
   kept.push_back({address, block.bytes, std::move(points)});
 }
 
-// Makes `stream` wait for the points. False if it can not, or if nothing can be enqueued there: in
-// a host callback, on a stream that is gone or another thread's, behind an independent one.
+// Makes `stream` wait for the points. False if it cannot, or if nothing can be enqueued there: in
+// a host callback, on a destroyed stream or another thread's, after an independent one.
 bool DriverAllocator::State::order(StreamRef stream, const std::vector<Point>& points) {
   if (in_host_callback() || !device.ledger().is_open(stream.id())) return false;
   try {

@@ -14,7 +14,7 @@ namespace millrace {
  * @brief Blocks in bins by the exact size of their request.
  *
  * They are few, so that emptying all bins is short. A bin is for the size that was last asked for
- * among those that share it: blocks of sizes that nobody asks for again are not kept.
+ * among those that share it: blocks of sizes that are not requested again are not kept.
  */
 class ExactBins {
  public:

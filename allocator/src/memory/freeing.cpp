@@ -29,7 +29,7 @@ Block* CachingAllocator::State::claim_live(const char* call, void* address) {
   return block;
 }
 
-// Of a claimed block that nobody but its lane's stream has used. False: not this one.
+// Frees a claimed block that only its lane's stream has used. False: not this one.
 bool CachingAllocator::State::free_plainly(Block* block, StreamRef stream) {
   if (block->live.company != nullptr || stream.id() != block->lane) return false;
   if (policy.sharing == Sharing::completed) return false;  // its own stream may have to wait too
@@ -141,7 +141,7 @@ void CachingAllocator::deallocate(void* address, Point marker) {
   state.take_back(block, std::move(points));
 }
 
-// Of a claimed block that was live.
+// Frees a claimed block that was live.
 void CachingAllocator::State::take_back(Block* block, PointSet points) {
   const WhileLive was = count_in(*block, true);
   block->points = std::move(points);
@@ -156,7 +156,7 @@ void CachingAllocator::State::take_back(Block* block, PointSet points) {
   if (policy.give_back == Return::polled && used_elsewhere) {
     block->state = BlockState::pending;
     pending.insert(block);
-    turns.told().draining(block->bytes);
+    turns.current().draining(block->bytes);
   } else {
     put_free(block);
   }
@@ -190,7 +190,7 @@ void CachingAllocator::State::put_free(Block* block, const Point* missing) {
 void CachingAllocator::State::shelve(Block* block, const Point* missing) {
   shelves.put(block, missing);
   if (policy.sharing == Sharing::own_stream) return note_free(*block, block->bytes);  // is merged
-  if (block->waits == Waits::for_all) turns.told().draining(block->bytes);
+  if (block->waits == Waits::for_all) turns.current().draining(block->bytes);
   if (block->waits != Waits::unlisted) return note_free(*block, runs.freed(block));
   note_free(*block, block->bytes);
   shelves.list_surplus(block, [&](Block* listed) { note_free(*listed, runs.freed(listed)); });
@@ -207,8 +207,8 @@ void CachingAllocator::State::note_free(const Block& block, std::size_t bytes) {
   if (segment.growable() && bytes >= source.page_bytes()) segment.may_have_free_page = true;
 }
 
-// What was kept for a stream that is gone, with all its work complete, is nobody's: what it waits
-// for is of other streams.
+// Blocks that were kept for a destroyed stream, with all its work complete, go to the lane of no
+// stream: what they still wait for is work of other streams.
 void CachingAllocator::State::merge_former_lanes() {
   while (Lane* const lane = shelves.former()) {
     for (const bool small : {false, true}) {

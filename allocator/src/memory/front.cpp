@@ -26,7 +26,7 @@ constexpr std::size_t kMostQuick = std::size_t{1} << 60;  // bytes of a request 
   front.demand.count(block->bytes, request.next, [&] { return device.newest_marker(); });
 }
 
-// Whether the live block, freed on `stream`, can be kept as it is: nobody else has used it.
+// Whether the live block, freed on `stream`, can be kept as it is: no other stream has used it.
 [[gnu::always_inline]] inline bool CachingAllocator::State::keepable(const Front& front,
                                                                      const Block& block,
                                                                      StreamId stream,
@@ -109,7 +109,7 @@ CachingAllocator::State::take_quick(const PlainRequest& request, QuickBins::Size
   return {.block = pop_quick(turn, *front, request, size)};
 }
 
-// Of one stream's requests, in this order, as many as its front serves; all in one turn.
+// Serves one stream's requests, in this order, as many as its front can; all in one turn.
 void CachingAllocator::State::take_quick(std::span<const Request> requests,
                                          std::vector<Block*>& blocks) {
   const Request& first = requests.front();
@@ -185,7 +185,7 @@ void CachingAllocator::deallocate(void* address, StreamRef stream) {
   if (kept != State::Kept::yes) state.deallocate(address, &stream, kept);
 }
 
-// Of claimed blocks that were live, those that their streams' fronts keep; nullptr in their place.
+// Keeps those claimed blocks that their streams' fronts take, and puts nullptr in their place.
 // Blocks of one stream that follow each other take one turn. Without the lock.
 void CachingAllocator::State::keep_quick(std::span<Block*> blocks, const StreamRef* stream) {
   std::optional<Turns::Turn> turn;

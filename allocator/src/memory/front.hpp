@@ -94,7 +94,7 @@ class alignas(64) Front {
   std::atomic<std::uint64_t> stream_{0};
 };
 
-/** @brief Fronts that have something since somebody last looked. */
+/** @brief Fronts that have something new since the last look. */
 template <Front::Hook Front::*hook>
 class FrontList {
  public:
@@ -145,7 +145,7 @@ class Fronts {
     Front* const front = fronts_.find(stream.slot);
     return front != nullptr && front->stream() == stream ? front : nullptr;
   }
-  /** @brief The front of the slot, whoever it serves. Under the allocator's lock. */
+  /** @brief The front of the slot, for any stream. Under the allocator's lock. */
   [[nodiscard]] Front& at(std::uint32_t slot) { return fronts_.grow_to(slot); }
 
   template <typename Visit>

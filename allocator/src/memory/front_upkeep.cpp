@@ -1,5 +1,5 @@
-// What keeps the fronts in step with the rest of the allocator, under its lock: who may serve, what
-// the meter has to know, and when kept blocks are put where all streams see them.
+// What keeps the fronts in step with the rest of the allocator, under its lock: which may serve,
+// what the meter has to count, and when kept blocks are put where all streams see them.
 
 #include <algorithm>
 #include <mutex>
@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Kept blocks of at least so many bytes may merge into one for a small request.
+// Smallest kept blocks that may merge into one for a request of this many bytes.
 std::size_t least_near(std::size_t bytes) {
   constexpr std::size_t kParts = 8;
   return std::clamp(bytes / kParts, ClassBins::kGranule, ClassBins::kLargest);
@@ -87,7 +87,7 @@ void CachingAllocator::State::look_further(Front& front, const Request& request)
   give_up(kept);
 }
 
-// Before the meter is told more of the stream's blocks.
+// Before the meter counts more of the stream's blocks.
 void CachingAllocator::State::add_tally(StreamId stream) {
   Front* const front = fronts.find(stream);
   if (front == nullptr) return;
@@ -145,7 +145,7 @@ void CachingAllocator::State::give_up(Block* first) {
   }
 }
 
-// Of a block that is given out. Others of its size are kept when they come back.
+// Counts a block that is given out. Others of its size are kept when they come back.
 void CachingAllocator::State::count_out(Block& block, const Request& request) {
   const StreamId owner = request.owner.id();
   const bool is_owners = request.lane == owner;
@@ -163,11 +163,11 @@ void CachingAllocator::State::count_out(Block& block, const Request& request) {
   }
   if (is_counted) return;
   add_tally(owner);
-  turns.told().allocated(request.requested, block.bytes, owner, block.tag);
+  turns.current().allocated(request.requested, block.bytes, owner, block.tag);
 }
 
-// Of a live block that is freed, what it was. If its uses may go on, the meter knows of the free
-// when it is told of them.
+// Counts a live block that is freed. @return what it was. If its uses may go on, the meter learns
+// of the free when it counts them.
 WhileLive CachingAllocator::State::count_in(Block& block, bool uses_may_go_on) {
   const WhileLive was = block.live;
   const StreamId owner = was.owner.id();
@@ -180,7 +180,7 @@ WhileLive CachingAllocator::State::count_in(Block& block, bool uses_may_go_on) {
   }
   if (!is_counted) {
     add_tally(owner);
-    turns.told().freed(was.requested, block.bytes, owner, block.tag);
+    turns.current().freed(was.requested, block.bytes, owner, block.tag);
   }
   if (was.company != nullptr) heap.forget(was.company);
   return was;

@@ -38,7 +38,7 @@ void CachingAllocator::State::release(Block* whole, Lock& lock) {
     throw;
   }
   heap.forget(std::move(segment));
-  turns.told().released(bytes);
+  turns.current().released(bytes);
 }
 
 // Segments that are wholly free, and of ranges what is free, until that is `enough`; what was
@@ -70,7 +70,7 @@ std::size_t CachingAllocator::State::release_free_memory(std::size_t keep_bytes,
   return released;
 }
 
-// Of those that the user reserved, if `kept`, else of the others.
+// Releases those that the user reserved, if `kept`, otherwise the others.
 std::size_t CachingAllocator::State::release_free_segments(std::size_t keep_bytes, bool kept,
                                                            Lock& lock) {
   await(pending.points(), lock);
@@ -117,7 +117,7 @@ bool CachingAllocator::State::release_range_if_free(Segment& range, Lock& lock) 
   return range.first != nullptr && unmap_free(range, range.bytes, lock) > 0;
 }
 
-// What comes before the memory of a segment is somebody else's; live blocks are freed now.
+// Points of the segment's blocks. Live blocks are freed now.
 PointSet CachingAllocator::State::points_of(const Segment& segment) const {
   PointSet points;
   for (const Block* block = segment.first; block != nullptr; block = block->next) {

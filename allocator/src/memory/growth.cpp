@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// No segment takes more of a small device than one part in so many.
+// A segment takes at most this part of a small device.
 constexpr std::size_t kSegmentsPerDevice = 32;
 
 // A request that is a larger part of a segment gets a whole one: what such requests leave in tight
@@ -106,7 +106,7 @@ bool CachingAllocator::State::leaves_headroom(Growths::Growth growth, Lock& lock
 Block* CachingAllocator::State::acquire(std::size_t bytes, const Request& request, Lock& lock) {
   void* base = nullptr;
   if (!obtain(bytes, lock, [&] { base = source.acquire(bytes); })) return nullptr;
-  turns.told().reserved(bytes);
+  turns.current().reserved(bytes);
   Block* block = heap.add_segment(base, bytes, request.small);
   if (policy.sharing == Sharing::own_stream) block->lane = request.lane;
   if (observer != nullptr) observer->segment_acquired(base, bytes);
@@ -154,7 +154,7 @@ Block* CachingAllocator::State::reclaim(const Request& request, Lock& lock) {
   fail(request, lock);
 }
 
-// Anything that is free and serves, whoever it is kept for, and in either pool.
+// Takes any free block that serves, of any lane and either pool.
 Block* CachingAllocator::State::take_cached(const Request& request, Lock& lock) {
   constexpr auto kAny = std::numeric_limits<std::size_t>::max();
   Request from = request;

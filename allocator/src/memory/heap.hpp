@@ -19,7 +19,7 @@ namespace millrace {
  */
 class Heap {
  public:
-  /** @param numbered  segments are told apart by when they came, not by where they lie */
+  /** @param numbered  segments are ordered by when they came, not by where they lie */
   explicit Heap(bool numbered = false) : numbered_(numbered) {}
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -39,14 +39,15 @@ class Heap {
   void insert(std::unique_ptr<Segment> segment);
   void forget(std::unique_ptr<Segment> segment);
 
-  /** @brief Keeps `bytes` in `block`; the rest becomes a claimed block behind it, returned. */
+  /** @brief Keeps `bytes` in `block`; the rest becomes a claimed block after it, returned. */
   Block* split(Block* block, std::size_t bytes);
 
   /** @brief What is known of an allocation that more than its owner uses. */
   [[nodiscard]] Company* make_company();
   void forget(Company* company);
 
-  /** @brief Takes `right`, the claimed block behind `left`, into it. The caller sees to points. */
+  /** @brief Takes `right`, the claimed block after `left`, into it. The caller merges the points.
+   */
   void absorb(Block* left, Block* right);
 
   /** @brief In address order. */

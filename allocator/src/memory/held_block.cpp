@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// Holds a claimed block that nobody but its lane's stream has used, where none is held. False: it
+// Holds a claimed block that only its lane's stream has used, if no block is held. False: it
 // is not held.
 bool CachingAllocator::State::hold(Block* block, StreamRef stream) {
   if (policy.sharing != Sharing::own_stream || block->live.company != nullptr) return false;

@@ -158,7 +158,7 @@ void CachingAllocator::restore(std::span<const SegmentLayout> segments) {
     const StreamRef stream = state.device.resolve(segment.stream);
     Block* rest = state.heap.add_segment(segment.base, segment.bytes, segment.small);
     rest->lane = stream.id();
-    state.turns.told().reserved(segment.bytes);
+    state.turns.current().reserved(segment.bytes);
     if (state.observer != nullptr) state.observer->segment_acquired(segment.base, segment.bytes);
     for (const BlockLayout& wanted : segment.blocks) {
       Block* block = rest;

@@ -45,7 +45,7 @@ class Unlisted {
   [[nodiscard]] Block* oldest() const noexcept { return oldest_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /** @brief So many at most, so that whoever looks is not held up. */
+  /** @brief The most that it holds, so that a look at it stays short. */
   static constexpr std::size_t kMost = 1024;
 
  private:
@@ -53,18 +53,18 @@ class Unlisted {
   std::size_t size_ = 0;
 };
 
-/** @brief By the stream that is waited for, and by who waits. */
+/** @brief By the stream that is waited for, and by which stream waits. */
 using LaneQueues = std::map<std::pair<StreamId, Waits>, std::unique_ptr<WaitQueue>>;
 
-/** @brief What is kept for one stream; one more is nobody's, which was never used. */
+/** @brief What is kept for one stream; one more lane has memory that no stream has used. */
 struct Lane {
   explicit Lane(StreamId id) : stream(id) {}
 
   StreamId stream;
   std::array<Shelf, 2> shelves;  // of large and of small segments
-  /** Of its blocks that wait for its own stream only; once there were any. */
+  /** Its blocks that wait for its own stream only; null until it has had one. */
   std::unique_ptr<WaitQueue> own;
-  /** Of those that wait for another one, or in another way. None is empty. */
+  /** Those that wait for another stream, or in another way. None is empty. */
   LaneQueues queues;
   Unlisted unlisted;
   std::size_t place_among_unlisted = 0;  // where the list of lanes that have any holds it

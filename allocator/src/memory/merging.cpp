@@ -62,7 +62,7 @@ Block* CachingAllocator::State::take_merged(const Request& request, std::size_t 
   return best;
 }
 
-// Claims `first` and the free blocks behind it, as one block of at least `bytes`.
+// Claims `first` and the free blocks after it, as one block of at least `bytes`.
 void CachingAllocator::State::merge_until(Block* first, std::size_t bytes) {
   claim(first);
   while (first->bytes < bytes) {

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Beyond so many, streams that hold nothing are forgotten: one-shot streams cost nothing.
+// With more streams, those that hold nothing are forgotten: one-shot streams cost nothing.
 constexpr std::size_t kStreamsKept = 64;
 
 }  // namespace

@@ -163,7 +163,7 @@ bool CachingAllocator::State::gather_pages(const Request& request, const Gap& ga
   return true;
 }
 
-// Of the free blocks up to `last` at most so many bytes; 0 if the driver said no.
+// Unmaps at most `most` bytes of the free blocks up to `last`; 0 if the driver refused.
 std::size_t CachingAllocator::State::unmap_blocks(Movable& movable, Block* first, Block* last,
                                                   std::size_t most, Lock& lock) {
   const bool one = first == last;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Of one allocator: each takes twice the device's size of the process's addresses.
+// Ranges of one allocator: each takes twice the device's size of the process's addresses.
 constexpr std::size_t kMostRanges = 16;
 
 // Holes, or blocks in front of one, that a request looks at before it grows elsewhere.
@@ -41,8 +41,8 @@ std::optional<CachingAllocator::State::Gap> CachingAllocator::State::find_gap(
   return gap ? gap : least_gap(request, {});
 }
 
-// What a range lacks behind `last`, which is its last block or the one in front of a hole. What is
-// in front must be the user's for nothing: a stream that grows does so in order not to wait.
+// What a range lacks after `last`, which is its last block or the one before a hole. The stream
+// must be able to use the blocks before the gap without a wait: it grows in order not to wait.
 CachingAllocator::State::Gap CachingAllocator::State::gap_behind(Segment& range, Block* last,
                                                                  const Request& request) const {
   Gap gap{.range = &range};
@@ -120,8 +120,8 @@ bool CachingAllocator::State::add_range(const Request& request, Lock& lock) {
   return true;
 }
 
-// The addresses, and the blocks in front of them, are claimed while the memory is being mapped:
-// other threads grow behind them.
+// The addresses, and the blocks before them, are claimed while the memory is being mapped:
+// other threads grow after them.
 Block* CachingAllocator::State::map(const Gap& gap, Lock& lock) {
   Block* const fresh = heap.fill(*gap.range, gap.hole, gap.bytes);
   Block* const first = gap.first == nullptr ? fresh : gap.first;
@@ -141,7 +141,7 @@ Block* CachingAllocator::State::map(const Gap& gap, Lock& lock) {
     undo();
     return nullptr;
   }
-  turns.told().reserved(gap.bytes);
+  turns.current().reserved(gap.bytes);
   if (observer != nullptr) observer->segment_acquired(fresh->address, gap.bytes);
   for (bool whole = first == fresh; !whole;) {
     Block* const next = first->next;
@@ -215,7 +215,7 @@ std::size_t CachingAllocator::State::unmap_run(Block* block, std::size_t most, L
   return bytes;
 }
 
-// The last whole pages of the claimed block, at most so many bytes; the rest of it is free again.
+// Keeps the last whole pages of the claimed block, at most `most` bytes; the rest is free again.
 Block* CachingAllocator::State::keep_pages(Block* block, std::size_t most) {
   const std::size_t page = source.page_bytes();
   const auto offset = static_cast<std::size_t>(block->address - block->segment->base);
@@ -243,11 +243,11 @@ void CachingAllocator::State::unmap(Block* pages, Lock& lock) {
     put_free(pages);
     throw;
   }
-  turns.told().released(pages->bytes);
+  turns.current().released(pages->bytes);
   if (observer != nullptr) observer->segment_released(pages->address, pages->bytes);
 }
 
-// At the end, when nobody uses it any more.
+// At the end, when no work uses it any more.
 void CachingAllocator::State::release_range(const Segment& range) {
   const auto mapped = [](const Block* block) {
     return block != nullptr && block->state != BlockState::absent;

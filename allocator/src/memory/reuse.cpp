@@ -37,7 +37,7 @@ bool CachingAllocator::State::mergeable(const Block* neighbour, StreamId lane) c
 
 void CachingAllocator::State::claim(Block* block) {
   const bool own = policy.sharing == Sharing::own_stream;
-  if (!own && block->waits == Waits::for_all) turns.told().drained(block->bytes);
+  if (!own && block->waits == Waits::for_all) turns.current().drained(block->bytes);
   const bool is_in_run = !own && block->waits != Waits::unlisted;
   shelves.claim(block);
   if (is_in_run) runs.claimed(block);
@@ -67,13 +67,13 @@ void CachingAllocator::State::sweep() {
   if (std::exchange(swept, now) == now && !pending.any_done()) return;
   const std::vector<Block*>& drained = shelves.drained();
   for (Block* const block : drained) {
-    turns.told().drained(block->bytes);
+    turns.current().drained(block->bytes);
     runs.claimed(block);
   }
   for (Block* const block : drained) put_free(block);
   if (pending.empty()) return;
   for (Block* const block : pending.completed()) {
-    turns.told().drained(block->bytes);
+    turns.current().drained(block->bytes);
     block->state = BlockState::claimed;
     put_free(block);
   }

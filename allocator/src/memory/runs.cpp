@@ -15,7 +15,7 @@ struct Extent {
   std::size_t count = 0, bytes = 0;
 };
 
-// Of the run that begins with `head`.
+// The extent of the run that begins with `head`.
 Extent extent_of(const Block* head) {
   if (head->free.run == nullptr) return {1, head->bytes};
   return {head->free.run->count, head->free.run->bytes};

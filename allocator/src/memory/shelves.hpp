@@ -46,7 +46,7 @@ class Shelves {
     return find_elsewhere(stream);
   }
   [[nodiscard]] const Lane* find(StreamId stream) const noexcept;
-  /** @brief Makes it if need be. Nobody's, if there is no such stream. */
+  /** @brief Makes it if needed. The lane of no stream, if the stream does not exist. */
   [[nodiscard]] Lane& lane(StreamId stream);
   [[nodiscard]] Lane& nobodys() noexcept { return nobodys_; }
   [[nodiscard]] const Lane& nobodys() const noexcept { return nobodys_; }
@@ -62,14 +62,14 @@ class Shelves {
   /** @brief Adds what has completed since the last look to what is complete. */
   void settle();
 
-  /** @brief Of any lane but nobody's: complete on the device, as far as `settle` saw. */
+  /** @brief Blocks of all streams' lanes that are complete on the device, as `settle` saw it. */
   [[nodiscard]] const auto& complete(bool small) const noexcept { return complete_[small ? 1 : 0]; }
   /** @brief The lanes of `streams`, and others with blocks that wait for one of them; not `but`. */
   [[nodiscard]] std::vector<Lane*> waiting_for(const std::vector<StreamId>& streams,
                                                const Lane* but, std::size_t most);
   /**
-   * @brief Finds out what other streams have to know of the unlisted blocks: before anybody looks
-   *        at more than one lane. `listed` is told of each.
+   * @brief Finds out what other streams have to know of the unlisted blocks: call it before looking
+   *        at more than one lane. Calls `listed` for each.
    */
   template <typename Listed>
   void list_all(const Listed& listed) {

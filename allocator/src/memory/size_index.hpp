@@ -30,7 +30,7 @@ class SizeIndex {
 
   /** @brief The best fit: the first block of at least `bytes`, or nullptr. */
   [[nodiscard]] Block* first(std::size_t bytes) const;
-  /** @brief The block behind `block`, which may have been taken out, or nullptr. */
+  /** @brief The block after `block`, which may have been taken out, or nullptr. */
   [[nodiscard]] Block* after(const Block* block) const;
   /** @brief The largest block, or nullptr. */
   [[nodiscard]] Block* last() const;
@@ -64,7 +64,7 @@ class SizeIndex {
       ordering::count_steps(1);
     return root;
   }
-  /** The least of the bins behind `bin`, or nullptr. */
+  /** The least of the bins after `bin`, or nullptr. */
   [[nodiscard]] Block* least_behind(Bin bin) const noexcept;
 
   /** Null: no block of these sizes was ever here. */

@@ -31,7 +31,7 @@ class Tally {
     }
   };
 
-  /** Peaks of all streams together miss at most so many bytes of each. */
+  /** Peaks of all streams together miss at most this many bytes of each stream. */
   static constexpr std::ptrdiff_t kMost = std::ptrdiff_t{32} << 20;
 
   /** @brief May be asked without the lock that the rest is under. */

@@ -55,24 +55,25 @@ class Turns {
 
   /**
    * @brief A block of the front's stream that it did not serve, or does not keep. Under the front's
-   *        lock, and the allocator's. False: the meter has to be told.
+   *        lock, and the allocator's. False: the meter has to count it.
    */
   [[nodiscard]] bool allocate(Front& front, std::size_t requested, const Block& block) noexcept;
   [[nodiscard]] bool free(Front& front, std::size_t requested, const Block& block) noexcept;
 
   // Under the allocator's lock.
-  /** @brief The meter, which knows what all streams did: before it is told what comes after. */
-  [[nodiscard]] Meter& told() {
+  /** @brief The meter, after it has counted all that streams did: to count what comes next. */
+  [[nodiscard]] Meter& current() {
     add_current();
     return meter_;
   }
   /** @brief Two threads have met there. */
   void crowd();
-  /** @brief While calls do not overlap, what all streams did since the meter was last told. */
+  /** @brief While calls do not overlap, adds what all streams did since the last time. */
   void add_current();
-  /** @brief All that the meter does not know yet: before somebody reads it. */
+  /** @brief Adds all that the meter does not know yet: before it is read. */
   void add_all();
-  /** @brief What the meter does not know of the front's stream. Under the front's lock as well. */
+  /** @brief Adds what the meter does not know of the front's stream. Under the front's lock as
+   * well. */
   void add(Front& front);
 
  private:

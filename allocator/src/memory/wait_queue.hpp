@@ -26,7 +26,7 @@ class WaitQueue {
   WaitQueue(const WaitQueue&) = delete;
   WaitQueue& operator=(const WaitQueue&) = delete;
 
-  /** @brief Begins anew, empty, as another queue. */
+  /** @brief Starts again, empty, as another queue. */
   void serve(Lane* lane, StreamId stream, Waits kind) noexcept {
     lane_ = lane;
     stream_ = stream;

@@ -20,7 +20,8 @@ using namespace model;
 
 namespace {
 
-constexpr std::size_t kAlignment = 16;  // floats
+// In floats. A parameter begins at a multiple of 64 bytes, as it would in memory of its own.
+constexpr std::size_t kAlignment = 16;
 
 }  // namespace
 
@@ -59,6 +60,7 @@ void DenseParameters::create() {
   gradients_ = {memory, size_, main, tags.parameters};
   first_moment_ = {memory, state > 0 ? size_ : 0, main, tags.optimizer_state};
   second_moment_ = {memory, state > 1 ? size_ : 0, main, tags.optimizer_state};
+  // Also the gaps between parameters, which the optimizer's step and reductions go over.
   for (const Array<float>* array : {&values_, &gradients_, &first_moment_, &second_moment_}) {
     if (array->size() == 0) continue;
     context_.device().fill(array->data(), 0, array->size() * sizeof(float), main.handle());
@@ -101,6 +103,7 @@ void DenseParameters::step(StreamRef stream) {
                            .rule = rule_of<float>(optimizer_, steps_)});
 }
 
+// For semi-sync, which keeps one batch's gradients while the next batch computes its own.
 void DenseParameters::swap_gradients(Buffer& other) {
   if (size_ == 0) return;
   if (!other) {

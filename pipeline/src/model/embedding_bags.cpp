@@ -163,6 +163,7 @@ void EmbeddingBags::initialise() {
     const TableView& table = views_[t];
     const std::size_t size = table.rows * table.width;
     const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table.whole_rows)));
+    // By the row's place in the whole table: each way of sharding begins with the same weights.
     const std::uint64_t draws =
         draws_from(stream_of_draws(options_.seed, table.name), configs_[t].first_row * table.width);
     enqueue<host::fill_uniform<float>, cuda::fill_uniform>(
@@ -308,6 +309,8 @@ void EmbeddingBags::factor_gradients(const KeyedJaggedTensor& batch, const Poole
   });
 }
 
+// Sorted by row first: a row that a batch has several times is updated once, by the sum of its
+// gradients in the order of the batch. So the result does not depend on which thread comes first.
 template <typename Id, typename Offset, typename Key>
 void EmbeddingBags::update_rows(const BatchBags& bags, const PooledMatrix& gradient,
                                 StreamRef stream) {
@@ -383,7 +386,7 @@ void EmbeddingBags::update(const KeyedJaggedTensor& batch, const float* factors,
                            const PooledMatrix& gradient, StreamRef stream) {
   const BatchBags bags = bags_of(batch, factors);
   if (options_.optimizer.kind == OptimizerKind::none) return;
-  ++steps_;
+  ++steps_;  // also without ids, so that ranks count alike, and observers see each step
   if (bags.ids_count() == 0) {
     const RowUpdate nothing{
         .row_type = row_type(), .step = steps_, .stream = stream, .tables = views_};

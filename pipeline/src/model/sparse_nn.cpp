@@ -109,6 +109,8 @@ void SparseNN::look_up_prefetched(TableLookup& of, Stream& stream) {
   lookup.stage = PooledLookup::Stage::looked_up;
 }
 
+// A lookup ahead read the data-parallel tables, which are dense parameters, as they were then. This
+// one is for the same batch and reads the same values, although steps have changed them since.
 void SparseNN::look_up_as_ahead(PooledLookup& lookup, Stream& stream) {
   const Array<float> present = parameters_.copy_values(stream);
   parameters_.set_values(ahead_->values, stream);
@@ -144,6 +146,7 @@ void SparseNN::check(const InputTensors& input, const PooledLookup& lookup) cons
   if (embeddings_->features() > 0) expect("bags a key", lookup.batch_size, input.batch_size);
 }
 
+// Copies what backward reads of the batch: the pipeline may free the batch right after forward.
 void SparseNN::keep(const InputTensors& input) {
   const StreamRef main = context_.main();
   batch_ = input.batch_size;
@@ -210,6 +213,7 @@ void SparseNN::lose(const BatchTensor& labels, float share) {
       context_, main, {.name = "loss", .flops = 10 * examples, .bytes = 3 * kScalar * examples},
       writes(loss_), writes(logit_gradients_), reads(logits_),
       reads(static_cast<const float*>(labels.data()), batch_));
+  // A rank's mean counts by its share of the examples, so that the ranks' sum is the whole mean.
   if (share == 1) return;
   enqueue<host::scale<float>, cuda::scale>(
       context_, main,
@@ -254,6 +258,7 @@ void SparseNN::backward(TableLookup& of) {
   PooledLookup& lookup =
       advance(of, PooledLookup::Stage::backward, "a lookup goes through one backward");
   const StreamRef main = context_.main();
+  // Each activation is freed as soon as it was used: this is where a step's memory peaks.
   Array<float> gradient = over_arch_.backward(std::move(logit_gradients_), true, main);
   interacted_ = {};
   Array<float> dense_gradient = interact_backward(gradient, lookup);
@@ -267,11 +272,13 @@ void SparseNN::backward(TableLookup& of) {
 void SparseNN::update_tables(TableLookup& of, Stream& stream) {
   PooledLookup& lookup = advance(of, PooledLookup::Stage::updated,
                                  "tables are updated once by a lookup, after its backward");
+  // The gradient is main's memory: main may not reuse it while the update still reads it.
   if (stream.id() != context_.main().id()) lookup.gradient.buffer().record_use(stream);
   embeddings_->update(lookup, stream);
 }
 
-// While tables are updated; but what those wait for goes between ranks first.
+// Overlaps the update of tables. It waits for the exchange of pooled gradients, so that the link
+// serves that exchange, for which the update waits, first.
 void SparseNN::reduce_gradients() {
   Stream& main = context_.main();
   if (embeddings_->dense_parameters().empty()) {

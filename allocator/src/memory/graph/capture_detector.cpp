@@ -40,7 +40,7 @@ std::optional<CaptureDetector::Watched> CaptureDetector::watched() const {
   return capture_ ? std::optional{Watched{captures_, origin_}} : std::nullopt;
 }
 
-// All streams of a capture end together: one of them tells of all. The device is asked without the
+// All streams of a capture end together: one stands for all. The device is asked without the
 // lock; an answer about a capture that another thread has ended meanwhile says nothing.
 bool CaptureDetector::still_captured(const Watched& seen) {
   if (asks_captured(seen.origin)) return true;

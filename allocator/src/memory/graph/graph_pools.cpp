@@ -29,7 +29,7 @@ GraphPools::GraphPools(GraphMemory& memory, OrderedDevice& device, const Policy&
 }
 
 // Holders keep their pools, which then know neither the allocator nor the device. What pools hold
-// goes with the allocator: nothing is given back, and no observer is told.
+// goes with the allocator: nothing is given back, and no observer is notified.
 void GraphPools::close() noexcept {
   {
     const std::lock_guard lock{link_->mutex};
@@ -110,7 +110,7 @@ void GraphPools::end(PrivatePool& pool, bool kept) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The streams of its capture, all at once for those who ask.
+// Ends the streams of its capture, all at once for other threads.
 void GraphPools::end_on_device(const PrivatePool& pool) noexcept {
   std::list<Captured> ended;
   {
@@ -227,7 +227,7 @@ void GraphPools::unheld(const PrivatePool& pool) noexcept {
   if (it != pools_.end()) to_be_given_back(it->second);
 }
 
-// After a free: it may have been the last live block of a pool that nobody holds.
+// After a free: it may have been the last live block of a pool without a holder.
 void GraphPools::freed_in(const PrivatePool& pool) noexcept {
   const std::lock_guard lock{mutex_};
   const auto it = pools_.find(&pool);

@@ -34,7 +34,7 @@ struct GraphPool::Hold {
 
 /**
  * @brief The private pools of an allocator: which streams are captured into which, and which pools
- *        nobody holds. Its lock is taken last, and no call is made under it.
+ *        have no holder. Its lock is taken last, and no call is made under it.
  */
 class GraphPools {
  public:
@@ -84,7 +84,7 @@ class GraphPools {
   /** @brief The user frees general memory: `GraphUses::keep`. */
   [[nodiscard]] bool keep(void* address, PointSet& points);
 
-  /** @brief Takes back the memory of pools that nobody holds. The caller holds no lock. */
+  /** @brief Takes back the memory of pools without a holder. The caller holds no lock. */
   void tidy();
   [[nodiscard]] GraphPoolStatistics statistics() const;
 

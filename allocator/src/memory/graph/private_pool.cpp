@@ -172,7 +172,7 @@ void PrivatePool::forget_complete_launches() {
   many_launches_ = std::max(kFewLaunches, launches_.size() * 2);
 }
 
-// Graphs that are launched where nobody says so. Under the lock.
+// Whether graphs are launched without a report of it. Under the lock.
 bool PrivatePool::launches_untold() const {
   return ran_ && !any_launch_ && until_ == GraphPool::HeldUntil::destroyed;
 }
