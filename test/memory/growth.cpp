@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <random>
+
 #include "millrace/device/fault.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
@@ -196,6 +200,111 @@ TEST_CASE("a small request is served from a large segment when there is nothing 
   allocator.deallocate(large);
   bench.ordered.synchronize();
   CHECK(allocator.trim() == 16 * MiB);
+}
+
+TEST_CASE("the first allocations take less time of driver calls than the torch preset's") {
+  const std::size_t memory = std::size_t{GENERATE(8, 24, 79)} << 30;  // pages of 8, 16 and 32 MiB
+  const std::size_t count = GENERATE(1'000, 10'000);
+  const std::size_t largest = std::size_t{GENERATE(4, 6)} << 20;
+  CAPTURE(memory, count, largest);
+  const auto time_of = [&](const Policy& policy) {
+    Bench bench{memory};
+    CachingAllocator allocator{bench.ordered, bench.source, policy};
+    std::mt19937_64 random{7};
+    std::uniform_real_distribution<double> log{std::log(512.0),
+                                               std::log(static_cast<double>(largest))};
+    const Nanoseconds began = bench.machine.now();
+    for (std::size_t i = 0; i < count; ++i) {
+      static_cast<void>(
+          allocator.allocate(static_cast<std::size_t>(std::exp(log(random))), bench.main));
+    }
+    return bench.machine.now() - began;
+  };
+  CHECK(time_of(Policy::millrace()) < time_of(Policy::torch()));
+}
+
+TEST_CASE(
+    "a segment of the small pool is 2 MiB at first, and later at most an eighth of the pool") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  SegmentLog log;
+  allocator.observe(&log);
+  for (int i = 0; i < 400; ++i) static_cast<void>(allocator.allocate(MiB, bench.main));
+  std::size_t pool = 0;
+  for (const std::size_t segment : log.acquired) {
+    CHECK(segment <= std::max(2 * MiB, std::min(pool / 8, 32 * MiB)));
+    pool += segment;
+  }
+  CHECK(pool <= 450 * MiB);
+  CHECK(log.acquired.size() <= 50);  // 200 of 2 MiB
+  allocator.check_invariants();
+  allocator.observe(nullptr);
+}
+
+TEST_CASE("a small request is served where only the smallest segment is left") {
+  Bench bench;
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 66 * MiB}};
+  for (int i = 0; i < 66; ++i) CHECK(allocator.allocate(MiB, bench.main) != nullptr);
+  CHECK(allocator.statistics().bytes.reserved.current == 66 * MiB);
+  CHECK(allocator.statistics().counts.retries == 0);
+}
+
+TEST_CASE("where pages are small, requests of up to half a segment share segments") {
+  Bench bench{std::size_t{8} << 30};  // pages of 8 MiB, segments of 16 MiB
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  SegmentLog log;
+  allocator.observe(&log);
+  const auto ask = [&](std::size_t bytes) {
+    static_cast<void>(allocator.allocate(bytes, bench.main));
+  };
+  for (int i = 0; i < 5; ++i) ask(3 * MiB);
+  CHECK(log.acquired == std::vector<std::size_t>{16 * MiB});
+  CHECK(bench.device.calls(Call::map) == 0);
+  ask(8 * MiB);
+  CHECK(log.acquired == std::vector<std::size_t>{16 * MiB, 16 * MiB});
+  ask(9 * MiB);  // more than half of one: a range
+  CHECK(log.acquired == std::vector<std::size_t>{16 * MiB, 16 * MiB, 16 * MiB});
+  CHECK(bench.device.calls(Call::map) == 1);
+  allocator.check_invariants();
+  allocator.observe(nullptr);
+}
+
+TEST_CASE("once blocks come back, requests share no new segments") {
+  Bench bench{std::size_t{8} << 30};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  SegmentLog log;
+  allocator.observe(&log);
+  allocator.deallocate(allocator.allocate(3 * MiB, bench.main));
+  for (int i = 0; i < 6; ++i) static_cast<void>(allocator.allocate(3 * MiB, bench.main));
+  CHECK(log.acquired == std::vector<std::size_t>{16 * MiB, 8 * MiB});
+  CHECK(bench.device.calls(Call::map) == 1);
+  allocator.check_invariants();
+  allocator.observe(nullptr);
+}
+
+TEST_CASE("where the limit has no room for a shared segment, a range grows by what is missing") {
+  Bench bench{std::size_t{8} << 30};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 24 * MiB}};
+  CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);
+  CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);  // a segment is full
+  CHECK(allocator.allocate(8 * MiB, bench.main) != nullptr);
+  CHECK(allocator.statistics().bytes.reserved.current == 24 * MiB);
+  CHECK(bench.device.calls(Call::map) == 1);
+}
+
+TEST_CASE("a range grows by less than what complete shared segments had, which are given back") {
+  Bench bench{std::size_t{8} << 30};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
+  const bool in_use = GENERATE(false, true);
+  CAPTURE(in_use);
+  void* const shared = allocator.allocate(8 * MiB, bench.main);
+  if (in_use) test::busy(bench, bench.main, shared, 8 * MiB);
+  allocator.deallocate(shared);
+  bench.ordered.mark(bench.main);
+  if (!in_use) bench.ordered.synchronize();
+  static_cast<void>(allocator.allocate(32 * MiB, bench.copy));
+  CHECK(allocator.statistics().bytes.reserved.current == (in_use ? 48 : 32) * MiB);
+  allocator.check_invariants();
 }
 
 TEST_CASE("a new segment is smaller by what is complete and free in pieces") {

@@ -55,23 +55,27 @@ void CachingAllocator::State::continue_burst(Point marker) {
 }
 
 // Wholly free segments that are too small for the request, up to `most` bytes of them: what then
-// grows is so much less. Segments can not be moved as pages are, so that this is their way.
-void CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
+// grows is so much less. Segments can not be moved as pages are, so that this is their way. Returns
+// whether there were any.
+bool CachingAllocator::State::give_back_too_small(const Request& request, std::size_t most,
                                                   Lock& lock) {
+  if (!saves_segments() || shelves.free_segments().first(false) == nullptr) return false;
   settle();
-  for (std::size_t given = 0; given < most;) {
+  std::size_t given = 0;
+  while (given < most) {
     const Segment* const segment = largest_complete_below(std::min(request.bytes, most - given));
-    if (segment == nullptr) return;
-    if (!move_patience.lasts(meter.bytes().reserved.current)) return;
+    if (segment == nullptr) break;
+    if (!move_patience.lasts(meter.bytes().reserved.current)) break;
     const std::size_t bytes = segment->bytes;
     try {
-      if (!release_if_free(segment->base, lock)) return;
+      if (!release_if_free(segment->base, lock)) break;
     } catch (const DeviceError&) {  // it is free still
-      return;
+      break;
     }
     move_patience.moved(bytes);
     given += bytes;
   }
+  return given > 0;
 }
 
 // Of those that are complete: the host would not have to wait for their uses.

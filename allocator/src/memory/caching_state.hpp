@@ -279,7 +279,7 @@ struct CachingAllocator::State : GraphMemory {
   Block* instead_of_growing(const Request& request, Lock& lock);
   bool mark_what_waits(Lock& lock);
   void continue_burst(Point marker);
-  void give_back_too_small(const Request& request, std::size_t most, Lock& lock);
+  bool give_back_too_small(const Request& request, std::size_t most, Lock& lock);
   [[nodiscard]] const Segment* largest_complete_below(std::size_t bytes) const;
 
   // moved_pages.cpp: pages that lie elsewhere
@@ -292,6 +292,8 @@ struct CachingAllocator::State : GraphMemory {
   // growth.cpp: new segments, and what is done where the device has none
   Block* grow(const Request& request, Lock& lock);
   [[nodiscard]] bool saves_segments() const;
+  [[nodiscard]] std::size_t small_segment() const;
+  [[nodiscard]] std::size_t shared_segment(const Request& request);
   [[nodiscard]] std::size_t roomy_segment(std::size_t needed, std::size_t multiple) const;
   Block* acquire(std::size_t bytes, const Request& request, Lock& lock);
   Block* reclaim(const Request& request, Lock& lock);

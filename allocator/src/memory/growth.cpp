@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -17,6 +18,17 @@ constexpr std::size_t kSegmentsPerDevice = 32;
 // segments serves none of them.
 constexpr std::size_t kLargePart = 8;
 
+// A segment of the small pool is at most one part in so many of the pool.
+constexpr std::size_t kSmallSegments = 8;
+constexpr std::size_t kMostSmallSegment = std::size_t{32} << 20;
+
+// A segment that several requests share, beside a range, is at most one part in so many of the
+// device, and serves requests of at most half of it.
+constexpr std::size_t kSharedSegmentsPerDevice = 512;
+
+// A program starts as long as it frees at most one allocation in so many.
+constexpr std::uint64_t kAllocationsPerFree = 32;
+
 // Blocks, or runs of them, that the host waits for before a request fails.
 constexpr std::size_t kMostRunsAwaited = 64;
 
@@ -25,25 +37,49 @@ constexpr std::size_t kMostRunsAwaited = 64;
 // What is missing, in a range; else a new segment of the size that the policy likes, or else of the
 // size that is needed.
 Block* CachingAllocator::State::grow(const Request& request, Lock& lock) {
+  if (const std::size_t shared = shared_segment(request); shared != 0) {
+    if (Block* block = acquire(shared, request, lock)) return block;
+  }
   if (uses_ranges(request)) {
     Block* block = grow_range(request, lock);
     if (block != nullptr || !heap.ranges().empty()) return block;
   }
   const std::size_t multiple = std::max(policy.segment_multiple, source.granularity());
-  const std::size_t needed = round_up(request.bytes, multiple);
-  const bool roomy = policy.large_segment_most != 0 && !request.small;
-  const std::size_t liked = roomy
-                                ? roomy_segment(needed, multiple)
-                                : policy.segment_for(request.bytes, meter.bytes().reserved.current);
-  if (roomy && saves_segments()) give_back_too_small(request, liked, lock);
+  const std::size_t needed =
+      request.small ? policy.small_segment : round_up(request.bytes, multiple);
+  std::size_t liked = policy.segment_for(request.bytes, meter.bytes().reserved.current);
+  if (policy.large_segment_most != 0) {
+    liked = request.small ? small_segment() : roomy_segment(needed, multiple);
+    if (!request.small) give_back_too_small(request, liked, lock);
+  }
   if (Block* block = acquire(liked, request, lock)) return block;
-  const bool less_serves = policy.sharing != Sharing::own_stream && !request.small;
+  const bool less_serves = policy.sharing != Sharing::own_stream;
   return less_serves && needed < liked ? acquire(needed, request, lock) : nullptr;
 }
 
 // The pool of a graph does not: what it takes and gives back are blocks of another allocator.
 bool CachingAllocator::State::saves_segments() const {
   return policy.before_growing && policy.sharing == Sharing::wait_before_grow;
+}
+
+// The first of many small requests need few segments, and what the last one has left is little.
+std::size_t CachingAllocator::State::small_segment() const {
+  const std::size_t share = std::bit_floor(heap.small_bytes() / kSmallSegments);
+  return std::max(policy.small_segment, std::min(share, kMostSmallSegment));
+}
+
+// Allocating a segment takes the device about as long as mapping one page. So where pages are
+// small, requests that are not large share segments while a program starts: such growth is many
+// calls less. Once blocks come back, growth is rare, and what it leaves has to be movable. 0: in a
+// range.
+std::size_t CachingAllocator::State::shared_segment(const Request& request) {
+  if (!uses_ranges(request) || !saves_segments()) return 0;
+  std::size_t bytes = policy.medium_segment;
+  if (capacity > 0) bytes = std::min(bytes, capacity / kSharedSegmentsPerDevice);
+  bytes = bytes / policy.segment_multiple * policy.segment_multiple;
+  if (bytes <= source.page_bytes() || request.bytes > bytes / 2) return 0;
+  const MemoryCounters& counts = turns.current().counts();
+  return counts.frees <= counts.allocations / kAllocationsPerFree ? bytes : 0;
 }
 
 // A segment that serves later requests as well. It is smaller by what any stream may have already,

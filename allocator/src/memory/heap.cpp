@@ -125,11 +125,13 @@ void Heap::vacate(Block* block) {
 }
 
 std::unique_ptr<Segment> Heap::extract(Segment* segment) {
+  if (segment->small) small_bytes_ -= segment->bytes;
   return std::move(segments_.extract(segment->base).mapped());
 }
 
 void Heap::insert(std::unique_ptr<Segment> segment) {
   std::byte* const base = segment->base;
+  if (segment->small) small_bytes_ += segment->bytes;
   segments_.emplace(base, std::move(segment));
 }
 
@@ -159,9 +161,11 @@ void Heap::check() const {
     if (!holds) throw std::logic_error{std::string{"heap invariant broken: "} + what};
   };
   const std::byte* last_end = nullptr;
+  std::size_t small = 0;
   for (const auto& [base, segment] : segments_) {
     require(base == segment->base && base >= last_end, "segments do not overlap");
     last_end = base + segment->bytes;
+    if (segment->small) small += segment->bytes;
     const std::byte* at = base;
     const Block* previous = nullptr;
     std::size_t free = 0;
@@ -186,6 +190,7 @@ void Heap::check() const {
     require(!segment->growable() || segment->bytes <= segment->addresses,
             "a range has addresses for what it holds");
   }
+  require(small == small_bytes_, "the bytes of the small pool are known");
 }
 
 }  // namespace millrace

@@ -55,6 +55,8 @@ class Heap {
   [[nodiscard]] const auto& segments() const noexcept { return segments_; }
   /** @brief The growable ones of them, as they were added. */
   [[nodiscard]] const std::vector<Segment*>& ranges() const noexcept { return ranges_; }
+  /** @brief Bytes of the segments of the small pool. */
+  [[nodiscard]] std::size_t small_bytes() const noexcept { return small_bytes_; }
   /** @brief Addresses in ranges, between blocks, that have no memory. */
   [[nodiscard]] const auto& holes() const noexcept { return holes_; }
   [[nodiscard]] PageMap& live() noexcept { return live_; }
@@ -72,6 +74,7 @@ class Heap {
   std::map<std::byte*, std::unique_ptr<Segment>> segments_;
   const bool numbered_;
   std::size_t newest_number_ = 0;
+  std::size_t small_bytes_ = 0;
   std::vector<Segment*> ranges_;
   SizeIndex<&WhileFree::by_size> holes_;
   PageMap live_;

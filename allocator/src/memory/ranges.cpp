@@ -27,7 +27,8 @@ bool CachingAllocator::State::uses_ranges(const Request& request) const {
 // In the stream's own range if that is to be had, else where there are addresses.
 Block* CachingAllocator::State::grow_range(const Request& request, Lock& lock) {
   auto gap = find_gap(request, lock);
-  // Gathering drops the lock.
+  // Both drop the lock.
+  if (gap && give_back_too_small(request, gap->bytes, lock)) gap = find_gap(request, lock);
   if (gap && gather_pages(request, *gap, lock)) gap = find_gap(request, lock);
   return gap ? map(*gap, lock) : nullptr;
 }
