@@ -5,8 +5,9 @@
 
 A table stands between `<!-- table NAME -->` and `<!-- end -->`. Without names, all of them are made,
 which takes a few minutes, and so is what follows `$ millrace ...` in blocks of ```text (test_tools
-checks those). Traces are those of MILLRACE_DATA, else of shared/data beside the project; what needs
-one that is not there stays as it is. With --check nothing is written; it ends with 1 if a figure is
+checks those); the name `output` makes only these blocks. They are 80 columns wide, as without a
+terminal. Traces are those of MILLRACE_DATA, else of shared/data beside the project; what needs one
+that is not there stays as it is. With --check nothing is written; it ends with 1 if a figure is
 stale.
 """
 import argparse
@@ -45,7 +46,8 @@ class Program:
             if found is None:
                 return None
             words[i], names[str(found)] = str(found), word
-        text = subprocess.run([self.path, *words], capture_output=True, text=True).stdout
+        plain = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        text = subprocess.run([self.path, *words], capture_output=True, text=True, env=plain).stdout
         for path, name in names.items():
             text = text.replace(path, name)
         return "\n".join(part.rstrip() for part in text.rstrip().split("\n"))
@@ -79,7 +81,7 @@ def strategies(program):
         return (gib(run["peak_reserved_bytes"]), gib(ladder["streams"]), f"{run['h2d_hidden']:.3f}",
                 f"{run['step_time_us']['p50'] / 1e3:.2f}", f"{run['device_calls']['all']:.0f}")
 
-    columns = ["reserved", "streams", "hidden", "step P50", "calls"]
+    columns = ["reserved", "streams", "overlap", "step P50", "calls"]
     headings = ["allocator", "strategy", "SparseDist: " + columns[0], *columns[1:],
                 "Base: " + columns[0], *columns[1:]]
     base = document["also"][0]["runs"]
@@ -96,7 +98,7 @@ def base_ladder(program):
     rows = [row(f"`{run['allocator']}`, `{run['strategy']}`", *cells(run), f"{run['h2d_hidden']:.3f}")
             for run in program.run("footprint")["also"][0]["runs"]
             if run["figures"]["bytes"] == "measured"]
-    return table(["Base, GiB", "L1", "L2", "streams", "reserved", "hidden"], rows)
+    return table(["Base, GiB", "L1", "L2", "streams", "reserved", "overlap"], rows)
 
 
 # docs/footprint.md
@@ -228,6 +230,7 @@ def links(program):
 TABLES = {"strategies": strategies, "base-ladder": base_ladder, "savings": savings,
           "pipelines-memory": memory, "pipelines-optimizer": optimizer,
           "pipelines-published": published, "pipelines-links": links}
+OUTPUT = "output"  # in place of a table's name: blocks that show a command
 
 
 def main():
@@ -235,7 +238,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a table is stale")
     parser.add_argument("--program", default=str(DOCS.parent / "build/release/bin/millrace"))
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *TABLES])
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], OUTPUT, *TABLES])
     given = parser.parse_args()
     program = Program(given.program)
     stale, found = [], set()
@@ -255,7 +258,7 @@ def main():
             return match[0] if printed is None else f"```text\n$ millrace {match[1]}\n{printed}\n```"
 
         new = re.sub(r"<!-- table (\S+) -->\n.*?<!-- end -->", made, text, flags=re.S)
-        if not given.names:
+        if not given.names or OUTPUT in given.names:
             new = re.sub(r"```text\n\$ millrace (.*)\n((?:.*\n)*?)```", shown, new)
         if new != text:
             stale.append(page.name)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -20,10 +21,16 @@ const std::vector<std::string> kSmall{
 ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
 Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
 
+std::vector<std::string> printed_lines(const std::string& text) {
+  std::istringstream stream{text};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 std::size_t longest_line(const std::string& text) {
-  std::istringstream lines{text};
   std::size_t longest = 0;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : printed_lines(text)) {
     const auto shown =
         std::count_if(line.begin(), line.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
     longest = std::max(longest, static_cast<std::size_t>(shown));
@@ -33,18 +40,45 @@ std::size_t longest_line(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("without arguments the table says what there is, what to change, saves and costs") {
+TEST_CASE("without arguments the tables say what each choice reserves, saves and costs") {
   const ProgramRun run = run_program({"footprint"});
   CHECK(run.exit_code == 0);
   CHECK(run.err.empty());
   for (const char* const word :
        {"sparse-dist", "loop shape base", "side-stream", "in-place", "precise", "ring",
-        "driver-async", "measured", "modelled", "79.7 GB", "−5.7 GB", "Another allocator", "costs",
-        "why", "coarse: for all work enqueued on a stream", "range"}) {
+        "driver-async", "measured", "modelled", "range", "saved", "overlap", "--wide"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
-  CHECK(longest_line(run.out) <= 120);
+  CHECK(longest_line(run.out) <= 80);
   CHECK(run.out.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("the first screen has five columns of figures, and its advice has three lines") {
+  const std::vector<std::string> lines = printed_lines(small({}).out);
+  const auto row = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("  in-place"); });
+  REQUIRE(row != lines.end());
+  std::istringstream figures{*row};
+  std::vector<std::string> words{std::istream_iterator<std::string>{figures}, {}};
+  std::erase(words, "to");  // a range is one column
+  CHECK(words.size() == 1 + 6);
+  REQUIRE(lines.size() > 4);
+  const std::vector<std::string> advice(lines.end() - 3, lines.end());
+  CHECK((lines.end() - 4)->empty());
+  CHECK_THAT(advice[0], ContainsSubstring("torch, side-stream reserves "));
+  CHECK_THAT(advice[1], ContainsSubstring("Another allocator: millrace, side-stream "));
+  CHECK_THAT(advice[2],
+             ContainsSubstring("Least at this speed: ") || ContainsSubstring("Other copies: "));
+}
+
+TEST_CASE("with --wide the table says where every byte went, and the advice is explained") {
+  const ProgramRun run = run_program({"footprint", "--wide"});
+  CHECK(run.exit_code == 0);
+  for (const char* const word : {"79.7 GB", "−5.7 GB", "Another allocator", "costs", "why",
+                                 "packing", "policy", "strand", "waits are coarse"}) {
+    CHECK_THAT(run.out, ContainsSubstring(word));
+  }
+  CHECK(longest_line(run.out) <= 80);
 }
 
 TEST_CASE("the document has a run for each allocator and strategy, with all of its figures") {
@@ -153,7 +187,7 @@ TEST_CASE("a row that runs out of memory says why, and the others go on") {
   }
   const ProgramRun table = small({"--device", "virtual:a100", "--activations", "90GiB"});
   CHECK_THAT(table.out, ContainsSubstring("out of memory"));
-  CHECK(longest_line(table.out) <= 120);
+  CHECK(longest_line(table.out) <= 80);
 }
 
 TEST_CASE("a file is written whole, and what was there is replaced") {

@@ -59,6 +59,15 @@ std::size_t longest_word(const std::string& text) {
   return most;
 }
 
+const std::vector<std::string> kFootprint{
+    "footprint", "--workload", "pr2916", "--allocator", "torch", "--seeds", "1", "--steps", "6"};
+const std::vector<std::string> kPipelines{
+    "pipelines",    "--pipeline", "base,sparse-dist", "--steps", "4",       "--ranks", "1",
+    "--batch-size", "64",         "--seeds",          "1",       "--waits", "all"};
+const std::vector<std::string> kBench{"stream",       "bench", "--rows",  "2000",
+                                      "--table-rows", "4000",  "--steps", "4"};
+const std::vector<std::string> kDoctor{"doctor"};
+
 /// All words with a digit, sorted.
 std::vector<std::string> figures_of(const std::string& text) {
   std::vector<std::string> words = words_of(text);
@@ -76,8 +85,8 @@ TEST_CASE("page: help is as wide as the page, with the same words") {
     std::vector<std::string> help = command.words;
     help.emplace_back("--help");
     const std::string wide = run_program(help).out;
-    CHECK(widest(wide) <= 119);
-    for (const std::size_t columns : {60, 80, 100}) {
+    CHECK(widest(wide) <= std::max<std::size_t>(80, longest_word(wide) + 34));
+    for (const std::size_t columns : {60, 100, 119}) {
       const Environment width{"COLUMNS", std::to_string(columns)};
       const std::string text = run_program(help).out;
       INFO(columns << ":\n" << text);
@@ -89,20 +98,37 @@ TEST_CASE("page: help is as wide as the page, with the same words") {
 }
 
 TEST_CASE("page: tables of every command fit the page, and lose no figure") {
-  const std::vector<std::string> footprint{
-      "footprint", "--workload", "pr2916", "--allocator", "torch", "--seeds", "1", "--steps", "6"};
-  const std::vector<std::string> pipelines{
-      "pipelines",    "--pipeline", "base,sparse-dist", "--steps", "4", "--ranks", "1",
-      "--batch-size", "64",         "--seeds",          "1"};
-  for (const auto& command : {footprint, pipelines, std::vector<std::string>{"doctor"}}) {
-    const std::vector<std::string> wide = figures_of(run_program(command).out);
-    for (const std::size_t columns : {60, 80}) {
-      const Environment width{"COLUMNS", std::to_string(columns)};
-      const std::string text = run_program(command).out;
-      INFO(text);
-      CHECK(widest(text) <= columns);
-      CHECK(std::ranges::includes(figures_of(text), wide));
+  const ScratchFolder scratch;
+  const std::string trace =
+      scratch.write("trace.csv", "id,lower,upper,size\n0,0,9,9000000\n1,1,9,4000000\n").string();
+  const std::vector<std::string> replay{"replay", trace};
+  for (std::vector<std::string> command : {kFootprint, kPipelines, kBench, replay, kDoctor}) {
+    for (const bool wide : {false, true}) {
+      if (wide && command == kDoctor) continue;
+      if (wide) command.emplace_back("--wide");
+      const std::vector<std::string> all = [&] {
+        const Environment width{"COLUMNS", "119"};
+        return figures_of(run_program(command).out);
+      }();
+      for (const std::size_t columns : {60, 80}) {
+        const Environment width{"COLUMNS", std::to_string(columns)};
+        const std::string text = run_program(command).out;
+        INFO(text);
+        CHECK(widest(text) <= columns);
+        CHECK(std::ranges::includes(figures_of(text), all));
+      }
     }
+  }
+}
+
+TEST_CASE("page: without a terminal the first screen has at most 80 columns, as one table") {
+  for (const auto& command : {kFootprint, kPipelines, kBench}) {
+    const std::string text = run_program(command).out;
+    INFO(text);
+    CHECK(widest(text) <= 80);
+    std::size_t tables = 0;
+    for (const std::string& line : lines_of(text)) tables += line.find("──") != std::string::npos;
+    CHECK(tables == 1);
   }
 }
 

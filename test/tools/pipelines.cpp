@@ -99,10 +99,15 @@ TEST_CASE("pipelines: the table says the same, and what its columns mean") {
   const ProgramRun run = small({"--pipeline", "base", "--waits", "all"});
   CHECK(run.exit_code == 0);
   for (const char* const word : {"pr2916", "base", "side-stream", "in-place", "precise", "coarse",
-                                 "torch", "millrace", "bound", "exposed", "modelled"}) {
+                                 "torch", "millrace", "reserved", "exposed", "modelled"}) {
     CHECK_THAT(run.out, ContainsSubstring(word));
   }
   CHECK(run.out.find("sparse-dist") == std::string::npos);
+  CHECK(run.out.find("bound") == std::string::npos);
+  const ProgramRun wide = small({"--pipeline", "base", "--wide"});
+  for (const char* const word : {"bound", "busy", "strand", "ahead", "GB/s"}) {
+    CHECK_THAT(wide.out, ContainsSubstring(word));
+  }
 }
 
 TEST_CASE("pipelines: a race of any seed is reported, also if the shown run has none") {

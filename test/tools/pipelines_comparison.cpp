@@ -107,8 +107,8 @@ TEST_CASE(
 
 TEST_CASE("pipelines: published figures stand only beside the workload that they are about") {
   const auto says = [](std::vector<std::string> more) {
-    more.insert(more.begin(), {"pipelines", "--seeds", "1", "--pipeline", "sparse-dist", "--copy",
-                               "side-stream", "--allocator", "torch"});
+    more.insert(more.begin(), {"pipelines", "--wide", "--seeds", "1", "--pipeline", "sparse-dist",
+                               "--copy", "side-stream", "--allocator", "torch"});
     const ProgramRun run = run_program(more);
     INFO(run.err);
     REQUIRE(run.exit_code == 0);
@@ -145,7 +145,9 @@ TEST_CASE("pipelines: what the driver's pool does not say is null, and a dash in
     CHECK(row.at("stranded_peak_bytes").is_null() == pool);
     CHECK(row.at("shares").at("idle_at_peak").is_null() == pool);
   }
-  CHECK_THAT(run_program(arguments).out, ContainsSubstring("–"));
+  std::vector<std::string> wide = arguments;
+  wide.emplace_back("--wide");
+  CHECK_THAT(run_program(wide).out, ContainsSubstring("–"));
 }
 
 TEST_CASE("pipelines: where every run is out of memory the program ends with 5") {

@@ -12,6 +12,7 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::size_t kLeast = 40, kMost = 119;
+constexpr std::size_t kUsual = 80;  ///< of a terminal, and for files and pipes
 
 /** 0: not known. */
 std::size_t width_from_environment() {
@@ -33,7 +34,7 @@ std::size_t width_of_terminal() {
 std::size_t page_width() {
   std::size_t width = width_from_environment();
   if (width == 0) width = width_of_terminal();
-  return width == 0 ? kMost : std::clamp(width, kLeast, kMost);
+  return width == 0 ? kUsual : std::clamp(width, kLeast, kMost);
 }
 
 }  // namespace millrace::cli

@@ -19,6 +19,10 @@ void add_result_options(Command& command, ResultArguments& given, const std::str
                  Result::main);
 }
 
+void add_wide_option(Command& command, bool& wide) {
+  command.flag("--wide", wide, "Show all columns of the table, and explain them");
+}
+
 Results::Results(const ResultArguments& given, const std::string& text_format)
     : json_is_main_(read_name("--format", "format", given.format, {text_format, "json"}) ==
                     "json") {

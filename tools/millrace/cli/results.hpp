@@ -24,6 +24,9 @@ struct ResultArguments {
  *  @param text_format  the default of `--format`: "table" or "text" */
 void add_result_options(Command& command, ResultArguments& given, const std::string& text_format);
 
+/** @brief Adds `--wide`, for a table whose first screen has few columns. */
+void add_wide_option(Command& command, bool& wide);
+
 /** @brief Writes a command's results in the formats and to the places that were asked for. */
 class Results {
  public:

@@ -11,6 +11,7 @@
 #include "cli/page.hpp"
 #include "cli/published.hpp"
 #include "cli/wording.hpp"
+#include "footprint/changes.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -42,20 +43,6 @@ constexpr std::array<Step, 5> kSteps{{
      [](const FootprintFigures& f) { return f.policy(); }},
 }};
 
-std::string full_name(const FootprintRow& row) {
-  return fmt::format("{}, {}", row.allocator, millrace::to_string(row.method));
-}
-
-template <typename Accept>
-const FootprintRow* least(const FootprintTable& table, Accept accept) {
-  const FootprintRow* best = nullptr;
-  for (const FootprintRow& row : table.rows) {
-    if (!row.ok() || !accept(row)) continue;
-    if (best == nullptr || row.figures.reserved < best->figures.reserved) best = &row;
-  }
-  return best;
-}
-
 constexpr std::size_t kWorthTelling = std::size_t{64} << 20;
 
 std::map<std::string, std::size_t> idle_by_stream(const FootprintRow& row) {
@@ -86,10 +73,14 @@ std::string blocks_behind(const FootprintRow& row) {
   return texts.empty() ? "" : fmt::format(": {}", fmt::join(texts, ", "));
 }
 
+std::string held(const FootprintRow& row) {
+  return fmt::format("{} reserves {} GiB to hold {} GiB of live data.", full_name(row),
+                     gib(row.figures.reserved), gib(row.figures.requested));
+}
+
 std::string explain_usual(const FootprintRow& row) {
   const FootprintFigures& f = row.figures;
-  std::string text = fmt::format("{} reserves {} GiB to hold {} GiB of live data.", full_name(row),
-                                 gib(f.reserved), gib(f.requested));
+  std::string text = held(row);
   for (const Step& step : kSteps) {
     const std::size_t size = step.size(f);
     if (step.name == "live" || bytes(size) < 0.01 * bytes(f.reserved)) continue;
@@ -122,10 +113,10 @@ std::string saving(const FootprintRow& from, const FootprintRow& to) {
                      range_of(saving, to.by_seed.size()));
 }
 
-/** Who kept how much free memory, before and after. */
+/** Free memory by its last user, before and after. */
 std::string idle_change(const FootprintRow& from, const FootprintRow& to) {
   if (!from.knows_usable() || !to.knows_usable()) {
-    return "; the users of free memory are unknown, since the driver's pool does not tell";
+    return "; the users of free memory are unknown, since the driver's pool does not show them";
   }
   std::map<std::string, std::array<std::size_t, 2>> idle;
   for (const auto& [stream, size] : idle_by_stream(from)) idle[stream][0] = size;
@@ -169,32 +160,41 @@ std::string price(const FootprintRow& from, const FootprintRow& to) {
   const FootprintFigures& a = from.figures;
   const FootprintFigures& b = to.figures;
   return fmt::format(
-      "step P50 {} ms instead of {}: {}; {} of the copying hidden instead of {}; {:.0f} driver "
+      "step P50 {} ms instead of {}: {}; overlap {} instead of {}; {:.0f} driver "
       "calls a step instead of {:.0f}.",
       milliseconds(b.step_p50), milliseconds(a.step_p50), longer(a.step_p50, b.step_p50),
       percent(b.hidden), percent(a.hidden), b.all_calls(), a.all_calls());
+}
+
+/** "millrace, in-place saves 7.71 GiB (22%), step +0.3%." */
+std::string brief(const FootprintRow& from, const FootprintRow& to) {
+  const Spread saving = to.saving(from);
+  const double change = std::round((to.figures.step_p50 / from.figures.step_p50 - 1) * 1000) / 10;
+  const std::string step =
+      change == 0 ? "same step"
+                  : fmt::format("step {}{:.1f}%", change < 0 ? "−" : "+", std::abs(change));
+  return fmt::format("{} {} {} GiB ({}), {}.", full_name(to), saving.median < 0 ? "takes" : "saves",
+                     gib_plain(std::abs(saving.median)),
+                     percent(std::abs(saving.median) / bytes(from.figures.reserved)), step);
 }
 
 class Advice {
  public:
   Advice(const FootprintRow& from, const Painter& paint) : from_(from), paint_(paint) {}
 
-  void change_to(const FootprintRow* to, std::string_view title) {
-    if (to == nullptr || to == &from_) return;
-    if (std::find(told_.begin(), told_.end(), to) != told_.end()) return;
-    told_.push_back(to);
-    const bool less = to->saving(from_).median > 0;
-    text_ += fmt::format("\n{} {}\n",
-                         paint_(fmt::format("{}: {}.", title, full_name(*to)), Look::strong),
-                         paint_(saving(from_, *to), less ? Look::good : Look::bad));
-    if (to->method != from_.method) line("do", fmt::format("{}.", traits_of(to->method).advice));
-    if (to->allocator != from_.allocator) {
-      line(to->method == from_.method ? "do" : "",
-           fmt::format("give device memory from the allocator {}{}.", to->allocator,
-                       to->method == from_.method ? "; the loop's code stays as it is" : ""));
+  void change_to(const FootprintRow& to, std::string_view title) {
+    const bool less = to.saving(from_).median > 0;
+    text_ +=
+        fmt::format("\n{} {}\n", paint_(fmt::format("{}: {}.", title, full_name(to)), Look::strong),
+                    paint_(saving(from_, to), less ? Look::good : Look::bad));
+    if (to.method != from_.method) line("do", fmt::format("{}.", traits_of(to.method).advice));
+    if (to.allocator != from_.allocator) {
+      line(to.method == from_.method ? "do" : "",
+           fmt::format("give device memory from the allocator {}{}.", to.allocator,
+                       to.method == from_.method ? "; the loop's code stays as it is" : ""));
     }
-    line("costs", price(from_, *to));
-    line("why", reason(from_, *to));
+    line("costs", price(from_, to));
+    line("why", reason(from_, to));
   }
 
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
@@ -214,7 +214,6 @@ class Advice {
 
   const FootprintRow& from_;
   const Painter& paint_;
-  std::vector<const FootprintRow*> told_;
   std::string text_;
 };
 
@@ -245,10 +244,6 @@ bool has_published_figures(const experiment::Workload& workload) {
                       experiment::Workload::named("sparse_data_dist_base").scaled_to(bytes));
 }
 
-bool costs_no_time(const FootprintFigures& from, const FootprintFigures& to) {
-  return to.step_p50 <= (1 + kSameStep) * from.step_p50 && to.hidden >= from.hidden - kSameHidden;
-}
-
 std::string render_advice(const FootprintTable& table, const Painter& paint) {
   std::string out;
   if (has_published_figures(table.workload)) {
@@ -258,20 +253,21 @@ std::string render_advice(const FootprintTable& table, const Painter& paint) {
   if (from == nullptr) return out;
   out += wrap(explain_usual(*from), page_width(), 0) + '\n';
 
-  const auto free_of_cost = [&](const FootprintRow& row) {
-    return costs_no_time(from->figures, row.figures);
-  };
   Advice advice{*from, paint};
-  advice.change_to(least(table,
-                         [&](const FootprintRow& row) {
-                           return row.allocator == from->allocator && free_of_cost(row);
-                         }),
-                   "Other copies");
-  advice.change_to(table.find("millrace", from->method), "Another allocator");
-  advice.change_to(least(table, free_of_cost),
-                   fmt::format("Least memory within {} of the step", percent(kSameStep)));
-  advice.change_to(least(table, [](const FootprintRow&) { return true; }), "Least memory");
+  for (const Change& change : all_changes(table)) advice.change_to(*change.to, change.title);
   return out + advice.text();
+}
+
+std::string render_first_advice(const FootprintTable& table, const Painter& paint) {
+  const FootprintRow* const from = table.usual();
+  if (from == nullptr) return "";
+  std::string out = held(*from) + '\n';
+  for (const Change& change : first_changes(table)) {
+    const bool less = change.to->saving(*from).median > 0;
+    out += fmt::format("{}: {}\n", paint(change.title, Look::strong),
+                       paint(brief(*from, *change.to), less ? Look::good : Look::bad));
+  }
+  return out;
 }
 
 }  // namespace millrace::cli

@@ -17,12 +17,8 @@ namespace millrace::cli {
  */
 [[nodiscard]] std::string render_advice(const FootprintTable& table, const Painter& paint);
 
-/** @brief The limits within which a change of allocator or strategy counts as free of cost in time.
- */
-inline constexpr double kSameStep = 0.01;    ///< of the step's P50, as the table has it
-inline constexpr double kSameHidden = 0.01;  ///< of the share of copying that is hidden
-
-/** @brief Whether `to` is as fast as `from` and hides as much of the copy, within those limits. */
-[[nodiscard]] bool costs_no_time(const FootprintFigures& from, const FootprintFigures& to);
+/** @brief The advice of the first screen, three lines: where the usual row stands, and one or two
+ * changes. "" if every row failed. */
+[[nodiscard]] std::string render_first_advice(const FootprintTable& table, const Painter& paint);
 
 }  // namespace millrace::cli

@@ -117,8 +117,7 @@ void add_footprint(CLI::App& program) {
   command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
   command.add("--seeds", given->seeds, "N",
               "Number of seeds S, S+1, ...; figures are the medians (default 16, on a GPU 1)");
-  command.add("--columns", given->columns, "SET",
-              "Columns of the table: short (default), or all, with where every byte went");
+  add_wide_option(command, given->wide);
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the only row's run with the first seed, for Perfetto and "
                  "chrome://tracing",

@@ -81,8 +81,7 @@ FootprintOptions read_options(const FootprintArguments& arguments) {
   options.allocators = read_allocators(arguments.allocators);
   options.methods = read_choices("--copy", "copy strategy", arguments.copies, kCopyMethods);
   options.waits = read_choice("--waits", "wait mode", arguments.waits, kWaits);
-  options.all_columns =
-      read_name("--columns", "set of columns", arguments.columns, {"short", "all"}) == "all";
+  options.wide = arguments.wide;
   options.seed = read_whole("--seed", arguments.seed, 0, std::numeric_limits<std::uint64_t>::max());
   std::vector<std::string> workloads{kSparseDist, kBase};
   if (arguments.workload) workloads = {*arguments.workload};

@@ -19,10 +19,10 @@ struct FootprintArguments {
   std::string copies = "all";
   std::string waits = "coarse";
   std::string seed = "1";
-  std::string columns = "short";
   std::optional<std::string> workload;
   std::optional<std::string> activations, compute_to_copy, run_ahead, batch_bytes, steps;
   std::optional<std::string> seeds;
+  bool wide = false;
   ResultArguments results;
   std::optional<std::string> timeline, html;
 };
@@ -34,9 +34,9 @@ struct FootprintOptions {
   std::vector<CopyMethod> methods;
   std::vector<experiment::Workload> workloads;  ///< the first is the one that is asked for
   Waits waits = Waits::coarse;
-  std::uint64_t seed = 1;    ///< of the first draw
-  std::size_t seeds = 1;     ///< draws of the batches' sizes
-  bool all_columns = false;  ///< of the table
+  std::uint64_t seed = 1;  ///< of the first draw
+  std::size_t seeds = 1;   ///< draws of the batches' sizes
+  bool wide = false;       ///< the table has all columns, and the advice is explained
 };
 
 /** @throws UsageError */

@@ -30,30 +30,26 @@ const char* basis_of(const FootprintOptions& options) {
   return options.device.modelled ? "modelled" : "measured";
 }
 
-/** A median with the least and the most, where there are several seeds. */
-TextTable::Group spread_group(const std::string& heading, const FootprintOptions& options) {
-  if (options.seeds == 1) return {heading, {{"GiB", heading.size()}}};
-  return {heading, {{"median", 6}, {"range", 12}}};
+/** A range stands only beside the median of several draws. */
+bool has_range(const FootprintOptions& options) { return options.seeds > 1; }
+
+std::vector<TextTable::Group> first_groups(const FootprintOptions& options) {
+  std::vector<TextTable::Column> reserved{{"GiB", 6}};
+  if (has_range(options)) reserved = {{"median", 6}, {"range", 12}};
+  reserved.push_back({"saved", 6});
+  return {{"", {{"", 14}}},
+          {"peak reserved, GiB", std::move(reserved)},
+          {"step", {{"ms", 7}, {"overlap", 7}}}};
 }
 
-std::vector<TextTable::Group> short_groups(const FootprintOptions& options) {
-  return {
-      {"", {{"", 14}}},
-      spread_group("reserved, GiB", options),
-      spread_group("saves, GiB", options),
-      {"step, ms", {{"P50", 6}, {"hidden", 7}}},
-      {"driver", {{"calls", 6}}},
-  };
-}
-
-std::vector<TextTable::Group> all_groups(const FootprintOptions& options) {
+std::vector<TextTable::Group> wide_groups(const FootprintOptions& options) {
   return {
       {"", {{"", 14}}},
       {"peaks, GiB: measured", {{"reserved"}, {"active", 6}, {"alloc", 5}}},
       {"where it went, GiB: measured",
        {{"live", 5}, {"round"}, {"streams"}, {"packing"}, {"policy", 6}}},
       {"main, calls: measured", {{"strand", 6}, {"frag", 4}, {"util", 4}, {"calls", 5}}},
-      {fmt::format("step, ms: {}", basis_of(options)), {{"P50", 5}, {"P90", 5}, {"hidden"}}},
+      {fmt::format("step, ms: {}", basis_of(options)), {{"P50", 5}, {"P90", 5}, {"overlap"}}},
   };
 }
 
@@ -89,32 +85,32 @@ std::string name_of(const FootprintRow& row) {
   return (row.modelled_sizes() ? "~ " : "  ") + std::string{millrace::to_string(row.method)};
 }
 
-std::vector<Cell> short_cells(const FootprintRow& row, const FootprintRow& usual,
-                              const Best& best) {
+std::string range_text(const Spread& spread) {
+  return fmt::format("{} to {}", gib_short(spread.least), gib_short(spread.most));
+}
+
+/** What a row saves compared with the usual one. */
+Cell saved_cell(const FootprintRow& row, const FootprintRow& usual) {
+  if (&row == &usual) return {"–"};
+  const double saved = row.saving(usual).median;
+  return {gib_plain(saved), saved < 0 ? Look::bad : Look::plain};
+}
+
+std::vector<Cell> first_cells(const FootprintRow& row, const FootprintRow& usual, const Best& best,
+                              const FootprintOptions& options) {
   const FootprintFigures& f = row.figures;
-  const bool several = row.by_seed.size() > 1;
-  const auto range = [](const Spread& spread) {
-    return fmt::format("{} to {}", gib_short(spread.least), gib_short(spread.most));
-  };
-  std::vector<Cell> cells{{name_of(row)}};
-  const auto add = [&](const Spread& spread, Look look) {
-    cells.push_back({gib_plain(spread.median), look});
-    if (several) cells.push_back({range(spread)});
-  };
-  add(row.reserved(), f.reserved == best.reserved ? Look::good : Look::strong);
-  if (&row == &usual) {
-    cells.resize(cells.size() + (several ? 2 : 1), {"–"});
-  } else {
-    const Spread saving = row.saving(usual);
-    add(saving, saving.median < 0 ? Look::bad : Look::plain);
-  }
+  const Spread reserved = row.reserved();
+  std::vector<Cell> cells{
+      {name_of(row)},
+      {gib_plain(reserved.median), f.reserved == best.reserved ? Look::good : Look::strong}};
+  if (has_range(options)) cells.push_back({range_text(reserved)});
+  cells.push_back(saved_cell(row, usual));
   cells.push_back(time_cell(f.step_p50, best));
   cells.push_back(hidden_cell(f, best));
-  cells.push_back({fmt::format("{:.0f}", f.all_calls())});
   return cells;
 }
 
-std::vector<Cell> all_cells(const FootprintRow& row, const Best& best) {
+std::vector<Cell> wide_cells(const FootprintRow& row, const Best& best) {
   const FootprintFigures& f = row.figures;
   const auto usable = [&](std::string text) { return row.knows_usable() ? text : "–"; };
   return {
@@ -138,7 +134,7 @@ std::vector<Cell> all_cells(const FootprintRow& row, const Best& best) {
 }
 
 TextTable table_of(const FootprintTable& table, const FootprintOptions& options) {
-  TextTable text{options.all_columns ? all_groups(options) : short_groups(options)};
+  TextTable text{options.wide ? wide_groups(options) : first_groups(options)};
   const Best best{table.rows};
   std::string_view allocator;
   for (const FootprintRow& row : table.rows) {
@@ -148,8 +144,8 @@ TextTable table_of(const FootprintTable& table, const FootprintOptions& options)
                     {std::string{idea_of(allocator)}, Look::faint});
     }
     if (row.ok()) {
-      text.add_row(options.all_columns ? all_cells(row, best)
-                                       : short_cells(row, *table.usual(), best));
+      text.add_row(options.wide ? wide_cells(row, best)
+                                : first_cells(row, *table.usual(), best, options));
       if (row.races && !row.races->empty()) {
         text.add_line({"    race"}, {row.races->front(), Look::bad});
       }
@@ -172,28 +168,38 @@ std::string_view meaning_of(Waits waits) {
                                 : "precise: for the work that is needed";
 }
 
-std::string title(const FootprintTable& table, const FootprintOptions& options,
-                  const Painter& paint) {
+std::string loop_text(const FootprintTable& table, const FootprintOptions& options) {
   const experiment::Workload& workload = table.workload;
+  const std::string sizes =
+      fmt::format("Batches of {}, {} of activations", format_bytes(workload.mean_batch_bytes()),
+                  format_bytes(workload.activations));
+  if (!options.wide) {
+    return fmt::format("{}; {} steps{}; {}.", sizes, workload.num_batches,
+                       options.waits == Waits::coarse ? "" : ", precise waits",
+                       seeds_text(options));
+  }
   const std::string ahead =
       workload.run_ahead == 0
           ? "the host waits for each step"
           : fmt::format("the host enqueues at most {} operations ahead of the device",
                         workload.run_ahead);
   return fmt::format(
-      "{}  {}\n{}\n",
+      "{}; a step's compute takes {:g} x the copy of its batch; {}; waits are {}; {} steps; {}.",
+      sizes, workload.compute_to_copy, ahead, meaning_of(options.waits), workload.num_batches,
+      seeds_text(options));
+}
+
+std::string title(const FootprintTable& table, const FootprintOptions& options,
+                  const Painter& paint) {
+  const experiment::Workload& workload = table.workload;
+  return fmt::format(
+      "{}\n{}\n{}\n",
       paint(fmt::format("{}, loop shape {}", workload.name, millrace::to_string(workload.shape)),
             Look::strong),
       paint(fmt::format("on {} ({}), {}", options.device.name, basis_of(options),
                         options.device.title),
             Look::faint),
-      paint(wrap(fmt::format("Batches of {}, {} of activations; a step's compute takes {:g} x the "
-                             "copy of its batch; {}; waits are {}; {} steps; {}.",
-                             format_bytes(workload.mean_batch_bytes()),
-                             format_bytes(workload.activations), workload.compute_to_copy, ahead,
-                             meaning_of(options.waits), workload.num_batches, seeds_text(options)),
-                 page_width(), 0),
-            Look::faint));
+      paint(wrap(loop_text(table, options), page_width(), 0), Look::faint));
 }
 
 std::string strategies_text() {
@@ -205,37 +211,39 @@ std::string strategies_text() {
 }
 
 std::string modelled_text(const FootprintOptions& options) {
-  if (!options.device.modelled) return "";
+  if (!options.device.modelled) return " Sizes and times are measured.";
   return fmt::format(
-      " Sizes are what the real allocators decided; times are modelled by the profile of {}; ~: "
-      "sizes of the driver's pool as it is modelled there.",
+      " Sizes are measured: what the real allocators decided. Times are modelled by the profile of "
+      "{}. ~: sizes of the driver's pool as it is modelled there.",
       options.device.name);
 }
 
-std::string short_legend(const FootprintTable& table, const FootprintOptions& options) {
+/** With what savings are compared; "" if every row failed. */
+std::string saved_text(const FootprintTable& table, const FootprintOptions& options) {
   const FootprintRow* const usual = table.usual();
-  const std::string beside =
-      usual == nullptr ? ""
-                       : fmt::format(" saves: less than {}, {}{}.", usual->allocator,
-                                     millrace::to_string(usual->method),
-                                     options.seeds == 1 ? "" : ", draw by draw on the same sizes");
+  if (usual == nullptr) return "";
+  return fmt::format(" saved: less than {}, {}{}.", usual->allocator,
+                     millrace::to_string(usual->method),
+                     has_range(options) ? ", draw by draw on the same sizes" : "");
+}
+
+std::string first_legend(const FootprintTable& table, const FootprintOptions& options) {
   return fmt::format(
-      "reserved: peak of what the allocator held from the driver{}.{} P50: from the end of one "
-      "step on main to the end of the next. hidden: of the time in which batches are copied, the "
-      "share in which main computes. calls: driver calls a step. --columns all: where every byte "
-      "went.{}",
-      options.seeds == 1 ? "" : "; range: least and most of the draws", beside,
+      "peak reserved: what the allocator held from the driver{}.{} step: from the end of one step "
+      "on the main stream to the end of the next (P50). overlap: of the time in which batches are "
+      "copied, the share in which main computes.{} --wide: all columns, and how to save.",
+      has_range(options) ? "; range: least and most of the draws" : "", saved_text(table, options),
       modelled_text(options));
 }
 
-std::string all_legend(const FootprintOptions& options) {
+std::string wide_legend(const FootprintOptions& options) {
   return fmt::format(
       "reserved = live + round + streams + packing + policy. live: peak of the requested bytes. "
       "round: lost to the rounding of sizes. streams: freed, but not yet usable by the next "
       "requester. packing: gaps, since blocks are contiguous. policy: the allocator does not "
       "know the future, and keeps memory unused. strand(ed): free bytes that main could not have "
       "when a step had been enqueued, at worst. frag: external fragmentation of what it could "
-      "have. util: active / reserved. calls: driver calls a step. hidden: of the time in "
+      "have. util: active / reserved. calls: driver calls a step. overlap: of the time in "
       "which batches are copied, the share in which main computes. –: the driver's pool does not "
       "say.{}",
       modelled_text(options));
@@ -243,8 +251,8 @@ std::string all_legend(const FootprintOptions& options) {
 
 std::string legend(const FootprintTable& table, const FootprintOptions& options) {
   const std::size_t width = page_width();
-  return wrap(options.all_columns ? all_legend(options) : short_legend(table, options), width, 0) +
-         '\n' + wrap(strategies_text(), width, 0);
+  return wrap(options.wide ? wide_legend(options) : first_legend(table, options), width, 0) + '\n' +
+         wrap(strategies_text(), width, 0);
 }
 
 }  // namespace
@@ -259,7 +267,7 @@ std::string render_tables(const std::vector<FootprintTable>& tables,
     if (&table == &tables.front()) {
       out += '\n' + paint(legend(table, options), Look::faint) + '\n';
     }
-    out += '\n' + render_advice(table, paint);
+    out += '\n' + (options.wide ? render_advice : render_first_advice)(table, paint);
   }
   return out;
 }

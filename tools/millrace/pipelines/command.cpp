@@ -126,6 +126,7 @@ void add_pipelines(CLI::App& program) {
               "Policy of that cache: lru (default), lfu");
   command.add("--seed", given->seed, "S", "First seed for the sizes of batches (default 1)");
   command.add("--seeds", given->seeds, "N", "Number of seeds S, S+1, ... (default 3)");
+  add_wide_option(command, given->wide);
   command.output("--svg", given->picture, "FILE", "Draw runtime against peak reserved memory",
                  Result::further);
   command.output("--steps-svg", given->steps_picture, "FILE",

@@ -147,6 +147,7 @@ std::string title_of(const experiment::PipelineCell& cell) {
 PipelinesOptions read_options(const PipelinesArguments& arguments) {
   PipelinesOptions options;
   options.workload = adapted(read_workload(arguments.workload), arguments);
+  options.wide = arguments.wide;
   options.device = read_virtual_device(arguments.device);
   options.link_gb_per_s = link_of(options.workload, options.device);
   options.cache = read_cache({arguments.cache_load_factor, arguments.cache_policy}, false);

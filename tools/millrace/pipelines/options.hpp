@@ -21,6 +21,7 @@ struct PipelinesArguments {
   std::string waits = "coarse";
   std::string allocators = "torch,millrace";
   bool forward_only = false;
+  bool wide = false;
   std::string seed = "1";
   std::string seeds = "3";
   std::optional<std::string> ranks, steps, batch_size, run_ahead, link_gb_per_s;
@@ -38,6 +39,7 @@ struct PipelinesOptions {
   std::optional<TableCache> cache;              ///< of all pipelines' tables
   std::uint64_t seed = 1;                       ///< of the first draw
   std::size_t seeds = 1;
+  bool wide = false;         ///< the table has all columns
   double link_gb_per_s = 0;  ///< what the link of each rank carries, each way, in 10^9 bytes/s
 };
 

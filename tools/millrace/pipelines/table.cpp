@@ -17,10 +17,27 @@ namespace {
 
 using Cell = TextTable::Cell;
 
-std::vector<TextTable::Group> groups() {
+/** The columns that name a row. Wait modes stand there only if rows differ in them. */
+TextTable::Group keys(bool waits) {
+  TextTable::Group keys{"", {{"copy", 12}}};
+  if (waits) keys.columns.push_back({"waits", 7});
+  return keys;
+}
+
+std::vector<TextTable::Group> first_groups(bool waits) {
+  return {
+      {"", {{"", 10}}},
+      keys(waits),
+      {"peak GiB", {{"reserved"}, {"allocated"}}},
+      {"loop", {{"ms", 8}}},
+      {"exposed, ms", {{"copies"}, {"exchanges"}}},
+  };
+}
+
+std::vector<TextTable::Group> wide_groups() {
   return {
       {"", {{"", 13}}},
-      {"", {{"copy", 12}, {"waits", 7}}},
+      keys(true),
       {"peaks, GiB", {{"reserved"}, {"active", 6}, {"alloc", 6}, {"strand", 6}}},
       {"loop, ms", {{"P50", 8}, {"P90", 8}, {"bound", 8}}},
       {"busy", {{"compute"}, {"H2D", 4}, {"link", 4}}},
@@ -32,69 +49,123 @@ std::string share(Nanoseconds part, Nanoseconds whole) {
   return percent(static_cast<double>(part.count()) / static_cast<double>(whole.count()));
 }
 
-std::vector<Cell> cells_of(const PipelineRow& row, std::size_t least, double fastest) {
+/** The best figures of a table, which are shown in another look. */
+struct Best {
+  std::size_t reserved = std::numeric_limits<std::size_t>::max();
+  double runtime = std::numeric_limits<double>::max();
+
+  explicit Best(const std::vector<PipelineRow>& rows) {
+    for (const PipelineRow& row : rows) {
+      if (!row.ok()) continue;
+      reserved = std::min(reserved, row.example.memory.reserved.peak);
+      runtime = std::min(runtime, row.runtime_p50);
+    }
+  }
+};
+
+Cell name_cell(const PipelineRow& row) { return {"  " + row.cell.allocator}; }
+Cell copy_cell(const PipelineRow& row) {
+  return {std::string{millrace::to_string(row.cell.options.copy)}};
+}
+Cell waits_cell(const PipelineRow& row) {
+  return {std::string{millrace::to_string(row.cell.options.waits)}};
+}
+Cell reserved_cell(const PipelineRow& row, const Best& best) {
+  const std::size_t reserved = row.example.memory.reserved.peak;
+  return {gib(reserved), reserved == best.reserved ? Look::good : Look::strong};
+}
+Cell runtime_cell(const PipelineRow& row, const Best& best) {
+  return {milliseconds(row.runtime_p50),
+          row.runtime_p50 == best.runtime ? Look::good : Look::strong};
+}
+Cell time_cell(Nanoseconds value) { return {milliseconds(static_cast<double>(value.count()))}; }
+
+std::vector<Cell> first_cells(const PipelineRow& row, const Best& best, bool waits) {
+  const experiment::PipelineRun& run = row.example;
+  std::vector<Cell> cells{name_cell(row), copy_cell(row)};
+  if (waits) cells.push_back(waits_cell(row));
+  cells.insert(cells.end(), {reserved_cell(row, best),
+                             {gib(run.memory.allocated.peak)},
+                             runtime_cell(row, best),
+                             time_cell(run.engines.exposed_copies),
+                             time_cell(run.engines.exposed_exchanges)});
+  return cells;
+}
+
+std::vector<Cell> wide_cells(const PipelineRow& row, const Best& best) {
   const experiment::PipelineRun& run = row.example;
   const auto busy = [&](Engine engine) {
     return run.engines.busy[static_cast<std::size_t>(engine)];
   };
-  const auto time = [](Nanoseconds value) {
-    return milliseconds(static_cast<double>(value.count()));
-  };
-  const std::size_t reserved = run.memory.reserved.peak;
   return {
-      {"  " + row.cell.allocator},
-      {std::string{millrace::to_string(row.cell.options.copy)}},
-      {std::string{millrace::to_string(row.cell.options.waits)}},
-      {gib(reserved), reserved == least ? Look::good : Look::strong},
+      name_cell(row),
+      copy_cell(row),
+      waits_cell(row),
+      reserved_cell(row, best),
       {gib(run.memory.active.peak)},
       {gib(run.memory.allocated.peak)},
       {row.knows_usable() ? gib(run.stranded_peak) : "–"},
-      {milliseconds(row.runtime_p50), row.runtime_p50 == fastest ? Look::good : Look::strong},
+      runtime_cell(row, best),
       {milliseconds(row.runtime_p90)},
       {milliseconds(row.bound)},
       {share(busy(Engine::compute), run.runtime)},
       {share(busy(Engine::host_to_device), run.runtime)},
       {share(busy(Engine::link), run.runtime)},
-      {time(run.engines.exposed_copies)},
-      {time(run.engines.exposed_exchanges)},
+      time_cell(run.engines.exposed_copies),
+      time_cell(run.engines.exposed_exchanges),
   };
 }
 
-std::string title(const PipelinesOptions& options, const Painter& paint) {
+std::string loop_text(const PipelinesOptions& options) {
   const experiment::Workload& workload = options.workload;
+  const std::string batches =
+      fmt::format("{} batches of {} examples ({}) on each rank", workload.num_batches,
+                  workload.batch_size, format_bytes(workload.mean_batch_bytes()));
+  const std::string seeds = options.seeds == 1
+                                ? fmt::format("seed {}", options.seed)
+                                : fmt::format("medians over the seeds {} to {}", options.seed,
+                                              options.seed + options.seeds - 1);
+  const std::string cache =
+      options.cache
+          ? fmt::format("; tables in host memory, {} of their rows cached, {}",
+                        options.cache->load_factor, millrace::to_string(options.cache->policy))
+          : "";
+  if (!options.wide) return fmt::format("{}; {}{}.", batches, seeds, cache);
   const std::string ahead = workload.run_ahead == 0
                                 ? "the host waits for each step"
                                 : fmt::format("the host {} operations ahead", workload.run_ahead);
-  return fmt::format(
-      "{}  {}\n{}\n", paint(workload.name, Look::strong),
-      paint(fmt::format("on {} x {} (modelled), {}", workload.world_size, options.device.name,
-                        options.device.title),
-            Look::faint),
-      paint(wrap(fmt::format(
-                     "{} batches of {} examples ({}) on each rank, {}, a link of {:g} GB/s, {}{}",
-                     workload.num_batches, workload.batch_size,
-                     format_bytes(workload.mean_batch_bytes()), ahead, options.link_gb_per_s,
-                     options.seeds == 1 ? fmt::format("seed {}", options.seed)
-                                        : fmt::format("over the seeds {} to {}", options.seed,
-                                                      options.seed + options.seeds - 1),
-                     options.cache
-                         ? fmt::format("; tables in host memory, {} of their rows cached, {}",
-                                       options.cache->load_factor,
-                                       millrace::to_string(options.cache->policy))
-                         : ""),
-                 page_width(), 0),
-            Look::faint));
+  return fmt::format("{}, {}, a link of {:g} GB/s, {}{}.", batches, ahead, options.link_gb_per_s,
+                     seeds, cache);
 }
 
-std::string legend() {
-  return wrap(
-      "Peaks of the rank that reserves most, tables included, of the seed with the median. loop: "
-      "all batches, from the first one's copy on. bound: what no order of the same operations can "
-      "be faster than, for the data that they need of each other and the engines they share. busy: "
-      "of the loop's time. "
-      "exposed: copied or exchanged while nothing was computed. Sizes are what the real allocators "
-      "decided; times are modelled by the device's profile, operation by operation.",
-      page_width(), 0);
+/** @param waits  the only wait mode; "" if rows have several */
+std::string title(const PipelinesOptions& options, std::string_view waits, const Painter& paint) {
+  const experiment::Workload& workload = options.workload;
+  const std::string loop =
+      loop_text(options) + (waits.empty() ? "" : fmt::format(" Waits are {}.", waits));
+  return fmt::format("{}\n{}\n{}\n", paint(workload.name, Look::strong),
+                     paint(fmt::format("on {} x {} (modelled), {}", workload.world_size,
+                                       options.device.name, options.device.title),
+                           Look::faint),
+                     paint(wrap(loop, page_width(), 0), Look::faint));
+}
+
+constexpr const char* kSeedOfPeaks =
+    "Peaks of the rank that reserves most, tables included, of the seed with the median. loop: "
+    "all batches, from the first one's copy on{}. ";
+constexpr const char* kExposed =
+    "exposed: copied or exchanged while nothing was computed. Sizes are what the real allocators "
+    "decided; times are modelled by the device's profile, operation by operation.";
+
+std::string legend(const PipelinesOptions& options) {
+  const std::string text =
+      options.wide
+          ? fmt::format(kSeedOfPeaks, "") +
+                "bound: what no order of the same operations can be faster than, for the data that "
+                "they need of each other and the engines they share. busy: of the loop's time. " +
+                kExposed
+          : fmt::format(kSeedOfPeaks, " (P50)") + kExposed + " --wide: all columns.";
+  return wrap(text, page_width(), 0);
 }
 
 /** What was measured of a pipeline in TorchRec's pull request 2916, on GPUs that it does not name.
@@ -157,14 +228,11 @@ std::string render_published(const std::vector<PipelineRow>& rows, const Painter
 
 std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOptions& options,
                          const Painter& paint) {
-  std::size_t least = std::numeric_limits<std::size_t>::max();
-  double fastest = std::numeric_limits<double>::max();
-  for (const PipelineRow& row : rows) {
-    if (!row.ok()) continue;
-    least = std::min(least, row.example.memory.reserved.peak);
-    fastest = std::min(fastest, row.runtime_p50);
-  }
-  TextTable table{groups()};
+  const Best best{rows};
+  const auto waits_of = [](const PipelineRow& row) { return row.cell.options.waits; };
+  const bool waits =
+      std::ranges::adjacent_find(rows, std::ranges::not_equal_to{}, waits_of) != rows.end();
+  TextTable table{options.wide ? wide_groups() : first_groups(waits)};
   const PipelineRow* previous = nullptr;
   for (const PipelineRow& row : rows) {
     if (previous == nullptr || title_of(previous->cell) != title_of(row.cell)) {
@@ -172,15 +240,18 @@ std::string render_table(const std::vector<PipelineRow>& rows, const PipelinesOp
     }
     previous = &row;
     if (row.ok()) {
-      table.add_row(cells_of(row, least, fastest));
+      table.add_row(options.wide ? wide_cells(row, best) : first_cells(row, best, waits));
       if (!row.races.empty()) table.add_line({"    race"}, {row.races.front(), Look::bad});
     } else {
       table.add_line({"  " + row.cell.allocator}, {row.failure, Look::bad});
     }
   }
-  std::string out = title(options, paint) + '\n' + table.render(paint) + '\n' +
-                    paint(legend(), Look::faint) + '\n';
-  if (is_published(options.workload, experiment::Workload::named(kPublishedWorkload))) {
+  const std::string_view only =
+      waits || rows.empty() ? "" : millrace::to_string(waits_of(rows.front()));
+  std::string out = title(options, only, paint) + '\n' + table.render(paint) + '\n' +
+                    paint(legend(options), Look::faint) + '\n';
+  if (options.wide &&
+      is_published(options.workload, experiment::Workload::named(kPublishedWorkload))) {
     out += render_published(rows, paint);
   }
   return out;

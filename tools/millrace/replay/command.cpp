@@ -36,6 +36,7 @@ struct ReplayArguments {
   std::string device_bytes;
   std::optional<std::string> snapshot;
   bool what_if = false;
+  bool wide = false;
   ResultArguments results;
 };
 
@@ -112,8 +113,9 @@ void run_replay_command(const ReplayArguments& arguments) {
   if (replayed.empty()) throw UsageErrors{std::move(refused)};
   if (snapshot)
     snapshot->write(trace::write_torch_snapshot(snapshot_of(replayed.front(), names.front())));
-  results.write([&](const Painter& paint) { return fitted(render(replayed, paint)); },
-                [&] { return to_document(replayed); });
+  results.write(
+      [&](const Painter& paint) { return fitted(render(replayed, arguments.wide, paint)); },
+      [&] { return to_document(replayed); });
   if (!refused.empty()) throw UsageErrors{std::move(refused)};
   if (none_fits(replayed)) throw Ended{number_of(ExitCode::out_of_memory)};
 }
@@ -137,6 +139,7 @@ void add_replay(CLI::App& program) {
                  "Write what the one allocator did and holds at the end as a PyTorch snapshot, for "
                  "its viewer",
                  Result::further);
+  add_wide_option(command, given->wide);
   add_result_options(command, given->results, "table");
   command.examples({{"millrace replay snapshot.pickle",
                      "Replays a memory snapshot of PyTorch on each allocator."},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "cli/page.hpp"
 #include "cli/wording.hpp"
@@ -13,9 +14,9 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::size_t kWarningsShown = 3;
-constexpr std::size_t kCurveWidth = 64;
-constexpr std::size_t kColumns = 9;
+constexpr std::size_t kMostOfCurve = 64;
 constexpr std::size_t kNameWidth = 18;
+constexpr std::size_t kFirstColumns = 6, kWideColumns = 9;
 
 const char* recorded_name(bool snapshot) { return snapshot ? "PyTorch, recorded" : "as it ran"; }
 
@@ -64,10 +65,12 @@ std::string curves(const ReplayedDevice& device, bool snapshot) {
   if (recorded == nullptr) return "";
   std::string text =
       fmt::format("  reserved over the trace's events, up to {} MiB\n", mib(highest));
+  constexpr std::size_t kBefore = 4 + kNameWidth + 2;
+  const std::size_t width = std::clamp<std::size_t>(page_width() - kBefore, 16, kMostOfCurve);
   const auto line = [&](const std::string& name, const ReplayReport& report,
                         std::size_t ReservedPoint::*side) {
     text += fmt::format("    {:<{}}  {}\n", name, kNameWidth,
-                        sparkline(sampled(report.curve, side, kCurveWidth), highest));
+                        sparkline(sampled(report.curve, side, width), highest));
   };
   line(recorded_name(snapshot), *recorded, &ReservedPoint::recorded);
   for (const ReplayRow& row : device.rows) {
@@ -104,48 +107,70 @@ std::string warnings_text(const std::vector<std::string>& warnings) {
   return text;
 }
 
-TextTable::Cell cell(std::string text, Look look = Look::plain) { return {std::move(text), look}; }
+using Cell = TextTable::Cell;
 
-void add_bound(TextTable& table, std::string name, std::size_t bytes, std::size_t least) {
-  std::vector<TextTable::Cell> cells{cell(std::move(name)), cell(mib(bytes)),
-                                     cell(ratio(bytes, least))};
-  cells.resize(kColumns, cell(""));
+std::vector<TextTable::Group> groups(bool wide) {
+  const TextTable::Group names{"", {{"", kNameWidth}}};
+  const TextTable::Group reserved{"peak reserved", {{"MiB", 10}, {"/ live", 7}}};
+  if (!wide) {
+    return {
+        names, reserved, {"beyond live, MiB", {{"rounding"}, {"fragmentation"}, {"cached", 8}}}};
+  }
+  return {names,
+          reserved,
+          {"where it went, MiB",
+           {{"live", 9}, {"round", 7}, {"streams", 8}, {"packing", 8}, {"policy", 8}}},
+          {"", {{"util", 5}}}};
+}
+
+Cell step_cell(std::size_t bytes) { return {mib(bytes), Look::step}; }
+
+/** The cells after the ones of peak reserved memory. */
+std::vector<Cell> parts_of(const ReplayReport& report, bool wide) {
+  const Ladder& ladder = report.ladder;
+  if (!wide) {
+    return {step_cell(ladder.rounding()), step_cell(ladder.streams() + ladder.packing()),
+            step_cell(ladder.policy())};
+  }
+  return {{mib(ladder.requested)},     step_cell(ladder.rounding()),
+          step_cell(ladder.streams()), step_cell(ladder.packing()),
+          step_cell(ladder.policy()),  {percent(report.statistics.utilisation())}};
+}
+
+void add_bound(TextTable& table, std::string name, std::size_t bytes, std::size_t least,
+               bool wide) {
+  std::vector<Cell> cells{{std::move(name)}, {mib(bytes)}, {ratio(bytes, least)}};
+  cells.resize(wide ? kWideColumns : kFirstColumns);
   table.add_row(std::move(cells));
 }
 
-void add_replay(TextTable& table, const ReplayRow& row) {
+void add_replay(TextTable& table, const ReplayRow& row, bool wide) {
   if (!row.ok()) {
-    table.add_line(cell(row.name), cell("out of memory: " + row.failure, Look::bad));
+    table.add_line({row.name}, {"out of memory: " + row.failure, Look::bad});
     return;
   }
   const ReplayReport& report = *row.report;
-  const Ladder& ladder = report.ladder;
   const std::size_t reserved = report.statistics.bytes.reserved.peak;
-  table.add_row({cell(row.name), cell(mib(reserved), Look::strong),
-                 cell(ratio(reserved, report.load)), cell(mib(ladder.requested)),
-                 cell(mib(ladder.rounding()), Look::step), cell(mib(ladder.streams()), Look::step),
-                 cell(mib(ladder.packing()), Look::step), cell(mib(ladder.policy()), Look::step),
-                 cell(fmt::format("{:.0f}%", 100 * report.statistics.utilisation()))});
+  std::vector<Cell> cells{
+      {row.name}, {mib(reserved), Look::strong}, {ratio(reserved, report.load)}};
+  std::ranges::move(parts_of(report, wide), std::back_inserter(cells));
+  table.add_row(std::move(cells));
 }
 
-std::string table_of(const ReplayedDevice& device, bool snapshot, const Painter& paint) {
-  TextTable table{{{"", {{"", kNameWidth}}},
-                   {"peak reserved", {{"MiB", 10}, {"/ live", 7}}},
-                   {"where it went, MiB",
-                    {{"live", 9}, {"round", 7}, {"streams", 8}, {"packing", 8}, {"policy", 8}}},
-                   {"", {{"util", 5}}}}};
+std::string table_of(const ReplayedDevice& device, bool snapshot, bool wide, const Painter& paint) {
+  TextTable table{groups(wide)};
   const ReplayReport* const first = device.any();
   if (first != nullptr && first->recorded_peak) {
-    add_bound(table, recorded_name(snapshot), *first->recorded_peak, first->load);
+    add_bound(table, recorded_name(snapshot), *first->recorded_peak, first->load, wide);
   }
   if (first != nullptr && device.driver) {
-    add_bound(table, "driver, at least", device.driver->least, first->load);
-    add_bound(table, "driver, at most", device.driver->most, first->load);
+    add_bound(table, "driver, at least", device.driver->least, first->load, wide);
+    add_bound(table, "driver, at most", device.driver->most, first->load, wide);
   }
-  for (const ReplayRow& row : device.rows) add_replay(table, row);
+  for (const ReplayRow& row : device.rows) add_replay(table, row, wide);
   if (first != nullptr) {
-    add_bound(table, "packed offline", first->packed, first->load);
-    add_bound(table, "most live at once", first->load, first->load);
+    add_bound(table, "packed offline", first->packed, first->load, wide);
+    add_bound(table, "most live at once", first->load, first->load, wide);
   }
   return table.render(paint);
 }
@@ -217,13 +242,14 @@ std::string same_start(const ReplayedDevice& device) {
 }
 
 /** One device of a file. */
-std::string render_device(const ReplayedDevice& device, bool snapshot, const Painter& paint) {
+std::string render_device(const ReplayedDevice& device, bool snapshot, bool wide,
+                          const Painter& paint) {
   const ReplayReport* const first = device.any();
   std::string text;
   if (first != nullptr) {
     text += fmt::format("  {} allocations, {} frees\n\n", first->allocations, first->frees);
   }
-  text += table_of(device, snapshot, paint) + '\n';
+  text += table_of(device, snapshot, wide, paint) + '\n';
   text += starts(device, snapshot) + same_start(device);
   std::vector<std::string> warnings;
   if (!device.memory.note.empty()) warnings.push_back(device.memory.note);
@@ -238,18 +264,22 @@ std::string render_device(const ReplayedDevice& device, bool snapshot, const Pai
   return text + curves(device, snapshot) + warnings_text(warnings);
 }
 
-constexpr const char* kExplanation =
+constexpr const char* kBounds =
     "most live at once: the requests alone, when most of them lived. Nothing can hold them in "
     "less.\n"
-    "packed offline: the same requests, laid out with knowledge of the future and on one stream.\n"
-    "  Without regard to streams, the least that is possible lies between these two.\n"
-    "live + round + streams + packing + policy = peak reserved: what rounding of sizes adds, what\n"
-    "  cannot pass from stream to stream, gaps between blocks, and memory kept beyond "
-    "that.\n";
+    "packed offline: the same requests, laid out with knowledge of the future and on one stream. "
+    "Without regard to streams, the least that is possible lies between these two.\n";
+constexpr const char* kFirst =
+    "rounding: added to the sizes. fragmentation: free memory that a request could not use, since "
+    "it lay between blocks, or another stream's work on it was not complete. cached: memory kept "
+    "beyond that. --wide: all columns.\n";
+constexpr const char* kWide =
+    "live + round + streams + packing + policy = peak reserved: what rounding of sizes adds, what "
+    "cannot pass from stream to stream, gaps between blocks, and memory kept beyond that.\n";
 
 }  // namespace
 
-std::string render(const std::vector<ReplayedFile>& files, const Painter& paint) {
+std::string render(const std::vector<ReplayedFile>& files, bool wide, const Painter& paint) {
   std::string text;
   bool any = false;
   for (const ReplayedFile& file : files) {
@@ -260,12 +290,13 @@ std::string render(const std::vector<ReplayedFile>& files, const Painter& paint)
       if (file.devices.size() > 1) {
         text += paint(fmt::format("  device {}", device.device), Look::strong) + '\n';
       }
-      text += render_device(device, snapshot, paint) + '\n';
+      text += render_device(device, snapshot, wide, paint) + '\n';
     }
     any = any || !file.devices.empty();
     if (file.devices.empty()) text += "  no events\n\n";
   }
-  return any ? text + paint(kExplanation, Look::faint) : text;
+  if (!any) return text;
+  return text + paint(std::string{kBounds} + (wide ? kWide : kFirst), Look::faint);
 }
 
 }  // namespace millrace::cli

@@ -8,7 +8,9 @@
 
 namespace millrace::cli {
 
-/** @brief The tables, and below each what its rows start with and how they compare. */
-[[nodiscard]] std::string render(const std::vector<ReplayedFile>& files, const Painter& paint);
+/** @brief The tables, and below each what its rows start with and how they compare.
+ *  @param wide  with all columns */
+[[nodiscard]] std::string render(const std::vector<ReplayedFile>& files, bool wide,
+                                 const Painter& paint);
 
 }  // namespace millrace::cli

@@ -17,6 +17,7 @@
 #include "cli/json_text.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
+#include "cli/results.hpp"
 #include "cli/run_options.hpp"
 #include "cli/standard_output.hpp"
 #include "cli/text.hpp"
@@ -43,6 +44,7 @@ struct BenchArguments {
   std::string width = "64", tables = "4", table_rows = "4000000", compute = "5", steps = "32",
               run_ahead = "4";
   std::optional<std::string> slots, slot_bytes, json;
+  bool wide = false;
 };
 
 /** A way of capture, as the table names it. */
@@ -183,8 +185,9 @@ void run(const BenchArguments& given) {
       sizes.push_back(run_size(options, rows, progress));
     }
     const std::string before = sizes.size() == 1 ? title(options) : "";
-    if (text) print(fitted(before + render(sizes.back(), paint)));
+    if (text) print(fitted(before + render(sizes.back(), given.wide, paint)));
   }
+  if (text) print(paint(bench_legend(given.wide), Look::faint));
   if (document) document->write(json_text(to_document(options, sizes)));
 }
 
@@ -214,6 +217,7 @@ void add_stream_bench(CLI::App& stream) {
               "Size of each slot (default: the bytes that a step changes)");
   command.add("--allocator", given->allocator, "NAME",
               "Allocator of device memory: millrace (default), torch, driver");
+  add_wide_option(command, given->wide);
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.examples({{"millrace stream bench --rows 100000 --capture ring,mapped",

@@ -78,38 +78,64 @@ Json to_document(const BenchSize& size, const BenchRow& row) {
       {"counts", cli::to_document(run.counts)}};
 }
 
+using Cell = TextTable::Cell;
+
+Cell number(double value, int digits) { return {fmt::format("{:.{}f}", value, digits)}; }
+
+std::vector<TextTable::Group> first_groups() {
+  return {{"", {{"capture"}}},
+          {"a step", {{"ms", 7}, {"stall us"}}},
+          {"rows on the host", {{"after ms", 16}}},
+          {"memory", {{"device", 9}, {"pinned", 9}}}};
+}
+
+std::vector<TextTable::Group> wide_groups() {
+  return {{"", {{"capture"}}},
+          {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
+          {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
+          {"throughput", {{"Mrows/s"}, {"gather GB/s"}, {"link GB/s"}}},
+          {"memory", {{"device"}, {"pinned"}, {"reserved"}}}};
+}
+
+std::vector<Cell> first_cells(const BenchRow& row) {
+  const experiment::CaptureRun& run = row.run;
+  return {{row.way},
+          number(in_milliseconds(run.step), 3),
+          number(in_microseconds(row.stall), 1),
+          run.counts.captures > 0 ? number(in_milliseconds(run.lag_p50), 2) : Cell{"–"},
+          {format_bytes(run.device_bytes)},
+          {format_bytes(run.pinned_bytes)}};
+}
+
+std::vector<Cell> wide_cells(const BenchSize& size, const BenchRow& row) {
+  const experiment::CaptureRun& run = row.run;
+  const bool captured = run.counts.captures > 0;
+  const std::optional<double> link = link_throughput(row);
+  const auto if_captured = [&](double value, int digits) {
+    return captured ? number(value, digits) : Cell{"–"};
+  };
+  return {{row.way},
+          number(in_milliseconds(run.step), 3),
+          number(in_microseconds(row.stall), 1),
+          number(in_microseconds(run.host_wait), 1),
+          number(run.run_ahead, 1),
+          if_captured(in_milliseconds(run.lag_p50), 2),
+          if_captured(in_milliseconds(run.lag_p99), 2),
+          if_captured(link_factor(run.counts), 3),
+          if_captured(rows_per_second(size, run) / 1e6, 1),
+          if_captured(gather_throughput(size, row) / 1e9, 1),
+          link ? number(*link / 1e9, 1) : Cell{"–"},
+          {format_bytes(run.device_bytes)},
+          {format_bytes(run.pinned_bytes)},
+          {format_bytes(run.bytes.reserved.peak)}};
+}
+
 }  // namespace
 
-std::string render(const BenchSize& size, const Painter& paint) {
-  TextTable table{{{"", {{"capture"}}},
-                   {"a step", {{"ms"}, {"stall us"}, {"host us"}, {"ahead"}}},
-                   {"rows on the host", {{"ms"}, {"P99"}, {"link x"}}},
-                   {"throughput", {{"Mrows/s"}, {"gather GB/s"}, {"link GB/s"}}},
-                   {"memory", {{"device"}, {"pinned"}, {"reserved"}}}}};
-  const auto number = [](double value, int digits) {
-    return TextTable::Cell{fmt::format("{:.{}f}", value, digits)};
-  };
+std::string render(const BenchSize& size, bool wide, const Painter& paint) {
+  TextTable table{wide ? wide_groups() : first_groups()};
   const auto add = [&](const BenchRow& row) {
-    const experiment::CaptureRun& run = row.run;
-    const bool captured = run.counts.captures > 0;
-    const std::optional<double> link = link_throughput(row);
-    const auto if_captured = [&](double value, int digits) {
-      return captured ? number(value, digits) : TextTable::Cell{"–"};
-    };
-    table.add_row({{row.way},
-                   number(in_milliseconds(run.step), 3),
-                   number(in_microseconds(row.stall), 1),
-                   number(in_microseconds(run.host_wait), 1),
-                   number(run.run_ahead, 1),
-                   if_captured(in_milliseconds(run.lag_p50), 2),
-                   if_captured(in_milliseconds(run.lag_p99), 2),
-                   if_captured(link_factor(run.counts), 3),
-                   if_captured(rows_per_second(size, run) / 1e6, 1),
-                   if_captured(gather_throughput(size, row) / 1e9, 1),
-                   link ? number(*link / 1e9, 1) : TextTable::Cell{"–"},
-                   {format_bytes(run.device_bytes)},
-                   {format_bytes(run.pinned_bytes)},
-                   {format_bytes(run.bytes.reserved.peak)}});
+    table.add_row(wide ? wide_cells(size, row) : first_cells(row));
   };
   add({.rows = size.rows, .way = "none", .run = size.without});
   for (const BenchRow& row : size.ways) add(row);
@@ -119,6 +145,19 @@ std::string render(const BenchSize& size, const Painter& paint) {
                      in_microseconds(size.reference.on_device),
                      in_microseconds(size.reference.to_host), link_rate(size) / 1e9) +
          table.render(paint) + '\n';
+}
+
+std::string bench_legend(bool wide) {
+  const char* const first =
+      "stall: how much longer a step takes than without capture (none). rows on the host: median "
+      "time from the update until the rows are in host memory. device, pinned: memory of the "
+      "capture. --wide: all columns.";
+  const char* const all =
+      "stall: how much longer a step takes than without capture (none). host us: what the host "
+      "waits in a step. ahead: steps that the host is ahead of the device, on average. rows on the "
+      "host: median and P99 time from the update until the rows are in host memory. link x: bytes "
+      "over the link for each changed byte. reserved: peak of the run's allocator.";
+  return wrap(wide ? all : first, page_width(), 0) + '\n';
 }
 
 Json to_document(const BenchSize& size) {

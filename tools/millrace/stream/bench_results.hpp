@@ -26,7 +26,10 @@ struct BenchSize {
   std::vector<BenchRow> ways;
 };
 
-[[nodiscard]] std::string render(const BenchSize& size, const Painter& paint);
+/** @param wide  with all columns */
+[[nodiscard]] std::string render(const BenchSize& size, bool wide, const Painter& paint);
+/** @brief What the columns mean. */
+[[nodiscard]] std::string bench_legend(bool wide);
 [[nodiscard]] nlohmann::ordered_json to_document(const BenchSize& size);
 
 }  // namespace millrace::cli
