@@ -6,6 +6,7 @@
 
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
+#include "test/tools/page_reader.hpp"
 #include "test/tools/program.hpp"
 
 using namespace millrace::test;
@@ -246,12 +247,7 @@ TEST_CASE("the page of explain has the parts, the peak and the figures of its JS
   INFO(run.err);
   if (run.err.find("built without the page's viewer") != std::string::npos) SKIP("no esbuild");
   REQUIRE(run.exit_code == 0);
-  const std::string text = read_file(page);
-  const std::string before = "<script type=\"application/json\" id=\"header\">";
-  const std::size_t from = text.find(before) + before.size();
-  REQUIRE(from > before.size());
-  const json shown =
-      json::parse(text.substr(from, text.find("</script>", from) - from)).at("runs").at(0);
+  const json shown = page_header(read_file(page)).at("runs").at(0);
   CHECK(shown.at("events") == 6);
   const json device = document_of({"explain", file}).at("files").at(0).at("devices").at(0);
   for (const json& row : shown.at("tables").at(0).at("rows")) {

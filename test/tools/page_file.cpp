@@ -1,7 +1,8 @@
-#include <zlib.h>
-
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -11,10 +12,12 @@
 #include "page/page_data.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/tools/page_reader.hpp"
+#include "test/tools/program.hpp"
 
 using namespace millrace::cli;
 using Catch::Matchers::ContainsSubstring;
-using millrace::test::seed;
+using namespace millrace::test;
 using Json = nlohmann::json;
 
 namespace {
@@ -23,66 +26,6 @@ std::string written(const PageData& data) {
   std::ostringstream out;
   write_page(data, out);
   return out.str();
-}
-
-std::string between(const std::string& text, const std::string& begin, const std::string& end) {
-  const std::size_t from = text.find(begin);
-  REQUIRE(from != std::string::npos);
-  const std::size_t to = text.find(end, from + begin.size());
-  REQUIRE(to != std::string::npos);
-  return text.substr(from + begin.size(), to - from - begin.size());
-}
-
-Json header_of(const std::string& page) {
-  return Json::parse(
-      between(page, "<script type=\"application/json\" id=\"header\">", "</script>"));
-}
-
-std::string from_base64(const std::string& text) {
-  static const std::string digits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char digit : text) {
-    if (digit == '=') break;
-    bits = bits << 6 | static_cast<std::uint32_t>(digits.find(digit));
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    bytes += static_cast<char>(bits >> held & 0xff);
-  }
-  return bytes;
-}
-
-/// The bytes of a column, as the page has them.
-std::string bytes_of(const std::string& page, const Json& column, std::size_t size) {
-  const std::string packed = from_base64(between(
-      page, "id=\"column-" + std::to_string(column.at("column").get<int>()) + "\">", "</script>"));
-  std::string bytes(size, '\0');
-  uLongf got = size;
-  REQUIRE(uncompress(reinterpret_cast<Bytef*>(bytes.data()), &got,
-                     reinterpret_cast<const Bytef*>(packed.data()), packed.size()) == Z_OK);
-  REQUIRE(got == size);
-  return bytes;
-}
-
-/// The numbers of a column, read as page/columns.hpp says.
-std::vector<std::int64_t> numbers_of(const std::string& page, const Json& column) {
-  const std::size_t count = column.at("count"), planes = column.at("type") == "u32" ? 4 : 8;
-  const std::string bytes = bytes_of(page, column, count * planes);
-  std::vector<std::int64_t> values;
-  std::uint64_t last = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t code = 0;
-    for (std::size_t plane = 0; plane < planes; ++plane) {
-      code |= std::uint64_t{static_cast<unsigned char>(bytes[plane * count + i])} << (8 * plane);
-    }
-    last += (code >> 1) ^ (~(code & 1) + 1);
-    if (planes == 4) last &= UINT32_MAX;
-    values.push_back(static_cast<std::int64_t>(last));
-  }
-  return values;
 }
 
 PageRun small_run() {
@@ -100,30 +43,77 @@ PageRun small_run() {
   return run;
 }
 
+/// The most bytes that a run's segments have at once.
+std::int64_t most_mapped(const std::string& page, const Json& run) {
+  const Json& segments = run.at("segments");
+  const auto bytes = column_numbers(page, segments.at("bytes"));
+  const auto mapped = column_numbers(page, segments.at("mapped"));
+  const auto unmapped = column_numbers(page, segments.at("unmapped"));
+  std::map<std::int64_t, std::int64_t> changes;  // by event
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    changes[mapped[i]] += bytes[i];
+    if (unmapped[i] != std::int64_t{kUnknown}) changes[unmapped[i]] -= bytes[i];
+  }
+  std::int64_t now = 0, most = 0;
+  for (const auto& [event, change] : changes) most = std::max(most, now += change);
+  return most;
+}
+
+/// A command of two runs, and where its JSON has the figures of each.
+struct PageCommand {
+  std::vector<std::string> words, as_json;
+  std::vector<std::string> reserved, ladder;  ///< JSON pointers, by run
+};
+
+std::vector<PageCommand> page_commands(const std::string& trace) {
+  const std::vector<std::string> to_stdout{"--json", "-"};
+  return {
+      {{"footprint", "--workload", "sparse_data_dist_base", "--batch-bytes", "64MiB", "--allocator",
+        "torch,millrace", "--copy", "side-stream", "--seeds", "1", "--steps", "6"},
+       to_stdout,
+       {"/runs/0/peak_reserved_bytes", "/runs/1/peak_reserved_bytes"},
+       {"/runs/0/ladder", "/runs/1/ladder"}},
+      {{"pipelines", "--workload", "pr2916", "--pipeline", "base", "--copy", "side-stream",
+        "--steps", "4", "--ranks", "2", "--batch-size", "64", "--seeds", "1"},
+       to_stdout,
+       {"/rows/0/peak_reserved_bytes", "/rows/1/peak_reserved_bytes"},
+       {"/rows/0/ladder", "/rows/1/ladder"}},
+      {{"stream", "bench", "--rows", "2000", "--table-rows", "4000", "--steps", "4", "--capture",
+        "ring"},
+       to_stdout,
+       {"/sizes/0/without/bytes/reserved/peak", "/sizes/0/captures/0/bytes/reserved/peak"},
+       {"/sizes/0/without/ladder", "/sizes/0/captures/0/ladder"}},
+      {{"replay", trace},
+       to_stdout,
+       {"/files/0/replays/0/statistics/bytes/reserved/peak",
+        "/files/0/replays/1/statistics/bytes/reserved/peak"},
+       {"/files/0/replays/0/ladder", "/files/0/replays/1/ladder"}}};
+}
+
 }  // namespace
 
 TEST_CASE("a page has every number of a run, and keeps the unknown ones apart from 0") {
   const std::string page = written({"title", {small_run()}});
-  const Json run = header_of(page).at("runs").at(0);
+  const Json run = page_header(page).at("runs").at(0);
   const Json& blocks = run.at("blocks");
   const std::int64_t unknown = kUnknown;
-  CHECK(numbers_of(page, blocks.at("address")) == std::vector<std::int64_t>{4096, 4096});
-  CHECK(numbers_of(page, blocks.at("freed")) == std::vector<std::int64_t>{2, unknown});
-  CHECK(numbers_of(page, blocks.at("tag")) == std::vector<std::int64_t>{0, unknown});
-  CHECK(numbers_of(page, blocks.at("previous")) == std::vector<std::int64_t>{unknown, 0});
-  CHECK(numbers_of(page, run.at("times")) == std::vector<std::int64_t>{0, 0, 2500, 10000});
-  CHECK(numbers_of(page, run.at("stacks").at("ends")) == std::vector<std::int64_t>{2, 2});
+  CHECK(column_numbers(page, blocks.at("address")) == std::vector<std::int64_t>{4096, 4096});
+  CHECK(column_numbers(page, blocks.at("freed")) == std::vector<std::int64_t>{2, unknown});
+  CHECK(column_numbers(page, blocks.at("tag")) == std::vector<std::int64_t>{0, unknown});
+  CHECK(column_numbers(page, blocks.at("previous")) == std::vector<std::int64_t>{unknown, 0});
+  CHECK(column_numbers(page, run.at("times")) == std::vector<std::int64_t>{0, 0, 2500, 10000});
+  CHECK(column_numbers(page, run.at("stacks").at("ends")) == std::vector<std::int64_t>{2, 2});
   const Json& frames = run.at("stacks").at("frames");
-  CHECK(Json::parse(bytes_of(page, frames, frames.at("count"))) ==
+  CHECK(Json::parse(column_bytes(page, frames, frames.at("count"))) ==
         Json::parse(R"([["forward", "model.py", 7], ["main", "train.py", 1]])"));
 
   PageRun unplaced = small_run();
   unplaced.blocks[1].address = kUnknownBytes;
   unplaced.blocks[1].requested = kUnknownBytes;
   const std::string other = written({"title", {unplaced}});
-  const Json columns = header_of(other).at("runs").at(0).at("blocks");
-  CHECK(numbers_of(other, columns.at("address")) == std::vector<std::int64_t>{4096, -1});
-  CHECK(numbers_of(other, columns.at("requested")) == std::vector<std::int64_t>{500, -1});
+  const Json columns = page_header(other).at("runs").at(0).at("blocks");
+  CHECK(column_numbers(other, columns.at("address")) == std::vector<std::int64_t>{4096, -1});
+  CHECK(column_numbers(other, columns.at("requested")) == std::vector<std::int64_t>{500, -1});
 }
 
 TEST_CASE("columns of a page read back as what was written, for any values") {
@@ -138,10 +128,10 @@ TEST_CASE("columns of a page read back as what was written, for any values") {
     if (random() % 2 == 0) block.freed = static_cast<PageEvent>(random() % 1000);
   }
   const std::string page = written({"", {run}});
-  const Json columns = header_of(page).at("runs").at(0).at("blocks");
-  const auto addresses = numbers_of(page, columns.at("address"));
-  const auto bytes = numbers_of(page, columns.at("bytes"));
-  const auto freed = numbers_of(page, columns.at("freed"));
+  const Json columns = page_header(page).at("runs").at(0).at("blocks");
+  const auto addresses = column_numbers(page, columns.at("address"));
+  const auto bytes = column_numbers(page, columns.at("bytes"));
+  const auto freed = column_numbers(page, columns.at("freed"));
   for (std::size_t i = 0; i < run.blocks.size(); ++i) {
     REQUIRE(static_cast<std::uint64_t>(addresses[i]) == run.blocks[i].address);
     REQUIRE(static_cast<std::uint64_t>(bytes[i]) == run.blocks[i].bytes);
@@ -162,7 +152,7 @@ TEST_CASE("no name in a trace is taken for a page's markup") {
   };
   CHECK(scripts(page) == scripts(plain));
   CHECK_THAT(page, !ContainsSubstring("alert(1)</script>"));
-  CHECK(header_of(page).at("title") == "</script><script>alert(1)</script><!--\xef\xbf\xbd");
+  CHECK(page_header(page).at("title") == "</script><script>alert(1)</script><!--\xef\xbf\xbd");
 }
 
 TEST_CASE("a page needs nothing from a network") {
@@ -195,4 +185,54 @@ TEST_CASE("a page that would show what there is not is refused") {
   refused([](PageRun& run) {
     run.counters = {{PageCounter::Kind::reserved, "", 0, kUnknown, {{2, 1}, {1, 2}}}};
   });
+}
+
+TEST_CASE("the page of a command has its runs, their work, and the memory that its JSON says") {
+  const ScratchFolder scratch;
+  const std::string trace =
+      scratch
+          .write("trace.csv", "id,lower,upper,size\n0,0,9,9000000\n1,1,4,40000000\n2,5,9,70000\n")
+          .string();
+  for (const PageCommand& command : page_commands(trace)) {
+    const std::string file = (scratch / "page.html").string();
+    const Json json = document_of(joined(command.words, {"--html", file}), command.as_json);
+    const std::string page = read_file(file);
+    const Json runs = page_header(page).at("runs");
+    INFO(command.words[0]);
+    REQUIRE(runs.size() == 2);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const std::int64_t reserved = json.at(Json::json_pointer{command.reserved[i]});
+      CHECK(reserved > 0);
+      CHECK(most_mapped(page, runs[i]) == reserved);
+      const Json& ladder = json.at(Json::json_pointer{command.ladder[i]});
+      const Json& rows = runs[i].at("tables").at(0).at("rows");
+      std::vector<std::int64_t> shown, expected;
+      for (const Json& row : rows) shown.push_back(row.at("bytes"));
+      for (const char* const level : {"l0", "l1", "l2", "l3", "reserved"}) {
+        expected.push_back(ladder.at(level));
+      }
+      CHECK(shown == expected);
+      CHECK(runs[i].at("blocks").at("bytes").at("count") > 0);
+      const bool is_replay = command.words[0] == "replay";  // without work, and so without time
+      CHECK((runs[i].at("operations").at("begin").at("count") == 0) == is_replay);
+      CHECK(runs[i].at("times").is_null() == is_replay);
+    }
+    CHECK(runs[0].at("name") != runs[1].at("name"));
+  }
+}
+
+TEST_CASE("a command with more runs than a page shows is refused before it runs") {
+  const ScratchFolder scratch;
+  const std::string trace = scratch.write("trace.csv", "id,lower,upper,size\n0,0,9,90\n").string();
+  const std::vector<std::vector<std::string>> commands{
+      {"footprint"}, {"pipelines"}, {"stream", "bench"}, {"replay", trace, trace}};
+  for (const std::vector<std::string>& command : commands) {
+    const std::string file = (scratch / "page.html").string();
+    const ProgramRun run = run_program(joined(command, {"--html", file}));
+    INFO(run.err);
+    CHECK(run.exit_code == 2);
+    CHECK(run.out.empty());
+    CHECK_THAT(run.err, ContainsSubstring("--html") && ContainsSubstring("a page shows one"));
+    CHECK(!std::filesystem::exists(file));
+  }
 }

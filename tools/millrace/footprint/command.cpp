@@ -66,13 +66,15 @@ void run_footprint_command(const FootprintArguments& arguments) {
     timeline_file.emplace(arguments.timeline, kTimeline);
     note_options(timeline.emplace(), options);
   }
-  std::optional<FootprintPage> page;
-  if (arguments.html) page.emplace(*arguments.html, options);
+  std::optional<RecordedPage> page;
+  if (arguments.html) page.emplace(footprint_page(*arguments.html, options));
   FootprintWatch watch;
   if (timeline) watch.timeline = &*timeline;
-  if (page) watch.recorded = page->recorder();
+  if (page) {
+    watch.recorded = [&](std::size_t row, const auto& run) { page->take(row, run); };
+  }
   const std::vector<FootprintTable> tables = run_tables(options, watch);
-  if (page) page->write(tables);
+  if (page) page->write();
   if (timeline) write_timeline(*timeline, *timeline_file);
   results.write([&](const Painter& paint) { return fitted(render_tables(tables, options, paint)); },
                 [&] { return to_document(tables, options); });

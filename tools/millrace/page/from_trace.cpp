@@ -64,12 +64,15 @@ class Stranded {
     counter.kind = PageCounter::Kind::stranded;
     counter.name = "stranded";
     counter.stream = stream;
-    if (!run.times_us.empty()) counter.points.emplace_back(run.times_us.front(), 0);
+    const auto clock = [&](PageEvent event) {
+      return run.times_us.empty() ? static_cast<double>(event) : run.times_us[event];
+    };
+    if (run.events > 0) counter.points.emplace_back(clock(0), 0);
     std::int64_t bytes = 0;
     for (const auto& [event, change] : changes_) {
       bytes += change;
       if (event < run.events) {
-        counter.points.emplace_back(run.times_us[event], static_cast<std::uint64_t>(bytes));
+        counter.points.emplace_back(clock(event), static_cast<std::uint64_t>(bytes));
       }
     }
     return counter;
@@ -81,7 +84,7 @@ class Stranded {
 
 class Filler {
  public:
-  Filler(const AllocationTrace& trace, const experiment::RunRecording& recording,
+  Filler(const AllocationTrace& trace, const experiment::RunRecording* recording,
          const std::map<StreamId, std::string>& names)
       : trace_(trace), recording_(recording), names_(names) {
     for (const auto& [id, name] : names) {
@@ -91,10 +94,10 @@ class Filler {
 
   PageRun fill() {
     run_.events = static_cast<PageEvent>(trace_.position());
-    for (const Nanoseconds time : recording_.times()) run_.times_us.push_back(microseconds(time));
+    if (recording_ != nullptr) fill_times(*recording_);
     fill_blocks();
     fill_segments();
-    fill_operations();
+    if (recording_ != nullptr) fill_operations(*recording_);
     return std::move(run_);
   }
 
@@ -175,6 +178,10 @@ class Filler {
     return block;
   }
 
+  void fill_times(const experiment::RunRecording& recording) {
+    for (const Nanoseconds time : recording.times()) run_.times_us.push_back(microseconds(time));
+  }
+
   void fill_blocks() {
     Owners owners;
     Stranded stranded;
@@ -229,24 +236,24 @@ class Filler {
     }
   }
 
-  void fill_operations() {
-    run_.names = recording_.names;
+  void fill_operations(const experiment::RunRecording& recording) {
+    run_.names = recording.names;
     std::vector<std::uint32_t> streams;
-    for (const std::string& name : recording_.streams) streams.push_back(stream_named(name));
-    for (const experiment::RecordedOperation& recorded : recording_.operations) {
+    for (const std::string& name : recording.streams) streams.push_back(stream_named(name));
+    for (const experiment::RecordedOperation& recorded : recording.operations) {
       const bool wait = recorded.engine == Engine::stream;
       run_.operations.push_back({streams[recorded.stream], kind_of(recorded.engine), recorded.name,
                                  microseconds(wait ? recorded.stands_since : recorded.begin),
                                  microseconds(recorded.end)});
     }
-    for (const experiment::RecordedOrder& order : recording_.orders) {
+    for (const experiment::RecordedOrder& order : recording.orders) {
       run_.arrows.push_back({streams[order.from_stream], streams[order.to_stream],
                              microseconds(order.from), microseconds(order.to), false});
     }
   }
 
   const AllocationTrace& trace_;
-  const experiment::RunRecording& recording_;
+  const experiment::RunRecording* const recording_;
   const std::map<StreamId, std::string>& names_;
   StreamId main_;
   PageRun run_;
@@ -256,7 +263,7 @@ class Filler {
 
 }  // namespace
 
-PageRun page_run(const AllocationTrace& trace, const experiment::RunRecording& recording,
+PageRun page_run(const AllocationTrace& trace, const experiment::RunRecording* recording,
                  const std::map<StreamId, std::string>& streams) {
   return Filler{trace, recording, streams}.fill();
 }

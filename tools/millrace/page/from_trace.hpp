@@ -13,10 +13,11 @@ namespace millrace::cli {
  * @brief The blocks, segments, streams and operations of a run of our own.
  *
  * For each block it finds the one that had the memory before, and why the reuse was safe.
- * @param streams  names of the trace's streams; others are called by number
+ * @param recording  nullptr: there are no operations, and the run's clock counts events
+ * @param streams    names of the trace's streams; others are called by number
  */
 [[nodiscard]] PageRun page_run(const AllocationTrace& trace,
-                               const experiment::RunRecording& recording,
+                               const experiment::RunRecording* recording,
                                const std::map<StreamId, std::string>& streams);
 
 }  // namespace millrace::cli

@@ -20,6 +20,7 @@
 #include "commands.hpp"
 #include "pipelines/json.hpp"
 #include "pipelines/options.hpp"
+#include "pipelines/page.hpp"
 #include "pipelines/picture.hpp"
 #include "pipelines/raced.hpp"
 #include "pipelines/rows.hpp"
@@ -46,9 +47,9 @@ std::optional<Output> output_of_run(const char* option, const std::optional<std:
   return further_output(option, file);
 }
 
-std::vector<PipelineRow> rows_of(const PipelinesOptions& options, Timeline* timeline) {
+std::vector<PipelineRow> rows_of(const PipelinesOptions& options, const PipelinesWatch& watch) {
   try {
-    return run_rows(options, timeline);
+    return run_rows(options, watch);
   } catch (const std::invalid_argument& error) {  // what only the model itself can tell
     throw UsageError{
         error.what(), "the model of the workload " + options.workload.name,
@@ -69,7 +70,15 @@ void run_pipelines_command(const PipelinesArguments& arguments) {
     timeline->note("workload", options.workload.name);
     timeline->note("seed", std::to_string(options.seed));
   }
-  const std::vector<PipelineRow> rows = rows_of(options, timeline ? &*timeline : nullptr);
+  std::optional<RecordedPage> page;
+  if (arguments.html) page.emplace(pipelines_page(*arguments.html, options));
+  PipelinesWatch watch;
+  if (timeline) watch.timeline = &*timeline;
+  if (page) {
+    watch.recorded = [&](std::size_t row, const auto& run) { page->take(row, run); };
+  }
+  const std::vector<PipelineRow> rows = rows_of(options, watch);
+  if (page) page->write();
   if (timeline) write_timeline(*timeline, *timeline_file);
   if (picture) picture->write(draw_picture(rows, options));
   if (steps) steps->write(draw_steps(rows.front(), options));
@@ -136,6 +145,7 @@ void add_pipelines(CLI::App& program) {
                  "Write a timeline of the only row's run, with all ranks, for Perfetto and "
                  "chrome://tracing",
                  Result::further);
+  add_page_option(command, given->html);
   add_result_options(command, given->results, "table");
   command.examples(
       {{"millrace pipelines --pipeline base,sparse-dist --svg pipelines.svg",

@@ -25,7 +25,7 @@ struct PipelinesArguments {
   std::string seed = "1";
   std::string seeds = "3";
   std::optional<std::string> ranks, steps, batch_size, run_ahead, link_gb_per_s;
-  std::optional<std::string> picture, timeline, steps_picture;
+  std::optional<std::string> picture, timeline, steps_picture, html;
   ResultArguments results;
   std::optional<std::string> cache_load_factor, cache_policy;
   std::optional<std::string> lookup_positions, lookup_streams, optimizer_work;

@@ -36,14 +36,18 @@ SeedRun run_seed(const experiment::PipelineCell& cell, const experiment::Workloa
   return result;
 }
 
-std::vector<SeedRun> run_all(const PipelinesOptions& options, Timeline* timeline) {
+std::vector<SeedRun> run_all(const PipelinesOptions& options, const PipelinesWatch& watch) {
   std::vector<SeedRun> runs(options.cells.size() * options.seeds);
   Progress progress{"pipelines", runs.size()};
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < runs.size(); i = next++) {
-      const experiment::PipelineCell& cell = options.cells[i / options.seeds];
-      runs[i] = run_seed(cell, options.workload, options.seed + i % options.seeds, timeline);
+      const std::size_t row = i / options.seeds, seed = i % options.seeds;
+      experiment::PipelineCell cell = options.cells[row];
+      if (watch.recorded && seed == 0) {
+        cell.recorded = [&watch, row](const auto& run) { watch.recorded(row, run); };
+      }
+      runs[i] = run_seed(cell, options.workload, options.seed + seed, watch.timeline);
       if (runs.size() > 1 && runs[i].run) runs[i].run->operations = {};
       progress.advance(title_of(cell));
     }
@@ -80,8 +84,8 @@ PipelineRow row_of(const experiment::PipelineCell& cell, std::span<SeedRun> runs
 
 }  // namespace
 
-std::vector<PipelineRow> run_rows(const PipelinesOptions& options, Timeline* timeline) {
-  std::vector<SeedRun> runs = run_all(options, timeline);
+std::vector<PipelineRow> run_rows(const PipelinesOptions& options, const PipelinesWatch& watch) {
+  std::vector<SeedRun> runs = run_all(options, watch);
   std::span<SeedRun> rest{runs};
   std::vector<PipelineRow> rows;
   for (const experiment::PipelineCell& cell : options.cells) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,20 @@ struct PipelineRow {
   }
 };
 
+/** @brief What is recorded of the runs. */
+struct PipelinesWatch {
+  Timeline* timeline = nullptr;  ///< gets the single run, if there is one
+  /// Gets the ranks of each row's run with the first seed; called on several threads.
+  std::function<void(std::size_t row, const experiment::RecordedRun&)> recorded{};
+};
+
 /**
  * @brief Runs every cell with every seed, two runs at a time.
  *
  * A row keeps the operations of its run only if there is a single run.
- * @param timeline  gets that single run; nullptr for none
  */
 [[nodiscard]] std::vector<PipelineRow> run_rows(const PipelinesOptions& options,
-                                                Timeline* timeline = nullptr);
+                                                const PipelinesWatch& watch = {});
 
 /** @brief Examples a second, of all ranks together. */
 [[nodiscard]] double examples_per_second(const PipelineRow& row,

@@ -21,7 +21,9 @@
 #include "commands.hpp"
 #include "millrace/observe/trace/read_trace.hpp"
 #include "millrace/observe/trace/write_snapshot.hpp"
+#include "page/output.hpp"
 #include "replay/json.hpp"
+#include "replay/page.hpp"
 #include "replay/report.hpp"
 #include "replay/rows.hpp"
 
@@ -34,7 +36,7 @@ struct ReplayArguments {
   std::vector<std::string> files;
   std::string allocators = "all";
   std::string device_bytes;
-  std::optional<std::string> snapshot;
+  std::optional<std::string> snapshot, html;
   bool what_if = false;
   bool wide = false;
   ResultArguments results;
@@ -67,6 +69,12 @@ void check_one_replay(const ReplayArguments& arguments, const std::vector<std::s
                    "one FILE, and --allocator " + names.front()};
 }
 
+void check_one_file(const ReplayArguments& arguments) {
+  if (arguments.files.size() == 1) return;
+  throw UsageError{fmt::format("a page shows one file, but there are {}", arguments.files.size()),
+                   "--html", "one FILE"};
+}
+
 /** The memory of every device as the replayed allocator held it. */
 trace::TorchSnapshot snapshot_of(const ReplayedFile& file, const std::string& allocator) {
   trace::TorchSnapshot whole;
@@ -94,6 +102,11 @@ void run_replay_command(const ReplayArguments& arguments) {
     check_one_replay(arguments, names);
     snapshot.emplace(arguments.snapshot, kSnapshot);
   }
+  std::optional<ReplayPage> page;
+  if (arguments.html) {
+    check_one_file(arguments);
+    page.emplace(*arguments.html);
+  }
 
   Progress progress{"replay", arguments.files.size()};
   std::vector<ReplayedFile> replayed;
@@ -102,9 +115,11 @@ void run_replay_command(const ReplayArguments& arguments) {
     try {
       const trace::AllocationLog log = read_log(file);
       if (arguments.what_if) require_order(file, log);
+      if (page) ReplayPage::check(log, names);
       replayed.push_back(
           {file, log.format, log.warnings,
-           replay_devices(log, {names, device_bytes, snapshot.has_value(), arguments.what_if})});
+           replay_devices(log, {names, device_bytes, snapshot.has_value(), arguments.what_if,
+                                page ? page->tracer() : ReplayTraced{}})});
     } catch (const UsageError& error) {
       refused.push_back(error);
     }
@@ -113,6 +128,7 @@ void run_replay_command(const ReplayArguments& arguments) {
   if (replayed.empty()) throw UsageErrors{std::move(refused)};
   if (snapshot)
     snapshot->write(trace::write_torch_snapshot(snapshot_of(replayed.front(), names.front())));
+  if (page) page->write(replayed.front());
   results.write(
       [&](const Painter& paint) { return fitted(render(replayed, arguments.wide, paint)); },
       [&] { return to_document(replayed); });
@@ -139,6 +155,7 @@ void add_replay(CLI::App& program) {
                  "Write what the one allocator did and holds at the end as a PyTorch snapshot, for "
                  "its viewer",
                  Result::further);
+  add_page_option(command, given->html);
   add_wide_option(command, given->wide);
   add_result_options(command, given->results, "table");
   command.examples({{"millrace replay snapshot.pickle",

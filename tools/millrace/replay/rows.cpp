@@ -12,22 +12,21 @@
 namespace millrace::cli {
 namespace {
 
-std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
-  std::set<std::uint32_t> devices;
-  for (const trace::LogEvent& event : log.events) devices.insert(event.device);
-  return devices;
-}
-
 void run(ReplayRow& row, const trace::AllocationLog& log, std::uint32_t device,
          const ReplayRequest& request, const RequestBounds& bounds) {
-  const Policy policy = row.allocator == "torch" ? Policy::torch() : Policy::millrace();
+  ReplayOptions options{.policy = row.allocator == "torch" ? Policy::torch() : Policy::millrace(),
+                        .device_bytes = request.device_bytes,
+                        .start = row.start,
+                        .bounds = bounds,
+                        .snapshot = request.snapshots && row.start == ReplayStart::live_blocks};
+  if (request.traced && row.start == ReplayStart::live_blocks) {
+    options.sites = true;
+    options.traced = [&](const AllocationTrace& trace, const auto& streams) {
+      request.traced(row.allocator, device, trace, streams);
+    };
+  }
   try {
-    row.report = replay(log, device,
-                        {.policy = policy,
-                         .device_bytes = request.device_bytes,
-                         .start = row.start,
-                         .bounds = bounds,
-                         .snapshot = request.snapshots && row.start == ReplayStart::live_blocks});
+    row.report = replay(log, device, options);
   } catch (const out_of_memory& error) {
     row.failure = describe(error);
   }
@@ -50,12 +49,13 @@ ReplayMemory memory_of(const trace::AllocationLog& log, std::uint32_t device, st
 /** Runs all rows with an empty start on the same device size, so that they can be compared. If one
  * does not fit into the size in the log, all run again without a limit. */
 void run_empty_starts(ReplayedDevice& device, const trace::AllocationLog& log,
-                      const RequestBounds& bounds, bool snapshots) {
+                      const RequestBounds& bounds, ReplayRequest request) {
   const auto run_all = [&] {
+    request.device_bytes = device.memory.bytes;
     for (ReplayRow& row : device.rows) {
       if (row.start == ReplayStart::recorded) continue;
       row.failure.clear();
-      run(row, log, device.device, {{}, device.memory.bytes, snapshots}, bounds);
+      run(row, log, device.device, request, bounds);
     }
   };
   run_all();
@@ -118,12 +118,18 @@ ReplayedDevice replay_device(const trace::AllocationLog& log, std::uint32_t numb
                            .report = {},
                            .failure = {}});
   }
-  run_empty_starts(device, log, bounds, request.snapshots);
+  run_empty_starts(device, log, bounds, request);
   share_best_packing(device);
   return device;
 }
 
 }  // namespace
+
+std::set<std::uint32_t> devices_of(const trace::AllocationLog& log) {
+  std::set<std::uint32_t> devices;
+  for (const trace::LogEvent& event : log.events) devices.insert(event.device);
+  return devices;
+}
 
 const ReplayReport* ReplayedDevice::any() const {
   const auto row = std::ranges::find_if(rows, &ReplayRow::ok);

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,13 +55,23 @@ struct ReplayedFile {
   std::vector<ReplayedDevice> devices;
 };
 
+/** @brief Gets the trace of a replay from live blocks, and the names of its streams. If a row runs
+ *         again, it gets the later trace, too. */
+using ReplayTraced = std::function<void(const std::string& allocator, std::uint32_t device,
+                                        const AllocationTrace& trace,
+                                        const std::map<StreamId, std::string>& streams)>;
+
 /** @brief What `replay_devices` runs. */
 struct ReplayRequest {
   std::vector<std::string> allocators;
   std::size_t device_bytes = 0;  ///< 0: the size in the log; without limit if the log has none
   bool snapshots = false;        ///< whether the reports have one
   bool what_if = false;          ///< whether devices of a trace of Millrace's have a WhatIf
+  ReplayTraced traced{};         ///< blocks then have the sites of their requests as tags
 };
+
+/** @brief The devices that a log has events of. */
+[[nodiscard]] std::set<std::uint32_t> devices_of(const trace::AllocationLog& log);
 
 /**
  * @brief Replays every device of a log.

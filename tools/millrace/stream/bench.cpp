@@ -29,6 +29,7 @@
 #include "millrace/pipeline/schedule/run_device.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
 #include "millrace/text/units.hpp"
+#include "page/recorded.hpp"
 #include "stream/bench_results.hpp"
 
 namespace millrace::cli {
@@ -37,13 +38,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostRows = 100'000'000;
+constexpr const char* kWithout = "none";  ///< the loop without a capture
 
 struct BenchArguments {
   std::string device = "virtual:h200", allocator = "millrace", capture = "all";
   std::vector<std::string> rows;
   std::string width = "64", tables = "4", table_rows = "4000000", compute = "5", steps = "32",
               run_ahead = "4";
-  std::optional<std::string> slots, slot_bytes, json;
+  std::optional<std::string> slots, slot_bytes, json, html;
   bool wide = false;
 };
 
@@ -120,9 +122,42 @@ auto measured(const char* options, Run run) {
   }
 }
 
-BenchSize run_size(const BenchOptions& options, std::size_t rows, Progress& progress) {
+/** The page of one size: one way of capture beside the loop without, or two ways. */
+RecordedPage page_of(const std::string& file, const BenchOptions& options) {
+  const experiment::CaptureWorkload& workload = options.workload;
+  check_page_device(workload.device, find_device(workload.device).modelled);
+  const std::size_t ways = options.ways.size(), sizes = options.rows.size();
+  check_page_runs(sizes * (ways == 1 ? 2 : ways),
+                  fmt::format("{} ways of capture at {} numbers of rows", ways, sizes),
+                  "--rows 100000 --capture ring,mapped");
+  std::vector<std::string> names;
+  if (ways == 1) names.emplace_back(kWithout);
+  for (const Way& way : options.ways) names.push_back(way.name);
+  std::vector<PlannedRun> runs;
+  for (std::string& name : names) {
+    const std::string rows = std::to_string(options.rows.front());
+    runs.push_back({fmt::format("capture {}", name),
+                    {{"device", workload.device},
+                     {"allocator", workload.allocator},
+                     {"capture", name},
+                     {"changed rows a step", rows}}});
+  }
+  return {file, "millrace stream bench", std::move(runs)};
+}
+
+/** Lets the page, if any, take the run with this index. */
+experiment::RunRecorder recorder_of(RecordedPage* page, std::size_t index) {
+  if (page == nullptr) return {};
+  return [page, index](const experiment::RecordedRun& run) { page->take(index, run); };
+}
+
+/** @param page  takes the runs that it shows; nullptr for none */
+BenchSize run_size(const BenchOptions& options, std::size_t rows, RecordedPage* page,
+                   Progress& progress) {
   experiment::CaptureWorkload workload = options.workload;
   workload.rows = rows;
+  std::size_t shown = 0;
+  if (options.ways.size() == 1) workload.recorded = recorder_of(page, shown++);
   BenchSize size{.rows = rows, .bytes = rows * workload.width * sizeof(float)};
   const auto done = [&](const std::string& what) {
     progress.advance(fmt::format("{} rows, {}", rows, what));
@@ -132,8 +167,9 @@ BenchSize run_size(const BenchOptions& options, std::size_t rows, Progress& prog
   done("copies");
   size.without = measured("--rows, --tables, --table-rows",
                           [&] { return experiment::run_capture(workload, std::nullopt); });
-  done("none");
+  done(kWithout);
   for (const Way& way : options.ways) {
+    workload.recorded = recorder_of(page, shown++);
     CaptureOptions capture = way.options;
     capture.slots = options.slots;
     // Room for the largest change, and the ids.
@@ -176,18 +212,21 @@ void run(const BenchArguments& given) {
   const BenchOptions options = read_options(given);
   std::optional<Output> document;
   if (given.json) document.emplace(given.json, "--json");
+  std::optional<RecordedPage> page;
+  if (given.html) page.emplace(page_of(*given.html, options));
   const bool text = !document || !document->to_stdout();
   const Painter paint{colours_on_stdout()};
   std::vector<BenchSize> sizes;
   for (const std::size_t rows : options.rows) {
     {
       Progress progress{"stream bench", options.ways.size() + 2};
-      sizes.push_back(run_size(options, rows, progress));
+      sizes.push_back(run_size(options, rows, page ? &*page : nullptr, progress));
     }
     const std::string before = sizes.size() == 1 ? title(options) : "";
     if (text) print(fitted(before + render(sizes.back(), given.wide, paint)));
   }
   if (text) print(paint(bench_legend(given.wide), Look::faint));
+  if (page) page->write();
   if (document) document->write(json_text(to_document(options, sizes)));
 }
 
@@ -218,6 +257,7 @@ void add_stream_bench(CLI::App& stream) {
   command.add("--allocator", given->allocator, "NAME",
               "Allocator of device memory: millrace (default), torch, driver");
   add_wide_option(command, given->wide);
+  add_page_option(command, given->html);
   command.output("--json", given->json, "FILE", "Write the results; - for standard output",
                  Result::in_place);
   command.examples({{"millrace stream bench --rows 100000 --capture ring,mapped",

@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/memory/policy.hpp"
 #include "millrace/memory/statistics.hpp"
+#include "millrace/observe/allocation_trace.hpp"
 #include "millrace/observe/ladder.hpp"
 #include "millrace/observe/trace/allocation_log.hpp"
 
@@ -91,6 +94,10 @@ struct ReplayOptions {
   /// Whether the report has a ladder. Without it a replay takes a fraction of the time and memory;
   /// all levels of `ladder` are 0, and `packed` is that of the bounds.
   bool ladder = true;
+  /// Gets the trace of the replay and the names of its streams, at the end of the replay. Positions
+  /// of the trace are those of the replay's own events.
+  std::function<void(const AllocationTrace& trace, const std::map<StreamId, std::string>& streams)>
+      traced{};
 };
 
 /** @brief How much memory the device had for the recorded allocator. */

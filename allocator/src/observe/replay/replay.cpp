@@ -9,6 +9,7 @@
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/caching_allocator.hpp"
 #include "millrace/observe/packing.hpp"
+#include "millrace/observe/stream_names.hpp"
 #include "millrace/observe/trace_snapshot.hpp"
 #include "observe/replay/decision_check.hpp"
 #include "observe/replay/recorded_releases.hpp"
@@ -53,7 +54,7 @@ class Replayer {
         allocator_(
             ordered_, source_,
             as_torch_ ? with_settings(options.policy, log.snapshot->settings) : options.policy),
-        observer_(options.ladder || options.snapshot ? &trace_ : nullptr),
+        observer_(options.ladder || options.snapshot || options.traced ? &trace_ : nullptr),
         options_(options),
         refused_(log) {
     report_.allocator = options.policy.name;
@@ -269,6 +270,7 @@ class Replayer {
       report_.packed = std::min(bounds_.packed, report_.ladder.packed);
     }
     if (options_.snapshot) report_.snapshot = torch_snapshot(trace_, number_);
+    if (options_.traced) options_.traced(trace_, stream_names(trace_, ordered_));
     allocator_.observe(nullptr);
   }
 

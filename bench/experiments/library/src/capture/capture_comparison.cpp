@@ -12,6 +12,7 @@
 
 #include "millrace/device/stream.hpp"
 #include "millrace/memory/buffer.hpp"
+#include "millrace/observe/stream_names.hpp"
 #include "millrace/pipeline/schedule/run_device.hpp"
 #include "millrace/pipeline/schedule/run_memory.hpp"
 #include "millrace/streamer/append_rows.hpp"
@@ -193,6 +194,10 @@ class Loop {
         gradient_(place_.context.activation<float>(workload.rows * workload.width, place_.main)),
         begins_(place_.device),
         updates_(place_.device) {
+    VirtualMachine* const machine = place_.cell->machine();
+    if (workload.recorded && machine != nullptr) {
+      recording_.emplace(*machine, place_.device, place_.memory.trace());
+    }
     place_.device.fill(gradient_.data(), 0, gradient_.size() * sizeof(float), place_.main.handle());
     for (unsigned i = 0; i < kBatches; ++i) {
       batches_.push_back(batch_of(place_, workload, bags_, i));
@@ -225,6 +230,10 @@ class Loop {
     if (capture_) capture_->stop();
     run.rows = run.counts.steps == 0 ? 0 : run.counts.rows / run.counts.steps;
     evaluate(run, offset);
+    if (recording_) {
+      const AllocationTrace& trace = place_.memory.trace();
+      workload_.recorded({trace, *recording_, stream_names(trace, place_.ordered), run.ladder});
+    }
     return run;
   }
 
@@ -280,6 +289,7 @@ class Loop {
   Stamps begins_, updates_;
   std::vector<Nanoseconds> enqueued_;  ///< when a step's last call had returned
   std::unique_ptr<RowCapture> capture_;
+  std::optional<RunRecording> recording_;
 };
 
 template <typename Enqueue>

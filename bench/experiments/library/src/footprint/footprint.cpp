@@ -54,7 +54,12 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
   run.counts = memory.memory().statistics().counts;
   run.ladder = memory.ladder(run.loop.whole.reserved.peak);
   run.races = memory.races();
-  if (recording) cell.recorded({memory.trace(), *recording, run});
+  if (recording) {
+    RecordedRun recorded{memory.trace(), *recording, run.loop.streams, run.ladder};
+    if (!uses_driver_pool(run.allocator, run.method))
+      recorded.stranded_peak = run.loop.stranded_peak;
+    cell.recorded(recorded);
+  }
   return run;
 }
 

@@ -4,8 +4,9 @@
 
 namespace millrace::experiment {
 
-RunRecording::RunRecording(VirtualMachine& machine, Device& device, const AllocationTrace& trace)
-    : machine_(machine), device_(device), trace_(trace) {
+RunRecording::RunRecording(VirtualMachine& machine, Device& device, const AllocationTrace& trace,
+                           unsigned ordinal)
+    : machine_(machine), device_(device), trace_(trace), ordinal_(ordinal) {
   machine_.add_timeline(*this);
   device_.add_observer(*this);
 }
@@ -23,6 +24,7 @@ std::uint32_t RunRecording::index_of(std::vector<std::string>& list, std::string
 }
 
 void RunRecording::executed(const ExecutedOperation& operation) {
+  if (operation.device != ordinal_) return;
   const std::uint32_t stream = index_of(streams, operation.stream_name);
   const Nanoseconds idle_since =
       std::max(std::exchange(last_ends_[stream], operation.end), operation.enqueued);

@@ -65,6 +65,8 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
                     .policy = run.cell.policy,
                     .method = run.cell.options.copy,
                     .checking = &run.checking}};
+  std::optional<RunRecording> recording;
+  if (run.cell.recorded) recording.emplace(run.machine, device, memory.trace(), device.ordinal());
   PipelineStreams streams{ordered, run.cell.pipeline};
   ModelContext context{memory.memory(), streams.main, true};
   const ShardedModel sharded{run.model, run.plan, *group};
@@ -96,6 +98,14 @@ RankReport run_rank(const ComparedRun& run, unsigned rank, VirtualDevice& device
   report.memory = meter.whole();
   report.ladder = memory.ladder(report.memory.reserved.peak);
   report.streams = names(ordered, streams);
+  if (recording) {
+    RecordedRun recorded{memory.trace(), *recording, report.streams, report.ladder};
+    if (!uses_driver_pool(run.cell.allocator, run.cell.options.copy)) {
+      recorded.stranded_peak = report.stranded_peak;
+    }
+    recorded.rank = rank;
+    run.cell.recorded(recorded);
+  }
   return report;
 }
 

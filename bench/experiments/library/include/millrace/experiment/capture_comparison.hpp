@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "millrace/experiment/run_recording.hpp"
 #include "millrace/memory/statistics.hpp"
 #include "millrace/observe/ladder.hpp"
 #include "millrace/streamer/row_capture.hpp"
@@ -23,6 +24,7 @@ struct CaptureWorkload {
   Nanoseconds compute = std::chrono::milliseconds{5};  ///< work on main in addition to the tables'
   unsigned warm_up = 32, steps = 32;  ///< unmeasured steps, in which slots are made; measured steps
   unsigned run_ahead = 8;             ///< maximum number of steps that the host is ahead
+  RunRecorder recorded{};             ///< empty: nothing is recorded
 };
 
 /** @brief Times of a step, and of its rows to the host. Medians over the steps. */

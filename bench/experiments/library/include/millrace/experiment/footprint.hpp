@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,8 +13,6 @@
 
 namespace millrace::experiment {
 
-struct RecordedRun;
-
 /** @brief One cell of the table: a training loop with an allocator and a copy strategy. */
 struct FootprintCell {
   std::string device = "virtual:h200";
@@ -25,9 +22,7 @@ struct FootprintCell {
   /// Records the run until it ends or fails; its notes name the device, the allocator and the
   /// strategy. On a GPU only host calls and bytes are recorded.
   Timeline* timeline = nullptr;
-  /// Called at the end of a run on a virtual device, on the thread of the run; otherwise nothing is
-  /// recorded.
-  std::function<void(const RecordedRun&)> recorded{};
+  RunRecorder recorded{};  ///< empty: nothing is recorded
 };
 
 /** @brief The result of running one cell. */
@@ -43,13 +38,6 @@ struct FootprintRun {
   /// Messages of the race checker for the whole run; std::nullopt on a GPU, where races are not
   /// checked.
   std::optional<std::vector<std::string>> races;
-};
-
-/** @brief A run that has ended, while its trace is still there. */
-struct RecordedRun {
-  const AllocationTrace& trace;
-  const RunRecording& recording;
-  const FootprintRun& run;
 };
 
 /**

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/device/timeline.hpp"
+#include "millrace/experiment/run_recording.hpp"
 #include "millrace/experiment/workload.hpp"
 #include "millrace/memory/policy.hpp"
 #include "millrace/observe/ladder.hpp"
@@ -30,6 +31,7 @@ struct PipelineCell {
   double optimizer_work = 1;
   bool forward_only = false;                ///< evaluate with an EvalPipeline
   std::optional<TableCache> table_cache{};  ///< caches tables; std::nullopt: tables on the device
+  RunRecorder recorded{};  ///< gets the run of each rank; empty: nothing is recorded
 };
 
 /** @brief One operation on an engine of a rank. */

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "millrace/device/virtual_machine.hpp"
 #include "millrace/observe/allocation_trace.hpp"
+#include "millrace/observe/ladder.hpp"
 
 namespace millrace::experiment {
 
@@ -40,8 +42,12 @@ class RunRecording final : private TimelineObserver, private DeviceObserver {
  public:
   static constexpr std::size_t kMost = 250'000;
 
-  /** @brief All of them outlive this object. */
-  RunRecording(VirtualMachine& machine, Device& device, const AllocationTrace& trace);
+  /**
+   * @brief All of them outlive this object.
+   * @param ordinal  number of the device in its machine; other devices' operations are not recorded
+   */
+  RunRecording(VirtualMachine& machine, Device& device, const AllocationTrace& trace,
+               unsigned ordinal = 0);
   ~RunRecording() override;
   RunRecording(const RunRecording&) = delete;
   RunRecording& operator=(const RunRecording&) = delete;
@@ -66,10 +72,25 @@ class RunRecording final : private TimelineObserver, private DeviceObserver {
   VirtualMachine& machine_;
   Device& device_;
   const AllocationTrace& trace_;
+  const unsigned ordinal_;
   std::vector<std::pair<TracePosition, Nanoseconds>> times_;
   std::unordered_map<std::uint64_t, std::pair<std::uint32_t, Nanoseconds>> ended_;  // by index
   std::map<std::pair<bool, std::string>, std::uint32_t, std::less<>> indices_;
   std::map<std::uint32_t, Nanoseconds> last_ends_;
 };
+
+/** @brief A run that has ended, while its trace is still there. */
+struct RecordedRun {
+  const AllocationTrace& trace;
+  const RunRecording& recording;
+  const std::map<StreamId, std::string>& streams;  ///< names
+  const Ladder& ladder;
+  /// Peak of the free bytes that main could not use, at the ends of steps; std::nullopt: not known.
+  std::optional<std::size_t> stranded_peak{};
+  unsigned rank = 0;
+};
+
+/** @brief Is called at the end of a run on a virtual device, on the thread of the run. */
+using RunRecorder = std::function<void(const RecordedRun&)>;
 
 }  // namespace millrace::experiment

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/experiment/run_recording.hpp"
+#include "page/output.hpp"
+#include "page/page_data.hpp"
+
+namespace millrace::cli {
+
+/** @brief A run that a page will show: its name, and what is said about it. */
+struct PlannedRun {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> meta;
+};
+
+/**
+ * @brief Before the work begins.
+ * @param runs  "6 rows", for the message
+ * @param two   the options with which there are two, for the message
+ * @throws UsageError if there are more runs than a page shows, or their device is a GPU, on which
+ *         work is not recorded
+ */
+void check_page_runs(std::size_t count, const std::string& runs, const std::string& two);
+void check_page_device(const std::string& device, bool modelled);
+
+/** @brief Where the reserved memory of a run went, from level to level. */
+[[nodiscard]] PageRows page_ladder(const Ladder& ladder);
+/** @brief The same in sentences. */
+[[nodiscard]] std::vector<std::string> ladder_sentences(const Ladder& ladder);
+
+/** @brief The page of `--html` for one recorded run, or for two on one axis. */
+class RecordedPage {
+ public:
+  /** @throws UsageError as PageOutput */
+  RecordedPage(const std::string& file, std::string title, std::vector<PlannedRun> runs);
+
+  /**
+   * @brief Takes the run with this index; of several ranks it keeps the one that reserved most.
+   *
+   * Runs with different indices may come on several threads.
+   */
+  void take(std::size_t index, const experiment::RecordedRun& run);
+
+  /** @brief Writes the page; nothing if no run was taken. */
+  void write();
+
+ private:
+  struct Taken {
+    unsigned rank = 0;
+    std::size_t reserved = 0;
+    PageRun run;
+  };
+
+  PageOutput output_;
+  std::string title_;
+  std::vector<PlannedRun> planned_;
+  std::vector<std::optional<Taken>> taken_;
+};
+
+}  // namespace millrace::cli
