@@ -43,9 +43,8 @@ function(millrace_precompile target header)
 endfunction()
 
 # millrace_unity(TARGET): the sources of a folder are compiled together, if MILLRACE_UNITY is on. A whole build then
-# takes a third of the time. Names in unnamed namespaces have to differ within a folder. Large folders make several
-# units; a hash of the name decides, so that a new source moves no other. Tests are compiled one at a time: with the
-# precompiled header each takes little, and many of them name something as another does.
+# takes a third of the time. Names in unnamed namespaces have to differ within a folder, in tests too. Large folders
+# make several units; a hash of the name decides, so that a new source moves no other.
 function(millrace_unity target)
   if(NOT MILLRACE_UNITY)
     return()

@@ -9,17 +9,13 @@
 
 #include "test/conformance/every_allocator.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using Catch::Matchers::ContainsSubstring;
 using millrace::test::Bench;
+using millrace::test::MiB;
 using millrace::test::over_every_allocator;
-
-namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
-
-}  // namespace
 
 TEST_CASE("zero bytes are a null pointer, which every call accepts and ignores") {
   over_every_allocator([](Bench& bench, Allocator& allocator) {

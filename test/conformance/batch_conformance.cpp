@@ -10,14 +10,14 @@
 #include "millrace/memory/forwarding_allocator.hpp"
 #include "test/conformance/every_allocator.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::MiB;
 using millrace::test::over_every_allocator;
 
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 void check(Allocator& allocator) {
   if (auto* const caching = dynamic_cast<CachingAllocator*>(&allocator))

@@ -58,7 +58,7 @@ DeviceFactory virtual_factory(const std::string& name, VirtualMachine::Options m
   return {name, [machine, device] { return std::make_unique<VirtualUnderTest>(machine, device); }};
 }
 
-std::vector<DeviceFactory> make_factories() {
+std::vector<DeviceFactory> make_device_factories() {
   std::vector<DeviceFactory> all;
   all.push_back(virtual_factory("virtual, timed, as an H200", {}, {}));
   all.push_back(virtual_factory("virtual, timed, nothing takes time", {}, plain_options()));
@@ -78,7 +78,7 @@ std::vector<DeviceFactory> make_factories() {
 }  // namespace
 
 const std::vector<DeviceFactory>& device_factories() {
-  static const std::vector<DeviceFactory> all = make_factories();
+  static const std::vector<DeviceFactory> all = make_device_factories();
   return all;
 }
 

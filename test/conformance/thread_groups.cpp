@@ -56,7 +56,7 @@ GroupFactory one_gpu_factory() {
           false};
 }
 
-std::vector<GroupFactory> make_factories() {
+std::vector<GroupFactory> make_group_factories() {
   std::vector<GroupFactory> all;
   all.push_back(meeting_factory("threads, virtual devices, timed", {}));
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -73,7 +73,7 @@ std::vector<GroupFactory> make_factories() {
 }  // namespace
 
 const std::vector<GroupFactory>& group_factories() {
-  static const std::vector<GroupFactory> all = make_factories();
+  static const std::vector<GroupFactory> all = make_group_factories();
   return all;
 }
 

@@ -3,20 +3,20 @@
 
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace std::chrono_literals;
 using namespace millrace;
 using test::fixed_kernel;
+using test::MiB;
 using test::plain_options;
 using test::Timeline;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 VirtualDevice::Options with_policy(const DriverPoolPolicy& policy) {
-  auto options = plain_options(64 * kMiB);
-  options.profile.pool_granularity = 16 * kMiB;
+  auto options = plain_options(64 * MiB);
+  options.profile.pool_granularity = 16 * MiB;
   options.profile.pool = policy;
   return options;
 }
@@ -33,12 +33,12 @@ DriverPoolPolicy no_reuse_across_streams() {
 struct Handover {
   explicit Handover(const DriverPoolPolicy& policy)
       : device(machine.add_device(with_policy(policy))) {
-    freed = device.allocate_async(16 * kMiB, one);
+    freed = device.allocate_async(16 * MiB, one);
     device.launch(fixed_kernel("use", 100ns), one);
     device.free_async(freed, one);
   }
 
-  bool two_gets_it() { return device.allocate_async(16 * kMiB, two) == freed; }
+  bool two_gets_it() { return device.allocate_async(16 * MiB, two) == freed; }
 
   VirtualMachine machine;
   VirtualDevice& device;
@@ -51,14 +51,14 @@ struct Handover {
 
 TEST_CASE("the pool's own stream has freed memory again at once") {
   Handover handover{no_reuse_across_streams()};
-  CHECK(handover.device.allocate_async(16 * kMiB, handover.one) == handover.freed);
-  CHECK(handover.device.pool_info().reserved == 16 * kMiB);
+  CHECK(handover.device.allocate_async(16 * MiB, handover.one) == handover.freed);
+  CHECK(handover.device.pool_info().reserved == 16 * MiB);
 }
 
 TEST_CASE("without a reason to, the pool gives another stream new memory") {
   Handover handover{no_reuse_across_streams()};
   CHECK_FALSE(handover.two_gets_it());
-  CHECK(handover.device.pool_info().reserved == 32 * kMiB);
+  CHECK(handover.device.pool_info().reserved == 32 * MiB);
 }
 
 TEST_CASE("an opportunistic pool gives another stream what has been freed on the device") {
@@ -111,7 +111,7 @@ TEST_CASE("a full device makes the pool add the dependency, if it may") {
   Handover handover{policy};
   VirtualDevice& device = handover.device;
   const Timeline timeline{handover.machine};
-  void* const rest = device.allocate(48 * kMiB);
+  void* const rest = device.allocate(48 * MiB);
   if (policy.allow_internal_dependencies) {
     CHECK(handover.two_gets_it());
     device.launch(fixed_kernel("second use", 1ns), handover.two);
@@ -119,43 +119,43 @@ TEST_CASE("a full device makes the pool add the dependency, if it may") {
     CHECK(timeline.at("second use").begin == 100ns);
   } else {
     CHECK_THROWS_AS(handover.two_gets_it(), DeviceError);
-    CHECK_NOTHROW(device.allocate_async(16 * kMiB, handover.one));
+    CHECK_NOTHROW(device.allocate_async(16 * MiB, handover.one));
   }
   device.free(rest);
 }
 
 TEST_CASE("the pool gives back what is above its threshold when a call synchronises") {
   DriverPoolPolicy policy;
-  policy.release_threshold = GENERATE(std::size_t{0}, 16 * kMiB);
+  policy.release_threshold = GENERATE(std::size_t{0}, 16 * MiB);
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(with_policy(policy));
   const StreamHandle stream = device.create_stream();
-  void* const a = device.allocate_async(16 * kMiB, stream);
-  void* const b = device.allocate_async(10 * kMiB, stream);
+  void* const a = device.allocate_async(16 * MiB, stream);
+  void* const b = device.allocate_async(10 * MiB, stream);
   device.free_async(a, stream);
   device.free_async(b, stream);
-  CHECK(device.pool_info().reserved == 32 * kMiB);
+  CHECK(device.pool_info().reserved == 32 * MiB);
   device.synchronize(stream);
   CHECK(device.pool_info().reserved == policy.release_threshold);
-  CHECK(device.memory_info().free == 64 * kMiB - policy.release_threshold);
+  CHECK(device.memory_info().free == 64 * MiB - policy.release_threshold);
 }
 
 TEST_CASE("memory in use is not trimmed, and the pool counts used and reserved with their peaks") {
   DriverPoolPolicy policy;
-  policy.release_threshold = 64 * kMiB;
+  policy.release_threshold = 64 * MiB;
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(with_policy(policy));
   const StreamHandle stream = device.create_stream();
   void* const a = device.allocate_async(1000, stream);
-  void* const b = device.allocate_async(16 * kMiB, stream);
-  CHECK(device.pool_info().used == 16 * kMiB + 1024);
+  void* const b = device.allocate_async(16 * MiB, stream);
+  CHECK(device.pool_info().used == 16 * MiB + 1024);
   device.free_async(b, stream);
   device.synchronize();
   device.trim_pool(0);
   CHECK(device.pool_info().used == 1024);
-  CHECK(device.pool_info().used_high == 16 * kMiB + 1024);
-  CHECK(device.pool_info().reserved == 16 * kMiB);
-  CHECK(device.pool_info().reserved_high == 32 * kMiB);
+  CHECK(device.pool_info().used_high == 16 * MiB + 1024);
+  CHECK(device.pool_info().reserved == 16 * MiB);
+  CHECK(device.pool_info().reserved_high == 32 * MiB);
   device.free_async(a, stream);
   device.synchronize();
   device.trim_pool(0);
@@ -168,20 +168,20 @@ TEST_CASE("neighbours that were freed serve a larger request together") {
   VirtualDevice& device = machine.add_device(with_policy(policy));
   const StreamHandle stream = device.create_stream();
   std::vector<void*> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(device.allocate_async(4 * kMiB, stream));
+  for (int i = 0; i < 4; ++i) blocks.push_back(device.allocate_async(4 * MiB, stream));
   for (const int i : {2, 0, 3, 1}) device.free_async(blocks[static_cast<std::size_t>(i)], stream);
-  CHECK(device.allocate_async(16 * kMiB, stream) == blocks[0]);
-  CHECK(device.pool_info().reserved == 16 * kMiB);
+  CHECK(device.allocate_async(16 * MiB, stream) == blocks[0]);
+  CHECK(device.pool_info().reserved == 16 * MiB);
 }
 
 TEST_CASE("a synchronous allocation that finds the device full makes the pool give memory back") {
   VirtualMachine machine;
   DriverPoolPolicy policy;
-  policy.release_threshold = 64 * kMiB;
+  policy.release_threshold = 64 * MiB;
   VirtualDevice& device = machine.add_device(with_policy(policy));
   const StreamHandle stream = device.create_stream();
-  device.free_async(device.allocate_async(40 * kMiB, stream), stream);
+  device.free_async(device.allocate_async(40 * MiB, stream), stream);
   device.synchronize();
-  CHECK_NOTHROW(device.allocate(60 * kMiB));
+  CHECK_NOTHROW(device.allocate(60 * MiB));
   CHECK(device.pool_info().reserved == 0);
 }

@@ -9,7 +9,7 @@ using namespace millrace;
 
 namespace {
 
-struct Bench {
+struct FaultBench {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(test::plain_options());
   StreamHandle stream = device.create_stream();
@@ -29,7 +29,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("the n-th call of a kind fails once, and others do not count") {
-  Bench bench;
+  FaultBench bench;
   bench.faults.fail(Call::record, 2, ErrorCode::unknown);
   CHECK_FALSE(bench.record_fails());
   CHECK(bench.device.query(bench.stream));
@@ -39,7 +39,7 @@ TEST_CASE("the n-th call of a kind fails once, and others do not count") {
 }
 
 TEST_CASE("the n-th call of any kind fails, and the call was not made") {
-  Bench bench;
+  FaultBench bench;
   bench.faults.fail_call(2, ErrorCode::out_of_memory);
   (void)bench.device.query(bench.stream);
   CHECK_THROWS_WITH(bench.device.allocate(100), "allocate: out of memory: injected");
@@ -47,7 +47,7 @@ TEST_CASE("the n-th call of any kind fails, and the call was not made") {
 }
 
 TEST_CASE("each call of a kind fails until that is cleared") {
-  Bench bench;
+  FaultBench bench;
   bench.faults.fail_each(Call::record, ErrorCode::unknown);
   CHECK(bench.record_fails());
   CHECK(bench.record_fails());
@@ -56,7 +56,7 @@ TEST_CASE("each call of a kind fails until that is cleared") {
 }
 
 TEST_CASE("a lost device stays lost") {
-  Bench bench;
+  FaultBench bench;
   bench.faults.fail(Call::record, 1, ErrorCode::device_lost);
   CHECK(bench.record_fails());
   CHECK(bench.record_fails());

@@ -13,8 +13,8 @@ using test::Timeline;
 
 namespace {
 
-struct Bench {
-  explicit Bench(const VirtualDevice::Options& options = plain_options())
+struct ScheduleBench {
+  explicit ScheduleBench(const VirtualDevice::Options& options = plain_options())
       : device(machine.add_device(options)) {}
 
   VirtualMachine machine;
@@ -31,7 +31,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("work of one stream runs in order, each piece when the one before has ended") {
-  Bench bench;
+  ScheduleBench bench;
   const StreamHandle stream = bench.stream();
   bench.device.launch(fixed_kernel("a", 100ns), stream);
   bench.device.launch(fixed_kernel("b", 50ns), stream);
@@ -44,7 +44,7 @@ TEST_CASE("work of one stream runs in order, each piece when the one before has 
 }
 
 TEST_CASE("a stream that waits for an event starts when the event's work has ended") {
-  Bench bench;
+  ScheduleBench bench;
   const StreamHandle one = bench.stream();
   const StreamHandle two = bench.stream();
   const EventHandle event = bench.device.create_event();
@@ -62,7 +62,7 @@ TEST_CASE("a stream that waits for an event starts when the event's work has end
 }
 
 TEST_CASE("a copy and a kernel on two streams overlap, two copies of one direction do not") {
-  Bench bench;
+  ScheduleBench bench;
   void* const memory = bench.device.allocate(4096);
   void* const pinned = bench.device.allocate_host(4096);
   const StreamHandle one = bench.stream();
@@ -85,7 +85,7 @@ TEST_CASE("a copy and a kernel on two streams overlap, two copies of one directi
 }
 
 TEST_CASE("two kernels that want the whole machine each take as long as both") {
-  Bench bench;
+  ScheduleBench bench;
   bench.device.launch(busy_kernel("a", 1000ns), bench.stream());
   bench.device.launch(busy_kernel("b", 1000ns), bench.stream());
   bench.device.synchronize();
@@ -96,7 +96,7 @@ TEST_CASE("two kernels that want the whole machine each take as long as both") {
 TEST_CASE("a kernel that is joined by another is slowed only while both run") {
   // a runs alone for 400 ns, has 600 ns left at half speed; b needs 300 ns: 600 ns at half speed.
   // At 1000 ns b is through; a has 300 ns left, alone.
-  Bench bench;
+  ScheduleBench bench;
   const StreamHandle two = bench.stream();
   bench.device.launch(busy_kernel("a", 1000ns), bench.stream());
   bench.device.launch(fixed_kernel("delay", 400ns), two);
@@ -108,7 +108,7 @@ TEST_CASE("a kernel that is joined by another is slowed only while both run") {
 }
 
 TEST_CASE("kernels whose demands fit together do not slow each other") {
-  Bench bench;
+  ScheduleBench bench;
   Operation a = busy_kernel("a", 1000ns);  // all of the arithmetic, 0.25 of the bandwidth
   a.cost.bytes = 500;
   Operation b;
@@ -134,7 +134,7 @@ TEST_CASE("kernels whose demands fit together do not slow each other") {
 
 TEST_CASE("a kernel's own traffic to host memory takes the link, each way, and kernels share it") {
   // 1000 bytes take 1000 ns of either direction.
-  Bench bench;
+  ScheduleBench bench;
   Operation reader, writer;
   reader.name = "reader";
   reader.cost.host_read = 1000;
@@ -161,7 +161,7 @@ TEST_CASE("a kernel's own traffic to host memory takes the link, each way, and k
 }
 
 TEST_CASE("kernels of a stream with higher priority take the machine first") {
-  Bench bench;
+  ScheduleBench bench;
   bench.device.launch(busy_kernel("low", 1000ns), bench.stream(0));
   bench.device.launch(busy_kernel("high", 600ns), bench.stream(-1));
   bench.device.synchronize();
@@ -170,7 +170,7 @@ TEST_CASE("kernels of a stream with higher priority take the machine first") {
 }
 
 TEST_CASE("of copies that became ready together the one with higher priority goes first") {
-  Bench bench;
+  ScheduleBench bench;
   void* const memory = bench.device.allocate(4096);
   void* const pinned = bench.device.allocate_host(4096);
   const StreamHandle first = bench.stream();
@@ -194,7 +194,7 @@ TEST_CASE("of copies that became ready together the one with higher priority goe
 TEST_CASE("no more kernels run at once than the device has places for") {
   auto options = plain_options();
   options.profile.concurrent_kernels = 2;
-  Bench bench{options};
+  ScheduleBench bench{options};
   for (const char* name : {"a", "b", "c"}) {
     bench.device.launch(fixed_kernel(name, 100ns), bench.stream());
   }
@@ -206,7 +206,7 @@ TEST_CASE("no more kernels run at once than the device has places for") {
 TEST_CASE("a full launch queue blocks the call until there is room") {
   auto options = plain_options();
   options.launch_queue_depth = 2;
-  Bench bench{options};
+  ScheduleBench bench{options};
   const StreamHandle stream = bench.stream();
   bench.device.launch(fixed_kernel("a", 100ns), stream);
   bench.device.launch(fixed_kernel("b", 100ns), stream);
@@ -221,7 +221,7 @@ TEST_CASE("calls take their host time, and an idle device adds the launch latenc
   options.profile.host_time[static_cast<std::size_t>(Call::launch)] = 4ns;
   options.profile.launch_latency = 10ns;
   options.profile.wake_latency = 3ns;
-  Bench bench{options};
+  ScheduleBench bench{options};
   const StreamHandle stream = bench.stream();
   bench.device.launch(fixed_kernel("a", 100ns), stream);
   bench.device.launch(fixed_kernel("b", 100ns), stream);
@@ -236,7 +236,7 @@ TEST_CASE("records and waits take their latencies on the stream") {
   auto options = plain_options();
   options.profile.record_latency = 5ns;
   options.profile.wait_latency = 7ns;
-  Bench bench{options};
+  ScheduleBench bench{options};
   const StreamHandle one = bench.stream();
   const StreamHandle two = bench.stream();
   const EventHandle event = bench.device.create_event(true);
@@ -252,7 +252,7 @@ TEST_CASE("records and waits take their latencies on the stream") {
 TEST_CASE("no kernel is shorter than the device's shortest") {
   auto options = plain_options();
   options.profile.minimum_kernel = 50ns;
-  Bench bench{options};
+  ScheduleBench bench{options};
   const StreamHandle stream = bench.stream();
   bench.device.launch(busy_kernel("short", 10ns), stream);
   bench.device.launch(busy_kernel("long", 200ns), stream);
@@ -262,7 +262,7 @@ TEST_CASE("no kernel is shorter than the device's shortest") {
 }
 
 TEST_CASE("an operation on the legacy stream waits for blocking streams and holds them up") {
-  Bench bench;
+  ScheduleBench bench;
   StreamOptions blocking;
   blocking.blocking = true;
   const StreamHandle a = bench.device.create_stream(blocking);
@@ -282,7 +282,7 @@ TEST_CASE("an operation on the legacy stream waits for blocking streams and hold
 TEST_CASE("a pageable copy holds the host until it is through, at the pageable speed") {
   auto options = plain_options();
   options.profile.pageable = 0.5e9;
-  Bench bench{options};
+  ScheduleBench bench{options};
   void* const memory = bench.device.allocate(4096);
   std::vector<char> pageable(100);
   bench.device.copy(memory, pageable.data(), 100, CopyKind::host_to_device, bench.stream());
@@ -292,7 +292,7 @@ TEST_CASE("a pageable copy holds the host until it is through, at the pageable s
 TEST_CASE("a callback runs after the stream's work, and later work of the stream after it") {
   auto options = plain_options();
   options.profile.callback_latency = 20ns;
-  Bench bench{options};
+  ScheduleBench bench{options};
   const StreamHandle stream = bench.stream();
   Nanoseconds at{0};
   bench.device.launch(fixed_kernel("a", 100ns), stream);
@@ -307,7 +307,7 @@ TEST_CASE("a callback runs after the stream's work, and later work of the stream
 }
 
 TEST_CASE("work behind a gate starts when the gate is opened") {
-  Bench bench;
+  ScheduleBench bench;
   const StreamHandle stream = bench.stream();
   Gate gate = bench.device.enqueue_gate(stream);
   bench.device.launch(fixed_kernel("a", 10ns), stream);

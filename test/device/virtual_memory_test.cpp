@@ -13,15 +13,16 @@
 
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace std::chrono_literals;
 using namespace millrace;
 using Catch::Matchers::ContainsSubstring;
+using test::GiB;
+using test::MiB;
 using test::plain_options;
 
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 template <typename Body>
 bool dies(Body body) {
@@ -48,9 +49,9 @@ std::size_t resident_bytes() {
 TEST_CASE("the host cannot touch device memory") {
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
-  volatile char* const memory = static_cast<char*>(device.allocate(2 * kMiB));
+  volatile char* const memory = static_cast<char*>(device.allocate(2 * MiB));
   CHECK(dies([&] { (void)memory[0]; }));
-  CHECK(dies([&] { memory[2 * kMiB - 1] = 1; }));
+  CHECK(dies([&] { memory[2 * MiB - 1] = 1; }));
   CHECK_FALSE(dies([] {}));
 }
 
@@ -80,15 +81,15 @@ TEST_CASE("memory that was freed is gone: what is allocated there next reads as 
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
   const StreamHandle stream = device.create_stream();
-  void* const first = device.allocate(2 * kMiB);
-  device.fill(first, 7, 2 * kMiB, stream);
+  void* const first = device.allocate(2 * MiB);
+  device.fill(first, 7, 2 * MiB, stream);
   device.synchronize();
   device.free(first);
-  void* const second = device.allocate(2 * kMiB);
+  void* const second = device.allocate(2 * MiB);
   REQUIRE(second == first);
-  std::vector<unsigned char> bytes(2 * kMiB, 1);
-  device.copy(bytes.data(), second, 2 * kMiB, CopyKind::device_to_host, stream);
-  CHECK(bytes == std::vector<unsigned char>(2 * kMiB, 0));
+  std::vector<unsigned char> bytes(2 * MiB, 1);
+  device.copy(bytes.data(), second, 2 * MiB, CopyKind::device_to_host, stream);
+  CHECK(bytes == std::vector<unsigned char>(2 * MiB, 0));
 }
 
 TEST_CASE("without data a footprint of 100 GiB costs no memory") {
@@ -109,37 +110,37 @@ TEST_CASE("without data a footprint of 100 GiB costs no memory") {
   device.launch(kernel, stream);
   device.synchronize();
   CHECK_FALSE(ran);
-  CHECK(resident_bytes() < before + 16 * kMiB);
+  CHECK(resident_bytes() < before + 16 * MiB);
 }
 
 TEST_CASE("the driver allocates in its granularity until the device is full") {
   VirtualMachine machine;
-  VirtualDevice& device = machine.add_device(plain_options(8 * kMiB));
+  VirtualDevice& device = machine.add_device(plain_options(8 * MiB));
   void* const one = device.allocate(1);
-  CHECK(device.memory_info().free == 6 * kMiB);
-  CHECK(device.memory_info().total == 8 * kMiB);
-  void* const rest = device.allocate(6 * kMiB);
+  CHECK(device.memory_info().free == 6 * MiB);
+  CHECK(device.memory_info().total == 8 * MiB);
+  void* const rest = device.allocate(6 * MiB);
   CHECK_THROWS_WITH(device.allocate(1), "allocate: out of memory: asked for 1 bytes, 0 are free");
   device.free(one);
-  CHECK_NOTHROW(device.free(device.allocate(2 * kMiB)));
+  CHECK_NOTHROW(device.free(device.allocate(2 * MiB)));
   device.free(rest);
-  CHECK(device.memory_info().free == 8 * kMiB);
+  CHECK(device.memory_info().free == 8 * MiB);
 }
 
 TEST_CASE("the lowest hole that fits is taken, so addresses are the same in every run") {
   const auto offsets = [] {
     VirtualMachine machine;
-    VirtualDevice& device = machine.add_device(plain_options(64 * kMiB));
-    void* const a = device.allocate(4 * kMiB);
-    void* const b = device.allocate(2 * kMiB);
-    void* const c = device.allocate(6 * kMiB);
+    VirtualDevice& device = machine.add_device(plain_options(64 * MiB));
+    void* const a = device.allocate(4 * MiB);
+    void* const b = device.allocate(2 * MiB);
+    void* const c = device.allocate(6 * MiB);
     device.free(a);
-    void* const d = device.allocate(6 * kMiB);
-    void* const e = device.allocate(2 * kMiB);
+    void* const d = device.allocate(6 * MiB);
+    void* const e = device.allocate(2 * MiB);
     return std::vector<std::size_t>{device.offset_of(b), device.offset_of(c), device.offset_of(d),
                                     device.offset_of(e)};
   };
-  CHECK(offsets() == std::vector<std::size_t>{4 * kMiB, 6 * kMiB, 12 * kMiB, 0});
+  CHECK(offsets() == std::vector<std::size_t>{4 * MiB, 6 * MiB, 12 * MiB, 0});
   CHECK(offsets() == offsets());
 }
 
@@ -148,7 +149,7 @@ TEST_CASE("a free waits for the device, as the driver's does, unless the profile
   options.profile.free_synchronizes = GENERATE(true, false);
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(options);
-  void* const memory = device.allocate(kMiB);
+  void* const memory = device.allocate(MiB);
   device.launch(test::fixed_kernel("k", 100ns), device.create_stream());
   device.free(memory);
   CHECK(machine.now() == (options.profile.free_synchronizes ? 100ns : 0ns));
@@ -159,7 +160,7 @@ TEST_CASE("work that reaches freed memory loses the device, and every later call
   options.profile.free_synchronizes = false;
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(options);
-  void* const memory = device.allocate(kMiB);
+  void* const memory = device.allocate(MiB);
   const StreamHandle stream = device.create_stream();
   Gate gate = device.enqueue_gate(stream);
   device.fill(memory, 1, 100, stream);
@@ -191,8 +192,8 @@ TEST_CASE("memory of one device is copied to another") {
   VirtualMachine machine;
   VirtualDevice& one = machine.add_device(plain_options());
   VirtualDevice& two = machine.add_device(plain_options());
-  void* const from = one.allocate(kMiB);
-  void* const to = two.allocate(kMiB);
+  void* const from = one.allocate(MiB);
+  void* const to = two.allocate(MiB);
   const StreamHandle stream = one.create_stream();
   one.fill(from, 9, 100, stream);
   one.copy(to, from, 100, CopyKind::device_to_device, stream);
@@ -221,7 +222,7 @@ TEST_CASE("under AddressSanitizer a kernel finds everything but its views poison
 #if defined(__SANITIZE_ADDRESS__)
   VirtualMachine machine;
   VirtualDevice& device = machine.add_device(plain_options());
-  auto* const memory = static_cast<std::byte*>(device.allocate(kMiB));
+  auto* const memory = static_cast<std::byte*>(device.allocate(MiB));
   const StreamHandle stream = device.create_stream();
   bool inside = true;
   bool before = false;
@@ -251,11 +252,11 @@ TEST_CASE("memory that a device left allocated is not poisoned for who gets its 
     VirtualMachine machine;
     VirtualDevice& device = machine.add_device(plain_options());
     Operation kernel;
-    kernel.views = {{device.allocate(kMiB), kMiB, Access::read}};
+    kernel.views = {{device.allocate(MiB), MiB, Access::read}};
     kernel.host = [&](const KernelContext& context) { seen = context.bytes(0); };
     device.launch(kernel, device.create_stream());
   }
-  REQUIRE(seen.size() == kMiB);
+  REQUIRE(seen.size() == MiB);
   CHECK(__asan_region_is_poisoned(seen.data(), seen.size()) == nullptr);
 #else
   SKIP("built without AddressSanitizer");

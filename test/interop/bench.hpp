@@ -10,10 +10,9 @@
 #include "millrace/interop/device_memory.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/schedules.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
-
-inline constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// A GPU of 1 GiB, its memory, and a program that has nothing but plain handles.
 struct DropInBench {

@@ -40,16 +40,16 @@ TEST_CASE("a C program allocates and frees on plain streams") {
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
   for (int step = 0; step < 10; ++step) {
-    void* const batch = bench.malloc(4 * kMiB, copy);
+    void* const batch = bench.malloc(4 * MiB, copy);
     REQUIRE(batch != nullptr);
-    bench.work(batch, 4 * kMiB, copy);
+    bench.work(batch, 4 * MiB, copy);
     const EventHandle ready = bench.gpu.create_event();
     bench.gpu.record(ready, {copy});
     bench.gpu.wait({main}, ready);
     bench.gpu.destroy_event(ready);
-    void* const activations = bench.malloc(8 * kMiB, main);
-    bench.work(batch, 4 * kMiB, main);
-    bench.work(activations, 8 * kMiB, main);
+    void* const activations = bench.malloc(8 * MiB, main);
+    bench.work(batch, 4 * MiB, main);
+    bench.work(activations, 8 * MiB, main);
     CHECK(millrace_record_stream(batch, 0, main) == MILLRACE_OK);
     bench.free(batch, copy);
     bench.free(activations, main);
@@ -63,15 +63,15 @@ TEST_CASE("the record of a stream is what keeps its memory") {
   CBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
-  void* const batch = bench.malloc(4 * kMiB, copy);
+  void* const batch = bench.malloc(4 * MiB, copy);
   const EventHandle ready = bench.gpu.create_event();
   bench.gpu.record(ready, {copy});
   bench.gpu.wait({main}, ready);
   REQUIRE(millrace_record_stream(batch, 0, main) == MILLRACE_OK);
-  bench.work(batch, 4 * kMiB, main);
+  bench.work(batch, 4 * MiB, main);
   bench.free(batch, copy);
-  void* const next = bench.malloc(4 * kMiB, copy);
-  bench.work(next, 4 * kMiB, copy);
+  void* const next = bench.malloc(4 * MiB, copy);
+  bench.work(next, 4 * MiB, copy);
   bench.check_order();
 }
 
@@ -80,15 +80,15 @@ TEST_CASE("PyTorch's hooks record uses, give free memory back and limit it") {
   CBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
-  void* const batch = bench.malloc(4 * kMiB, copy);
+  void* const batch = bench.malloc(4 * MiB, copy);
   const EventHandle ready = bench.gpu.create_event();
   bench.gpu.record(ready, {copy});
   bench.gpu.wait({main}, ready);
   millrace_torch_record_stream(batch, main);
-  bench.work(batch, 4 * kMiB, main);
+  bench.work(batch, 4 * MiB, main);
   bench.free(batch, copy);
-  void* const next = bench.malloc(4 * kMiB, copy);
-  bench.work(next, 4 * kMiB, copy);
+  void* const next = bench.malloc(4 * MiB, copy);
+  bench.work(next, 4 * MiB, copy);
   bench.free(next, copy);
   bench.check_order();
 
@@ -96,12 +96,12 @@ TEST_CASE("PyTorch's hooks record uses, give free memory back and limit it") {
   millrace_torch_reset();
   CHECK(bench.reserved() == 0);
   millrace_torch_memory_fraction(0.25, 0);
-  CHECK(millrace_malloc(512 * kMiB, 0, main) == nullptr);
+  CHECK(millrace_malloc(512 * MiB, 0, main) == nullptr);
   CHECK(millrace_last_status() == MILLRACE_OUT_OF_MEMORY);
   millrace_torch_memory_fraction(1.5, 0);
   CHECK(millrace_last_status() == MILLRACE_INVALID_ARGUMENT);
   millrace_torch_memory_fraction(1, 0);
-  millrace_free(millrace_malloc(512 * kMiB, 0, main), 0, 0, main);
+  millrace_free(millrace_malloc(512 * MiB, 0, main), 0, 0, main);
   CHECK(bench.memory.statistics().live_blocks == 0);
   millrace_torch_record_stream(&bench, main);
   CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("not a live allocation"));
@@ -110,7 +110,7 @@ TEST_CASE("PyTorch's hooks record uses, give free memory back and limit it") {
 TEST_CASE("each mistake of a C program has a status and a message, and changes nothing") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
-  void* const block = bench.malloc(kMiB, stream);
+  void* const block = bench.malloc(MiB, stream);
   int foreign = 0;
 
   millrace_free(&foreign, 4, 0, stream);
@@ -171,16 +171,16 @@ TEST_CASE("a C program tells the order, by attached streams and by events") {
   CHECK(millrace_attach(0, main, "main", MILLRACE_ATTACH_DEFAULT) == MILLRACE_OK);
   CHECK(millrace_attach(0, copy, nullptr, MILLRACE_ATTACH_INDEPENDENT) == MILLRACE_OK);
   const std::uint64_t looked_up = bench.gpu.calls(Call::stream_id);
-  void* const batch = bench.malloc(4 * kMiB, copy);
-  bench.work(batch, 4 * kMiB, copy);
+  void* const batch = bench.malloc(4 * MiB, copy);
+  bench.work(batch, 4 * MiB, copy);
   bench.free(batch, copy);
   CHECK(millrace_mark(0, copy) == MILLRACE_OK);
   CHECK(millrace_record_event(0, event, copy) == MILLRACE_OK);
   CHECK(millrace_wait_event(0, main, event) == MILLRACE_OK);
-  void* const next = bench.malloc(4 * kMiB, main);
+  void* const next = bench.malloc(4 * MiB, main);
   CHECK(next == batch);  // ordered, and not complete
   CHECK(bench.gpu.calls(Call::stream_id) == looked_up);
-  bench.work(next, 4 * kMiB, main);
+  bench.work(next, 4 * MiB, main);
   CHECK(millrace_transfer(next, 0, main) == MILLRACE_OK);
   CHECK(millrace_synchronize(0, main) == MILLRACE_OK);
   bench.free(next, main);
@@ -193,29 +193,29 @@ TEST_CASE("a C program tells the order, by attached streams and by events") {
 TEST_CASE("limits and trims of C are those of the memory") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
-  CHECK(millrace_set_limit(0, 32 * kMiB) == MILLRACE_OK);
-  CHECK(millrace_malloc(64 * kMiB, 0, stream) == nullptr);
+  CHECK(millrace_set_limit(0, 32 * MiB) == MILLRACE_OK);
+  CHECK(millrace_malloc(64 * MiB, 0, stream) == nullptr);
   CHECK(millrace_set_limit(0, 0) == MILLRACE_OK);
   CHECK(millrace_set_headroom(0, std::size_t{1} << 40) == MILLRACE_OK);
-  CHECK(millrace_malloc(64 * kMiB, 0, stream) == nullptr);
+  CHECK(millrace_malloc(64 * MiB, 0, stream) == nullptr);
   CHECK(millrace_set_headroom(0, 0) == MILLRACE_OK);
-  millrace_free(millrace_malloc(64 * kMiB, 0, stream), 0, 0, stream);
+  millrace_free(millrace_malloc(64 * MiB, 0, stream), 0, 0, stream);
   bench.gpu.synchronize();
   std::size_t released = 0;
   CHECK(millrace_trim(0, 0, &released) == MILLRACE_OK);
-  CHECK(released >= 64 * kMiB);
+  CHECK(released >= 64 * MiB);
   CHECK(millrace_trim(0, 0, nullptr) == MILLRACE_OK);
 }
 
 TEST_CASE("statistics fill as much of the struct as the caller has") {
   CBench bench;
   CUstream_st* const stream = bench.create_stream();
-  void* const block = bench.malloc(5 * kMiB, stream);
+  void* const block = bench.malloc(5 * MiB, stream);
   millrace_statistics found{};
   found.struct_bytes = sizeof found;
   REQUIRE(millrace_get_statistics(0, &found) == MILLRACE_OK);
-  CHECK(found.requested == 5 * kMiB);
-  CHECK(found.requested_peak == 5 * kMiB);
+  CHECK(found.requested == 5 * MiB);
+  CHECK(found.requested_peak == 5 * MiB);
   CHECK(found.allocated >= found.requested);
   CHECK(found.reserved == bench.reserved());
   CHECK(found.reserved == found.active + found.cached);
@@ -227,14 +227,14 @@ TEST_CASE("statistics fill as much of the struct as the caller has") {
   old.struct_bytes = offsetof(millrace_statistics, allocated);
   old.allocated = 77;
   REQUIRE(millrace_get_statistics(0, &old) == MILLRACE_OK);
-  CHECK(old.requested == 5 * kMiB);
+  CHECK(old.requested == 5 * MiB);
   CHECK(old.allocated == 77);
   bench.free(block, stream);
 }
 
 TEST_CASE("statistics as text come whole or are refused with their size") {
   CBench bench;
-  void* const block = bench.malloc(5 * kMiB, nullptr);
+  void* const block = bench.malloc(5 * MiB, nullptr);
   std::size_t size = 0;
   CHECK(millrace_statistics_json(0, nullptr, 0, &size) == MILLRACE_OK);
   std::string text(size, '?');
@@ -242,7 +242,7 @@ TEST_CASE("statistics as text come whole or are refused with their size") {
   REQUIRE(millrace_statistics_json(0, text.data(), size, nullptr) == MILLRACE_OK);
   CHECK(text.back() == '\0');
   const auto document = nlohmann::json::parse(text.c_str());
-  CHECK(document.at("bytes").at("requested").at("current") == 5 * kMiB);
+  CHECK(document.at("bytes").at("requested").at("current") == 5 * MiB);
   bench.free(block, nullptr);
 }
 
@@ -252,8 +252,8 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   const std::string path = (folder.path() / "snapshot.json").string();
   std::ofstream{path} << "older";
   CUstream_st* const stream = bench.create_stream();
-  void* const block = bench.malloc(3 * kMiB, stream);
-  bench.free(bench.malloc(5 * kMiB, stream), stream);
+  void* const block = bench.malloc(3 * MiB, stream);
+  bench.free(bench.malloc(5 * MiB, stream), stream);
   void* const small = bench.malloc(100, stream);
   REQUIRE(millrace_snapshot(0, path.c_str()) == MILLRACE_OK);
   const nlohmann::json found = read(path);
@@ -270,7 +270,7 @@ TEST_CASE("a snapshot has every byte that is reserved, and replaces the file whe
   CHECK(total == bench.reserved());
   CHECK(of_blocks == total);
   CHECK(live == 2);
-  CHECK(requested == 3 * kMiB + 100);
+  CHECK(requested == 3 * MiB + 100);
   CHECK(std::distance(std::filesystem::directory_iterator{folder.path()}, {}) == 1);
 
   // As PyTorch's, which its own reader takes.

@@ -27,7 +27,7 @@ TEST_CASE("the legacy stream is one stream by either of its handles") {
 
 TEST_CASE("a null stream serves, and a request of no bytes gives nothing") {
   DropInBench bench;
-  void* const block = bench.allocate(kMiB, nullptr);
+  void* const block = bench.allocate(MiB, nullptr);
   CHECK(block != nullptr);
   bench.free(block, static_cast<CUstream_st*>(nullptr));
   CHECK(bench.memory.allocate(0, nullptr) == nullptr);
@@ -39,12 +39,12 @@ TEST_CASE("buffers and arrays of a plain stream free themselves") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
   {
-    const Buffer buffer = bench.memory.buffer(3 * kMiB, stream);
+    const Buffer buffer = bench.memory.buffer(3 * MiB, stream);
     const Array<double> array = bench.memory.array<double>(1000, stream);
-    CHECK(buffer.size() == 3 * kMiB);
+    CHECK(buffer.size() == 3 * MiB);
     CHECK(array.size() == 1000);
     CHECK(bench.memory.statistics().live_blocks == 2);
-    CHECK(bench.memory.statistics().bytes.requested.current == 3 * kMiB + 8000);
+    CHECK(bench.memory.statistics().bytes.requested.current == 3 * MiB + 8000);
   }
   CHECK(bench.memory.statistics().live_blocks == 0);
 }
@@ -54,28 +54,28 @@ TEST_CASE("memory that another stream uses first is made in one call") {
   DropInBench bench{adversarial(seed)};
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
-  void* const batch = bench.memory.allocate(4 * kMiB, main, copy);
-  bench.checking.allocated(batch, 4 * kMiB, bench.gpu, {copy});
-  bench.work(batch, 4 * kMiB, copy);
+  void* const batch = bench.memory.allocate(4 * MiB, main, copy);
+  bench.checking.allocated(batch, 4 * MiB, bench.gpu, {copy});
+  bench.work(batch, 4 * MiB, copy);
   bench.free(batch);  // after the work of both
-  void* const next = bench.allocate(4 * kMiB, main);
-  bench.work(next, 4 * kMiB, main);
+  void* const next = bench.allocate(4 * MiB, main);
+  bench.work(next, 4 * MiB, main);
   bench.check_order();
 }
 
 TEST_CASE("limits, tags, peaks and trims are those of the allocator within") {
   DropInBench bench;
   CUstream_st* const stream = bench.create_stream();
-  bench.memory.caching().set_limit(64 * kMiB);
-  CHECK_THROWS_AS(bench.memory.allocate(100 * kMiB, stream), out_of_memory);
+  bench.memory.caching().set_limit(64 * MiB);
+  CHECK_THROWS_AS(bench.memory.allocate(100 * MiB, stream), out_of_memory);
   const ScopeId scope = bench.memory.open_scope();
-  void* const block = bench.memory.allocate(32 * kMiB, stream, bench.memory.tag("activations"));
+  void* const block = bench.memory.allocate(32 * MiB, stream, bench.memory.tag("activations"));
   CHECK(bench.memory.statistics().tags.back().name == "activations");
   bench.memory.deallocate(block, stream);
-  CHECK(bench.memory.peaks(scope).requested.peak == 32 * kMiB);
+  CHECK(bench.memory.peaks(scope).requested.peak == 32 * MiB);
   bench.memory.close_scope(scope);
   bench.gpu.synchronize();
-  CHECK(bench.memory.trim() >= 32 * kMiB);
+  CHECK(bench.memory.trim() >= 32 * MiB);
   CHECK(bench.reserved() == 0);
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("a forked child is refused memory, and may free and end") {
   if (child == 0) {
     int wrong = 0;
     try {
-      static_cast<void>(bench.memory.allocate(kMiB, stream));
+      static_cast<void>(bench.memory.allocate(MiB, stream));
       wrong = 1;
     } catch (const DeviceError& error) {
       if (error.code() != ErrorCode::device_lost) wrong = 2;
@@ -130,7 +130,7 @@ TEST_CASE("a forked child is refused memory, and may free and end") {
   REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
-  bench.free(bench.allocate(kMiB, stream));
+  bench.free(bench.allocate(MiB, stream));
 }
 
 }  // namespace millrace::test

@@ -14,7 +14,7 @@ TEST_CASE("a null stream of code that is compiled for per-thread streams is the 
   CHECK(plain_stream(named) == StreamHandle{named});
   const DefaultMemoryScope scope{bench.memory};
   const std::uint64_t looked_up = bench.gpu.calls(Call::stream_id);
-  void* const block = bench.memory.allocate(kMiB, static_cast<CUstream_st*>(nullptr));
+  void* const block = bench.memory.allocate(MiB, static_cast<CUstream_st*>(nullptr));
   CHECK(bench.gpu.calls(Call::stream_id) > looked_up);
   const auto owner = bench.memory.caching().owner(block);
   REQUIRE(owner.has_value());

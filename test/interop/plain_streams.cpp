@@ -7,7 +7,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kBlock = 16 * kMiB;
+constexpr std::size_t kBlock = 16 * MiB;
 
 }  // namespace
 
@@ -78,7 +78,7 @@ TEST_CASE("streams that are used once and destroyed leave no memory behind") {
     bench.destroy(stream);
   }
   CHECK(handles.size() < 100);  // the driver reuses them
-  CHECK(bench.reserved() <= 2 * std::max(bytes, 2 * kMiB));
+  CHECK(bench.reserved() <= 2 * std::max(bytes, 2 * MiB));
   bench.check_order();
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("before a request fails, the host waits for streams that are gone") {
   DropInBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const gone = bench.create_stream();
-  const std::size_t most = 700 * kMiB;
+  const std::size_t most = 700 * MiB;
   void* const block = bench.allocate(most, gone);
   bench.work(block, most, gone);
   bench.destroy(gone);

@@ -16,7 +16,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr TorchPoolId kPool{0, 1};
+constexpr TorchPoolId kMemoryPool{0, 1};
 
 /// A virtual GPU of 1 GiB with PyTorch's memory, which is its default memory on this thread.
 struct TorchBench {
@@ -76,13 +76,13 @@ TEST_CASE("a stream of one step leaves its memory to the stream of the next step
   std::size_t after_first = 0;
   for (int step = 0; step < 24; ++step) {
     CUstream_st* const pack = streams[static_cast<std::size_t>(step) % streams.size()];
-    void* const packed = bench.get(100 * kMiB, pack);
-    bench.work(packed, 100 * kMiB, pack);
+    void* const packed = bench.get(100 * MiB, pack);
+    bench.work(packed, 100 * MiB, pack);
     const EventHandle done = bench.gpu.create_event();
     bench.gpu.record(done, {pack});
     bench.gpu.wait({main}, done);
     bench.gpu.destroy_event(done);
-    bench.work(packed, 100 * kMiB, main);
+    bench.work(packed, 100 * MiB, main);
     bench.memory.record_use(packed, main);
     bench.put(packed);
     bench.gpu.synchronize();
@@ -98,13 +98,13 @@ TEST_CASE("memory that a recorded stream uses is not given out") {
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const copy = bench.create_stream();
   for (int step = 0; step < 6; ++step) {
-    void* const batch = bench.get(4 * kMiB, copy);
-    bench.work(batch, 4 * kMiB, copy);
+    void* const batch = bench.get(4 * MiB, copy);
+    bench.work(batch, 4 * MiB, copy);
     const EventHandle ready = bench.gpu.create_event();
     bench.gpu.record(ready, {copy});
     bench.gpu.wait({main}, ready);
     bench.gpu.destroy_event(ready);
-    bench.work(batch, 4 * kMiB, main);
+    bench.work(batch, 4 * MiB, main);
     bench.memory.record_use(batch, main);
     bench.put(batch);
   }
@@ -116,37 +116,37 @@ TEST_CASE("a pool serves the requests that are routed to it, and nobody else has
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   CUstream_st* const other = bench.create_stream();
-  bench.memory.use_pool(kPool);
-  bench.memory.begin_route(kPool, main, only(main));
-  CHECK(bench.memory.pool_uses(kPool) == 2);
-  void* const inside = bench.get(8 * kMiB, main);
-  void* const outside = bench.get(8 * kMiB, other);
-  bench.memory.end_route(kPool);
-  void* const after = bench.get(8 * kMiB, main);
-  CHECK(bench.memory.pool_holds_only(kPool, {inside}));
-  CHECK_FALSE(bench.memory.pool_holds_only(kPool, {inside, outside}));
+  bench.memory.use_pool(kMemoryPool);
+  bench.memory.begin_route(kMemoryPool, main, only(main));
+  CHECK(bench.memory.pool_uses(kMemoryPool) == 2);
+  void* const inside = bench.get(8 * MiB, main);
+  void* const outside = bench.get(8 * MiB, other);
+  bench.memory.end_route(kMemoryPool);
+  void* const after = bench.get(8 * MiB, main);
+  CHECK(bench.memory.pool_holds_only(kMemoryPool, {inside}));
+  CHECK_FALSE(bench.memory.pool_holds_only(kMemoryPool, {inside, outside}));
   bench.put(inside);
-  CHECK(bench.memory.pool_holds_only(kPool, {}));
-  void* const again = bench.get(8 * kMiB, main);  // the pool's memory is free, and not for this
+  CHECK(bench.memory.pool_holds_only(kMemoryPool, {}));
+  void* const again = bench.get(8 * MiB, main);  // the pool's memory is free, and not for this
   CHECK(again != inside);
   std::size_t of_pool = 0;
-  for (const TorchSegment& segment : bench.memory.segments(kPool)) of_pool += segment.bytes;
-  CHECK(of_pool >= 8 * kMiB);
-  CHECK(bench.memory.statistics().reserved_by_pool[kPool].all.current ==
+  for (const TorchSegment& segment : bench.memory.segments(kMemoryPool)) of_pool += segment.bytes;
+  CHECK(of_pool >= 8 * MiB);
+  CHECK(bench.memory.statistics().reserved_by_pool[kMemoryPool].all.current ==
         static_cast<std::int64_t>(of_pool));
 
   // It gives memory back while it is in use.
-  CHECK(bench.memory.trim(kPool) == of_pool);
-  CHECK(bench.memory.segments(kPool).empty());
+  CHECK(bench.memory.trim(kMemoryPool) == of_pool);
+  CHECK(bench.memory.segments(kMemoryPool).empty());
   for (void* const address : {outside, after, again}) bench.put(address);
-  bench.memory.release_pool(kPool);
-  bench.memory.release_pool(kPool);
-  CHECK(bench.memory.pool_uses(kPool) == 0);
+  bench.memory.release_pool(kMemoryPool);
+  bench.memory.release_pool(kMemoryPool);
+  CHECK(bench.memory.pool_uses(kMemoryPool) == 0);
   bench.memory.trim();
   CHECK(bench.reserved() == 0);
-  CHECK_THROWS_AS(bench.memory.release_pool(kPool), std::invalid_argument);
-  CHECK_THROWS_AS(bench.memory.end_route(kPool), std::invalid_argument);
-  CHECK_THROWS_AS(bench.memory.set_no_split(kPool), std::invalid_argument);
+  CHECK_THROWS_AS(bench.memory.release_pool(kMemoryPool), std::invalid_argument);
+  CHECK_THROWS_AS(bench.memory.end_route(kMemoryPool), std::invalid_argument);
+  CHECK_THROWS_AS(bench.memory.set_no_split(kMemoryPool), std::invalid_argument);
 }
 
 TEST_CASE("of routes within each other the newest that accepts the stream wins") {
@@ -154,14 +154,14 @@ TEST_CASE("of routes within each other the newest that accepts the stream wins")
   CUstream_st* const main = bench.create_stream();
   const TorchPoolId inner{0, 2};
   const auto everybody = [](CUstream_st*) { return true; };
-  bench.memory.begin_route(kPool, main, everybody);
+  bench.memory.begin_route(kMemoryPool, main, everybody);
   bench.memory.begin_route(inner, main, everybody);
-  void* const in_inner = bench.get(kMiB, main);
+  void* const in_inner = bench.get(MiB, main);
   bench.memory.end_route(inner);
-  void* const in_outer = bench.get(kMiB, main);
-  bench.memory.end_route(kPool);
+  void* const in_outer = bench.get(MiB, main);
+  bench.memory.end_route(kMemoryPool);
   CHECK(bench.memory.pool_holds_only(inner, {in_inner}));
-  CHECK(bench.memory.pool_holds_only(kPool, {in_outer}));
+  CHECK(bench.memory.pool_holds_only(kMemoryPool, {in_outer}));
   bench.put(in_inner);
   bench.put(in_outer);
 }
@@ -169,60 +169,60 @@ TEST_CASE("of routes within each other the newest that accepts the stream wins")
 TEST_CASE("a pool that nobody uses gives its memory to a request that would fail otherwise") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
-  bench.memory.begin_route(kPool, main, only(main));
-  void* const inside = bench.get(600 * kMiB, main);
-  bench.memory.end_route(kPool);
-  CHECK_THROWS_AS(bench.memory.allocate(600 * kMiB, {main, true}, nullptr), out_of_memory);
+  bench.memory.begin_route(kMemoryPool, main, only(main));
+  void* const inside = bench.get(600 * MiB, main);
+  bench.memory.end_route(kMemoryPool);
+  CHECK_THROWS_AS(bench.memory.allocate(600 * MiB, {main, true}, nullptr), out_of_memory);
   CHECK(bench.memory.statistics().out_of_memory == 1);
   bench.put(inside);
-  bench.memory.release_pool(kPool);
-  void* const outside = bench.get(600 * kMiB, main);
-  CHECK(bench.memory.segments(kPool).empty());
+  bench.memory.release_pool(kMemoryPool);
+  void* const outside = bench.get(600 * MiB, main);
+  CHECK(bench.memory.segments(kMemoryPool).empty());
   bench.put(outside);
 }
 
 TEST_CASE("a pool without splits gives each allocation a segment") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
-  bench.memory.use_pool(kPool);
-  bench.memory.set_no_split(kPool);
-  bench.memory.begin_route(kPool, main, only(main));
+  bench.memory.use_pool(kMemoryPool);
+  bench.memory.set_no_split(kMemoryPool);
+  bench.memory.begin_route(kMemoryPool, main, only(main));
   std::vector<void*> addresses;
-  for (const std::size_t bytes : {std::size_t{1000}, kMiB, 3 * kMiB}) {
+  for (const std::size_t bytes : {std::size_t{1000}, MiB, 3 * MiB}) {
     addresses.push_back(bench.get(bytes, main));
     CHECK(bench.memory.segment_of(addresses.back()).first == addresses.back());
   }
-  CHECK(bench.memory.segments(kPool).size() == 3);
+  CHECK(bench.memory.segments(kMemoryPool).size() == 3);
   bench.put(addresses[2]);
-  CHECK(bench.get(2 * kMiB, main) == addresses[2]);
-  CHECK(bench.memory.segments(kPool).size() == 3);
-  bench.memory.end_route(kPool);
+  CHECK(bench.get(2 * MiB, main) == addresses[2]);
+  CHECK(bench.memory.segments(kMemoryPool).size() == 3);
+  bench.memory.end_route(kMemoryPool);
   for (void* const address : addresses) bench.put(address);
 }
 
 TEST_CASE("a captured stream gets memory of the pool that its graph keeps") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
-  bench.put(bench.get(16 * kMiB, main));
-  bench.memory.begin_route(kPool, main, only(main));
+  bench.put(bench.get(16 * MiB, main));
+  bench.memory.begin_route(kMemoryPool, main, only(main));
   bench.gpu.set_capturing({main}, true);
-  void* const first = bench.memory.allocate(16 * kMiB, {main, true}, nullptr);
+  void* const first = bench.memory.allocate(16 * MiB, {main, true}, nullptr);
   bench.memory.deallocate(first, nullptr);
-  void* const second = bench.memory.allocate(16 * kMiB, {main, true}, nullptr);
+  void* const second = bench.memory.allocate(16 * MiB, {main, true}, nullptr);
   CHECK(second == first);  // within a capture, its own order
-  void* const output = bench.memory.allocate(kMiB, {main, true}, nullptr);
+  void* const output = bench.memory.allocate(MiB, {main, true}, nullptr);
   bench.gpu.set_capturing({main}, false);
-  bench.memory.end_route(kPool);
-  CHECK(bench.memory.pool_holds_only(kPool, {second, output}));
+  bench.memory.end_route(kMemoryPool);
+  CHECK(bench.memory.pool_holds_only(kMemoryPool, {second, output}));
   CHECK_FALSE(bench.memory.memory().device().capturing());
   bench.memory.deallocate(second, nullptr);
   const TorchStatistics now = bench.memory.statistics();
-  CHECK(now.allocated_bytes.all.current == static_cast<std::int64_t>(kMiB));
+  CHECK(now.allocated_bytes.all.current == static_cast<std::int64_t>(MiB));
   bench.memory.trim();  // a graph may be launched again: its addresses stay
-  CHECK(bench.memory.statistics().reserved_by_pool.at(kPool).all.current >=
-        static_cast<std::int64_t>(17 * kMiB));
+  CHECK(bench.memory.statistics().reserved_by_pool.at(kMemoryPool).all.current >=
+        static_cast<std::int64_t>(17 * MiB));
   bench.memory.deallocate(output, nullptr);
-  bench.memory.release_pool(kPool);
+  bench.memory.release_pool(kMemoryPool);
   bench.memory.trim();
   CHECK(bench.reserved() == 0);
 }
@@ -231,16 +231,16 @@ TEST_CASE("the fraction limits all pools together") {
   TorchBench bench{{}, "per_process_memory_fraction:0.25"};
   CUstream_st* const main = bench.create_stream();
   CHECK(bench.memory.fraction() == 0.25);
-  void* const outside = bench.get(150 * kMiB, main);
-  bench.memory.begin_route(kPool, main, only(main));
-  CHECK_THROWS_AS(bench.memory.allocate(150 * kMiB, {main, true}, nullptr), out_of_memory);
+  void* const outside = bench.get(150 * MiB, main);
+  bench.memory.begin_route(kMemoryPool, main, only(main));
+  CHECK_THROWS_AS(bench.memory.allocate(150 * MiB, {main, true}, nullptr), out_of_memory);
   bench.put(outside);  // free memory of everybody is given back for the pool
-  void* const inside = bench.get(150 * kMiB, main);
-  CHECK(bench.reserved() <= 256 * kMiB);
-  bench.memory.end_route(kPool);
+  void* const inside = bench.get(150 * MiB, main);
+  CHECK(bench.reserved() <= 256 * MiB);
+  bench.memory.end_route(kMemoryPool);
   bench.put(inside);
   bench.memory.set_fraction(1);
-  bench.put(bench.get(400 * kMiB, main));
+  bench.put(bench.get(400 * MiB, main));
   CHECK_THROWS_AS(bench.memory.set_fraction(0), std::invalid_argument);
 }
 
@@ -248,13 +248,13 @@ TEST_CASE("statistics count requests by size, and resets begin anew") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   void* const small = bench.get(1000, main);
-  void* const large = bench.get(5 * kMiB + 1, main);
+  void* const large = bench.get(5 * MiB + 1, main);
   TorchStatistics now = bench.memory.statistics();
   CHECK(now.allocation.small.current == 1);
   CHECK(now.allocation.large.current == 1);
   CHECK(now.allocated_bytes.small.current == 1024);
-  CHECK(now.requested_bytes.all.current == static_cast<std::int64_t>(5 * kMiB + 1001));
-  CHECK(now.reserved_bytes.small.current == static_cast<std::int64_t>(2 * kMiB));
+  CHECK(now.requested_bytes.all.current == static_cast<std::int64_t>(5 * MiB + 1001));
+  CHECK(now.reserved_bytes.small.current == static_cast<std::int64_t>(2 * MiB));
   CHECK(now.max_split_size == -1);
   bench.put(large);
   bench.memory.reset_peaks();
@@ -302,28 +302,28 @@ TEST_CASE("the hooks of a pluggable allocator use the same pools") {
   TorchBench bench;
   CUstream_st* const main = bench.create_stream();
   millrace_torch_init(1);
-  void* const outside = millrace_torch_malloc(3 * kMiB, 0, main);
-  millrace_torch_begin_allocate_to_pool(0, kPool, only(main));
-  void* const inside = millrace_torch_malloc(3 * kMiB, 0, main);
-  millrace_torch_end_allocate_to_pool(0, kPool);
-  CHECK(bench.memory.pool_holds_only(kPool, {inside}));
+  void* const outside = millrace_torch_malloc(3 * MiB, 0, main);
+  millrace_torch_begin_allocate_to_pool(0, kMemoryPool, only(main));
+  void* const inside = millrace_torch_malloc(3 * MiB, 0, main);
+  millrace_torch_end_allocate_to_pool(0, kMemoryPool);
+  CHECK(bench.memory.pool_holds_only(kMemoryPool, {inside}));
   std::size_t bytes = 0;
   CHECK(millrace_torch_base_alloc(inside, &bytes) == bench.memory.segment_of(inside).first);
   CHECK(bytes == bench.memory.segment_of(inside).second);
   millrace_torch_record_stream(inside, bench.create_stream());
-  millrace_torch_free(inside, 3 * kMiB, 0, main);
-  millrace_torch_free(outside, 3 * kMiB, 0, main);
-  millrace_torch_release_pool(0, kPool);
+  millrace_torch_free(inside, 3 * MiB, 0, main);
+  millrace_torch_free(outside, 3 * MiB, 0, main);
+  millrace_torch_release_pool(0, kMemoryPool);
   bench.gpu.synchronize();
   millrace_torch_reset();
   CHECK(bench.reserved() == 0);
-  CHECK(bench.memory.pool_uses(kPool) == 0);
+  CHECK(bench.memory.pool_uses(kMemoryPool) == 0);
 
-  millrace_torch_free(outside, 3 * kMiB, 0, main);
+  millrace_torch_free(outside, 3 * MiB, 0, main);
   CHECK(millrace_last_status() == MILLRACE_INVALID_ARGUMENT);
   CHECK(millrace_torch_malloc(-1, 0, main) == nullptr);
   CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("-1 bytes"));
-  millrace_torch_end_allocate_to_pool(0, kPool);
+  millrace_torch_end_allocate_to_pool(0, kMemoryPool);
   CHECK_THAT(millrace_last_error(), Catch::Matchers::ContainsSubstring("no allocation goes"));
   CHECK(millrace_torch_base_alloc(&bench, &bytes) == nullptr);
 }
@@ -333,14 +333,14 @@ TEST_CASE("the hooks let a stream be captured that never allocated, if they know
   static CUstream_st* current;
   current = bench.create_stream();
   millrace_torch_set_current_stream([](int) { return current; });
-  millrace_torch_begin_allocate_to_pool(0, kPool, only(current));
+  millrace_torch_begin_allocate_to_pool(0, kMemoryPool, only(current));
   bench.gpu.set_capturing({current}, true);
-  void* const inside = millrace_torch_malloc(kMiB, 0, current);
+  void* const inside = millrace_torch_malloc(MiB, 0, current);
   CHECK(inside != nullptr);
   bench.gpu.set_capturing({current}, false);
-  millrace_torch_end_allocate_to_pool(0, kPool);
-  millrace_torch_free(inside, kMiB, 0, current);
-  millrace_torch_release_pool(0, kPool);
+  millrace_torch_end_allocate_to_pool(0, kMemoryPool);
+  millrace_torch_free(inside, MiB, 0, current);
+  millrace_torch_release_pool(0, kMemoryPool);
   millrace_torch_set_current_stream(nullptr);
 }
 

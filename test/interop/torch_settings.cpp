@@ -12,8 +12,6 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 std::string refusal(const std::string& text) {
   try {
     static_cast<void>(TorchSettings::parse(text));
@@ -36,11 +34,11 @@ TEST_CASE("keys of PyTorch's configuration change the policy that they name") {
       "garbage_collection_threshold:0.8,per_process_memory_fraction:0.5,pinned_free_catch_all:True,"
       "roundup_power2_divisions:4,release_lock_on_cudamalloc:True");
   CHECK_FALSE(all.policy.growable_ranges);
-  CHECK(all.policy.max_split == 256 * kMiB);
-  CHECK(all.policy.large_segment_least == 64 * kMiB);
+  CHECK(all.policy.max_split == 256 * MiB);
+  CHECK(all.policy.large_segment_least == 64 * MiB);
   CHECK(all.policy.collect_threshold == 0.8);
   CHECK(all.fraction == 0.5);
-  CHECK(all.policy.round(5 * kMiB + 1) == 6 * kMiB);
+  CHECK(all.policy.round(5 * MiB + 1) == 6 * MiB);
   CHECK(all.without_effect == std::vector<std::string>{"release_lock_on_cudamalloc"});
 }
 
@@ -55,8 +53,8 @@ TEST_CASE("divisions of a list hold up to the next size, and the first below it"
   CHECK(all[6] == 4);
   CHECK(all[7] == 8);
   CHECK(all[15] == 8);
-  CHECK(policy.round(17 * kMiB) == 24 * kMiB);
-  CHECK(policy.round(130 * kMiB) == 144 * kMiB);
+  CHECK(policy.round(17 * MiB) == 24 * MiB);
+  CHECK(policy.round(130 * MiB) == 144 * MiB);
 }
 
 TEST_CASE("a configuration that is wrong is refused with the key") {

@@ -5,13 +5,13 @@
 #include "millrace/device/fault.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::busy;
+using millrace::test::MiB;
 
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 struct GrowthBench : test::CachingBench {
   [[nodiscard]] std::size_t moved() { return allocator.statistics().counts.bytes_moved; }

@@ -8,12 +8,12 @@
 
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 #include "test/support/steps.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t KiB = 1024, GiB = std::size_t{1} << 30;
 constexpr std::size_t kBlock = 4 * KiB;
 constexpr int kCalls = 50;
 

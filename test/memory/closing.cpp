@@ -6,11 +6,10 @@
 #include "millrace/memory/graph_pool.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 std::size_t used(Bench& bench) {
   const MemoryInfo info = bench.device.memory_info();
@@ -26,12 +25,12 @@ TEST_CASE("an allocator that goes while a stream is captured gives back what the
   if (!growable) policy = exact_segments(policy);
   Bench bench;
   auto allocator = std::make_unique<CachingAllocator>(bench.ordered, bench.source, policy);
-  void* const freed = allocator->allocate(8 * kMiB, bench.copy);
-  busy(bench, bench.copy, freed, 8 * kMiB);
+  void* const freed = allocator->allocate(8 * MiB, bench.copy);
+  busy(bench, bench.copy, freed, 8 * MiB);
   allocator->deallocate(freed);
-  void* const kept = allocator->allocate(16 * kMiB, bench.copy);  // the program forgets it
-  busy(bench, bench.copy, kept, 16 * kMiB);
-  REQUIRE(used(bench) >= 16 * kMiB);
+  void* const kept = allocator->allocate(16 * MiB, bench.copy);  // the program forgets it
+  busy(bench, bench.copy, kept, 16 * MiB);
+  REQUIRE(used(bench) >= 16 * MiB);
   const StreamRef captured = bench.ordered.begin_capture(bench.main);
   bench.device.set_capturing(bench.main.handle(), true);
   allocator.reset();
@@ -44,14 +43,14 @@ TEST_CASE("an allocator that goes keeps what a captured stream may still use") {
   Bench bench;
   auto allocator = std::make_unique<CachingAllocator>(bench.ordered, bench.source,
                                                       exact_segments(Policy::millrace()));
-  allocator->deallocate(allocator->allocate(16 * kMiB, bench.copy));
-  void* const of_main = allocator->allocate(24 * kMiB, bench.main);
-  busy(bench, bench.main, of_main, 24 * kMiB);
+  allocator->deallocate(allocator->allocate(16 * MiB, bench.copy));
+  void* const of_main = allocator->allocate(24 * MiB, bench.main);
+  busy(bench, bench.main, of_main, 24 * MiB);
   allocator->deallocate(of_main);  // no marker covers its last use
   const StreamRef captured = bench.ordered.begin_capture(bench.main);
   bench.device.set_capturing(bench.main.handle(), true);
   allocator.reset();
-  CHECK(used(bench) == 24 * kMiB);
+  CHECK(used(bench) == 24 * MiB);
   bench.device.set_capturing(bench.main.handle(), false);
   bench.ordered.end_capture(captured);
 }
@@ -78,12 +77,12 @@ TEST_CASE("an allocator that goes while a stream is captured keeps what graphs m
     {
       GraphCapture capture{pool, bench.main};
       bench.device.set_capturing(bench.main.handle(), true);
-      allocator->deallocate(allocator->allocate(4 * kMiB, bench.main));
+      allocator->deallocate(allocator->allocate(4 * MiB, bench.main));
       bench.device.set_capturing(bench.main.handle(), false);
       capture.end();
     }
     of_graphs = used(bench);
-    REQUIRE(of_graphs >= 4 * kMiB);
+    REQUIRE(of_graphs >= 4 * MiB);
     pool.launched(bench.main);
     const StreamRef captured = bench.ordered.begin_capture(bench.copy);
     bench.device.set_capturing(bench.copy.handle(), true);
@@ -101,7 +100,7 @@ TEST_CASE("a use of a pool's block in a capture into another pool is refused") {
   void* output = nullptr;
   {
     GraphCapture capture{first, bench.main};
-    output = allocator.allocate(kMiB, bench.main);
+    output = allocator.allocate(MiB, bench.main);
     capture.end();
   }
   {
@@ -109,7 +108,7 @@ TEST_CASE("a use of a pool's block in a capture into another pool is refused") {
     CHECK_THROWS_AS(allocator.record_use(output, bench.copy), std::invalid_argument);
     CHECK_THROWS_AS(allocator.transfer(output, bench.copy), std::invalid_argument);
     CHECK_THROWS_AS(allocator.deallocate(output, bench.copy), std::invalid_argument);
-    CHECK(allocator.block_size(output) >= kMiB);
+    CHECK(allocator.block_size(output) >= MiB);
     capture.end();
   }
   allocator.record_use(output, bench.copy);  // outside of captures

@@ -11,12 +11,11 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 #include "test/support/threaded_device.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 struct Outcome {
   std::vector<std::size_t> blocks;  // numbered by address, as they came: where ranges lie may vary
@@ -24,7 +23,7 @@ struct Outcome {
 };
 
 /// Few sizes, three streams, a use by another now and then, a marker now and then.
-Outcome run(bool is_observed) {
+Outcome run_front(bool is_observed) {
   Bench bench;
   Stream third{bench.ordered, {.name = "third"}};
   CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
@@ -61,7 +60,7 @@ Outcome run(bool is_observed) {
 }  // namespace
 
 TEST_CASE("an allocator gives out the same blocks whether or not it is observed") {
-  const Outcome alone = run(false), observed = run(true);
+  const Outcome alone = run_front(false), observed = run_front(true);
   CHECK(alone.blocks == observed.blocks);
   const MemoryGauges &a = alone.statistics.bytes, &b = observed.statistics.bytes;
   CHECK(a.requested.peak == b.requested.peak);
@@ -83,7 +82,7 @@ TEST_CASE("an allocator gives out the same blocks whether or not it is observed"
 TEST_CASE("threads on their own streams, and threads that free for others, leave exact counts") {
   constexpr std::size_t kThreads = 4;
   constexpr int kSteps = 3000;
-  constexpr std::size_t kBytes = kMiB / 4, kPerThread = 8;
+  constexpr std::size_t kBytes = MiB / 4, kPerThread = 8;
   ThreadedDevice device{std::size_t{1} << 28};
   OrderedDevice ordered{device};
   DeviceSource source{device};
@@ -175,30 +174,30 @@ TEST_CASE("a stream's share is exact when the next stream of its slot owns memor
   {
     Stream first{bench.ordered, {.name = "first"}};
     slot = first.id().slot;
-    kept = allocator.allocate(2 * kMiB, first);
+    kept = allocator.allocate(2 * MiB, first);
     allocator.transfer(kept, bench.main);
-    for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(kMiB / 8, first));
+    for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(MiB / 8, first));
     // The front has the block and counts the free; the meter knows of the allocation only.
-    allocator.deallocate(allocator.allocate(kMiB / 4, first));
+    allocator.deallocate(allocator.allocate(MiB / 4, first));
   }
   bench.ordered.synchronize();
   Stream second{bench.ordered, {.name = "second"}};
   REQUIRE(second.id().slot == slot);
   void* owned = nullptr;
   if (is_transferred) {
-    owned = allocator.allocate(kMiB, bench.main);
+    owned = allocator.allocate(MiB, bench.main);
     allocator.transfer(owned, second);
   } else {
-    owned = allocator.allocate(kMiB, second, bench.copy);
+    owned = allocator.allocate(MiB, second, bench.copy);
   }
   std::size_t of_all = 0, of_second = 0;
   for (const ShareStatistics& share : allocator.statistics().streams) {
-    CHECK(share.allocated.current <= 3 * kMiB);
+    CHECK(share.allocated.current <= 3 * MiB);
     of_all += share.allocated.current;
     if (share.stream == second.id()) of_second = share.allocated.current;
   }
-  CHECK(of_second == kMiB);
-  CHECK(of_all == 3 * kMiB);
+  CHECK(of_second == MiB);
+  CHECK(of_all == 3 * MiB);
   allocator.deallocate(owned);
   allocator.deallocate(kept);
   for (const ShareStatistics& share : allocator.statistics().streams) {
@@ -215,13 +214,13 @@ TEST_CASE("one-shot streams leave nothing in the front that they shared") {
     {
       Stream stream{bench.ordered, {.name = "once"}};
       slots.insert(stream.id().slot);
-      allocator.deallocate(allocator.allocate(kMiB / 4, stream));
-      allocator.deallocate(allocator.allocate(kMiB / 4, stream));
+      allocator.deallocate(allocator.allocate(MiB / 4, stream));
+      allocator.deallocate(allocator.allocate(MiB / 4, stream));
     }
     bench.ordered.synchronize();
   }
   REQUIRE(slots.size() == 1);
-  CHECK(allocator.statistics().bytes.reserved.current <= 2 * kMiB);  // 12 MiB went through
+  CHECK(allocator.statistics().bytes.reserved.current <= 2 * MiB);  // 12 MiB went through
   allocator.check_invariants();
 }
 

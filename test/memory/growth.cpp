@@ -5,13 +5,13 @@
 #include "millrace/device/fault.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::MiB;
 
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 struct SegmentLog final : AllocationObserver {
   void segment_acquired(void*, std::size_t bytes) override { acquired.push_back(bytes); }

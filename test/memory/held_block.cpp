@@ -7,11 +7,10 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 /// What an allocator gives out, and how much it has reserved then, where that was asked.
 struct Seen {
@@ -28,12 +27,12 @@ struct TorchBench : Bench {
 
 /// Pairs of one size, other sizes between them, two streams and recorded uses.
 /// @param looks  somebody looks at the allocator after each call, so that nothing stays held
-std::vector<Seen> run(std::uint64_t seed, const Policy& policy, bool looks) {
+std::vector<Seen> run_held(std::uint64_t seed, const Policy& policy, bool looks) {
   TorchBench bench{policy};
   CachingAllocator& allocator = bench.allocator;
   std::mt19937_64 random{seed};
-  constexpr std::size_t kSizes[] = {512,      3 * kKiB, 100 * kKiB, 900 * kKiB,
-                                    2 * kMiB, 5 * kMiB, 11 * kMiB,  30 * kMiB};
+  constexpr std::size_t kSizes[] = {512,     3 * KiB, 100 * KiB, 900 * KiB,
+                                    2 * MiB, 5 * MiB, 11 * MiB,  30 * MiB};
   std::vector<void*> live;
   std::vector<Seen> seen;
   std::map<void*, std::size_t> numbers;
@@ -68,11 +67,11 @@ std::vector<Seen> run(std::uint64_t seed, const Policy& policy, bool looks) {
 TEST_CASE("PyTorch's way gives out the same blocks whether or not anybody looks in between") {
   Policy expandable = Policy::torch(), limited = Policy::torch();
   expandable.growable_ranges = true;
-  limited.max_split = 20 * kMiB;
+  limited.max_split = 20 * MiB;
   for (const Policy& policy : {Policy::torch(), expandable, limited}) {
     for (std::uint64_t round = 0; round < 20; ++round) {
       CAPTURE(seed(), round, policy.growable_ranges, policy.max_split);
-      REQUIRE(run(seed() + round, policy, true) == run(seed() + round, policy, false));
+      REQUIRE(run_held(seed() + round, policy, true) == run_held(seed() + round, policy, false));
     }
   }
 }
@@ -80,19 +79,19 @@ TEST_CASE("PyTorch's way gives out the same blocks whether or not anybody looks 
 TEST_CASE("PyTorch's way: a better fit than the block that was freed last serves the request") {
   TorchBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const first = allocator.allocate(4 * kKiB, bench.main);
-  void* const wall = allocator.allocate(4 * kKiB, bench.main);
-  void* const last = allocator.allocate(4 * kKiB, bench.main);  // the rest of the segment follows
+  void* const first = allocator.allocate(4 * KiB, bench.main);
+  void* const wall = allocator.allocate(4 * KiB, bench.main);
+  void* const last = allocator.allocate(4 * KiB, bench.main);  // the rest of the segment follows
   allocator.deallocate(first);
   allocator.deallocate(last);
-  CHECK(allocator.allocate(4 * kKiB, bench.main) == first);
+  CHECK(allocator.allocate(4 * KiB, bench.main) == first);
   allocator.deallocate(wall);
 }
 
 TEST_CASE("PyTorch's way: the block that was freed last is not live") {
   TorchBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const address = allocator.allocate(4 * kKiB, bench.main);
+  void* const address = allocator.allocate(4 * KiB, bench.main);
   allocator.deallocate(address);
   CHECK_THROWS_AS(allocator.deallocate(address), std::invalid_argument);
   CHECK_THROWS_AS(allocator.record_use(address, bench.copy), std::invalid_argument);

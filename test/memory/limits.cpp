@@ -7,15 +7,11 @@
 
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
-
-namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
-
-}  // namespace
+using millrace::test::MiB;
 
 TEST_CASE("a limit below what is reserved refuses growth until it is given back") {
   Bench bench;

@@ -12,13 +12,13 @@
 #include "test/support/catch.hpp"
 #include "test/support/forwarding_device.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 #include "test/support/threaded_device.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kDevice = 256 * kMiB;
+constexpr std::size_t kDevice = 256 * MiB;
 constexpr std::size_t kThreads = 4;
 
 void raise_to(std::atomic<std::size_t>& most, std::size_t value) {
@@ -111,40 +111,40 @@ void come_and_go(CachingAllocator& allocator, const Stream& stream, std::mt19937
   };
   for (int step = 0; step < steps; ++step) {
     try {
-      live.push_back(allocator.allocate(1 + random() % (12 * kMiB), stream));
+      live.push_back(allocator.allocate(1 + random() % (12 * MiB), stream));
     } catch (const out_of_memory&) {
       free_all();
     }
     if (live.size() == 6 || random() % 16 == 0) free_all();
-    if (random() % 32 == 0) static_cast<void>(allocator.trim(random() % (32 * kMiB)));
+    if (random() % 32 == 0) static_cast<void>(allocator.trim(random() % (32 * MiB)));
   }
   free_all();
 }
 
-std::vector<Policy> presets() {
+std::vector<Policy> thread_presets() {
   return {Policy::torch(), Policy::millrace(), exact_segments(Policy::millrace())};
 }
 
 }  // namespace
 
 TEST_CASE("several threads never take more than the limit from the device") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
-    CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 96 * kMiB}};
+    CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 96 * MiB}};
     on_threads([&](std::size_t t, std::mt19937_64& random) {
       come_and_go(allocator, bench.streams[t], random, 300);
     });
-    CHECK(bench.source.most() <= 96 * kMiB);
-    CHECK(bench.source.most() > 64 * kMiB);
-    CHECK(allocator.statistics().bytes.reserved.peak <= 96 * kMiB);
+    CHECK(bench.source.most() <= 96 * MiB);
+    CHECK(bench.source.most() > 64 * MiB);
+    CHECK(allocator.statistics().bytes.reserved.peak <= 96 * MiB);
     CHECK(allocator.statistics().live_blocks == 0);
     allocator.check_invariants();
   }
 }
 
 TEST_CASE("several threads leave the headroom on the device") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy, {.headroom = kDevice / 2}};
@@ -159,7 +159,7 @@ TEST_CASE("several threads leave the headroom on the device") {
 }
 
 TEST_CASE("a limit or a headroom that is set while threads grow holds for what they ask next") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -170,7 +170,7 @@ TEST_CASE("a limit or a headroom that is set while threads grow holds for what t
         std::this_thread::yield();
         allocator.set_headroom(random() % kDevice);
       }
-      allocator.set_limit(64 * kMiB);
+      allocator.set_limit(64 * MiB);
       allocator.set_headroom(kDevice / 2);
     }};
     const auto all = [&](std::size_t t, std::mt19937_64& random) {
@@ -181,7 +181,7 @@ TEST_CASE("a limit or a headroom that is set while threads grow holds for what t
     static_cast<void>(allocator.trim());
     bench.source.forget_most();
     on_threads(all);
-    CHECK(bench.source.most() <= 64 * kMiB);
+    CHECK(bench.source.most() <= 64 * MiB);
     allocator.set_limit(0);
     on_threads(all);
     CHECK(bench.source.most() <= kDevice / 2);
@@ -213,7 +213,7 @@ TEST_CASE("what another thread has just got does not count twice against the hea
       return base;
     }
     void release(void* base, std::size_t) override { device_.free(base); }
-    std::size_t granularity() const override { return 2 * kMiB; }
+    std::size_t granularity() const override { return 2 * MiB; }
     bool has_other_ended = false;
 
    private:
@@ -221,19 +221,19 @@ TEST_CASE("what another thread has just got does not count twice against the hea
     Counting& device_;
     bool first_ = true;
   };
-  Bench bench{128 * kMiB};
+  Bench bench{128 * MiB};
   Counting device{bench.device};
   OrderedDevice ordered{device};
   const Stream stream{ordered, {.name = "stream"}};
   Executor& executor = bench.machine.executor();
   Slow source{executor, device};
-  CachingAllocator allocator{ordered, source, Policy::torch(), {.headroom = 64 * kMiB}};
+  CachingAllocator allocator{ordered, source, Policy::torch(), {.headroom = 64 * MiB}};
   int served = 0;
   const auto grow = [&](bool is_first) {
     return [&, is_first] {
       if (!is_first) executor.spend(std::chrono::milliseconds{1});
       try {
-        if (allocator.allocate(32 * kMiB, stream) != nullptr) ++served;
+        if (allocator.allocate(32 * MiB, stream) != nullptr) ++served;
       } catch (const out_of_memory&) {
       }
       if (!is_first) source.has_other_ended = true;
@@ -244,15 +244,15 @@ TEST_CASE("what another thread has just got does not count twice against the hea
   first->join();
   second->join();
   CHECK(served == 2);
-  CHECK(bench.device.memory_info().free == 64 * kMiB);
+  CHECK(bench.device.memory_info().free == 64 * MiB);
 }
 
 TEST_CASE("batches of several threads are all or none, and leave exact counts") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     for (const bool is_shared : {false, true}) {
       CAPTURE(policy.name, is_shared, seed());
       ThreadedBench bench;
-      CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 24 * kMiB}};
+      CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 24 * MiB}};
       std::atomic<std::uint64_t> frees{0}, refused{0}, partial{0};
       on_threads([&](std::size_t t, std::mt19937_64& random) {
         const Stream& stream = bench.streams[is_shared ? 0 : t];
@@ -260,7 +260,7 @@ TEST_CASE("batches of several threads are all or none, and leave exact counts") 
         for (int round = 0; round < 200; ++round) {
           std::vector<std::size_t> sizes(1 + random() % 16);
           for (std::size_t& bytes : sizes) {
-            bytes = random() % 2 == 0 ? 4096 : 1 + random() % (4 * kMiB);
+            bytes = random() % 2 == 0 ? 4096 : 1 + random() % (4 * MiB);
           }
           std::vector<void*> got(sizes.size());
           try {
@@ -294,14 +294,14 @@ TEST_CASE("batches of several threads are all or none, and leave exact counts") 
       CHECK(end.bytes.requested.current == 0);
       CHECK(end.counts.allocations == end.counts.frees);
       CHECK(end.counts.frees >= frees);
-      CHECK(bench.source.most() <= 24 * kMiB);
+      CHECK(bench.source.most() <= 24 * MiB);
       allocator.check_invariants();
     }
   }
 }
 
 TEST_CASE("a batch that several threads free is freed once") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -327,7 +327,7 @@ TEST_CASE("a batch that several threads free is freed once") {
 }
 
 TEST_CASE("a block with recorded uses that several threads free is freed once") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -377,7 +377,7 @@ TEST_CASE("a free marks each stream whose use any thread recorded, once") {
 }
 
 TEST_CASE("a block that threads free alone or in a batch or by marker is freed once") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : thread_presets()) {
     CAPTURE(policy.name, seed());
     ThreadedBench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -410,7 +410,7 @@ TEST_CASE("a block that threads free alone or in a batch or by marker is freed o
 }
 
 TEST_CASE("a fixed pool that threads share keeps to its maximum, and its blocks are ordered") {
-  constexpr std::size_t kBlock = 64 << 10, kMost = 4 * kMiB;
+  constexpr std::size_t kBlock = 64 << 10, kMost = 4 * MiB;
   ThreadedBench bench;
   FixedPool pool{bench.ordered,
                  bench.source,

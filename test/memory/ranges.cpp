@@ -1,14 +1,14 @@
 #include "millrace/device/fault.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::busy;
 using millrace::test::CachingBench;
+using millrace::test::MiB;
 
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 std::byte* at(void* address) { return static_cast<std::byte*>(address); }
 

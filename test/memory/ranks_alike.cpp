@@ -11,11 +11,10 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// Knows where memory lies by the order in which it came. Where that is differs from rank to rank.
 class NumberedSource final : public SegmentSource {
@@ -125,7 +124,7 @@ Decisions run(const Policy& policy, Completion completion, std::uint64_t program
       allocator.trim(allocator.statistics().bytes.reserved.current / 2);
     } else {
       decisions.places.push_back(
-          {0, static_cast<std::ptrdiff_t>(allocator.reserve((1 + random() % 8) * kMiB, any()))});
+          {0, static_cast<std::ptrdiff_t>(allocator.reserve((1 + random() % 8) * MiB, any()))});
     }
   }
   for (const auto& [address, bytes] : live) allocator.deallocate(address);
@@ -170,7 +169,7 @@ TEST_CASE("ranks that poll may each reuse other memory") {
 
 TEST_CASE("with Completion::synchronized a query orders nothing, and a synchronization does") {
   VirtualMachine machine;
-  VirtualDevice& device = machine.add_device({.memory_bytes = 64 * kMiB});
+  VirtualDevice& device = machine.add_device({.memory_bytes = 64 * MiB});
   OrderedDevice ordered{device, Completion::synchronized};
   Stream main{ordered}, copy{ordered};
   const Point work{main.id(), ordered.ledger().next(main.id())};

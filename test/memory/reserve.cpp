@@ -9,15 +9,15 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
+using millrace::test::MiB;
 
 namespace {
 
-constexpr std::size_t MiB = std::size_t{1} << 20;
-
-std::vector<Policy> presets() {
+std::vector<Policy> reserve_presets() {
   return {Policy::torch(), Policy::millrace(), test::exact_segments(Policy::millrace())};
 }
 
@@ -26,7 +26,7 @@ std::size_t reserved(Allocator& allocator) { return allocator.statistics().bytes
 }  // namespace
 
 TEST_CASE("what was reserved serves its stream's requests, and nothing grows") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : reserve_presets()) {
     CAPTURE(policy.name);
     Bench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
@@ -43,7 +43,7 @@ TEST_CASE("what was reserved serves its stream's requests, and nothing grows") {
 }
 
 TEST_CASE("a reserve beyond the limit or the headroom changes nothing") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : reserve_presets()) {
     Bench bench{256 * MiB};
     CachingAllocator allocator{bench.ordered, bench.source, policy, {.limit = 64 * MiB}};
     CHECK_THROWS_AS(allocator.reserve(65 * MiB, bench.main), out_of_memory);
@@ -59,7 +59,7 @@ TEST_CASE("a reserve beyond the limit or the headroom changes nothing") {
 }
 
 TEST_CASE("what was reserved is given back after everything else that is free") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : reserve_presets()) {
     Bench bench;
     CachingAllocator allocator{bench.ordered, bench.source, policy};
     (void)allocator.reserve(40 * MiB, bench.main);
@@ -111,7 +111,7 @@ TEST_CASE("a fixed pool gives blocks of one size by the one rule, up to its maxi
 }
 
 TEST_CASE("requests that together are no more than what was reserved grow nothing") {
-  for (const Policy& policy : presets()) {
+  for (const Policy& policy : reserve_presets()) {
     CAPTURE(policy.name, test::seed());
     std::mt19937_64 random{test::seed()};
     for (int program = 0; program < 20; ++program) {

@@ -2,14 +2,14 @@
 
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using millrace::test::Bench;
 using millrace::test::busy;
+using millrace::test::MiB;
 
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 // The millrace preset with segments as large as requests, so that every miss shows as growth.
 Policy exact(Sharing sharing) {

@@ -10,11 +10,10 @@
 #include "millrace/memory/observer.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
 /// While it is told of an allocation, under the allocator's lock, another thread asks for that
 /// lock.
@@ -34,10 +33,10 @@ class Visitor final : public AllocationObserver {
 
 /// From now on each front counts alone.
 void let_threads_meet(CachingAllocator& allocator, const Stream& stream) {
-  for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(4 * kKiB, stream));
+  for (int i = 0; i < 3; ++i) allocator.deallocate(allocator.allocate(4 * KiB, stream));
   Visitor visitor{allocator};
   allocator.observe(&visitor);
-  void* const block = allocator.allocate(4 * kKiB, stream);
+  void* const block = allocator.allocate(4 * KiB, stream);
   visitor.leave();
   allocator.observe(nullptr);
   allocator.deallocate(block);
@@ -47,9 +46,9 @@ void let_threads_meet(CachingAllocator& allocator, const Stream& stream) {
 
 TEST_CASE("what a callback frees serves the request before the next callback is asked") {
   Bench bench;
-  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 2 * kMiB}};
+  CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace(), {.limit = 2 * MiB}};
   std::vector<void*> live;
-  for (int i = 0; i < 4; ++i) live.push_back(allocator.allocate(512 * kKiB, bench.main));
+  for (int i = 0; i < 4; ++i) live.push_back(allocator.allocate(512 * KiB, bench.main));
   int asked = 0;
   allocator.on_out_of_memory([&](std::size_t) {
     ++asked;
@@ -60,29 +59,29 @@ TEST_CASE("what a callback frees serves the request before the next callback is 
     ++asked;
     return false;
   });
-  CHECK(allocator.allocate(512 * kKiB, bench.main) == live[0]);
+  CHECK(allocator.allocate(512 * KiB, bench.main) == live[0]);
   CHECK(asked == 1);
 }
 
 TEST_CASE("a small block that was cut from a large segment is free for a large request") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const large = allocator.allocate(32 * kMiB, bench.main);
+  void* const large = allocator.allocate(32 * MiB, bench.main);
   const std::size_t reserved = bench.reserved();
   allocator.set_limit(reserved);
   allocator.deallocate(large);
-  void* const small = allocator.allocate(4 * kKiB, bench.main);  // no other segment can be had
+  void* const small = allocator.allocate(4 * KiB, bench.main);  // no other segment can be had
   allocator.deallocate(small);
   allocator.set_limit(0);
-  CHECK(allocator.allocate(32 * kMiB, bench.main) == large);
+  CHECK(allocator.allocate(32 * MiB, bench.main) == large);
   CHECK(bench.reserved() == reserved);
 }
 
 TEST_CASE("a block whose other user is gone serves its stream, and those behind it do as well") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const first = allocator.allocate(4 * kKiB, bench.main);
-  void* const second = allocator.allocate(4 * kKiB, bench.main);
+  void* const first = allocator.allocate(4 * KiB, bench.main);
+  void* const second = allocator.allocate(4 * KiB, bench.main);
   {
     const Stream gone{bench.ordered, {.name = "gone"}};
     allocator.record_use(first, gone);
@@ -92,8 +91,8 @@ TEST_CASE("a block whose other user is gone serves its stream, and those behind 
   allocator.deallocate(first);
   allocator.deallocate(second);
   bench.ordered.synchronize();
-  void* const one = allocator.allocate(4 * kKiB, bench.main);
-  void* const other = allocator.allocate(4 * kKiB, bench.main);
+  void* const one = allocator.allocate(4 * KiB, bench.main);
+  void* const other = allocator.allocate(4 * KiB, bench.main);
   CHECK((one == first || one == second));
   CHECK((other == first || other == second));
   CHECK(one != other);
@@ -102,13 +101,13 @@ TEST_CASE("a block whose other user is gone serves its stream, and those behind 
 TEST_CASE("a small block that another stream still uses is active for a scope") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const block = allocator.allocate(512 * kKiB, bench.main);
+  void* const block = allocator.allocate(512 * KiB, bench.main);
   const ScopeId scope = allocator.open_scope();
   allocator.record_use(block, bench.copy);
-  busy(bench, bench.copy, block, 512 * kKiB);
+  busy(bench, bench.copy, block, 512 * KiB);
   allocator.deallocate(block);
-  CHECK(allocator.peaks(scope).active.current == 512 * kKiB);
-  CHECK(allocator.statistics().bytes.active.current == 512 * kKiB);
+  CHECK(allocator.peaks(scope).active.current == 512 * KiB);
+  CHECK(allocator.statistics().bytes.active.current == 512 * KiB);
   allocator.close_scope(scope);
   bench.ordered.synchronize();
 }
@@ -120,13 +119,13 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
   // The second use finds what the first one left in the front.
   for (int round = 0; round < 2; ++round) {
     const ScopeId scope = allocator.open_scope();
-    void* const block = allocator.allocate(512 * kKiB, bench.main);
+    void* const block = allocator.allocate(512 * KiB, bench.main);
     allocator.record_use(block, bench.copy);
-    busy(bench, bench.copy, block, 512 * kKiB);
+    busy(bench, bench.copy, block, 512 * KiB);
     allocator.deallocate(block);
     const MemoryGauges seen = allocator.peaks(scope);
-    CHECK(seen.active.current == 512 * kKiB);
-    CHECK(seen.active.peak == 512 * kKiB);
+    CHECK(seen.active.current == 512 * KiB);
+    CHECK(seen.active.peak == 512 * KiB);
     allocator.close_scope(scope);
     bench.ordered.synchronize();
   }
@@ -135,16 +134,16 @@ TEST_CASE("a small block that another stream still uses is active once, also wit
 TEST_CASE("a block that waited serves again while the next class has blocks that do not fit") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  allocator.deallocate(allocator.allocate(32 * kMiB, bench.main));  // bins waste from 16 MiB on
+  allocator.deallocate(allocator.allocate(32 * MiB, bench.main));  // bins waste from 16 MiB on
   void* const idle = allocator.allocate(5632, bench.main);
-  void* const wall = allocator.allocate(4 * kKiB, bench.main);
+  void* const wall = allocator.allocate(4 * KiB, bench.main);
   std::vector<void*> many;  // more than their bin keeps: others can be cut from what is left
-  for (int i = 0; i < 28; ++i) many.push_back(allocator.allocate(64 * kKiB, bench.main));
+  for (int i = 0; i < 28; ++i) many.push_back(allocator.allocate(64 * KiB, bench.main));
   for (void* const block : many) allocator.deallocate(block);
   allocator.deallocate(idle);
   std::set<void*> seen;
   for (int round = 0; round < 100; ++round) {
-    void* const block = allocator.allocate(4 * kKiB, bench.main);
+    void* const block = allocator.allocate(4 * KiB, bench.main);
     seen.insert(block);
     allocator.record_use(block, bench.copy);
     allocator.deallocate(block);
@@ -157,13 +156,13 @@ TEST_CASE("a block that waited serves again while the next class has blocks that
 TEST_CASE("a small request is served from kept blocks of other classes before memory grows") {
   CachingBench bench;
   CachingAllocator& allocator = bench.allocator;
-  void* const much = allocator.allocate(64 * kMiB, bench.main);  // beside it small blocks are kept
+  void* const much = allocator.allocate(64 * MiB, bench.main);  // beside it small blocks are kept
   std::vector<void*> small;
-  for (int i = 0; i < 32; ++i) small.push_back(allocator.allocate(64 * kKiB, bench.main));
+  for (int i = 0; i < 32; ++i) small.push_back(allocator.allocate(64 * KiB, bench.main));
   const std::size_t before = bench.reserved();  // puts what is kept where all streams see it
   for (void* const block : small) allocator.deallocate(block);
   // Kept blocks of an eighth of the request or more are merged first. These are smaller.
-  void* const merged = allocator.allocate(1 * kMiB, bench.main);
+  void* const merged = allocator.allocate(1 * MiB, bench.main);
   CHECK(bench.reserved() == before);
   allocator.deallocate(merged);
   allocator.deallocate(much);
@@ -176,16 +175,16 @@ TEST_CASE("without a pool for small blocks, kept ones are merged for a large req
   policy.large_remainder = policy.granule;
   CachingAllocator allocator{bench.ordered, bench.source, policy};
   std::vector<void*> kept;
-  for (int i = 0; i < 32; ++i) kept.push_back(allocator.allocate(64 * kKiB, bench.main));
+  for (int i = 0; i < 32; ++i) kept.push_back(allocator.allocate(64 * KiB, bench.main));
   const std::size_t before = allocator.statistics().bytes.reserved.current;
-  REQUIRE(before == 2 * kMiB);
+  REQUIRE(before == 2 * MiB);
   for (void* const block : kept) allocator.deallocate(block);
-  void* const large = allocator.allocate(2 * kMiB, bench.main);
+  void* const large = allocator.allocate(2 * MiB, bench.main);
   CHECK(allocator.statistics().bytes.reserved.current == before);
   allocator.deallocate(large);
   // An eighth of this is more than any class has.
-  allocator.deallocate(allocator.allocate(64 * kKiB, bench.main));
-  allocator.deallocate(allocator.allocate(512 * kMiB, bench.main));
+  allocator.deallocate(allocator.allocate(64 * KiB, bench.main));
+  allocator.deallocate(allocator.allocate(512 * MiB, bench.main));
   allocator.check_invariants();
 }
 
@@ -194,7 +193,7 @@ TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than
   CachingAllocator& allocator = bench.allocator;
   const auto rounds = [&](int count) {
     for (int round = 0; round < count; ++round) {
-      void* const block = allocator.allocate(4 * kKiB, bench.main);
+      void* const block = allocator.allocate(4 * KiB, bench.main);
       allocator.transfer(block, bench.copy);
       allocator.transfer(block, bench.main);
       allocator.deallocate(block);
@@ -204,7 +203,7 @@ TEST_CASE("transfers to and fro take no more host memory after 20,000 frees than
     return mallinfo2().uordblks;
   };
   const std::size_t before = rounds(100);
-  CHECK(rounds(20'000) < before + 256 * kKiB);
+  CHECK(rounds(20'000) < before + 256 * KiB);
 }
 
 }  // namespace millrace::test

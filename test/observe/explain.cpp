@@ -11,15 +11,16 @@
 #include "test/observe/trace_support.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
+#include "test/support/sizes.hpp"
 
 namespace {
 
 using namespace millrace;
+using millrace::test::MiB;
 using namespace millrace::trace;
 using millrace::test::TorchProgram;
 using nlohmann::json;
 
-constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
 
 AllocationLog read(const json& snapshot) {

@@ -6,12 +6,12 @@
 #include "millrace/observe/trace/read_trace.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/data.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
+using test::MiB;
 
 namespace {
-
-constexpr std::size_t MiB = std::size_t{1} << 20;
 
 ReplayReport replay_text(const std::string& text, const Policy& policy) {
   return replay(trace::parse_trace(text, "test.csv"), 0, {.policy = policy});

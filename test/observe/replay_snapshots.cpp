@@ -8,18 +8,19 @@
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
+using test::MiB;
 using test::TorchProgram;
 
 namespace {
 
-constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 constexpr int kPrograms = 20;
 
-trace::AllocationLog log_of(const json& snapshot) {
+trace::AllocationLog snapshot_log_of(const json& snapshot) {
   return trace::parse_trace(test::to_pickle(snapshot), "snapshot.pickle");
 }
 
@@ -31,7 +32,7 @@ void check_bounds(const ReplayReport& report) {
   CHECK(report.ladder.packed <= report.ladder.reserved);
 }
 
-void check_same(const trace::AllocationLog& log) {
+void check_same_replay(const trace::AllocationLog& log) {
   const ReplayReport report = replay(log, 0, {});
   REQUIRE(report.decisions.has_value());
   INFO(report.decisions->first_difference);
@@ -70,7 +71,7 @@ json large_segment(std::uint64_t base, int stream, const std::vector<json>& bloc
           {"stream", stream}, {"segment_type", "large"}, {"blocks", blocks}};
 }
 
-json event(const char* action, std::uint64_t address, std::uint64_t bytes) {
+json snapshot_event(const char* action, std::uint64_t address, std::uint64_t bytes) {
   return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", 1}};
 }
 
@@ -80,7 +81,7 @@ TEST_CASE("programs with streams, pending frees and private pools are replayed a
   over_programs({}, [](TorchProgram& program) {
     program.run(300);
     const json snapshot = program.snapshot(true);
-    check_same(log_of(snapshot));
+    check_same_replay(snapshot_log_of(snapshot));
   });
 }
 
@@ -96,7 +97,7 @@ TEST_CASE("a private pool is known from the snapshot where events do not tell it
       continue;
     }
     ++found;
-    check_same(log_of(program.snapshot(false)));
+    check_same_replay(snapshot_log_of(program.snapshot(false)));
   }
 }
 
@@ -105,7 +106,7 @@ TEST_CASE("a trace that begins in the middle is replayed as it was") {
     program.run(150);
     program.forget();
     program.run(150);
-    check_same(log_of(program.snapshot(true)));
+    check_same_replay(snapshot_log_of(program.snapshot(true)));
   });
 }
 
@@ -117,7 +118,7 @@ TEST_CASE("settings that decide sizes are followed") {
   if (GENERATE(true, false)) options.settings.max_split_size = 12 * MiB;
   over_programs(options, [](TorchProgram& program) {
     program.run(200);
-    check_same(log_of(program.snapshot(true)));
+    check_same_replay(snapshot_log_of(program.snapshot(true)));
   });
 }
 
@@ -134,7 +135,7 @@ TEST_CASE("a trace without completions of frees is taken as if each was complete
     if (each["action"] != "free_completed") kept.push_back(each);
   }
   events = kept;
-  const trace::AllocationLog log = log_of(snapshot);
+  const trace::AllocationLog log = snapshot_log_of(snapshot);
   CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("frees are taken as complete at once"));
   const ReplayReport report = replay(log, 0, {});
   CHECK(report.frees > 10);
@@ -151,8 +152,8 @@ TEST_CASE("a trace without requests of frees is replayed as it was") {
     if (each["action"] != "free_requested") kept.push_back(each);
   }
   events = kept;
-  const trace::AllocationLog log = log_of(snapshot);
-  check_same(log);
+  const trace::AllocationLog log = snapshot_log_of(snapshot);
+  check_same_replay(log);
   const ReplayReport report = replay(log, 0, {});
   CHECK(report.load == report.ladder.requested);
 }
@@ -169,7 +170,7 @@ TEST_CASE("each device of a snapshot is replayed by itself") {
     snapshot["segments"].push_back(segment);
   }
   snapshot["device_traces"].push_back(other["device_traces"][0]);
-  const trace::AllocationLog log = log_of(snapshot);
+  const trace::AllocationLog log = snapshot_log_of(snapshot);
   for (const std::uint32_t device : {0U, 1U}) {
     const ReplayReport report = replay(log, device, {});
     INFO("device " << device << ": " << report.decisions->first_difference);
@@ -195,11 +196,11 @@ TEST_CASE("expandable segments are not compared, and that is said") {
                                                                {{"address", base + 8 * MiB},
                                                                 {"size", 32 * MiB},
                                                                 {"state", "inactive"}}})}}});
-  snapshot["device_traces"][0] = {event("segment_map", base + 20 * MiB, 20 * MiB),
-                                  event("alloc", base + 8 * MiB, 30 * MiB),
-                                  event("free_requested", base + 8 * MiB, 30 * MiB),
-                                  event("free_completed", base + 8 * MiB, 30 * MiB)};
-  const ReplayReport report = replay(log_of(snapshot), 0, {});
+  snapshot["device_traces"][0] = {snapshot_event("segment_map", base + 20 * MiB, 20 * MiB),
+                                  snapshot_event("alloc", base + 8 * MiB, 30 * MiB),
+                                  snapshot_event("free_requested", base + 8 * MiB, 30 * MiB),
+                                  snapshot_event("free_completed", base + 8 * MiB, 30 * MiB)};
+  const ReplayReport report = replay(snapshot_log_of(snapshot), 0, {});
   CHECK(report.decisions->total == 0);
   CHECK(report.decisions->segments_total == 0);
   CHECK(report.recorded_peak == 40 * MiB);
@@ -222,9 +223,9 @@ TEST_CASE(
                                              {"size", 20 * MiB},
                                              {"requested_size", 19 * MiB + MiB / 2},
                                              {"state", "active_allocated"}}})}}});
-  snapshot["device_traces"][0] = {event("free_completed", base, 20 * MiB),
-                                  event("alloc", base, 19 * MiB + MiB / 2)};
-  check_same(log_of(snapshot));
+  snapshot["device_traces"][0] = {snapshot_event("free_completed", base, 20 * MiB),
+                                  snapshot_event("alloc", base, 19 * MiB + MiB / 2)};
+  check_same_replay(snapshot_log_of(snapshot));
 }
 
 TEST_CASE("a block that the program freed before the trace is not among the requests") {
@@ -233,11 +234,12 @@ TEST_CASE("a block that the program freed before the trace is not among the requ
   snapshot["segments"] = json::array({large_segment(
       base, 0,
       {block(base, 12 * MiB, "inactive"), block(base + 12 * MiB, 20 * MiB, "active_allocated")})});
-  snapshot["device_traces"][0] = {event("free_completed", base, 12 * MiB),
-                                  event("alloc", base + 12 * MiB, 20 * MiB)};
+  snapshot["device_traces"][0] = {snapshot_event("free_completed", base, 12 * MiB),
+                                  snapshot_event("alloc", base + 12 * MiB, 20 * MiB)};
   for (const Policy& policy : {Policy::torch(), Policy::millrace()}) {
     for (const ReplayStart start : {ReplayStart::recorded, ReplayStart::live_blocks}) {
-      const ReplayReport report = replay(log_of(snapshot), 0, {.policy = policy, .start = start});
+      const ReplayReport report =
+          replay(snapshot_log_of(snapshot), 0, {.policy = policy, .start = start});
       INFO(policy.name << ", " << to_string(start));
       CHECK(report.load == 20 * MiB);
       CHECK(report.start_reserved >= 12 * MiB);
@@ -256,14 +258,15 @@ TEST_CASE("a free that completes while PyTorch retries does not serve the reques
                                  {block(base, 12 * MiB, "active_allocated"),
                                   block(base + 12 * MiB, 20 * MiB, "active_allocated")}),
                    large_segment(taken, 0, {block(taken, 12 * MiB, "active_allocated")})});
-  json other_stream = event("segment_free", released, 24 * MiB);
+  json other_stream = snapshot_event("segment_free", released, 24 * MiB);
   other_stream["stream"] = 1;
   // The device is full, and nothing in the cache of stream 0 fits 12 MiB: PyTorch waits for the
   // pending block, gives back what another stream keeps, and takes a new segment all the same.
-  snapshot["device_traces"][0] = {event("free_completed", base, 12 * MiB), other_stream,
-                                  event("segment_alloc", taken, 12 * MiB),
-                                  event("alloc", taken, 12 * MiB), event("alloc", base, 12 * MiB)};
-  check_same(log_of(snapshot));
+  snapshot["device_traces"][0] = {snapshot_event("free_completed", base, 12 * MiB), other_stream,
+                                  snapshot_event("segment_alloc", taken, 12 * MiB),
+                                  snapshot_event("alloc", taken, 12 * MiB),
+                                  snapshot_event("alloc", base, 12 * MiB)};
+  check_same_replay(snapshot_log_of(snapshot));
 }
 
 TEST_CASE("blocks in no known segment are kept apart from those that can be compared") {
@@ -281,8 +284,9 @@ TEST_CASE("blocks in no known segment are kept apart from those that can be comp
                                                                {{"address", base + 512},
                                                                 {"size", 2 * MiB - 512},
                                                                 {"state", "inactive"}}})}}});
-  snapshot["device_traces"][0] = {event("alloc", base + 64 * MiB, 512), event("alloc", base, 512)};
-  const trace::AllocationLog log = log_of(snapshot);
+  snapshot["device_traces"][0] = {snapshot_event("alloc", base + 64 * MiB, 512),
+                                  snapshot_event("alloc", base, 512)};
+  const trace::AllocationLog log = snapshot_log_of(snapshot);
   CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("0x"));
   const ReplayReport report = replay(log, 0, {});
   CHECK(report.decisions->same == 1);
@@ -294,7 +298,7 @@ TEST_CASE("a request that PyTorch could not serve is reported") {
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["device_traces"][0] = json::array(
       {{{"action", "oom"}, {"device_free", 4096}, {"size", 9000}, {"stream", 0}, {"time_us", 1}}});
-  const ReplayReport report = replay(log_of(snapshot), 0, {});
+  const ReplayReport report = replay(snapshot_log_of(snapshot), 0, {});
   CHECK_THAT(warnings_of(report.warnings),
              ContainsSubstring("ran out of memory 1 time") && ContainsSubstring("9000 bytes"));
   CHECK(report.allocations == 0);
@@ -303,7 +307,7 @@ TEST_CASE("a request that PyTorch could not serve is reported") {
 TEST_CASE("a snapshot that was not recorded has nothing to replay, and says how to record") {
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["device_traces"] = json::array({json::array()});
-  const trace::AllocationLog log = log_of(snapshot);
+  const trace::AllocationLog log = snapshot_log_of(snapshot);
   CHECK(log.events.empty());
   CHECK_THAT(warnings_of(log.warnings), ContainsSubstring("_record_memory_history"));
 }
@@ -312,7 +316,7 @@ TEST_CASE("other policies take the blocks of private pools as any others, and sa
   TorchProgram program{test::seed(), {}};
   program.run(100);
   const ReplayReport report =
-      replay(log_of(program.snapshot(true)), 0, {.policy = Policy::millrace()});
+      replay(snapshot_log_of(program.snapshot(true)), 0, {.policy = Policy::millrace()});
   CHECK_FALSE(report.decisions.has_value());
   CHECK(report.statistics.bytes.reserved.peak >= report.load);
   CHECK_THAT(warnings_of(report.warnings), ContainsSubstring("private pools"));
@@ -321,6 +325,6 @@ TEST_CASE("other policies take the blocks of private pools as any others, and sa
 TEST_CASE("a trace that asks for more than any device has is refused as out of memory") {
   json snapshot = TorchProgram{test::seed(), {}}.snapshot();
   snapshot["device_traces"][0] =
-      json::array({event("alloc", std::uint64_t{1} << 40, std::uint64_t{1} << 47)});
-  CHECK_THROWS_AS(replay(log_of(snapshot), 0, {}), out_of_memory);
+      json::array({snapshot_event("alloc", std::uint64_t{1} << 40, std::uint64_t{1} << 47)});
+  CHECK_THROWS_AS(replay(snapshot_log_of(snapshot), 0, {}), out_of_memory);
 }

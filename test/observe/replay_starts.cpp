@@ -8,31 +8,33 @@
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using nlohmann::json;
+using test::MiB;
 using test::TorchProgram;
 
 namespace {
 
-constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
-constexpr std::uint64_t kOther = kBase + 1024 * MiB;
-constexpr std::uint64_t kThird = kBase + 2048 * MiB;
+constexpr std::uint64_t kStartsBase = std::uint64_t{1} << 40;
+constexpr std::uint64_t kOther = kStartsBase + 1024 * MiB;
+constexpr std::uint64_t kThird = kStartsBase + 2048 * MiB;
 
 trace::AllocationLog log_of(const json& snapshot) {
   return trace::parse_trace(test::to_pickle(snapshot), "snapshot.pickle");
 }
 
-json event(const char* action, std::uint64_t address, std::uint64_t bytes) {
+json starts_event(const char* action, std::uint64_t address, std::uint64_t bytes) {
   return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", 1}};
 }
 
 /// A block of its own segment, allocated and freed.
 json used(std::uint64_t address, std::uint64_t bytes) {
-  return json::array({event("segment_alloc", address, bytes), event("alloc", address, bytes),
-                      event("free_requested", address, bytes),
-                      event("free_completed", address, bytes)});
+  return json::array({starts_event("segment_alloc", address, bytes),
+                      starts_event("alloc", address, bytes),
+                      starts_event("free_requested", address, bytes),
+                      starts_event("free_completed", address, bytes)});
 }
 
 /// A program that starts with nothing, with these events; at its end PyTorch holds `held` in one
@@ -61,11 +63,12 @@ json program(const std::vector<json>& parts, std::uint64_t address, std::uint64_
 }
 
 json gives_back(std::uint64_t address, std::uint64_t bytes) {
-  return json::array({event("segment_free", address, bytes)});
+  return json::array({starts_event("segment_free", address, bytes)});
 }
 
 json takes(std::uint64_t address, std::uint64_t bytes) {
-  return json::array({event("segment_alloc", address, bytes), event("alloc", address, bytes)});
+  return json::array(
+      {starts_event("segment_alloc", address, bytes), starts_event("alloc", address, bytes)});
 }
 
 ReplayReport cold(const trace::AllocationLog& log, const Policy& policy, std::size_t bytes = 0) {
@@ -116,12 +119,12 @@ TEST_CASE("a program that starts with nothing is the same from either start") {
 }
 
 TEST_CASE("a cache that the program empties is emptied in every replay") {
-  const json first = takes(kBase, 40 * MiB), second = takes(kOther, 60 * MiB);
-  const json freed = json::array(
-      {event("free_requested", kBase, 40 * MiB), event("free_completed", kBase, 40 * MiB)});
-  const json other_freed = json::array(
-      {event("free_requested", kOther, 60 * MiB), event("free_completed", kOther, 60 * MiB)});
-  const json back = gives_back(kBase, 40 * MiB), third = takes(kThird, 100 * MiB);
+  const json first = takes(kStartsBase, 40 * MiB), second = takes(kOther, 60 * MiB);
+  const json freed = json::array({starts_event("free_requested", kStartsBase, 40 * MiB),
+                                  starts_event("free_completed", kStartsBase, 40 * MiB)});
+  const json other_freed = json::array({starts_event("free_requested", kOther, 60 * MiB),
+                                        starts_event("free_completed", kOther, 60 * MiB)});
+  const json back = gives_back(kStartsBase, 40 * MiB), third = takes(kThird, 100 * MiB);
   const auto peak = [](const std::vector<json>& parts, const Policy& policy) {
     json snapshot = program(parts, kThird, 100 * MiB);
     json kept = snapshot["segments"][0];  // the freed one is cached at the end
@@ -142,7 +145,7 @@ TEST_CASE("a cache that the program empties is emptied in every replay") {
 }
 
 TEST_CASE("the size of the device is what PyTorch found when it ran out of memory") {
-  json ran_out = program({takes(kBase, 40 * MiB)}, kBase, 40 * MiB);
+  json ran_out = program({takes(kStartsBase, 40 * MiB)}, kStartsBase, 40 * MiB);
   ran_out["device_traces"][0].push_back({{"action", "oom"},
                                          {"device_free", 7 * MiB},
                                          {"size", 30 * MiB},
@@ -154,18 +157,20 @@ TEST_CASE("the size of the device is what PyTorch found when it ran out of memor
 }
 
 TEST_CASE("a device is full where PyTorch gives segments back for a request, and only there") {
-  const json retried =
-      program({used(kBase, 40 * MiB), gives_back(kBase, 40 * MiB), takes(kOther, 60 * MiB)}, kOther,
-              60 * MiB);
+  const json retried = program(
+      {used(kStartsBase, 40 * MiB), gives_back(kStartsBase, 40 * MiB), takes(kOther, 60 * MiB)},
+      kOther, 60 * MiB);
   const RecordedDevice full = recorded_device(log_of(retried), 0);
   CHECK(full.source == RecordedDevice::Source::full);
   CHECK(full.bytes == 60 * MiB);
 
-  const json growing = program({used(kBase, 40 * MiB), takes(kOther, 60 * MiB)}, kOther, 60 * MiB);
+  const json growing =
+      program({used(kStartsBase, 40 * MiB), takes(kOther, 60 * MiB)}, kOther, 60 * MiB);
   CHECK(recorded_device(log_of(growing), 0).source == RecordedDevice::Source::unknown);
   CHECK(recorded_device(log_of(growing), 0).bytes == 0);
 
-  const json emptied = program({used(kBase, 40 * MiB), gives_back(kBase, 40 * MiB)}, kBase, 0);
+  const json emptied =
+      program({used(kStartsBase, 40 * MiB), gives_back(kStartsBase, 40 * MiB)}, kStartsBase, 0);
   CHECK(recorded_device(log_of(emptied), 0).source == RecordedDevice::Source::unknown);
 
   const auto csv = trace::parse_trace("id,lower,upper,size\n0,0,4,30000000\n", "test.csv");

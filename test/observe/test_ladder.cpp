@@ -7,8 +7,8 @@ namespace {
 
 using test::TraceBuilder;
 
-const StreamId kMain = TraceBuilder::stream(1);
-const StreamId kCopy = TraceBuilder::stream(2);
+const StreamId kLadderMain = TraceBuilder::stream(1);
+const StreamId kLadderCopy = TraceBuilder::stream(2);
 
 std::size_t heaviest_before_last(const AllocationTrace& trace, ReuseRule rule) {
   const TracePosition last = trace.blocks().back().allocated;
@@ -25,8 +25,9 @@ TEST_CASE("an empty trace costs nothing") {
 TEST_CASE("rounding costs the bytes between what was asked for and what was given") {
   TraceBuilder program;
   program.acquire(0, 2048);
-  program.allocate(kMain, {.address = 0, .bytes = 512, .requested = 500, .tag = "lengths"});
-  program.allocate(kMain, {.address = 512, .bytes = 1024, .requested = 1000, .tag = "values"});
+  program.allocate(kLadderMain, {.address = 0, .bytes = 512, .requested = 500, .tag = "lengths"});
+  program.allocate(kLadderMain,
+                   {.address = 512, .bytes = 1024, .requested = 1000, .tag = "values"});
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.requested == 1500);
@@ -44,9 +45,9 @@ TEST_CASE("rounding costs the bytes between what was asked for and what was give
 TEST_CASE("a block that another stream may not have yet costs its bytes once more") {
   TraceBuilder program;
   program.acquire(0, 300);
-  const auto batch = program.allocate(kCopy, {.address = 0, .bytes = 100, .tag = "batch"});
-  program.free(batch, {{kCopy, 1}});
-  program.allocate(kMain, {.address = 100, .bytes = 200, .tag = "activations"});
+  const auto batch = program.allocate(kLadderCopy, {.address = 0, .bytes = 100, .tag = "batch"});
+  program.free(batch, {{kLadderCopy, 1}});
+  program.allocate(kLadderMain, {.address = 100, .bytes = 200, .tag = "activations"});
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.rounded == 200);
@@ -58,8 +59,8 @@ TEST_CASE("a block that another stream may not have yet costs its bytes once mor
   CHECK(ladder.heaviest[0].tag == "activations");
   CHECK_FALSE(ladder.heaviest[0].waits_for.valid());
   CHECK(ladder.heaviest[1].tag == "batch");
-  CHECK(ladder.heaviest[1].stream == kCopy);
-  CHECK(ladder.heaviest[1].waits_for == kCopy);
+  CHECK(ladder.heaviest[1].stream == kLadderCopy);
+  CHECK(ladder.heaviest[1].waits_for == kLadderCopy);
   CHECK(ladder.heaviest[1].bytes == 100);
 }
 
@@ -67,14 +68,14 @@ TEST_CASE("an ordering edge, or completion, takes the cost of streams away") {
   const bool by_completion = GENERATE(false, true);
   TraceBuilder program;
   program.acquire(0, 200);
-  const auto batch = program.allocate(kCopy, {.address = 0, .bytes = 100});
-  program.free(batch, {{kCopy, 1}});
+  const auto batch = program.allocate(kLadderCopy, {.address = 0, .bytes = 100});
+  program.free(batch, {{kLadderCopy, 1}});
   if (by_completion) {
-    program.finish({kCopy, 1});
+    program.finish({kLadderCopy, 1});
   } else {
-    program.order(kMain, {kCopy, 1});
+    program.order(kLadderMain, {kLadderCopy, 1});
   }
-  program.allocate(kMain, {.address = 0, .bytes = 200});
+  program.allocate(kLadderMain, {.address = 0, .bytes = 200});
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.ordered == 200);
@@ -84,10 +85,10 @@ TEST_CASE("an ordering edge, or completion, takes the cost of streams away") {
 TEST_CASE("a marker that was recorded before the free orders nobody after the block") {
   TraceBuilder program;
   program.acquire(0, 200);
-  const auto batch = program.allocate(kCopy, {.address = 0, .bytes = 100});
-  program.free(batch, {{kCopy, 2}});
-  program.order(kMain, {kCopy, 1});
-  program.allocate(kMain, {.address = 100, .bytes = 100});
+  const auto batch = program.allocate(kLadderCopy, {.address = 0, .bytes = 100});
+  program.free(batch, {{kLadderCopy, 2}});
+  program.order(kLadderMain, {kLadderCopy, 1});
+  program.allocate(kLadderMain, {.address = 100, .bytes = 100});
   CHECK(attribute(program.trace).ordered == 200);
 }
 
@@ -95,9 +96,9 @@ TEST_CASE("a third stream is not ordered after a block because a second one is")
   const StreamId third = TraceBuilder::stream(3);
   TraceBuilder program;
   program.acquire(0, 300);
-  program.free(program.allocate(kCopy, {.address = 0, .bytes = 100}), {{kCopy, 1}});
-  program.order(kMain, {kCopy, 1});
-  program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
+  program.free(program.allocate(kLadderCopy, {.address = 0, .bytes = 100}), {{kLadderCopy, 1}});
+  program.order(kLadderMain, {kLadderCopy, 1});
+  program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 100}), {{kLadderMain, 1}});
   program.allocate(third, {.address = 100, .bytes = 100});
 
   const Ladder ladder = attribute(program.trace);
@@ -108,13 +109,13 @@ TEST_CASE("a third stream is not ordered after a block because a second one is")
 TEST_CASE("a layout that left a hole too small costs policy when an offline one has none") {
   TraceBuilder program;
   program.acquire(0, 500);
-  const auto a = program.allocate(kMain, {.address = 0, .bytes = 100, .tag = "a"});
-  const auto b = program.allocate(kMain, {.address = 100, .bytes = 100, .tag = "b"});
-  const auto c = program.allocate(kMain, {.address = 200, .bytes = 100, .tag = "c"});
-  program.free(a, {{kMain, 1}});
-  program.free(c, {{kMain, 1}});
-  program.allocate(kMain, {.address = 300, .bytes = 200, .tag = "d"});
-  program.free(b, {{kMain, 1}});
+  const auto a = program.allocate(kLadderMain, {.address = 0, .bytes = 100, .tag = "a"});
+  const auto b = program.allocate(kLadderMain, {.address = 100, .bytes = 100, .tag = "b"});
+  const auto c = program.allocate(kLadderMain, {.address = 200, .bytes = 100, .tag = "c"});
+  program.free(a, {{kLadderMain, 1}});
+  program.free(c, {{kLadderMain, 1}});
+  program.allocate(kLadderMain, {.address = 300, .bytes = 200, .tag = "d"});
+  program.free(b, {{kLadderMain, 1}});
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.rounded == 300);
@@ -140,11 +141,11 @@ TEST_CASE("blocks in one piece cost what no layout can avoid") {
   std::uintptr_t address = 0;
   for (int now = 0; now < 10; ++now) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      if (blocks[i].end == now) program.free(ids[i], {{kMain, 1}});
+      if (blocks[i].end == now) program.free(ids[i], {{kLadderMain, 1}});
     }
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       if (blocks[i].begin != now) continue;
-      ids[i] = program.allocate(kMain, {.address = address, .bytes = blocks[i].bytes});
+      ids[i] = program.allocate(kLadderMain, {.address = address, .bytes = blocks[i].bytes});
       address += blocks[i].bytes;
     }
   }
@@ -160,10 +161,10 @@ TEST_CASE("blocks in one piece cost what no layout can avoid") {
 TEST_CASE("memory that the host writes is free only once its uses are complete") {
   TraceBuilder program;
   program.acquire(0, 200);
-  program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
-  program.free(program.allocate(kMain, {.address = 100, .bytes = 100}), {{kMain, 2}});
-  program.finish({kMain, 2});
-  program.allocate(kMain, {.address = 0, .bytes = 200});
+  program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 100}), {{kLadderMain, 1}});
+  program.free(program.allocate(kLadderMain, {.address = 100, .bytes = 100}), {{kLadderMain, 2}});
+  program.finish({kLadderMain, 2});
+  program.allocate(kLadderMain, {.address = 0, .bytes = 200});
 
   CHECK(attribute(program.trace).ordered == 200);
   CHECK(heaviest_before_last(program.trace, ReuseRule::enqueued_work) == 100);
@@ -173,15 +174,15 @@ TEST_CASE("memory that the host writes is free only once its uses are complete")
 TEST_CASE("a window counts what is live at its beginning and what is still in the way") {
   TraceBuilder program;
   program.acquire(0, 900);
-  program.free(program.allocate(kMain, {.address = 0, .bytes = 500}), {{kMain, 1}});
-  const auto weights = program.allocate(kMain, {.address = 0, .bytes = 100});
-  program.free(program.allocate(kCopy, {.address = 500, .bytes = 200}), {{kCopy, 1}});
-  program.free(program.allocate(kMain, {.address = 100, .bytes = 50}), {{kMain, 2}});
+  program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 500}), {{kLadderMain, 1}});
+  const auto weights = program.allocate(kLadderMain, {.address = 0, .bytes = 100});
+  program.free(program.allocate(kLadderCopy, {.address = 500, .bytes = 200}), {{kLadderCopy, 1}});
+  program.free(program.allocate(kLadderMain, {.address = 100, .bytes = 50}), {{kLadderMain, 2}});
   program.trace.mark("steady");
-  program.allocate(kMain, {.address = 200, .bytes = 30});
+  program.allocate(kLadderMain, {.address = 200, .bytes = 30});
   program.trace.mark("end");
-  program.allocate(kMain, {.address = 300, .bytes = 200});
-  program.free(weights, {{kMain, 3}});
+  program.allocate(kLadderMain, {.address = 300, .bytes = 200});
+  program.free(weights, {{kLadderMain, 3}});
 
   const Ladder steady = attribute(program.trace, {.window = program.trace.window("steady")});
   CHECK(steady.requested == 130);
@@ -196,11 +197,11 @@ TEST_CASE("a window counts what is live at its beginning and what is still in th
 TEST_CASE("reserved is the most that was held at once, not the sum of what came and went") {
   TraceBuilder program;
   program.acquire(0, 100);
-  program.free(program.allocate(kMain, {.address = 0, .bytes = 100}), {{kMain, 1}});
-  program.finish({kMain, 1});
+  program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 100}), {{kLadderMain, 1}});
+  program.finish({kLadderMain, 1});
   program.release(0, 100);
   program.acquire(1000, 100);
-  program.allocate(kMain, {.address = 1000, .bytes = 100});
+  program.allocate(kLadderMain, {.address = 1000, .bytes = 100});
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.reserved == 100);
@@ -210,10 +211,10 @@ TEST_CASE("reserved is the most that was held at once, not the sum of what came 
 TEST_CASE("a block may lie across what a range grew by, and counts once in each") {
   TraceBuilder program;
   program.acquire(0, 1024);
-  program.free(program.allocate(kMain, {.address = 0, .bytes = 1024}), {{kMain, 1}});
-  program.order(kMain, {kMain, 1});
+  program.free(program.allocate(kLadderMain, {.address = 0, .bytes = 1024}), {{kLadderMain, 1}});
+  program.order(kLadderMain, {kLadderMain, 1});
   program.acquire(1024, 512);
-  program.allocate(kMain, {.address = 512, .bytes = 1024});
+  program.allocate(kLadderMain, {.address = 512, .bytes = 1024});
 
   const Ladder ladder = attribute(program.trace);
   CHECK(ladder.reserved == 1536);
@@ -230,7 +231,7 @@ TEST_CASE("a segment in the place of smaller ones holds the blocks that are give
   program.release(0, 100);
   program.release(100, 100);
   program.acquire(0, 300);
-  program.allocate(kMain, {.address = 150, .bytes = 100});
+  program.allocate(kLadderMain, {.address = 150, .bytes = 100});
   CHECK(attribute(program.trace).reserved == 300);
 }
 
@@ -238,24 +239,25 @@ TEST_CASE("bytes that two streams could have go to the one that can have no othe
   const StreamId third = TraceBuilder::stream(3);
   TraceBuilder program;
   program.acquire(0, 400);
-  const auto for_main = program.allocate(kMain, {.address = 0, .bytes = 100});
+  const auto for_main = program.allocate(kLadderMain, {.address = 0, .bytes = 100});
   const auto for_both = program.allocate(third, {.address = 100, .bytes = 100});
-  program.free(for_main, {{kMain, 1}});
+  program.free(for_main, {{kLadderMain, 1}});
   program.free(for_both, {{third, 1}});
-  program.order(kMain, {third, 1});
-  program.order(kCopy, {third, 1});
-  program.allocate(kMain, {.address = 200, .bytes = 100});
-  program.allocate(kCopy, {.address = 300, .bytes = 100});
+  program.order(kLadderMain, {third, 1});
+  program.order(kLadderCopy, {third, 1});
+  program.allocate(kLadderMain, {.address = 200, .bytes = 100});
+  program.allocate(kLadderCopy, {.address = 300, .bytes = 100});
   CHECK(attribute(program.trace).ordered == 200);
 }
 
 TEST_CASE("idle bytes are counted under who had them last") {
   TraceBuilder program;
   program.acquire(0, 1000);
-  program.free(program.allocate(kCopy, {.address = 0, .bytes = 300, .tag = "old"}), {{kCopy, 1}});
-  const auto batch = program.allocate(kCopy, {.address = 100, .bytes = 300, .tag = "batch"});
-  program.free(batch, {{kCopy, 2}});
-  program.allocate(kMain, {.address = 600, .bytes = 400, .tag = "activations"});
+  program.free(program.allocate(kLadderCopy, {.address = 0, .bytes = 300, .tag = "old"}),
+               {{kLadderCopy, 1}});
+  const auto batch = program.allocate(kLadderCopy, {.address = 100, .bytes = 300, .tag = "batch"});
+  program.free(batch, {{kLadderCopy, 2}});
+  program.allocate(kLadderMain, {.address = 600, .bytes = 400, .tag = "activations"});
 
   const Ladder ladder = attribute(program.trace);
   REQUIRE(ladder.idle.size() == 2);
@@ -267,8 +269,8 @@ TEST_CASE("idle bytes are counted under who had them last") {
 
 TEST_CASE("a pool that orders streams unseen is taken at its word") {
   TraceBuilder program;
-  program.free(program.allocate(kCopy, {.address = 0, .bytes = 100}), {{kCopy, 1}});
-  program.allocate(kMain, {.address = 0, .bytes = 100});
+  program.free(program.allocate(kLadderCopy, {.address = 0, .bytes = 100}), {{kLadderCopy, 1}});
+  program.allocate(kLadderMain, {.address = 0, .bytes = 100});
   REQUIRE(find_illegal_reuse(program.trace).size() == 1);
 
   const Ladder ladder =
@@ -280,12 +282,13 @@ TEST_CASE("a pool that orders streams unseen is taken at its word") {
 
 TEST_CASE("memory given out before its last user was done is found, and by whom") {
   TraceBuilder program;
-  const auto a = program.allocate(kMain, {.address = 0, .bytes = 100});
-  program.free(a, {{kMain, 1}, {kCopy, 3}});
-  program.order(kCopy, {kMain, 1});
-  program.allocate(kCopy, {.address = 50, .bytes = 20});  // main is behind, copy its own: legal
-  program.order(kMain, {kCopy, 2});
-  program.allocate(kMain, {.address = 90, .bytes = 30});  // copy's use may still run
+  const auto a = program.allocate(kLadderMain, {.address = 0, .bytes = 100});
+  program.free(a, {{kLadderMain, 1}, {kLadderCopy, 3}});
+  program.order(kLadderCopy, {kLadderMain, 1});
+  program.allocate(kLadderCopy,
+                   {.address = 50, .bytes = 20});  // main is behind, copy its own: legal
+  program.order(kLadderMain, {kLadderCopy, 2});
+  program.allocate(kLadderMain, {.address = 90, .bytes = 30});  // copy's use may still run
 
   const std::vector<BlockPair> found = find_illegal_reuse(program.trace);
   REQUIRE(found.size() == 1);

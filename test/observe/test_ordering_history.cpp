@@ -4,45 +4,45 @@
 namespace millrace {
 namespace {
 
-constexpr StreamId kMain{1, 1};
-constexpr StreamId kCopy{2, 1};
+constexpr StreamId kHistoryMain{1, 1};
+constexpr StreamId kHistoryCopy{2, 1};
 constexpr StreamId kCopysSuccessor{2, 2};
 
 TEST_CASE("a point is covered from the first frontier on that reached it") {
   OrderingHistory history;
-  history.stream_saw(kMain, Frontier{{kCopy, 3}}, 10);
-  history.stream_saw(kMain, Frontier{{kCopy, 5}}, 20);
+  history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, 3}}, 10);
+  history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, 5}}, 20);
 
-  CHECK(history.ordered_from({kCopy, 0}, kMain) == 0);
-  CHECK(history.ordered_from({kCopy, 3}, kMain) == 10);
-  CHECK(history.ordered_from({kCopy, 4}, kMain) == 20);
-  CHECK(history.ordered_from({kCopy, 6}, kMain) == kNever);
-  CHECK(history.ordered_from({kMain, 1}, kCopy) == kNever);
-  CHECK(history.completed_from({kCopy, 3}) == kNever);
+  CHECK(history.ordered_from({kHistoryCopy, 0}, kHistoryMain) == 0);
+  CHECK(history.ordered_from({kHistoryCopy, 3}, kHistoryMain) == 10);
+  CHECK(history.ordered_from({kHistoryCopy, 4}, kHistoryMain) == 20);
+  CHECK(history.ordered_from({kHistoryCopy, 6}, kHistoryMain) == kNever);
+  CHECK(history.ordered_from({kHistoryMain, 1}, kHistoryCopy) == kNever);
+  CHECK(history.completed_from({kHistoryCopy, 3}) == kNever);
 }
 
 TEST_CASE("an entry that a later frontier lacks stays as it was") {
   OrderingHistory history;
-  history.device_finished(Frontier{{kCopy, 3}}, 10);
+  history.device_finished(Frontier{{kHistoryCopy, 3}}, 10);
   history.device_finished({}, 20);
-  history.device_finished(Frontier{{kCopy, 4}}, 30);
-  CHECK(history.completed_from({kCopy, 2}) == 10);
-  CHECK(history.completed_from({kCopy, 4}) == 30);
+  history.device_finished(Frontier{{kHistoryCopy, 4}}, 30);
+  CHECK(history.completed_from({kHistoryCopy, 2}) == 10);
+  CHECK(history.completed_from({kHistoryCopy, 4}) == 30);
 }
 
 TEST_CASE("what a slot's next tenant reached covers all of its last one") {
   OrderingHistory history;
-  history.device_finished(Frontier{{kCopy, 3}}, 10);
+  history.device_finished(Frontier{{kHistoryCopy, 3}}, 10);
   history.device_finished(Frontier{{kCopysSuccessor, 0}}, 20);
-  CHECK(history.completed_from({kCopy, 3}) == 10);
-  CHECK(history.completed_from({kCopy, 100}) == 20);
+  CHECK(history.completed_from({kHistoryCopy, 3}) == 10);
+  CHECK(history.completed_from({kHistoryCopy, 100}) == 20);
   CHECK(history.completed_from({kCopysSuccessor, 1}) == kNever);
 }
 
 TEST_CASE("the same frontier seen again costs nothing") {
   OrderingHistory history;
   for (TracePosition now = 1; now <= 100; ++now) {
-    history.stream_saw(kMain, Frontier{{kCopy, 3}}, now);
+    history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, 3}}, now);
   }
   CHECK(history.size() == 1);
 }
@@ -50,13 +50,13 @@ TEST_CASE("the same frontier seen again costs nothing") {
 TEST_CASE("what is discarded is known to lie before, and no more is forgotten") {
   OrderingHistory history;
   for (Marker marker = 1; marker <= 9; ++marker) {
-    history.stream_saw(kMain, Frontier{{kCopy, marker}}, 10 * marker);
+    history.stream_saw(kHistoryMain, Frontier{{kHistoryCopy, marker}}, 10 * marker);
   }
   history.discard_before(55);
   CHECK(history.size() == 5);
-  CHECK(history.ordered_from({kCopy, 2}, kMain) <= 55);
-  CHECK(history.ordered_from({kCopy, 5}, kMain) == 50);
-  CHECK(history.ordered_from({kCopy, 6}, kMain) == 60);
+  CHECK(history.ordered_from({kHistoryCopy, 2}, kHistoryMain) <= 55);
+  CHECK(history.ordered_from({kHistoryCopy, 5}, kHistoryMain) == 50);
+  CHECK(history.ordered_from({kHistoryCopy, 6}, kHistoryMain) == 60);
 }
 
 }  // namespace

@@ -15,15 +15,15 @@
 #include "test/support/catch.hpp"
 #include "test/support/plain_device.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace {
 namespace {
 
+using test::MiB;
 using test::Slice;
 using test::TimelineDocument;
 using namespace std::chrono_literals;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 Operation kernel(std::string name, const Cost& cost, std::vector<View> views = {}) {
   return {std::move(name), std::move(views), cost, {}, {}};
@@ -48,9 +48,9 @@ struct Bench {
 
   /** Copies in and computes, one batch a step: the batch goes from one stream to the other. */
   void run(std::size_t steps) {
-    void* const host = device.allocate_host(8 * kMiB);
+    void* const host = device.allocate_host(8 * MiB);
     for (std::size_t step = 0; step < steps; ++step) {
-      const std::size_t bytes = (step % 3 + 1) * kMiB;
+      const std::size_t bytes = (step % 3 + 1) * MiB;
       Buffer batch{allocator, bytes, copy};
       device.copy(batch.data(), host, bytes, CopyKind::host_to_device, copy.handle());
       main.wait_stream(copy);
@@ -61,7 +61,7 @@ struct Bench {
                  {{batch.data(), bytes, Access::read}, {output.data(), 2 * bytes, Access::write}}),
           main.handle());
       device.launch(kernel("beside it", 20us), third.handle());
-      device.copy(host, output.data(), kMiB, CopyKind::device_to_host, main.handle());
+      device.copy(host, output.data(), MiB, CopyKind::device_to_host, main.handle());
       if (step % 4 == 3) copy.wait_stream(main);
     }
     device.synchronize();
@@ -195,7 +195,7 @@ TEST_CASE("an operation's bytes and cost are with it") {
   const TimelineDocument document = bench.document();
   for (const Slice& slice : document.on_track("main", {"operation"})) {
     if (slice.name != "compute") continue;
-    CHECK(slice.args.at("bytes") == 3 * kMiB);
+    CHECK(slice.args.at("bytes") == 3 * MiB);
     CHECK(slice.args.at("cost_flops") == 1e9);
     CHECK(slice.args.at("cost_bytes") == 3e6);
     CHECK(slice.args.at("alone_us").get<double>() > 0);
@@ -229,7 +229,7 @@ TEST_CASE("a host thread's calls are on its actor's track, for as long as they t
 TEST_CASE("counters end with what the allocator says, and reach its peaks") {
   Bench bench{any_schedule()};
   const ScopeId scope = bench.allocator.open_scope();
-  const Buffer kept{bench.allocator, 3 * kMiB, bench.main};
+  const Buffer kept{bench.allocator, 3 * MiB, bench.main};
   bench.run(9);
   const TimelineDocument document = bench.document();
   const MemoryGauges gauges = bench.allocator.peaks(scope);
@@ -239,7 +239,7 @@ TEST_CASE("counters end with what the allocator says, and reach its peaks") {
   CHECK(counter("stranded").back() == bench.allocator.usable(bench.main).stranded);
   const auto reserved = counter("reserved");
   CHECK(*std::max_element(reserved.begin(), reserved.end()) == gauges.reserved.peak);
-  CHECK(gauges.active.current >= 3 * kMiB);
+  CHECK(gauges.active.current >= 3 * MiB);
 }
 
 TEST_CASE("an allocator that cannot say what is stranded has no such counter") {

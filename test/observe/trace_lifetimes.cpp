@@ -8,14 +8,16 @@ namespace {
 using millrace::test::refusal_of;
 using namespace millrace::trace;
 
-const std::string header_line = "id,lower,upper,size\n";
+const std::string lifetimes_header = "id,lower,upper,size\n";
 
-std::string refused(const std::string& rows) { return refusal_of(header_line + rows); }
+std::string refused_lifetimes(const std::string& rows) {
+  return refusal_of(lifetimes_header + rows);
+}
 
 }  // namespace
 
 TEST_CASE("lifetimes become allocations and frees in order of time") {
-  const auto log = parse_trace(header_line + "b,3,9,200\na,0,3,100\n", "file");
+  const auto log = parse_trace(lifetimes_header + "b,3,9,200\na,0,3,100\n", "file");
   CHECK(log.format == TraceFormat::lifetimes);
   CHECK_FALSE(log.has_addresses());
   REQUIRE(log.blocks.size() == 2);
@@ -31,7 +33,7 @@ TEST_CASE("lifetimes become allocations and frees in order of time") {
 }
 
 TEST_CASE("a life that ends when another begins does not overlap it") {
-  const auto log = parse_trace(header_line + "0,0,5,10\n1,5,8,10\n", "file");
+  const auto log = parse_trace(lifetimes_header + "0,0,5,10\n1,5,8,10\n", "file");
   CHECK(millrace::max_load(lifetimes(log)) == 10);
 }
 
@@ -50,16 +52,20 @@ TEST_CASE("columns may stand in any order, and known extra ones are passed over"
 }
 
 TEST_CASE("a malformed line of lifetimes is refused with what would be right") {
-  CHECK(refused("0,5,5,10\n") == "file: line 2: lives from 5 to 5, should begin before it ends");
-  CHECK(refused("0,6,5,10\n") == "file: line 2: lives from 6 to 5, should begin before it ends");
-  CHECK(refused("0,0,5,-10\n") == "file: line 2: size is '-10', should not be negative");
-  CHECK(refused("0,0,5,10\n\n0,6,7,8\n") == "file: line 4: id '0' was already used in line 2");
-  CHECK(refused("0,zero,5,10\n") == "file: line 2: lower is 'zero', should be a number of 64 bits");
-  CHECK(refused("0,0,5\n") ==
+  CHECK(refused_lifetimes("0,5,5,10\n") ==
+        "file: line 2: lives from 5 to 5, should begin before it ends");
+  CHECK(refused_lifetimes("0,6,5,10\n") ==
+        "file: line 2: lives from 6 to 5, should begin before it ends");
+  CHECK(refused_lifetimes("0,0,5,-10\n") == "file: line 2: size is '-10', should not be negative");
+  CHECK(refused_lifetimes("0,0,5,10\n\n0,6,7,8\n") ==
+        "file: line 4: id '0' was already used in line 2");
+  CHECK(refused_lifetimes("0,zero,5,10\n") ==
+        "file: line 2: lower is 'zero', should be a number of 64 bits");
+  CHECK(refused_lifetimes("0,0,5\n") ==
         "file: line 2: has 3 columns where the header has 4; the file seems cut short");
-  CHECK(refused("0,0,9223372036854775807,1\n") ==
+  CHECK(refused_lifetimes("0,0,9223372036854775807,1\n") ==
         "file: line 2: upper is 9223372036854775807, beyond 62 bits");
-  CHECK(refused("0,0,5,4000000000000000000\n1,0,5,4000000000000000000\n") ==
+  CHECK(refused_lifetimes("0,0,5,4000000000000000000\n1,0,5,4000000000000000000\n") ==
         "file: line 3: the sizes add up to more than 62 bits");
 }
 

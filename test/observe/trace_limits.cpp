@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "millrace/observe/trace/read_trace.hpp"
@@ -18,6 +19,7 @@ using millrace::test::gzipped;
 using millrace::test::refusal;
 using namespace millrace::trace;
 using namespace std::string_literals;
+using namespace std::string_view_literals;
 
 /// What is read of `bytes` may take this much memory and no more.
 std::string refused_within(std::uint64_t memory, const std::string& bytes) {
@@ -43,11 +45,17 @@ std::uint64_t least_memory(const std::string& bytes) {
 }
 
 std::string pickled_snapshot(int events) {
-  std::string body = "\x80\x02}(X\x08\x00\x00\x00segments]X\x0d\x00\x00\x00"s + "device_traces](](";
+  std::string body;
+  const auto append = [&](std::string_view part) { body.append(part); };
+  append("\x80\x02}(X\x08\x00\x00\x00segments]X\x0d\x00\x00\x00"sv);
+  append("device_traces](](");
   for (int i = 0; i < events; ++i) {
-    body += "}(X\x06\x00\x00\x00"s + "actionX\x08\x00\x00\x00"s + "snapshotu";
+    append("}(X\x06\x00\x00\x00"sv);
+    append("actionX\x08\x00\x00\x00"sv);
+    append("snapshotu");
   }
-  return body + "eeu.";
+  append("eeu.");
+  return body;
 }
 
 std::string json_snapshot(int events) {

@@ -192,7 +192,7 @@ class RandomProgram {
   std::vector<std::uint32_t> live_, freed_;
 };
 
-void check_same(const LogEvent& read, const LogEvent& written) {
+void check_same_log(const LogEvent& read, const LogEvent& written) {
   CHECK(read.kind == written.kind);
   CHECK(read.device == written.device);
   CHECK(read.stream == written.stream);
@@ -203,12 +203,12 @@ void check_same(const LogEvent& read, const LogEvent& written) {
   CHECK(read.stack == written.stack);
 }
 
-void check_same(const AllocationLog& read, const Expected& written) {
+void check_same_log(const AllocationLog& read, const Expected& written) {
   CHECK(read.streams == written.streams);
   CHECK(read.order == written.order);
   REQUIRE(read.events.size() == written.events.size());
   for (std::size_t i = 0; i < read.events.size(); ++i)
-    check_same(read.events[i], written.events[i]);
+    check_same_log(read.events[i], written.events[i]);
   REQUIRE(read.blocks.size() == written.blocks.size());
   for (std::size_t i = 0; i < read.blocks.size(); ++i) {
     CHECK(read.blocks[i].address == written.blocks[i].address);
@@ -259,7 +259,7 @@ TEST_CASE("what a writer of traces wrote is what a reader finds") {
     CHECK(log.warnings.empty());
     CHECK(log.program == "a random program");
     CHECK(log.device_memory == std::vector<std::uint64_t>(2, std::uint64_t{1} << 34));
-    check_same(log, written.expected);
+    check_same_log(log, written.expected);
     for (const LoggedBlock& block : log.blocks) {
       const auto frames = log.stacks.frames_of(block.stack);
       REQUIRE(frames.size() == 2);
@@ -285,7 +285,8 @@ TEST_CASE("a trace that is cut off anywhere is read up to its last whole record"
     REQUIRE(log.warnings.size() == 1);
     CHECK_THAT(log.warnings[0], ContainsSubstring("no last record"));
     REQUIRE(log.events.size() <= whole.events.size());
-    for (std::size_t i = 0; i < log.events.size(); ++i) check_same(log.events[i], whole.events[i]);
+    for (std::size_t i = 0; i < log.events.size(); ++i)
+      check_same_log(log.events[i], whole.events[i]);
   }
 }
 

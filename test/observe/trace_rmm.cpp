@@ -11,13 +11,13 @@ using namespace millrace::trace;
 
 const std::string header_line = "Thread,Time,Action,Pointer,Size,Stream\n";
 
-AllocationLog read(const std::string& rows) { return parse_trace(header_line + rows, "file"); }
-std::string refused(const std::string& rows) { return refusal_of(header_line + rows); }
+AllocationLog read_rmm(const std::string& rows) { return parse_trace(header_line + rows, "file"); }
+std::string refused_rmm(const std::string& rows) { return refusal_of(header_line + rows); }
 
 }  // namespace
 
 TEST_CASE("a log of RMM gives its allocations, frees and failures") {
-  const auto log = read(
+  const auto log = read_rmm(
       "2342727,15:47:02.841961,allocate,0x10012400000,1048576,0x7f8a38001020\n"
       "2342727,15:47:02.841977,allocate failure,(nil),999,0\n"
       "2342728,15:47:03.000000,free,0x10012400000,1048576,0x7f8a38001020\n");
@@ -39,7 +39,7 @@ TEST_CASE("a log of RMM gives its allocations, frees and failures") {
 }
 
 TEST_CASE("streams are hexadecimal with or without 0x, as the versions of RMM write them") {
-  const auto log = read(
+  const auto log = read_rmm(
       "1,00:00:00.1,allocate,7f0000000000,512,7f8a38001020\n"
       "1,00:00:00.2,allocate,0x7f0000001000,512,0x7f8a38001020\n"
       "1,00:00:00.3,allocate,7f0000002000,512,10\n");
@@ -49,7 +49,7 @@ TEST_CASE("streams are hexadecimal with or without 0x, as the versions of RMM wr
 }
 
 TEST_CASE("streams 0 and 1 are the legacy stream, and 2 is one stream for each thread") {
-  const auto log = read(
+  const auto log = read_rmm(
       "1,00:00:00.1,allocate,0x1000,512,0\n"
       "2,00:00:00.2,allocate,0x2000,512,0x1\n"
       "1,00:00:00.3,allocate,0x3000,512,0x2\n"
@@ -69,14 +69,14 @@ TEST_CASE("columns may stand in another order, and lines end as on Windows") {
 }
 
 TEST_CASE("a log that runs past midnight goes on") {
-  const auto log = read(
+  const auto log = read_rmm(
       "1,23:59:59.000000,allocate,0x1000,512,0\n"
       "1,00:00:01.000000,free,0x1000,512,0\n");
   CHECK(log.events[1].time_us - log.events[0].time_us == 2'000'000);
 }
 
 TEST_CASE("requests for no bytes, which get no memory, are passed over") {
-  const auto log = read(
+  const auto log = read_rmm(
       "1,00:00:00,allocate,(nil),0,0\n"
       "1,00:00:00,allocate,0x0,0,0\n"
       "1,00:00:00,free,0x0,0,0\n");
@@ -85,7 +85,7 @@ TEST_CASE("requests for no bytes, which get no memory, are passed over") {
 }
 
 TEST_CASE("an address that is allocated again is another block") {
-  const auto log = read(
+  const auto log = read_rmm(
       "1,00:00:00,allocate,0x1000,512,0\n"
       "1,00:00:00,free,0x1000,512,0\n"
       "1,00:00:00,allocate,0x1000,256,0\n");
@@ -101,25 +101,25 @@ TEST_CASE("an address that is allocated again is another block") {
 TEST_CASE("a block that is freed twice, or was never allocated, is refused with its line") {
   const std::string allocate = "1,00:00:00,allocate,0x1000,512,0\n";
   const std::string free = "1,00:00:00,free,0x1000,512,0\n";
-  CHECK(refused(allocate + free + free) ==
+  CHECK(refused_rmm(allocate + free + free) ==
         "file: line 4: frees 0x1000 a second time, after line 3");
-  CHECK(refused(free) == "file: line 2: frees 0x1000, which no line before allocates");
-  CHECK(refused(allocate + free + allocate + free).empty());
+  CHECK(refused_rmm(free) == "file: line 2: frees 0x1000, which no line before allocates");
+  CHECK(refused_rmm(allocate + free + allocate + free).empty());
 }
 
 TEST_CASE("an allocation over a block in use is refused with both lines") {
   const std::string first = "1,00:00:00,allocate,0x1000,512,0\n";
-  CHECK(refused(first + "1,00:00:00,allocate,0x1100,16,0\n") ==
+  CHECK(refused_rmm(first + "1,00:00:00,allocate,0x1100,16,0\n") ==
         "file: line 3: allocates 16 bytes at 0x1100, where 512 bytes at 0x1000 of line 2 are still "
         "in use");
-  CHECK_FALSE(refused(first + "1,00:00:00,allocate,0xf00,257,0\n").empty());
-  CHECK_FALSE(refused(first + first).empty());
-  CHECK(
-      refused(first + "1,00:00:00,allocate,0xf00,256,0\n1,00:00:00,allocate,0x1200,8,0\n").empty());
+  CHECK_FALSE(refused_rmm(first + "1,00:00:00,allocate,0xf00,257,0\n").empty());
+  CHECK_FALSE(refused_rmm(first + first).empty());
+  CHECK(refused_rmm(first + "1,00:00:00,allocate,0xf00,256,0\n1,00:00:00,allocate,0x1200,8,0\n")
+            .empty());
 }
 
 TEST_CASE("a free of another size than was allocated is noted") {
-  const auto log = read(
+  const auto log = read_rmm(
       "1,00:00:00,allocate,0x1000,512,0\n"
       "1,00:00:00,free,0x1000,500,0\n");
   CHECK(log.events[1].bytes == 512);
@@ -129,28 +129,28 @@ TEST_CASE("a free of another size than was allocated is noted") {
 }
 
 TEST_CASE("a malformed line of an RMM log is refused with what would be right") {
-  CHECK(refused("1,00:00:00,allocate,0x1000,-5,0\n") ==
+  CHECK(refused_rmm("1,00:00:00,allocate,0x1000,-5,0\n") ==
         "file: line 2: Size is '-5', should not be negative");
-  CHECK(refused("1,00:00:00,allocate,0x1000,99999999999999999999,0\n") ==
+  CHECK(refused_rmm("1,00:00:00,allocate,0x1000,99999999999999999999,0\n") ==
         "file: line 2: Size is '99999999999999999999', which does not fit in 64 bits");
-  CHECK(refused("1,00:00:00,allocate,0x1000,5kB,0\n") ==
+  CHECK(refused_rmm("1,00:00:00,allocate,0x1000,5kB,0\n") ==
         "file: line 2: Size is '5kB', should be a number");
-  CHECK(refused("1,00:00:00,allocate,0xfffffffffffffff0,32,0\n") ==
+  CHECK(refused_rmm("1,00:00:00,allocate,0xfffffffffffffff0,32,0\n") ==
         "file: line 2: 32 bytes at 0xfffffffffffffff0 reach beyond 64 bits");
-  CHECK_THAT(refused("1,00:00:00,allocate,pointer,5,0\n"),
+  CHECK_THAT(refused_rmm("1,00:00:00,allocate,pointer,5,0\n"),
              ContainsSubstring("should be a hexadecimal number"));
-  CHECK_THAT(refused("1,00:00:00,allocate,0x1000,5,stream\n"),
+  CHECK_THAT(refused_rmm("1,00:00:00,allocate,0x1000,5,stream\n"),
              ContainsSubstring("line 2: Stream is 'stream'"));
-  CHECK_THAT(refused("1,noon,allocate,0x1000,5,0\n"),
+  CHECK_THAT(refused_rmm("1,noon,allocate,0x1000,5,0\n"),
              ContainsSubstring("Time is 'noon', should be as"));
-  CHECK(refused("1,00:00:00,realloc,0x1000,5,0\n") ==
+  CHECK(refused_rmm("1,00:00:00,realloc,0x1000,5,0\n") ==
         "file: line 2: Action is 'realloc', should be 'allocate', 'free' or 'allocate failure'");
-  CHECK(refused("1,00:00:00,allocate,0x1000,5,0,8\n1") ==
+  CHECK(refused_rmm("1,00:00:00,allocate,0x1000,5,0,8\n1") ==
         "file: line 2: has 7 columns where the header has 6");
 }
 
 TEST_CASE("a log that ends in the middle of a line is refused") {
-  CHECK(refused("1,00:00:00,allocate,0x1000,5,0\n1,00:00:00,allo") ==
+  CHECK(refused_rmm("1,00:00:00,allocate,0x1000,5,0\n1,00:00:00,allo") ==
         "file: line 3: has 3 columns where the header has 6; the file seems cut short");
 }
 

@@ -8,15 +8,16 @@
 #include "test/support/catch.hpp"
 #include "test/support/data.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 #include "test/support/torch_model.hpp"
 
 namespace {
 
+using millrace::test::MiB;
 using millrace::test::TorchModel;
 using namespace millrace::trace;
 
-constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+constexpr std::uint64_t kLayoutBase = std::uint64_t{1} << 40;
 
 std::vector<std::string> findings(const TorchSnapshot& snapshot, TorchLayout& layout) {
   Warnings warnings;
@@ -39,12 +40,12 @@ class Addresses {
  public:
   std::uint64_t operator()(std::uint64_t bytes) {
     const std::uint64_t address = next_;
-    next_ += bytes + 2 * kMiB;
+    next_ += bytes + 2 * MiB;
     return address;
   }
 
  private:
-  std::uint64_t next_ = kBase;
+  std::uint64_t next_ = kLayoutBase;
 };
 
 struct Step {
@@ -55,8 +56,8 @@ struct Step {
 };
 
 rc::Gen<Step> a_step(bool large_too) {
-  const auto small = rc::gen::inRange<std::uint64_t>(1, kMiB);
-  const auto large = rc::gen::inRange<std::uint64_t>(kMiB, 30 * kMiB);
+  const auto small = rc::gen::inRange<std::uint64_t>(1, MiB);
+  const auto large = rc::gen::inRange<std::uint64_t>(MiB, 30 * MiB);
   return rc::gen::build<Step>(rc::gen::set(&Step::choice, rc::gen::inRange(0U, 20U)),
                               rc::gen::set(&Step::which, rc::gen::arbitrary<unsigned>()),
                               rc::gen::set(&Step::bytes, large_too ? rc::gen::oneOf(small, large)
@@ -134,7 +135,7 @@ void check_same_but_for_rests(const std::vector<TorchSegment>& found,
       RC_ASSERT(a.blocks[k].address == b.blocks[k].address);
       RC_ASSERT(a.blocks[k].requested == b.blocks[k].requested);
       RC_ASSERT(a.blocks[k].bytes <= b.blocks[k].bytes);
-      RC_ASSERT(b.blocks[k].bytes - a.blocks[k].bytes <= (b.large ? kMiB : 0));
+      RC_ASSERT(b.blocks[k].bytes - a.blocks[k].bytes <= (b.large ? MiB : 0));
     }
   }
 }
@@ -184,7 +185,7 @@ TEST_CASE("the layout at the start of a traced program is found again") {
   CHECK(rc::check("rounding to steps between powers of two, and a limit on splitting", [] {
     TorchSettings settings;
     settings.roundup_power2_divisions.fill(4);
-    settings.max_split_size = 22 * kMiB;
+    settings.max_split_size = 22 * MiB;
     const Run run = random_run(settings, true);
     Warnings warnings;
     const TorchLayout layout = initial_layout(run.snapshot, 0, warnings);
@@ -203,15 +204,15 @@ TEST_CASE("from the layout found, PyTorch's rules make the decisions of the trac
 
 TEST_CASE(
     "sizes that leave unsplit rests, with freed holes behind them, lead to the same decisions") {
-  constexpr std::uint64_t kSizes[] = {3 * kMiB + 5000, 5 * kMiB + 77777, 9 * kMiB + 123456,
-                                      16 * kMiB - 300000, kMiB + 300000};
+  constexpr std::uint64_t kSizes[] = {3 * MiB + 5000, 5 * MiB + 77777, 9 * MiB + 123456,
+                                      16 * MiB - 300000, MiB + 300000};
   for (std::uint64_t program = 0; program < 300; ++program) {
     std::mt19937_64 random{millrace::test::seed() * 1000 + program};
     TorchModel model{{}, Addresses{}};
     const auto step = [&] {
       const auto in_use = model.in_state(BlockState::allocated);
       if ((random() % 2 == 0 || in_use.empty()) && in_use.size() < 60) {
-        model.allocate(program % 2 == 0 ? kSizes[random() % 5] : kMiB + random() % (29 * kMiB), 0);
+        model.allocate(program % 2 == 0 ? kSizes[random() % 5] : MiB + random() % (29 * MiB), 0);
       } else {
         const std::uint64_t address = in_use[random() % in_use.size()];
         model.request_free(address);
@@ -231,7 +232,7 @@ TEST_CASE(
 TEST_CASE("an unsplit rest at the end of a segment is part of its block") {
   // 11.5 MiB from a segment of 12 MiB: the rest of 0.5 MiB is too small to split off.
   TorchModel model{{}, Addresses{}};
-  const auto block = model.allocate(11 * kMiB + kMiB / 2, 0);
+  const auto block = model.allocate(11 * MiB + MiB / 2, 0);
   const auto start = model.segments();
   REQUIRE(start[0].blocks.size() == 1);
   const std::size_t begin = model.events().size();
@@ -244,17 +245,17 @@ TEST_CASE("an unsplit rest at the end of a segment is part of its block") {
 
 TEST_CASE("an unsplit rest shows when the block behind it is allocated for a while") {
   TorchModel model{{}, Addresses{}};
-  const auto first = model.allocate(4 * kMiB, 0);
-  const auto second = model.allocate(4 * kMiB, 0);
+  const auto first = model.allocate(4 * MiB, 0);
+  const auto second = model.allocate(4 * MiB, 0);
   model.request_free(first);
   model.complete_free(first);
-  const auto with_rest = model.allocate(4 * kMiB - 100'000, 0);  // takes the 4 MiB as they are
+  const auto with_rest = model.allocate(4 * MiB - 100'000, 0);  // takes the 4 MiB as they are
   REQUIRE(with_rest == first);
   model.request_free(second);
   model.complete_free(second);
   const auto start = model.segments();
   const std::size_t begin = model.events().size();
-  CHECK(model.allocate(4 * kMiB, 0) == second);
+  CHECK(model.allocate(4 * MiB, 0) == second);
   for (const std::uint64_t address : {second, with_rest}) {
     model.request_free(address);
     model.complete_free(address);
@@ -266,89 +267,90 @@ TEST_CASE("an unsplit rest shows when the block behind it is allocated for a whi
 
 TEST_CASE("an unsplit rest follows from a free block that was passed over") {
   TorchModel model{{}, Addresses{}};
-  const auto first = model.allocate(6 * kMiB, 0);
-  const auto second = model.allocate(8 * kMiB, 0);
-  model.allocate(5 * kMiB, 0);  // and the last 6 MiB of the segment
+  const auto first = model.allocate(6 * MiB, 0);
+  const auto second = model.allocate(8 * MiB, 0);
+  model.allocate(5 * MiB, 0);  // and the last 6 MiB of the segment
   model.request_free(first);
   model.complete_free(first);
-  const auto with_rest = model.allocate(5 * kMiB + kMiB / 2, 0);
+  const auto with_rest = model.allocate(5 * MiB + MiB / 2, 0);
   REQUIRE(with_rest == first);
   model.request_free(second);
   model.complete_free(second);
   // 8.5 MiB seem free behind `with_rest`, but it has 0.5 of them, and 8.25 do not fit.
   const std::size_t begin = model.events().size();
-  model.allocate(8 * kMiB + kMiB / 4, 0);
+  model.allocate(8 * MiB + MiB / 4, 0);
   model.request_free(with_rest);
   model.complete_free(with_rest);
   const TorchSnapshot snapshot = traced(model, begin);
   TorchLayout layout;
   CHECK(findings(snapshot, layout).empty());
-  CHECK(layout.segments[0].blocks[0].bytes == 5 * kMiB + kMiB * 3 / 4 + 512);
+  CHECK(layout.segments[0].blocks[0].bytes == 5 * MiB + MiB * 3 / 4 + 512);
   CHECK(other_decisions(snapshot, layout) == 0);
 }
 
 TEST_CASE("mapping and unmapping of an expandable segment are undone") {
   // At the end 0..4 MiB and 8..12 MiB are mapped. Before: 0..2 MiB and 4..8 MiB.
   TorchSnapshot snapshot;
-  snapshot.segments = {expandable_segment(kBase, 4 * kMiB, false),
-                       expandable_segment(kBase + 8 * kMiB, 4 * kMiB, false)};
-  snapshot.traces = {{{TorchAction::segment_map, kBase + 2 * kMiB, 2 * kMiB, 0, 1},
-                      {TorchAction::segment_map, kBase + 8 * kMiB, 4 * kMiB, 0, 2},
-                      {TorchAction::alloc, kBase + 5 * kMiB, 700, 0, 3},
-                      {TorchAction::free_requested, kBase + 5 * kMiB, 700, 0, 4},
-                      {TorchAction::free_completed, kBase + 5 * kMiB, 700, 0, 5},
-                      {TorchAction::segment_unmap, kBase + 4 * kMiB, 4 * kMiB, 0, 6}}};
+  snapshot.segments = {expandable_segment(kLayoutBase, 4 * MiB, false),
+                       expandable_segment(kLayoutBase + 8 * MiB, 4 * MiB, false)};
+  snapshot.traces = {{{TorchAction::segment_map, kLayoutBase + 2 * MiB, 2 * MiB, 0, 1},
+                      {TorchAction::segment_map, kLayoutBase + 8 * MiB, 4 * MiB, 0, 2},
+                      {TorchAction::alloc, kLayoutBase + 5 * MiB, 700, 0, 3},
+                      {TorchAction::free_requested, kLayoutBase + 5 * MiB, 700, 0, 4},
+                      {TorchAction::free_completed, kLayoutBase + 5 * MiB, 700, 0, 5},
+                      {TorchAction::segment_unmap, kLayoutBase + 4 * MiB, 4 * MiB, 0, 6}}};
   TorchLayout layout;
   CHECK(findings(snapshot, layout).empty());
   CHECK(layout.segments ==
-        std::vector<TorchSegment>{expandable_segment(kBase, 2 * kMiB, false),
-                                  expandable_segment(kBase + 4 * kMiB, 4 * kMiB, false)});
+        std::vector<TorchSegment>{expandable_segment(kLayoutBase, 2 * MiB, false),
+                                  expandable_segment(kLayoutBase + 4 * MiB, 4 * MiB, false)});
 }
 
 TEST_CASE("a stretch that is mapped into the middle of an expandable segment joins both sides") {
   TorchSnapshot snapshot;
-  snapshot.segments = {expandable_segment(kBase, 60 * kMiB, true)};
-  snapshot.traces = {{{TorchAction::segment_map, kBase + 20 * kMiB, 20 * kMiB, 0, 1}}};
+  snapshot.segments = {expandable_segment(kLayoutBase, 60 * MiB, true)};
+  snapshot.traces = {{{TorchAction::segment_map, kLayoutBase + 20 * MiB, 20 * MiB, 0, 1}}};
   TorchLayout layout;
   CHECK(findings(snapshot, layout).empty());
   CHECK(layout.segments ==
-        std::vector<TorchSegment>{expandable_segment(kBase, 20 * kMiB, true),
-                                  expandable_segment(kBase + 40 * kMiB, 20 * kMiB, true)});
+        std::vector<TorchSegment>{expandable_segment(kLayoutBase, 20 * MiB, true),
+                                  expandable_segment(kLayoutBase + 40 * MiB, 20 * MiB, true)});
 }
 
 TEST_CASE("blocks in an expandable segment have no unsplit rest") {
   TorchSnapshot snapshot;
-  snapshot.segments = {expandable_segment(kBase, 20 * kMiB, true)};
-  snapshot.traces = {{{TorchAction::free_requested, kBase, 20 * kMiB - 1024, 0, 1},
-                      {TorchAction::free_completed, kBase, 20 * kMiB - 1024, 0, 2}}};
+  snapshot.segments = {expandable_segment(kLayoutBase, 20 * MiB, true)};
+  snapshot.traces = {{{TorchAction::free_requested, kLayoutBase, 20 * MiB - 1024, 0, 1},
+                      {TorchAction::free_completed, kLayoutBase, 20 * MiB - 1024, 0, 2}}};
   TorchLayout layout;
   CHECK(findings(snapshot, layout).empty());
   CHECK(layout.segments[0].blocks ==
-        std::vector<TorchBlock>{{kBase, 20 * kMiB - 1024, 20 * kMiB - 1024, BlockState::allocated},
-                                {kBase + 20 * kMiB - 1024, 1024, 0, BlockState::inactive}});
+        std::vector<TorchBlock>{
+            {kLayoutBase, 20 * MiB - 1024, 20 * MiB - 1024, BlockState::allocated},
+            {kLayoutBase + 20 * MiB - 1024, 1024, 0, BlockState::inactive}});
 }
 
 TEST_CASE("a block that the trace uses and no segment holds is noted, and the rest goes on") {
   TorchSnapshot snapshot;
-  snapshot.segments = {expandable_segment(kBase, 2 * kMiB, false)};
+  snapshot.segments = {expandable_segment(kLayoutBase, 2 * MiB, false)};
   snapshot.traces = {{{TorchAction::free_requested, 512, 100, 0, 1},
                       {TorchAction::free_completed, 512, 100, 0, 2},
-                      {TorchAction::free_requested, kBase, 512, 0, 3},
-                      {TorchAction::free_completed, kBase, 512, 0, 4}}};
+                      {TorchAction::free_requested, kLayoutBase, 512, 0, 3},
+                      {TorchAction::free_completed, kLayoutBase, 512, 0, 4}}};
   TorchLayout layout;
   CHECK(findings(snapshot, layout) ==
         std::vector<std::string>{
             "a block that the trace uses is in no segment (device_traces[0][1], address 0x200)"});
   CHECK(layout.unplaced == std::vector<TorchBlock>{{512, 512, 100, BlockState::allocated}});
-  CHECK(layout.segments[0].blocks[0] == TorchBlock{kBase, 512, 512, BlockState::allocated});
+  CHECK(layout.segments[0].blocks[0] == TorchBlock{kLayoutBase, 512, 512, BlockState::allocated});
 }
 
 TEST_CASE("contradictions between trace and snapshot are noted, and the layout stays whole") {
   TorchSnapshot snapshot;
-  snapshot.segments = {expandable_segment(kBase, 2 * kMiB, false)};
+  snapshot.segments = {expandable_segment(kLayoutBase, 2 * MiB, false)};
   auto& blocks = snapshot.segments[0].blocks;
-  blocks = {{kBase, 1024, 1024, BlockState::allocated},
-            {kBase + 1024, 2 * kMiB - 1024, 0, BlockState::inactive}};
+  blocks = {{kLayoutBase, 1024, 1024, BlockState::allocated},
+            {kLayoutBase + 1024, 2 * MiB - 1024, 0, BlockState::inactive}};
   const auto note_of = [&](std::vector<TorchEvent> events) {
     snapshot.traces = {std::move(events)};
     TorchLayout layout;
@@ -365,29 +367,29 @@ TEST_CASE("contradictions between trace and snapshot are noted, and the layout s
     return lines.empty() ? std::string{} : lines[0];
   };
   using Catch::Matchers::ContainsSubstring;
-  CHECK_THAT(note_of({{TorchAction::alloc, kBase + 4096, 512, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::alloc, kLayoutBase + 4096, 512, 0, 1}}),
              ContainsSubstring("never freed"));
-  CHECK_THAT(note_of({{TorchAction::alloc, kBase, 100, 0, 1}}), ContainsSubstring("another"));
-  CHECK_THAT(note_of({{TorchAction::free_completed, kBase + 512, 512, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::alloc, kLayoutBase, 100, 0, 1}}), ContainsSubstring("another"));
+  CHECK_THAT(note_of({{TorchAction::free_completed, kLayoutBase + 512, 512, 0, 1}}),
              ContainsSubstring("two blocks in use overlap"));
-  CHECK_THAT(note_of({{TorchAction::free_requested, kBase, 1024, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::free_requested, kLayoutBase, 1024, 0, 1}}),
              ContainsSubstring("without being allocated"));
-  CHECK_THAT(note_of({{TorchAction::free_requested, kBase + 8192, 1024, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::free_requested, kLayoutBase + 8192, 1024, 0, 1}}),
              ContainsSubstring("neither the snapshot nor the trace"));
-  CHECK_THAT(note_of({{TorchAction::segment_alloc, kBase, 4 * kMiB, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::segment_alloc, kLayoutBase, 4 * MiB, 0, 1}}),
              ContainsSubstring("a segment is allocated and never freed"));
-  CHECK_THAT(note_of({{TorchAction::segment_alloc, kBase, 2 * kMiB, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::segment_alloc, kLayoutBase, 2 * MiB, 0, 1}}),
              ContainsSubstring("in use before its segment exists"));
-  CHECK_THAT(note_of({{TorchAction::segment_free, kBase + kMiB, 2 * kMiB, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::segment_free, kLayoutBase + MiB, 2 * MiB, 0, 1}}),
              ContainsSubstring("is there later"));
-  CHECK_THAT(note_of({{TorchAction::segment_map, kBase + 2 * kMiB, 2 * kMiB, 0, 1}}),
+  CHECK_THAT(note_of({{TorchAction::segment_map, kLayoutBase + 2 * MiB, 2 * MiB, 0, 1}}),
              ContainsSubstring("never unmapped"));
 }
 
 TEST_CASE("segments of a snapshot that overlap are noted, and one of them is left out") {
   TorchSnapshot snapshot;
-  snapshot.segments = {expandable_segment(kBase, 4 * kMiB, false),
-                       expandable_segment(kBase + 2 * kMiB, 4 * kMiB, false)};
+  snapshot.segments = {expandable_segment(kLayoutBase, 4 * MiB, false),
+                       expandable_segment(kLayoutBase + 2 * MiB, 4 * MiB, false)};
   TorchLayout layout;
   CHECK(findings(snapshot, layout).size() == 1);
   CHECK(layout.segments.size() == 1);

@@ -11,23 +11,23 @@ namespace {
 using nlohmann::json;
 using namespace millrace::trace;
 
-constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+constexpr std::uint64_t kLogBase = std::uint64_t{1} << 40;
 constexpr std::uint64_t kSegment = 2 << 20;
 
 TorchSnapshot one_segment(std::vector<TorchEvent> events) {
   TorchSnapshot snapshot;
   TorchSegment segment;
-  segment.address = kBase;
+  segment.address = kLogBase;
   segment.bytes = kSegment;
   segment.stream = 7;
-  segment.blocks = {{kBase, 1024, 1000, BlockState::allocated},
-                    {kBase + 1024, kSegment - 1024, 0, BlockState::inactive}};
+  segment.blocks = {{kLogBase, 1024, 1000, BlockState::allocated},
+                    {kLogBase + 1024, kSegment - 1024, 0, BlockState::inactive}};
   snapshot.segments = {segment};
   snapshot.traces = {std::move(events)};
   return snapshot;
 }
 
-AllocationLog read(const TorchSnapshot& snapshot) {
+AllocationLog read_log(const TorchSnapshot& snapshot) {
   return parse_trace(millrace::test::to_pickle(millrace::test::to_json(snapshot)), "file");
 }
 
@@ -42,11 +42,12 @@ using Kinds = std::vector<std::pair<EventKind, std::uint32_t>>;
 }  // namespace
 
 TEST_CASE("a block from before the trace is live at its start, and its free names it") {
-  const auto log = read(one_segment({{TorchAction::free_requested, kBase + 2048, 300, 9, 1},
-                                     {TorchAction::free_completed, kBase + 2048, 300, 9, 2}}));
+  const auto log =
+      read_log(one_segment({{TorchAction::free_requested, kLogBase + 2048, 300, 9, 1},
+                            {TorchAction::free_completed, kLogBase + 2048, 300, 9, 2}}));
   CHECK(log.warnings.empty());
   REQUIRE(log.blocks.size() == 2);
-  CHECK(log.blocks[1].address == kBase + 2048);
+  CHECK(log.blocks[1].address == kLogBase + 2048);
   CHECK(log.blocks[1].bytes == 300);
   CHECK(log.blocks[1].live_at_start);
   CHECK(log.blocks[1].placed);
@@ -55,10 +56,11 @@ TEST_CASE("a block from before the trace is live at its start, and its free name
 }
 
 TEST_CASE("a free that is pending at the start of the trace only completes") {
-  const auto log = read(one_segment({{TorchAction::free_completed, kBase + 2048, 300, 7, 1},
-                                     {TorchAction::alloc, kBase + 2048, 200, 7, 2},
-                                     {TorchAction::free_requested, kBase + 2048, 200, 7, 3},
-                                     {TorchAction::free_completed, kBase + 2048, 200, 7, 4}}));
+  const auto log =
+      read_log(one_segment({{TorchAction::free_completed, kLogBase + 2048, 300, 7, 1},
+                            {TorchAction::alloc, kLogBase + 2048, 200, 7, 2},
+                            {TorchAction::free_requested, kLogBase + 2048, 200, 7, 3},
+                            {TorchAction::free_completed, kLogBase + 2048, 200, 7, 4}}));
   CHECK(log.warnings.empty());
   CHECK(kinds(log) == Kinds{{EventKind::free_completed, 1},
                             {EventKind::allocate, 2},
@@ -68,10 +70,10 @@ TEST_CASE("a free that is pending at the start of the trace only completes") {
 
 TEST_CASE("segments and failures of PyTorch are in the log") {
   TorchSnapshot snapshot =
-      one_segment({{TorchAction::segment_free, kBase + 2 * kSegment, kSegment, 7, 1},
+      one_segment({{TorchAction::segment_free, kLogBase + 2 * kSegment, kSegment, 7, 1},
                    {TorchAction::out_of_memory, 4096, 123456, 7, 2},
                    {TorchAction::snapshot, 0, 0, 0, 3}});
-  const auto log = read(snapshot);
+  const auto log = read_log(snapshot);
   CHECK(log.warnings.empty());
   REQUIRE(log.events.size() == 2);
   CHECK(log.events[0].kind == EventKind::segment_free);
@@ -83,17 +85,18 @@ TEST_CASE("segments and failures of PyTorch are in the log") {
 }
 
 TEST_CASE("recording that leaves out the requests of frees gives them with their completion") {
-  const auto log = read(one_segment({{TorchAction::alloc, kBase + 2048, 200, 7, 1},
-                                     {TorchAction::free_completed, kBase + 2048, 200, 7, 2}}));
+  const auto log =
+      read_log(one_segment({{TorchAction::alloc, kLogBase + 2048, 200, 7, 1},
+                            {TorchAction::free_completed, kLogBase + 2048, 200, 7, 2}}));
   CHECK(kinds(log) == Kinds{{EventKind::allocate, 1},
                             {EventKind::free_requested, 1},
                             {EventKind::free_completed, 1}});
 }
 
 TEST_CASE("a block that no segment holds is in the log, marked, with a warning") {
-  const auto log = read(one_segment({{TorchAction::alloc, 4096, 100, 7, 1},
-                                     {TorchAction::free_requested, 8192, 50, 7, 2},
-                                     {TorchAction::free_completed, 8192, 50, 7, 3}}));
+  const auto log = read_log(one_segment({{TorchAction::alloc, 4096, 100, 7, 1},
+                                         {TorchAction::free_requested, 8192, 50, 7, 2},
+                                         {TorchAction::free_completed, 8192, 50, 7, 3}}));
   REQUIRE(log.warnings.size() == 1);
   CHECK(log.warnings[0] ==
         "a block that the trace uses is in no segment (2 times, first device_traces[0][2], address "
@@ -107,10 +110,11 @@ TEST_CASE("a block that no segment holds is in the log, marked, with a warning")
 
 TEST_CASE("events of a gap in the recording are repaired with a warning") {
   // Freed while nothing was recorded: the second allocation shows it.
-  const auto twice = read(one_segment({{TorchAction::alloc, kBase + 2048, 200, 7, 1},
-                                       {TorchAction::alloc, kBase + 2048, 700, 7, 2},
-                                       {TorchAction::free_requested, kBase + 2048, 700, 7, 3},
-                                       {TorchAction::free_completed, kBase + 2048, 700, 7, 4}}));
+  const auto twice =
+      read_log(one_segment({{TorchAction::alloc, kLogBase + 2048, 200, 7, 1},
+                            {TorchAction::alloc, kLogBase + 2048, 700, 7, 2},
+                            {TorchAction::free_requested, kLogBase + 2048, 700, 7, 3},
+                            {TorchAction::free_completed, kLogBase + 2048, 700, 7, 4}}));
   CHECK(kinds(twice) == Kinds{{EventKind::allocate, 1},
                               {EventKind::free_requested, 1},
                               {EventKind::free_completed, 1},
@@ -120,24 +124,25 @@ TEST_CASE("events of a gap in the recording are repaired with a warning") {
   CHECK_FALSE(twice.warnings.empty());
 
   const auto freed_again =
-      read(one_segment({{TorchAction::alloc, kBase + 2048, 200, 7, 1},
-                        {TorchAction::free_requested, kBase + 2048, 200, 7, 2},
-                        {TorchAction::free_requested, kBase + 2048, 200, 7, 3},
-                        {TorchAction::free_completed, kBase + 2048, 200, 7, 4},
-                        {TorchAction::free_completed, kBase + 2048, 200, 7, 5}}));
+      read_log(one_segment({{TorchAction::alloc, kLogBase + 2048, 200, 7, 1},
+                            {TorchAction::free_requested, kLogBase + 2048, 200, 7, 2},
+                            {TorchAction::free_requested, kLogBase + 2048, 200, 7, 3},
+                            {TorchAction::free_completed, kLogBase + 2048, 200, 7, 4},
+                            {TorchAction::free_completed, kLogBase + 2048, 200, 7, 5}}));
   CHECK_FALSE(freed_again.warnings.empty());
 }
 
 TEST_CASE("devices are interleaved by time and keep their own addresses") {
-  TorchSnapshot snapshot = one_segment({{TorchAction::alloc, kBase + 2048, 200, 7, 10},
-                                        {TorchAction::free_requested, kBase + 2048, 200, 7, 30},
-                                        {TorchAction::free_completed, kBase + 2048, 200, 7, 31}});
+  TorchSnapshot snapshot =
+      one_segment({{TorchAction::alloc, kLogBase + 2048, 200, 7, 10},
+                   {TorchAction::free_requested, kLogBase + 2048, 200, 7, 30},
+                   {TorchAction::free_completed, kLogBase + 2048, 200, 7, 31}});
   TorchSegment other = snapshot.segments[0];
   other.device = 1;
   snapshot.segments.push_back(other);
-  snapshot.traces.push_back({{TorchAction::free_requested, kBase + 2048, 300, 7, 20},
-                             {TorchAction::free_completed, kBase + 2048, 300, 7, 25}});
-  const auto log = read(snapshot);
+  snapshot.traces.push_back({{TorchAction::free_requested, kLogBase + 2048, 300, 7, 20},
+                             {TorchAction::free_completed, kLogBase + 2048, 300, 7, 25}});
+  const auto log = read_log(snapshot);
   CHECK(log.warnings.empty());
   std::vector<std::uint32_t> devices;
   for (const LogEvent& event : log.events) devices.push_back(event.device);
@@ -158,10 +163,10 @@ TEST_CASE(
                        const auto [action, place, bytes] = t;
                        const bool segment = action >= 3 && action <= 6;
                        return TorchEvent{static_cast<TorchAction>(action),
-                                         kBase + place * (segment ? kSegment / 4 : 512),
+                                         kLogBase + place * (segment ? kSegment / 4 : 512),
                                          segment ? kSegment / 4 : bytes, 7, 0};
                      }));
-    const auto log = read(one_segment(events));
+    const auto log = read_log(one_segment(events));
     std::vector<int> stage(log.blocks.size(), 0);
     for (std::size_t i = 0; i < log.blocks.size(); ++i)
       stage[i] = log.blocks[i].live_at_start ? 1 : 0;

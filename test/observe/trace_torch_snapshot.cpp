@@ -5,16 +5,16 @@
 #include "test/observe/trace_support.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
+#include "test/support/sizes.hpp"
 
 namespace {
 
 using Catch::Matchers::ContainsSubstring;
+using millrace::test::MiB;
 using millrace::test::refusal;
 using millrace::test::to_pickle;
 using nlohmann::json;
 using namespace millrace::trace;
-
-constexpr std::uint64_t kMiB = 1 << 20;
 
 json small_snapshot() {
   return json::parse(R"({
@@ -43,7 +43,7 @@ struct Result {
   std::vector<std::string> warnings;
 };
 
-Result read(const json& data) {
+Result read_snapshot(const json& data) {
   const ValueTree tree = read_pickle(to_pickle(data), "file");
   Warnings warnings;
   Result result;
@@ -52,44 +52,44 @@ Result read(const json& data) {
   return result;
 }
 
-std::string refused(const json& data) {
-  return refusal([&] { return read(data); });
+std::string refused_snapshot(const json& data) {
+  return refusal([&] { return read_snapshot(data); });
 }
 
 std::string refused_with(const char* pointer, const json& value) {
   json data = small_snapshot();
   data[json::json_pointer{pointer}] = value;
-  return refused(data);
+  return refused_snapshot(data);
 }
 
 }  // namespace
 
 TEST_CASE("a snapshot's segments, blocks, events and settings are read") {
-  const auto [snapshot, warnings] = read(small_snapshot());
+  const auto [snapshot, warnings] = read_snapshot(small_snapshot());
   CHECK(warnings.empty());
 
   REQUIRE(snapshot.segments.size() == 1);
   const TorchSegment expected{
       .device = 0,
-      .address = 2 * kMiB,
-      .bytes = 2 * kMiB,
+      .address = 2 * MiB,
+      .bytes = 2 * MiB,
       .stream = 7,
       .large = false,
       .expandable = true,
       .pool = {0, 1},
-      .blocks = {{2 * kMiB, 1024, 1000, BlockState::allocated},
-                 {2 * kMiB + 1024, 512, 10, BlockState::pending_free},
-                 {2 * kMiB + 1536, 2 * kMiB - 1536, 0, BlockState::inactive}}};
+      .blocks = {{2 * MiB, 1024, 1000, BlockState::allocated},
+                 {2 * MiB + 1024, 512, 10, BlockState::pending_free},
+                 {2 * MiB + 1536, 2 * MiB - 1536, 0, BlockState::inactive}}};
   CHECK(snapshot.segments[0] == expected);
 
   REQUIRE(snapshot.traces.size() == 1);
   CHECK(snapshot.traces[0] ==
-        std::vector<TorchEvent>{{TorchAction::alloc, 2 * kMiB, 1000, 7, 5},
+        std::vector<TorchEvent>{{TorchAction::alloc, 2 * MiB, 1000, 7, 5},
                                 {TorchAction::out_of_memory, 4096, 9000, 7, 6},
                                 {TorchAction::snapshot}});
 
-  CHECK(snapshot.settings.max_split_size == 64 * kMiB);
-  CHECK(snapshot.settings.large_segment_size == 40 * kMiB);
+  CHECK(snapshot.settings.max_split_size == 64 * MiB);
+  CHECK(snapshot.settings.large_segment_size == 40 * MiB);
   CHECK(snapshot.settings.garbage_collection_threshold == 0.8);
   CHECK(snapshot.settings.expandable_segments);
   CHECK(snapshot.settings.roundup_power2_divisions[0] == 4);
@@ -111,23 +111,23 @@ TEST_CASE("keys that older versions do not write may be missing") {
     block.erase("address");
     block.erase("requested_size");
   }
-  const auto [snapshot, warnings] = read(data);
+  const auto [snapshot, warnings] = read_snapshot(data);
   CHECK(warnings.empty());
   CHECK(snapshot.traces.empty());
   CHECK(snapshot.settings == TorchSettings{});
   CHECK(snapshot.segments[0].blocks[1] ==
-        TorchBlock{2 * kMiB + 1024, 512, 512, BlockState::pending_free});
+        TorchBlock{2 * MiB + 1024, 512, 512, BlockState::pending_free});
 }
 
 TEST_CASE("a list of segments alone is a snapshot without a trace") {
-  const auto [snapshot, warnings] = read(small_snapshot()["segments"]);
+  const auto [snapshot, warnings] = read_snapshot(small_snapshot()["segments"]);
   CHECK(snapshot.segments.size() == 1);
   CHECK(snapshot.traces.empty());
 }
 
 TEST_CASE("what has the wrong type is refused with its path of keys") {
-  CHECK(refused(json::object()) == "file: 'segments' is missing");
-  CHECK(refused(5) == "file: is an integer, should be a dict");
+  CHECK(refused_snapshot(json::object()) == "file: 'segments' is missing");
+  CHECK(refused_snapshot(5) == "file: is an integer, should be a dict");
   CHECK(refused_with("/segments", "x") == "file: segments: is a string, should be a list");
   CHECK(refused_with("/segments/0/blocks/1/size", "512") ==
         "file: segments[0].blocks[1].size: is a string, should be an integer");
@@ -196,7 +196,7 @@ TEST_CASE("what no field uses is not judged") {
   const std::vector<const char*> explained = {"/segments/0/blocks/0/frames",
                                               "/device_traces/0/0/frames",
                                               "/device_traces/0/0/user_metadata"};
-  const Result plain = read(small_snapshot());
+  const Result plain = read_snapshot(small_snapshot());
   std::vector<const char*> places = unused;
   places.insert(places.end(), explained.begin(), explained.end());
   for (const char* const place : places) {
@@ -241,7 +241,7 @@ TEST_CASE("a request that no machine could serve is an event, and no limit of sp
   json data = small_snapshot();
   data["device_traces"][0][1]["size"] = std::int64_t{1} << 62;
   data["allocator_settings"]["max_split_size"] = -1;
-  const auto snapshot = read(data).snapshot;
+  const auto snapshot = read_snapshot(data).snapshot;
   CHECK(snapshot.traces[0][1].bytes == std::uint64_t{1} << 62);
   CHECK(snapshot.settings.max_split_size == TorchSettings::kUnlimited);
   const ValueTree tree = read_json(
@@ -265,28 +265,28 @@ TEST_CASE("addresses of 57 bits are read less a base that keeps their alignment"
     event["addr"] = event["addr"].get<std::uint64_t>() + by;
     return data;
   };
-  const auto [snapshot, warnings] = read(moved(far));
+  const auto [snapshot, warnings] = read_snapshot(moved(far));
   CHECK(snapshot.base % (std::uint64_t{1} << 40) == 0);
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0] == "addresses beyond 48 bits are shown less a base (0xffff0000000000)");
-  CHECK(snapshot.segments == read(moved(far - snapshot.base)).snapshot.segments);
-  CHECK(snapshot.traces == read(moved(far - snapshot.base)).snapshot.traces);
-  CHECK(read(moved(0)).snapshot.base == 0);
+  CHECK(snapshot.segments == read_snapshot(moved(far - snapshot.base)).snapshot.segments);
+  CHECK(snapshot.traces == read_snapshot(moved(far - snapshot.base)).snapshot.traces);
+  CHECK(read_snapshot(moved(0)).snapshot.base == 0);
 
   json apart = moved(far);
   apart["device_traces"][0][0]["addr"] = 4096;
-  CHECK_THAT(refused(apart), ContainsSubstring("lie further apart than the 47 bits"));
+  CHECK_THAT(refused_snapshot(apart), ContainsSubstring("lie further apart than the 47 bits"));
 }
 
 TEST_CASE("blocks that do not fill their segment are noted") {
   json data = small_snapshot();
   data["segments"][0]["blocks"].erase(1);
-  const auto warnings = read(data).warnings;
+  const auto warnings = read_snapshot(data).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0] == "a block does not begin where the one before it ends (block at 0x200600)");
 
   data["segments"][0]["blocks"].erase(1);
-  CHECK(read(data).warnings ==
+  CHECK(read_snapshot(data).warnings ==
         std::vector<std::string>{
             "the blocks of a segment do not add up to its size (segment at 0x200000)"});
 }
@@ -294,7 +294,7 @@ TEST_CASE("blocks that do not fill their segment are noted") {
 TEST_CASE("an action that nobody knows is passed over and noted") {
   json data = small_snapshot();
   data["device_traces"][0][0]["action"] = "levitate";
-  const auto [snapshot, warnings] = read(data);
+  const auto [snapshot, warnings] = read_snapshot(data);
   CHECK(snapshot.traces[0][0].action == TorchAction::other);
   CHECK(warnings == std::vector<std::string>{
                         "an action of the trace is not known and passed over ('levitate')"});
@@ -333,12 +333,12 @@ TEST_CASE("PyTorch rounds to 512 bytes, or to steps between powers of two") {
   settings.roundup_power2_divisions.fill(4);
   CHECK(torch_rounded(1200, settings) == 1536);  // not over 4 x 512
   CHECK(torch_rounded(2049, settings) == 2560);
-  CHECK(torch_rounded(5 * kMiB + 1, settings) == 6 * kMiB);
-  CHECK(torch_rounded(8 * kMiB, settings) == 8 * kMiB);
+  CHECK(torch_rounded(5 * MiB + 1, settings) == 6 * MiB);
+  CHECK(torch_rounded(8 * MiB, settings) == 8 * MiB);
   settings.roundup_power2_divisions.fill(0);
   settings.roundup_power2_divisions[1] = 2;  // from 2 to 4 MiB
-  CHECK(torch_rounded(2 * kMiB + 1, settings) == 3 * kMiB);
-  CHECK(torch_rounded(4 * kMiB + 1, settings) == 4 * kMiB + 512);
+  CHECK(torch_rounded(2 * MiB + 1, settings) == 3 * MiB);
+  CHECK(torch_rounded(4 * MiB + 1, settings) == 4 * MiB + 512);
   settings.roundup_power2_divisions[15] = 2;  // from 32 GiB on
-  CHECK(torch_rounded(65 * 1024 * kMiB, settings) == 96 * 1024 * kMiB);
+  CHECK(torch_rounded(65 * 1024 * MiB, settings) == 96 * 1024 * MiB);
 }

@@ -24,9 +24,9 @@ enum class Graph {
 };
 
 /// Takes each random step on both sides. One host thread: the ledger does not know of threads.
-class Program {
+class LedgerProgram {
  public:
-  Program(std::uint64_t seed, Graph graph) : random_(seed), graph_(graph) {
+  LedgerProgram(std::uint64_t seed, Graph graph) : random_(seed), graph_(graph) {
     host_ = oracle_.add_thread();
     if (chance(60)) open(true, true);
     for (int i = 0; i < 4; ++i) open(chance(50), false);
@@ -278,7 +278,7 @@ void run(Graph graph) {
     std::seed_seq mix{seed(), i};
     std::vector<std::uint32_t> words(2);
     mix.generate(words.begin(), words.end());
-    Program program{std::uint64_t{words[0]} << 32 | words[1], graph};
+    LedgerProgram program{std::uint64_t{words[0]} << 32 | words[1], graph};
     INFO("program " << i << " of seed " << seed());
     program.run(60);
     ordered += program.ordered;

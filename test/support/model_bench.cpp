@@ -103,7 +103,8 @@ std::vector<float> ModelMemory::download(const ModelState& state) {
   return all;
 }
 
-double area_under_curve(const std::vector<float>& scores, const std::vector<float>& labels) {
+double counted_area_under_curve(const std::vector<float>& scores,
+                                const std::vector<float>& labels) {
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),

@@ -96,7 +96,7 @@ void train_small_model(ModelContext& context, ModelMemory& memory, Stream& main,
                        OptimizerKind kind);
 
 /// Area under the curve of receiver operating characteristics; ties count half.
-[[nodiscard]] double area_under_curve(const std::vector<float>& scores,
-                                      const std::vector<float>& labels);
+[[nodiscard]] double counted_area_under_curve(const std::vector<float>& scores,
+                                              const std::vector<float>& labels);
 
 }  // namespace millrace::test

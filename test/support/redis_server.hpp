@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "test/support/catch.hpp"
 #include "test/support/child_process.hpp"
 #include "test/support/scratch_folder.hpp"
 
@@ -11,6 +12,11 @@ namespace millrace::test {
 
 /// Why there can be no RedisServer here; empty: there can.
 [[nodiscard]] std::string no_redis_server();
+
+/// Skips the test case where there can be no RedisServer.
+inline void need_redis_server() {
+  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
+}
 
 /// A redis-server of this test's own, on a free port of the loopback, its data in a folder that
 /// goes with it.

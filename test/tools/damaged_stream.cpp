@@ -42,7 +42,7 @@ std::string with_stream(const std::string& checkpoint, const std::string& stream
   return file + text + checkpoint.substr(kPreamble + header);
 }
 
-void check_refused(const ProgramRun& run) {
+void check_stream_refused(const ProgramRun& run) {
   CHECK(run.exit_code == 2);
   CHECK_THAT(run.err, ContainsSubstring("the checkpoint's data about its stream"));
   CHECK_THAT(run.err, ContainsSubstring("where: ") && ContainsSubstring("right: "));
@@ -74,9 +74,9 @@ TEST_CASE("a checkpoint whose words about its stream are damaged is refused in w
   for (const std::string& stream : damaged) {
     CAPTURE(stream.substr(0, 60));
     static_cast<void>(folder.write("bad.ckpt", with_stream(bytes, stream)));
-    check_refused(run_program(train({"--steps", "4", "--load", bad, "--stream", sink})));
+    check_stream_refused(run_program(train({"--steps", "4", "--load", bad, "--stream", sink})));
     const ProgramRun verified = run_program({"stream", "verify", sink, bad});
-    check_refused(verified);
+    check_stream_refused(verified);
     CHECK_THAT(verified.err, ContainsSubstring("where: " + bad));
   }
   static_cast<void>(

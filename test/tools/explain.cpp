@@ -6,6 +6,7 @@
 
 #include "test/support/catch.hpp"
 #include "test/support/pickle_writer.hpp"
+#include "test/support/sizes.hpp"
 #include "test/tools/page_reader.hpp"
 #include "test/tools/program.hpp"
 
@@ -15,7 +16,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMain = std::uint64_t{1} << 40;
 constexpr std::uint64_t kSide = kMain + 4096 * MiB;
 

@@ -85,8 +85,8 @@ bool may_be_one(const FileOption& one, const FileOption& other) {
 }
 
 /// The command with both places, and places of their own for all others that it has to have.
-std::vector<std::string> words_of(const CommandFiles& command, const ScratchFolder& scratch,
-                                  const std::map<std::string, std::string>& places) {
+std::vector<std::string> command_words(const CommandFiles& command, const ScratchFolder& scratch,
+                                       const std::map<std::string, std::string>& places) {
   std::vector<std::string> words = command.words;
   for (const FileOption& option : command.options) {
     const auto given = places.find(option.name);
@@ -100,7 +100,7 @@ std::vector<std::string> words_of(const CommandFiles& command, const ScratchFold
 }
 
 /// What the program says in this process; empty: it did not refuse.
-std::string refusal(const std::vector<std::string>& words) {
+std::string parse_refusal(const std::vector<std::string>& words) {
   std::vector<const char*> argv{"millrace"};
   for (const std::string& word : words) argv.push_back(word.c_str());
   try {
@@ -111,11 +111,12 @@ std::string refusal(const std::vector<std::string>& words) {
   return "";
 }
 
-void check_refused(const CommandFiles& command, const ScratchFolder& scratch, const FileOption& one,
-                   const std::string& place, const FileOption& other, const std::string& alias) {
+void check_alias_refused(const CommandFiles& command, const ScratchFolder& scratch,
+                         const FileOption& one, const std::string& place, const FileOption& other,
+                         const std::string& alias) {
   const auto before = contents(scratch.path());
   const std::string said =
-      refusal(words_of(command, scratch, {{one.name, place}, {other.name, alias}}));
+      parse_refusal(command_words(command, scratch, {{one.name, place}, {other.name, alias}}));
   INFO(fmt::format("{} with {} {} and {} {}:\n{}", fmt::join(command.words, " "), one.shown, place,
                    other.shown, alias, said));
   CHECK_THAT(said, ContainsSubstring(one.shown) && ContainsSubstring(other.shown));
@@ -154,7 +155,7 @@ TEST_CASE("files: no output may be an input or another output, by whatever name"
     if (one.sink != other.sink) return;  // a folder and a file: see below
     const std::string place = alias.place(scratch, folder);
     INFO(alias.what);
-    check_refused(command, scratch, one, place, other, alias.alias(scratch, folder));
+    check_alias_refused(command, scratch, one, place, other, alias.alias(scratch, folder));
   });
 }
 
@@ -167,7 +168,7 @@ TEST_CASE("files: a command that would destroy a file ends with 2 and one messag
     const std::string place = make(scratch, one.sink);
     const auto before = contents(scratch.path());
     const ProgramRun run =
-        run_program(words_of(command, scratch, {{one.name, place}, {other.name, place}}));
+        run_program(command_words(command, scratch, {{one.name, place}, {other.name, place}}));
     INFO(run.err);
     CHECK(run.exit_code == 2);
     CHECK(run.out.empty());
@@ -184,8 +185,8 @@ TEST_CASE("files: nothing may be written into a sink's folder, nor read from one
     const ScratchFolder scratch;
     const std::string folder = make(scratch, true);
     const std::string within = (scratch / "one" / inside).string();
-    if (one.sink) check_refused(command, scratch, one, folder, other, within);
-    if (other.sink) check_refused(command, scratch, one, within, other, folder);
+    if (one.sink) check_alias_refused(command, scratch, one, folder, other, within);
+    if (other.sink) check_alias_refused(command, scratch, one, within, other, folder);
   });
 }
 
@@ -197,7 +198,7 @@ TEST_CASE("files: an output may not be a part of a data set's folder") {
   const std::string folder = "adult:" + scratch.path().string();
   for (const char* const option : {"--save", "--json", "--timeline"}) {
     for (const char* const file : {"adult.data", "adult.test"}) {
-      CHECK_THAT(refusal({"train", "--data", folder, option, (scratch / file).string()}),
+      CHECK_THAT(parse_refusal({"train", "--data", folder, option, (scratch / file).string()}),
                  ContainsSubstring("--data") && ContainsSubstring(option));
       CHECK(read_file(scratch / file) == "an example");
     }
@@ -211,13 +212,13 @@ TEST_CASE("files: an output may not be a secret or a certificate that an address
        {"redis://h?password-file=" + file, "rediss://h?db=1&ca=" + file,
         "rediss://h?cert=x&key=" + file, "kafka://h/t?ssl.ca.location=" + file,
         "kafka://h/t?sasl.password-file=" + file}) {
-    CHECK_THAT(refusal({"train", "--data", "synthetic", "--stream", sink, "--save", file}),
+    CHECK_THAT(parse_refusal({"train", "--data", "synthetic", "--stream", sink, "--save", file}),
                ContainsSubstring("--stream") && ContainsSubstring("--save"));
   }
   // Two sinks may read one.
   const std::string said =
-      refusal({"train", "--data", "synthetic", "--stream", "redis://a?password-file=" + file,
-               "--stream", "redis://b?password-file=" + file, "--save", "-"});
+      parse_refusal({"train", "--data", "synthetic", "--stream", "redis://a?password-file=" + file,
+                     "--stream", "redis://b?password-file=" + file, "--save", "-"});
   CHECK_THAT(said, ContainsSubstring("standard output"));
 }
 
@@ -226,7 +227,7 @@ TEST_CASE("files: two outputs may not both go to standard output") {
   for (const CommandFiles& command : all_commands()) {
     for (const FileOption& one : command.options) {
       if (!one.written || one.sink || one.shown == "-o" || one.shown == "--json") continue;
-      const std::string said = refusal(words_of(command, scratch, {{one.name, "-"}}));
+      const std::string said = parse_refusal(command_words(command, scratch, {{one.name, "-"}}));
       INFO(fmt::format("{} {}: {}", fmt::join(command.words, " "), one.shown, said));
       CHECK_THAT(said, ContainsSubstring(one.shown) && ContainsSubstring("standard output"));
     }

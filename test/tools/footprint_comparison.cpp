@@ -9,6 +9,7 @@
 #include "footprint/json.hpp"
 #include "footprint/table.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 #include "test/tools/program.hpp"
 
 using namespace millrace;
@@ -18,14 +19,16 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kGiB = std::size_t{1} << 30;
-
-const std::vector<std::string> kSmall{
+const std::vector<std::string> kSmallComparison{
     "footprint", "--workload", "sparse_data_dist_base", "--seeds", "3",
     "--steps",   "8",          "--batch-bytes",         "64MiB"};
 
-ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
-Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
+ProgramRun small_comparison(const std::vector<std::string>& more) {
+  return run_program(joined(kSmallComparison, more));
+}
+Json comparison_document(const std::vector<std::string>& more) {
+  return document_of(joined(kSmallComparison, more));
+}
 
 /// A row with these peaks of reserved, one for each seed, and steps of this length.
 cli::FootprintRow row_of(const std::string& allocator, CopyMethod method,
@@ -56,7 +59,7 @@ std::string advice_of(std::vector<cli::FootprintRow> rows) {
 }  // namespace
 
 TEST_CASE("a saving is the median of the savings on the same sizes, with its range") {
-  const Json json = document({"--allocator", "torch,millrace", "--copy", "all"});
+  const Json json = comparison_document({"--allocator", "torch,millrace", "--copy", "all"});
   const Json& usual = json.at("runs").at(0);
   REQUIRE(usual.at("strategy") == "side-stream");
   CHECK_FALSE(usual.at("spread").contains("saving_bytes"));
@@ -86,18 +89,18 @@ TEST_CASE("a saving is the median of the savings on the same sizes, with its ran
 }
 
 TEST_CASE("the table shows the median and the range of the draws, and one draw has no range") {
-  const ProgramRun three = small({"--allocator", "torch"});
+  const ProgramRun three = small_comparison({"--allocator", "torch"});
   CHECK_THAT(three.out, ContainsSubstring("range") && ContainsSubstring("saved") &&
                             ContainsSubstring("(seeds 1 to 3)"));
-  const ProgramRun one = small({"--allocator", "torch", "--seeds", "1"});
+  const ProgramRun one = small_comparison({"--allocator", "torch", "--seeds", "1"});
   CHECK_THAT(one.out, ContainsSubstring("saved") && ContainsSubstring("seed 1"));
   CHECK(one.out.find("range") == std::string::npos);
   CHECK(one.out.find("over the seeds") == std::string::npos);
 }
 
 TEST_CASE("the default table has few columns, and --wide has the ladder") {
-  const ProgramRun few = small({"--allocator", "torch"});
-  const ProgramRun all = small({"--allocator", "torch", "--wide"});
+  const ProgramRun few = small_comparison({"--allocator", "torch"});
+  const ProgramRun all = small_comparison({"--allocator", "torch", "--wide"});
   // In 80 characters the second group of columns is a table of its own.
   for (const char* const columns : {"round streams packing policy", "strand frag util calls"}) {
     CHECK(few.out.find(columns) == std::string::npos);
@@ -107,8 +110,8 @@ TEST_CASE("the default table has few columns, and --wide has the ladder") {
 
 TEST_CASE("advice and table have one statistic of the step, and words that match the sign") {
   const auto text = [](double step) {
-    return advice_of({row_of("torch", CopyMethod::side_stream, {10 * kGiB}, 40e6),
-                      row_of("millrace", CopyMethod::side_stream, {8 * kGiB}, step)});
+    return advice_of({row_of("torch", CopyMethod::side_stream, {10 * GiB}, 40e6),
+                      row_of("millrace", CopyMethod::side_stream, {8 * GiB}, step)});
   };
   CHECK_THAT(text(40.08e6), ContainsSubstring("step P50 40.08 ms instead of 40.00: 0.2% longer"));
   CHECK_THAT(text(39.2e6), ContainsSubstring("39.20 ms instead of 40.00: 2.0% shorter"));
@@ -123,21 +126,21 @@ TEST_CASE("the first screen's advice has the signs of saving and step, and names
   const auto text = [](std::size_t reserved, double step) {
     cli::FootprintTable table;
     table.workload = experiment::Workload::named("pr2916");
-    table.rows = {row_of("torch", CopyMethod::side_stream, {10 * kGiB}, 40e6),
+    table.rows = {row_of("torch", CopyMethod::side_stream, {10 * GiB}, 40e6),
                   row_of("millrace", CopyMethod::side_stream, {reserved}, step)};
     return cli::render_first_advice(table, cli::Painter{false});
   };
-  CHECK_THAT(text(8 * kGiB, 40.08e6),
+  CHECK_THAT(text(8 * GiB, 40.08e6),
              ContainsSubstring("\nAnother allocator: millrace, side-stream saves 2.00 GiB (20%), "
                                "step +0.2%.\n"));
-  CHECK_THAT(text(8 * kGiB, 40.001e6), ContainsSubstring("(20%), same step.\n"));
-  CHECK_THAT(text(11 * kGiB, 39.2e6), ContainsSubstring("takes 1.00 GiB (10%), step −2.0%."));
-  CHECK(std::ranges::count(text(8 * kGiB, 40e6), '\n') == 2);
+  CHECK_THAT(text(8 * GiB, 40.001e6), ContainsSubstring("(20%), same step.\n"));
+  CHECK_THAT(text(11 * GiB, 39.2e6), ContainsSubstring("takes 1.00 GiB (10%), step −2.0%."));
+  CHECK(std::ranges::count(text(8 * GiB, 40e6), '\n') == 2);
 }
 
 TEST_CASE("whether a change costs time is decided by the step that the table shows") {
-  auto from = row_of("torch", CopyMethod::side_stream, {10 * kGiB}, 40e6);
-  auto to = row_of("millrace", CopyMethod::side_stream, {8 * kGiB}, 40e6);
+  auto from = row_of("torch", CopyMethod::side_stream, {10 * GiB}, 40e6);
+  auto to = row_of("millrace", CopyMethod::side_stream, {8 * GiB}, 40e6);
   to.figures.step_mean = 100 * from.figures.step_mean;
   CHECK(cli::costs_no_time(from.figures, to.figures));
   to.figures.step_p50 = 1.02 * from.figures.step_p50;
@@ -146,9 +149,9 @@ TEST_CASE("whether a change costs time is decided by the step that the table sho
 
 TEST_CASE("advice takes savings draw by draw, and the usual draw decides") {
   // One draw has 2 GiB less, two have 1 GiB more.
-  const auto text = advice_of(
-      {row_of("torch", CopyMethod::side_stream, {10 * kGiB, 11 * kGiB, 12 * kGiB}, 40e6),
-       row_of("millrace", CopyMethod::side_stream, {8 * kGiB, 12 * kGiB, 13 * kGiB}, 40e6)});
+  const auto text =
+      advice_of({row_of("torch", CopyMethod::side_stream, {10 * GiB, 11 * GiB, 12 * GiB}, 40e6),
+                 row_of("millrace", CopyMethod::side_stream, {8 * GiB, 12 * GiB, 13 * GiB}, 40e6)});
   CHECK_THAT(text, ContainsSubstring("Takes 1.00 GiB more") &&
                        ContainsSubstring("−1.00 to 2.00 over the seeds"));
 }
@@ -156,11 +159,11 @@ TEST_CASE("advice takes savings draw by draw, and the usual draw decides") {
 TEST_CASE("what the driver's pool does not say is said to be unknown, and is never 0") {
   const std::vector<std::string> rows{"--allocator", "torch,driver", "--copy",
                                       "side-stream,driver-async", "--wide"};
-  const ProgramRun table = small(rows);
+  const ProgramRun table = small_comparison(rows);
   REQUIRE(table.exit_code == 0);
   CHECK(table.out.find("→ 0.00") == std::string::npos);
   CHECK_THAT(table.out, ContainsSubstring("are unknown"));
-  for (const Json& run : document(rows).at("runs")) {
+  for (const Json& run : comparison_document(rows).at("runs")) {
     INFO(run.at("allocator") << ' ' << run.at("strategy"));
     const bool pool = run.at("allocator") == "driver" || run.at("strategy") == "driver-async";
     CHECK(run.at("stranded_peak_bytes").is_null() == pool);
@@ -199,12 +202,12 @@ TEST_CASE("what was published stands only beside the workload that it is about")
 TEST_CASE(
     "a footprint in which every run is out of memory ends with 5, and one with figures with 0") {
   const std::vector<std::string> none{"--device", "virtual:a100", "--activations", "90GiB"};
-  const ProgramRun table = small(none);
+  const ProgramRun table = small_comparison(none);
   CHECK(table.exit_code == 5);
   CHECK_THAT(table.out, ContainsSubstring("out of memory"));
   std::vector<std::string> as_json = none;
   as_json.insert(as_json.end(), {"--format", "json"});
-  const ProgramRun json = small(as_json);
+  const ProgramRun json = small_comparison(as_json);
   CHECK(json.exit_code == 5);
   for (const Json& run : Json::parse(json.out).at("runs")) CHECK(run.contains("error"));
 }

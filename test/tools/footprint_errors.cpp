@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// Checks that it is refused as bad input is, and returns what is said.
-std::string refusal(std::vector<std::string> arguments) {
+std::string footprint_refusal(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "footprint");
   const ProgramRun run = run_program(arguments);
   CHECK(run.exit_code == 2);
@@ -23,7 +23,7 @@ std::string refusal(std::vector<std::string> arguments) {
   return run.err;
 }
 
-std::string workload(const std::string& more) {
+std::string named_workload(const std::string& more) {
   return R"({"schema": "millrace.workload/1", "batch_size": 10, "num_unweighted_features": 1,
              "activations": "1MiB")" +
          more + "}";
@@ -32,28 +32,28 @@ std::string workload(const std::string& more) {
 }  // namespace
 
 TEST_CASE("an option that there is not is named, with the one that was meant") {
-  CHECK_THAT(refusal({"--fromat", "json"}),
+  CHECK_THAT(footprint_refusal({"--fromat", "json"}),
              ContainsSubstring("'--fromat'") && ContainsSubstring("did you mean --format?"));
-  CHECK_THAT(refusal({"--nothing-like-it"}), ContainsSubstring("--help"));
+  CHECK_THAT(footprint_refusal({"--nothing-like-it"}), ContainsSubstring("--help"));
 }
 
 TEST_CASE("an option without its value, and a word that nobody asked for, are refused") {
-  CHECK_THAT(refusal({"--seed"}), ContainsSubstring("--seed"));
-  CHECK_THAT(refusal({"table"}), ContainsSubstring("'table'"));
+  CHECK_THAT(footprint_refusal({"--seed"}), ContainsSubstring("--seed"));
+  CHECK_THAT(footprint_refusal({"table"}), ContainsSubstring("'table'"));
 }
 
 TEST_CASE("a name that there is not is named, with where it was and with those that there are") {
-  CHECK_THAT(refusal({"--allocator", "troch"}), ContainsSubstring("'troch'") &&
-                                                    ContainsSubstring("where: --allocator") &&
-                                                    ContainsSubstring("torch, millrace, driver") &&
-                                                    ContainsSubstring("did you mean torch?"));
-  CHECK_THAT(refusal({"--copy", "ring,side_stream"}),
+  CHECK_THAT(footprint_refusal({"--allocator", "troch"}),
+             ContainsSubstring("'troch'") && ContainsSubstring("where: --allocator") &&
+                 ContainsSubstring("torch, millrace, driver") &&
+                 ContainsSubstring("did you mean torch?"));
+  CHECK_THAT(footprint_refusal({"--copy", "ring,side_stream"}),
              ContainsSubstring("'side_stream'") && ContainsSubstring("driver-async") &&
                  ContainsSubstring("did you mean side-stream?"));
-  CHECK_THAT(refusal({"--copy", ""}), ContainsSubstring("side-stream"));
-  CHECK_THAT(refusal({"--waits", "fine"}), ContainsSubstring("coarse, precise"));
-  CHECK_THAT(refusal({"--format", "xml"}), ContainsSubstring("table, json"));
-  CHECK_THAT(refusal({"--workload", "sparse_data_dist"}),
+  CHECK_THAT(footprint_refusal({"--copy", ""}), ContainsSubstring("side-stream"));
+  CHECK_THAT(footprint_refusal({"--waits", "fine"}), ContainsSubstring("coarse, precise"));
+  CHECK_THAT(footprint_refusal({"--format", "xml"}), ContainsSubstring("table, json"));
+  CHECK_THAT(footprint_refusal({"--workload", "sparse_data_dist"}),
              ContainsSubstring("did you mean sparse_data_dist_base?"));
 }
 
@@ -61,14 +61,14 @@ TEST_CASE("a device that there is not is refused with those that there are") {
   for (const std::string name :
        {"virtual:b200", "virtual:", "h200", "cuda:", "cuda:-1", "cuda:x"}) {
     INFO(name);
-    CHECK_THAT(refusal({"--device", name}),
+    CHECK_THAT(footprint_refusal({"--device", name}),
                ContainsSubstring("'" + name + "'") && ContainsSubstring("virtual:h200"));
   }
 }
 
 TEST_CASE("a GPU that is not there is refused with the reason") {
   const CudaDeviceCount gpus = cuda_device_count();
-  const std::string said = refusal({"--device", "cuda:" + std::to_string(gpus.count)});
+  const std::string said = footprint_refusal({"--device", "cuda:" + std::to_string(gpus.count)});
   if (gpus.count == 0) {
     CHECK_THAT(said, ContainsSubstring(gpus.reason.substr(0, 40)));
   } else {
@@ -101,7 +101,7 @@ TEST_CASE("sizes and numbers that cannot be are refused with their range") {
   };
   for (const auto& arguments : wrong) {
     INFO(arguments[0] << ' ' << arguments[1]);
-    const std::string said = refusal(arguments);
+    const std::string said = footprint_refusal(arguments);
     CHECK_THAT(said, ContainsSubstring("'" + arguments[1] + "'") ||
                          ContainsSubstring("a size of " + arguments[1]));
     CHECK_THAT(said, ContainsSubstring("where: " + arguments[0]) && ContainsSubstring("right: "));
@@ -111,25 +111,27 @@ TEST_CASE("sizes and numbers that cannot be are refused with their range") {
 TEST_CASE("a workload that cannot be used is refused with the file and the key") {
   const ScratchFolder folder;
   const auto said = [&](const std::string& text) {
-    return refusal({"--workload", folder.write("mine.json", text).string()});
+    return footprint_refusal({"--workload", folder.write("mine.json", text).string()});
   };
-  CHECK_THAT(said(workload(R"(, "num_batches": -3)")),
+  CHECK_THAT(said(named_workload(R"(, "num_batches": -3)")),
              ContainsSubstring("mine.json") && ContainsSubstring("num_batches is -3"));
-  CHECK_THAT(said(workload(R"(, "batches": 3)")), ContainsSubstring("batches is not a key"));
-  CHECK_THAT(said(workload(R"(, "num_batches": 3)")), ContainsSubstring("--steps"));
+  CHECK_THAT(said(named_workload(R"(, "batches": 3)")), ContainsSubstring("batches is not a key"));
+  CHECK_THAT(said(named_workload(R"(, "num_batches": 3)")), ContainsSubstring("--steps"));
   CHECK_THAT(said("{"), ContainsSubstring("mine.json:1:2: this is not JSON"));
   CHECK_THAT(said(""), ContainsSubstring("this is not JSON"));
-  CHECK_THAT(refusal({"--workload", (folder / "none.json").string()}),
+  CHECK_THAT(footprint_refusal({"--workload", (folder / "none.json").string()}),
              ContainsSubstring("none.json: cannot be opened"));
-  CHECK_THAT(refusal({"--workload", (folder / "").string()}), ContainsSubstring("is a folder"));
+  CHECK_THAT(footprint_refusal({"--workload", (folder / "").string()}),
+             ContainsSubstring("is a folder"));
 }
 
 TEST_CASE("a file that cannot be written is refused before anything runs") {
   const ScratchFolder folder;
-  CHECK_THAT(refusal({"-o", (folder / "none" / "x").string()}),
+  CHECK_THAT(footprint_refusal({"-o", (folder / "none" / "x").string()}),
              ContainsSubstring("none") && ContainsSubstring("where: -o"));
-  CHECK_THAT(refusal({"-o", (folder / "").string()}), ContainsSubstring("it is a folder"));
-  CHECK_THAT(refusal({"-o", ""}), ContainsSubstring("where: -o"));
+  CHECK_THAT(footprint_refusal({"-o", (folder / "").string()}),
+             ContainsSubstring("it is a folder"));
+  CHECK_THAT(footprint_refusal({"-o", ""}), ContainsSubstring("where: -o"));
   CHECK(folder.names().empty());
 }
 

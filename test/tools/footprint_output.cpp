@@ -14,12 +14,16 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kSmall{
+const std::vector<std::string> kSmallFootprint{
     "footprint", "--workload", "sparse_data_dist_base", "--seeds", "2",
     "--steps",   "8",          "--batch-bytes",         "64MiB"};
 
-ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
-Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
+ProgramRun small_footprint(const std::vector<std::string>& more) {
+  return run_program(joined(kSmallFootprint, more));
+}
+Json footprint_document(const std::vector<std::string>& more) {
+  return document_of(joined(kSmallFootprint, more));
+}
 
 std::vector<std::string> printed_lines(const std::string& text) {
   std::istringstream stream{text};
@@ -54,7 +58,7 @@ TEST_CASE("without arguments the tables say what each choice reserves, saves and
 }
 
 TEST_CASE("the first screen has five columns of figures, and its advice has three lines") {
-  const std::vector<std::string> lines = printed_lines(small({}).out);
+  const std::vector<std::string> lines = printed_lines(small_footprint({}).out);
   const auto row = std::ranges::find_if(
       lines, [](const std::string& line) { return line.starts_with("  in-place"); });
   REQUIRE(row != lines.end());
@@ -82,7 +86,7 @@ TEST_CASE("with --wide the table says where every byte went, and the advice is e
 }
 
 TEST_CASE("the document has a run for each allocator and strategy, with all of its figures") {
-  const Json json = document({});
+  const Json json = footprint_document({});
   CHECK(json.at("schema") == "millrace.footprint/1");
   CHECK(json.at("device").at("name") == "virtual:h200");
   CHECK(json.at("workload").at("num_batches") == 8);
@@ -108,7 +112,7 @@ TEST_CASE("the document has a run for each allocator and strategy, with all of i
 }
 
 TEST_CASE("levels ascend from what was asked for to what was reserved") {
-  for (const Json& run : document({}).at("runs")) {
+  for (const Json& run : footprint_document({}).at("runs")) {
     INFO(run.at("allocator") << ' ' << run.at("strategy"));
     const Json& ladder = run.at("ladder");
     CHECK(ladder.at("l0") <= ladder.at("l1"));
@@ -132,7 +136,8 @@ TEST_CASE("levels ascend from what was asked for to what was reserved") {
 TEST_CASE("no run has a race") {
   for (const char* const workload : {"sparse_data_dist_base", "train_pipeline_base"}) {
     for (const char* const waits : {"coarse", "precise"}) {
-      for (const Json& run : document({"--workload", workload, "--waits", waits}).at("runs")) {
+      for (const Json& run :
+           footprint_document({"--workload", workload, "--waits", waits}).at("runs")) {
         INFO(workload << ' ' << waits << ' ' << run.at("allocator") << ' ' << run.at("strategy"));
         CHECK(run.at("races") == 0);
       }
@@ -141,9 +146,10 @@ TEST_CASE("no run has a race") {
 }
 
 TEST_CASE("what was asked for is what runs") {
-  const Json json = document({"--allocator", "millrace,torch", "--copy", "precise", "--waits",
-                              "precise", "--activations", "512MiB", "--compute-to-copy", "0.5",
-                              "--run-ahead", "7", "--seed", "3", "--device", "virtual:a100"});
+  const Json json =
+      footprint_document({"--allocator", "millrace,torch", "--copy", "precise", "--waits",
+                          "precise", "--activations", "512MiB", "--compute-to-copy", "0.5",
+                          "--run-ahead", "7", "--seed", "3", "--device", "virtual:a100"});
   CHECK(json.at("runs").size() == 2);
   CHECK(json.at("device").at("name") == "virtual:a100");
   CHECK(json.at("options").at("waits") == "precise");
@@ -171,13 +177,15 @@ TEST_CASE("a workload of one's own runs with its own sizes") {
 }
 
 TEST_CASE("the same arguments give the same document, byte for byte") {
-  CHECK(small({"--format", "json"}).out == small({"--format", "json"}).out);
-  CHECK(small({"--format", "json"}).out != small({"--format", "json", "--seed", "9"}).out);
+  CHECK(small_footprint({"--format", "json"}).out == small_footprint({"--format", "json"}).out);
+  CHECK(small_footprint({"--format", "json"}).out !=
+        small_footprint({"--format", "json", "--seed", "9"}).out);
 }
 
 TEST_CASE("a row that runs out of memory says why, and the others go on") {
-  const Json json = document({"--device", "virtual:a100", "--activations", "50GiB", "--allocator",
-                              "torch,driver", "--copy", "side-stream,in-place"});
+  const Json json =
+      footprint_document({"--device", "virtual:a100", "--activations", "50GiB", "--allocator",
+                          "torch,driver", "--copy", "side-stream,in-place"});
   REQUIRE(json.at("runs").size() == 4);
   for (const Json& run : json.at("runs")) {
     CHECK(run.contains("error") == (run.at("allocator") == "driver"));
@@ -185,7 +193,7 @@ TEST_CASE("a row that runs out of memory says why, and the others go on") {
     CHECK_THAT(run.at("error").get<std::string>(), ContainsSubstring("out of memory"));
     CHECK_FALSE(run.contains("peak_reserved_bytes"));
   }
-  const ProgramRun table = small({"--device", "virtual:a100", "--activations", "90GiB"});
+  const ProgramRun table = small_footprint({"--device", "virtual:a100", "--activations", "90GiB"});
   CHECK_THAT(table.out, ContainsSubstring("out of memory"));
   CHECK(longest_line(table.out) <= 80);
 }
@@ -193,14 +201,14 @@ TEST_CASE("a row that runs out of memory says why, and the others go on") {
 TEST_CASE("a file is written whole, and what was there is replaced") {
   const ScratchFolder folder;
   const auto file = folder.write("out.json", std::string(1'000'000, 'x'));
-  const ProgramRun run = small({"--format", "json", "-o", file.string()});
+  const ProgramRun run = small_footprint({"--format", "json", "-o", file.string()});
   CHECK(run.exit_code == 0);
   CHECK(run.out.empty());
-  CHECK(read_file(file) == small({"--format", "json"}).out);
+  CHECK(read_file(file) == small_footprint({"--format", "json"}).out);
   CHECK(folder.names() == std::vector<std::string>{"out.json"});
 }
 
 TEST_CASE("a pipe can be written to") {
-  CHECK(small({"-o", "/dev/null"}).exit_code == 0);
-  CHECK_THAT(small({"-o", "-"}).out, ContainsSubstring("side-stream"));
+  CHECK(small_footprint({"-o", "/dev/null"}).exit_code == 0);
+  CHECK_THAT(small_footprint({"-o", "-"}).out, ContainsSubstring("side-stream"));
 }

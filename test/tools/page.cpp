@@ -46,7 +46,7 @@ std::size_t widest(const std::string& text) {
   return most;
 }
 
-std::vector<std::string> words_of(const std::string& text) {
+std::vector<std::string> page_words(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream stream{text};
   for (std::string word; stream >> word;) words.push_back(word);
@@ -55,7 +55,7 @@ std::vector<std::string> words_of(const std::string& text) {
 
 std::size_t longest_word(const std::string& text) {
   std::size_t most = 0;
-  for (const std::string& word : words_of(text)) most = std::max(most, width_of(word));
+  for (const std::string& word : page_words(text)) most = std::max(most, width_of(word));
   return most;
 }
 
@@ -70,7 +70,7 @@ const std::vector<std::string> kDoctor{"doctor"};
 
 /// All words with a digit, sorted.
 std::vector<std::string> figures_of(const std::string& text) {
-  std::vector<std::string> words = words_of(text);
+  std::vector<std::string> words = page_words(text);
   std::erase_if(words, [](const std::string& word) {
     return word.find_first_of("0123456789") == std::string::npos;
   });
@@ -90,7 +90,7 @@ TEST_CASE("page: help is as wide as the page, with the same words") {
       const Environment width{"COLUMNS", std::to_string(columns)};
       const std::string text = run_program(help).out;
       INFO(columns << ":\n" << text);
-      CHECK(words_of(text) == words_of(wide));
+      CHECK(page_words(text) == page_words(wide));
       // A name that is longer than its column has no room beside it, and takes what it needs.
       CHECK(widest(text) <= std::max(columns, longest_word(text) + 34));
     }
@@ -139,7 +139,7 @@ TEST_CASE("page: a terminal's own width is that of the page") {
   StartedProgram program{{"train", "--help"}, terminal.name(), (scratch / "err").string()};
   const std::string text = terminal.read_all();
   CHECK(program.wait() == 0);
-  CHECK(words_of(text).size() > 100);
+  CHECK(page_words(text).size() > 100);
   CHECK(widest(text) <= 71);  // with the carriage return
 }
 

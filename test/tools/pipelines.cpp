@@ -16,16 +16,20 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kSmall{"pipelines",    "--workload", "pr2916",  "--steps", "4",
-                                      "--batch-size", "512",        "--seeds", "2"};
+const std::vector<std::string> kSmallPipelines{
+    "pipelines", "--workload", "pr2916", "--steps", "4", "--batch-size", "512", "--seeds", "2"};
 
-ProgramRun small(const std::vector<std::string>& more) { return run_program(joined(kSmall, more)); }
-Json document(const std::vector<std::string>& more) { return document_of(joined(kSmall, more)); }
+ProgramRun small_pipelines(const std::vector<std::string>& more) {
+  return run_program(joined(kSmallPipelines, more));
+}
+Json pipelines_document(const std::vector<std::string>& more) {
+  return document_of(joined(kSmallPipelines, more));
+}
 
 }  // namespace
 
 TEST_CASE("pipelines: every pipeline is a row, with time, bound, memory and no race") {
-  const Json json = document({"--copy", "precise", "--allocator", "torch"});
+  const Json json = pipelines_document({"--copy", "precise", "--allocator", "torch"});
   CHECK(json.at("schema") == "millrace.pipelines/1");
   CHECK(json.at("workload").at("model").at("over_arch").size() == 6);
   CHECK(json.at("rows").size() >= 3);
@@ -76,10 +80,10 @@ TEST_CASE(
 TEST_CASE("pipelines: tables in host memory take less of the device, and time of the link") {
   const std::vector<std::string> one{"--copy", "precise",    "--allocator",
                                      "torch",  "--pipeline", "sparse-dist,prefetch-sparse-dist"};
-  const Json plain = document(one);
+  const Json plain = pipelines_document(one);
   std::vector<std::string> more = one;
   more.insert(more.end(), {"--cache-load-factor", "0.2", "--cache-policy", "lfu"});
-  const Json cached = document(more);
+  const Json cached = pipelines_document(more);
   CHECK(plain.at("options").at("cache").is_null());
   CHECK(cached.at("options").at("cache").at("policy") == "lfu");
   for (std::size_t row = 0; row < 2; ++row) {
@@ -96,7 +100,7 @@ TEST_CASE("pipelines: tables in host memory take less of the device, and time of
 }
 
 TEST_CASE("pipelines: the table says the same, and what its columns mean") {
-  const ProgramRun run = small({"--pipeline", "base", "--waits", "all"});
+  const ProgramRun run = small_pipelines({"--pipeline", "base", "--waits", "all"});
   CHECK(run.exit_code == 0);
   for (const char* const word : {"pr2916", "base", "side-stream", "in-place", "precise", "coarse",
                                  "torch", "millrace", "reserved", "exposed", "modelled"}) {
@@ -104,7 +108,7 @@ TEST_CASE("pipelines: the table says the same, and what its columns mean") {
   }
   CHECK(run.out.find("sparse-dist") == std::string::npos);
   CHECK(run.out.find("bound") == std::string::npos);
-  const ProgramRun wide = small({"--pipeline", "base", "--wide"});
+  const ProgramRun wide = small_pipelines({"--pipeline", "base", "--wide"});
   for (const char* const word : {"bound", "busy", "strand", "ahead", "GB/s"}) {
     CHECK_THAT(wide.out, ContainsSubstring(word));
   }
@@ -126,7 +130,8 @@ TEST_CASE("pipelines: a race of any seed is reported, also if the shown run has 
 
 TEST_CASE("pipelines: the picture has a mark for each row") {
   const auto file = std::filesystem::temp_directory_path() / "millrace-pipelines-test.svg";
-  const ProgramRun run = small({"--pipeline", "base", "--copy", "ring,side-stream", "--svg", file});
+  const ProgramRun run =
+      small_pipelines({"--pipeline", "base", "--copy", "ring,side-stream", "--svg", file});
   CHECK(run.exit_code == 0);
   std::ostringstream svg;
   svg << std::ifstream{file}.rdbuf();
@@ -153,7 +158,7 @@ TEST_CASE("pipelines: a model that cannot be is refused with its workload's name
 
 TEST_CASE("pipelines: bad input is refused in three lines, with what would be right") {
   const auto refused = [](std::vector<std::string> more, const char* why) {
-    const ProgramRun run = small(more);
+    const ProgramRun run = small_pipelines(more);
     INFO(run.err);
     CHECK(run.exit_code == 2);
     CHECK(run.out.empty());
@@ -172,10 +177,10 @@ TEST_CASE("pipelines: bad input is refused in three lines, with what would be ri
 }
 
 TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are rows of their own") {
-  const Json json =
-      document({"--pipeline", "base,fused-sparse-dist", "--lookup-position",
-                "after-optimizer,before-optimizer", "--lookup-stream", "own", "--optimizer-work",
-                "1,4", "--copy", "precise", "--allocator", "millrace"});
+  const Json json = pipelines_document({"--pipeline", "base,fused-sparse-dist", "--lookup-position",
+                                        "after-optimizer,before-optimizer", "--lookup-stream",
+                                        "own", "--optimizer-work", "1,4", "--copy", "precise",
+                                        "--allocator", "millrace"});
   const Json& rows = json.at("rows");
   REQUIRE(rows.size() == 6);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -188,18 +193,20 @@ TEST_CASE("pipelines: lookups' places and streams, and a longer optimizer, are r
   CHECK(rows[2].at("lookup") == Json{{"position", "before-optimizer"}, {"stream", "own"}});
   CHECK(rows[3].at("runtime_ms").at("p50") > rows[0].at("runtime_ms").at("p50"));
 
-  const ProgramRun table = small({"--pipeline", "fused-sparse-dist", "--lookup-stream", "main",
-                                  "--optimizer-work", "2.5", "--copy", "precise"});
+  const ProgramRun table =
+      small_pipelines({"--pipeline", "fused-sparse-dist", "--lookup-stream", "main",
+                       "--optimizer-work", "2.5", "--copy", "precise"});
   CHECK_THAT(table.out,
              ContainsSubstring("fused-sparse-dist, lookup stream main, optimizer x 2.5"));
-  const Json forward = document({"--forward-only", "--copy", "precise", "--allocator", "torch"});
+  const Json forward =
+      pipelines_document({"--forward-only", "--copy", "precise", "--allocator", "torch"});
   for (const Json& row : forward.at("rows")) {
     CHECK(row.at("forward_only") == true);
     CHECK(row.at("pipeline") != "semi-sync");
   }
-  CHECK_THAT(small({"--forward-only", "--pipeline", "base,semi-sync"}).err,
+  CHECK_THAT(small_pipelines({"--forward-only", "--pipeline", "base,semi-sync"}).err,
              ContainsSubstring("no lookup is stale"));
-  const ProgramRun refused = small({"--optimizer-work", "1,0.5"});
+  const ProgramRun refused = small_pipelines({"--optimizer-work", "1,0.5"});
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, ContainsSubstring("--optimizer-work"));
 }
@@ -210,7 +217,7 @@ TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more th
                                      "--waits",    "coarse",    "--seeds", "1"};
   std::vector<std::string> run = one;
   run.insert(run.end(), {"--allocator", "millrace", "--steps-svg", steps, "--timeline", timeline});
-  const ProgramRun made = small(run);
+  const ProgramRun made = small_pipelines(run);
   INFO(made.err);
   REQUIRE(made.exit_code == 0);
   std::stringstream picture;
@@ -225,7 +232,7 @@ TEST_CASE("pipelines: one run is drawn step by step, and has a timeline, more th
   for (const char* const option : {"--steps-svg", "--timeline"}) {
     std::vector<std::string> two = one;
     two.insert(two.end(), {"--allocator", "torch,millrace", option, steps});
-    const ProgramRun refused = small(two);
+    const ProgramRun refused = small_pipelines(two);
     CHECK(refused.exit_code == 2);
     CHECK_THAT(refused.err, ContainsSubstring(option));
     CHECK_FALSE(std::filesystem::exists(steps));

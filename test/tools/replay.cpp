@@ -5,6 +5,7 @@
 #include "test/support/catch.hpp"
 #include "test/support/gzip.hpp"
 #include "test/support/pickle_writer.hpp"
+#include "test/support/sizes.hpp"
 #include "test/tools/program.hpp"
 
 using namespace millrace::test;
@@ -13,17 +14,16 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::uint64_t MiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
 
 const std::string kLifetimes = "id,lower,upper,size\n0,0,4,3000000\n1,1,3,5000000\n2,2,6,1000\n";
 
-json event(const char* action, std::uint64_t address, std::uint64_t bytes, int time) {
+json replay_event(const char* action, std::uint64_t address, std::uint64_t bytes, int time) {
   return {{"action", action}, {"addr", address}, {"size", bytes}, {"stream", 0}, {"time_us", time}};
 }
 
 /// One device: a segment of 20 MiB, of which 4 MiB are used, freed, and used again.
-json snapshot() {
+json replay_snapshot() {
   const json block{{"address", kBase},
                    {"size", 4 * MiB},
                    {"requested_size", 4 * MiB},
@@ -37,14 +37,15 @@ json snapshot() {
                      {"segment_pool_id", {0, 0}},
                      {"is_expandable", false},
                      {"blocks", {block, rest}}};
-  const json trace{event("segment_alloc", kBase, 20 * MiB, 1), event("alloc", kBase, 4 * MiB, 2),
-                   event("free_requested", kBase, 4 * MiB, 3),
-                   event("free_completed", kBase, 4 * MiB, 4), event("alloc", kBase, 4 * MiB, 5)};
+  const json trace{
+      replay_event("segment_alloc", kBase, 20 * MiB, 1), replay_event("alloc", kBase, 4 * MiB, 2),
+      replay_event("free_requested", kBase, 4 * MiB, 3),
+      replay_event("free_completed", kBase, 4 * MiB, 4), replay_event("alloc", kBase, 4 * MiB, 5)};
   return {{"segments", json::array({segment})}, {"device_traces", json::array({trace})}};
 }
 
 /// Checks that a file is refused as bad input is, and returns what is said.
-std::string refusal(const std::string& file) {
+std::string replay_refusal(const std::string& file) {
   const ProgramRun run = run_program({"replay", file});
   INFO(run.err);
   CHECK(run.exit_code == 2);
@@ -57,7 +58,7 @@ std::string refusal(const std::string& file) {
 std::string refused_text(const std::string& name, const std::string& text) {
   const ScratchFolder scratch;
   const auto file = scratch.write(name, text);
-  const std::string said = refusal(file.string());
+  const std::string said = replay_refusal(file.string());
   CHECK_THAT(said, ContainsSubstring(file.string()));
   return said;
 }
@@ -69,7 +70,7 @@ json replayed(const std::vector<std::string>& arguments) {
 }  // namespace
 
 TEST_CASE("replay refuses pickles that are cut short or would run code") {
-  const std::string good = to_pickle(snapshot());
+  const std::string good = to_pickle(replay_snapshot());
   CHECK_THAT(refused_text("cut.pickle", good.substr(0, good.size() / 2)),
              ContainsSubstring("byte "));
   const ScratchFolder scratch;
@@ -107,8 +108,9 @@ TEST_CASE("replay refuses what is no trace at all") {
                                         "ELF\0\0\1\2",
                                         8});
   const ScratchFolder scratch;
-  CHECK_THAT(refusal((scratch / "missing.pickle").string()), ContainsSubstring("No such file"));
-  CHECK_THAT(refusal((scratch / "").string()), ContainsSubstring("folder"));
+  CHECK_THAT(replay_refusal((scratch / "missing.pickle").string()),
+             ContainsSubstring("No such file"));
+  CHECK_THAT(replay_refusal((scratch / "").string()), ContainsSubstring("folder"));
 }
 
 TEST_CASE("replay refuses gzip files that are cut short or inflate without end") {
@@ -193,9 +195,9 @@ TEST_CASE("where nothing was recorded no curve is drawn, and nothing is called P
 
 TEST_CASE("allocators are compared from one start: a cache from before is PyTorch's row alone") {
   // PyTorch held an empty segment of 200 MiB when the trace began, and 4 MiB of another.
-  json held = snapshot();
+  json held = replay_snapshot();
   json& trace = held["device_traces"][0];
-  trace = json::array({event("alloc", kBase + 4 * MiB, 2 * MiB, 5)});
+  trace = json::array({replay_event("alloc", kBase + 4 * MiB, 2 * MiB, 5)});
   held["segments"][0]["blocks"] = {
       {{"address", kBase},
        {"size", 4 * MiB},
@@ -233,7 +235,7 @@ TEST_CASE("allocators are compared from one start: a cache from before is PyTorc
 
 TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lower bounds") {
   const ScratchFolder scratch;
-  const std::string file = scratch.write("s.pickle", to_pickle(snapshot())).string();
+  const std::string file = scratch.write("s.pickle", to_pickle(replay_snapshot())).string();
   const json document = replayed({file});
   CHECK(document.at("schema") == "millrace.replay/1");
   const json& entry = document.at("files").at(0);
@@ -268,14 +270,15 @@ TEST_CASE("a snapshot's replay tells decisions, PyTorch's own curve and the lowe
 
 TEST_CASE("a snapshot may be gzipped, or JSON, and is recognized by its content") {
   const ScratchFolder scratch;
-  for (const std::string& text : {gzipped(to_pickle(snapshot())), snapshot().dump()}) {
+  for (const std::string& text :
+       {gzipped(to_pickle(replay_snapshot())), replay_snapshot().dump()}) {
     const json document = replayed({scratch.write("trace", text).string()});
     CHECK(document.at("files").at(0).at("replays").at(0).at("decisions").at("same") == 2);
   }
 }
 
 TEST_CASE("each device of a snapshot has its own table") {
-  json both = snapshot();
+  json both = replay_snapshot();
   json segment = both["segments"][0];
   segment["device"] = 1;
   both["segments"].push_back(segment);

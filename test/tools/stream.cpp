@@ -156,7 +156,7 @@ TEST_CASE(
 
 TEST_CASE("train --stream: a redis that loses all in the middle has all in the end") {
   if (!built("redis")) SKIP("this build is without redis");
-  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
+  need_redis_server();
   const ScratchFolder folder;
   RedisServer server;
   const std::string save = folder / "a.ckpt";

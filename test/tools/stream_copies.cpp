@@ -124,7 +124,7 @@ TEST_CASE("stream apply: a log without its schema is not called empty, and ends 
 
 TEST_CASE("stream apply: a redis that was emptied gets all again") {
   if (!built("redis")) SKIP("this build is without redis");
-  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
+  need_redis_server();
   const Trained trained{"100"};
   const RedisServer server;
   run_well(trained.apply(server.spec(), {"--until-idle", "0.001"}));

@@ -13,7 +13,7 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string refusal(std::vector<std::string> arguments) {
+std::string train_refusal(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "train");
   const ProgramRun run = run_program(arguments);
   CHECK(run.exit_code == 2);
@@ -22,7 +22,7 @@ std::string refusal(std::vector<std::string> arguments) {
   return run.err;
 }
 
-constexpr const char* kPositions = R"({"schema": "millrace.model/1", "width": 8,
+constexpr const char* kErrorPositions = R"({"schema": "millrace.model/1", "width": 8,
   "position_weights": {"s0": 2}, "dense_arch": [8], "over_arch": [8]})";
 
 std::vector<std::string> quick(std::vector<std::string> more) {
@@ -42,50 +42,53 @@ std::string criteo_line(const std::string& label, const std::string& category) {
 }  // namespace
 
 TEST_CASE("train: names that there are not are refused with those that there are") {
-  CHECK_THAT(refusal(quick({"--pipeline", "sparse-dst"})),
+  CHECK_THAT(train_refusal(quick({"--pipeline", "sparse-dst"})),
              ContainsSubstring("did you mean sparse-dist?"));
-  CHECK_THAT(refusal(quick({"--copy", "rign"})), ContainsSubstring("did you mean ring?"));
-  CHECK_THAT(refusal(quick({"--waits", "fine"})), ContainsSubstring("coarse, precise"));
-  CHECK_THAT(refusal(quick({"--allocator", "troch"})), ContainsSubstring("did you mean torch?"));
-  CHECK_THAT(refusal(quick({"--device", "virtual:b200"})), ContainsSubstring("virtual:h200"));
-  CHECK_THAT(refusal(quick({"--model", "audlt"})), ContainsSubstring("did you mean adult?"));
-  CHECK_THAT(refusal(quick({"--epochs", "-1"})), ContainsSubstring("--epochs"));
-  CHECK_THAT(refusal(quick({"--batch-size", "0"})), ContainsSubstring("--batch-size"));
-  CHECK_THAT(refusal({}), ContainsSubstring("--data") && ContainsSubstring("synthetic"));
+  CHECK_THAT(train_refusal(quick({"--copy", "rign"})), ContainsSubstring("did you mean ring?"));
+  CHECK_THAT(train_refusal(quick({"--waits", "fine"})), ContainsSubstring("coarse, precise"));
+  CHECK_THAT(train_refusal(quick({"--allocator", "troch"})),
+             ContainsSubstring("did you mean torch?"));
+  CHECK_THAT(train_refusal(quick({"--device", "virtual:b200"})), ContainsSubstring("virtual:h200"));
+  CHECK_THAT(train_refusal(quick({"--model", "audlt"})), ContainsSubstring("did you mean adult?"));
+  CHECK_THAT(train_refusal(quick({"--epochs", "-1"})), ContainsSubstring("--epochs"));
+  CHECK_THAT(train_refusal(quick({"--batch-size", "0"})), ContainsSubstring("--batch-size"));
+  CHECK_THAT(train_refusal({}), ContainsSubstring("--data") && ContainsSubstring("synthetic"));
 }
 
 TEST_CASE("train: options of another pipeline, and such that cannot be together, are refused") {
   CHECK_THAT(
-      refusal(quick({"--lookup-stream", "own"})),
+      train_refusal(quick({"--lookup-stream", "own"})),
       ContainsSubstring("base has no such option") && ContainsSubstring("fused-sparse-dist"));
-  CHECK_THAT(refusal(quick({"--pipeline", "sparse-dist", "--start-batch", "3"})),
+  CHECK_THAT(train_refusal(quick({"--pipeline", "sparse-dist", "--start-batch", "3"})),
              ContainsSubstring("semi-sync"));
-  CHECK_THAT(refusal(quick({"--pipeline", "semi-sync", "--start-batch", "soon"})),
+  CHECK_THAT(train_refusal(quick({"--pipeline", "semi-sync", "--start-batch", "soon"})),
              ContainsSubstring("--start-batch"));
-  CHECK_THAT(refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position", "befor"})),
-             ContainsSubstring("after-optimizer"));
-  CHECK_THAT(refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position",
-                            "before-optimizer", "--order-lookup-after-dense"})),
+  CHECK_THAT(
+      train_refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position", "befor"})),
+      ContainsSubstring("after-optimizer"));
+  CHECK_THAT(train_refusal(quick({"--pipeline", "fused-sparse-dist", "--lookup-position",
+                                  "before-optimizer", "--order-lookup-after-dense"})),
              ContainsSubstring("after-data-dist"));
 }
 
 TEST_CASE("train: a cache that is no share of rows, and a policy without one, are refused") {
-  CHECK_THAT(refusal(quick({"--cache-load-factor", "0"})),
+  CHECK_THAT(train_refusal(quick({"--cache-load-factor", "0"})),
              ContainsSubstring("--cache-load-factor"));
-  CHECK_THAT(refusal(quick({"--cache-load-factor", "1.5"})),
+  CHECK_THAT(train_refusal(quick({"--cache-load-factor", "1.5"})),
              ContainsSubstring("--cache-load-factor"));
-  CHECK_THAT(refusal(quick({"--cache-policy", "lru"})), ContainsSubstring("--cache-load-factor"));
-  CHECK_THAT(refusal(quick({"--pipeline", "prefetch-sparse-dist", "--cache-policy", "lur"})),
+  CHECK_THAT(train_refusal(quick({"--cache-policy", "lru"})),
+             ContainsSubstring("--cache-load-factor"));
+  CHECK_THAT(train_refusal(quick({"--pipeline", "prefetch-sparse-dist", "--cache-policy", "lur"})),
              ContainsSubstring("did you mean lru?"));
 }
 
 TEST_CASE("train: fused-sparse-dist refuses position weights, unless lookups are ordered") {
   const ScratchFolder scratch;
-  const std::string model = scratch.write("model.json", kPositions).string();
+  const std::string model = scratch.write("model.json", kErrorPositions).string();
   const std::vector<std::string> fused =
       quick({"--model", model, "--pipeline", "fused-sparse-dist"});
-  CHECK_THAT(refusal(fused), ContainsSubstring("position weights") &&
-                                 ContainsSubstring("--order-lookup-after-dense"));
+  CHECK_THAT(train_refusal(fused), ContainsSubstring("position weights") &&
+                                       ContainsSubstring("--order-lookup-after-dense"));
   std::vector<std::string> ordered = fused;
   ordered.insert(ordered.end(), {"--order-lookup-after-dense"});
   ordered.insert(ordered.begin(), "train");
@@ -94,13 +97,13 @@ TEST_CASE("train: fused-sparse-dist refuses position weights, unless lookups are
 
 TEST_CASE("train: data that are not there, or are of no known format, are refused") {
   const ScratchFolder scratch;
-  CHECK_THAT(refusal({"--data", (scratch / "none").string()}), ContainsSubstring("none"));
-  const std::string said = refusal({"--data", "adult:" + (scratch / "none").string()});
+  CHECK_THAT(train_refusal({"--data", (scratch / "none").string()}), ContainsSubstring("none"));
+  const std::string said = train_refusal({"--data", "adult:" + (scratch / "none").string()});
   CHECK_THAT(said, ContainsSubstring("adult.data") && ContainsSubstring("MILLRACE_DATA"));
   const auto file = scratch.write("data.csv", "a,b,c\n1,2,3\n");
-  CHECK_THAT(refusal({"--data", file.string()}),
+  CHECK_THAT(train_refusal({"--data", file.string()}),
              ContainsSubstring("40 columns") && ContainsSubstring("--data-format"));
-  CHECK_THAT(refusal(quick({"--test", file.string()})), ContainsSubstring("--test"));
+  CHECK_THAT(train_refusal(quick({"--test", file.string()})), ContainsSubstring("--test"));
 }
 
 TEST_CASE("train: malformed lines are left out, counted and shown, up to a limit") {
@@ -116,7 +119,7 @@ TEST_CASE("train: malformed lines are left out, counted and shown, up to a limit
   const ProgramRun good = run_program(run);
   CHECK(good.exit_code == 0);
   CHECK_THAT(good.out, ContainsSubstring("4 malformed lines") && ContainsSubstring("line 9"));
-  CHECK_THAT(refusal({"--data", file.string(), "--epochs", "1", "--malformed", "3"}),
+  CHECK_THAT(train_refusal({"--data", file.string(), "--epochs", "1", "--malformed", "3"}),
              ContainsSubstring("4 malformed lines"));
 }
 
@@ -125,16 +128,16 @@ TEST_CASE("train: data without an example are refused, to train on or to test on
   const std::string empty = scratch.write("empty.tsv", "").string();
   const std::string malformed = scratch.write("malformed.tsv", "1\t2\n3\n").string();
   const std::string line = scratch.write("line.tsv", criteo_line("1", "aa")).string();
-  CHECK_THAT(refusal({"--data", empty, "--data-format", "criteo"}),
+  CHECK_THAT(train_refusal({"--data", empty, "--data-format", "criteo"}),
              ContainsSubstring("no example to train on") && ContainsSubstring("empty.tsv"));
-  CHECK_THAT(refusal({"--data", empty, "--data-format", "criteo", "--eval"}),
+  CHECK_THAT(train_refusal({"--data", empty, "--data-format", "criteo", "--eval"}),
              ContainsSubstring("no example to test on") && ContainsSubstring("empty.tsv"));
-  CHECK_THAT(refusal({"--data", malformed, "--data-format", "criteo"}),
+  CHECK_THAT(train_refusal({"--data", malformed, "--data-format", "criteo"}),
              ContainsSubstring("no example to train on") &&
                  ContainsSubstring("2 malformed lines") && ContainsSubstring("malformed.tsv"));
-  CHECK_THAT(refusal({"--data", line, "--data-format", "criteo", "--test", empty}),
+  CHECK_THAT(train_refusal({"--data", line, "--data-format", "criteo", "--test", empty}),
              ContainsSubstring("no example to test on") && ContainsSubstring("empty.tsv"));
-  CHECK_THAT(refusal({"--data", empty, "--data-format", "criteo", "--ranks", "2"}),
+  CHECK_THAT(train_refusal({"--data", empty, "--data-format", "criteo", "--ranks", "2"}),
              ContainsSubstring("no example to train on"));
   CHECK(
       run_program({"train", "--data", "synthetic", "--examples", "1", "--epochs", "1"}).exit_code ==
@@ -158,11 +161,11 @@ TEST_CASE("train: a run that diverges says so, and keeps the checkpoint that it 
       std::vector<std::string> run =
           quick({"--model", model.string(), "--ranks", ranks, "--save", file});
       if (saves) run.insert(run.end(), {"--save-every", "3"});
-      CHECK_THAT(refusal(run), ContainsSubstring("diverged"));
+      CHECK_THAT(train_refusal(run), ContainsSubstring("diverged"));
       CHECK(read_file(file) == before);
     }
   }
-  const std::string said = refusal(quick({"--model", model.string()}));
+  const std::string said = train_refusal(quick({"--model", model.string()}));
   CHECK_THAT(said, ContainsSubstring("the training diverged: the loss of step ") &&
                        ContainsSubstring("epoch 1") && ContainsSubstring("learning_rate"));
 }
@@ -173,7 +176,8 @@ TEST_CASE("train: an id that is no row of its table is named with table and valu
       "small.json", R"({"schema": "millrace.model/1", "width": 8, "dense_arch": [16, 8],
                         "tables": {"s2": {"rows": 10}}})");
   for (const char* const pipeline : {"base", "sparse-dist"}) {
-    const std::string said = refusal(quick({"--model", model.string(), "--pipeline", pipeline}));
+    const std::string said =
+        train_refusal(quick({"--model", model.string(), "--pipeline", pipeline}));
     CHECK_THAT(said, ContainsSubstring("of feature 's2' is not a row of the table 's2', which "
                                        "has 10") &&
                          ContainsSubstring("where: synthetic: epoch 1, batch 1, example ") &&
@@ -186,12 +190,12 @@ TEST_CASE("train: models that do not fit the data, or themselves, are refused in
   const auto model = [&](const std::string& more) {
     return scratch.write("model.json", R"({"schema": "millrace.model/1", )" + more + "}").string();
   };
-  CHECK_THAT(refusal(quick({"--model", model(R"("tables": {"s9": {}})")})),
+  CHECK_THAT(train_refusal(quick({"--model", model(R"("tables": {"s9": {}})")})),
              ContainsSubstring("'s9'") && ContainsSubstring("s0, s1"));
-  CHECK_THAT(refusal(quick({"--model", model(R"("width": 8, "dense_arch": [16, 4])")})),
+  CHECK_THAT(train_refusal(quick({"--model", model(R"("width": 8, "dense_arch": [16, 4])")})),
              ContainsSubstring("8 wide") && ContainsSubstring("--model"));
-  CHECK_THAT(refusal(quick({"--model", model(R"("widht": 8)")})), ContainsSubstring("widht"));
-  CHECK_THAT(refusal(quick({"--model", (scratch / "none.json").string()})),
+  CHECK_THAT(train_refusal(quick({"--model", model(R"("widht": 8)")})), ContainsSubstring("widht"));
+  CHECK_THAT(train_refusal(quick({"--model", (scratch / "none.json").string()})),
              ContainsSubstring("none.json"));
 }
 
@@ -215,7 +219,7 @@ TEST_CASE("train: checkpoints of other runs, and damaged ones, are refused and s
   const auto load = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments{"--data", "synthetic", "--examples", "512", "--load", file};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return refusal(arguments);
+    return train_refusal(arguments);
   };
   CHECK_THAT(load({"--seed", "2"}), ContainsSubstring("seed 1, not 2"));
   CHECK_THAT(load({"--batch-size", "32"}), ContainsSubstring("batch-size 64, not 32"));

@@ -25,11 +25,11 @@ std::vector<std::string> with_data(const std::vector<std::string>& more) {
   return joined({"train", "--data", "synthetic", "--examples", "1001", "--batch-size", "96"}, more);
 }
 
-nlohmann::json train(const std::vector<std::string>& more) {
+nlohmann::json train_on_ranks(const std::vector<std::string>& more) {
   return document_of(with_data(more), {"--json", "-"});
 }
 
-std::string refusal(const std::vector<std::string>& more) {
+std::string ranks_refusal(const std::vector<std::string>& more) {
   const ProgramRun run = run_program(with_data(more));
   CHECK(run.exit_code == 2);
   CHECK(std::count(run.err.begin(), run.err.end(), '\n') <= 3);
@@ -66,12 +66,12 @@ void check_same_curve(const nlohmann::json& run, const nlohmann::json& alone) {
 TEST_CASE("train: ranks learn what one does, epoch by epoch, however the tables are sharded") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kOneOptimizer).string();
-  const auto alone = train({"--epochs", "2", "--model", model});
+  const auto alone = train_on_ranks({"--epochs", "2", "--model", model});
   for (const auto& [ranks, sharding] : std::vector<std::pair<std::string, std::string>>{
            {"1", "row-wise"}, {"2", "auto"}, {"3", "data-parallel"}, {"4", "row-wise"}}) {
     INFO(ranks << " ranks, " << sharding);
-    const auto run = train({"--epochs", "2", "--model", model, "--ranks", ranks, "--sharding",
-                            sharding, "--check-races"});
+    const auto run = train_on_ranks({"--epochs", "2", "--model", model, "--ranks", ranks,
+                                     "--sharding", sharding, "--check-races"});
     check_same_curve(run, alone);
     CHECK(run["ranks"]["count"] == std::stoi(ranks));
     CHECK(run["ranks"]["group"] == "threads");
@@ -84,33 +84,33 @@ TEST_CASE("train: ranks learn what one does, epoch by epoch, however the tables 
 TEST_CASE("train: position weights and means of several ranks are those of one") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kPositions).string();
-  const auto alone = train({"--epochs", "2", "--model", model});
+  const auto alone = train_on_ranks({"--epochs", "2", "--model", model});
   for (const char* const sharding : {"table-wise", "row-wise"}) {
     INFO(sharding);
-    const auto run = train({"--epochs", "2", "--model", model, "--ranks", "3", "--sharding",
-                            sharding, "--pipeline", "sparse-dist"});
+    const auto run = train_on_ranks({"--epochs", "2", "--model", model, "--ranks", "3",
+                                     "--sharding", sharding, "--pipeline", "sparse-dist"});
     check_same_curve(run, alone);
   }
 }
 
 TEST_CASE("train: auto places no table where another optimizer than its own would update it") {
   const auto sharding = [](const nlohmann::json& run) { return run["ranks"]["sharding"]["s0"]; };
-  CHECK(sharding(train({"--steps", "1", "--ranks", "2"}))["sharding"] == "table-wise");
+  CHECK(sharding(train_on_ranks({"--steps", "1", "--ranks", "2"}))["sharding"] == "table-wise");
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kOneOptimizer).string();
-  CHECK(sharding(train({"--steps", "1", "--ranks", "2", "--model", model}))["sharding"] ==
+  CHECK(sharding(train_on_ranks({"--steps", "1", "--ranks", "2", "--model", model}))["sharding"] ==
         "data-parallel");
   const std::string plan =
       scratch.write("plan.json", R"({"s0": {"sharding": "table-wise", "rank": 1}})").string();
-  const auto planned = train({"--steps", "1", "--ranks", "2", "--sharding", plan});
+  const auto planned = train_on_ranks({"--steps", "1", "--ranks", "2", "--sharding", plan});
   CHECK(sharding(planned) == nlohmann::json{{"sharding", "table-wise"}, {"rank", 1}});
 }
 
 TEST_CASE("train: every pipeline and copy strategy ends with the same weights on two ranks") {
-  const auto digest = train({"--epochs", "2", "--ranks", "2"})["weights_digest"];
+  const auto digest = train_on_ranks({"--epochs", "2", "--ranks", "2"})["weights_digest"];
   for (const char* const pipeline : {"sparse-dist", "sparse-dist-lite", "fused-sparse-dist"}) {
-    const auto run = train({"--epochs", "2", "--ranks", "2", "--pipeline", pipeline, "--copy",
-                            "precise", "--waits", "precise"});
+    const auto run = train_on_ranks({"--epochs", "2", "--ranks", "2", "--pipeline", pipeline,
+                                     "--copy", "precise", "--waits", "precise"});
     CHECK(run["weights_digest"] == digest);
   }
 }
@@ -118,15 +118,15 @@ TEST_CASE("train: every pipeline and copy strategy ends with the same weights on
 TEST_CASE("train: what four ranks save, one, two and three load with other plans, to the bit") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string(), other = (scratch / "other").string();
-  const auto saved = train(
+  const auto saved = train_on_ranks(
       {"--epochs", "2", "--steps", "15", "--ranks", "4", "--sharding", "row-wise", "--save", file});
   CHECK(saved["saved"] == file);
   const auto digest = [](const nlohmann::json& run) { return run["weights_digest"]; };
-  CHECK(digest(train({"--load", file, "--eval"})) == digest(saved));
-  CHECK(digest(train({"--load", file, "--eval", "--ranks", "2", "--sharding", "table-wise"})) ==
-        digest(saved));
-  CHECK(digest(train({"--load", file, "--steps", "15", "--ranks", "3", "--save", other})) ==
-        digest(saved));
+  CHECK(digest(train_on_ranks({"--load", file, "--eval"})) == digest(saved));
+  CHECK(digest(train_on_ranks({"--load", file, "--eval", "--ranks", "2", "--sharding",
+                               "table-wise"})) == digest(saved));
+  CHECK(digest(train_on_ranks(
+            {"--load", file, "--steps", "15", "--ranks", "3", "--save", other})) == digest(saved));
   CHECK(read_file(other) == read_file(file));
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("train: ranks that are stopped and go on end with the bits of a run th
   const std::vector<std::string> how{"--epochs", "3", "--ranks", "2", "--pipeline", "sparse-dist"};
   const auto run = [&](std::vector<std::string> more) {
     more.insert(more.end(), how.begin(), how.end());
-    return train(more);
+    return train_on_ranks(more);
   };
   const auto whole = run({"--save", file, "--save-every", "4"});
   for (const char* const steps : {"5", "11"}) {  // within an epoch of 11, at its end
@@ -154,7 +154,7 @@ TEST_CASE("train: ranks that look ahead go on with the bits of a run that was no
                                      "--start-batch", "4", "--stash-gradients"};
   const auto run = [&](std::vector<std::string> more) {
     more.insert(more.end(), how.begin(), how.end());
-    return train(more);
+    return train_on_ranks(more);
   };
   for (const std::string sharding : {"row-wise", "data-parallel"}) {
     const std::vector<std::string> two{"--ranks", "2", "--sharding", sharding};
@@ -179,8 +179,8 @@ TEST_CASE("train: ranks that look ahead go on with the bits of a run that was no
 TEST_CASE("train: weights of data-parallel tables go on elsewhere, and that is said") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
-  static_cast<void>(
-      train({"--steps", "5", "--ranks", "2", "--sharding", "data-parallel", "--save", file}));
+  static_cast<void>(train_on_ranks(
+      {"--steps", "5", "--ranks", "2", "--sharding", "data-parallel", "--save", file}));
   const ProgramRun run = run_program(with_data({"--load", file, "--steps", "6"}));
   CHECK(run.exit_code == 0);
   CHECK_THAT(run.out, ContainsSubstring("reset  optimizer state of tables"));
@@ -214,48 +214,49 @@ TEST_CASE("train: Ctrl-C ends all ranks at one step, with a checkpoint") {
   const std::string file = (scratch / "run").string();
   const std::string said =
       interrupted(with_data({"--epochs", "100000", "--ranks", "2", "--save", file}), scratch);
-  const auto tested = train({"--load", file, "--eval"});
+  const auto tested = train_on_ranks({"--load", file, "--eval"});
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
 }
 
 TEST_CASE("train: ranks, groups and shardings that there are not are refused") {
-  CHECK_THAT(refusal({"--ranks", "0"}), ContainsSubstring("--ranks"));
-  CHECK_THAT(refusal({"--group", "mip"}), ContainsSubstring("did you mean mpi?"));
-  CHECK_THAT(refusal({"--ranks", "2", "--sharding", "row-wse"}),
+  CHECK_THAT(ranks_refusal({"--ranks", "0"}), ContainsSubstring("--ranks"));
+  CHECK_THAT(ranks_refusal({"--group", "mip"}), ContainsSubstring("did you mean mpi?"));
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--sharding", "row-wse"}),
              ContainsSubstring("did you mean row-wise?"));
-  CHECK_THAT(refusal({"--ranks", "2", "--device", "cuda:0"}),
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--device", "cuda:0"}),
              ContainsSubstring("ranks of one process need virtual devices"));
-  CHECK_THAT(refusal({"--ranks", "2", "--rendezvous", "file"}), ContainsSubstring("--group nccl"));
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--rendezvous", "file"}),
+             ContainsSubstring("--group nccl"));
   const ScratchFolder scratch;
   const std::string plan =
       scratch.write("plan.json", R"({"s0": {"sharding": "table-wise", "rank": 2}})").string();
-  CHECK_THAT(refusal({"--ranks", "2", "--sharding", plan}),
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--sharding", plan}),
              ContainsSubstring("s0.rank is 2") && ContainsSubstring("--sharding"));
 }
 
 TEST_CASE("train: an error of one rank is reported once, with the rank's batch and example") {
   const ScratchFolder scratch;
   const std::string model = scratch.write("model.json", kFewRows).string();
-  CHECK_THAT(refusal({"--ranks", "2", "--model", model}),
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--model", model}),
              ContainsSubstring("of feature 's0' is not a row") && ContainsSubstring(" of rank "));
 }
 
 TEST_CASE("train: ranks refuse a bad checkpoint, and one of another batch size, once") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
-  static_cast<void>(train({"--steps", "2", "--ranks", "2", "--save", file}));
+  static_cast<void>(train_on_ranks({"--steps", "2", "--ranks", "2", "--save", file}));
   const std::string good = read_file(file);
   const std::string bad = scratch.write("bad", good.substr(0, good.size() - 9)).string();
-  CHECK_THAT(refusal({"--ranks", "2", "--load", bad}), ContainsSubstring("cut short"));
-  CHECK_THAT(refusal({"--ranks", "2", "--load", file, "--batch-size", "48"}),
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--load", bad}), ContainsSubstring("cut short"));
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--load", file, "--batch-size", "48"}),
              ContainsSubstring("batch-size 96, not 48"));
-  CHECK_THAT(refusal({"--ranks", "2", "--save", "/nowhere/at/all"}),
+  CHECK_THAT(ranks_refusal({"--ranks", "2", "--save", "/nowhere/at/all"}),
              ContainsSubstring("/nowhere/at/all"));
 }
 
 TEST_CASE("train: one of several processes that nothing says train together is refused") {
   ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
-  const std::string refused = refusal({"--steps", "1"});
+  const std::string refused = ranks_refusal({"--steps", "1"});
   ::unsetenv("OMPI_COMM_WORLD_SIZE");
   CHECK_THAT(refused, ContainsSubstring("mpirun has started 2 processes") &&
                           ContainsSubstring("--group mpi"));

@@ -28,7 +28,7 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// What it said as JSON.
-nlohmann::json train(const std::vector<std::string>& arguments) {
+nlohmann::json train_run(const std::vector<std::string>& arguments) {
   return document_of(joined({"train"}, arguments), {"--json", "-"});
 }
 
@@ -55,11 +55,11 @@ std::string criteo_lines(unsigned count) {
 }  // namespace
 
 TEST_CASE("train: the tables learn what synthetic labels follow, and without them it is little") {
-  const auto learnt = train({"--data", "synthetic", "--epochs", "4"});
+  const auto learnt = train_run({"--data", "synthetic", "--epochs", "4"});
   CHECK(learnt["test"]["auc"] > 0.8);
   CHECK(learnt["epochs"].size() == 4);
   CHECK(learnt["epochs"][3]["loss"] < learnt["epochs"][0]["loss"]);
-  const auto frozen = train({"--data", "synthetic", "--epochs", "4", "--freeze-tables"});
+  const auto frozen = train_run({"--data", "synthetic", "--epochs", "4", "--freeze-tables"});
   CHECK(frozen["test"]["auc"] < learnt["test"]["auc"].get<double>() - 0.05);
 }
 
@@ -71,43 +71,44 @@ TEST_CASE(
   }
   const std::string where = "adult:" + (*data / "adult").string();
   for (const char* const seed : {"1", "2", "3"}) {
-    const auto run = train({"--data", where, "--seed", seed});
+    const auto run = train_run({"--data", where, "--seed", seed});
     INFO(seed << ": " << run["test"]["auc"]);
     CHECK(run["test"]["auc"] >= 0.920);
     CHECK(run["test"]["examples"] == 16281);
   }
-  const auto frozen = train({"--data", where, "--freeze-tables"});
+  const auto frozen = train_run({"--data", where, "--freeze-tables"});
   INFO(frozen["test"]["auc"]);
   CHECK(frozen["test"]["auc"] <= 0.910);
 }
 
 TEST_CASE("train: every pipeline, copy strategy and allocator ends with the same weights") {
-  const auto digest = train(synthetic({"--epochs", "2"}))["weights_digest"];
+  const auto digest = train_run(synthetic({"--epochs", "2"}))["weights_digest"];
   for (const char* const pipeline : {"base", "sparse-dist", "sparse-dist-lite"}) {
     for (const char* const copy : {"in-place", "ring"}) {
-      const auto run = train(synthetic({"--epochs", "2", "--pipeline", pipeline, "--copy", copy,
-                                        "--waits", "precise", "--allocator", "torch"}));
+      const auto run = train_run(synthetic({"--epochs", "2", "--pipeline", pipeline, "--copy", copy,
+                                            "--waits", "precise", "--allocator", "torch"}));
       CHECK(run["weights_digest"] == digest);
     }
   }
-  CHECK(train(synthetic({"--epochs", "2", "--seed", "2"}))["weights_digest"] != digest);
+  CHECK(train_run(synthetic({"--epochs", "2", "--seed", "2"}))["weights_digest"] != digest);
 }
 
 TEST_CASE("train: cached tables end with the weights of plain ones, saved and loaded by either") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
-  const auto plain = train(synthetic({"--epochs", "2"}));
+  const auto plain = train_run(synthetic({"--epochs", "2"}));
   CHECK(plain["cache"].is_null());
-  const auto ahead = train(synthetic({"--epochs", "2", "--pipeline", "prefetch-sparse-dist"}));
+  const auto ahead = train_run(synthetic({"--epochs", "2", "--pipeline", "prefetch-sparse-dist"}));
   CHECK(ahead["weights_digest"] == plain["weights_digest"]);
   CHECK(ahead["options"]["cache"]["load_factor"] == 0.2);
   CHECK(ahead["cache"]["hits"] > 0);
   CHECK(ahead["cache"]["write_backs"] > 0);
   for (const char* const policy : {"lru", "lfu"}) {
-    const auto small = train(synthetic({"--epochs", "2", "--steps", "7", "--save", file,
-                                        "--cache-load-factor", "0.05", "--cache-policy", policy}));
+    const auto small =
+        train_run(synthetic({"--epochs", "2", "--steps", "7", "--save", file, "--cache-load-factor",
+                             "0.05", "--cache-policy", policy}));
     CHECK(small["steps"] == 7);
-    const auto rest = train(synthetic({"--epochs", "2", "--load", file}));
+    const auto rest = train_run(synthetic({"--epochs", "2", "--load", file}));
     CHECK(rest["weights_digest"] == plain["weights_digest"]);
     CHECK(rest["test"]["auc"] == plain["test"]["auc"]);
   }
@@ -117,17 +118,18 @@ TEST_CASE("train: a run that is saved and loaded again ends with the bits of one
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
   for (const char* const pipeline : {"base", "sparse-dist"}) {
-    const auto whole = train(synthetic({"--epochs", "3", "--pipeline", pipeline}));
+    const auto whole = train_run(synthetic({"--epochs", "3", "--pipeline", pipeline}));
     for (const char* const steps : {"5", "11", "17"}) {  // within an epoch of 11, at its end
-      const auto part = train(
+      const auto part = train_run(
           synthetic({"--epochs", "3", "--pipeline", pipeline, "--steps", steps, "--save", file}));
       CHECK(part["steps"] == std::stoi(steps));
-      const auto rest = train(synthetic({"--epochs", "3", "--pipeline", pipeline, "--load", file}));
+      const auto rest =
+          train_run(synthetic({"--epochs", "3", "--pipeline", pipeline, "--load", file}));
       CHECK(rest["weights_digest"] == whole["weights_digest"]);
       CHECK(rest["steps"] == whole["steps"]);
       CHECK(rest["test"]["auc"] == whole["test"]["auc"]);
     }
-    const auto often = train(
+    const auto often = train_run(
         synthetic({"--epochs", "3", "--pipeline", pipeline, "--save", file, "--save-every", "4"}));
     CHECK(often["weights_digest"] == whole["weights_digest"]);
   }
@@ -140,7 +142,7 @@ TEST_CASE("train: semi-sync goes on with the bits of a run that was not stopped,
     const auto run = [&](std::vector<std::string> more) {
       more.insert(more.end(), {"--epochs", "3", "--pipeline", "semi-sync", "--start-batch", "7"});
       if (stashes) more.emplace_back("--stash-gradients");
-      return train(synthetic(more));
+      return train_run(synthetic(more));
     };
     const auto whole = run({});
     CHECK(whole["stale_steps"] == 33 - 7);
@@ -156,9 +158,9 @@ TEST_CASE("train: semi-sync goes on with the bits of a run that was not stopped,
 }
 
 TEST_CASE("train: semi-sync that ends before it begins to be stale is base, and says so") {
-  const auto base = train(synthetic({"--epochs", "1"}));
+  const auto base = train_run(synthetic({"--epochs", "1"}));
   CHECK(base["stale_steps"].is_null());
-  const auto semi_sync = train(synthetic({"--epochs", "1", "--pipeline", "semi-sync"}));
+  const auto semi_sync = train_run(synthetic({"--epochs", "1", "--pipeline", "semi-sync"}));
   CHECK(semi_sync["weights_digest"] == base["weights_digest"]);
   CHECK(semi_sync["stale_steps"] == 0);
   std::vector<std::string> arguments =
@@ -183,9 +185,9 @@ TEST_CASE("train: pageable memory that ranks' threads hand on through the heap i
     for (int i = 0; i < lines && std::getline(all, line); ++i) some += line + '\n';
     static_cast<void>(scratch.write(file, some));
   }
-  const auto run = train({"--data", "adult:" + scratch.path().string(), "--batch-size", "5",
-                          "--epochs", "3", "--pipeline", "prefetch-sparse-dist", "--ranks", "2",
-                          "--sharding", "table-wise", "--waits", "precise", "--check-races"});
+  const auto run = train_run({"--data", "adult:" + scratch.path().string(), "--batch-size", "5",
+                              "--epochs", "3", "--pipeline", "prefetch-sparse-dist", "--ranks", "2",
+                              "--sharding", "table-wise", "--waits", "precise", "--check-races"});
   CHECK(run["memory"]["races"] == nlohmann::json::array());
 }
 
@@ -227,7 +229,7 @@ TEST_CASE("train: a file as gzip, and one left off in the middle of an epoch, gi
   const std::string packed = scratch.write("clicks.gz", gzipped(text)).string();
   const auto run = [](const std::string& file, std::vector<std::string> more) {
     more.insert(more.begin(), {"--data", file, "--batch-size", "256", "--epochs", "2"});
-    return train(more);
+    return train_run(more);
   };
   const auto whole = run(plain, {});
   CHECK(whole["steps"] == 2 * 12);
@@ -243,9 +245,9 @@ TEST_CASE("train: a file as gzip, and one left off in the middle of an epoch, gi
 TEST_CASE("train: --eval tests a checkpoint and changes nothing") {
   const ScratchFolder scratch;
   const std::string file = (scratch / "run").string();
-  const auto saved = train(synthetic({"--epochs", "1", "--save", file}));
+  const auto saved = train_run(synthetic({"--epochs", "1", "--save", file}));
   const std::string before = read_file(file);
-  const auto tested = train(synthetic({"--load", file, "--eval"}));
+  const auto tested = train_run(synthetic({"--load", file, "--eval"}));
   CHECK(tested["test"]["auc"] == saved["test"]["auc"]);
   CHECK(tested["weights_digest"] == saved["weights_digest"]);
   CHECK(tested["epochs"].empty());
@@ -258,7 +260,8 @@ TEST_CASE("train: Ctrl-C ends it with a checkpoint, from which it goes on") {
   const std::string said = interrupted(
       {"train", "--data", "synthetic", "--epochs", "100000", "--examples", "512", "--save", file},
       scratch);
-  const auto tested = train({"--data", "synthetic", "--examples", "512", "--load", file, "--eval"});
+  const auto tested =
+      train_run({"--data", "synthetic", "--examples", "512", "--load", file, "--eval"});
   CHECK_THAT(said, ContainsSubstring(tested["weights_digest"].get<std::string>()));
 }
 
@@ -280,7 +283,7 @@ TEST_CASE("train: at a terminal one line has rate and remaining time, and is gon
 }
 
 TEST_CASE("train: the document has the run, its weights and where its memory was") {
-  const auto run = train(synthetic({"--epochs", "1", "--check-races"}));
+  const auto run = train_run(synthetic({"--epochs", "1", "--check-races"}));
   CHECK(run["schema"] == "millrace.train/1");
   CHECK(run["steps"] == 11);
   CHECK(run["epochs"][0]["examples"] == 1000);

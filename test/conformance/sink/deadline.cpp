@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 /// What a sink waits for by itself is 5 s at least.
 constexpr auto kSoon = 4s;
 
-StepBatch batch_of(Version version, Version after) {
+StepBatch twenty_rows(Version version, Version after) {
   StepBatch batch;
   batch.commit.version = version;
   batch.commit.after = after;
@@ -31,7 +31,7 @@ std::vector<Call> all_calls() {
           {"begin", [](Sink& sink) { sink.begin(some_schema()); }},
           {"write",
            [](Sink& sink) {
-             sink.write(batch_of({1, 2}, {1, 1}));
+             sink.write(twenty_rows({1, 2}, {1, 1}));
            }},
           {"flush", [](Sink& sink) { sink.flush(); }},
           {"snapshot_request", [](Sink& sink) { static_cast<void>(sink.snapshot_request()); }},
@@ -80,7 +80,7 @@ TEST_CASE("calls of a sink end when they have to, though its peer is silent", "[
       for (const Call& call : all_calls()) {
         const auto begun = place->open(), fresh = place->open();
         begun->begin(some_schema());
-        begun->write(batch_of({1, 1}, {}));
+        begun->write(twenty_rows({1, 1}, {}));
         const Silence silence{*place};
         for (Sink* const sink : {begun.get(), fresh.get()}) check_ends(*sink, call, ahead);
       }
@@ -96,7 +96,7 @@ TEST_CASE("a sink whose calls had to end goes on as soon as they may", "[sink]")
     Rows expected;
     Version before;
     for (std::uint64_t step = 1; step < 6; ++step) {
-      const StepBatch batch = batch_of({1, step}, before);
+      const StepBatch batch = twenty_rows({1, step}, before);
       before = batch.commit.version;
       fold(expected, batch);
       {

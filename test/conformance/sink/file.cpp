@@ -28,7 +28,7 @@ class FilePlace final : public SinkPlace {
   sink::Keep keep_;
 };
 
-const bool added =
+const bool added_files =
     add_sink_fixture({.name = "file",
                       .make_place = [] { return std::make_unique<FilePlace>(sink::Keep::all); },
                       .is_source = true,

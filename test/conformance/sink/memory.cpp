@@ -9,11 +9,12 @@ class MemoryPlace final : public SinkPlace {
   std::unique_ptr<Sink> open() override { return std::make_unique<MemorySink>(); }
 };
 
-const bool added = add_sink_fixture({.name = "memory",
-                                     .make_place = [] { return std::make_unique<MemoryPlace>(); },
-                                     .lasts = false,
-                                     .many_at_once = false,
-                                     .programs = 200});
+const bool added_memory =
+    add_sink_fixture({.name = "memory",
+                      .make_place = [] { return std::make_unique<MemoryPlace>(); },
+                      .lasts = false,
+                      .many_at_once = false,
+                      .programs = 200});
 
 }  // namespace
 }  // namespace millrace::test

@@ -10,7 +10,7 @@ namespace {
 using Kind = SinkError::Kind;
 
 /// Rows [0, 20) of a rank.
-StepBatch batch_of(Version version, Version after, std::uint32_t rank = 0) {
+StepBatch ranked_batch(Version version, Version after, std::uint32_t rank = 0) {
   StepBatch batch;
   batch.commit.version = version;
   batch.commit.after = after;
@@ -19,7 +19,7 @@ StepBatch batch_of(Version version, Version after, std::uint32_t rank = 0) {
   return batch;
 }
 
-std::optional<Kind> refusal(Sink& sink, const StepBatch& batch) {
+std::optional<Kind> refusal_of_write(Sink& sink, const StepBatch& batch) {
   return refusal_of([&] { sink.write(batch); });
 }
 
@@ -31,11 +31,11 @@ TEST_CASE("a batch behind the commit of a later epoch is overtaken, and nothing 
     const auto place = fixture.make_place();
     const auto sink = place->open();
     sink->begin(some_schema());
-    sink->write(batch_of({1, 1}, {}));
-    sink->write(batch_of({2, 1}, {}));
+    sink->write(ranked_batch({1, 1}, {}));
+    sink->write(ranked_batch({2, 1}, {}));
     const Rows rows = rows_of(*sink);
-    CHECK(refusal(*sink, batch_of({1, 2}, {1, 1})) == Kind::overtaken);
-    CHECK(refusal(*sink, batch_of({1, 3}, {})) == Kind::overtaken);
+    CHECK(refusal_of_write(*sink, ranked_batch({1, 2}, {1, 1})) == Kind::overtaken);
+    CHECK(refusal_of_write(*sink, ranked_batch({1, 3}, {})) == Kind::overtaken);
     CHECK(difference(rows_of(*sink), rows) == "");
     CHECK(sink->state().commits.at(0).version == Version{2, 1});
   });
@@ -46,14 +46,14 @@ TEST_CASE("a trainer learns at its next call that a later one writes for its ran
     const auto place = fixture.make_place();
     const auto one = place->open(), later = place->open();
     for (Sink* const sink : {one.get(), later.get()}) sink->begin(some_schema());
-    one->write(batch_of({1, 1}, {}));
+    one->write(ranked_batch({1, 1}, {}));
     one->audit(0, 1);
-    later->write(batch_of({2, 1}, {}));
+    later->write(ranked_batch({2, 1}, {}));
     const Rows rows = rows_of(*later);
     CHECK(refusal_of([&] { one->audit(0, 1); }) == Kind::overtaken);
-    CHECK(refusal(*one, batch_of({1, 2}, {1, 1})) == Kind::overtaken);
-    CHECK(refusal(*one, batch_of({1, 3}, {})) == Kind::overtaken);
-    later->write(batch_of({2, 2}, {2, 1}));
+    CHECK(refusal_of_write(*one, ranked_batch({1, 2}, {1, 1})) == Kind::overtaken);
+    CHECK(refusal_of_write(*one, ranked_batch({1, 3}, {})) == Kind::overtaken);
+    later->write(ranked_batch({2, 2}, {2, 1}));
     later->audit(0, 2);
     CHECK(refusal_of([&] { one->audit(1, 1); }) == Kind::overtaken);
     CHECK(difference(rows_of(*one), rows_of(*later)) == "");
@@ -73,18 +73,18 @@ TEST_CASE("of two trainers that write at once, one ends overtaken, and all rows 
       std::thread older{[&] {
         Version before;
         for (std::uint64_t step = 1; !ended; ++step) {
-          ended = refusal(*one, batch_of({1, step}, before));
+          ended = refusal_of_write(*one, ranked_batch({1, step}, before));
           before = {1, step};
           ++begun;
         }
       }};
       while (begun <= round % 4) std::this_thread::yield();
-      const auto refused = refusal(*later, batch_of({2, 1}, {}));
+      const auto refused = refusal_of_write(*later, ranked_batch({2, 1}, {}));
       older.join();
       REQUIRE(!refused);
       CHECK(ended == Kind::overtaken);
       Rows expected;
-      fold(expected, batch_of({2, 1}, {}));
+      fold(expected, ranked_batch({2, 1}, {}));
       CHECK(difference(rows_of(*later), expected) == "");
       CHECK(later->state().commits.at(0).version == Version{2, 1});
     }

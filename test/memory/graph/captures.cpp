@@ -8,11 +8,10 @@
 #include "test/support/allocators.hpp"
 #include "test/support/captured_graph.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 struct Rig : Bench {
   explicit Rig(Policy policy = Policy::millrace(), MemoryLimits limits = {})
@@ -57,7 +56,7 @@ TEST_CASE("captures of a pool are given the same memory, which nobody else is gi
   const auto capture = [&] {
     Captured captured{rig, pool, rig.main};
     std::vector<void*> addresses;
-    for (const std::size_t bytes : {3 * kMiB, 512UL, 40 * kMiB, 3 * kMiB, 7 * kMiB}) {
+    for (const std::size_t bytes : {3 * MiB, 512UL, 40 * MiB, 3 * MiB, 7 * MiB}) {
       addresses.push_back(rig.allocator.allocate(bytes, rig.main));
     }
     for (void* const address : addresses) rig.allocator.deallocate(address);
@@ -66,13 +65,13 @@ TEST_CASE("captures of a pool are given the same memory, which nobody else is gi
   };
   const std::vector<void*> first = capture();
   const std::size_t held = pool.statistics().reserved;
-  CHECK(held >= 50 * kMiB);
+  CHECK(held >= 50 * MiB);
   std::vector<void*> others;
   for (int i = 0; i < 200; ++i) {
-    others.push_back(rig.allocator.allocate(kMiB << (i % 3), i % 2 == 0 ? rig.main : rig.copy));
+    others.push_back(rig.allocator.allocate(MiB << (i % 3), i % 2 == 0 ? rig.main : rig.copy));
     const auto* const begin = static_cast<std::byte*>(others.back());
     CHECK(std::ranges::none_of(first, [&](const void* address) {
-      return begin <= address && address < begin + (kMiB << (i % 3));
+      return begin <= address && address < begin + (MiB << (i % 3));
     }));
   }
   capture();
@@ -89,18 +88,18 @@ TEST_CASE("a capture neither asks nor orders, and with memory in reserve makes n
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
     Rig rig{policy};
-    void* const before = rig.allocator.allocate(8 * kMiB, rig.main);
-    busy(rig, rig.main, before, 8 * kMiB);
+    void* const before = rig.allocator.allocate(8 * MiB, rig.main);
+    busy(rig, rig.main, before, 8 * MiB);
     rig.allocator.record_use(before, rig.copy);
     GraphPool pool{rig.allocator};
     const bool reserves = policy.name == "millrace";
-    if (reserves) pool.reserve(64 * kMiB);
+    if (reserves) pool.reserve(64 * MiB);
     Captured captured{rig, pool, rig.main};
     const std::uint64_t ordering = ordering_calls(rig.device), all = rig.device.calls();
     std::vector<void*> live;
     for (int i = 0; i < 20; ++i) {
       live.push_back(rig.allocator.allocate(1000U << (i % 8), rig.main));
-      live.push_back(rig.allocator.allocate(kMiB, rig.main));
+      live.push_back(rig.allocator.allocate(MiB, rig.main));
       if (i % 3 == 0) rig.allocator.deallocate(live[static_cast<std::size_t>(i)]);
     }
     CHECK(ordering_calls(rig.device) == ordering);
@@ -116,10 +115,10 @@ TEST_CASE("a raw handle of a captured stream is known without asking the driver"
   const GraphPool pool{rig.allocator};
   {
     Captured captured{rig, pool, StreamRef{raw}};
-    void* const address = rig.allocator.allocate(kMiB, StreamRef{raw});
+    void* const address = rig.allocator.allocate(MiB, StreamRef{raw});
     rig.allocator.record_use(address, StreamRef{raw});
     rig.allocator.deallocate(address, StreamRef{raw});
-    CHECK(rig.allocator.allocate(kMiB, StreamRef{raw}) == address);
+    CHECK(rig.allocator.allocate(MiB, StreamRef{raw}) == address);
     captured.end();
     rig.allocator.deallocate(address);
   }
@@ -133,45 +132,45 @@ TEST_CASE("memory for a graph is complete on the device, wherever it will be lau
     if (number != 0) options = {.schedule = VirtualMachine::Schedule::adversarial, .seed = number};
     Bench bench{std::size_t{1} << 30, options};
     CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
-    void* const used = allocator.allocate(32 * kMiB, bench.main);
+    void* const used = allocator.allocate(32 * MiB, bench.main);
     Gate gate = bench.device.enqueue_gate(bench.main.handle());
-    busy(bench, bench.main, used, 32 * kMiB);
+    busy(bench, bench.main, used, 32 * MiB);
     allocator.deallocate(used);
     const GraphPool pool{allocator};
     GraphCapture capture{pool, bench.main};
-    void* const given = allocator.allocate(32 * kMiB, bench.main);
+    void* const given = allocator.allocate(32 * MiB, bench.main);
     CHECK(given != used);
     capture.end();
     gate.open();
     bench.ordered.synchronize();
     GraphCapture second{GraphPool{allocator}, bench.copy};
-    CHECK(allocator.allocate(32 * kMiB, bench.copy) == used);  // and what is complete is not wasted
+    CHECK(allocator.allocate(32 * MiB, bench.copy) == used);  // and what is complete is not wasted
     second.end();
   }
 }
 
 TEST_CASE("other streams go on while one is captured, and never wait on it", "[graph]") {
   Rig rig;
-  void* const shared = rig.allocator.allocate(300 * kMiB, rig.main);
-  busy(rig, rig.main, shared, kMiB);
+  void* const shared = rig.allocator.allocate(300 * MiB, rig.main);
+  busy(rig, rig.main, shared, MiB);
   const GraphPool pool{rig.allocator};
   Captured captured{rig, pool, rig.main};
   rig.allocator.deallocate(shared);  // no marker of main can come before the capture's end
-  rig.allocator.set_limit(400 * kMiB);
-  CHECK_THROWS_AS(rig.allocator.allocate(300 * kMiB, rig.copy), out_of_memory);
-  void* const small = rig.allocator.allocate(20 * kMiB, rig.copy);
+  rig.allocator.set_limit(400 * MiB);
+  CHECK_THROWS_AS(rig.allocator.allocate(300 * MiB, rig.copy), out_of_memory);
+  void* const small = rig.allocator.allocate(20 * MiB, rig.copy);
   rig.allocator.deallocate(small);
   CHECK(rig.ordered.mark(rig.main).stream == rig.main.id());  // owed
   CHECK_THROWS_AS(rig.ordered.synchronize(), DeviceError);
   captured.end();
-  CHECK(rig.allocator.allocate(300 * kMiB, rig.copy) == shared);
+  CHECK(rig.allocator.allocate(300 * MiB, rig.copy) == shared);
   rig.allocator.check_invariants();
 }
 
 TEST_CASE("a mark that is asked for during a capture is made after it", "[graph]") {
   Rig rig;
   const StreamHandle raw = rig.device.create_stream();
-  void* const shared = rig.allocator.allocate(30 * kMiB, rig.main);
+  void* const shared = rig.allocator.allocate(30 * MiB, rig.main);
   rig.allocator.record_use(shared, StreamRef{raw});
   const GraphPool pool{rig.allocator};
   Captured captured{rig, pool, StreamRef{raw}};
@@ -187,22 +186,22 @@ TEST_CASE("a request that a capture cannot be served says what pools hold", "[gr
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
-    Rig rig{policy, {.limit = 200 * kMiB}};
+    Rig rig{policy, {.limit = 200 * MiB}};
     const GraphPool pool{rig.allocator};
     Captured captured{rig, pool, rig.main};
-    void* const first = rig.allocator.allocate(50 * kMiB, rig.main);
-    void* const second = rig.allocator.allocate(20 * kMiB, rig.main);
+    void* const first = rig.allocator.allocate(50 * MiB, rig.main);
+    void* const second = rig.allocator.allocate(20 * MiB, rig.main);
     rig.allocator.deallocate(second);
     try {
-      (void)rig.allocator.allocate(180 * kMiB, rig.main);
+      (void)rig.allocator.allocate(180 * MiB, rig.main);
       FAIL("180 MiB more than there is");
     } catch (const out_of_memory& error) {
       const MemoryPicture& seen = error.picture();
-      CHECK(seen.graph_pools >= 70 * kMiB);
-      CHECK(seen.graph_pools_free == seen.graph_pools - 50 * kMiB);
+      CHECK(seen.graph_pools >= 70 * MiB);
+      CHECK(seen.graph_pools_free == seen.graph_pools - 50 * MiB);
       CHECK_THAT(error.what(), Catch::Matchers::ContainsSubstring("held by graph pools"));
     }
-    CHECK(rig.allocator.allocate(20 * kMiB, rig.main) == second);  // the capture goes on
+    CHECK(rig.allocator.allocate(20 * MiB, rig.main) == second);  // the capture goes on
     rig.allocator.deallocate(first);
     captured.end();
     rig.allocator.check_invariants();
@@ -213,20 +212,20 @@ TEST_CASE("a capture that finds no room takes what others have cached", "[graph]
   const auto presets = {Policy::millrace(), Policy::torch(), Policy::pinned()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
-    Rig rig{policy, {.limit = 200 * kMiB}};
+    Rig rig{policy, {.limit = 200 * MiB}};
     std::vector<void*> cached;
-    for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * kMiB, rig.copy));
+    for (int i = 0; i < 18; ++i) cached.push_back(rig.allocator.allocate(10 * MiB, rig.copy));
     for (void* const address : cached) rig.allocator.deallocate(address);
     rig.copy.synchronize();
     const GraphPool pool{rig.allocator};
     Captured captured{rig, pool, rig.main};
     captured.announced->wait(rig.copy, {});
-    void* const large = rig.allocator.allocate(100 * kMiB, rig.main);
-    CHECK(rig.allocator.block_size(large) == 100 * kMiB);
-    void* const shared = rig.allocator.allocate(60 * kMiB, rig.main, rig.copy);
-    CHECK(rig.allocator.block_size(shared) == 60 * kMiB);
-    CHECK(pool.statistics().reserved == 160 * kMiB);
-    CHECK_THROWS_AS(rig.allocator.allocate(60 * kMiB, rig.copy), out_of_memory);
+    void* const large = rig.allocator.allocate(100 * MiB, rig.main);
+    CHECK(rig.allocator.block_size(large) == 100 * MiB);
+    void* const shared = rig.allocator.allocate(60 * MiB, rig.main, rig.copy);
+    CHECK(rig.allocator.block_size(shared) == 60 * MiB);
+    CHECK(pool.statistics().reserved == 160 * MiB);
+    CHECK_THROWS_AS(rig.allocator.allocate(60 * MiB, rig.copy), out_of_memory);
     captured.end();
   }
 }
@@ -234,14 +233,14 @@ TEST_CASE("a capture that finds no room takes what others have cached", "[graph]
 TEST_CASE("what a pool reserves is used before anything is asked for", "[graph]") {
   Rig rig;
   GraphPool pool{rig.allocator};
-  pool.reserve(100 * kMiB);
-  CHECK(pool.statistics().reserved == 100 * kMiB);
+  pool.reserve(100 * MiB);
+  CHECK(pool.statistics().reserved == 100 * MiB);
   Captured captured{rig, pool, rig.main};
-  CHECK_THROWS_AS(pool.reserve(kMiB), std::logic_error);
+  CHECK_THROWS_AS(pool.reserve(MiB), std::logic_error);
   std::vector<void*> live;
-  for (int i = 0; i < 100; ++i) live.push_back(rig.allocator.allocate(kMiB, rig.main));
-  CHECK(pool.statistics().reserved == 100 * kMiB);
-  CHECK(pool.statistics().allocated == 100 * kMiB);
+  for (int i = 0; i < 100; ++i) live.push_back(rig.allocator.allocate(MiB, rig.main));
+  CHECK(pool.statistics().reserved == 100 * MiB);
+  CHECK(pool.statistics().allocated == 100 * MiB);
   captured.end();
 }
 
@@ -267,11 +266,11 @@ TEST_CASE("a stream that another allocator of the device captures is refused or 
   CachingAllocator pinned{rig.ordered, rig.pinned, Policy::pinned()};
   const GraphPool pool{rig.allocator}, pinned_pool{pinned};
   GraphCapture capture{pool, rig.main};
-  CHECK_THROWS_AS(pinned.allocate(kMiB, rig.main), std::invalid_argument);
+  CHECK_THROWS_AS(pinned.allocate(MiB, rig.main), std::invalid_argument);
   GraphCapture both{pinned_pool, rig.main};
-  void* const host = pinned.allocate(kMiB, rig.main);
+  void* const host = pinned.allocate(MiB, rig.main);
   pinned.deallocate(host);
-  CHECK(pinned.allocate(kMiB, rig.main) != host);  // the host writes it when it likes
+  CHECK(pinned.allocate(MiB, rig.main) != host);  // the host writes it when it likes
   both.end();
   CHECK(rig.ordered.captured(rig.main.id()));
   capture.end();

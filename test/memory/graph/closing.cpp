@@ -6,21 +6,16 @@
 #include "millrace/memory/graph_pool.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
-namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-}  // namespace
-
 TEST_CASE("holders may outlive their allocator", "[graph]") {
   Bench bench;
   auto allocator =
       std::make_unique<CachingAllocator>(bench.ordered, bench.source, Policy::millrace());
   GraphPool pool{*allocator};
   auto capture = std::make_unique<GraphCapture>(pool, bench.main);
-  static_cast<void>(allocator->allocate(kMiB, bench.main));
+  static_cast<void>(allocator->allocate(MiB, bench.main));
   allocator.reset();
   CHECK_FALSE(bench.ordered.capturing());
   capture.reset();
@@ -37,11 +32,11 @@ TEST_CASE("an allocator that goes first leaves no stream behind, whatever holds 
       in_capture{std::in_place, *allocator};
   {
     GraphCapture capture{*ran, bench.main};
-    static_cast<void>(allocator->allocate(kMiB, bench.main));
+    static_cast<void>(allocator->allocate(MiB, bench.main));
     capture.end();
   }
   std::optional<GraphCapture> capture{std::in_place, *in_capture, bench.main};
-  static_cast<void>(allocator->allocate(kMiB, bench.main));
+  static_cast<void>(allocator->allocate(MiB, bench.main));
   allocator.reset();
   CHECK(bench.ordered.ledger().tracked_streams() == 2);
   CHECK(in_capture->statistics().capturing == 0);
@@ -61,7 +56,7 @@ TEST_CASE("holders may outlive the device", "[graph]") {
     CachingAllocator allocator{bench.ordered, bench.source, Policy::millrace()};
     pool.emplace(allocator);
     capture.emplace(*pool, bench.main);
-    static_cast<void>(allocator.allocate(kMiB, bench.main));
+    static_cast<void>(allocator.allocate(MiB, bench.main));
   }
   capture.reset();
   CHECK_THROWS_AS(pool->reserve(1), std::logic_error);
@@ -74,8 +69,8 @@ TEST_CASE("a captured stream that goes first leaves its memory to its pool", "[g
   std::optional<GraphPool> pool{std::in_place, allocator};
   std::optional<Stream> side{std::in_place, bench.ordered};
   std::optional<GraphCapture> capture{std::in_place, *pool, *side};
-  void* const output = allocator.allocate(3 * kMiB, *side);
-  allocator.deallocate(allocator.allocate(5 * kMiB, *side));
+  void* const output = allocator.allocate(3 * MiB, *side);
+  allocator.deallocate(allocator.allocate(5 * MiB, *side));
   side.reset();
   capture.reset();
   CHECK_FALSE(bench.ordered.capturing());

@@ -9,13 +9,12 @@
 #include "millrace/memory/capture_detector.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-struct Rig : Bench {
+struct DetectorRig : Bench {
   CachingAllocator allocator{ordered, source, Policy::millrace()};
   GraphPool pool{allocator};
   CaptureDetector detector{allocator, pool};
@@ -28,51 +27,51 @@ struct Rig : Bench {
 }  // namespace
 
 TEST_CASE("a captured stream that is given to a call is given memory of the pool", "[graph]") {
-  Rig rig;
-  void* const before = rig.detector.allocate(10 * kMiB, rig.main);
+  DetectorRig rig;
+  void* const before = rig.detector.allocate(10 * MiB, rig.main);
   rig.detector.deallocate(before);
   rig.set_capturing(rig.main, true);
-  void* const during = rig.detector.allocate(10 * kMiB, rig.main);
+  void* const during = rig.detector.allocate(10 * MiB, rig.main);
   CHECK(during != before);
-  CHECK(rig.pool.statistics().allocated == 10 * kMiB);
-  CHECK(rig.detector.allocate(kMiB, rig.copy) != nullptr);
-  CHECK(rig.pool.statistics().allocated == 10 * kMiB);
+  CHECK(rig.pool.statistics().allocated == 10 * MiB);
+  CHECK(rig.detector.allocate(MiB, rig.copy) != nullptr);
+  CHECK(rig.pool.statistics().allocated == 10 * MiB);
   rig.set_capturing(rig.copy, true);  // it joined
-  void* const joined = rig.detector.allocate(kMiB, rig.copy);
-  CHECK(rig.pool.statistics().allocated == 11 * kMiB);
+  void* const joined = rig.detector.allocate(MiB, rig.copy);
+  CHECK(rig.pool.statistics().allocated == 11 * MiB);
   rig.detector.deallocate(joined, rig.copy);
   rig.detector.deallocate(during, rig.main);
   rig.set_capturing(rig.main, false);
   rig.set_capturing(rig.copy, false);
-  CHECK(rig.detector.allocate(10 * kMiB, rig.main) == before);
+  CHECK(rig.detector.allocate(10 * MiB, rig.main) == before);
   CHECK(rig.pool.statistics().allocated == 0);
   CHECK(rig.pool.statistics().capturing == 0);
 }
 
 TEST_CASE("a capture that ended is noticed when asked", "[graph]") {
-  Rig rig;
+  DetectorRig rig;
   rig.set_capturing(rig.main, true);
-  void* const output = rig.detector.allocate(kMiB, rig.main);
+  void* const output = rig.detector.allocate(MiB, rig.main);
   CHECK(rig.detector.poll());
   rig.set_capturing(rig.main, false);
   CHECK_FALSE(rig.detector.poll());
   CHECK_FALSE(rig.ordered.capturing());
   rig.ordered.synchronize();
   rig.set_capturing(rig.copy, true);  // the next one, of another stream
-  CHECK(rig.detector.allocate(kMiB, rig.copy) != output);
+  CHECK(rig.detector.allocate(MiB, rig.copy) != output);
   CHECK(rig.pool.statistics().capturing == 1);
   rig.set_capturing(rig.copy, false);
 }
 
 TEST_CASE("a raw handle has to be known before it is captured", "[graph]") {
-  Rig rig;
+  DetectorRig rig;
   const StreamHandle known = rig.device.create_stream(), unknown = rig.device.create_stream();
-  rig.detector.deallocate(rig.detector.allocate(kMiB, known));
+  rig.detector.deallocate(rig.detector.allocate(MiB, known));
   rig.set_capturing(known, true);
   rig.set_capturing(unknown, true);
-  CHECK(rig.detector.allocate(kMiB, known) != nullptr);
-  CHECK(rig.pool.statistics().allocated == kMiB);
-  CHECK_THROWS_AS(rig.detector.allocate(kMiB, unknown), DeviceError);
+  CHECK(rig.detector.allocate(MiB, known) != nullptr);
+  CHECK(rig.pool.statistics().allocated == MiB);
+  CHECK_THROWS_AS(rig.detector.allocate(MiB, unknown), DeviceError);
   rig.set_capturing(known, false);
   rig.set_capturing(unknown, false);
   CHECK_FALSE(rig.detector.poll());
@@ -94,15 +93,15 @@ TEST_CASE("a detector holds no lock while it asks the device", "[graph]") {
     std::atomic<bool> asking = false, free = true;
     std::vector<std::future<void>> late;
   };
-  Rig rig;
+  DetectorRig rig;
   Asks asks;
   asks.ask = [&rig] { static_cast<void>(rig.detector.poll()); };
   rig.set_capturing(rig.main, true);
-  void* const during = rig.detector.allocate(kMiB, rig.main);
+  void* const during = rig.detector.allocate(MiB, rig.main);
   rig.device.add_observer(asks);
   CHECK(rig.detector.poll());
   rig.detector.deallocate(during, rig.main);
-  static_cast<void>(rig.detector.allocate(kMiB, rig.copy));
+  static_cast<void>(rig.detector.allocate(MiB, rig.copy));
   rig.set_capturing(rig.main, false);
   CHECK_FALSE(rig.detector.poll());
   rig.device.remove_observer(asks);
@@ -110,8 +109,8 @@ TEST_CASE("a detector holds no lock while it asks the device", "[graph]") {
 }
 
 TEST_CASE("a detector asks nothing in a host callback", "[graph]") {
-  Rig rig;
-  void* const block = rig.detector.allocate(kMiB, rig.main);
+  DetectorRig rig;
+  void* const block = rig.detector.allocate(MiB, rig.main);
   const std::uint64_t asked = rig.device.calls(Call::capture_status);
   rig.device.callback(rig.copy.handle(), [&] { rig.detector.deallocate(block, rig.main); });
   rig.copy.synchronize();

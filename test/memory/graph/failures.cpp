@@ -9,18 +9,17 @@
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/host_memory/failing_host_memory.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-struct Rig : Bench {
-  Rig() { weights = allocator.allocate(3 * kMiB, main); }
+struct FailureRig : Bench {
+  FailureRig() { weights = allocator.allocate(3 * MiB, main); }
 
   /// A block that is freed whatever happens.
   struct Block {
-    Block(Rig& of, std::size_t bytes, StreamRef stream) : rig(of) {
+    Block(FailureRig& of, std::size_t bytes, StreamRef stream) : rig(of) {
       const FailingHostMemory::Paused paused;
       address = rig.allocator.allocate(bytes, stream);
     }
@@ -28,7 +27,7 @@ struct Rig : Bench {
       const FailingHostMemory::Paused paused;
       rig.allocator.deallocate(address);
     }
-    Rig& rig;
+    FailureRig& rig;
     void* address = nullptr;
   };
 
@@ -37,8 +36,8 @@ struct Rig : Bench {
     GraphCapture capture{*pool, raw};
     capture.wait(copy, mark(capture));
     allocator.record_use(weights, raw);
-    std::optional<Block> temporary{std::in_place, *this, 30 * kMiB, raw};
-    const Block output{*this, 5 * kMiB, copy};
+    std::optional<Block> temporary{std::in_place, *this, 30 * MiB, raw};
+    const Block output{*this, 5 * MiB, copy};
     temporary.reset();
     static_cast<void>(ordered.mark(copy));  // is owed
     // The ledger of a device may lose an event where host memory runs out.
@@ -88,7 +87,7 @@ template <typename Fail, typename Failed>
 void fail_each(const Fail& fail, const Failed& failed) {
   for (std::uint64_t number = 1;; ++number) {
     CAPTURE(number);
-    Rig rig;
+    FailureRig rig;
     rig.capture();
     try {
       const auto failing = fail(rig, number);
@@ -108,7 +107,7 @@ void fail_each(const Fail& fail, const Failed& failed) {
 }  // namespace
 
 TEST_CASE("host memory that runs out as a capture goes on leaves nothing behind", "[graph]") {
-  fail_each([](Rig&, std::uint64_t number) { return FailingHostMemory{number}; },
+  fail_each([](FailureRig&, std::uint64_t number) { return FailingHostMemory{number}; },
             [] { return FailingHostMemory::failed(); });
 }
 
@@ -116,7 +115,7 @@ TEST_CASE("a call of the device that fails in or after a capture leaves nothing 
           "[graph]") {
   std::uint64_t injected = 0;
   struct Faults {
-    Faults(Rig& rig, std::uint64_t number, std::uint64_t& count)
+    Faults(FailureRig& rig, std::uint64_t number, std::uint64_t& count)
         : faults(rig.device), injected(count) {
       faults.fail_call(number, ErrorCode::unknown);
     }
@@ -125,7 +124,7 @@ TEST_CASE("a call of the device that fails in or after a capture leaves nothing 
     std::uint64_t& injected;
   };
   fail_each(
-      [&](Rig& rig, std::uint64_t number) {
+      [&](FailureRig& rig, std::uint64_t number) {
         return Faults{rig, number, injected};
       },
       [&] { return injected != 0; });

@@ -7,14 +7,13 @@
 #include "millrace/memory/graph_pool.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-struct Rig : Bench {
-  explicit Rig(Policy policy = Policy::millrace())
+struct HolderRig : Bench {
+  explicit HolderRig(Policy policy = Policy::millrace())
       : allocator(ordered, source, std::move(policy)) {}
 
   /// A graph that used this much at once, all of it freed.
@@ -41,17 +40,17 @@ TEST_CASE("what a pool holds is counted as allocated until its last holder is go
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
-    Rig rig{policy};
-    rig.allocator.deallocate(rig.allocator.allocate(kMiB, rig.main));
+    HolderRig rig{policy};
+    rig.allocator.deallocate(rig.allocator.allocate(MiB, rig.main));
     const MemoryStatistics before = rig.allocator.statistics();
     std::optional<GraphPool> graph{std::in_place, rig.allocator};
     std::optional<GraphPool> executable{*graph};
-    rig.capture(*graph, rig.main, 24 * kMiB);
+    rig.capture(*graph, rig.main, 24 * MiB);
     graph->launched(rig.main);
     graph.reset();
     MemoryStatistics now = rig.allocator.statistics();
     CHECK(now.graph_pools.pools == 1);
-    CHECK(now.graph_pools.reserved >= 24 * kMiB);
+    CHECK(now.graph_pools.reserved >= 24 * MiB);
     CHECK(now.graph_pools.allocated == 0);
     CHECK(now.bytes.allocated.current == before.bytes.allocated.current + now.graph_pools.reserved);
     executable.reset();
@@ -69,28 +68,28 @@ TEST_CASE("what a pool holds is counted as allocated until its last holder is go
 }
 
 TEST_CASE("a graph's memory is free after the launches that were told of", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   {
     GraphPool pool{rig.allocator};
-    rig.capture(pool, rig.main, 24 * kMiB);
+    rig.capture(pool, rig.main, 24 * MiB);
     pool.launched(rig.copy);
   }
   const std::size_t reserved = rig.bytes().reserved.current;
-  void* const same = rig.allocator.allocate(24 * kMiB, rig.copy);  // behind the launch: for nothing
+  void* const same = rig.allocator.allocate(24 * MiB, rig.copy);  // behind the launch: for nothing
   CHECK(rig.bytes().reserved.current == reserved);
   rig.allocator.deallocate(same);
-  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * kMiB);
+  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * MiB);
 }
 
 TEST_CASE("of launches that nobody told of, only synchronising the device is proof", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   {
     const GraphPool pool{rig.allocator};
-    rig.capture(pool, rig.main, 24 * kMiB);
+    rig.capture(pool, rig.main, 24 * MiB);
   }
-  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * kMiB);
+  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * MiB);
   rig.main.synchronize();
-  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * kMiB);
+  CHECK(rig.allocator.usable(rig.main).stranded >= 24 * MiB);
   rig.ordered.synchronize();
   CHECK(rig.allocator.usable(rig.main).stranded == 0);
   CHECK(rig.ordered.ledger().tracked_streams() == 2);
@@ -98,21 +97,21 @@ TEST_CASE("of launches that nobody told of, only synchronising the device is pro
 
 TEST_CASE("a request that nothing else serves synchronises for the memory of former graphs",
           "[graph]") {
-  Rig rig;
+  HolderRig rig;
   {
     const GraphPool pool{rig.allocator};
-    rig.capture(pool, rig.main, 600 * kMiB);
+    rig.capture(pool, rig.main, 600 * MiB);
   }
-  rig.allocator.set_limit(700 * kMiB);
-  CHECK(rig.allocator.allocate(600 * kMiB, rig.copy) != nullptr);
+  rig.allocator.set_limit(700 * MiB);
+  CHECK(rig.allocator.allocate(600 * MiB, rig.copy) != nullptr);
 }
 
 TEST_CASE("memory held by user objects is free at once", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   void* object = nullptr;
   {
     const GraphPool pool{rig.allocator, GraphPool::HeldUntil::executed};
-    rig.capture(pool, rig.main, 24 * kMiB);
+    rig.capture(pool, rig.main, 24 * MiB);
     object = pool.retain();
   }
   CHECK(rig.allocator.statistics().graph_pools.pools == 1);
@@ -121,25 +120,25 @@ TEST_CASE("memory held by user objects is free at once", "[graph]") {
   CHECK(rig.device.calls() == calls);
   CHECK(rig.allocator.statistics().graph_pools.pools == 0);
   CHECK(rig.allocator.usable(rig.copy).stranded == 0);
-  CHECK(rig.allocator.usable(rig.copy).total >= 24 * kMiB);
+  CHECK(rig.allocator.usable(rig.copy).total >= 24 * MiB);
   CHECK(rig.ordered.ledger().tracked_streams() == 2);
 }
 
 TEST_CASE("an output that outlives its graph is the caller's, and its memory follows", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   void *output = nullptr, *temporary = nullptr;
   {
     GraphPool pool{rig.allocator};
     GraphCapture capture{pool, rig.main};
-    output = rig.allocator.allocate(10 * kMiB, rig.main);
-    temporary = rig.allocator.allocate(40 * kMiB, rig.main);
+    output = rig.allocator.allocate(10 * MiB, rig.main);
+    temporary = rig.allocator.allocate(40 * MiB, rig.main);
     rig.allocator.deallocate(temporary);
     capture.end();
     pool.launched(rig.main);
   }
-  CHECK(rig.allocator.statistics().graph_pools.allocated == 10 * kMiB);
-  CHECK(rig.allocator.statistics().graph_pools.reserved < 40 * kMiB);
-  CHECK(rig.allocator.block_size(output) == 10 * kMiB);
+  CHECK(rig.allocator.statistics().graph_pools.allocated == 10 * MiB);
+  CHECK(rig.allocator.statistics().graph_pools.reserved < 40 * MiB);
+  CHECK(rig.allocator.block_size(output) == 10 * MiB);
   rig.allocator.record_use(output, rig.copy);
   rig.allocator.deallocate(output);
   CHECK(rig.allocator.statistics().graph_pools.pools == 0);
@@ -152,31 +151,31 @@ TEST_CASE("an output that outlives its graph is the caller's, and its memory fol
 
 TEST_CASE("an output freed after the capture serves the next one once its uses are complete",
           "[graph]") {
-  Rig rig;
+  HolderRig rig;
   const GraphPool pool{rig.allocator};
-  void* const output = rig.capture_output(pool, 10 * kMiB);
-  busy(rig, rig.copy, output, 10 * kMiB);
+  void* const output = rig.capture_output(pool, 10 * MiB);
+  busy(rig, rig.copy, output, 10 * MiB);
   rig.allocator.record_use(output, rig.copy);
   rig.allocator.deallocate(output);
   {
     GraphCapture capture{pool, rig.main};
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != output);
+    CHECK(rig.allocator.allocate(10 * MiB, rig.main) != output);
     capture.end();
   }
   rig.ordered.synchronize();
   GraphCapture capture{pool, rig.main};
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == output);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) == output);
   capture.end();
 }
 
 TEST_CASE("an earlier capture's output freed in a later one does not serve that one", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   const GraphPool pool{rig.allocator};
-  void* const output = rig.capture_output(pool, 10 * kMiB);
-  busy(rig, rig.main, output, 10 * kMiB);  // a replay elsewhere would not be ordered after it
+  void* const output = rig.capture_output(pool, 10 * MiB);
+  busy(rig, rig.main, output, 10 * MiB);  // a replay elsewhere would not be ordered after it
   GraphCapture capture{pool, rig.main};
   rig.allocator.deallocate(output);
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != output);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) != output);
   capture.end();
 }
 
@@ -184,19 +183,19 @@ TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
   const auto presets = {Policy::millrace(), Policy::torch()};
   for (const Policy& policy : presets) {
     CAPTURE(policy.name);
-    Rig rig{policy};
+    HolderRig rig{policy};
     const GraphPool pool{rig.allocator};
-    void *left = nullptr, *weights = rig.allocator.allocate(3 * kMiB, rig.main);
+    void *left = nullptr, *weights = rig.allocator.allocate(3 * MiB, rig.main);
     try {
       const GraphCapture capture{pool, rig.main};
       rig.allocator.record_use(weights, rig.main);
-      rig.allocator.deallocate(rig.allocator.allocate(30 * kMiB, rig.main));
-      left = rig.allocator.allocate(5 * kMiB, rig.main);
+      rig.allocator.deallocate(rig.allocator.allocate(30 * MiB, rig.main));
+      left = rig.allocator.allocate(5 * MiB, rig.main);
       rig.allocator.deallocate(weights);
       throw std::runtime_error{"the model cannot be captured"};
     } catch (const std::runtime_error&) {
     }
-    CHECK(pool.statistics().allocated == 5 * kMiB);
+    CHECK(pool.statistics().allocated == 5 * MiB);
     rig.allocator.deallocate(left);
     CHECK_FALSE(rig.ordered.capturing());
     {
@@ -204,36 +203,36 @@ TEST_CASE("an abandoned capture leaves nothing behind", "[graph]") {
     }
     CHECK(pool.statistics().capturing == 0);
     rig.allocator.check_invariants();
-    CHECK(rig.allocator.allocate(3 * kMiB, rig.main) == weights);
+    CHECK(rig.allocator.allocate(3 * MiB, rig.main) == weights);
   }
 }
 
 TEST_CASE("what only an abandoned capture acquired goes back at once", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   GraphPool pool{rig.allocator};
-  rig.capture(pool, rig.main, 10 * kMiB);
+  rig.capture(pool, rig.main, 10 * MiB);
   const std::size_t held = pool.statistics().reserved;
   void* again = nullptr;
   {
     const GraphCapture capture{pool, rig.main};
-    again = rig.allocator.allocate(10 * kMiB, rig.main);
-    rig.allocator.deallocate(rig.allocator.allocate(64 * kMiB, rig.main));
+    again = rig.allocator.allocate(10 * MiB, rig.main);
+    rig.allocator.deallocate(rig.allocator.allocate(64 * MiB, rig.main));
     rig.allocator.deallocate(again);
   }
   CHECK(pool.statistics().reserved == held);
-  CHECK(rig.allocator.usable(rig.copy).largest >= 64 * kMiB);  // nothing of it ever ran
+  CHECK(rig.allocator.usable(rig.copy).largest >= 64 * MiB);  // nothing of it ever ran
   GraphCapture capture{pool, rig.main};
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == again);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) == again);
   capture.end();
 }
 
 TEST_CASE("pools that come and go leave no stream, no block and no byte", "[graph]") {
-  Rig rig;
+  HolderRig rig;
   std::size_t reserved = 0, tracked = 0;
   for (int round = 0; round < 300; ++round) {
     {
       GraphPool pool{rig.allocator};
-      rig.capture(pool, round % 2 == 0 ? rig.main : rig.copy, 20 * kMiB);
+      rig.capture(pool, round % 2 == 0 ? rig.main : rig.copy, 20 * MiB);
       pool.launched(rig.main);
     }
     rig.main.mark();

@@ -12,11 +12,10 @@
 #include "test/support/catch.hpp"
 #include "test/support/schedules.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kKiB = std::size_t{1} << 10;
 
 /// What to do wrong, to see that it is found.
 enum class Flaw { none, edge_left_out };
@@ -89,7 +88,7 @@ class Program {
   };
 
   std::size_t draw(std::size_t below) { return random_() % below; }
-  std::size_t size() { return (8 + draw(4) * 200 + draw(2) * 1500) * kKiB; }
+  std::size_t size() { return (8 + draw(4) * 200 + draw(2) * 1500) * KiB; }
 
   void launch_outside(const Buffer& buffer, bool writes) {
     bench_.device.launch(

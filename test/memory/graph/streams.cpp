@@ -4,15 +4,14 @@
 #include "test/support/allocators.hpp"
 #include "test/support/captured_graph.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 /// A capture of `main` that goes on.
-struct Rig : Bench {
-  ~Rig() {
+struct StreamRig : Bench {
+  ~StreamRig() {
     graph.end();
     capture.end();
   }
@@ -32,54 +31,54 @@ struct Rig : Bench {
 }  // namespace
 
 TEST_CASE("within a capture memory is reused by the stream that freed it", "[graph]") {
-  Rig rig;
-  void* const first = rig.allocate(5 * kMiB, rig.main);
+  StreamRig rig;
+  void* const first = rig.allocate(5 * MiB, rig.main);
   rig.allocator.deallocate(first);
-  CHECK(rig.allocate(5 * kMiB, rig.main) == first);
+  CHECK(rig.allocate(5 * MiB, rig.main) == first);
 }
 
 TEST_CASE("another stream of a capture reuses memory once it is told to be ordered", "[graph]") {
-  Rig rig;
-  void* const early = rig.allocate(5 * kMiB, rig.main);
+  StreamRig rig;
+  void* const early = rig.allocate(5 * MiB, rig.main);
   rig.allocator.deallocate(early);
   const Point after_early = rig.capture.mark(rig.main);
-  void* const late = rig.allocate(9 * kMiB, rig.main);
+  void* const late = rig.allocate(9 * MiB, rig.main);
   rig.allocator.deallocate(late);
   rig.capture.wait(rig.copy, after_early);
-  CHECK(rig.allocate(5 * kMiB, rig.copy) == early);
-  CHECK(rig.allocate(9 * kMiB, rig.copy) != late);
+  CHECK(rig.allocate(5 * MiB, rig.copy) == early);
+  CHECK(rig.allocate(9 * MiB, rig.copy) != late);
   rig.order_after(rig.copy, rig.main);
-  CHECK(rig.allocate(9 * kMiB, rig.copy) == late);
+  CHECK(rig.allocate(9 * MiB, rig.copy) == late);
 }
 
 TEST_CASE("memory with a use by another stream of the capture waits for both", "[graph]") {
-  Rig rig;
+  StreamRig rig;
   rig.order_after(rig.copy, rig.main);
-  void* const shared = rig.allocate(5 * kMiB, rig.main);
+  void* const shared = rig.allocate(5 * MiB, rig.main);
   rig.allocator.record_use(shared, rig.copy);
   rig.allocator.deallocate(shared);
-  CHECK(rig.allocate(5 * kMiB, rig.main) != shared);
+  CHECK(rig.allocate(5 * MiB, rig.main) != shared);
   rig.order_after(rig.main, rig.copy);
-  CHECK(rig.allocate(5 * kMiB, rig.main) == shared);
+  CHECK(rig.allocate(5 * MiB, rig.main) == shared);
 }
 
 TEST_CASE("memory that was another stream's outside does not serve its capture", "[graph]") {
-  Rig rig;
-  void* const shared = rig.allocate(5 * kMiB, rig.main);
+  StreamRig rig;
+  void* const shared = rig.allocate(5 * MiB, rig.main);
   rig.allocator.transfer(shared, rig.copy);  // which is not captured
   rig.allocator.transfer(shared, rig.main);
   rig.allocator.deallocate(shared);
-  CHECK(rig.allocate(5 * kMiB, rig.main) != shared);
+  CHECK(rig.allocate(5 * MiB, rig.main) != shared);
 }
 
 TEST_CASE("memory that another stream of the capture took over serves that one", "[graph]") {
-  Rig rig;
+  StreamRig rig;
   rig.order_after(rig.copy, rig.main);
-  void* const shared = rig.allocate(5 * kMiB, rig.main);
+  void* const shared = rig.allocate(5 * MiB, rig.main);
   rig.allocator.transfer(shared, rig.copy);
   rig.allocator.deallocate(shared);
   rig.order_after(rig.copy, rig.main);
-  CHECK(rig.allocate(5 * kMiB, rig.copy) == shared);
+  CHECK(rig.allocate(5 * MiB, rig.copy) == shared);
 }
 
 }  // namespace millrace::test

@@ -12,15 +12,10 @@
 #include "millrace/memory/out_of_memory.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 #include "test/support/threaded_device.hpp"
 
 namespace millrace::test {
-namespace {
-
-constexpr std::size_t kKiB = std::size_t{1} << 10, kMiB = std::size_t{1} << 20;
-
-}  // namespace
-
 TEST_CASE("a thread captures while others allocate", "[graph]") {
   ThreadedDevice device{std::size_t{1} << 28};
   OrderedDevice ordered{device};
@@ -35,7 +30,7 @@ TEST_CASE("a thread captures while others allocate", "[graph]") {
       std::vector<void*> live;
       while (!done) {
         if (live.size() < 20 && random() % 2 == 0) {
-          live.push_back(allocator.allocate((random() % 300 + 1) * kKiB, stream));
+          live.push_back(allocator.allocate((random() % 300 + 1) * KiB, stream));
         } else if (!live.empty()) {
           allocator.deallocate(live.back());
           live.pop_back();
@@ -50,7 +45,7 @@ TEST_CASE("a thread captures while others allocate", "[graph]") {
     if (round % 8 == 0) pool.emplace(allocator);
     GraphCapture capture{*pool, stream};
     std::vector<void*> live;
-    for (int i = 0; i < 20; ++i) live.push_back(allocator.allocate(100 * kKiB, stream));
+    for (int i = 0; i < 20; ++i) live.push_back(allocator.allocate(100 * KiB, stream));
     for (void* const address : live) allocator.deallocate(address);
     if (round % 3 == 0) continue;  // abandoned
     capture.end();
@@ -81,9 +76,9 @@ TEST_CASE("threads of a capture do not see each other's failures", "[graph]") {
     std::thread other{[&] {
       while (!done) {
         try {
-          allocator.deallocate(allocator.allocate(1000 * kMiB, greedy));
+          allocator.deallocate(allocator.allocate(1000 * MiB, greedy));
         } catch (const out_of_memory& error) {
-          misled += error.picture().requested == 1000 * kMiB ? 0 : 1;
+          misled += error.picture().requested == 1000 * MiB ? 0 : 1;
         }
         ++asked;
       }
@@ -93,7 +88,7 @@ TEST_CASE("threads of a capture do not see each other's failures", "[graph]") {
       while (live.size() < 40) {
         const std::size_t before = asked;
         while (asked == before) std::this_thread::yield();
-        live.push_back(allocator.allocate(2 * kMiB, modest));
+        live.push_back(allocator.allocate(2 * MiB, modest));
       }
     } catch (const out_of_memory&) {
       ++refused;

@@ -6,13 +6,12 @@
 #include "millrace/memory/graph_pool.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-struct Rig : Bench {
+struct UsedMemoryRig : Bench {
   /// A graph that uses the block.
   void capture(const GraphPool& pool, void* used) {
     GraphCapture capture{pool, main};
@@ -28,8 +27,8 @@ struct Rig : Bench {
 
 TEST_CASE("memory from outside that a graph uses is kept until the graph is gone", "[graph]") {
   for (const bool by_marker : {false, true}) {
-    Rig rig;
-    void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+    UsedMemoryRig rig;
+    void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
     const std::size_t allocated = rig.bytes().allocated.current;
     std::optional<GraphPool> pool{std::in_place, rig.allocator};
     {
@@ -46,19 +45,19 @@ TEST_CASE("memory from outside that a graph uses is kept until the graph is gone
     CHECK(rig.allocator.block_size(weights) == 0);
     CHECK_THROWS_AS(rig.allocator.deallocate(weights), std::invalid_argument);
     CHECK(rig.bytes().allocated.current == allocated);
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
+    CHECK(rig.allocator.allocate(10 * MiB, rig.main) != weights);
     pool->launched(rig.copy);
     pool.reset();
     CHECK(rig.allocator.statistics().graph_pools.pools == 0);
     rig.ordered.synchronize();
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
+    CHECK(rig.allocator.allocate(10 * MiB, rig.main) == weights);
     rig.allocator.check_invariants();
   }
 }
 
 TEST_CASE("a free after the graph is gone waits for its launches as well", "[graph]") {
-  Rig rig;
-  void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+  UsedMemoryRig rig;
+  void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   {
     GraphPool pool{rig.allocator, GraphPool::HeldUntil::destroyed};
     GraphCapture capture{pool, rig.main};
@@ -67,27 +66,27 @@ TEST_CASE("a free after the graph is gone waits for its launches as well", "[gra
     pool.launched(rig.copy);
   }
   rig.allocator.deallocate(weights);
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) != weights);
   rig.main.wait_stream(rig.copy);
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) == weights);
 }
 
 TEST_CASE("memory freed in a capture without a use told there serves others after it", "[graph]") {
-  Rig rig;
-  void* const garbage = rig.allocator.allocate(10 * kMiB, rig.main);
+  UsedMemoryRig rig;
+  void* const garbage = rig.allocator.allocate(10 * MiB, rig.main);
   const GraphPool pool{rig.allocator};
   {
     GraphCapture capture{pool, rig.main};
     rig.allocator.deallocate(garbage);
-    CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != garbage);
+    CHECK(rig.allocator.allocate(10 * MiB, rig.main) != garbage);
     capture.end();
   }
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == garbage);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) == garbage);
 }
 
 TEST_CASE("a use is marked at the free, while its stream is there", "[graph]") {
-  Rig rig;
-  void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+  UsedMemoryRig rig;
+  void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   std::optional<GraphPool> pool{std::in_place, rig.allocator};
   rig.capture(*pool, weights);
   const StreamHandle raw = rig.device.create_stream();
@@ -101,16 +100,16 @@ TEST_CASE("a use is marked at the free, while its stream is there", "[graph]") {
   pool.reset();
   CHECK(rig.allocator.statistics().graph_pools.pools == 0);
   rig.ordered.poll();
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) != weights);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) != weights);
   gate.open();
   rig.ordered.synchronize();
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) == weights);
   rig.device.destroy_stream(next);
 }
 
 TEST_CASE("memory that graphs used is given back without a call of the device", "[graph]") {
-  Rig rig;
-  void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+  UsedMemoryRig rig;
+  void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   std::optional<GraphPool> pool{std::in_place, rig.allocator};
   rig.capture(*pool, weights);
   rig.allocator.record_use(weights, rig.copy);
@@ -123,8 +122,8 @@ TEST_CASE("memory that graphs used is given back without a call of the device", 
 }
 
 TEST_CASE("a marker covers all uses outside of memory that graphs use too", "[graph]") {
-  Rig rig;
-  void* const weights = rig.allocator.allocate(10 * kMiB, rig.main);
+  UsedMemoryRig rig;
+  void* const weights = rig.allocator.allocate(10 * MiB, rig.main);
   std::optional<GraphPool> pool{std::in_place, rig.allocator};
   rig.capture(*pool, weights);
   Gate gate = rig.device.enqueue_gate(rig.copy.handle());
@@ -134,7 +133,7 @@ TEST_CASE("a marker covers all uses outside of memory that graphs use too", "[gr
   pool->launched(rig.main);
   pool.reset();
   const std::uint64_t waits = rig.device.calls(Call::wait);
-  CHECK(rig.allocator.allocate(10 * kMiB, rig.main) == weights);
+  CHECK(rig.allocator.allocate(10 * MiB, rig.main) == weights);
   CHECK(rig.device.calls(Call::wait) == waits);
   gate.open();
 }

@@ -6,11 +6,10 @@
 
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
-
-constexpr std::size_t kKiB = 1024;
 
 void push(ClassBins& bins, Block& block, std::size_t bytes) {
   block.bytes = bytes;
@@ -23,23 +22,23 @@ TEST_CASE("class bins give the newest block of the size, before one that wastes 
           "[parts]") {
   ClassBins bins;
   Block older, newer, larger;
-  push(bins, older, 16 * kKiB);
-  push(bins, newer, 16 * kKiB);
-  push(bins, larger, 17 * kKiB);
-  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == &newer);
-  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == &older);
-  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == &larger);
-  CHECK(bins.pop(ClassBins::size_of(16 * kKiB), 2 * kKiB) == nullptr);
+  push(bins, older, 16 * KiB);
+  push(bins, newer, 16 * KiB);
+  push(bins, larger, 17 * KiB);
+  CHECK(bins.pop(ClassBins::size_of(16 * KiB), 2 * KiB) == &newer);
+  CHECK(bins.pop(ClassBins::size_of(16 * KiB), 2 * KiB) == &older);
+  CHECK(bins.pop(ClassBins::size_of(16 * KiB), 2 * KiB) == &larger);
+  CHECK(bins.pop(ClassBins::size_of(16 * KiB), 2 * KiB) == nullptr);
 }
 
 TEST_CASE("a block of the next class serves a request of which it wastes little", "[parts]") {
   ClassBins bins;
   Block block;
-  push(bins, block, 33 * kKiB);
-  CHECK(bins.may_have(ClassBins::size_of(31 * kKiB)));
-  CHECK(bins.pop(ClassBins::size_of(31 * kKiB), 2 * kKiB - 1) == nullptr);
-  CHECK(bins.pop(ClassBins::size_of(31 * kKiB), 2 * kKiB) == &block);
-  CHECK_FALSE(bins.may_have(ClassBins::size_of(31 * kKiB)));
+  push(bins, block, 33 * KiB);
+  CHECK(bins.may_have(ClassBins::size_of(31 * KiB)));
+  CHECK(bins.pop(ClassBins::size_of(31 * KiB), 2 * KiB - 1) == nullptr);
+  CHECK(bins.pop(ClassBins::size_of(31 * KiB), 2 * KiB) == &block);
+  CHECK_FALSE(bins.may_have(ClassBins::size_of(31 * KiB)));
 }
 
 TEST_CASE("a block from class bins is large enough and wastes at most an eighth", "[parts]") {

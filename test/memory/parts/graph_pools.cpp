@@ -6,23 +6,18 @@
 #include "test/memory/parts/graph_memory.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
-namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-}  // namespace
-
 TEST_CASE("a pool whose last block is freed while it is given back is not left", "[parts]") {
   Bench bench;
-  CountedMemory memory{1000 * kMiB};
+  CountedMemory memory{1000 * MiB};
   const Policy policy = Policy::millrace();
   GraphPools pools{memory, bench.ordered, policy};
   auto hold = pools.make(GraphPool::HeldUntil::destroyed);
   pools.begin(*hold->pool, bench.main);
-  void* const output = pools.allocate(10 * kMiB, bench.main, bench.main);
-  void* const temporary = pools.allocate(40 * kMiB, bench.main, bench.main);
+  void* const output = pools.allocate(10 * MiB, bench.main, bench.main);
+  void* const temporary = pools.allocate(40 * MiB, bench.main, bench.main);
   pools.deallocate(temporary, nullptr);
   pools.end(*hold->pool, true);
   hold->pool->launched(bench.main);

@@ -11,7 +11,7 @@ namespace {
 // Pools are told apart, and nothing else is asked of them.
 const PrivatePool& pool(const int& place) { return reinterpret_cast<const PrivatePool&>(place); }
 
-constexpr Point kFree{{1, 1}, 5}, kLaunch{{2, 1}, 3}, kOther{{3, 1}, 8};
+constexpr Point kFree{{1, 1}, 5}, kLaunch{{2, 1}, 3}, kOtherGraph{{3, 1}, 8};
 
 PointSet points(std::initializer_list<Point> all) {
   PointSet set;
@@ -34,12 +34,12 @@ TEST_CASE("a block that graphs of two pools use is kept until neither runs", "[p
   CHECK(uses.keeps(&block));
   CHECK(uses.end(pool(one), points({kLaunch})).empty());
   CHECK(uses.keeps(&block));
-  const auto freed = uses.end(pool(two), points({kOther}));
+  const auto freed = uses.end(pool(two), points({kOtherGraph}));
   REQUIRE(freed.size() == 1);
   CHECK(freed[0].address == &block);
-  CHECK(freed[0].points == points({kFree, kLaunch, kOther}));
+  CHECK(freed[0].points == points({kFree, kLaunch, kOtherGraph}));
   CHECK(uses.empty());
-  CHECK(uses.end(pool(two), points({kOther})).empty());
+  CHECK(uses.end(pool(two), points({kOtherGraph})).empty());
 }
 
 TEST_CASE("a block that is freed after its graphs comes after their launches", "[parts]") {

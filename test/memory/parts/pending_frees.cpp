@@ -15,7 +15,7 @@ namespace millrace::test {
 namespace {
 
 /// Frees are kept in their order, and each is asked about each time.
-struct Model {
+struct FreesModel {
   const Ledger& ledger;
   std::vector<Block*> frees;
 
@@ -34,7 +34,7 @@ struct Model {
 };
 
 /// What a wait for `pending.points()` has to wait for, and may wait for at most.
-void check_points(const PendingFrees& pending, const Model& model,
+void check_points(const PendingFrees& pending, const FreesModel& model,
                   const std::map<StreamId, Marker>& newest) {
   const PointSet points = pending.points();
   for (const Block* const block : model.frees) {
@@ -54,7 +54,7 @@ void check_points(const PendingFrees& pending, const Model& model,
   REQUIRE(std::ranges::is_sorted(points, {}, &Point::stream));
 }
 
-void check(const PendingFrees& pending, const Model& model) {
+void check_frees(const PendingFrees& pending, const FreesModel& model) {
   REQUIRE(pending.size() == model.frees.size());
   REQUIRE(pending.empty() == model.frees.empty());
   std::size_t bytes = 0, visited = 0;
@@ -80,7 +80,7 @@ TEST_CASE("frees come back once all their markers are complete, in the order of 
     std::vector<Point> recorded;  // and not known to be complete
     for (std::uint64_t i = 0; i < 1 + round % 6; ++i) streams.push_back(s.ledger.open());
     PendingFrees pending{s.ledger};
-    Model model{s.ledger, {}};
+    FreesModel model{s.ledger, {}};
     std::deque<Block> blocks;
     const auto any = [&] { return streams[random() % streams.size()]; };
     for (int step = 0; step < 400; ++step) {
@@ -110,7 +110,7 @@ TEST_CASE("frees come back once all their markers are complete, in the order of 
           pending.insert(&block);
           model.frees.push_back(&block);
       }
-      check(pending, model);
+      check_frees(pending, model);
       check_points(pending, model, newest);
     }
     for (const StreamId stream : streams) s.ledger.complete(s.record(stream));

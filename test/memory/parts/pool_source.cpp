@@ -5,70 +5,65 @@
 #include "memory/graph/capture_order.hpp"
 #include "test/memory/parts/graph_memory.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
-namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
-}  // namespace
-
 TEST_CASE("a pool's segments are parked until they are to be given back", "[parts]") {
-  CountedMemory memory{100 * kMiB};
+  CountedMemory memory{100 * MiB};
   PoolSource source{memory, StreamHandle{}};
-  void* const small = source.acquire(4 * kMiB);
-  void* const large = source.acquire(20 * kMiB);
+  void* const small = source.acquire(4 * MiB);
+  void* const large = source.acquire(20 * MiB);
   CHECK(source.acquired() == std::vector{small, large});
-  source.release(large, 20 * kMiB);
-  source.release(small, 4 * kMiB);
+  source.release(large, 20 * MiB);
+  source.release(small, 4 * MiB);
   CHECK(memory.given.size() == 2);
-  CHECK(source.acquire(6 * kMiB) == large);
-  CHECK(source.acquire(2 * kMiB) == small);
+  CHECK(source.acquire(6 * MiB) == large);
+  CHECK(source.acquire(2 * MiB) == small);
   CHECK(source.acquired().empty());
-  CHECK(source.bytes() == 24 * kMiB);
-  source.release(small, 2 * kMiB);
+  CHECK(source.bytes() == 24 * MiB);
+  source.release(small, 2 * MiB);
   const Point last{{3, 1}, 7};
   {
     PoolSource::GivingBack giving_back{source, PointSet{last}};
     giving_back.let_go(large);
     CHECK(memory.given.size() == 2);
-    source.release(large, 6 * kMiB);
+    source.release(large, 6 * MiB);
     CHECK(memory.given.size() == 1);
     CHECK(memory.points_of_last == PointSet{last});
     giving_back.let_go(small);
     giving_back.let_go(small);  // is gone
   }
-  CHECK(memory.left == 100 * kMiB);
+  CHECK(memory.left == 100 * MiB);
   CHECK(source.bytes() == 0);
 }
 
 TEST_CASE("segments that were not let go in time are parked again", "[parts]") {
-  CountedMemory memory{100 * kMiB};
+  CountedMemory memory{100 * MiB};
   PoolSource source{memory, StreamHandle{}};
-  void* const live = source.acquire(4 * kMiB);
+  void* const live = source.acquire(4 * MiB);
   {
     PoolSource::GivingBack giving_back{source, {}};
     giving_back.let_go(live);
-    void* const other = source.acquire(8 * kMiB);
-    source.release(other, 8 * kMiB);
+    void* const other = source.acquire(8 * MiB);
+    source.release(other, 8 * MiB);
   }
-  source.release(live, 4 * kMiB);
+  source.release(live, 4 * MiB);
   CHECK(memory.given.size() == 2);
 }
 
 TEST_CASE("under pressure a pool adds what one request needs", "[parts]") {
   using Effort = GraphMemory::Effort;
-  CountedMemory memory{10 * kMiB};
-  memory.left_if_pressed = 2 * kMiB;
+  CountedMemory memory{10 * MiB};
+  memory.left_if_pressed = 2 * MiB;
   PoolSource source{memory, StreamHandle{}};
   source.set_effort(Effort::quiet);
-  CHECK_THROWS_AS(source.acquire(64 * kMiB), DeviceError);
-  CHECK_THROWS_AS(source.add(64 * kMiB), out_of_memory);
-  source.add(12 * kMiB);
+  CHECK_THROWS_AS(source.acquire(64 * MiB), DeviceError);
+  CHECK_THROWS_AS(source.add(64 * MiB), out_of_memory);
+  source.add(12 * MiB);
   CHECK(memory.efforts == std::vector{Effort::quiet, Effort::pressed, Effort::pressed});
-  CHECK(source.acquire(12 * kMiB) != nullptr);
+  CHECK(source.acquire(12 * MiB) != nullptr);
   CHECK(memory.efforts.size() == 3);
-  CHECK_THROWS_AS(source.acquire(2 * kMiB), DeviceError);
+  CHECK_THROWS_AS(source.acquire(2 * MiB), DeviceError);
   CHECK(memory.efforts.back() == Effort::quiet);
 }
 

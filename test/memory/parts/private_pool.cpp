@@ -4,15 +4,15 @@
 #include "test/memory/parts/graph_memory.hpp"
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 using Effort = GraphMemory::Effort;
 
 struct Rig : Bench {
-  CountedMemory memory{1000 * kMiB};
+  CountedMemory memory{1000 * MiB};
   PrivatePool pool{memory, ordered, Policy::millrace(), GraphPool::HeldUntil::destroyed};
 };
 
@@ -27,10 +27,10 @@ TEST_CASE("a request beside one that is pressed is as quiet as ever", "[parts]")
     if (effort != Effort::pressed || nested) return;
     nested = true;
     rig.memory.efforts.clear();
-    CHECK(rig.pool.allocate(20 * kMiB, other, other) != nullptr);
+    CHECK(rig.pool.allocate(20 * MiB, other, other) != nullptr);
     for (const Effort asked : rig.memory.efforts) CHECK(asked == Effort::quiet);
   };
-  CHECK_THROWS_AS(rig.pool.allocate(2000 * kMiB, inner, inner), out_of_memory);
+  CHECK_THROWS_AS(rig.pool.allocate(2000 * MiB, inner, inner), out_of_memory);
   CHECK(nested);
   rig.pool.end(false);
 }

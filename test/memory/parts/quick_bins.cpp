@@ -3,11 +3,12 @@
 #include <deque>
 
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kKiB = 1024, kRoomy = QuickBins::kRoomy;
+constexpr std::size_t kRoomy = QuickBins::kRoomy;
 
 class Filled {
  public:
@@ -35,7 +36,7 @@ std::size_t count(const Block* block) {
 TEST_CASE("small bins keep up to a sixteenth of the highest live bytes", "[parts]") {
   Filled filled;
   std::size_t kept = 0;
-  for (std::size_t bytes = 512 * kKiB; bytes >= 512; bytes /= 2) {
+  for (std::size_t bytes = 512 * KiB; bytes >= 512; bytes /= 2) {
     while (filled.keep(bytes, kRoomy)) kept += bytes;
   }
   CHECK(kept <= kRoomy / 16);
@@ -45,10 +46,10 @@ TEST_CASE("small bins keep up to a sixteenth of the highest live bytes", "[parts
 TEST_CASE("a size that the bins did not serve finds room once what is in its way is gone",
           "[parts]") {
   for (const std::size_t highest_live : {std::size_t{0}, kRoomy, 8 * kRoomy}) {
-    for (std::size_t bytes = 512; bytes <= 1024 * kKiB; bytes += bytes / 3 / 512 * 512 + 512) {
+    for (std::size_t bytes = 512; bytes <= 1024 * KiB; bytes += bytes / 3 / 512 * 512 + 512) {
       CAPTURE(highest_live, bytes);
       Filled filled;
-      for (std::size_t other = 512; other <= 1024 * kKiB; other += other / 7 / 512 * 512 + 512) {
+      for (std::size_t other = 512; other <= 1024 * KiB; other += other / 7 / 512 * 512 + 512) {
         while (filled.keep(other, highest_live)) {
         }
       }
@@ -60,18 +61,18 @@ TEST_CASE("a size that the bins did not serve finds room once what is in its way
 
 TEST_CASE("a full class gives up its own blocks, and other classes stay", "[parts]") {
   Filled filled;
-  for (int i = 0; i < 4; ++i) REQUIRE(filled.keep(900 * kKiB, 64 * kRoomy));
-  REQUIRE(filled.keep(4 * kKiB, 64 * kRoomy));
-  CHECK(filled.bins.pop(1000 * kKiB, 64 * kRoomy) == nullptr);
-  CHECK(count(filled.bins.take_hindering(1000 * kKiB, 64 * kRoomy)) == 4);
-  CHECK(filled.bins.pop(4 * kKiB, 64 * kRoomy) != nullptr);
+  for (int i = 0; i < 4; ++i) REQUIRE(filled.keep(900 * KiB, 64 * kRoomy));
+  REQUIRE(filled.keep(4 * KiB, 64 * kRoomy));
+  CHECK(filled.bins.pop(1000 * KiB, 64 * kRoomy) == nullptr);
+  CHECK(count(filled.bins.take_hindering(1000 * KiB, 64 * kRoomy)) == 4);
+  CHECK(filled.bins.pop(4 * KiB, 64 * kRoomy) != nullptr);
 }
 
 TEST_CASE("beside little live memory a request takes its exact size or none", "[parts]") {
   Filled filled;
-  REQUIRE(filled.keep(66 * kKiB, 0));
-  CHECK(filled.bins.pop(64 * kKiB, kRoomy - 1) == nullptr);
-  CHECK(filled.bins.pop(64 * kKiB, kRoomy) != nullptr);
+  REQUIRE(filled.keep(66 * KiB, 0));
+  CHECK(filled.bins.pop(64 * KiB, kRoomy - 1) == nullptr);
+  CHECK(filled.bins.pop(64 * KiB, kRoomy) != nullptr);
 }
 
 }  // namespace millrace::test

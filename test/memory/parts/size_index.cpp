@@ -16,7 +16,7 @@ using Index = SizeIndex<&WhileFree::by_size>;
 struct FitsBefore {
   bool operator()(const Block* a, const Block* b) const { return fits_before(a, b); }
 };
-using Model = std::set<Block*, FitsBefore>;
+using IndexModel = std::set<Block*, FitsBefore>;
 
 /// Blocks of one segment, of sizes that meet often.
 class Blocks {
@@ -43,7 +43,7 @@ class Blocks {
   std::deque<Block> blocks_;
 };
 
-Block* first_of(const Model& model, std::size_t bytes) {
+Block* first_of(const IndexModel& model, std::size_t bytes) {
   for (Block* const block : model) {
     if (block->bytes >= bytes) return block;
   }
@@ -57,7 +57,7 @@ TEST_CASE("the index of sizes gives what a sorted set gives", "[parts]") {
     Blocks blocks{seed() * 100 + round};
     const std::size_t most = round % 2 == 0 ? 8 : std::size_t{1} << 20;
     Index index;
-    Model model;
+    IndexModel model;
     std::vector<Block*> in;
     for (int step = 0; step < 400; ++step) {
       if (in.empty() || blocks.random()() % 5 < 3) {

@@ -15,14 +15,15 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string line(int age, const std::string& work, int gain, const std::string& income) {
+std::string adult_line(int age, const std::string& work, int gain, const std::string& income) {
   return std::to_string(age) + "," + work +
          ",100,Masters,13,Never-married,Sales,Husband,White,Male," + std::to_string(gain) +
          ",0,40,Cuba," + income + "\n";
 }
 
-const std::string kTrain = line(20, "Private", 0, "<=50K") + line(30, "?", 0, ">50K") +
-                           line(40, "Private", 5000, ">50K") + line(50, "State-gov", 0, "<=50K");
+const std::string kTrain = adult_line(20, "Private", 0, "<=50K") + adult_line(30, "?", 0, ">50K") +
+                           adult_line(40, "Private", 5000, ">50K") +
+                           adult_line(50, "State-gov", 0, "<=50K");
 
 AdultData read(const std::string& train, const std::string& test,
                const AdultSettings& settings = {}) {
@@ -42,8 +43,8 @@ using Ids = std::vector<std::int64_t>;
 }  // namespace
 
 TEST_CASE("categories are rows by the training file's vocabulary, and unseen ones row 0") {
-  const AdultData data =
-      read(kTrain, line(20, "Never-worked", 0, "<=50K.") + line(20, "State-gov", 0, ">50K."));
+  const AdultData data = read(kTrain, adult_line(20, "Never-worked", 0, "<=50K.") +
+                                          adult_line(20, "State-gov", 0, ">50K."));
   CHECK(data.train->schema.sparse[1].name == "workclass");
   CHECK(data.train->schema.sparse[1].rows == 4);
   CHECK(column(*data.train, 1) == Ids{2, 1, 2, 3});
@@ -52,8 +53,8 @@ TEST_CASE("categories are rows by the training file's vocabulary, and unseen one
 }
 
 TEST_CASE("numbers are put in buckets of as many distinct values, and what is beyond at the ends") {
-  const std::string test = line(1, "?", 0, ">50K") + line(29, "?", 0, ">50K") +
-                           line(30, "?", 0, ">50K") + line(99, "?", 0, ">50K");
+  const std::string test = adult_line(1, "?", 0, ">50K") + adult_line(29, "?", 0, ">50K") +
+                           adult_line(30, "?", 0, ">50K") + adult_line(99, "?", 0, ">50K");
   const AdultData fine = read(kTrain, test);
   CHECK(fine.train->schema.sparse[0].rows == 4);
   CHECK(column(*fine.train, 0) == Ids{0, 1, 2, 3});
@@ -92,9 +93,9 @@ TEST_CASE("spaces, empty lines, CRLF and the first line of the test file are no 
 }
 
 TEST_CASE("lines that are not as they should be are counted, and shown with their numbers") {
-  std::string wrong_income = line(20, "Private", 0, "50K");
-  const std::string text = kTrain + "1,2,3\n" + kTrain + line(-3, "Private", 0, "<=50K") +
-                           wrong_income + line(20, "", 0, "<=50K");
+  std::string wrong_income = adult_line(20, "Private", 0, "50K");
+  const std::string text = kTrain + "1,2,3\n" + kTrain + adult_line(-3, "Private", 0, "<=50K") +
+                           wrong_income + adult_line(20, "", 0, "<=50K");
   const AdultData data = read(text, kTrain, {.malformed = {.limit = 4, .shown = 3}});
   CHECK(data.train->size() == 8);
   CHECK(data.malformed_train.count == 4);

@@ -5,14 +5,13 @@
 
 #include "test/support/allocators.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/sizes.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// Keeps what the last free waits for.
 class LastFree final : public AllocationObserver {
@@ -24,7 +23,7 @@ class LastFree final : public AllocationObserver {
 };
 
 struct CopyBench : Bench {
-  explicit CopyBench(CopyMethod method, std::size_t depth = 2, std::size_t memory = 64 * kMiB)
+  explicit CopyBench(CopyMethod method, std::size_t depth = 2, std::size_t memory = 64 * MiB)
       : Bench(memory), strategy(CopyStrategy::make(method, setting(method, depth))) {}
 
   CopySetting setting(CopyMethod method, std::size_t depth) {
@@ -78,7 +77,7 @@ TEST_CASE("a pipeline of no depth is refused") {
 
 TEST_CASE("a side-stream batch is free behind the copy stream and main") {
   WatchedBench bench{CopyMethod::side_stream};
-  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
   batch.release();
   std::vector<StreamId> both{bench.copy.id(), bench.main.id()};
@@ -88,7 +87,7 @@ TEST_CASE("a side-stream batch is free behind the copy stream and main") {
 
 TEST_CASE("an in-place batch is free behind main alone, which has waited for the copy") {
   WatchedBench bench{CopyMethod::in_place};
-  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
   batch.release();
   CHECK(streams_of(bench.last.points) == std::vector<StreamId>{bench.main.id()});
@@ -96,13 +95,13 @@ TEST_CASE("an in-place batch is free behind main alone, which has waited for the
 
 TEST_CASE("an in-place batch that main never saw is free behind its copy as well") {
   WatchedBench bench{CopyMethod::in_place};
-  bench.copy_batch(kMiB).release();
+  bench.copy_batch(MiB).release();
   CHECK(streams_of(bench.last.points).size() == 2);
 }
 
 TEST_CASE("a precise batch is free behind the marker of its last use, before main's tail") {
   WatchedBench bench{CopyMethod::precise};
-  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
   const Point marker = bench.main.mark();
   batch.last_used(marker);
@@ -116,21 +115,21 @@ TEST_CASE("a batch that is dropped is freed as one that is released") {
       GENERATE(CopyMethod::side_stream, CopyMethod::in_place, CopyMethod::precise);
   CopyBench bench{method};
   {
-    const DeviceBatch batch = bench.copy_batch(kMiB);
-    CHECK(bench.allocated() == kMiB);
+    const DeviceBatch batch = bench.copy_batch(MiB);
+    CHECK(bench.allocated() == MiB);
   }
   CHECK(bench.allocated() == 0);
 }
 
 TEST_CASE("a batch that is moved is one batch") {
   CopyBench bench{CopyMethod::side_stream};
-  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
   DeviceBatch other = std::move(batch);
   CHECK(other.tensors().size() == 1);
-  batch = bench.copy_batch(2 * kMiB);
-  CHECK(bench.allocated() == 3 * kMiB);
+  batch = bench.copy_batch(2 * MiB);
+  CHECK(bench.allocated() == 3 * MiB);
   other = std::move(batch);
-  CHECK(bench.allocated() == 2 * kMiB);
+  CHECK(bench.allocated() == 2 * MiB);
   other.release();
   CHECK(bench.allocated() == 0);
 }
@@ -151,48 +150,48 @@ TEST_CASE("empty tensors of a batch take no memory and no copy") {
 TEST_CASE("a ring keeps its slots, and has room for batches that are 30% larger") {
   CopyBench bench{CopyMethod::ring};
   for (int round = 0; round < 3; ++round) {
-    DeviceBatch first = bench.copy_batch(kMiB);
-    DeviceBatch second = bench.copy_batch(kMiB);
+    DeviceBatch first = bench.copy_batch(MiB);
+    DeviceBatch second = bench.copy_batch(MiB);
   }
   const std::size_t two_slots = bench.allocated();
-  CHECK(two_slots > 2 * kMiB);
+  CHECK(two_slots > 2 * MiB);
   const std::uint64_t allocations = bench.memory.statistics().counts.allocations;
-  bench.copy_batch(kMiB + kMiB / 4).release();
+  bench.copy_batch(MiB + MiB / 4).release();
   CHECK(bench.memory.statistics().counts.allocations == allocations);
   CHECK(bench.allocated() == two_slots);
 }
 
 TEST_CASE("a ring gives an outgrown slot back and makes a larger one") {
   CopyBench bench{CopyMethod::ring, 1};
-  bench.copy_batch(kMiB).release();
+  bench.copy_batch(MiB).release();
   const std::size_t small = bench.allocated();
-  bench.copy_batch(4 * kMiB).release();
-  CHECK(bench.allocated() >= 4 * kMiB * 13 / 10);
-  CHECK(bench.allocated() < 4 * kMiB * 13 / 10 + small);
+  bench.copy_batch(4 * MiB).release();
+  CHECK(bench.allocated() >= 4 * MiB * 13 / 10);
+  CHECK(bench.allocated() < 4 * MiB * 13 / 10 + small);
   const std::uint64_t allocations = bench.memory.statistics().counts.allocations;
-  for (int round = 0; round < 5; ++round) bench.copy_batch(5 * kMiB).release();
+  for (int round = 0; round < 5; ++round) bench.copy_batch(5 * MiB).release();
   CHECK(bench.memory.statistics().counts.allocations == allocations);
 }
 
 TEST_CASE("a ring refuses a batch more than it has slots, and serves one that was given back") {
   CopyBench bench{CopyMethod::ring, 2};
-  DeviceBatch first = bench.copy_batch(kMiB);
-  DeviceBatch second = bench.copy_batch(kMiB);
-  CHECK_THROWS_AS(bench.copy_batch(kMiB), std::logic_error);
+  DeviceBatch first = bench.copy_batch(MiB);
+  DeviceBatch second = bench.copy_batch(MiB);
+  CHECK_THROWS_AS(bench.copy_batch(MiB), std::logic_error);
   first.release();
-  CHECK_NOTHROW(bench.copy_batch(kMiB).release());
+  CHECK_NOTHROW(bench.copy_batch(MiB).release());
 }
 
 TEST_CASE("a copy into a slot waits for the slot's last reader, not for main's tail") {
   CopyBench bench{CopyMethod::ring, 1};
-  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
   batch.release();
   const std::uint64_t before = bench.device.calls(Call::record);
   Operation later{"later", {}, {}, {}, {}};
   later.cost.fixed = std::chrono::milliseconds{50};
   bench.device.launch(later, bench.main.handle());
-  DeviceBatch next = bench.copy_batch(kMiB);
+  DeviceBatch next = bench.copy_batch(MiB);
   CHECK(bench.device.calls(Call::record) - before == 1);  // the copy's own marker
   bench.copy.synchronize();
   CHECK(bench.machine.now() < std::chrono::milliseconds{50});
@@ -200,8 +199,8 @@ TEST_CASE("a copy into a slot waits for the slot's last reader, not for main's t
 
 TEST_CASE("driver-async batches are the driver's pool's") {
   CopyBench bench{CopyMethod::driver_async};
-  DeviceBatch batch = bench.copy_batch(kMiB);
-  CHECK(bench.device.pool_info().used >= kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
+  CHECK(bench.device.pool_info().used >= MiB);
   CHECK(bench.allocated() == 0);
   batch.hand_to(bench.main);
   batch.release();
@@ -214,10 +213,10 @@ TEST_CASE(
   const CopyMethod method = GENERATE(CopyMethod::side_stream, CopyMethod::in_place,
                                      CopyMethod::precise, CopyMethod::ring);
   CopyBench bench{method};
-  const HostBatch large{bench.host_memory, std::vector<std::size_t>{kMiB, 100 * kMiB}, bench.copy};
+  const HostBatch large{bench.host_memory, std::vector<std::size_t>{MiB, 100 * MiB}, bench.copy};
   CHECK_THROWS_AS(bench.strategy->copy(large.tensors()), out_of_memory);
   CHECK(bench.allocated() == 0);
-  DeviceBatch batch = bench.copy_batch(kMiB);
+  DeviceBatch batch = bench.copy_batch(MiB);
   batch.hand_to(bench.main);
   CHECK(batch.tensors().size() == 1);
 }

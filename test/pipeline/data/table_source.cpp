@@ -42,7 +42,7 @@ std::vector<float> labels_of_epoch(EpochSource& source) {
   return labels;
 }
 
-std::vector<float> count_to(std::size_t count) {
+std::vector<float> labels_to(std::size_t count) {
   std::vector<float> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0.0F);
   return numbers;
@@ -71,7 +71,7 @@ TEST_CASE("a table's examples come in order, with their features") {
 TEST_CASE("a short last batch is left out if so asked") {
   TableBench bench;
   TableSource source = bench.open(8, {.batch_size = 3, .drop_last = true});
-  CHECK(labels_of_epoch(source) == count_to(6));
+  CHECK(labels_of_epoch(source) == labels_to(6));
 }
 
 TEST_CASE("a table of no examples has no batch") {
@@ -90,9 +90,9 @@ TEST_CASE("a shuffled epoch has every example once, in an order of its own") {
   source.seek({0, 0});
   CHECK(labels_of_epoch(source) == first);
   for (auto* epoch : {&first, &second}) {
-    CHECK(*epoch != count_to(100));
+    CHECK(*epoch != labels_to(100));
     std::ranges::sort(*epoch);
-    CHECK(*epoch == count_to(100));
+    CHECK(*epoch == labels_to(100));
   }
 }
 

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void write(const fs::path& file, const std::string& text, Draft draft) {
+void write_text(const fs::path& file, const std::string& text, Draft draft) {
   WholeFile out{file, draft};
   out.write(std::as_bytes(std::span{text}));
   out.finish();
@@ -70,7 +70,7 @@ TEST_CASE("whole file: what was there stays until the new content is complete") 
   }
   CHECK(text_of(file) == "old");
   CHECK(folder.names() == std::vector<std::string>{"file"});
-  write(file, "new", draft);
+  write_text(file, "new", draft);
   CHECK(text_of(file) == "new");
   CHECK(folder.names() == std::vector<std::string>{"file"});
 }
@@ -90,7 +90,7 @@ TEST_CASE("whole file: a writer killed at any instant leaves the old or the new 
     const bool whole = after == std::string(400 * 4096, static_cast<char>('a' + i % 26));
     CHECK((after == before || whole));
   }
-  write(file, "last", draft);
+  write_text(file, "last", draft);
   CHECK(text_of(file) == "last");
   CHECK(folder.names() == std::vector<std::string>{"file"});
 }
@@ -128,8 +128,9 @@ TEST_CASE("whole file: a full disk is an error, and the old content stays") {
   if (!disk.is_there()) SKIP("no file system can be mounted here");
   const Draft draft = GENERATE(Draft::unnamed, Draft::hidden);
   const fs::path file = folder / "disk" / "file";
-  write(file, "old", draft);
-  CHECK_THROWS_WITH(write(file, std::string(1 << 20, 'x'), draft), ContainsSubstring("No space"));
+  write_text(file, "old", draft);
+  CHECK_THROWS_WITH(write_text(file, std::string(1 << 20, 'x'), draft),
+                    ContainsSubstring("No space"));
   CHECK(text_of(file) == "old");
   CHECK(std::distance(fs::directory_iterator{folder / "disk"}, {}) == 1);
 }
@@ -140,9 +141,9 @@ TEST_CASE("whole file: a link is followed, also to a file that is not there yet"
   fs::create_directory(folder / "there");
   fs::create_symlink("there/file", folder / "link");
   CHECK(without_links(folder / "link") == fs::canonical(folder / "there") / "file");
-  write(folder / "link", "first", draft);
+  write_text(folder / "link", "first", draft);
   CHECK(text_of(folder / "there" / "file") == "first");
-  write(folder / "link", "second", draft);
+  write_text(folder / "link", "second", draft);
   CHECK(fs::is_symlink(folder / "link"));
   CHECK(text_of(folder / "there" / "file") == "second");
 }
@@ -152,21 +153,21 @@ TEST_CASE("whole file: a file that is replaced passes its permissions on") {
   const Draft draft = GENERATE(Draft::unnamed, Draft::hidden);
   const fs::path file = folder.write("file", "old");
   fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
-  write(file, "new", draft);
+  write_text(file, "new", draft);
   CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
 }
 
 TEST_CASE("whole file: devices and pipes are written to, and stay") {
   const ScratchFolder folder;
-  CHECK_NOTHROW(write("/dev/null", "text", Draft::unnamed));
+  CHECK_NOTHROW(write_text("/dev/null", "text", Draft::unnamed));
   CHECK(fs::is_character_file("/dev/null"));
-  CHECK_THROWS_WITH(write("/dev/full", "text", Draft::unnamed), ContainsSubstring("No space"));
+  CHECK_THROWS_WITH(write_text("/dev/full", "text", Draft::unnamed), ContainsSubstring("No space"));
   const fs::path pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK_NOTHROW(check_whole_file(pipe));  // does not wait for a reader
   std::string read;
   std::thread reader{[&] { read = text_of(pipe); }};
-  write(pipe, "text", Draft::unnamed);
+  write_text(pipe, "text", Draft::unnamed);
   reader.join();
   CHECK(read == "text");
   CHECK(fs::is_fifo(pipe));
@@ -179,6 +180,6 @@ TEST_CASE("whole file: places where no file can be are refused, and nothing is m
   CHECK_THROWS_WITH(check_whole_file(folder / "none" / "file"), ContainsSubstring("No such file"));
   CHECK_NOTHROW(check_whole_file(folder / "file"));
   CHECK_NOTHROW(check_whole_file(folder / std::string(250, 'n')));
-  write(folder / std::string(250, 'n'), "long", Draft::hidden);
+  write_text(folder / std::string(250, 'n'), "long", Draft::hidden);
   CHECK(folder.names() == std::vector<std::string>{std::string(250, 'n')});
 }

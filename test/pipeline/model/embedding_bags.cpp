@@ -14,18 +14,18 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// One table of each pooling that two features share, and one of each that is another width.
-std::vector<TableConfig> tables() {
+std::vector<TableConfig> bag_tables() {
   return {{"shared", 7, 4, Pooling::sum, {"a", "b"}},
           {"wide", 30, 13, Pooling::mean, {"c"}},
           {"averaged", 5, 8, Pooling::mean, {"d", "e"}},
           {"one", 1, 1, Pooling::sum, {"f"}}};
 }
 
-const std::vector<std::size_t> kRows{7, 7, 30, 5, 5, 1};
+const std::vector<std::size_t> kBagRows{7, 7, 30, 5, 5, 1};
 
 /// Bags, the reference beside them, and what goes in and comes out.
 struct Scene : BagsBench {
-  explicit Scene(OptimizerKind kind, std::vector<TableConfig> configs = tables())
+  explicit Scene(OptimizerKind kind, std::vector<TableConfig> configs = bag_tables())
       : BagsBench(configs, {.optimizer = row_optimizer(kind), .seed = seed()}),
         configs(configs),
         reference(configs, row_optimizer(kind)),
@@ -38,7 +38,7 @@ struct Scene : BagsBench {
     return bench.memory.download(static_cast<const float*>(view.weights), view.rows * view.width);
   }
   HostBags draw(std::size_t batch, bool weighted) {
-    return draw_bags(random, bags.features(), kRows, batch, 6, weighted);
+    return draw_bags(random, bags.features(), kBagRows, batch, 6, weighted);
   }
   std::vector<float> draw_gradient(std::size_t batch) {
     std::vector<float> gradient(batch * bags.columns());

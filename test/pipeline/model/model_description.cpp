@@ -14,7 +14,7 @@ std::string document(const std::string& more) {
   return R"({"schema": "millrace.model/1")" + (more.empty() ? "" : ", " + more) + "}";
 }
 
-std::string refusal(const std::string& json) {
+std::string description_refusal(const std::string& json) {
   try {
     static_cast<void>(ModelDescription::parse(json, "model.json"));
   } catch (const std::invalid_argument& error) {
@@ -57,25 +57,29 @@ TEST_CASE("the models that ship can be read, and differ in words") {
 }
 
 TEST_CASE("what a model cannot be is refused with the place, what is there and what may be") {
-  CHECK_THAT(refusal("{"), ContainsSubstring("model.json:1") && ContainsSubstring("not JSON"));
-  CHECK_THAT(refusal("[]"), ContainsSubstring("an object"));
-  CHECK_THAT(refusal("{}"), ContainsSubstring("schema is missing"));
-  CHECK_THAT(refusal(R"({"schema": "millrace.model/2"})"), ContainsSubstring("millrace.model/1"));
-  CHECK_THAT(refusal(document(R"("widht": 4)")),
+  CHECK_THAT(description_refusal("{"),
+             ContainsSubstring("model.json:1") && ContainsSubstring("not JSON"));
+  CHECK_THAT(description_refusal("[]"), ContainsSubstring("an object"));
+  CHECK_THAT(description_refusal("{}"), ContainsSubstring("schema is missing"));
+  CHECK_THAT(description_refusal(R"({"schema": "millrace.model/2"})"),
+             ContainsSubstring("millrace.model/1"));
+  CHECK_THAT(description_refusal(document(R"("widht": 4)")),
              ContainsSubstring("widht is not a key of a model"));
-  CHECK_THAT(refusal(document(R"("width": 0)")), ContainsSubstring("width is 0"));
-  CHECK_THAT(refusal(document(R"("width": 4, "width": 8)")), ContainsSubstring("twice"));
-  CHECK_THAT(refusal(document(R"("pooling": "max")")),
+  CHECK_THAT(description_refusal(document(R"("width": 0)")), ContainsSubstring("width is 0"));
+  CHECK_THAT(description_refusal(document(R"("width": 4, "width": 8)")),
+             ContainsSubstring("twice"));
+  CHECK_THAT(description_refusal(document(R"("pooling": "max")")),
              ContainsSubstring("\"max\"") && ContainsSubstring("\"sum\" or \"mean\""));
-  CHECK_THAT(refusal(document(R"("over_arch": [4, -1])")), ContainsSubstring("over_arch[1] is -1"));
-  CHECK_THAT(refusal(document(R"("over_arch": 4)")), ContainsSubstring("a list"));
-  CHECK_THAT(refusal(document(R"("tables": {"item": {"row": 4}})")),
+  CHECK_THAT(description_refusal(document(R"("over_arch": [4, -1])")),
+             ContainsSubstring("over_arch[1] is -1"));
+  CHECK_THAT(description_refusal(document(R"("over_arch": 4)")), ContainsSubstring("a list"));
+  CHECK_THAT(description_refusal(document(R"("tables": {"item": {"row": 4}})")),
              ContainsSubstring("tables.item.row is not a key of a table"));
-  CHECK_THAT(refusal(document(R"("table_optimizer": {"kind": "adagard"})")),
+  CHECK_THAT(description_refusal(document(R"("table_optimizer": {"kind": "adagard"})")),
              ContainsSubstring("table_optimizer.kind") && ContainsSubstring("\"adagrad\""));
-  CHECK_THAT(refusal(document(R"("dense_optimizer": {"kind": "rowwise-adagrad"})")),
+  CHECK_THAT(description_refusal(document(R"("dense_optimizer": {"kind": "rowwise-adagrad"})")),
              ContainsSubstring("no rows"));
-  CHECK_THAT(refusal(document(R"("dense_optimizer": {"learning_rate": 1})")),
+  CHECK_THAT(description_refusal(document(R"("dense_optimizer": {"learning_rate": 1})")),
              ContainsSubstring("dense_optimizer.kind is missing"));
 }
 

@@ -75,7 +75,7 @@ struct Training {
     const InputTensors input = bench.memory.upload(examples);
     const auto lookup = model.look_up(features_of(input), bench.main);
     model.forward(input, *lookup);
-    const double auc = area_under_curve(model.logits(), examples.labels);
+    const double auc = counted_area_under_curve(model.logits(), examples.labels);
     model.abandon();
     return auc;
   }

@@ -14,7 +14,7 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBatches = 14;
+constexpr std::size_t kExactBatches = 14;
 
 /// Adversarial schedules of each cell: MILLRACE_SCHEDULES, or 10.
 std::uint64_t schedules() {
@@ -53,17 +53,17 @@ void check_cells(PipelineKind kind, RigModel model) {
     const std::string loop = fmt::format("{} {} {}", static_cast<int>(what.model),
                                          what.stale.start_batch, what.stale.stash_gradients);
     if (!expected.contains(loop)) {
-      expected.emplace(loop, semi_sync ? stalely_trained(kBatches, what.stale, what.model)
-                                       : plainly_trained(kBatches, what.model));
+      expected.emplace(loop, semi_sync ? stalely_trained(kExactBatches, what.stale, what.model)
+                                       : plainly_trained(kExactBatches, what.model));
     }
     for (std::uint64_t number = 0; number <= schedules(); ++number) {
       what.schedule = schedule(number);
       PipelineRig rig{what};
       auto pipeline = rig.make();
-      RigSource source{rig, 0, kBatches};
+      RigSource source{rig, 0, kExactBatches};
       while (pipeline->progress(source)) {
       }
-      CHECK(pipeline->steps() == kBatches);
+      CHECK(pipeline->steps() == kExactBatches);
       check_outcome(rig, std::move(pipeline), what, expected[loop]);
     }
   }
@@ -144,7 +144,7 @@ TEST_CASE(
     for (std::uint64_t number = 0; number <= schedules() / 3; ++number) {
       what.schedule = schedule(number);
       what.cache = table_cache(some + number);
-      check_cached(what, kBatches);
+      check_cached(what, kExactBatches);
     }
   }
 }
@@ -160,7 +160,7 @@ TEST_CASE("law 6: every pipeline trains cached tables to its bits", "[law6][cach
                       .schedule = schedule(number),
                       .model = RigModel::sparse_nn_long,
                       .cache = table_cache(cell)},
-                     kBatches);
+                     kExactBatches);
         ++cell;
       }
     }
@@ -168,16 +168,16 @@ TEST_CASE("law 6: every pipeline trains cached tables to its bits", "[law6][cach
 }
 
 TEST_CASE("a stale loop gives other bits than the plain one, before start_batch the same") {
-  const std::vector<float> plain = plainly_trained(kBatches);
-  const std::vector<float> stale = stalely_trained(kBatches, {.start_batch = 0});
+  const std::vector<float> plain = plainly_trained(kExactBatches);
+  const std::vector<float> stale = stalely_trained(kExactBatches, {.start_batch = 0});
   CHECK(stale != plain);
-  CHECK(stalely_trained(kBatches, {.start_batch = 6}) != stale);
-  CHECK(stalely_trained(kBatches, {.start_batch = 0, .stash_gradients = true}) != stale);
-  CHECK(stalely_trained(kBatches, {.start_batch = kBatches}) == plain);
+  CHECK(stalely_trained(kExactBatches, {.start_batch = 6}) != stale);
+  CHECK(stalely_trained(kExactBatches, {.start_batch = 0, .stash_gradients = true}) != stale);
+  CHECK(stalely_trained(kExactBatches, {.start_batch = kExactBatches}) == plain);
 }
 
 TEST_CASE("memory savers change no bit and leave no edge out") {
-  const std::vector<float> expected = plainly_trained(kBatches);
+  const std::vector<float> expected = plainly_trained(kExactBatches);
   std::size_t cell = 0;
   for (PipelineCase what : all_cases()) {
     const std::size_t some = 1 + (cell + cell / 4) % 7;
@@ -188,7 +188,7 @@ TEST_CASE("memory savers change no bit and leave no edge out") {
         what.schedule = schedule(number);
         PipelineRig rig{what};
         auto pipeline = rig.make();
-        RigSource source{rig, 0, kBatches};
+        RigSource source{rig, 0, kExactBatches};
         while (pipeline->progress(source)) {
         }
         check_outcome(rig, std::move(pipeline), what, expected);
@@ -204,10 +204,10 @@ TEST_CASE("the batches given up by a reset leave no race, and what is trained ke
       what.schedule = schedule(number);
       PipelineRig rig{what};
       auto pipeline = rig.make();
-      RigSource source{rig, 0, kBatches};
+      RigSource source{rig, 0, kExactBatches};
       for (std::size_t step = 0; step < steps; ++step) REQUIRE(pipeline->progress(source));
       std::vector<std::size_t> trained = RigSource::numbers(0, steps);
-      const std::vector<std::size_t> rest = RigSource::numbers(source.drawn(), kBatches);
+      const std::vector<std::size_t> rest = RigSource::numbers(source.drawn(), kExactBatches);
       trained.insert(trained.end(), rest.begin(), rest.end());
 
       pipeline->reset();
@@ -219,13 +219,13 @@ TEST_CASE("the batches given up by a reset leave no race, and what is trained ke
 }
 
 TEST_CASE("a model that is detached, used by hand, and attached again goes on to the same bits") {
-  const std::vector<float> expected = plainly_trained(kBatches);
-  const std::size_t steps = GENERATE(1, 5, kBatches);
+  const std::vector<float> expected = plainly_trained(kExactBatches);
+  const std::size_t steps = GENERATE(1, 5, kExactBatches);
   for (PipelineCase what : all_cases()) {
     what.schedule = schedule(3);
     PipelineRig rig{what};
     auto pipeline = rig.make();
-    RigSource source{rig, 0, kBatches};
+    RigSource source{rig, 0, kExactBatches};
     for (std::size_t step = 0; step < steps; ++step) REQUIRE(pipeline->progress(source));
 
     TrainModel& model = pipeline->detach();
@@ -258,14 +258,14 @@ TEST_CASE("pipelines of different kinds, one after the other on one model, give 
 }
 
 TEST_CASE("trap 14: batches that another thread loads arrive whole, and give the same bits") {
-  const std::vector<float> expected = plainly_trained(kBatches);
+  const std::vector<float> expected = plainly_trained(kExactBatches);
   for (PipelineCase what : all_cases()) {
     for (std::uint64_t number = 0; number <= 3; ++number) {
       what.schedule = schedule(number);
       PipelineRig rig{what};
       rig.checking.attach(rig.machine.executor());
       auto pipeline = rig.make();
-      RigEpochs epochs{rig, kBatches};
+      RigEpochs epochs{rig, kExactBatches};
       {
         LoadingThread loader{rig.machine.executor(), epochs, {.check_ids = false}};
         while (pipeline->progress(loader)) {

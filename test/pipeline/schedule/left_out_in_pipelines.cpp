@@ -12,7 +12,7 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBatches = 10;
+constexpr std::size_t kLeftOutBatches = 10;
 constexpr std::uint64_t kSeeds = 60;          // within which what is left out has to be named
 constexpr std::uint64_t kRedundantSeeds = 4;  // over which what is redundant must not
 
@@ -22,10 +22,10 @@ struct Outcome {
   std::vector<float> parameters;
 };
 
-Outcome run(const PipelineCase& what) {
+Outcome run_without(const PipelineCase& what) {
   PipelineRig rig{what};
   auto pipeline = rig.make();
-  RigSource source{rig, 0, kBatches};
+  RigSource source{rig, 0, kLeftOutBatches};
   while (pipeline->progress(source)) {
   }
   pipeline.reset();
@@ -35,7 +35,7 @@ Outcome run(const PipelineCase& what) {
 }
 
 /// Edges that others imply, each with the reason.
-std::set<std::string> redundant(const PipelineCase& what) {
+std::set<std::string> redundant_edges(const PipelineCase& what) {
   std::set<std::string> edges;
   if (what.kind == PipelineKind::sparse_dist) {
     edges.insert("batch used by data-dist");  // main waits for that use before the batch is freed
@@ -55,10 +55,10 @@ bool too_small_for(const PipelineCase& without) {
 }
 
 /// Whether the checker names it, on one of several host paths.
-bool named(PipelineCase what) {
+bool named_edges(PipelineCase what) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     what.schedule = seed == 0 ? 0 : test::seed() + seed;
-    if (!run(what).races.empty()) return true;
+    if (!run_without(what).races.empty()) return true;
   }
   return false;
 }
@@ -66,7 +66,7 @@ bool named(PipelineCase what) {
 bool harmless(PipelineCase what, const std::vector<float>& expected) {
   for (std::uint64_t seed = 0; seed < kRedundantSeeds; ++seed) {
     what.schedule = seed == 0 ? 0 : test::seed() + seed;
-    const Outcome outcome = run(what);
+    const Outcome outcome = run_without(what);
     if (!outcome.races.empty() || outcome.parameters != expected) return false;
   }
   return true;
@@ -76,13 +76,13 @@ bool harmless(PipelineCase what, const std::vector<float>& expected) {
 
 TEST_CASE(
     "each edge of pipelines with a LocalExchange is named when it is left out, or redundant") {
-  const std::vector<float> expected = plainly_trained(kBatches);
+  const std::vector<float> expected = plainly_trained(kLeftOutBatches);
   const PipelineKind kind =
       GENERATE(PipelineKind::base, PipelineKind::sparse_dist, PipelineKind::sparse_dist_lite);
   for (const PipelineCase& what : cases_of(kind)) {
     if (what.policy == "torch") continue;  // left_out_edges.cpp has it
-    const std::set<std::string> implied = redundant(what);
-    const Outcome whole = run(what);
+    const std::set<std::string> implied = redundant_edges(what);
+    const Outcome whole = run_without(what);
     CHECK(whole.parameters == expected);
     if (what.kind == PipelineKind::sparse_dist)
       CHECK(whole.edges.contains("features used by main"));
@@ -94,7 +94,7 @@ TEST_CASE(
       if (implied.contains(edge)) {
         CHECK(harmless(without, expected));
       } else {
-        CHECK(named(without));
+        CHECK(named_edges(without));
       }
     }
   }

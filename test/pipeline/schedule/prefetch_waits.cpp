@@ -11,8 +11,8 @@ using namespace millrace::test;
 
 namespace {
 
-constexpr std::size_t kBatches = 10;
-constexpr std::uint64_t kSeeds = 60;  // within which what is left out has to be named
+constexpr std::size_t kPrefetchBatches = 10;
+constexpr std::uint64_t kPrefetchSeeds = 60;  // within which what is left out has to be named
 
 /// Where in a step a wait is made, by the call of the model before it.
 enum class After { nothing, zero_gradients, look_up, forward, backward, update, optimizer };
@@ -62,19 +62,19 @@ class Watched final : public TrainModel {
   TrainModel& inner_;
 };
 
-struct Outcome {
+struct PrefetchOutcome {
   std::vector<std::string> races;
   std::vector<float> parameters;
   std::size_t left_out = 0;
 };
 
 /// Without the waits that are made between one call of the model and the next.
-Outcome run(PipelineCase what, After without) {
+PrefetchOutcome run(PipelineCase what, After without) {
   PipelineRig rig{what};
   Watched model{*rig.model};
   auto pipeline = rig.make(what, model);
-  RigSource source{rig, 0, kBatches};
-  Outcome outcome;
+  RigSource source{rig, 0, kPrefetchBatches};
+  PrefetchOutcome outcome;
   rig.program_device.leave_out_waits_if([&] {
     const bool leaves_out = without != After::nothing && model.last == without;
     outcome.left_out += leaves_out ? 1 : 0;
@@ -97,9 +97,9 @@ PipelineCase cached(Waits waits) {
 }
 
 bool named(PipelineCase what, After without) {
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < kPrefetchSeeds; ++seed) {
     what.schedule = seed == 0 ? 0 : test::seed() + seed;
-    const Outcome outcome = run(what, without);
+    const PrefetchOutcome outcome = run(what, without);
     REQUIRE(outcome.left_out > 0);
     if (!outcome.races.empty()) return true;
   }
@@ -123,7 +123,7 @@ TEST_CASE("a lookup finds its rows behind the update that waited for them, but f
   // What main waits for before a lookup is what the update before it has waited for. Without tables
   // to order it is what brings the features.
   PipelineCase what = cached(GENERATE(Waits::coarse, Waits::precise));
-  const std::vector<float> expected = plainly_trained(kBatches, what.model);
+  const std::vector<float> expected = plainly_trained(kPrefetchBatches, what.model);
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     what.schedule = seed == 0 ? 0 : test::seed() + seed;
     CHECK(run(what, After::nothing).parameters == expected);
@@ -131,7 +131,7 @@ TEST_CASE("a lookup finds its rows behind the update that waited for them, but f
   PipelineCase plain{.kind = PipelineKind::prefetch_sparse_dist, .waits = what.waits};
   plain.left_out = "main waits for prefetch";
   bool found = false;
-  for (std::uint64_t seed = 0; seed < kSeeds && !found; ++seed) {
+  for (std::uint64_t seed = 0; seed < kPrefetchSeeds && !found; ++seed) {
     plain.schedule = seed == 0 ? 0 : test::seed() + seed;
     found = !run(plain, After::nothing).races.empty();
   }
@@ -144,7 +144,7 @@ TEST_CASE("each edge of prefetch-sparse-dist with cached tables is named when it
   PipelineRig rig{what};
   {
     auto pipeline = rig.make();
-    RigSource source{rig, 0, kBatches};
+    RigSource source{rig, 0, kPrefetchBatches};
     while (pipeline->progress(source)) {
     }
   }
@@ -154,7 +154,7 @@ TEST_CASE("each edge of prefetch-sparse-dist with cached tables is named when it
     CHECK(edges.contains(edge));
     what.left_out = edge;
     bool found = false;
-    for (std::uint64_t seed = 0; seed < kSeeds && !found; ++seed) {
+    for (std::uint64_t seed = 0; seed < kPrefetchSeeds && !found; ++seed) {
       what.schedule = seed == 0 ? 0 : test::seed() + seed;
       found = !run(what, After::nothing).races.empty();
     }

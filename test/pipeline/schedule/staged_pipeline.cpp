@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kRows = 64;
 constexpr std::size_t kBytes = kRows * sizeof(float);
 constexpr std::size_t kRoom = std::size_t{2} << 20;  // of a batch: so that memory is used again
-constexpr std::size_t kBatches = 10;
+constexpr std::size_t kStagedBatches = 10;
 
 /// A batch of numbers; `forgetful` records no use.
 struct Rows {
@@ -143,11 +143,11 @@ TEST_CASE(
   for (std::uint64_t seed = 0; seed <= 20; ++seed) {
     Scene scene{seed == 0 ? 0 : test::seed() * 100 + seed};
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-    const auto source = scene.source(kBatches);
+    const auto source = scene.source(kStagedBatches);
     while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
     INFO("seed " << seed);
-    CHECK(scene.numbers == RigSource::numbers(0, kBatches));
-    CHECK(scene.result() == expected(kBatches));
+    CHECK(scene.numbers == RigSource::numbers(0, kStagedBatches));
+    CHECK(scene.result() == expected(kStagedBatches));
     CHECK(scene.rig.races() == std::vector<std::string>{});
   }
 }
@@ -156,7 +156,7 @@ TEST_CASE("staged: batches that do not tell who uses them are found out") {
   Scene scene;
   scene.forgetful = true;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-  const auto source = scene.source(kBatches);
+  const auto source = scene.source(kStagedBatches);
   while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
   CHECK_FALSE(scene.rig.races().empty());
 }
@@ -165,7 +165,7 @@ TEST_CASE("staged: each edge left out is named, but those that the last use of a
   const auto run = [](const std::string& left_out, std::uint64_t schedule) {
     Scene scene{schedule, left_out};
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-    const auto source = scene.source(kBatches);
+    const auto source = scene.source(kStagedBatches);
     while (const std::optional<Rows> rows = pipeline.progress(source)) scene.consume(*rows);
     const std::set<std::string> edges = scene.rig.edges();  // before the test waits
     return std::tuple{edges, scene.rig.races(), scene.result()};
@@ -201,7 +201,7 @@ TEST_CASE(
       }
     };
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-    const auto source = scene.source(kBatches);
+    const auto source = scene.source(kStagedBatches);
     FaultInjector faults{scene.rig.device};
     faults.fail_call(call, ErrorCode::unknown);
     while (const std::optional<Rows> rows = again([&] { return pipeline.progress(source); })) {
@@ -210,8 +210,8 @@ TEST_CASE(
     }
     faults.clear();
     INFO("call " << call);
-    CHECK(scene.numbers == RigSource::numbers(0, kBatches));
-    CHECK(scene.result() == expected(kBatches));
+    CHECK(scene.numbers == RigSource::numbers(0, kStagedBatches));
+    CHECK(scene.result() == expected(kStagedBatches));
     CHECK(scene.rig.races() == std::vector<std::string>{});
   }
   CHECK(failed > 50);
@@ -220,7 +220,7 @@ TEST_CASE(
 TEST_CASE("staged: as many batches are held as there are stages, each a stage behind the other") {
   Scene scene;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-  const auto source = scene.source(kBatches);
+  const auto source = scene.source(kStagedBatches);
   REQUIRE(pipeline.progress(source));
   CHECK(pipeline.held() == 3);
   CHECK(scene.log == std::vector<std::string>{"begin 0", "begin 1", "middle 0", "begin 2",
@@ -228,9 +228,9 @@ TEST_CASE("staged: as many batches are held as there are stages, each a stage be
                                               "last 1"});
   std::size_t rest = 0;
   while (pipeline.progress(source)) ++rest;
-  CHECK(rest == kBatches - 1);
+  CHECK(rest == kStagedBatches - 1);
   CHECK(pipeline.held() == 0);
-  CHECK(of_stage(scene.log, "middle").size() == kBatches);
+  CHECK(of_stage(scene.log, "middle").size() == kStagedBatches);
   CHECK_FALSE(pipeline.progress(source));
 }
 
@@ -246,7 +246,7 @@ TEST_CASE("staged: a source of fewer batches than stages is worked through") {
 TEST_CASE("staged: a flush draws nothing until all are out, is reported once, and goes on") {
   Scene scene;
   StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-  const auto source = scene.source(kBatches);
+  const auto source = scene.source(kStagedBatches);
   REQUIRE(pipeline.progress(source));
   const std::size_t drawn = scene.drawn;
   int flushed = 0;
@@ -264,7 +264,7 @@ TEST_CASE("staged: a flush draws nothing until all are out, is reported once, an
   CHECK(pipeline.held() == 3);
   std::size_t rest = 0;
   while (pipeline.progress(source)) ++rest;
-  CHECK(rest == kBatches - drawn - 1);
+  CHECK(rest == kStagedBatches - drawn - 1);
   CHECK(flushed == 1);
 }
 
@@ -274,7 +274,7 @@ TEST_CASE("staged: a stage that throws loses no batch, and each stage keeps its 
     Scene scene;
     scene.failing = failing;
     StagedPipeline<Rows> pipeline{scene.stages(), scene.rig.streams.main};
-    const auto source = scene.source(kBatches);
+    const auto source = scene.source(kStagedBatches);
     int failures = 0;
     for (bool more = true; more;) {
       try {
@@ -288,11 +288,11 @@ TEST_CASE("staged: a stage that throws loses no batch, and each stage keeps its 
     }
     INFO(failing);
     CHECK(failures == 1);
-    CHECK(scene.numbers == RigSource::numbers(0, kBatches));
-    CHECK(scene.result() == expected(kBatches));
+    CHECK(scene.numbers == RigSource::numbers(0, kStagedBatches));
+    CHECK(scene.result() == expected(kStagedBatches));
     for (const char* const stage : {"begin", "middle", "last"}) {
       const std::vector<std::string> lines = of_stage(scene.log, stage);
-      CHECK(lines.size() == kBatches);
+      CHECK(lines.size() == kStagedBatches);
       CHECK(std::is_sorted(lines.begin(), lines.end()));
     }
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "millrace/pipeline/model/forwarding_model.hpp"
 #include "test/pipeline/schedule/scripted_parts.hpp"
 #include "test/support/catch.hpp"
 #include "test/support/seed.hpp"
@@ -13,29 +14,6 @@ using namespace millrace;
 using namespace millrace::test;
 
 namespace {
-
-/// A model that hands everything on to another one.
-class ForwardingModel : public TrainModel {
- public:
-  explicit ForwardingModel(TrainModel& inner) : inner_(inner) {}
-  void zero_gradients() override { inner_.zero_gradients(); }
-  std::unique_ptr<TableLookup> look_up(const SparseFeatures& features, Stream& stream) override {
-    return inner_.look_up(features, stream);
-  }
-  void forward(const InputTensors& input, TableLookup& lookup) override {
-    inner_.forward(input, lookup);
-  }
-  void backward(TableLookup& lookup) override { inner_.backward(lookup); }
-  void update_tables(TableLookup& lookup, Stream& stream) override {
-    inner_.update_tables(lookup, stream);
-  }
-  void optimizer_step() override { inner_.optimizer_step(); }
-  void swap_gradients(Buffer& other) override { inner_.swap_gradients(other); }
-  void abandon() noexcept override { inner_.abandon(); }
-
- private:
-  TrainModel& inner_;
-};
 
 /// Reads in backward what only forward may read.
 class LateReader final : public ForwardingModel {

@@ -36,8 +36,9 @@ void plainly(const SparseNNConfig& config, ShardedRank& rank, std::size_t first,
 }
 
 /// Ranks as actors of one machine, with the race checker.
-Outcome train(const SparseNNConfig& config, const ShardingPlan& plan, std::uint64_t schedule,
-              const Trained& alone, const TrainRank& train_rank = nullptr) {
+Outcome train_agreeing(const SparseNNConfig& config, const ShardingPlan& plan,
+                       std::uint64_t schedule, const Trained& alone,
+                       const TrainRank& train_rank = nullptr) {
   Outcome outcome;
   VirtualMachine machine{schedule_of(schedule)};
   CheckingObserver checking;
@@ -79,7 +80,7 @@ TEST_CASE("several ranks train what one rank does, however the tables are sharde
   const unsigned ranks = GENERATE(1U, 2U, 4U);
   const ShardingPlan plan = plan_named(plan_name, config, ranks);
   INFO(plan_name << ", " << ranks << " ranks");
-  const Outcome outcome = train(config, plan, 0, alone);
+  const Outcome outcome = train_agreeing(config, plan, 0, alone);
   CHECK(outcome.difference <= kTolerance);
   CHECK(outcome.races.empty());
   for (const auto& dense : outcome.dense) CHECK(dense == outcome.dense.front());
@@ -91,7 +92,7 @@ TEST_CASE("ranks with more and fewer examples, and with none, train what one ran
   const auto [name, ranks] =
       GENERATE(table<std::string, unsigned>({{"mixed", 3}, {"row-wise", 3}, {"table-wise", 9}}));
   INFO(name << ", " << ranks << " ranks of " << kExamples << " examples");
-  const Outcome outcome = train(config, plan_named(name, config, ranks), 0, alone);
+  const Outcome outcome = train_agreeing(config, plan_named(name, config, ranks), 0, alone);
   CHECK(outcome.difference <= kTolerance);
   CHECK(outcome.races.empty());
 }
@@ -105,7 +106,7 @@ TEST_CASE("position weights of several ranks are those of one, also where bags a
   for (const std::uint64_t schedule : {std::uint64_t{0}, seed()}) {
     for (const unsigned ranks : {2U, 3U, 4U}) {
       INFO(name << ", " << ranks << " ranks, schedule " << schedule);
-      const Outcome outcome = train(
+      const Outcome outcome = train_agreeing(
           config, plan_named(name, config, ranks), schedule, alone,
           [&](ShardedRank& rank, std::size_t first, std::size_t count) {
             rank.run(schedule == 0 ? PipelineKind::sparse_dist : PipelineKind::fused_sparse_dist,
@@ -124,7 +125,8 @@ TEST_CASE("several ranks train what one rank does under every schedule, without 
     const std::uint64_t schedule = seed() * 1000 + i;
     const unsigned ranks = i % 2 == 0 ? 2 : 4;
     INFO("schedule " << schedule << ", " << ranks << " ranks");
-    const Outcome outcome = train(config, plan_named("mixed", config, ranks), schedule, alone);
+    const Outcome outcome =
+        train_agreeing(config, plan_named("mixed", config, ranks), schedule, alone);
     CHECK(outcome.difference <= kTolerance);
     CHECK(outcome.races == std::vector<std::string>{});
   }
@@ -139,10 +141,11 @@ TEST_CASE("every pipeline trains several ranks as one, without a race") {
   const unsigned ranks = waits == Waits::coarse ? 4 : 2;
   const std::uint64_t schedule = seed() * 1000 + ranks;
   INFO(to_string(kind) << ", schedule " << schedule);
-  const Outcome outcome = train(config, plan_named("mixed", config, ranks), schedule, alone,
-                                [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-                                  rank.run(kind, {.waits = waits}, kSteps, kExamples, first, count);
-                                });
+  const Outcome outcome =
+      train_agreeing(config, plan_named("mixed", config, ranks), schedule, alone,
+                     [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                       rank.run(kind, {.waits = waits}, kSteps, kExamples, first, count);
+                     });
   CHECK(outcome.difference <= kTolerance);
   CHECK(outcome.races == std::vector<std::string>{});
 }
@@ -159,11 +162,11 @@ TEST_CASE("several ranks with cached tables train what one rank without does, in
       const CopyMethod copy = kCopyMethods[cell % 4];
       ++cell;
       INFO(to_string(kind) << ", " << ranks << " ranks, schedule " << schedule);
-      const Outcome outcome =
-          train(config, plan_named("mixed", config, ranks), schedule, alone,
-                [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-                  rank.run(kind, {.copy = copy, .waits = waits}, kSteps, kExamples, first, count);
-                });
+      const Outcome outcome = train_agreeing(
+          config, plan_named("mixed", config, ranks), schedule, alone,
+          [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+            rank.run(kind, {.copy = copy, .waits = waits}, kSteps, kExamples, first, count);
+          });
       CHECK(outcome.difference <= kTolerance);
       CHECK(outcome.races == std::vector<std::string>{});
     }
@@ -207,7 +210,7 @@ TEST_CASE("optimizers with state train alike on several ranks") {
   config.table_optimizer = {.kind = OptimizerKind::rowwise_adagrad, .learning_rate = 0.1F};
   config.dense_optimizer = {.kind = OptimizerKind::adagrad, .learning_rate = 0.1F};
   const Trained alone = trained_alone(config, kSteps, kExamples);
-  const Outcome outcome = train(config, plan_named("row-wise", config, 2), 0, alone);
+  const Outcome outcome = train_agreeing(config, plan_named("row-wise", config, 2), 0, alone);
   CHECK(outcome.difference <= 1e-4);
 }
 

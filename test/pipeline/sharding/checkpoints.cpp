@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kExamples = 8;
+constexpr std::size_t kCheckpointExamples = 8;
 
 struct Folder {
   Folder() {
@@ -58,9 +58,9 @@ Done run(const Job& job) {
       const auto zero = checkpoint.restore(rank.state(), rank.context());
       if (number == 0) done.zero = zero;
     }
-    const std::size_t share = kExamples / job.plan.ranks;
+    const std::size_t share = kCheckpointExamples / job.plan.ranks;
     for (std::size_t step = job.from; step < job.to; ++step) {
-      rank.step(GlobalBatch{job.config, step, kExamples}, number * share, share);
+      rank.step(GlobalBatch{job.config, step, kCheckpointExamples}, number * share, share);
     }
     const auto whole = rank.whole_state();
     if (number == 0) {

@@ -7,11 +7,12 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kExamples = 8, kShare = 4, kSteps = 2;  // of all ranks, of each of the two
+constexpr std::size_t kFailureExamples = 8, kShare = 4,
+                      kFailureSteps = 2;  // of all ranks, of each of the two
 
 enum class Part { start, receive, arrange };
 
-struct Outcome {
+struct FailureOutcome {
   std::vector<std::vector<float>> trained[2];
   std::string errors[2];  ///< what each rank was told of the group
   bool failed = false;    ///< the call that was to fail
@@ -39,8 +40,8 @@ class PinnedCount final : public DeviceObserver {
 
 /// Runs `train` as each rank. An error of the group is what that rank is told.
 template <typename Train>
-Outcome run_ranks(ShardedMachine& machine, const Train& train) {
-  Outcome outcome;
+FailureOutcome run_ranks(ShardedMachine& machine, const Train& train) {
+  FailureOutcome outcome;
   machine.run([&](ShardedMachine::Place& place) {
     try {
       train(place, outcome);
@@ -53,18 +54,18 @@ Outcome run_ranks(ShardedMachine& machine, const Train& train) {
 }
 
 /// Keeps what the rank has trained, and waits for the others.
-void finish(ShardedMachine::Place& place, ShardedRank& rank, Outcome& outcome) {
+void finish(ShardedMachine::Place& place, ShardedRank& rank, FailureOutcome& outcome) {
   outcome.trained[place.number] = rank.trained().values;
   place.group.barrier();
 }
 
 /// Two ranks train, and call number `call` of one of rank 1 fails, in that part of the exchange
 /// which is asked for again until it succeeds. 0: none fails.
-Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
+FailureOutcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("mixed", config, 2);
   ShardedMachine machine{2, schedule};
-  return run_ranks(machine, [&](ShardedMachine::Place& place, Outcome& outcome) {
+  return run_ranks(machine, [&](ShardedMachine::Place& place, FailureOutcome& outcome) {
     FaultInjector faults{place.device};  // before who counts: what fails is not counted
     const PinnedCount count{place.device, outcome.pinned};
     ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
@@ -80,8 +81,8 @@ Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
         }
       }
     };
-    for (std::size_t step = 0; step < kSteps; ++step) {
-      const GlobalBatch batch{config, step, kExamples};
+    for (std::size_t step = 0; step < kFailureSteps; ++step) {
+      const GlobalBatch batch{config, step, kFailureExamples};
       const std::size_t first = place.number * kShare;
       const bool fails = call > 0 && step == 1;
       const auto flight = until_done(fails && part == Part::start,
@@ -98,9 +99,9 @@ Outcome train(Part part, std::uint64_t call, std::uint64_t schedule) {
 }
 
 /// Trains while that call fails, and checks that nobody notices.
-Outcome train_as_whole(Part part, std::uint64_t call, const Outcome& whole) {
+FailureOutcome train_as_whole(Part part, std::uint64_t call, const FailureOutcome& whole) {
   const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
-  Outcome outcome = train(part, call, schedule);
+  FailureOutcome outcome = train(part, call, schedule);
   INFO("call " << call << ", schedule " << schedule);
   CHECK(outcome.errors[0].empty());
   CHECK(outcome.errors[1].empty());
@@ -113,9 +114,9 @@ Outcome train_as_whole(Part part, std::uint64_t call, const Outcome& whole) {
 }  // namespace
 
 TEST_CASE("features that could not be arranged are arranged when that is asked for again") {
-  const Outcome whole = train(Part::arrange, 0, 0);
+  const FailureOutcome whole = train(Part::arrange, 0, 0);
   for (std::uint64_t call = 1;; ++call) {
-    const Outcome outcome = train_as_whole(Part::arrange, call, whole);
+    const FailureOutcome outcome = train_as_whole(Part::arrange, call, whole);
     if (!outcome.failed) {
       CHECK(call > 4);  // each of two sides is copied and scanned
       break;
@@ -124,9 +125,9 @@ TEST_CASE("features that could not be arranged are arranged when that is asked f
 }
 
 TEST_CASE("an exchange that could not be started leaves nothing behind, and starts the next time") {
-  const Outcome whole = train(Part::start, 0, 0);
+  const FailureOutcome whole = train(Part::start, 0, 0);
   for (std::uint64_t call = 1;; ++call) {
-    const Outcome outcome = train_as_whole(Part::start, call, whole);
+    const FailureOutcome outcome = train_as_whole(Part::start, call, whole);
     CHECK(outcome.pinned == 0);
     if (!outcome.failed) {
       CHECK(call > 20);
@@ -138,11 +139,11 @@ TEST_CASE("an exchange that could not be started leaves nothing behind, and star
 TEST_CASE(
     "features that could not be received are when that is asked for again, or both ranks "
     "get an error that says why not") {
-  const Outcome whole = train(Part::receive, 0, 0);
+  const FailureOutcome whole = train(Part::receive, 0, 0);
   std::size_t repeated = 0, given_up = 0;
   for (std::uint64_t call = 1;; ++call) {
     const std::uint64_t schedule = call % 2 == 0 ? 0 : seed() * 1000 + call;
-    const Outcome outcome = train(Part::receive, call, schedule);
+    const FailureOutcome outcome = train(Part::receive, call, schedule);
     INFO("call " << call << ", schedule " << schedule);
     CHECK(outcome.errors[0] == outcome.errors[1]);
     CHECK(outcome.races == std::vector<std::string>{});
@@ -162,16 +163,16 @@ TEST_CASE(
 namespace {
 
 /// Two ranks train through a pipeline, call number `call` of rank 1 fails, and it goes on.
-Outcome train(PipelineKind kind, std::uint64_t call) {
+FailureOutcome train(PipelineKind kind, std::uint64_t call) {
   const SparseNNConfig config = sharded_config();
   const ShardingPlan plan = plan_named("row-wise", config, 2);
   ShardedMachine machine{2};
-  return run_ranks(machine, [&](ShardedMachine::Place& place, Outcome& outcome) {
+  return run_ranks(machine, [&](ShardedMachine::Place& place, FailureOutcome& outcome) {
     FaultInjector faults{place.device};
     ShardedRank rank{place.ordered, &machine.checking, config, plan, &place.group};
     rank.goes_on = true;
     if (call > 0 && place.number == 1) faults.fail_call(call, ErrorCode::unknown);
-    rank.run(kind, {.waits = Waits::precise, .stale = {.start_batch = 1}}, 5, kExamples,
+    rank.run(kind, {.waits = Waits::precise, .stale = {.start_batch = 1}}, 5, kFailureExamples,
              place.number * kShare, kShare);
     outcome.failed = faults.injected() > 0;
     faults.clear();
@@ -183,10 +184,10 @@ Outcome train(PipelineKind kind, std::uint64_t call) {
 
 TEST_CASE("a rank on which a driver call fails trains as if none had, or both ranks get an error") {
   const PipelineKind kind = GENERATE(from_range(kPipelineKinds));
-  const Outcome whole = train(kind, 0);
+  const FailureOutcome whole = train(kind, 0);
   std::size_t as_if_none_had = 0, errors = 0;
   for (std::uint64_t call = 1 + seed() % 17; call < 450; call += 17) {
-    const Outcome outcome = train(kind, call);
+    const FailureOutcome outcome = train(kind, call);
     INFO(to_string(kind) << ", call " << call);
     CHECK(outcome.errors[0] == outcome.errors[1]);
     if (outcome.errors[0].empty()) {

@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kExamples = 8;  // of all ranks
+constexpr std::size_t kCellExamples = 8;  // of all ranks
 
 constexpr std::array kPlans{"row-wise", "mixed", "table-wise"};
 constexpr std::array kLookups{
@@ -62,7 +62,7 @@ ShardedCell cell_of(PipelineKind kind, const std::vector<std::size_t>& row) {
 
 using TrainRank = std::function<void(ShardedRank& rank, std::size_t first, std::size_t count)>;
 
-ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
+ShardedCellOutcome train_cell(const ShardedCell& cell, const TrainRank& train_rank) {
   SparseNNConfig config = sharded_config();
   config.table_cache = cell.cache;
   const ShardingPlan plan = plan_named(cell.plan, config, cell.ranks);
@@ -81,7 +81,7 @@ ShardedCellOutcome train(const ShardedCell& cell, const TrainRank& train_rank) {
       place.program_device.leave_out_wait(cell.wait_left_out);
     }
     ShardedRank rank{place.program, setup, config, plan, &place.group};
-    const std::size_t share = kExamples / cell.ranks;
+    const std::size_t share = kCellExamples / cell.ranks;
     train_rank(rank, place.number * share, share);
     outcome.trained[place.number] = rank.trained().values;
     if (place.number == 0) {
@@ -128,22 +128,23 @@ std::vector<ShardedCell> sharded_cells(PipelineKind kind) {
 }
 
 ShardedCellOutcome run(const ShardedCell& cell) {
-  return train(cell, [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-    rank.run(cell.kind, cell.options, cell.steps, kExamples, first, count);
+  return train_cell(cell, [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+    rank.run(cell.kind, cell.options, cell.steps, kCellExamples, first, count);
   });
 }
 
 RanksTrained trained_by_hand(const ShardedCell& cell) {
   const ShardedCell plain{.ranks = cell.ranks, .steps = cell.steps, .plan = cell.plan};
-  return train(plain,
-               [&](ShardedRank& rank, std::size_t first, std::size_t count) {
-                 if (cell.kind == PipelineKind::semi_sync) {
-                   return rank.run_stale(cell.options.stale, cell.steps, kExamples, first, count);
-                 }
-                 for (std::size_t step = 0; step < cell.steps; ++step) {
-                   rank.step(GlobalBatch{sharded_config(), step, kExamples}, first, count);
-                 }
-               })
+  return train_cell(plain,
+                    [&](ShardedRank& rank, std::size_t first, std::size_t count) {
+                      if (cell.kind == PipelineKind::semi_sync) {
+                        return rank.run_stale(cell.options.stale, cell.steps, kCellExamples, first,
+                                              count);
+                      }
+                      for (std::size_t step = 0; step < cell.steps; ++step) {
+                        rank.step(GlobalBatch{sharded_config(), step, kCellExamples}, first, count);
+                      }
+                    })
       .trained;
 }
 

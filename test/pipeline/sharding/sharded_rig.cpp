@@ -13,7 +13,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr std::size_t kMemory = std::size_t{1} << 28;
+constexpr std::size_t kRigMemory = std::size_t{1} << 28;
 
 std::vector<std::string> features_of(const std::vector<TableConfig>& tables) {
   std::vector<std::string> all;
@@ -324,7 +324,7 @@ Trained ShardedRank::trained() {
 
 Trained trained_alone(const SparseNNConfig& config, std::size_t steps, std::size_t examples) {
   VirtualMachine machine;
-  OrderedDevice device{machine.add_device({.memory_bytes = kMemory})};
+  OrderedDevice device{machine.add_device({.memory_bytes = kRigMemory})};
   ShardedRank rank{device, nullptr, config, {}, nullptr};
   for (std::size_t step = 0; step < steps; ++step) {
     rank.step(GlobalBatch{config, step, examples}, 0, examples);

@@ -10,8 +10,8 @@ using namespace millrace;
 
 namespace {
 
-const StreamSchema kSchema{RowContent::weights_and_state,
-                           {{"table.a", 3, 2, 1}, {"table.b", 2, 1, 0}}};
+const StreamSchema kVerifySchema{RowContent::weights_and_state,
+                                 {{"table.a", 3, 2, 1}, {"table.b", 2, 1, 0}}};
 
 /// Tables whose numbers say where they are.
 ReferenceTables reference(Lineage lineage = {}) {
@@ -30,12 +30,12 @@ ReferenceTables reference(Lineage lineage = {}) {
 
 /// All rows as they should be; then `change` is told.
 void fill(MemorySink& sink) {
-  sink.begin(kSchema);
+  sink.begin(kVerifySchema);
   StepBatch batch;
   batch.commit = {.version = {1, 1}, .step = 1};
   const ReferenceTables tables = reference();
   for (std::uint32_t table = 0; table < 2; ++table) {
-    const StreamedTable& of = kSchema.tables[table];
+    const StreamedTable& of = kVerifySchema.tables[table];
     for (std::uint64_t row = 0; row < of.rows; ++row) {
       std::vector<float> weights(of.width), state(of.state);
       tables.read(of, static_cast<std::int64_t>(row), weights, state);
@@ -104,7 +104,7 @@ TEST_CASE("rows of steps behind the tables are newer, not different") {
 
 TEST_CASE("rows that are not there are counted") {
   MemorySink sink;
-  sink.begin(kSchema);
+  sink.begin(kVerifySchema);
   CHECK(verify_copy(sink, reference()).absent == 5);
 }
 

@@ -13,7 +13,7 @@ using namespace millrace::test;
 
 namespace {
 
-CaptureCase case_of(CaptureMode mode, GatherOn gather_on, bool cached) {
+CaptureCase left_out_case(CaptureMode mode, GatherOn gather_on, bool cached) {
   return {.options = {.mode = mode,
                       .content = RowContent::weights_and_state,
                       .slots = mode == CaptureMode::ring_kernel ? 4U : 2U,  // more than its buffers
@@ -111,7 +111,7 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
   const auto mode = GENERATE(from_range(kCaptureModes));
   const auto gather_on = GENERATE(GatherOn::update_stream, GatherOn::own_stream);
   const bool cached = GENERATE(false, true), on_main = GENERATE(false, true);
-  CaptureCase what = case_of(mode, gather_on, cached);
+  CaptureCase what = left_out_case(mode, gather_on, cached);
   what.on = on_main ? TrainsOn::main : TrainsOn::update;
   std::set<std::string> edges;
   what.schedule = seed();
@@ -151,7 +151,7 @@ TEST_CASE("every wait of a capture that is left out is named, or seen in what wa
 }
 
 TEST_CASE("the next update waits for the gather: the checker names both, left out") {
-  CaptureCase what = case_of(CaptureMode::ring, GatherOn::own_stream, false);
+  CaptureCase what = left_out_case(CaptureMode::ring, GatherOn::own_stream, false);
   what.left_out = "update waits for gather";
   const std::string race = trained(what, nullptr);
   INFO(race);
@@ -189,7 +189,7 @@ TEST_CASE("waits that only some programs need are needed there, and do no harm e
       {CaptureMode::ring, Use::torn, TrainsOn::update, "update waits for capture, later", true},
   }));
   const bool whole = expected.use == Use::whole;
-  LeftOutCase left{.what = case_of(expected.mode, GatherOn::update_stream, false),
+  LeftOutCase left{.what = left_out_case(expected.mode, GatherOn::update_stream, false),
                    .use = expected.use};
   left.what.on = expected.on;
   left.what.options.slots = whole ? 8 : 1;

@@ -25,7 +25,7 @@ std::shared_ptr<MemorySink> whole_memory() {
   return memory;
 }
 
-Lineage lineage() {
+Lineage gone_lineage() {
   Lineage lineage;
   lineage.extend({3, 10});
   return lineage;
@@ -36,7 +36,7 @@ Lineage lineage() {
 TEST_CASE("rows that vanished from a sink while nothing trained are sent again, and only those") {
   auto memory = whole_memory();
   for (const std::int64_t row : {0, 7, 63}) memory->forget(0, row);
-  ShipRig rig{{}, {}, lineage(), memory};
+  ShipRig rig{{}, {}, gone_lineage(), memory};
   REQUIRE(rig.shipper.drain(1h));
   CHECK(rig.trainer.snapshots() == 0);
   CHECK(rig.trainer.dirty() == std::set<std::int64_t>{0, 7, 63});
@@ -87,7 +87,7 @@ TEST_CASE("a sink that has lost rows before anything is written is not gone on w
                 }
               },
               {},
-              lineage(),
+              gone_lineage(),
               whole_memory()};
   rig.step({2});
   REQUIRE(rig.settle());

@@ -19,13 +19,13 @@ namespace {
 using Catch::Matchers::ContainsSubstring;
 using Kind = SinkError::Kind;
 
-constexpr std::size_t kRows = 50, kWidth = 4, kExamples = 6;
+constexpr std::size_t kTwoSinkRows = 50, kWidth = 4, kExamples = 6;
 
 /// A table that trains.
-class Trainer {
+class TwoSinkTrainer {
  public:
-  Trainer() {
-    config_.tables = {{.name = "t", .rows = kRows, .width = kWidth, .features = {"f"}}};
+  TwoSinkTrainer() {
+    config_.tables = {{.name = "t", .rows = kTwoSinkRows, .width = kWidth, .features = {"f"}}};
     bags_ = std::make_unique<EmbeddingBags>(bench_.context, config_.tables,
                                             EmbeddingOptions{.optimizer = config_.table_optimizer});
   }
@@ -50,14 +50,14 @@ class Trainer {
     ModelState state;
     bags_->add_state(state, "table");
     std::vector<float> all = bench_.memory.download(state);
-    all.resize(kRows * kWidth);  // the optimizer's are behind
+    all.resize(kTwoSinkRows * kWidth);  // the optimizer's are behind
     return all;
   }
 
  private:
   void step() {
-    const KeyedJaggedTensor batch =
-        bench_.memory.upload(draw_bags(random_, bags_->features(), {kRows}, kExamples, 3, false));
+    const KeyedJaggedTensor batch = bench_.memory.upload(
+        draw_bags(random_, bags_->features(), {kTwoSinkRows}, kExamples, 3, false));
     std::vector<float> numbers(kExamples * bags_->columns());
     for (float& number : numbers) number = static_cast<float>(random_() % 100) / 50 - 1;
     const BatchTensor gradient = bench_.memory.upload(numbers);
@@ -75,13 +75,13 @@ class Trainer {
 };
 
 std::vector<float> weights_in(Sink& sink) {
-  std::vector<float> all(kRows * kWidth);
+  std::vector<float> all(kTwoSinkRows * kWidth);
   std::size_t rows = 0;
   sink.read([&](const RowRecord& row) {
     std::ranges::copy(row.weights, all.begin() + row.row * static_cast<std::int64_t>(kWidth));
     ++rows;
   });
-  CHECK(rows == kRows);
+  CHECK(rows == kTwoSinkRows);
   return all;
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("of two sinks the one that works gets all, and the report has what bec
   options.shipping.queue_bytes = 4000;
   options.shipping.when_full = policy;
   options.capture.when_full = WhenFull::mark_dirty;
-  Trainer trainer;
+  TwoSinkTrainer trainer;
   const StreamingReport report = trainer.train(sinks, options, 40);
   CHECK(weights_in(*good) == trainer.weights());
   CHECK(good->state().missing() == 0);

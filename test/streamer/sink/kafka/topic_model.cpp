@@ -11,7 +11,7 @@
 namespace millrace::test {
 namespace {
 
-std::string key_of(const RowRecord& row) {
+std::string key_of_row(const RowRecord& row) {
   return sink::row_key(four_wide_schema().tables.at(row.table).name, row.row);
 }
 
@@ -31,7 +31,7 @@ void TopicModel::put_schema() {
 void TopicModel::put_rows(const StepBatch& batch, const std::function<bool(std::size_t)>& chosen) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     if (!chosen(i)) continue;
-    const std::string key = key_of(batch.row(i));
+    const std::string key = key_of_row(batch.row(i));
     const auto part =
         static_cast<std::uint32_t>(sink::partition_of(key, static_cast<std::int32_t>(parts())));
     const auto record = batch.record(i);
@@ -44,7 +44,7 @@ void TopicModel::put_marks(const StepBatch& batch,
   std::vector<std::uint64_t> rows(parts());
   for (std::size_t i = 0; i < batch.size(); ++i) {
     ++rows[static_cast<std::size_t>(
-        sink::partition_of(key_of(batch.row(i)), static_cast<std::int32_t>(parts())))];
+        sink::partition_of(key_of_row(batch.row(i)), static_cast<std::int32_t>(parts())))];
   }
   for (std::uint32_t i = 0; i < parts(); ++i) {
     if (!chosen(i)) continue;

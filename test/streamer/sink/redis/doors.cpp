@@ -23,10 +23,6 @@ using sink::RedisSink;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-void need_server() {
-  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
-}
-
 void check_works(const std::string& spec) {
   RedisSink rows{spec};
   rows.begin(four_wide_schema());
@@ -96,7 +92,7 @@ class Certificates {
 
 TEST_CASE("a server is reached over TLS, and trusted only by its authority and its name",
           "[redis]") {
-  need_server();
+  need_redis_server();
   if (find_program("openssl").empty()) SKIP("there is no openssl to make certificates");
   const Certificates certificates;
   const int port = free_port();
@@ -111,7 +107,7 @@ TEST_CASE("a server is reached over TLS, and trusted only by its authority and i
 }
 
 TEST_CASE("a server that wants a certificate is given it, its key with a password", "[redis]") {
-  need_server();
+  need_redis_server();
   if (find_program("openssl").empty()) SKIP("there is no openssl to make certificates");
   const Certificates certificates;
   const int port = free_port();
@@ -130,7 +126,7 @@ TEST_CASE("a server that wants a certificate is given it, its key with a passwor
 }
 
 TEST_CASE("a server is reached by its socket", "[redis]") {
-  need_server();
+  need_redis_server();
   const ScratchFolder folder;
   const std::string socket = (folder / "s").string();
   const RedisServer server{RedisServer::Keeps::nothing, {"--unixsocket", socket}};
@@ -143,7 +139,7 @@ TEST_CASE("a server is reached by its socket", "[redis]") {
 
 TEST_CASE("a user of the access control list is one, with a password from a file or a variable",
           "[redis]") {
-  need_server();
+  need_redis_server();
   const ScratchFolder folder;
   const RedisServer server{
       RedisServer::Keeps::nothing,
@@ -163,7 +159,7 @@ TEST_CASE("a user of the access control list is one, with a password from a file
 
 TEST_CASE("REDISCLI_AUTH does no harm where a server has no password, and an own password does",
           "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   const Variable usual{"REDISCLI_AUTH", "open"};
   check_works(server.spec());
@@ -171,7 +167,7 @@ TEST_CASE("REDISCLI_AUTH does no harm where a server has no password, and an own
 }
 
 TEST_CASE("a database is one: rows of another are not met", "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   check_works(server.spec() + "?db=5");
   RedisSink other{server.spec()};
@@ -218,7 +214,7 @@ TEST_CASE("calls end when they must, also those in progress", "[redis]") {
 }
 
 TEST_CASE("eviction that is set while rows are written is found with the next look", "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
   rows.begin(four_wide_schema());
@@ -234,7 +230,7 @@ TEST_CASE("eviction that is set while rows are written is found with the next lo
 }
 
 TEST_CASE("rows are listed without their values, those that went are not among them", "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
   rows.begin(four_wide_schema());
@@ -251,7 +247,7 @@ TEST_CASE("rows are listed without their values, those that went are not among t
 }
 
 TEST_CASE("a later trainer's commits overtake, at each write and look", "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   RedisSink one{server.spec()}, later{server.spec()};
   for (RedisSink* rows : {&one, &later}) rows->begin(four_wide_schema());
@@ -267,7 +263,7 @@ TEST_CASE("a later trainer's commits overtake, at each write and look", "[redis]
 }
 
 TEST_CASE("a value that is no row of its key, whatever bytes it has, is replaced", "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   RedisSink rows{server.spec()};
   rows.begin(four_wide_schema());

@@ -14,10 +14,6 @@ namespace {
 
 using Catch::Matchers::ContainsSubstring;
 
-void need_server() {
-  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
-}
-
 std::string version_bytes(unsigned epoch, unsigned step) {
   std::string bytes(16, '\0');
   bytes[7] = static_cast<char>(epoch);
@@ -37,7 +33,7 @@ std::string call(const RedisServer& server, const std::string& part, const std::
 
 TEST_CASE("a later part of a chain's first batch is refused where the first part is gone",
           "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   const std::string commit = version_bytes(1, 1) + "a commit";
   CHECK(call(server, "first", "t:1", "") == ":1\r\n");
@@ -55,7 +51,7 @@ TEST_CASE("a later part of a chain's first batch is refused where the first part
 
 TEST_CASE("a commit of a chain's first batch is there with all of its rows, whenever all was lost",
           "[redis]") {
-  need_server();
+  need_redis_server();
   const RedisServer server;
   sink::RedisSink rows{server.spec()};
   constexpr std::int64_t kRows = 20'000;

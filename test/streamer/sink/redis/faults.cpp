@@ -19,10 +19,6 @@ using Catch::Matchers::ContainsSubstring;
 using sink::RedisSink;
 using std::chrono_literals::operator""ms;
 
-void need_server() {
-  if (const std::string why = no_redis_server(); !why.empty()) SKIP(why);
-}
-
 /// A server, and a sink to it that has begun and has rows 0 to 9 of version 1:1.
 struct Begun {
   explicit Begun(RedisServer::Keeps keeps = RedisServer::Keeps::nothing,
@@ -51,7 +47,7 @@ TEST_CASE("without a server calls are to be tried again, and say what is wrong",
 }
 
 TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun{RedisServer::Keeps::all};
   begun.server.kill();
   const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 5, 15, 2);
@@ -68,7 +64,7 @@ TEST_CASE("a killed server that kept its writes goes on where it was", "[redis]"
 TEST_CASE(
     "a killed server that kept nothing has lost its commit, and takes a chain from its beginning",
     "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   begun.server.kill();
   begun.server.start();
@@ -84,7 +80,7 @@ TEST_CASE(
 
 TEST_CASE("a server killed at any instant of a batch ends with all rows of all batches",
           "[redis]") {
-  need_server();
+  need_redis_server();
   sink::RedisLimits limits;
   limits.call_rows = 16;
   limits.calls = 2;
@@ -126,7 +122,7 @@ TEST_CASE("a server killed at any instant of a batch ends with all rows of all b
 TEST_CASE(
     "a server that stands still is waited for as long as was said, and the same call completes",
     "[redis]") {
-  need_server();
+  need_redis_server();
   sink::RedisLimits limits;
   limits.reply = 50ms;
   limits.call_rows = 100;
@@ -144,7 +140,7 @@ TEST_CASE(
 
 TEST_CASE("a full server is to be tried again, in its words, and has no commit before all rows",
           "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   begun.server.command({"CONFIG", "SET", "maxmemory", "1"});
   const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 1000, 2);
@@ -157,7 +153,7 @@ TEST_CASE("a full server is to be tried again, in its words, and has no commit b
 }
 
 TEST_CASE("a server that would drop rows when it is full is wrong", "[redis]") {
-  need_server();
+  need_redis_server();
   RedisServer server{RedisServer::Keeps::nothing,
                      {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}};
   RedisSink rows{server.spec()};
@@ -168,7 +164,7 @@ TEST_CASE("a server that would drop rows when it is full is wrong", "[redis]") {
 }
 
 TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   begun.server.command({"REPLICAOF", "127.0.0.1", std::to_string(free_port())});
   const StepBatch next = batch_of_rows({1, 2}, {1, 1}, 0, 10, 2);
@@ -178,7 +174,7 @@ TEST_CASE("a server that only reads for now is to be tried again", "[redis]") {
 }
 
 TEST_CASE("a key that holds something else is wrong, and the batch has no commit", "[redis]") {
-  need_server();
+  need_redis_server();
   sink::RedisLimits limits;
   limits.call_rows = 4;
   Begun begun{RedisServer::Keeps::nothing, limits};
@@ -200,7 +196,7 @@ TEST_CASE("a key that holds something else is wrong, and the batch has no commit
 }
 
 TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
-  need_server();
+  need_redis_server();
   RedisServer server;
   RedisSink rows{server.spec()};
   server.command({"SET", "test:stream", "mine"});
@@ -213,7 +209,7 @@ TEST_CASE("the stream's key of somebody else is wrong", "[redis]") {
 }
 
 TEST_CASE("a row under the key of another is damage", "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   begun.server.command({"COPY", "test:table.user:1", "test:table.user:11"});
   CHECK_THROWS_WITH(values_in(begun.rows), ContainsSubstring("test:table.user:11"));
@@ -221,7 +217,7 @@ TEST_CASE("a row under the key of another is damage", "[redis]") {
 
 TEST_CASE("a server with a password is wrong without it, and takes that of REDISCLI_AUTH",
           "[redis]") {
-  need_server();
+  need_redis_server();
   RedisServer server{RedisServer::Keeps::nothing, {"--requirepass", "open"}};
   RedisSink rows{server.spec()};
   check_refused(refusal_of([&] { (void)rows.state(); }), SinkError::Kind::wrong, "NOAUTH");
@@ -235,7 +231,7 @@ TEST_CASE("a server with a password is wrong without it, and takes that of REDIS
 }
 
 TEST_CASE("a connection that the server has closed meanwhile costs no try", "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   begun.server.command({"CLIENT", "KILL", "TYPE", "normal"});
   begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 10, 20, 2));
@@ -244,7 +240,7 @@ TEST_CASE("a connection that the server has closed meanwhile costs no try", "[re
 }
 
 TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   begun.server.command({"SCRIPT", "FLUSH"});
   begun.rows.write(batch_of_rows({1, 2}, {1, 1}, 10, 20, 2));
@@ -252,7 +248,7 @@ TEST_CASE("a server that has forgotten its scripts costs no try", "[redis]") {
 }
 
 TEST_CASE("who sets the key asks for a snapshot, and the request stays", "[redis]") {
-  need_server();
+  need_redis_server();
   Begun begun;
   CHECK(begun.rows.snapshot_request() == 0);
   begun.server.command({"SET", "test:snapshot", "1764000000000"});
@@ -268,7 +264,7 @@ TEST_CASE("who sets the key asks for a snapshot, and the request stays", "[redis
 }
 
 TEST_CASE("streams with other prefixes do not meet", "[redis]") {
-  need_server();
+  need_redis_server();
   RedisServer server;
   RedisSink one{server.spec("a")}, other{server.spec("a-b")};
   one.begin(four_wide_schema());
