@@ -70,6 +70,29 @@ TEST_CASE("an id out of range on a GPU is named with its table, and does no harm
   CHECK_FALSE(steps.bags.invalid_id(gpu.main));
 }
 
+TEST_CASE("the update of tables on a lost GPU says that the GPU is lost", "[gpu][model]") {
+  static_cast<void>(require_gpu());
+  CHECK(run_alone("[.lost-tables]") == 0);  // the process cannot use the GPU afterwards
+}
+
+TEST_CASE("a GPU is lost between look-up and update", "[.lost-tables]") {
+  auto& gpu = *new GpuBench;  // never deleted: a lost GPU frees nothing
+  auto& steps = *new BagSteps<GpuBench>{gpu, {}};
+  std::mt19937_64 random{seed()};
+  const auto& batch = *new KeyedJaggedTensor{
+      gpu.memory.upload(draw_bags(random, steps.bags.features(), kRows, kBatch, 6, false))};
+  const auto& out = *new Array<float>{gpu.allocator, kBatch * steps.bags.columns(), gpu.main};
+  const PooledMatrix rows{out.data(), steps.bags.columns(), 0};
+  steps.bags.look_up(batch, nullptr, rows, gpu.main);
+  Operation wild;
+  wild.name = "wild";
+  wild.views = {{reinterpret_cast<void*>(std::uintptr_t{1} << 12U), 4096, Access::write}};
+  gpu.gpu->launch(wild, gpu.main.handle());
+  CHECK(error_of([&] { gpu.gpu->synchronize(gpu.main.handle()); }) == ErrorCode::device_lost);
+  CHECK(error_of([&] { steps.bags.update(batch, nullptr, rows, gpu.main); }) ==
+        ErrorCode::device_lost);
+}
+
 TEST_CASE("on a GPU cached tables give the bits of plain ones, and hold the rows that a host holds",
           "[gpu][model]") {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::rowwise_adagrad,

@@ -54,14 +54,25 @@ std::string why_none(cudaError_t error) {
 
 std::string name_of(int ordinal) { return "cuda:" + std::to_string(ordinal); }
 
-}  // namespace
-
-CudaDeviceCount cuda_device_count() {
+/** @param error  is set to what the driver answered */
+CudaDeviceCount counted(cudaError_t& error) {
   int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
+  error = cudaGetDeviceCount(&count);
   cuda::quietly(error);
   if (error == cudaSuccess && count > 0) return {count, {}};
   return {0, why_none(error)};
+}
+
+/** Whether a GPU was lost, and not that CUDA does not start. */
+bool lost(cudaError_t error) {
+  return error != cudaErrorInitializationError && cuda::classify(error) == ErrorCode::device_lost;
+}
+
+}  // namespace
+
+CudaDeviceCount cuda_device_count() {
+  cudaError_t error = cudaSuccess;
+  return counted(error);
 }
 
 CudaVersions cuda_versions() noexcept {
@@ -77,7 +88,9 @@ std::vector<int> cuda_architectures() { return cuda::architectures(); }
 namespace cuda {
 
 void check_ordinal(int ordinal) {
-  const CudaDeviceCount devices = cuda_device_count();
+  cudaError_t error = cudaSuccess;
+  const CudaDeviceCount devices = counted(error);
+  if (lost(error)) fail(error, "cudaGetDeviceCount");
   if (devices.count == 0) {
     throw DeviceError{ErrorCode::not_supported, name_of(ordinal), devices.reason};
   }
