@@ -19,6 +19,8 @@ class TraceRecorder {
   }
 
   void run() {
+    // Before the segments: the stream of a segment is found by the blocks in it.
+    for (const TracedBlock& block : trace_.blocks()) static_cast<void>(number(block.owner));
     for (const Step& step : steps()) {
       now_ = static_cast<std::int64_t>(step.position);
       apply(step);

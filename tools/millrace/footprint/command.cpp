@@ -25,21 +25,12 @@
 #include "footprint/raced.hpp"
 #include "footprint/rows.hpp"
 #include "footprint/table.hpp"
+#include "footprint/trace.hpp"
 
 namespace millrace::cli {
 namespace {
 
 constexpr const char* kTimeline = "--timeline";
-
-void check_one_run(const FootprintArguments& arguments, const FootprintOptions& options) {
-  const std::size_t rows = rows_of(options);
-  if (rows == 1) return;
-  throw UsageError{
-      fmt::format("a timeline shows one run, but this command runs {} rows", rows), kTimeline,
-      fmt::format("with --workload {} --allocator {} --copy {}, for one",
-                  arguments.workload.value_or(options.workloads.front().name),
-                  options.allocators.front(), millrace::to_string(options.methods.front()))};
-}
 
 void note_options(Timeline& timeline, const FootprintOptions& options) {
   const experiment::Workload& workload = options.workloads.front();
@@ -62,19 +53,25 @@ void run_footprint_command(const FootprintArguments& arguments) {
   std::optional<Output> timeline_file;
   std::optional<Timeline> timeline;
   if (arguments.timeline) {
-    check_one_run(arguments, options);
+    check_one_run(options, kTimeline, "timeline");
     timeline_file.emplace(arguments.timeline, kTimeline);
     note_options(timeline.emplace(), options);
   }
   std::optional<RecordedPage> page;
   if (arguments.html) page.emplace(footprint_page(*arguments.html, options));
+  std::optional<FootprintTrace> trace;
+  if (arguments.record) trace.emplace(*arguments.record, options);
   FootprintWatch watch;
   if (timeline) watch.timeline = &*timeline;
-  if (page) {
-    watch.recorded = [&](std::size_t row, const auto& run) { page->take(row, run); };
+  if (page || trace) {
+    watch.recorded = [&](std::size_t row, const auto& run) {
+      if (page) page->take(row, run);
+      if (trace) trace->keep(run);
+    };
   }
   const std::vector<FootprintTable> tables = run_tables(options, watch);
   if (page) page->write();
+  if (trace) trace->write();
   if (timeline) write_timeline(*timeline, *timeline_file);
   results.write([&](const Painter& paint) { return fitted(render_tables(tables, options, paint)); },
                 [&] { return to_document(tables, options); });
@@ -123,6 +120,10 @@ void add_footprint(CLI::App& program) {
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the only row's run with the first seed, for Perfetto and "
                  "chrome://tracing",
+                 Result::further);
+  command.output("--record", given->record, "FILE",
+                 "Write a trace of the only row's run with the first seed, for millrace replay and "
+                 "millrace explain",
                  Result::further);
   add_page_option(command, given->html);
   add_result_options(command, given->results, "table");

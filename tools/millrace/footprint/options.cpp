@@ -98,4 +98,16 @@ std::size_t rows_of(const FootprintOptions& options) noexcept {
   return options.workloads.size() * options.allocators.size() * options.methods.size();
 }
 
+void check_one_run(const FootprintOptions& options, const char* option, const char* what) {
+  const std::size_t rows = rows_of(options);
+  if (rows == 1) return;
+  throw UsageError{
+      fmt::format("a {} shows one run, but this command runs {} rows", what, rows), option,
+      fmt::format("with {}--allocator {} --copy {}, for one",
+                  options.workloads.size() == 1
+                      ? ""
+                      : fmt::format("--workload {} ", options.workloads.front().name),
+                  options.allocators.front(), millrace::to_string(options.methods.front()))};
+}
+
 }  // namespace millrace::cli

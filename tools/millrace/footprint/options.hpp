@@ -24,7 +24,7 @@ struct FootprintArguments {
   std::optional<std::string> seeds;
   bool wide = false;
   ResultArguments results;
-  std::optional<std::string> timeline, html;
+  std::optional<std::string> timeline, html, record;
 };
 
 /** @brief The same, checked. */
@@ -44,5 +44,13 @@ struct FootprintOptions {
 
 /** @brief How many rows the tables will have together. */
 [[nodiscard]] std::size_t rows_of(const FootprintOptions& options) noexcept;
+
+/**
+ * @brief For an option whose file shows one run.
+ * @param option  "--timeline"
+ * @param what    "timeline"
+ * @throws UsageError if the tables have several rows
+ */
+void check_one_run(const FootprintOptions& options, const char* option, const char* what);
 
 }  // namespace millrace::cli

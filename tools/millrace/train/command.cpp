@@ -27,6 +27,7 @@
 #include "train/read_ranks.hpp"
 #include "train/session.hpp"
 #include "train/text.hpp"
+#include "train/trace.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -46,6 +47,8 @@ void run_train_command(const TrainArguments& given) {
   std::optional<Output> document, timeline_file;
   if (given.json) document.emplace(given.json, "--json");
   if (given.timeline) timeline_file.emplace(given.timeline, "--timeline");
+  std::optional<TrainTrace> trace;
+  if (given.record) trace.emplace(*given.record);
   const bool text = !document || !document->to_stdout();
   const Interrupt interrupt;
   RankJob job{options.ranks};
@@ -67,13 +70,20 @@ void run_train_command(const TrainArguments& given) {
 
   const auto sinks = open_sinks(options.stream);  // shared by the ranks that are here
   TrainResult result;
-  job.run(options.training, [&](TrainingDevice& device, ProcessGroup* group) {
-    const bool speaks = group == nullptr || group->rank() == 0;
-    TrainResult of_rank =
-        run_training(options, {device, group, interrupt, sinks}, speaks ? tells : silent);
-    if (speaks || !first) result = std::move(of_rank);
-  });
+  try {
+    job.run(options.training, [&](TrainingDevice& device, ProcessGroup* group) {
+      const bool speaks = group == nullptr || group->rank() == 0;
+      const TrainTrace::Watch watch{trace && speaks && first ? &*trace : nullptr, device};
+      TrainResult of_rank =
+          run_training(options, {device, group, interrupt, sinks}, speaks ? tells : silent);
+      if (speaks || !first) result = std::move(of_rank);
+    });
+  } catch (...) {
+    if (trace && first) trace->write_after_error();
+    throw;
+  }
   if (first) {
+    if (trace) trace->write();
     say(render_end(options, result, paint));
     if (timeline) {
       write_timeline(*timeline, *timeline_file);
@@ -200,6 +210,10 @@ void add_train(CLI::App& program) {
                  Result::in_place);
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the run's beginning, for Perfetto and chrome://tracing",
+                 Result::further);
+  command.output("--record", given->record, "FILE",
+                 "Write a trace of the first rank's newest 20,000 allocations, for millrace replay "
+                 "and millrace explain; also if the run ends without memory",
                  Result::further);
   command.examples({{"millrace train --data adult --epochs 3 --save model.mlr",
                      "Trains on UCI Adult, on a virtual device, and keeps a checkpoint."},

@@ -72,7 +72,9 @@ std::vector<std::string> stream_names(const Explanation& explanation, bool numbe
   std::vector<std::string> names;
   std::map<std::uint32_t, std::size_t> count;  // by device
   for (const trace::LoggedStream& stream : explanation.streams) {
-    if (stream.handle == 0) {
+    if (!stream.name.empty()) {
+      names.push_back("stream " + stream.name);
+    } else if (stream.handle == 0) {
       names.emplace_back("default stream");
     } else if (numbered) {
       names.push_back(fmt::format("side stream {}", ++count[stream.device]));

@@ -72,6 +72,8 @@ PinnedStaging TrainingDevice::staging() noexcept {
   return {parts_->memory.pinned(), parts_->streams.copy};
 }
 
+const AllocationTrace& TrainingDevice::trace() const noexcept { return parts_->memory.trace(); }
+
 void TrainingDevice::sample() { parts_->meter.sample(); }
 
 TrainingAccounting TrainingDevice::accounting() {

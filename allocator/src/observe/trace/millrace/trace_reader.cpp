@@ -12,6 +12,7 @@
 #include "observe/trace/formats.hpp"
 #include "observe/trace/log_builder.hpp"
 #include "observe/trace/memory_budget.hpp"
+#include "observe/trace/millrace/new_segments.hpp"
 #include "observe/trace/millrace/records.hpp"
 
 // The format is defined in docs/record.md. A file without its last record is whole up to there.
@@ -81,6 +82,7 @@ struct RecordCounts {
   [[nodiscard]] std::uint64_t memory() const {
     constexpr std::uint64_t of_live = 96, of_table = 256;
     return (*this)[RecordKind::allocated] * (sizeof(LoggedBlock) + of_live) +
+           (*this)[RecordKind::reserved] * of_live +
            events() * sizeof(LogEvent) + order() * sizeof(LoggedOrder) +
            ((*this)[RecordKind::stream] + (*this)[RecordKind::frame] + (*this)[RecordKind::stack] +
             (*this)[RecordKind::label]) *
@@ -260,6 +262,7 @@ class TraceReader {
                        .stack = event.stack,
                        .label = label},
                       event);
+    new_segments_.allocated(event);
     lives_.push_back(Life::in_use);
   }
 
@@ -315,6 +318,11 @@ class TraceReader {
     held = kind == EventKind::segment_free ? held - event.bytes : held + event.bytes;
     if (held > kTraceAddresses) fail("takes more memory than there are addresses");
     builder_.add(event);
+    if (kind == EventKind::segment_free) {
+      new_segments_.released(event.device, event.address, event.bytes);
+    } else {
+      new_segments_.acquired();
+    }
   }
 
   void read_reset() {
@@ -434,6 +442,7 @@ class TraceReader {
   const std::string& source_;
   AllocationLog log_;
   LogBuilder builder_{log_};
+  NewSegments new_segments_{log_.events};
   Warnings warnings_;
   RawRecord record_;
   std::string_view rest_;  // of its payload

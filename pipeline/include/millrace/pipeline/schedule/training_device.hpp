@@ -81,6 +81,8 @@ class TrainingDevice {
   void sample();
   /** @brief Where the device memory went, up to now. */
   [[nodiscard]] TrainingAccounting accounting();
+  /** @brief The newest 20,000 allocations, and all that are live. Read it while none is made. */
+  [[nodiscard]] const AllocationTrace& trace() const noexcept;
 
  private:
   struct Parts;

@@ -1,0 +1,27 @@
+#include "cli/trace_output.hpp"
+
+namespace millrace::cli {
+namespace {
+
+class TextSink final : public trace::TraceSink {
+ public:
+  explicit TextSink(std::string& text) : text_(text) {}
+  bool write(std::string_view record) override {
+    text_.append(record);
+    return true;
+  }
+
+ private:
+  std::string& text_;
+};
+
+}  // namespace
+
+std::string render_trace(const AllocationTrace& trace, const RecordedMemory& memory) {
+  std::string text;
+  TextSink sink{text};
+  write_trace(trace, memory, sink);
+  return text;
+}
+
+}  // namespace millrace::cli

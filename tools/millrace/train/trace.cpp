@@ -1,0 +1,37 @@
+#include "train/trace.hpp"
+
+#include "cli/trace_output.hpp"
+
+namespace millrace::cli {
+
+TrainTrace::TrainTrace(const std::string& file) : output_(file, "--record") {}
+
+TrainTrace::Watch::~Watch() {
+  if (trace_ == nullptr) return;
+  try {
+    const auto streams = device_.accounting().streams;
+    Device& device = device_.ordered().device();
+    trace_->text_ =
+        render_trace(device_.trace(), {.bytes = device.memory_info().total,
+                                       .name = device.name(),
+                                       .stream_name = [&](StreamId stream) {
+                                         const auto known = streams.find(stream);
+                                         return known == streams.end() ? "" : known->second;
+                                       }});
+  } catch (const std::exception&) {  // of a device that is lost: there is no trace
+    trace_->text_.clear();
+  }
+}
+
+void TrainTrace::write() const {
+  if (!text_.empty()) output_.write(text_);
+}
+
+void TrainTrace::write_after_error() const noexcept {
+  try {
+    write();
+  } catch (const std::exception&) {
+  }
+}
+
+}  // namespace millrace::cli

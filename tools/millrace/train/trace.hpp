@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "cli/output.hpp"
+#include "millrace/pipeline/schedule/training_device.hpp"
+
+namespace millrace::cli {
+
+/** @brief The trace of `--record`: what the first rank's allocators did. */
+class TrainTrace {
+ public:
+  /** @throws UsageError as `Output` */
+  explicit TrainTrace(const std::string& file);
+
+  /** @brief Keeps the trace of a device at its end, also if an exception ends it. */
+  class Watch {
+   public:
+    /** @param trace  nullptr: nothing is kept */
+    Watch(TrainTrace* trace, TrainingDevice& device) : trace_(trace), device_(device) {}
+    ~Watch();
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    TrainTrace* const trace_;
+    TrainingDevice& device_;
+  };
+
+  /** @brief Writes the trace; nothing if there was no device. @throws UsageError as `Output` */
+  void write() const;
+  /** @brief As `write`, but a file that cannot be written is no error: there is another one. */
+  void write_after_error() const noexcept;
+
+ private:
+  Output output_;
+  std::string text_;
+};
+
+}  // namespace millrace::cli
