@@ -99,6 +99,7 @@ std::string LoopCase::name() const {
 LoopOutcome run(const LoopCase& loop) {
   experiment::Workload workload = small_workload(loop.shape);
   workload.world_size = loop.ranks;
+  if (loop.change) loop.change(workload);
   static const std::vector<InputShape> batches = experiment::draw_batches(workload, kSteps, 1);
   Machine machine{loop};
   Memory memory{machine, loop};

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct LoopCase {
   LookupOptions lookup{};
   StaleOptions stale{};
   MemorySavers savers{};
+  std::function<void(experiment::Workload&)> change{};  ///< of the workload, but not of its batches
 
   [[nodiscard]] std::string name() const;
 };

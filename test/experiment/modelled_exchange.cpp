@@ -18,7 +18,7 @@ struct ExchangeRig : PipelineRig {
   TimelineClock clock{machine, kMainStream};
   LoopWork work{
       {.device = ordered, .allocator = memory, .batches = memory, .pinned = pinned, .clock = clock},
-      PipelineKind::sparse_dist};
+      workload};
   ModelledExchange exchange{work, workload};
 };
 

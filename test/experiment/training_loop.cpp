@@ -1,9 +1,13 @@
 #include "millrace/experiment/training_loop.hpp"
 
+#include <map>
+#include <string>
+
 #include "millrace/device/fault.hpp"
 #include "millrace/experiment/footprint.hpp"
 #include "test/experiment/loop_bench.hpp"
 #include "test/support/catch.hpp"
+#include "test/support/seed.hpp"
 
 using namespace millrace;
 using namespace millrace::experiment;
@@ -20,6 +24,40 @@ Workload timed_workload(PipelineKind shape) {
 }
 
 double milliseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
+
+/// Counts a device's operations by name.
+class OperationNames final : public DeviceObserver {
+ public:
+  explicit OperationNames(VirtualDevice& device) : device_(device) { device.add_observer(*this); }
+  ~OperationNames() override { device_.remove_observer(*this); }
+  OperationNames(const OperationNames&) = delete;
+  OperationNames& operator=(const OperationNames&) = delete;
+  void enqueued(StreamHandle, const Operation& operation) override { ++of[operation.name]; }
+
+  std::map<std::string, std::size_t> of;
+
+ private:
+  VirtualDevice& device_;
+};
+
+/// A loop of 10 batches without embedding layers' megabytes of parameters.
+struct OwnLoop {
+  explicit OwnLoop(const Workload& workload, std::size_t memory_bytes = std::size_t{1} << 30)
+      : bench(memory_bytes), names(bench.device), report(bench.run(workload, clock)) {}
+
+  LoopBench bench;
+  TimelineClock clock{bench.machine, kMainStream};
+  OperationNames names;
+  LoopReport report;
+  std::size_t live_blocks = bench.memory.statistics().live_blocks;  ///< after the loop
+};
+
+Workload plain_loop() {
+  Workload workload = timed_workload(PipelineKind::base);
+  workload.layers = 8;
+  workload.parameters = std::size_t{1} << 20;
+  return workload;
+}
 
 }  // namespace
 
@@ -188,4 +226,137 @@ TEST_CASE("a driver call that fails in the middle of a step leaves everything us
   CHECK(failed > 10);
   TimelineClock clock{bench.machine, kMainStream};
   CHECK(bench.run(workload, clock, {.method = method}).steps.size() == 6);
+}
+
+TEST_CASE("parameters, their gradients and the optimizer's state live as long as the loop") {
+  Workload workload = plain_loop();
+  workload.gradients = 0;
+  const std::size_t without = OwnLoop{workload}.report.whole.requested.peak;
+  workload.parameters = std::size_t{31} << 20;
+  workload.gradients = std::size_t{7} << 20;
+  workload.optimizer_state = std::size_t{60} << 20;
+  const std::size_t with = OwnLoop{workload}.report.whole.requested.peak;
+  CHECK(with - without == std::size_t{30 + 7 + 60} << 20);
+  workload.gradients.reset();
+  CHECK(OwnLoop{workload}.report.whole.requested.peak - with == std::size_t{31 - 7} << 20);
+}
+
+TEST_CASE("with checkpoints forward keeps fewer outputs, and backward computes the others again") {
+  Workload workload = plain_loop();
+  const OwnLoop all{workload};
+  workload.checkpoint_every = 4;
+  const OwnLoop some{workload};
+  CHECK(some.report.whole.requested.peak < all.report.whole.requested.peak);
+  CHECK(some.report.mean_step > all.report.mean_step);
+  CHECK(some.names.of.at("layer") == all.names.of.at("layer"));
+  CHECK(some.names.of.at("layer again") == 10 * 6);  // layers 4 and 8 of 8 are kept
+  CHECK(!all.names.of.contains("layer again"));
+  CHECK(some.live_blocks == 0);
+}
+
+TEST_CASE("the ratio of layers moves activations between them, and adds none") {
+  const auto peak = [](double ratio, std::size_t checkpoint) {
+    Workload workload = plain_loop();
+    workload.activations = std::size_t{512} << 20;
+    workload.layer_ratio = ratio;
+    workload.checkpoint_every = checkpoint;
+    return static_cast<double>(OwnLoop{workload}.report.whole.requested.peak);
+  };
+  CHECK(peak(1, 0) == Approx(peak(0.85, 0)).epsilon(0.01));
+  // Of eight layers of half the size each the first two have three quarters, at once; of alike
+  // layers five are there at most: every second one, and the one before the last.
+  CHECK(peak(1, 2) < peak(0.5, 2));
+}
+
+TEST_CASE("gradients that are accumulated make one step of the optimizer for several batches") {
+  Workload workload = plain_loop();
+  workload.accumulate = 3;
+  const OwnLoop loop{workload};
+  CHECK(loop.names.of.at("layer backward") == 10 * 8);
+  CHECK(loop.names.of.at("optimizer") == 3);
+  CHECK(loop.names.of.at("zero gradients") == 4);  // before batches 1, 4, 7 and 10
+}
+
+TEST_CASE("an evaluation runs forward only, and keeps less than training") {
+  Workload workload = plain_loop();
+  const OwnLoop without{workload};
+  workload.evaluate_every = 4;
+  workload.evaluation_batches = 3;
+  const OwnLoop with{workload};
+  CHECK(with.names.of.at("evaluate: layer") == 2 * 3 * 8);
+  CHECK(with.names.of.at("layer backward") == without.names.of.at("layer backward"));
+  CHECK(with.report.whole.requested.peak == without.report.whole.requested.peak);
+  CHECK(with.report.mean_step > without.report.mean_step);
+}
+
+TEST_CASE("layers that are gathered are held a few at a time, and all gradients are reduced") {
+  Workload workload = plain_loop();
+  const std::size_t without = OwnLoop{workload}.report.whole.requested.peak;
+  workload.gathered = std::size_t{64} << 20;
+  workload.gathers_ahead = 0;
+  const OwnLoop next{workload};
+  workload.gathers_ahead = 7;
+  const OwnLoop all{workload};
+  for (const OwnLoop* const loop : {&next, &all}) {
+    CHECK(loop->names.of.at("gather layer") == 10 * 2 * 8);
+    CHECK(loop->names.of.at("reduce layer") == 10 * 8);
+    CHECK(loop->live_blocks == 0);
+  }
+  const std::size_t layer = workload.gathered / 8;
+  CHECK(next.report.whole.requested.peak <= without + 3 * layer);
+  CHECK(all.report.whole.requested.peak > next.report.whole.requested.peak);
+  CHECK(all.report.mean_step <= next.report.mean_step);
+}
+
+TEST_CASE("a loop with all that a workload can add has no race, whatever the schedule") {
+  const auto add = [](Workload& workload) {
+    workload.layers = 5;
+    workload.parameters = 4096;
+    workload.optimizer_state = 8192;
+    workload.gathered = 5 * 4096;
+    workload.gathers_ahead = workload.world_size;  // 1 or 2
+    workload.checkpoint_every = 2;
+    workload.accumulate = 2;
+    workload.evaluate_every = 3;
+    workload.activations_by_ids = 1;
+  };
+  for (std::uint64_t schedule = 0; schedule < 24; ++schedule) {
+    LoopCase loop;
+    loop.shape = schedule % 2 == 0 ? PipelineKind::sparse_dist : PipelineKind::base;
+    loop.ranks = 1 + schedule / 2 % 2;
+    loop.allocator = schedule / 4 % 2 == 0 ? "millrace" : "torch";
+    loop.schedule = schedule == 0 ? 0 : seed() + schedule;
+    loop.change = add;
+    const LoopOutcome outcome = run(loop);
+    INFO(loop.name());
+    CHECK(outcome.races == std::vector<std::string>{});
+    CHECK(outcome.corrupted == 0);
+  }
+}
+
+TEST_CASE("activations follow the ids of a batch as far as the workload says") {
+  Workload workload = plain_loop();
+  workload.feature_pooling_std = 0;
+  workload.feature_pooling_variation = 0;
+  const LoopReport plain = OwnLoop{workload}.report;
+  workload.activations_by_ids = 1;  // each batch has the mean number of ids
+  const LoopReport same = OwnLoop{workload}.report;
+  CHECK(same.whole.requested.peak == plain.whole.requested.peak);
+  CHECK(same.steps == plain.steps);
+
+  workload.feature_pooling_variation = 0.3;
+  workload.activations_by_ids = 0;
+  const std::size_t fixed = OwnLoop{workload}.report.whole.requested.peak;
+  workload.activations_by_ids = 1;
+  CHECK(OwnLoop{workload}.report.whole.requested.peak > fixed);
+}
+
+TEST_CASE("a host that takes its time for each operation bounds the step") {
+  Workload workload = small_workload(PipelineKind::base);
+  workload.host_us = 200;
+  FootprintCell cell;
+  const FootprintRun run = run_footprint(cell, workload, draw_batches(workload, 10, 1));
+  const double launches = run.loop.calls_per_step[static_cast<std::size_t>(Call::launch)];
+  CHECK(launches > 10);
+  CHECK(milliseconds(run.loop.mean_step) >= 0.2 * launches);
 }

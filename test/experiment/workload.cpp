@@ -188,3 +188,42 @@ TEST_CASE("a file that is not there is refused with its name") {
   CHECK_THROWS_WITH(Workload::load("no/such/file.json"),
                     ContainsSubstring("no/such/file.json: cannot be opened: No such file"));
 }
+
+TEST_CASE("dense features of one or two bytes take less of a batch, in whole floats a sample") {
+  Workload workload = Workload::parse(valid().dump(), "mine.json");
+  workload.num_float_features = 101;
+  const std::size_t as_floats = workload.mean_batch_bytes();
+  workload.float_feature_bytes = 1;
+  CHECK(as_floats - workload.mean_batch_bytes() == 1000 * (101 * 4 - 104));
+  CHECK(draw_batches(workload, 1, 1).front().tensor_bytes().front() == 1000 * 104);
+  CHECK_THAT(refusal_with("float_feature_bytes", 3), ContainsSubstring("1, 2 or 4"));
+  Json with_model = valid();
+  with_model["float_feature_bytes"] = 2;
+  with_model["model"] = Json::object();
+  CHECK_THAT(refusal(with_model), ContainsSubstring("float_feature_bytes is 2, but must be 4"));
+}
+
+TEST_CASE("a workload that is written is read as the same") {
+  Json json = valid();
+  json.update({{"parameters", "3MiB"},
+               {"gradients", 0},
+               {"optimizer_state", "6MiB"},
+               {"activations_by_ids", 0.5},
+               {"layer_ratio", 0.5},
+               {"checkpoint_every", 2},
+               {"accumulate", 4},
+               {"evaluate_every", 100},
+               {"evaluation_batches", 7},
+               {"gathered", "1GiB"},
+               {"gathers_ahead", 2},
+               {"host_us", 4.5},
+               {"float_feature_bytes", 2}});
+  const std::string written = Workload::parse(json.dump(), "mine.json").to_json();
+  CHECK(Workload::parse(written, "mine.json").to_json() == written);
+  const Json again = Json::parse(written);
+  for (const char* const key : {"activations_by_ids", "accumulate", "gathers_ahead", "host_us"}) {
+    CHECK(again.at(key) == json.at(key));
+  }
+  CHECK(again.at("gathered") == std::size_t{1} << 30);
+  CHECK(again.at("gradients") == 0);
+}

@@ -1,7 +1,9 @@
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
+#include "millrace/experiment/workload.hpp"
 #include "millrace/pipeline/data/copy_strategy.hpp"
 #include "millrace/pipeline/model/optimizer.hpp"
 #include "millrace/pipeline/schedule/pipeline_kind.hpp"
@@ -56,5 +58,28 @@ TEST_CASE("the page about training names every optimizer that a model can have")
   const std::string row = line_of("train.md", "| `table_optimizer`");
   for (const OptimizerTraits& traits : kOptimizers) {
     CHECK_THAT(row, ContainsSubstring("`" + std::string{traits.name} + "`"));
+  }
+}
+
+TEST_CASE("the page about workloads has a row of every key, and each of its workloads is read") {
+  const std::string page = read_file(std::filesystem::path{MILLRACE_DOCS} / "workloads.md");
+  std::size_t workloads = 0;
+  const std::string fence = "```json\n";
+  for (std::size_t at = page.find(fence); at != std::string::npos; at = page.find(fence, at)) {
+    at += fence.size();
+    const std::string text = page.substr(at, page.find("```", at) - at);
+    INFO(text);
+    CHECK_NOTHROW(experiment::Workload::parse(text, "workloads.md"));
+    ++workloads;
+  }
+  CHECK(workloads == 4);
+
+  experiment::Workload every = experiment::Workload::named("pr2916");
+  every.parameters = every.gradients = 1;
+  every.compute_ms = every.exchange_gb_per_s = 1;
+  const nlohmann::json keys = nlohmann::json::parse(every.to_json());
+  for (const auto& [key, value] : keys.items()) {
+    INFO(key);
+    CHECK(line_of("workloads.md", "| `" + key + "` |") != "");
   }
 }

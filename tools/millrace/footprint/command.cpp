@@ -18,6 +18,7 @@
 #include "cli/run_options.hpp"
 #include "cli/text.hpp"
 #include "cli/timeline.hpp"
+#include "cli/without_effect.hpp"
 #include "commands.hpp"
 #include "footprint/json.hpp"
 #include "footprint/options.hpp"
@@ -47,8 +48,25 @@ bool none_fits(const std::vector<FootprintTable>& tables) {
                              [](const FootprintTable& table) { return table.usual() == nullptr; });
 }
 
+constexpr const char* kInit = "--init";
+
+/** Writes the workload, with what options change of it, in place of a run. */
+void write_workload(const FootprintArguments& arguments, const FootprintOptions& options) {
+  const auto refuse = [](const char* option, const std::optional<std::string>& given) {
+    refuse_without_effect(option, given.has_value(), "--init writes a workload and runs nothing",
+                          "without --init");
+  };
+  refuse(kTimeline, arguments.timeline);
+  refuse("--html", arguments.html);
+  refuse("--json", arguments.results.json);
+  refuse("-o", arguments.results.output);
+  const Output output{arguments.init, kInit};
+  output.write(options.workloads.front().to_json() + '\n');
+}
+
 void run_footprint_command(const FootprintArguments& arguments) {
   const FootprintOptions options = read_options(arguments);
+  if (arguments.init) return write_workload(arguments, options);
   const Results results{arguments.results, "table"};
   std::optional<Output> timeline_file;
   std::optional<Timeline> timeline;
@@ -117,6 +135,9 @@ void add_footprint(CLI::App& program) {
   command.add("--seeds", given->seeds, "N",
               "Number of seeds S, S+1, ...; figures are the medians (default 16, on a GPU 1)");
   add_wide_option(command, given->wide);
+  command.output(kInit, given->init, "FILE",
+                 "Write the workload as a JSON file to begin your own with, and do not run it",
+                 Result::further);
   command.output("--timeline", given->timeline, "FILE",
                  "Write a timeline of the only row's run with the first seed, for Perfetto and "
                  "chrome://tracing",
@@ -129,8 +150,8 @@ void add_footprint(CLI::App& program) {
   add_result_options(command, given->results, "table");
   command.examples({{"millrace footprint --allocator torch,millrace --copy side-stream,precise",
                      "Compares two allocators and two copy strategies on the built-in workloads."},
-                    {"millrace footprint --workload mine.json --json footprint.json",
-                     "Runs your own workload, and writes the results as JSON as well."}});
+                    {"millrace footprint --init mine.json",
+                     "Writes a workload to begin your own with; --workload mine.json runs it."}});
   command.run([given] { run_footprint_command(*given); });
 }
 

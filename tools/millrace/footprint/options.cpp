@@ -58,6 +58,7 @@ experiment::Workload adapted(experiment::Workload workload, const FootprintArgum
   if (given.compute_to_copy) {
     workload.compute_to_copy =
         read_number("--compute-to-copy", *given.compute_to_copy, 0.001, 1000);
+    workload.compute_ms.reset();
   }
   if (given.run_ahead) workload.run_ahead = read_run_ahead(*given.run_ahead);
   const std::size_t least = experiment::LoopOptions{}.warm_up + 1;

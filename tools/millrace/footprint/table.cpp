@@ -183,10 +183,12 @@ std::string loop_text(const FootprintTable& table, const FootprintOptions& optio
           ? "the host waits for each step"
           : fmt::format("the host enqueues at most {} operations ahead of the device",
                         workload.run_ahead);
-  return fmt::format(
-      "{}; a step's compute takes {:g} x the copy of its batch; {}; waits are {}; {} steps; {}.",
-      sizes, workload.compute_to_copy, ahead, meaning_of(options.waits), workload.num_batches,
-      seeds_text(options));
+  const std::string compute =
+      workload.compute_ms ? fmt::format("{:g} ms", *workload.compute_ms)
+                          : fmt::format("{:g} x the copy of its batch", workload.compute_to_copy);
+  return fmt::format("{}; a step's compute takes {}; {}; waits are {}; {} steps; {}.", sizes,
+                     compute, ahead, meaning_of(options.waits), workload.num_batches,
+                     seeds_text(options));
 }
 
 std::string title(const FootprintTable& table, const FootprintOptions& options,

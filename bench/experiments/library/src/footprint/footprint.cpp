@@ -48,6 +48,7 @@ FootprintRun run_footprint(const FootprintCell& cell, const Workload& workload,
                                 .batches = memory.batches(),
                                 .pinned = memory.pinned(),
                                 .clock = *clock,
+                                .host = &on->executor(),
                                 .most_launches_ahead = most_launches_ahead(*on, workload),
                                 .timeline = cell.timeline},
                                cell.loop);

@@ -65,6 +65,9 @@ LoopReport LoopRecorder::report(std::size_t at_peak) {
        {&work_.streams.main, &work_.streams.copy, &work_.streams.data_dist}) {
     report.streams[stream->id()] = setting.device.name(stream->id());
   }
+  if (work_.collective) {
+    report.streams[work_.collective->id()] = setting.device.name(work_.collective->id());
+  }
   return report;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +32,10 @@ namespace millrace::experiment {
 /** @brief The streams of a loop, and how its parts allocate and enqueue on them. */
 class LoopWork final : public CopyObserver {
  public:
-  LoopWork(const LoopSetting& setting, PipelineKind kind);
+  LoopWork(const LoopSetting& setting, const Workload& workload);
 
   PipelineStreams streams;
+  std::optional<Stream> collective;  ///< of gathers and reductions, if the workload has some
 
   [[nodiscard]] const LoopSetting& setting() const noexcept { return setting_; }
   [[nodiscard]] PeakMeter& meter() noexcept { return meter_; }
@@ -59,6 +60,7 @@ class LoopWork final : public CopyObserver {
   LoopSetting setting_;
   PeakMeter meter_;
   LaunchLimit limit_;
+  const Nanoseconds host_time_;  ///< of each operation that the host enqueues
   std::size_t pieces_on_main_ = 0;
 };
 

@@ -10,8 +10,7 @@ namespace {
 constexpr double kPooled = 0.25;
 constexpr double kInteraction = 0.20;
 constexpr double kDense = 0.05;
-constexpr double kShrink = 0.85;  // of a layer over the one before
-constexpr double kMask = 0.2;     // of a layer's activations
+constexpr double kMask = 0.2;  // of a layer's activations
 
 // Shares of a step's compute time.
 constexpr double kZeroGradients = 0.005;
@@ -39,14 +38,30 @@ std::size_t embedding_columns(const Workload& workload) {
 }
 
 std::size_t parameter_bytes(const Workload& workload) {
+  if (workload.parameters) return *workload.parameters;
   const std::size_t first = embedding_columns(workload) + workload.num_float_features + 1;
   return (first + (workload.layers - 1) * kOverArchWidth) * kOverArchWidth * sizeof(float);
+}
+
+/** How many ids a batch has, compared with the mean batch. */
+double ids_over_mean(const InputTensors& input, const Workload& workload) {
+  const auto features =
+      static_cast<double>(workload.num_unweighted_features + workload.num_weighted_features +
+                          workload.additional_tables.size());
+  const double mean =
+      features * workload.feature_pooling_avg * static_cast<double>(workload.batch_size);
+  const auto ids =
+      static_cast<double>(input.sparse.values().bytes() + input.weighted.values().bytes()) /
+      sizeof(std::int64_t);
+  return mean == 0 ? 1 : ids / mean;
 }
 
 }  // namespace
 
 ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds step)
     : work_(work),
+      workload_(workload),
+      gathers_(work, workload, workload.layers),
       activations_tag_(work.setting().allocator.tag("activations")),
       step_(step),
       pooled_bytes_(part(workload.activations, kPooled)),
@@ -64,20 +79,22 @@ ModelProgram::ModelProgram(LoopWork& work, const Workload& workload, Nanoseconds
   weighted_tables_ = keep(part(tables, weighted));
   unweighted_tables_ = keep(tables - weighted_tables_.size());
   parameters_ = keep(parameter_bytes(workload));
-  gradients_ = keep(parameter_bytes(workload));
+  gradients_ = keep(workload.gradients.value_or(parameter_bytes(workload)));
+  optimizer_state_ = keep(workload.optimizer_state);
   plan_layers(workload);
 }
 
 void ModelProgram::plan_layers(const Workload& workload) {
-  const double depth = static_cast<double>(workload.layers);
-  const double first =
-      (1 - kPooled - kInteraction - kDense) * (1 - kShrink) / (1 - std::pow(kShrink, depth));
+  const double depth = static_cast<double>(workload.layers), ratio = workload.layer_ratio;
+  const double first = (1 - kPooled - kInteraction - kDense) *
+                       (ratio == 1 ? 1 / depth : (1 - ratio) / (1 - std::pow(ratio, depth)));
   layers_.resize(workload.layers);
   double share = first;
   for (Layer& layer : layers_) {
     layer.output_bytes = part(workload.activations, share * (1 - kMask));
     layer.mask_bytes = part(workload.activations, share * kMask);
-    share *= kShrink;
+    layers_bytes_ += static_cast<double>(layer.output_bytes + 1);
+    share *= workload.layer_ratio;
   }
 }
 
@@ -88,7 +105,17 @@ Cost ModelProgram::share(double weight) const {
   return cost;
 }
 
+std::size_t ModelProgram::scaled(std::size_t bytes) const {
+  return scale_ == 1 ? bytes : part(bytes, scale_);
+}
+
+bool ModelProgram::is_kept(std::size_t layer) const {
+  const std::size_t every = workload_.checkpoint_every;
+  return every == 0 || (layer + 1) % every == 0 || layer + 1 == layers_.size();
+}
+
 void ModelProgram::zero_gradients() {
+  if (batches_ % workload_.accumulate != 0) return;
   work_.launch(work_.streams.main, "zero gradients", share(kZeroGradients), {writes(gradients_)});
 }
 
@@ -119,27 +146,37 @@ std::unique_ptr<TableLookup> ModelProgram::look_up(const SparseFeatures& feature
   return lookup;
 }
 
+void ModelProgram::compute_layer(std::size_t index, const char* name) {
+  Layer& layer = layers_[index];
+  const Buffer& gathered = gathers_.next();
+  layer.output = allocate(scaled(layer.output_bytes));
+  layer.mask = allocate(scaled(layer.mask_bytes));
+  const double weight = static_cast<double>(layer.output_bytes + 1) / layers_bytes_;
+  work_.launch(work_.streams.main, name, share(kOverArch * weight),
+               {reads(input_of(index)), reads(parameters_), reads(gathered), writes(layer.output),
+                writes(layer.mask)});
+}
+
 void ModelProgram::forward_layers() {
-  double total = 0;
-  for (const Layer& layer : layers_) total += static_cast<double>(layer.output_bytes + 1);
-  const Buffer* input = &interaction_;
-  for (Layer& layer : layers_) {
-    layer.output = allocate(layer.output_bytes);
-    layer.mask = allocate(layer.mask_bytes);
-    const double weight = static_cast<double>(layer.output_bytes + 1) / total;
-    work_.launch(work_.streams.main, "layer", share(kOverArch * weight),
-                 {reads(*input), reads(parameters_), writes(layer.output), writes(layer.mask)});
-    input = &layer.output;
+  gathers_.begin(parameters_);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    compute_layer(i, "layer");
+    gathers_.used(parameters_);
+    if (!is_kept(i)) layers_[i].mask.reset();
+    if (i > 0 && !is_kept(i - 1)) layers_[i - 1].output.reset();
   }
 }
 
 void ModelProgram::forward(const InputTensors& input, TableLookup& of) {
   auto& lookup = static_cast<Lookup&>(of);
   if (lookup.stream.id() != work_.streams.main.id()) lookup.pooled.record_use(work_.streams.main);
-  dense_ = allocate(dense_bytes_);
+  if (workload_.activations_by_ids > 0) {
+    scale_ = 1 + workload_.activations_by_ids * (ids_over_mean(input, workload_) - 1);
+  }
+  dense_ = allocate(scaled(dense_bytes_));
   work_.launch(work_.streams.main, "dense arch", share(kDenseArch),
                {reads(input.dense), reads(parameters_), writes(dense_)});
-  interaction_ = allocate(interaction_bytes_);
+  interaction_ = allocate(scaled(interaction_bytes_));
   work_.launch(work_.streams.main, "interact", share(kInteract),
                {reads(lookup.pooled), reads(dense_), writes(interaction_)});
   forward_layers();
@@ -148,25 +185,38 @@ void ModelProgram::forward(const InputTensors& input, TableLookup& of) {
                {reads(layers_.back().output), reads(input.labels), writes(loss_)});
 }
 
+void ModelProgram::restore_layers(std::size_t last) {
+  std::size_t first = last;
+  while (first > 0 && !is_kept(first - 1)) --first;
+  for (std::size_t i = first; i <= last; ++i) {
+    if (!is_kept(i) && !layers_[i].output) compute_layer(i, "layer again");
+  }
+}
+
 Buffer ModelProgram::backward_layers() {
-  double total = 0;
-  for (const Layer& layer : layers_) total += static_cast<double>(layer.output_bytes + 1);
-  Buffer gradient = allocate(layers_.back().output_bytes);
+  Buffer gradient = allocate(layers_.back().output.size());
   work_.launch(work_.streams.main, "loss backward", share(kLoss * kBackwardOverForward),
                {reads(loss_), writes(gradient)});
+  gathers_.begin(parameters_);
   for (std::size_t i = layers_.size(); i-- > 0;) {
+    restore_layers(i);
     Layer& layer = layers_[i];
-    const Buffer& input = i == 0 ? interaction_ : layers_[i - 1].output;
-    Buffer input_gradient = allocate(input.size());
-    const double weight = static_cast<double>(layer.output_bytes + 1) / total;
+    const Buffer& gathered = gathers_.next();
+    Buffer input_gradient = allocate(input_of(i).size());
+    Buffer whole_gradient = gathers_.gradient();
+    const double weight = static_cast<double>(layer.output_bytes + 1) / layers_bytes_;
+    const View to = whole_gradient ? writes(whole_gradient) : updates(gradients_);
     work_.launch(work_.streams.main, "layer backward",
                  share(kOverArch * weight * kBackwardOverForward),
-                 {reads(gradient), reads(layer.mask), reads(input), reads(parameters_),
-                  updates(gradients_), writes(input_gradient)});
+                 {reads(gradient), reads(layer.mask), reads(input_of(i)), reads(parameters_),
+                  reads(gathered), to, writes(input_gradient)});
+    gathers_.used(parameters_);
+    gathers_.reduce(std::move(whole_gradient), gradients_);
     layer.output.reset();
     layer.mask.reset();
     gradient = std::move(input_gradient);
   }
+  gathers_.join();
   return gradient;
 }
 
@@ -174,7 +224,7 @@ void ModelProgram::backward(TableLookup& of) {
   auto& lookup = static_cast<Lookup&>(of);
   Buffer gradient = backward_layers();
   lookup.gradient = allocate(pooled_bytes_);
-  Buffer dense_gradient = allocate(dense_bytes_);
+  Buffer dense_gradient = allocate(dense_.size());
   work_.launch(work_.streams.main, "interact backward", share(kInteract * kBackwardOverForward),
                {reads(gradient), reads(lookup.pooled), reads(dense_), writes(lookup.gradient),
                 writes(dense_gradient)});
@@ -211,8 +261,39 @@ void ModelProgram::update_tables(TableLookup& of, Stream& stream) {
 }
 
 void ModelProgram::optimizer_step() {
-  work_.launch(work_.streams.main, "optimizer", share(kOptimizer),
-               {reads(gradients_), updates(parameters_)});
+  ++batches_;
+  if (batches_ % workload_.accumulate == 0) {
+    work_.launch(work_.streams.main, "optimizer", share(kOptimizer),
+                 {reads(gradients_), updates(parameters_), updates(optimizer_state_)});
+  }
+  if (workload_.evaluate_every > 0 && batches_ % workload_.evaluate_every == 0) {
+    for (std::size_t i = 0; i < workload_.evaluation_batches; ++i) evaluate();
+  }
+}
+
+// As forward, but nothing is kept for backward: each buffer lives until the next layer has read it.
+void ModelProgram::evaluate() {
+  const auto run = [&](const char* name, double weight, std::vector<View> views) {
+    work_.launch(work_.streams.main, name, share(weight), std::move(views));
+  };
+  const Buffer batch = allocate(workload_.mean_batch_bytes());
+  run("evaluate: load", 0, {writes(batch)});
+  Buffer current = allocate(pooled_bytes_);
+  run("evaluate: look up", kLookUp + kOutputExchange,
+      {reads(batch), reads(unweighted_tables_), reads(weighted_tables_), writes(current)});
+  const auto follow = [&](const char* name, double weight, std::size_t bytes,
+                          const Buffer& gathered) {
+    Buffer output = allocate(bytes);
+    run(name, weight, {reads(current), reads(parameters_), reads(gathered), writes(output)});
+    current = std::move(output);
+  };
+  follow("evaluate: interact", kDenseArch + kInteract, interaction_bytes_, {});
+  gathers_.begin(parameters_);
+  for (const Layer& layer : layers_) {
+    const double weight = static_cast<double>(layer.output_bytes + 1) / layers_bytes_;
+    follow("evaluate: layer", kOverArch * weight, layer.output_bytes, gathers_.next());
+    gathers_.used(parameters_);
+  }
 }
 
 void ModelProgram::swap_gradients(Buffer& other) {
@@ -224,6 +305,7 @@ void ModelProgram::swap_gradients(Buffer& other) {
 }
 
 void ModelProgram::abandon() noexcept {
+  gathers_.abandon();
   for (Buffer* const kept : {&interaction_, &dense_, &loss_}) kept->reset();
   for (Layer& layer : layers_) {
     layer.output.reset();

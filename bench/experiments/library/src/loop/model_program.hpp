@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "loop/layer_gathers.hpp"
 #include "loop/loop_work.hpp"
 #include "millrace/pipeline/model/train_model.hpp"
 
@@ -13,7 +14,8 @@ namespace millrace::experiment {
  *
  * A quarter of `workload.activations` are pooled embeddings, a fifth is their interaction with the
  * dense features, and the rest are layers that shrink towards the loss. Backward allocates each
- * gradient, and frees in reverse order what forward kept.
+ * gradient, and frees in reverse order what forward kept. docs/workloads.md says what a workload
+ * can add: checkpoints, accumulated gradients, evaluation, sharded parameters.
  */
 class ModelProgram final : public TrainModel {
  public:
@@ -41,18 +43,34 @@ class ModelProgram final : public TrainModel {
     return work_.allocate(bytes, stream, activations_tag_);
   }
   [[nodiscard]] Cost share(double weight) const;
+  /** The bytes of a part of the activations, for the batch of the current step. */
+  [[nodiscard]] std::size_t scaled(std::size_t bytes) const;
+  /** Whether forward keeps the output of this layer. */
+  [[nodiscard]] bool is_kept(std::size_t layer) const;
+  [[nodiscard]] const Buffer& input_of(std::size_t layer) const {
+    return layer == 0 ? interaction_ : layers_[layer - 1].output;
+  }
   void plan_layers(const Workload& workload);
+  void compute_layer(std::size_t layer, const char* name);
   void forward_layers();
+  /** Computes again the layers up to this one from the output that forward kept. */
+  void restore_layers(std::size_t last);
   [[nodiscard]] Buffer backward_layers();
+  void evaluate();
 
   LoopWork& work_;
+  const Workload& workload_;
+  LayerGathers gathers_;
   const Tag activations_tag_;
   const Nanoseconds step_;
   const std::size_t pooled_bytes_, interaction_bytes_, dense_bytes_;
 
-  Buffer unweighted_tables_, weighted_tables_, parameters_, gradients_;
+  Buffer unweighted_tables_, weighted_tables_, parameters_, gradients_, optimizer_state_;
   Buffer interaction_, dense_, loss_;  ///< of the current step
   std::vector<Layer> layers_;
+  double layers_bytes_ = 0;  ///< of all outputs; each layer's share of the time follows from it
+  double scale_ = 1;         ///< of the activations, for the batch of the current step
+  std::size_t batches_ = 0;  ///< trained so far
 };
 
 }  // namespace millrace::experiment

@@ -55,7 +55,7 @@ class ModelledExchange::Flight final : public FeatureExchange {
     sizes_.reset();
 
     received_ = room();
-    work_.launch(stream_, "exchange features", link(bytes_of(received_)),
+    work_.launch(stream_, "exchange features", link_cost(workload_, bytes_of(received_)),
                  views(permuted_, received_));
   }
 
@@ -113,22 +113,11 @@ class ModelledExchange::Flight final : public FeatureExchange {
   void exchange_sizes() {
     const std::size_t bytes = kExchanged * workload_.world_size * sizeof(std::int64_t);
     sizes_ = work_.allocate(bytes, stream_, tag_);
-    work_.launch(stream_, "exchange sizes", link(bytes), {updates(sizes_)});
+    work_.launch(stream_, "exchange sizes", link_cost(workload_, bytes), {updates(sizes_)});
     host_sizes_ = HostBatch{work_.setting().pinned, std::array{bytes}, stream_};
     stream_.device().device().copy(host_sizes_.tensors()[0].data, sizes_.data(), bytes,
                                    CopyKind::device_to_host, stream_.handle());
     stream_.device().record(sizes_known_, stream_);
-  }
-
-  [[nodiscard]] Cost link(std::size_t bytes) const {
-    const double others =
-        static_cast<double>(workload_.world_size - 1) / static_cast<double>(workload_.world_size);
-    const double microseconds = static_cast<double>(bytes) * others /
-                                (workload_.exchange_gb_per_s.value_or(kExchangeGbPerS) * 1e3);
-    Cost cost;
-    cost.fixed = Nanoseconds{
-        static_cast<Nanoseconds::rep>((workload_.exchange_latency_us + microseconds) * 1e3)};
-    return cost;
   }
 
   LoopWork& work_;
@@ -141,6 +130,17 @@ class ModelledExchange::Flight final : public FeatureExchange {
   HostBatch host_sizes_;
   Event sizes_known_;
 };
+
+Cost link_cost(const Workload& workload, std::size_t bytes) {
+  const double others =
+      static_cast<double>(workload.world_size - 1) / static_cast<double>(workload.world_size);
+  const double microseconds = static_cast<double>(bytes) * others /
+                              (workload.exchange_gb_per_s.value_or(kExchangeGbPerS) * 1e3);
+  Cost cost;
+  cost.fixed = Nanoseconds{
+      static_cast<Nanoseconds::rep>((workload.exchange_latency_us + microseconds) * 1e3)};
+  return cost;
+}
 
 std::unique_ptr<FeatureExchange> ModelledExchange::start(const InputTensors& input,
                                                          Stream& stream) {

@@ -5,6 +5,9 @@
 
 namespace millrace::experiment {
 
+/** @brief The time in which this rank has exchanged `bytes` with the others. */
+[[nodiscard]] Cost link_cost(const Workload& workload, std::size_t bytes);
+
 /**
  * @brief The exchange between a workload's ranks, as one rank sees it.
  *

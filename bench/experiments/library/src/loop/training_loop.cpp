@@ -15,6 +15,9 @@ namespace millrace::experiment {
 namespace {
 
 Nanoseconds compute_time(const Workload& workload, Device& device) {
+  if (workload.compute_ms) {
+    return Nanoseconds{static_cast<Nanoseconds::rep>(std::llround(*workload.compute_ms * 1e6))};
+  }
   const Nanoseconds copy = host_to_device_time(device, workload.mean_batch_bytes());
   return Nanoseconds{static_cast<Nanoseconds::rep>(
       std::llround(workload.compute_to_copy * static_cast<double>(copy.count())))};
@@ -27,7 +30,7 @@ LoopReport run_training_loop(const Workload& workload, std::span<const InputShap
   if (options.warm_up == 0 || batches.size() <= options.warm_up) {
     throw std::invalid_argument{"a run needs a step of warm-up, and more batches than that"};
   }
-  LoopWork work{setting, workload.shape};
+  LoopWork work{setting, workload};
   const MemoryRecording recording{setting.timeline, setting.allocator, setting.batches,
                                   work.streams.main};
   ModelProgram model{work, workload, compute_time(workload, setting.device.device())};

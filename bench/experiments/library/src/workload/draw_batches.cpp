@@ -101,7 +101,7 @@ class BatchDraw {
     const LengthTable table{draw_average(workload_, random_), workload_.feature_pooling_std};
     InputShape shape;
     shape.batch_size = workload_.batch_size;
-    shape.dense_features = workload_.num_float_features;
+    shape.dense_features = workload_.float32_features();
     shape.sparse = layout(unweighted_, table, false);
     shape.weighted = layout(weighted_, table, true);
     return shape;
@@ -147,7 +147,7 @@ std::vector<InputShape> draw_batches(const Workload& workload, std::size_t count
 bool same_batches(const Workload& a, const Workload& b) {
   const auto drawn_from = [](const Workload& w) {
     return std::tuple{w.batch_size,
-                      w.num_float_features,
+                      w.float32_features(),
                       w.num_unweighted_features,
                       w.additional_tables.size(),
                       w.num_weighted_features,

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "millrace/round_up.hpp"
+
 namespace millrace::experiment {
 namespace {
 
@@ -23,7 +25,7 @@ double bytes_per_sample(const Workload& workload) {
   const double ids = workload.feature_pooling_avg * (unweighted + weighted);
   return ids * kIndexBytes + (unweighted + weighted) * 2 * kIndexBytes +
          workload.feature_pooling_avg * weighted * kFloatBytes +
-         static_cast<double>(workload.num_float_features + 1) * kFloatBytes;
+         static_cast<double>(workload.float32_features() + 1) * kFloatBytes;
 }
 
 /** The features that `draw_batches` draws, each with a table of its own name. */
@@ -45,6 +47,10 @@ std::vector<TableConfig> tables(std::string_view prefix, std::size_t count,
 std::size_t Workload::mean_batch_bytes() const {
   return static_cast<std::size_t>(
       std::llround(bytes_per_sample(*this) * static_cast<double>(batch_size)));
+}
+
+std::size_t Workload::float32_features() const {
+  return round_up(num_float_features * float_feature_bytes, kFloatBytes) / kFloatBytes;
 }
 
 Workload Workload::scaled_to(std::size_t batch_bytes) const {

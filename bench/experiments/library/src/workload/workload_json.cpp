@@ -50,6 +50,10 @@ void read_shape(JsonObject& reader, Workload& workload) {
 
 void read_features(JsonObject& reader, Workload& workload) {
   reader.integer("num_float_features", workload.num_float_features, 0, kMostFloats);
+  reader.integer("float_feature_bytes", workload.float_feature_bytes, 1, 4);
+  if (workload.float_feature_bytes == 3) {
+    refuse(reader.place().at("float_feature_bytes"), "3", "1, 2 or 4");
+  }
   reader.integer("num_unweighted_features", workload.num_unweighted_features, 0, kMostFeatures);
   reader.integer("num_weighted_features", workload.num_weighted_features, 0, kMostFeatures);
   reader.number("feature_pooling_avg", workload.feature_pooling_avg, 1, 100'000);
@@ -70,6 +74,9 @@ void read_compute(JsonObject& reader, Workload& workload) {
   reader.bytes("activations", workload.activations, true);
   reader.integer("layers", workload.layers, 1, 1000);
   reader.number("compute_to_copy", workload.compute_to_copy, 0.001, 1000);
+  if (reader.find("compute_ms", false) != nullptr) {
+    reader.number("compute_ms", workload.compute_ms.emplace(), 0.001, 1e6);
+  }
   std::size_t run_ahead = workload.run_ahead;
   reader.integer("run_ahead", run_ahead, 0, 1'000'000);
   workload.run_ahead = static_cast<unsigned>(run_ahead);
@@ -79,9 +86,32 @@ void read_compute(JsonObject& reader, Workload& workload) {
   reader.number("exchange_latency_us", workload.exchange_latency_us, 0, 1e6);
 }
 
+void read_size(JsonObject& reader, const char* key, std::optional<std::size_t>& size) {
+  if (reader.find(key, false) != nullptr) reader.bytes(key, size.emplace(), true);
+}
+
+void read_loop(JsonObject& reader, Workload& workload) {
+  reader.number("host_us", workload.host_us, 0, 1e6);
+  read_size(reader, "parameters", workload.parameters);
+  read_size(reader, "gradients", workload.gradients);
+  reader.bytes("optimizer_state", workload.optimizer_state);
+  reader.number("activations_by_ids", workload.activations_by_ids, 0, 1);
+  reader.number("layer_ratio", workload.layer_ratio, 0.1, 1);
+  reader.integer("checkpoint_every", workload.checkpoint_every, 0, 1000);
+  reader.integer("accumulate", workload.accumulate, 1, 1'000'000);
+  reader.integer("evaluate_every", workload.evaluate_every, 0, 1'000'000);
+  reader.integer("evaluation_batches", workload.evaluation_batches, 1, 1000);
+  reader.bytes("gathered", workload.gathered);
+  reader.integer("gathers_ahead", workload.gathers_ahead, 0, 1000);
+}
+
 void read_model(JsonObject& reader, Workload& workload) {
   const Json* const found = reader.find("model");
   if (found == nullptr) return;
+  if (workload.float_feature_bytes != sizeof(float)) {
+    refuse(reader.place().at("float_feature_bytes"), std::to_string(workload.float_feature_bytes),
+           "4, since the workload has a model");
+  }
   JsonObject object{*found, reader.place().at("model")};
   read_layers_and_optimizers(object, workload.model.emplace());
   object.finish("a workload's model");
@@ -125,6 +155,7 @@ Workload Workload::parse(std::string_view json, std::string_view origin) {
   reader.integer("world_size", workload.world_size, 1, 100'000);
   read_features(reader, workload);
   read_compute(reader, workload);
+  read_loop(reader, workload);
   read_model(reader, workload);
   reader.finish("a workload");
   check_sum(workload, origin);
@@ -149,6 +180,7 @@ std::string Workload::to_json() const {
                                   {"batch_size", batch_size},
                                   {"world_size", world_size},
                                   {"num_float_features", num_float_features},
+                                  {"float_feature_bytes", float_feature_bytes},
                                   {"num_unweighted_features", num_unweighted_features},
                                   {"num_weighted_features", num_weighted_features},
                                   {"feature_pooling_avg", feature_pooling_avg},
@@ -161,7 +193,20 @@ std::string Workload::to_json() const {
                                   {"layers", layers},
                                   {"compute_to_copy", compute_to_copy},
                                   {"run_ahead", run_ahead},
-                                  {"exchange_latency_us", exchange_latency_us}};
+                                  {"exchange_latency_us", exchange_latency_us},
+                                  {"host_us", host_us},
+                                  {"optimizer_state", optimizer_state},
+                                  {"activations_by_ids", activations_by_ids},
+                                  {"layer_ratio", layer_ratio},
+                                  {"checkpoint_every", checkpoint_every},
+                                  {"accumulate", accumulate},
+                                  {"evaluate_every", evaluate_every},
+                                  {"evaluation_batches", evaluation_batches},
+                                  {"gathered", gathered},
+                                  {"gathers_ahead", gathers_ahead}};
+  if (parameters) document["parameters"] = *parameters;
+  if (gradients) document["gradients"] = *gradients;
+  if (compute_ms) document["compute_ms"] = *compute_ms;
   if (exchange_gb_per_s) document["exchange_gb_per_s"] = *exchange_gb_per_s;
   if (model) write_layers_and_optimizers(*model, document["model"]);
   return document.dump(2);

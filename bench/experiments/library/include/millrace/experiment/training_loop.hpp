@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/device/executor.hpp"
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/experiment/loop_clock.hpp"
 #include "millrace/experiment/workload.hpp"
@@ -26,6 +27,7 @@ struct LoopSetting {
   Allocator& batches;    ///< allocates batches: the same allocator, or one with the driver's pool
   Allocator& pinned;     ///< allocates pinned host memory
   LoopClock& clock;
+  Executor* host = nullptr;  ///< spends Workload::host_us; nullptr: the host takes no time for it
   /// Maximum number of pending launches, for a device whose own queue cannot be set; 0: the
   /// device's own bound.
   unsigned most_launches_ahead = 0;

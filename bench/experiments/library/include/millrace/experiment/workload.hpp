@@ -43,6 +43,7 @@ struct Workload {
   std::size_t world_size = 1;    ///< number of ranks that share the tables
 
   std::size_t num_float_features = 0;
+  std::size_t float_feature_bytes = 4;  ///< bytes of a dense feature: 1, 2 or 4
   std::size_t num_unweighted_features = 0;
   std::size_t num_weighted_features = 0;
   double feature_pooling_avg = 1;        ///< mean ids per feature and sample (normal, at least 1)
@@ -56,7 +57,28 @@ struct Workload {
   std::size_t activations = 0;  ///< bytes that forward keeps for backward
   std::size_t layers = 8;       ///< layers of the over-arch
   double compute_to_copy = 1;   ///< compute time of a step divided by the time of its batch's copy
-  unsigned run_ahead = 0;       ///< maximum queued device operations; 0: a host sync in each step
+  std::optional<double> compute_ms{};  ///< compute time of a step; replaces compute_to_copy
+  unsigned run_ahead = 0;  ///< maximum queued device operations; 0: a host sync in each step
+  double host_us = 0;      ///< time of the host for each operation that it enqueues
+
+  /// @name What the loop of `millrace footprint` does beyond a plain step
+  /// @{
+  std::optional<std::size_t> parameters{};  ///< dense; bytes. Default: from the layers' widths
+  std::optional<std::size_t> gradients{};   ///< of the parameters; bytes. Default: as many bytes
+  std::size_t optimizer_state = 0;          ///< of the dense optimizer; bytes
+  /// Fraction of the activations of dense layers that is proportional to the ids of the batch.
+  double activations_by_ids = 0;
+  double layer_ratio = 0.85;  ///< activations of a layer, divided by those of the layer before
+  /// Forward keeps every n-th layer's output only, and backward computes the others again; 0: all.
+  std::size_t checkpoint_every = 0;
+  std::size_t accumulate = 1;          ///< batches for each step of the dense optimizer
+  std::size_t evaluate_every = 0;      ///< batches from evaluation to evaluation; 0: none
+  std::size_t evaluation_batches = 1;  ///< forward passes of an evaluation
+  /// Bytes of sharded parameters that forward, and backward again, gather layer by layer on a
+  /// stream of their own; backward reduces as many bytes of gradients there. 0: none.
+  std::size_t gathered = 0;
+  std::size_t gathers_ahead = 1;  ///< layers that are gathered before the one that main computes
+  /// @}
 
   /// Rate at which this rank sends and receives, in 10^9 bytes/s. Default: kExchangeGbPerS for
   /// `millrace footprint`, the device's link for `millrace pipelines`.
@@ -72,6 +94,9 @@ struct Workload {
   /** @brief The same workload with the batch size for which `mean_batch_bytes` is nearest to
    *         `batch_bytes`. */
   [[nodiscard]] Workload scaled_to(std::size_t batch_bytes) const;
+  /** @brief Dense features of a sample in InputShape, whose elements are float32: as many as have
+   *         the bytes of this workload's, rounded up. */
+  [[nodiscard]] std::size_t float32_features() const;
   /** @brief Bytes of this rank's part of the embedding tables. */
   [[nodiscard]] std::size_t table_bytes() const;
 
