@@ -82,8 +82,8 @@ struct RecordCounts {
   [[nodiscard]] std::uint64_t memory() const {
     constexpr std::uint64_t of_live = 96, of_table = 256;
     return (*this)[RecordKind::allocated] * (sizeof(LoggedBlock) + of_live) +
-           (*this)[RecordKind::reserved] * of_live +
-           events() * sizeof(LogEvent) + order() * sizeof(LoggedOrder) +
+           (*this)[RecordKind::reserved] * of_live + events() * sizeof(LogEvent) +
+           order() * sizeof(LoggedOrder) +
            ((*this)[RecordKind::stream] + (*this)[RecordKind::frame] + (*this)[RecordKind::stack] +
             (*this)[RecordKind::label]) *
                of_table;
