@@ -30,8 +30,13 @@ namespace {
 /** Never destroyed: fat binaries are unregistered by static destructors. */
 struct Registry {
   std::mutex mutex;
-  /// Modules, and the kernels that they were asked for by name.
-  std::map<void**, std::map<std::string, Kernel*, std::less<>>> modules;
+  struct Module {
+    std::unique_ptr<const std::vector<Image>> images;
+    std::map<std::string, Kernel*, std::less<>> asked_for;  ///< kernels, by name
+  };
+  std::map<void**, Module> modules;
+  /// Of modules that were unregistered: launches may refer to them.
+  std::vector<std::unique_ptr<const std::vector<Image>>> retired_images;
   std::set<const void*> handles;  ///< of all kernels that are registered
   std::unordered_map<const void*, std::unique_ptr<Kernel>> kernels;
   std::vector<std::unique_ptr<Kernel>> retired;  ///< unregistered; launches may refer to them
@@ -133,11 +138,12 @@ struct Launch {
 
 }  // namespace
 
-void** register_module() {
+void** register_module(const void* fat_binary) {
+  auto images = std::make_unique<const std::vector<Image>>(images_of(fat_binary));
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
   void** const module = new void* {nullptr};
-  all.modules[module];
+  all.modules[module].images = std::move(images);
   return module;
 }
 
@@ -159,7 +165,10 @@ void unregister_module(void** module) {
     all.retired.push_back(std::move(entry->second));
     entry = all.kernels.erase(entry);
   }
-  all.modules.erase(module);
+  if (const auto place = all.modules.find(module); place != all.modules.end()) {
+    all.retired_images.push_back(std::move(place->second.images));
+    all.modules.erase(place);
+  }
   delete module;
 }
 
@@ -177,6 +186,8 @@ void register_kernel(void** module, const void* host_function, const char* name)
   kernel.name = name;
   kernel.host_function = host_function;
   kernel.module = module;
+  if (const auto from = all.modules.find(module); from != all.modules.end())
+    kernel.images = from->second.images.get();
   kernel.host_kernel = match(all, kernel);
   kernel.told = time_told(all, kernel);
 }
@@ -197,12 +208,30 @@ Kernel* find_kernel(const void* host_function) {
   return const_cast<Kernel*>(static_cast<const Kernel*>(host_function));
 }
 
+std::optional<CodeVersions> code_versions(const Kernel& kernel) {
+  const cudaDeviceProp gpu = runtime().current_gpu().properties();
+  const int architecture = gpu.major * 10 + gpu.minor;
+  if (kernel.images == nullptr || kernel.images->empty())
+    return CodeVersions{architecture, architecture};
+  return choose(*kernel.images, architecture);
+}
+
+bool has_code(const Kernel& kernel) {
+  if (kernel.images == nullptr) return true;
+  int runs = kernel.runs.load(std::memory_order_relaxed);
+  if (runs == 0) {  // all GPUs are of one kind
+    runs = code_versions(kernel) ? 1 : -1;
+    kernel.runs.store(runs, std::memory_order_relaxed);
+  }
+  return runs > 0;
+}
+
 Kernel* module_kernel(void** module, const char* name) {
   Registry& all = registry();
   const std::lock_guard lock{all.mutex};
   const auto place = all.modules.find(module);
   if (place == all.modules.end()) return nullptr;
-  Kernel*& known = place->second[name];
+  Kernel*& known = place->second.asked_for[name];
   if (known != nullptr) return known;
   auto made = std::make_unique<Kernel>();
   Kernel* const kernel = known = made.get();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi/cuda_runtime_api.h"
+#include "engine/images.hpp"
 #include "engine/work.hpp"
 #include "millrace/virtual_cuda.h"
 
@@ -28,10 +29,12 @@ struct Kernel {
   std::string readable;  ///< as c++filt prints it; made when a pattern is first compared
   const void* host_function = nullptr;
   void** module = nullptr;
+  const std::vector<Image>* images = nullptr;  ///< of its fat binary; null or empty: not known
   int max_dynamic_shared = 48 << 10;
   int carveout = -1;
   const HostKernel* host_kernel = nullptr;
   Nanoseconds told{0};                               ///< what a table of costs says; 0: nothing
+  mutable std::atomic<int> runs{0};                  ///< 1: has code for the GPUs, -1: has none
   mutable std::atomic<std::uint64_t> uncomputed{0};  ///< launches without a host implementation
 
   void note_uncomputed() const noexcept { uncomputed.fetch_add(1, std::memory_order_relaxed); }
@@ -50,7 +53,7 @@ struct Variable {
  * @brief What a program's fat binaries registered. Static initializers call this before the runtime
  *        is made; it takes a lock of its own.
  */
-void** register_module();
+void** register_module(const void* fat_binary = nullptr);
 void unregister_module(void** module);
 [[nodiscard]] bool is_module(void** module);
 /**
@@ -64,6 +67,10 @@ void register_variable(const void* host_variable, const char* name, std::size_t 
 /** @param host_function  or the Kernel itself, which is what the handles of kernels point to
  *  @return null if no such kernel was registered */
 [[nodiscard]] Kernel* find_kernel(const void* host_function);
+/** @brief What the current GPU runs of the kernel. @return nothing if its fat binary has no code
+ * for the GPU */
+[[nodiscard]] std::optional<CodeVersions> code_versions(const Kernel& kernel);
+[[nodiscard]] bool has_code(const Kernel& kernel);
 [[nodiscard]] Variable* find_variable(const void* host_variable);
 /** @brief The kernels that took their turn and did not compute: readable names and launches. */
 [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> uncomputed_kernels();

@@ -25,6 +25,7 @@ cudaError_t launch(CUstream_st* stream, const Kernel* kernel, const dim3& grid, 
                    std::size_t shared_bytes, void** arguments) {
   if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (!has_code(*kernel)) return cudaErrorNoKernelImageForDevice;
   if (!fits(grid, block)) return cudaErrorInvalidConfiguration;
   if (shared_bytes > static_cast<std::size_t>(kernel->max_dynamic_shared))
     return cudaErrorInvalidValue;
@@ -63,11 +64,13 @@ cudaError_t attributes(cudaFuncAttributes* all, const void* function) {
   if (all == nullptr) return cudaErrorInvalidValue;
   const Kernel* const kernel = find_kernel(function);
   if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
+  const std::optional<CodeVersions> versions = code_versions(*kernel);
+  if (!versions) return cudaErrorNoKernelImageForDevice;
   *all = {};
-  const int architecture = runtime().current_gpu().major() * 10;
   all->maxThreadsPerBlock = static_cast<int>(kMostThreads);
   all->numRegs = 32;
-  all->ptxVersion = all->binaryVersion = architecture;
+  all->ptxVersion = versions->ptx;
+  all->binaryVersion = versions->binary;
   all->maxDynamicSharedSizeBytes = kernel->max_dynamic_shared;
   all->preferredShmemCarveout = kernel->carveout;
   return cudaSuccess;
@@ -128,7 +131,7 @@ void make_managed_variables() {
 
 // What the compiler's host code calls
 
-MILLRACE_EXPORT void** __cudaRegisterFatBinary(void*) { return register_module(); }
+MILLRACE_EXPORT void** __cudaRegisterFatBinary(void* binary) { return register_module(binary); }
 MILLRACE_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 MILLRACE_EXPORT void __cudaUnregisterFatBinary(void** module) { unregister_module(module); }
 MILLRACE_EXPORT void __cudaRegisterFunction(void** module, const char* host_function, char*,
