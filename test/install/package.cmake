@@ -68,11 +68,13 @@ endif()
 set(without -DCMAKE_DISABLE_FIND_PACKAGE_fmt=TRUE -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=TRUE
             -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=TRUE -DCMAKE_DISABLE_FIND_PACKAGE_BLAS=TRUE)
 set(SOURCE "${EXAMPLES}/..")
+set(thrust "-DCMAKE_CUDA_COMPILER=${CUDA_COMPILER}" -DCMAKE_CUDA_ARCHITECTURES=80) # takes half a minute: once
 foreach(library allocator shared)
-  configure(examples -DMILLRACE_LIBRARY=${library} ${without} "-DCUDAToolkit_ROOT=${CUDA_ROOT}")
+  configure(examples -DMILLRACE_LIBRARY=${library} ${without} "-DCUDAToolkit_ROOT=${CUDA_ROOT}" ${thrust})
   expect(TRUE)
   run("${CMAKE_COMMAND}" --build "${WORK}/build" --parallel 2)
   run_examples("${WORK}/build")
+  set(thrust -DMILLRACE_EXAMPLE_THRUST=OFF)
 endforeach()
 
 # What the page says.

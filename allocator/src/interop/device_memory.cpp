@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "interop/attached_handles.hpp"
+#include "interop/debug_settings.hpp"
+#include "interop/debugged_memory.hpp"
 #include "interop/forks.hpp"
 #include "interop/plain_streams.hpp"
 #include "millrace/device/cuda_device.hpp"
@@ -12,16 +14,27 @@
 namespace millrace {
 
 struct DeviceMemory::State {
-  State(std::unique_ptr<Device> made, Device& on, int id, const Options& options)
+  State(std::unique_ptr<Device> made, Device& on, int id, const Options& options,
+        const DebugSettings& debug)
       : own_device(std::move(made)),
         order(on, options.completion),
-        source(on),
-        caching(order, options.source == nullptr ? source : *options.source, options.policy,
-                options.limits),
+        device_source(on),
+        source(source_for(options, debug)),
+        caching(order, source, options.policy, options.limits),
         device_id(id) {
     if (options.find_captures) detector.emplace(caching, GraphPool{caching});
     Allocator& inner = detector ? static_cast<Allocator&>(*detector) : caching;
     plain.emplace(caching, inner, options.find_captures);
+    serves = &*plain;
+    const bool poison = options.poison || debug.poison;
+    if (notes || poison)
+      serves = &debugged.emplace(caching, *plain, notes ? &*notes : nullptr, poison);
+  }
+
+  [[nodiscard]] SegmentSource& source_for(const Options& options, const DebugSettings& debug) {
+    SegmentSource& given = options.source == nullptr ? device_source : *options.source;
+    if (!options.tell_tools && !debug.tell_tools) return given;
+    return noted.emplace(given, notes.emplace());
   }
 
   /** The device, in this process. */
@@ -39,19 +52,24 @@ struct DeviceMemory::State {
                         "this process was forked from the one that made it; CUDA works again in a "
                         "program that exec starts"};
     }
-    return *plain;
+    return *serves;
   }
 
   /** Nothing in a forked child: there is nothing to give back, and a destructor may ask for it. */
-  [[nodiscard]] Allocator* freeing() noexcept { return is_in_child() ? nullptr : &*plain; }
+  [[nodiscard]] Allocator* freeing() noexcept { return is_in_child() ? nullptr : serves; }
 
   std::unique_ptr<Device> own_device;
   OrderedDevice order;
-  DeviceSource source;
+  DeviceSource device_source;
+  std::optional<ToolNotes> notes;
+  std::optional<NotedSource> noted;
+  SegmentSource& source;
   CachingAllocator caching;
   AttachedHandles attached;
   std::optional<CaptureDetector> detector;
   std::optional<PlainStreams> plain;
+  std::optional<DebuggedMemory> debugged;
+  Allocator* serves = nullptr;
   const int device_id;
   const std::uint32_t forks_before = forks();
 };
@@ -66,13 +84,15 @@ Policy DeviceMemory::drop_in() {
 DeviceMemory::DeviceMemory(int device_id) : DeviceMemory(device_id, Options{}) {}
 
 DeviceMemory::DeviceMemory(int device_id, const Options& options) {
+  const DebugSettings debug = DebugSettings::of_environment();
   std::unique_ptr<Device> device = CudaDevice::create(device_id);
   Device& on = *device;
-  state_ = std::make_unique<State>(std::move(device), on, device_id, options);
+  state_ = std::make_unique<State>(std::move(device), on, device_id, options, debug);
 }
 
 DeviceMemory::DeviceMemory(Device& device, int device_id, const Options& options)
-    : state_(std::make_unique<State>(nullptr, device, device_id, options)) {}
+    : state_(std::make_unique<State>(nullptr, device, device_id, options,
+                                     DebugSettings::of_environment())) {}
 
 DeviceMemory::~DeviceMemory() {
   // In a forked child, locks may be held by threads that are not there.

@@ -68,9 +68,11 @@ void let_loader_find(const VirtualCuda& libraries) {
   set("MILLRACE_VIRTUAL_LIBRARIES", libraries.root);
 }
 
-/** Allocators that annotate their memory with NVTX are heard, unless another tool listens. */
+/** Allocators that annotate their memory with NVTX are heard, unless another tool listens. One of
+ * them is Millrace's, in programs that are linked with it. */
 void check(const VirtualCuda& libraries) {
   set("MILLRACE_VIRTUAL_CHECK", "on");
+  if (std::getenv("MILLRACE_DEBUG") == nullptr) set("MILLRACE_DEBUG", "tools");
   if (std::getenv("NVTX_INJECTION64_PATH") == nullptr)
     set("NVTX_INJECTION64_PATH", libraries.root + "/libcuda.so.1");
 }

@@ -51,6 +51,13 @@ class DeviceMemory final : public Allocator {
     bool find_captures = false;
     /// Where segments come from; it outlives the memory. nullptr: the device.
     SegmentSource* source = nullptr;
+    /// Tells tools which memory is allocated, by NVTX's memory API: compute-sanitizer and the
+    /// checker of the virtual CUDA runtime then find uses of memory that is not, or not any more.
+    /// Without growable ranges, and slower. Also set by MILLRACE_DEBUG=tools.
+    bool tell_tools = false;
+    /// Fills memory with bytes 0xff (as floats, NaNs) when it is allocated, in the order of the
+    /// stream that uses it first. Also set by MILLRACE_DEBUG=poison.
+    bool poison = false;
   };
 
   /**
@@ -66,6 +73,7 @@ class DeviceMemory final : public Allocator {
    * @brief Opens GPU `device_id` and reserves nothing yet.
    * @throws DeviceError `not_supported` in a build without CUDA; `invalid_argument` if the GPU does
    *         not exist: the message says which GPUs there are, or why there is none
+   * @throws std::invalid_argument if MILLRACE_DEBUG has an item that is not known
    */
   explicit DeviceMemory(int device_id);
   DeviceMemory(int device_id, const Options& options);

@@ -1,0 +1,58 @@
+#pragma once
+
+/// @file
+/// CUB's algorithms on Millrace's memory, by their environment. Needs CCCL 3.1 or later, whose
+/// algorithms take an environment: with the CCCL of an earlier toolkit this header declares
+/// nothing.
+
+#include <cuda/version>
+
+#if CCCL_VERSION >= 3001000
+
+#include <cuda/memory_resource>
+#include <cuda/stream_ref>
+
+#include "millrace/interop/cuda_mr_adaptor.hpp"
+
+namespace millrace {
+
+/**
+ * @brief What `environment` returns: a stream, and the memory for temporary storage.
+ *
+ * Answers CCCL's queries `cuda::get_stream` and `cuda::mr::get_memory_resource`, so it can be a
+ * part of a larger `cuda::std::execution::env`.
+ */
+class CudaEnvironment {
+ public:
+  CudaEnvironment(DeviceMemory& memory, ::cuda::stream_ref stream) noexcept
+      : resource_(memory), stream_(stream) {}
+
+  [[nodiscard]] ::cuda::stream_ref query(const ::cuda::get_stream_t&) const noexcept {
+    return stream_;
+  }
+  [[nodiscard]] CudaResource query(const ::cuda::mr::__get_memory_resource_t&) const noexcept {
+    return resource_;
+  }
+
+ private:
+  CudaResource resource_;
+  ::cuda::stream_ref stream_;
+};
+
+/**
+ * @brief The environment of an algorithm of CUB: it runs on `stream`, and its temporary storage is
+ *        of `memory`, in the order of that stream.
+ *
+ *   cub::DeviceReduce::Sum(input, output, n, millrace::environment(memory, stream));
+ *
+ * One call in place of two and a buffer. `memory` outlives the call. What the allocator throws
+ * passes through the algorithm.
+ */
+[[nodiscard]] inline CudaEnvironment environment(DeviceMemory& memory,
+                                                 ::cuda::stream_ref stream) noexcept {
+  return {memory, stream};
+}
+
+}  // namespace millrace
+
+#endif

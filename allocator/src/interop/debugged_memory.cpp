@@ -1,0 +1,54 @@
+#include "interop/debugged_memory.hpp"
+
+namespace millrace {
+
+void* NotedSource::acquire(std::size_t bytes) {
+  void* const base = inner_.acquire(bytes);
+  notes_.heap_added(base, bytes);
+  return base;
+}
+
+void NotedSource::release(void* base, std::size_t bytes) {
+  notes_.heap_removed(base);
+  inner_.release(base, bytes);
+}
+
+void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) {
+  void* const address = inner().allocate(bytes, owner, first_user, tag);
+  if (address == nullptr) return nullptr;
+  if (notes_ != nullptr) notes_->handed_out(address, bytes);
+  if (!poisons_) return address;
+  try {
+    device().device().fill(address, kPoison, bytes, first_user.handle());
+  } catch (...) {
+    deallocate(address);
+    throw;
+  }
+  return address;
+}
+
+// Tools hear of a free before it happens: another thread may have the address right after it.
+template <typename Free>
+void DebuggedMemory::free(void* address, const Free& free) {
+  if (notes_ == nullptr || address == nullptr || !inner().is_live(address)) return free();
+  const std::size_t bytes = caching_.block_size(address);
+  notes_->taken_back(address);
+  try {
+    free();
+  } catch (...) {
+    notes_->handed_out(address, bytes);
+    throw;
+  }
+}
+
+void DebuggedMemory::deallocate(void* address) {
+  free(address, [&] { inner().deallocate(address); });
+}
+void DebuggedMemory::deallocate(void* address, StreamRef stream) {
+  free(address, [&] { inner().deallocate(address, stream); });
+}
+void DebuggedMemory::deallocate(void* address, Point marker) {
+  free(address, [&] { inner().deallocate(address, marker); });
+}
+
+}  // namespace millrace

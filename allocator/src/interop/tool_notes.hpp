@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace millrace {
+
+/**
+ * @brief What tools are told of memory, by NVTX's memory API: segments are heaps, and allocations
+ *        are the regions in them that a program may use.
+ *
+ * Does nothing unless a tool listens (compute-sanitizer, or the checker of the virtual CUDA
+ * runtime), and in a build without NVTX's headers. Thread-safe.
+ */
+class ToolNotes {
+ public:
+  ToolNotes();
+  ~ToolNotes();
+  ToolNotes(const ToolNotes&) = delete;
+  ToolNotes& operator=(const ToolNotes&) = delete;
+
+  void heap_added(void* base, std::size_t bytes);
+  void heap_removed(void* base);
+  /** @brief The program may use the bytes from now on. */
+  void handed_out(void* address, std::size_t bytes);
+  /** @brief Later work must not use them. */
+  void taken_back(void* address) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace
