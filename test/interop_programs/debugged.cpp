@@ -60,6 +60,32 @@ void past_the_end(millrace::DeviceMemory& memory) {
   memory.deallocate(block, stream);
 }
 
+/** A graph uses memory that was freed during its capture at each launch. */
+void in_a_graph() {
+  millrace::DeviceMemory::Options options;
+  options.find_captures = true;
+  millrace::DeviceMemory memory{0, options};
+  const cudaStream_t stream = make_stream();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (std::size_t bytes = 2 * kBytes; bytes > 1000; bytes /= 3) {  // in the place of others
+    void* const block = memory.allocate(bytes, stream);
+    check(cudaMemsetAsync(block, 1, bytes, stream));
+    memory.deallocate(block, stream);
+  }
+  check(cudaStreamEndCapture(stream, &graph));
+  check(cudaGraphInstantiate(&executable, graph, 0));
+  for (int launch = 0; launch < 3; ++launch) {
+    check(cudaGraphLaunch(executable, stream));
+    millrace::Buffer between = memory.buffer(kBytes, stream);
+    check(cudaMemsetAsync(between.data(), 2, kBytes, stream));
+  }
+  check(cudaDeviceSynchronize());
+  check(cudaGraphExecDestroy(executable));
+  check(cudaGraphDestroy(graph));
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -73,6 +99,8 @@ int main(int, char** arguments) {
     after_the_free(memory);
   } else if (which == "past_the_end") {
     past_the_end(memory);
+  } else if (which == "in_a_graph") {
+    in_a_graph();
   } else {
     return 2;
   }

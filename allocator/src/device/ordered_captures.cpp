@@ -30,8 +30,8 @@ StreamRef OrderedDevice::begin_capture(StreamRef stream) {
   } catch (
       const DeviceError& error) {  // it is being captured already, and its id cannot be queried
     const auto last = state_->streams.last_known(stream.handle());
-    if (error.code() != ErrorCode::capture || !last) throw;
-    stream = {stream.handle(), *last};
+    if (error.code() != ErrorCode::capture) throw;
+    stream = {stream.handle(), last ? *last : state_->streams.resolve_unasked(stream.handle())};
   }
   KnownStream* const known = state_->streams.find(stream.id());
   if (known == nullptr) {

@@ -47,6 +47,15 @@ StreamId StreamTable::resolve(StreamHandle handle, std::uint64_t driver_id, bool
   return stream;
 }
 
+StreamId StreamTable::resolve_unasked(StreamHandle handle) {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t stand_in = kNominal - ++unasked_;
+  forget_former(handle, stand_in);
+  const StreamId stream = open(handle, stand_in, {.blocking = false});
+  raw_[handle.value] = stream;
+  return stream;
+}
+
 std::optional<StreamId> StreamTable::last_known(StreamHandle handle) const {
   const std::lock_guard lock{mutex_};
   if (const auto raw = raw_.find(handle.value); raw != raw_.end()) return raw->second;

@@ -55,6 +55,9 @@ class StreamTable {
 
   /** @brief The stream of this driver id, known as `handle`, opened if need be as a raw one. */
   StreamId resolve(StreamHandle handle, std::uint64_t driver_id, bool legacy);
+  /** @brief A stream whose id the driver cannot be asked for yet. It is closed when the handle is
+   *         resolved with an id. */
+  StreamId resolve_unasked(StreamHandle handle);
   /** @brief The stream that last had this handle, if any. */
   [[nodiscard]] std::optional<StreamId> last_known(StreamHandle handle) const;
   [[nodiscard]] bool is(StreamId stream, std::uint64_t driver_id) const;
@@ -73,6 +76,7 @@ class StreamTable {
 
   Ledger& ledger_;
   const StreamHandle per_thread_;
+  std::uint64_t unasked_ = 0;  ///< streams that were resolved without the driver
   mutable std::mutex mutex_;
   ordering::StableTable<KnownStream> streams_;
   std::unordered_map<std::uint64_t, StreamId> by_driver_id_;

@@ -16,7 +16,7 @@ void NotedSource::release(void* base, std::size_t bytes) {
 void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) {
   void* const address = inner().allocate(bytes, owner, first_user, tag);
   if (address == nullptr) return nullptr;
-  if (notes_ != nullptr) notes_->handed_out(address, bytes);
+  if (notes_ != nullptr) note(address, bytes);
   if (!poisons_) return address;
   try {
     device().device().fill(address, kPoison, bytes, first_user.handle());
@@ -27,10 +27,24 @@ void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef fir
   return address;
 }
 
+// Memory of a graph pool has no owner.
+bool DebuggedMemory::is_of_graph(const void* address) const {
+  return !caching_.owner(address).has_value();
+}
+
+void DebuggedMemory::note(void* address, std::size_t bytes) {
+  if (is_of_graph(address)) {
+    notes_->handed_to_graph(address, bytes);
+  } else {
+    notes_->handed_out(address, bytes);
+  }
+}
+
 // Tools hear of a free before it happens: another thread may have the address right after it.
 template <typename Free>
 void DebuggedMemory::free(void* address, const Free& free) {
-  if (notes_ == nullptr || address == nullptr || !inner().is_live(address)) return free();
+  if (notes_ == nullptr || address == nullptr || !inner().is_live(address) || is_of_graph(address))
+    return free();
   const std::size_t bytes = caching_.block_size(address);
   notes_->taken_back(address);
   try {

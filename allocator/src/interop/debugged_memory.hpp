@@ -44,6 +44,8 @@ class DebuggedMemory final : public ForwardingAllocator {
   void deallocate(void* address, Point marker) override;
 
  private:
+  [[nodiscard]] bool is_of_graph(const void* address) const;
+  void note(void* address, std::size_t bytes);
   template <typename Free>
   void free(void* address, const Free& free);
 

@@ -5,11 +5,28 @@
 #if MILLRACE_HAS_CUDA && __has_include(<nvtx3/nvToolsExtMem.h>)
 #include <nvtx3/nvToolsExtMem.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace millrace {
+namespace {
+
+using Regions = std::map<char*, std::size_t, std::less<>>;
+
+/** The first region that ends after `address`. */
+Regions::iterator first_overlap(Regions& regions, char* address) {
+  auto next = regions.lower_bound(address);
+  if (next == regions.begin()) return next;
+  const auto before = std::prev(next);
+  return before->first + before->second > address ? before : next;
+}
+
+}  // namespace
 
 struct ToolNotes::State {
   struct Heap {
@@ -28,9 +45,14 @@ struct ToolNotes::State {
     return offset < heap.bytes ? heap.handle : NVTX_MEM_HEAP_HANDLE_PROCESS_WIDE;
   }
 
+  /** The tool's regions, without the locks and the books below. */
+  void add_region(void* address, std::size_t bytes);
+  void remove_region(void* address) noexcept;
+
   const nvtxDomainHandle_t domain = nvtxDomainCreateA("millrace");
   std::mutex mutex;
   std::map<void*, Heap, std::less<>> heaps;
+  Regions of_graphs;  ///< with their bytes
 };
 
 ToolNotes::ToolNotes() : state_(std::make_unique<State>()) {}
@@ -54,24 +76,27 @@ void ToolNotes::heap_removed(void* base) {
   const std::lock_guard lock{state_->mutex};
   const auto heap = state_->heaps.find(base);
   if (heap == state_->heaps.end()) return;
-  nvtxMemHeapUnregister(state_->domain, heap->second.handle);
+  nvtxMemHeapUnregister(state_->domain, heap->second.handle);  // and the regions in it
+  char* const end = static_cast<char*>(base) + heap->second.bytes;
+  state_->of_graphs.erase(state_->of_graphs.lower_bound(static_cast<char*>(base)),
+                          state_->of_graphs.lower_bound(end));
   state_->heaps.erase(heap);
 }
 
-void ToolNotes::handed_out(void* address, std::size_t bytes) {
+void ToolNotes::State::add_region(void* address, std::size_t bytes) {
   const nvtxMemVirtualRangeDesc_t range{bytes, address};
   nvtxMemRegionsRegisterBatch_t batch{};
   batch.extCompatID = NVTX_EXT_COMPATID_MEM;
   batch.structSize = sizeof batch;
   batch.regionType = NVTX_MEM_TYPE_VIRTUAL_ADDRESS;
-  batch.heap = state_->heap_of(address);
+  batch.heap = heap_of(address);
   batch.regionCount = 1;
   batch.regionDescElementSize = sizeof range;
   batch.regionDescElements = &range;
-  nvtxMemRegionsRegister(state_->domain, &batch);
+  nvtxMemRegionsRegister(domain, &batch);
 }
 
-void ToolNotes::taken_back(void* address) noexcept {
+void ToolNotes::State::remove_region(void* address) noexcept {
   nvtxMemRegionRef_t reference{};
   reference.pointer = address;
   nvtxMemRegionsUnregisterBatch_t batch{};
@@ -81,8 +106,43 @@ void ToolNotes::taken_back(void* address) noexcept {
   batch.refCount = 1;
   batch.refElementSize = sizeof reference;
   batch.refElements = &reference;
-  nvtxMemRegionsUnregister(state_->domain, &batch);
+  nvtxMemRegionsUnregister(domain, &batch);
 }
+
+void ToolNotes::handed_out(void* address, std::size_t bytes) {
+  {
+    // Of a graph that is gone.
+    const std::lock_guard lock{state_->mutex};
+    auto old = first_overlap(state_->of_graphs, static_cast<char*>(address));
+    while (old != state_->of_graphs.end() && old->first < static_cast<char*>(address) + bytes) {
+      state_->remove_region(old->first);
+      old = state_->of_graphs.erase(old);
+    }
+  }
+  state_->add_region(address, bytes);
+}
+
+void ToolNotes::handed_to_graph(void* address, std::size_t bytes) {
+  // What earlier requests of the graphs had is a region already; the gaps become regions.
+  std::vector<std::pair<char*, std::size_t>> gaps;
+  {
+    const std::lock_guard lock{state_->mutex};
+    char* from = static_cast<char*>(address);
+    char* const end = from + bytes;
+    auto next = first_overlap(state_->of_graphs, from);
+    while (from < end) {
+      char* const stop = next == state_->of_graphs.end() ? end : std::min(next->first, end);
+      if (from < stop) gaps.emplace_back(from, static_cast<std::size_t>(stop - from));
+      if (next == state_->of_graphs.end()) break;
+      from = next->first + next->second;
+      ++next;
+    }
+    state_->of_graphs.insert(gaps.begin(), gaps.end());
+  }
+  for (const auto& [start, size] : gaps) state_->add_region(start, size);
+}
+
+void ToolNotes::taken_back(void* address) noexcept { state_->remove_region(address); }
 
 }  // namespace millrace
 
@@ -97,6 +157,7 @@ ToolNotes::~ToolNotes() = default;
 void ToolNotes::heap_added(void*, std::size_t) {}
 void ToolNotes::heap_removed(void*) {}
 void ToolNotes::handed_out(void*, std::size_t) {}
+void ToolNotes::handed_to_graph(void*, std::size_t) {}
 void ToolNotes::taken_back(void*) noexcept {}
 
 }  // namespace millrace

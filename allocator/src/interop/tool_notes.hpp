@@ -23,6 +23,9 @@ class ToolNotes {
   void heap_removed(void* base);
   /** @brief The program may use the bytes from now on. */
   void handed_out(void* address, std::size_t bytes);
+  /** @brief A graph may use the bytes at each launch: they stay a region after their free, until
+   * the memory serves a request of others. */
+  void handed_to_graph(void* address, std::size_t bytes);
   /** @brief Later work must not use them. */
   void taken_back(void* address) noexcept;
 

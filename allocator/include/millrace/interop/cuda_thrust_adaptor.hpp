@@ -46,7 +46,8 @@ class ThrustAllocator {
   using const_reference = thrust::device_reference<const T>;
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
-  // A vector frees with the allocator that allocated: assignment and swap take it along.
+  // A vector frees with the allocator that allocated: a move and a swap take it along, and a copy
+  // keeps its own.
   using propagate_on_container_copy_assignment = std::false_type;
   using propagate_on_container_move_assignment = std::true_type;
   using propagate_on_container_swap = std::true_type;
