@@ -64,6 +64,26 @@ TEST_CASE("poisoned memory is filled each time it is allocated, in the order of 
   }
 }
 
+TEST_CASE("memory of a capture is not poisoned, and is served") {
+  DeviceMemory::Options options;
+  options.poison = options.find_captures = true;
+  DropInBench bench{{}, options};
+  CUstream_st* const stream = bench.create_stream();
+  bench.gpu.set_capturing({stream}, true);
+  void* const block = bench.memory.allocate(MiB, stream);
+  CHECK(block != nullptr);
+  bench.memory.deallocate(block, stream);
+  bench.gpu.set_capturing({stream}, false);
+}
+
+TEST_CASE("an object that does not heed MILLRACE_DEBUG is not changed by it") {
+  const DebugVariable variable{"not known"};
+  DeviceMemory::Options options;
+  options.heeds_variable = false;
+  DropInBench bench{{}, options};
+  CHECK(bench.memory.allocate(MiB, nullptr) != nullptr);
+}
+
 TEST_CASE("memory that tools are told of is allocated and freed as any other") {
   const DebugVariable variable{"tools,poison"};
   DropInBench bench;

@@ -68,13 +68,17 @@ void in_a_graph() {
   const cudaStream_t stream = make_stream();
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
+  void* const weights = memory.allocate(kBytes, stream);  // freed before the launches
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  check(cudaMemsetAsync(weights, 3, kBytes, stream));
+  memory.record_use(weights, stream);
   for (std::size_t bytes = 2 * kBytes; bytes > 1000; bytes /= 3) {  // in the place of others
     void* const block = memory.allocate(bytes, stream);
     check(cudaMemsetAsync(block, 1, bytes, stream));
     memory.deallocate(block, stream);
   }
   check(cudaStreamEndCapture(stream, &graph));
+  memory.deallocate(weights, stream);
   check(cudaGraphInstantiate(&executable, graph, 0));
   for (int launch = 0; launch < 3; ++launch) {
     check(cudaGraphLaunch(executable, stream));

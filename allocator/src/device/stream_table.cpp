@@ -7,6 +7,11 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kNominal = ~std::uint64_t{0};  // no driver's id: those are counted up
+constexpr std::uint64_t kFirstStandIn = kNominal - 1;  // and down from here
+
+bool is_stand_in(std::uint64_t driver_id) {
+  return driver_id <= kFirstStandIn && driver_id > kFirstStandIn / 2;
+}
 
 }  // namespace
 
@@ -49,7 +54,7 @@ StreamId StreamTable::resolve(StreamHandle handle, std::uint64_t driver_id, bool
 
 StreamId StreamTable::resolve_unasked(StreamHandle handle) {
   const std::lock_guard lock{mutex_};
-  const std::uint64_t stand_in = kNominal - ++unasked_;
+  const std::uint64_t stand_in = kFirstStandIn - unasked_++;
   forget_former(handle, stand_in);
   const StreamId stream = open(handle, stand_in, {.blocking = false});
   raw_[handle.value] = stream;
@@ -137,7 +142,10 @@ void StreamTable::forget_former(StreamHandle handle, std::uint64_t driver_id) {
   const StreamId former = it->second;
   raw_.erase(it);
   const KnownStream* known = find(former);
-  if (known != nullptr && known->driver_id != driver_id) close_locked(former, 0);
+  if (known == nullptr || known->driver_id == driver_id) return;
+  // A stand-in's stream lives on, or was destroyed at a time that nobody knows: it stays open, and
+  // its work is complete once the device has been synchronized.
+  if (!is_stand_in(known->driver_id)) close_locked(former, 0);
 }
 
 }  // namespace millrace

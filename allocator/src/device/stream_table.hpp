@@ -55,8 +55,8 @@ class StreamTable {
 
   /** @brief The stream of this driver id, known as `handle`, opened if need be as a raw one. */
   StreamId resolve(StreamHandle handle, std::uint64_t driver_id, bool legacy);
-  /** @brief A stream whose id the driver cannot be asked for yet. It is closed when the handle is
-   *         resolved with an id. */
+  /** @brief A stream whose id the driver cannot be asked for yet. Once it is, the handle's stream
+   * is another one; this one stays. */
   StreamId resolve_unasked(StreamHandle handle);
   /** @brief The stream that last had this handle, if any. */
   [[nodiscard]] std::optional<StreamId> last_known(StreamHandle handle) const;

@@ -4,7 +4,12 @@ namespace millrace {
 
 void* NotedSource::acquire(std::size_t bytes) {
   void* const base = inner_.acquire(bytes);
-  notes_.heap_added(base, bytes);
+  try {
+    notes_.heap_added(base, bytes);
+  } catch (...) {
+    inner_.release(base, bytes);
+    throw;
+  }
   return base;
 }
 
@@ -16,15 +21,24 @@ void NotedSource::release(void* base, std::size_t bytes) {
 void* DebuggedMemory::allocate(std::size_t bytes, StreamRef owner, StreamRef first_user, Tag tag) {
   void* const address = inner().allocate(bytes, owner, first_user, tag);
   if (address == nullptr) return nullptr;
-  if (notes_ != nullptr) note(address, bytes);
-  if (!poisons_) return address;
   try {
-    device().device().fill(address, kPoison, bytes, first_user.handle());
+    if (notes_ != nullptr) note(address, bytes);
+    // A captured stream runs nothing now, and a host callback makes no driver call.
+    if (poisons_ && !in_host_callback() && !is_of_graph(address))
+      device().device().fill(address, kPoison, bytes, first_user.handle());
   } catch (...) {
     deallocate(address);
     throw;
   }
   return address;
+}
+
+// A graph uses it at each launch, whoever frees it meanwhile.
+void DebuggedMemory::record_use(void* address, StreamRef stream) {
+  inner().record_use(address, stream);
+  if (notes_ == nullptr || address == nullptr || in_host_callback()) return;
+  if (device().device().capturing(stream.handle()) && !is_of_graph(address))
+    notes_->kept_by_graph(address, caching_.block_size(address));
 }
 
 // Memory of a graph pool has no owner.
@@ -43,7 +57,8 @@ void DebuggedMemory::note(void* address, std::size_t bytes) {
 // Tools hear of a free before it happens: another thread may have the address right after it.
 template <typename Free>
 void DebuggedMemory::free(void* address, const Free& free) {
-  if (notes_ == nullptr || address == nullptr || !inner().is_live(address) || is_of_graph(address))
+  if (notes_ == nullptr || address == nullptr || !inner().is_live(address) ||
+      is_of_graph(address) || notes_->is_kept_by_graph(address))
     return free();
   const std::size_t bytes = caching_.block_size(address);
   notes_->taken_back(address);

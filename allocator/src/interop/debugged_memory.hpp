@@ -31,7 +31,8 @@ class DebuggedMemory final : public ForwardingAllocator {
    * @param caching  knows the sizes of blocks
    * @param inner    serves every call: `caching`, or what forwards to it
    * @param notes    nullptr: no tool is told
-   * @param poisons  fills each allocation, in the order of the stream that uses it first
+   * @param poisons  fills each allocation, in the order of the stream that uses it first; not in a
+   *                 capture, and not in a host callback
    */
   DebuggedMemory(CachingAllocator& caching, Allocator& inner, ToolNotes* notes, bool poisons)
       : ForwardingAllocator(inner), caching_(caching), notes_(notes), poisons_(poisons) {}
@@ -42,6 +43,7 @@ class DebuggedMemory final : public ForwardingAllocator {
   void deallocate(void* address) override;
   void deallocate(void* address, StreamRef stream) override;
   void deallocate(void* address, Point marker) override;
+  void record_use(void* address, StreamRef stream) override;
 
  private:
   [[nodiscard]] bool is_of_graph(const void* address) const;

@@ -12,6 +12,17 @@
 #include "millrace/memory/capture_detector.hpp"
 
 namespace millrace {
+namespace {
+
+DebugSettings settings_for(const DeviceMemory::Options& options) {
+  DebugSettings settings;
+  if (options.heeds_variable) settings = DebugSettings::of_environment();
+  settings.tell_tools = settings.tell_tools || options.tell_tools;
+  settings.poison = settings.poison || options.poison;
+  return settings;
+}
+
+}  // namespace
 
 struct DeviceMemory::State {
   State(std::unique_ptr<Device> made, Device& on, int id, const Options& options,
@@ -26,14 +37,13 @@ struct DeviceMemory::State {
     Allocator& inner = detector ? static_cast<Allocator&>(*detector) : caching;
     plain.emplace(caching, inner, options.find_captures);
     serves = &*plain;
-    const bool poison = options.poison || debug.poison;
-    if (notes || poison)
-      serves = &debugged.emplace(caching, *plain, notes ? &*notes : nullptr, poison);
+    if (notes || debug.poison)
+      serves = &debugged.emplace(caching, *plain, notes ? &*notes : nullptr, debug.poison);
   }
 
   [[nodiscard]] SegmentSource& source_for(const Options& options, const DebugSettings& debug) {
     SegmentSource& given = options.source == nullptr ? device_source : *options.source;
-    if (!options.tell_tools && !debug.tell_tools) return given;
+    if (!debug.tell_tools) return given;
     return noted.emplace(given, notes.emplace());
   }
 
@@ -84,15 +94,14 @@ Policy DeviceMemory::drop_in() {
 DeviceMemory::DeviceMemory(int device_id) : DeviceMemory(device_id, Options{}) {}
 
 DeviceMemory::DeviceMemory(int device_id, const Options& options) {
-  const DebugSettings debug = DebugSettings::of_environment();
+  const DebugSettings debug = settings_for(options);
   std::unique_ptr<Device> device = CudaDevice::create(device_id);
   Device& on = *device;
   state_ = std::make_unique<State>(std::move(device), on, device_id, options, debug);
 }
 
 DeviceMemory::DeviceMemory(Device& device, int device_id, const Options& options)
-    : state_(std::make_unique<State>(nullptr, device, device_id, options,
-                                     DebugSettings::of_environment())) {}
+    : state_(std::make_unique<State>(nullptr, device, device_id, options, settings_for(options))) {}
 
 DeviceMemory::~DeviceMemory() {
   // In a forked child, locks may be held by threads that are not there.

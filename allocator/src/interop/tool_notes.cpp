@@ -142,6 +142,16 @@ void ToolNotes::handed_to_graph(void* address, std::size_t bytes) {
   for (const auto& [start, size] : gaps) state_->add_region(start, size);
 }
 
+void ToolNotes::kept_by_graph(void* address, std::size_t bytes) {
+  const std::lock_guard lock{state_->mutex};
+  state_->of_graphs.emplace(static_cast<char*>(address), bytes);
+}
+
+bool ToolNotes::is_kept_by_graph(void* address) {
+  const std::lock_guard lock{state_->mutex};
+  return state_->of_graphs.contains(static_cast<char*>(address));
+}
+
 void ToolNotes::taken_back(void* address) noexcept { state_->remove_region(address); }
 
 }  // namespace millrace
@@ -158,6 +168,8 @@ void ToolNotes::heap_added(void*, std::size_t) {}
 void ToolNotes::heap_removed(void*) {}
 void ToolNotes::handed_out(void*, std::size_t) {}
 void ToolNotes::handed_to_graph(void*, std::size_t) {}
+void ToolNotes::kept_by_graph(void*, std::size_t) {}
+bool ToolNotes::is_kept_by_graph(void*) { return false; }
 void ToolNotes::taken_back(void*) noexcept {}
 
 }  // namespace millrace

@@ -26,6 +26,9 @@ class ToolNotes {
   /** @brief A graph may use the bytes at each launch: they stay a region after their free, until
    * the memory serves a request of others. */
   void handed_to_graph(void* address, std::size_t bytes);
+  /** @brief A graph may use a region at each launch, also after its free. */
+  void kept_by_graph(void* address, std::size_t bytes);
+  [[nodiscard]] bool is_kept_by_graph(void* address);
   /** @brief Later work must not use them. */
   void taken_back(void* address) noexcept;
 

@@ -1,5 +1,5 @@
-// A graph whose capture allocates: its memory keeps its addresses from launch to launch, and is
-// general again when the graph is gone.
+// A graph whose capture allocates: its memory keeps its addresses from launch to launch, and
+// serves the next captures when the graph is gone.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>

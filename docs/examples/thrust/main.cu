@@ -1,5 +1,5 @@
-// Batches are copied on one stream, and Thrust sorts and counts them on another. Vectors, batches
-// and Thrust's temporary storage share one memory.
+// Batches are copied on one stream, and Thrust sorts them and takes their maximum on another.
+// Vectors, batches and Thrust's temporary storage share one memory.
 #include <cuda_runtime_api.h>
 #include <thrust/reduce.h>
 #include <thrust/sort.h>

@@ -22,8 +22,7 @@ struct Code {
   unsigned architecture;
 };
 
-// Distinct addresses of host functions.
-void kernel_stub() {}
+void kernel_stub() {}  // the host function that nvcc would make of the kernel
 
 /** A fat binary with these images, whose code is eight bytes each. */
 class FatBinary {

@@ -10,6 +10,7 @@ namespace {
 
 DeviceMemory::Options options(const Settings& settings) {
   DeviceMemory::Options options;
+  options.heeds_variable = false;  // the program's cudaMalloc goes round what would tell tools
   if (settings.waits) options.policy = Policy::millrace();
   return options;
 }

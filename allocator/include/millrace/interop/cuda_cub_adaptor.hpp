@@ -1,9 +1,9 @@
 #pragma once
 
 /// @file
-/// CUB's algorithms on Millrace's memory, by their environment. Needs CCCL 3.1 or later, whose
-/// algorithms take an environment: with the CCCL of an earlier toolkit this header declares
-/// nothing.
+/// CUB's algorithms on Millrace's memory, by their environment. Needs CCCL 3.1 or later, where
+/// DeviceReduce takes an environment; later versions have more such algorithms. With an earlier
+/// CCCL this header declares nothing.
 
 #include <cuda/version>
 
@@ -30,7 +30,7 @@ class CudaEnvironment {
   [[nodiscard]] ::cuda::stream_ref query(const ::cuda::get_stream_t&) const noexcept {
     return stream_;
   }
-  [[nodiscard]] CudaResource query(const ::cuda::mr::__get_memory_resource_t&) const noexcept {
+  [[nodiscard]] CudaResource query(const ::cuda::mr::get_memory_resource_t&) const noexcept {
     return resource_;
   }
 
@@ -45,8 +45,8 @@ class CudaEnvironment {
  *
  *   cub::DeviceReduce::Sum(input, output, n, millrace::environment(memory, stream));
  *
- * One call in place of two and a buffer. `memory` outlives the call. What the allocator throws
- * passes through the algorithm.
+ * One call in place of two and a buffer. `memory` outlives the call. The algorithm returns
+ * cudaErrorMemoryAllocation if the memory cannot be had.
  */
 [[nodiscard]] inline CudaEnvironment environment(DeviceMemory& memory,
                                                  ::cuda::stream_ref stream) noexcept {

@@ -29,8 +29,9 @@ namespace millrace {
  * compiled with `--default-stream per-thread`.
  *
  * Work on another stream uses a vector like memory of `cudaMallocAsync(..., 0)`: it starts after
- * the default stream's work (streams without `cudaStreamNonBlocking` do so by themselves), and
- * before the vector is destroyed the default stream waits for it, or `record_use` names the stream:
+ * the default stream's work (with the legacy stream, streams without `cudaStreamNonBlocking` do so
+ * by themselves), and before the vector is destroyed the default stream waits for it, or
+ * `record_use` names the stream:
  *
  *   memory.record_use(v.data().get(), stream);
  *
@@ -149,7 +150,7 @@ class ThrustStorage {
   return thrust::cuda::par(ThrustStorage{memory, stream}).on(stream);
 }
 /** @brief thrust::cuda::par_nosync, in the same way: the algorithm only enqueues its work, unless
- *         it returns a value. */
+ *         what it returns depends on the result, as with reduce. */
 [[nodiscard]] inline auto par_nosync(DeviceMemory& memory, cudaStream_t stream) {
   return thrust::cuda::par_nosync(ThrustStorage{memory, stream}).on(stream);
 }

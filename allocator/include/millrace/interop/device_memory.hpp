@@ -51,13 +51,15 @@ class DeviceMemory final : public Allocator {
     bool find_captures = false;
     /// Where segments come from; it outlives the memory. nullptr: the device.
     SegmentSource* source = nullptr;
-    /// Tells tools which memory is allocated, by NVTX's memory API: compute-sanitizer and the
-    /// checker of the virtual CUDA runtime then find uses of memory that is not, or not any more.
-    /// Without growable ranges, and slower. Also set by MILLRACE_DEBUG=tools.
+    /// Tells tools which memory is allocated, by NVTX's memory API. The checker of the virtual CUDA
+    /// runtime then finds uses of memory that is not allocated (docs/memory-errors.md). Without
+    /// growable ranges, and slower. Also set by MILLRACE_DEBUG=tools.
     bool tell_tools = false;
     /// Fills memory with bytes 0xff (as floats, NaNs) when it is allocated, in the order of the
     /// stream that uses it first. Also set by MILLRACE_DEBUG=poison.
     bool poison = false;
+    /// Whether MILLRACE_DEBUG counts for this object.
+    bool heeds_variable = true;
   };
 
   /**

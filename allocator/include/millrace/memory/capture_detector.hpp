@@ -22,7 +22,8 @@ namespace millrace {
  * capture ends when one of its streams is found not to be captured. The detector does not see the
  * edges within a capture, so the capture's streams do not reuse each other's memory.
  *
- * The device has to know a raw handle before it is captured, from any earlier call.
+ * Of a raw handle that was captured before any call named it, the driver is asked for no id. What
+ * such a stream frees during the capture is complete after the next synchronization of the device.
  */
 class CaptureDetector final : public ForwardingAllocator {
  public:
