@@ -319,8 +319,49 @@ TEST_CASE("memory of a pool is in it until the driver frees it in a stream's ord
   DRIVER_OK("cuMemFreeAsync", made, static_cast<CUstream>(stream));
   DRIVER_OK("cuStreamSynchronize", static_cast<CUstream>(stream));
   CHECK(driver("cuPointerGetAttribute", static_cast<void*>(&found), 17, made) == kInvalidValue);
-  CHECK(driver("cuMemAllocAsync", &made, std::size_t{0}, static_cast<CUstream>(stream)) ==
+}
+
+TEST_CASE("a pool gives null for no bytes, where cuMemAlloc refuses") {
+  const Stream stream;
+  CUmemoryPool pool = nullptr;
+  DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
+  CUdeviceptr made = 1;
+  DRIVER_OK("cuMemAllocAsync", &made, std::size_t{0}, static_cast<CUstream>(stream));
+  CHECK(made == 0);
+  made = 1;
+  DRIVER_OK("cuMemAllocFromPoolAsync", &made, std::size_t{0}, pool, static_cast<CUstream>(stream));
+  CHECK(made == 0);
+  CHECK(driver("cuMemAlloc", &made, std::size_t{0}) == kInvalidValue);
+}
+
+TEST_CASE("a pointer tells of its mapping, and that nothing decompresses its memory") {
+  const DeviceBlock block{4096};
+  const CUdeviceptr address = address_of(block.get() + 100);
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  unsigned long long id = 0;
+  unsigned long long id_of_start = 1;
+  int decompresses = 7;
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&bytes), 18, address);
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&base), 19, address);
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&id), 20, address);
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&id_of_start), 20, address_of(block.get()));
+  DRIVER_OK("cuPointerGetAttribute", static_cast<void*>(&decompresses), 21, address);
+  CHECK(base == address_of(block.get()));
+  CHECK(bytes >= 4096);
+  CHECK(id == id_of_start);
+  CHECK(decompresses == 0);
+}
+
+TEST_CASE("a pool that was made without an export handle cannot be exported") {
+  CUmemoryPool pool = nullptr;
+  DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
+  int file = -1;
+  CHECK(driver("cuMemPoolExportToShareableHandle", static_cast<void*>(&file), pool, 1, 0ULL) ==
         kInvalidValue);
+  CHECK(cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0) ==
+        cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
 }
 
 TEST_CASE("a handle of mapped memory keeps the memory after the program's own is released") {

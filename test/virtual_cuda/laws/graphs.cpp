@@ -1,5 +1,10 @@
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "test/virtual_cuda/laws/gpu.hpp"
@@ -181,6 +186,7 @@ TEST_CASE("a captured stream may be destroyed: its capture is lost, and nothing 
     CUDA_OK(cudaStreamBeginCapture(origin, cudaStreamCaptureModeGlobal));
     CUDA_OK(cudaEventRecord(fork, origin));
     CUDA_OK(cudaStreamWaitEvent(side, fork, 0));
+    CUDA_OK(cudaMemsetAsync(block.get(), 2, 64, side));
     CUDA_OK(cudaStreamDestroy(side));
     CHECK(cudaStreamEndCapture(origin, &graph) == cudaErrorStreamCaptureInvalidated);
   }
@@ -314,4 +320,104 @@ TEST_CASE("a user object lives as long as a graph that holds it") {
   for (int i = 0; i < 1000 && destroyed == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
   CHECK(destroyed == 1);
+}
+
+TEST_CASE("a capture gives the data of the edges to what comes next: as many as there are nodes") {
+  const Stream stream;
+  const Stream other;
+  const Event event;
+  const DeviceBlock block{64};
+  cudaStreamCaptureStatus status{};
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* nodes = nullptr;
+  const cudaGraphEdgeData* edges = nullptr;
+  std::size_t count = 0;
+  CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CUDA_OK(cudaEventRecord(event, stream));
+  CUDA_OK(cudaStreamWaitEvent(other, event, 0));
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, 64, stream));
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, 64, other));
+  CUDA_OK(cudaEventRecord(event, other));
+  CUDA_OK(cudaStreamWaitEvent(stream, event, 0));
+  CUDA_OK(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &nodes, &edges, &count));
+  REQUIRE(count == 2);
+  REQUIRE(edges != nullptr);
+  for (std::size_t i = 0; i < count; ++i) {
+    CHECK(edges[i].from_port == 0);
+    CHECK(edges[i].to_port == 0);
+    CHECK(edges[i].type == 0);
+  }
+  CUDA_OK(cudaStreamEndCapture(stream, &graph));
+  CUDA_OK(cudaGraphDestroy(graph));
+}
+
+TEST_CASE("a node cannot free nothing") {
+  cudaGraph_t graph = nullptr;
+  CUDA_OK(cudaGraphCreate(&graph, 0));
+  cudaGraphNode_t node = nullptr;
+  CHECK(cudaGraphAddMemFreeNode(&node, graph, nullptr, 0, nullptr) == cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
+  CHECK(count_nodes(graph) == 0);
+  CUDA_OK(cudaGraphDestroy(graph));
+}
+
+TEST_CASE("a drawing of a graph has its nodes, its edges and those of its child graphs") {
+  const DeviceBlock block{64};
+  cudaGraph_t child = nullptr;
+  CUDA_OK(cudaGraphCreate(&child, 0));
+  add_fill(child, block, 1, {add_fill(child, block, 2, {})});
+  cudaGraph_t graph = nullptr;
+  CUDA_OK(cudaGraphCreate(&graph, 0));
+  const cudaGraphNode_t first = add_fill(graph, block, 3, {});
+  cudaGraphNode_t second = nullptr;
+  CUDA_OK(cudaGraphAddChildGraphNode(&second, graph, &first, 1, child));
+
+  char path[] = "/tmp/millrace_graph_XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  close(file);
+  CUDA_OK(cudaGraphDebugDotPrint(graph, path, 0));
+  std::set<std::string> lines;
+  std::ifstream drawing{path};
+  for (std::string line; std::getline(drawing, line);) lines.insert(line);
+  unlink(path);
+  CHECK(lines ==
+        std::set<std::string>{"digraph {", "node [shape=box];", "n1 [label=\"1: fill, 64 bytes\"];",
+                              "n2 [label=\"2: child graph\"];", "n1 -> n2;",
+                              "subgraph cluster_n2 {", "n2n1 [label=\"1: fill, 64 bytes\"];",
+                              "n2n2 [label=\"2: fill, 64 bytes\"];", "n2n1 -> n2n2;", "}"});
+  CHECK(cudaGraphDebugDotPrint(graph, "/nowhere/drawing", 0) == cudaErrorOperatingSystem);
+  CHECK(cudaGraphDebugDotPrint(graph, nullptr, 0) == cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
+  CUDA_OK(cudaGraphDestroy(graph));
+  CUDA_OK(cudaGraphDestroy(child));
+}
+
+TEST_CASE("a stream that was forked and joined in a capture may be destroyed before it ends") {
+  const Stream stream;
+  const Event event;
+  const DeviceBlock block{64};
+  cudaStream_t side = nullptr;
+  CUDA_OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  CUDA_OK(cudaMemsetAsync(block.get(), 1, 32, stream));
+  CUDA_OK(cudaEventRecord(event, stream));
+  CUDA_OK(cudaStreamWaitEvent(side, event, 0));
+  CUDA_OK(cudaMemsetAsync(block.get() + 32, 2, 32, side));
+  CUDA_OK(cudaEventRecord(event, side));
+  CUDA_OK(cudaStreamWaitEvent(stream, event, 0));
+  CUDA_OK(cudaStreamDestroy(side));
+  CUDA_OK(cudaMemsetAsync(block.get(), 3, 16, stream));
+  cudaGraph_t graph = nullptr;
+  CUDA_OK(cudaStreamEndCapture(stream, &graph));
+  CHECK(count_nodes(graph) == 3);
+  const cudaGraphExec_t executable = instantiate(graph);
+  CUDA_OK(cudaGraphLaunch(executable, stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CHECK(read(block)[0] == 3);
+  CHECK(read(block)[16] == 1);
+  CHECK(read(block)[63] == 2);
+  CUDA_OK(cudaGraphExecDestroy(executable));
+  CUDA_OK(cudaGraphDestroy(graph));
 }

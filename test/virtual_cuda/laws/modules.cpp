@@ -104,6 +104,9 @@ TEST_CASE("a name gives the same function again, and none after its module is un
     CHECK(module.function("another") != function);
     const char* name = nullptr;
     DRIVER_OK("cuFuncGetName", &name, function);
+    const char* none = nullptr;
+    CHECK(driver("cuFuncGetName", &none, CUfunction{}) == kInvalidValue);
+    CHECK(driver("cuKernelGetName", &none, CUkernel{}) == kInvalidValue);
     CHECK(std::string_view{name} == "silent");
     int threads = 0;
     DRIVER_OK("cuFuncGetAttribute", &threads, 0, function);

@@ -61,8 +61,8 @@ TEST_CASE("what is refused is named once") {
   const Ran ran = run("call_what_is_refused", "");
   CHECK(ran.code == 0);
   CHECK(ran.errors ==
-        "millrace virtual CUDA: cudaMemRangeGetAttribute is not supported (attributes of managed "
-        "memory): cudaErrorNotSupported\n");
+        "millrace virtual CUDA: cudaDeviceGetNvSciSyncAttributes is not supported (NvSci): "
+        "cudaErrorNotSupported\n");
 }
 
 TEST_CASE("an unordered pair comes out in both orders over the seeds, and a seed repeats itself") {

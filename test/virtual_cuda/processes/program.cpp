@@ -109,9 +109,8 @@ int call_what_is_refused() {
   expect(cudaStreamCreate(&stream), cudaSuccess, "cudaStreamCreate");
   int value = 0;
   for (int i = 0; i < 2; ++i)
-    expect(cudaMemRangeGetAttribute(&value, sizeof value, static_cast<cudaMemRangeAttribute>(1),
-                                    &value, 1),
-           cudaErrorNotSupported, "cudaMemRangeGetAttribute");
+    expect(cudaDeviceGetNvSciSyncAttributes(&value, 0, 1), cudaErrorNotSupported,
+           "cudaDeviceGetNvSciSyncAttributes");
   expect(cudaGetLastError(), cudaErrorNotSupported, "cudaGetLastError");
   return 0;
 }

@@ -19,8 +19,14 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text);
 cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device);
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType which,
+                                           void* value);
+cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType which,
+                                           void* value);
+cudaError_t cudaDeviceGraphMemTrim(int device);
 cudaError_t cudaDeviceGetLimit(std::size_t* value, cudaLimit limit);
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device);
+cudaError_t cudaDeviceGetNvSciSyncAttributes(void* list, int device, int flags);
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int device,
                                       int peer);
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device);
@@ -105,6 +111,7 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* made, cudaGraph_t graph,
 cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* graph);
 cudaError_t cudaGraphClone(cudaGraph_t* made, cudaGraph_t original);
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned flags);
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned flags);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node);
 cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event);
@@ -204,8 +211,12 @@ cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t* pool, cudaMemLocation* locat
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMemGetMemPool(cudaMemPool_t* pool, cudaMemLocation* location,
                               cudaMemAllocationType type);
+cudaError_t cudaMemSetMemPool(cudaMemLocation* location, cudaMemAllocationType type,
+                              cudaMemPool_t pool);
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties);
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
+cudaError_t cudaMemPoolExportToShareableHandle(void* handle, cudaMemPool_t pool,
+                                               cudaMemAllocationHandleType type, unsigned flags);
 cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
                                  cudaMemLocation* location);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
@@ -213,10 +224,26 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAccessDesc* ac
                                  std::size_t count);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t keep);
-cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned,
-                                 cudaStream_t stream);
+cudaError_t cudaMemAdvise(const void* address, std::size_t bytes, cudaMemoryAdvise advice,
+                          cudaMemLocation location);
+cudaError_t cudaMemDiscardAndPrefetchBatchAsync(void** addresses, std::size_t* bytes,
+                                                std::size_t count, cudaMemLocation* locations,
+                                                std::size_t* firsts, std::size_t location_count,
+                                                unsigned long long flags, cudaStream_t stream);
+cudaError_t cudaMemDiscardBatchAsync(void** addresses, std::size_t* bytes, std::size_t count,
+                                     unsigned long long flags, cudaStream_t stream);
+cudaError_t cudaMemPrefetchAsync(const void* address, std::size_t bytes, cudaMemLocation location,
+                                 unsigned flags, cudaStream_t stream);
+cudaError_t cudaMemPrefetchBatchAsync(void** addresses, std::size_t* bytes, std::size_t count,
+                                      cudaMemLocation* locations, std::size_t* firsts,
+                                      std::size_t location_count, unsigned long long flags,
+                                      cudaStream_t stream);
 cudaError_t cudaMemRangeGetAttribute(void* data, std::size_t bytes, cudaMemRangeAttribute attribute,
                                      const void* address, std::size_t count);
+cudaError_t cudaMemRangeGetAttributes(void** data, std::size_t* bytes,
+                                      cudaMemRangeAttribute* attributes,
+                                      std::size_t attribute_count, const void* address,
+                                      std::size_t count);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                          std::size_t width, std::size_t height, cudaMemcpyKind kind);

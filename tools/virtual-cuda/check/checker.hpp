@@ -72,6 +72,8 @@ class Checker {
   void freed(const void* address, bool on_device);
   void pool_allocated(const void* address, std::size_t bytes, const CUstream_st& stream);
   void pool_freed(const void* address, const CUstream_st& stream);
+  /** @brief A pool gives back host memory, whose blocks are freed. */
+  void host_memory_ended(const void* address, std::size_t bytes);
   /** @brief All allocations that lie in the range are freed. */
   void range_freed(const void* address, std::size_t bytes);
 

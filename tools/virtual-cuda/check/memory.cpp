@@ -134,6 +134,11 @@ void Checker::freed(const void* address, bool on_device) {
   if (!on_device && bytes != 0) races_.forget(address, bytes);
 }
 
+void Checker::host_memory_ended(const void* address, std::size_t bytes) {
+  end_stale(address, bytes, here("a trim"));
+  races_.forget(address, bytes);
+}
+
 void Checker::range_freed(const void* address, std::size_t bytes) {
   const std::string call = here("free");
   const auto begin = reinterpret_cast<Address>(address);

@@ -110,6 +110,14 @@ MILLRACE_DRIVER_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * pool, CUdevice d
                      return MILLRACE_AS(cudaDeviceGetDefaultMemPool, pool, device);)
 MILLRACE_DRIVER_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool),
                      return MILLRACE_AS(cudaDeviceSetMemPool, device, pool);)
+MILLRACE_DRIVER_CALL(cuDeviceGetGraphMemAttribute,
+                     (CUdevice device, cudaGraphMemAttributeType which, void* value),
+                     return MILLRACE_AS(cudaDeviceGetGraphMemAttribute, device, which, value);)
+MILLRACE_DRIVER_CALL(cuDeviceSetGraphMemAttribute,
+                     (CUdevice device, cudaGraphMemAttributeType which, void* value),
+                     return MILLRACE_AS(cudaDeviceSetGraphMemAttribute, device, which, value);)
+MILLRACE_DRIVER_CALL(cuDeviceGraphMemTrim, (CUdevice device),
+                     return MILLRACE_AS(cudaDeviceGraphMemTrim, device);)
 MILLRACE_DRIVER_CALL(cuDeviceGetExecAffinitySupport, (int* supported, int, CUdevice device),
                      if (supported == nullptr) return cudaErrorInvalidValue;
                      if (!is_gpu(device)) return cudaErrorInvalidDevice; *supported = 0;

@@ -138,6 +138,8 @@ MILLRACE_DRIVER_CALL(cuGraphClone, (CUgraph * made, CUgraph original),
 MILLRACE_DRIVER_CALL(cuGraphNodeFindInClone,
                      (CUgraphNode * found, CUgraphNode original, CUgraph clone),
                      return MILLRACE_AS(cudaGraphNodeFindInClone, found, original, clone);)
+MILLRACE_DRIVER_CALL(cuGraphDebugDotPrint, (CUgraph graph, const char* path, unsigned flags),
+                     return MILLRACE_AS(cudaGraphDebugDotPrint, graph, path, flags);)
 MILLRACE_DRIVER_CALL(cuGraphNodeGetType, (CUgraphNode node, cudaGraphNodeType* type),
                      return MILLRACE_AS(cudaGraphNodeGetType, node, type);)
 MILLRACE_DRIVER_CALL(cuGraphDestroyNode, (CUgraphNode node),

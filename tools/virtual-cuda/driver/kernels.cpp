@@ -193,7 +193,8 @@ MILLRACE_DRIVER_CALL(cuKernelGetLibrary, (CUlibrary * found, CUkernel kernel),
                        return cudaSuccess;
                      });)
 MILLRACE_DRIVER_CALL(cuKernelGetName, (const char** name, CUkernel kernel),
-                     return MILLRACE_AS(cudaFuncGetName, name, kernel);)
+                     return kernel == nullptr ? cudaErrorInvalidValue
+                                              : MILLRACE_AS(cudaFuncGetName, name, kernel);)
 MILLRACE_DRIVER_CALL(cuKernelGetAttribute,
                      (int* value, CUfunction_attribute which, CUkernel kernel, CUdevice device),
                      return is_gpu(device) ? attribute(value, which, kernel)
@@ -204,7 +205,8 @@ MILLRACE_DRIVER_CALL(cuKernelSetAttribute,
                      return MILLRACE_AS(cudaFuncSetAttribute, kernel,
                                         static_cast<cudaFuncAttribute>(which), value);)
 MILLRACE_CONTEXT_CALL(cuFuncGetName, (const char** name, CUfunction function),
-                      return MILLRACE_AS(cudaFuncGetName, name, function);)
+                      return function == nullptr ? cudaErrorInvalidValue
+                                                 : MILLRACE_AS(cudaFuncGetName, name, function);)
 MILLRACE_CONTEXT_CALL(cuFuncGetModule, (CUmodule * found, CUfunction function),
                       if (found == nullptr) return cudaErrorInvalidValue;
                       return with_kernel(function, [&](Kernel& known) {

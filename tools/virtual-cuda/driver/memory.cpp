@@ -23,24 +23,18 @@ Known know(const void* address) {
   const auto value = reinterpret_cast<std::uintptr_t>(address);
   const Memory& memory = runtime().memory;
   if (known.attributes.type == cudaMemoryTypeUnregistered) return known;
-  if (!memory.on_device(address)) {
+  if (const cudaMemPool_t pool = pool_around(address)) {
+    const auto block = pool->in_use(value);
+    known.range = {block->first, block->second.bytes};
+    known.pool = pool;
+  } else if (!memory.on_device(address)) {
     std::uintptr_t start = 0;
     const Memory::HostRange* const host = memory.host_range(address, &start);
     known.range = {start, host->bytes};
-    return known;
-  }
-  if (const auto mapping = runtime().ranges.mapping(value)) {
+  } else if (const auto mapping = runtime().ranges.mapping(value)) {
     known.range = *mapping;
-    return known;
-  }
-  if (const auto piece = memory.piece(address)) known.range = *piece;
-  for (const cudaMemPool_t pool : runtime().gpus[memory.gpu_of(address)]->pools) {
-    auto block = pool->live.upper_bound(value);
-    if (block == pool->live.begin()) continue;
-    --block;
-    if (value - block->first >= block->second.bytes) continue;
-    known.range = {block->first, block->second.bytes};
-    known.pool = pool;
+  } else if (const auto piece = memory.piece(address)) {
+    known.range = *piece;
   }
   return known;
 }
@@ -70,16 +64,20 @@ cudaError_t attribute(void* out, CUpointer_attribute which, const void* address,
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       return put<unsigned>(out, 0);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       return put<unsigned long long>(out, known.range.begin);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
       return put<unsigned>(out, managed ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return put<int>(out, all.device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
       return put<CUdeviceptr>(out, known.range.begin);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       return put<std::size_t>(out, known.range.bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put<unsigned>(out, 1);
@@ -200,13 +198,3 @@ MILLRACE_DRIVER_CALL(cuPointerSetAttribute,
                      return value != nullptr && which == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
                                 ? cudaSuccess
                                 : cudaErrorInvalidValue;)
-MILLRACE_CONTEXT_TWINS(cuMemPrefetchAsync, ptsz,
-                       (CUdeviceptr address, std::size_t bytes, CUdevice device, CUstream stream),
-                       return MILLRACE_AS(cudaMemPrefetchAsync, pointer(address), bytes,
-                                          {cudaMemLocationTypeDevice, device}, 0,
-                                          stream_of(stream, meaning));)
-MILLRACE_CONTEXT_TWINS(cuMemPrefetchAsync_v2, ptsz,
-                       (CUdeviceptr address, std::size_t bytes, cudaMemLocation location,
-                        unsigned flags, CUstream stream),
-                       return MILLRACE_AS(cudaMemPrefetchAsync, pointer(address), bytes, location,
-                                          flags, stream_of(stream, meaning));)

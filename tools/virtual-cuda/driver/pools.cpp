@@ -6,7 +6,6 @@ using namespace millrace::virtual_cuda;
 namespace {
 
 cudaError_t allocate(CUdeviceptr* made, std::size_t bytes, CUstream stream, Default meaning) {
-  if (bytes == 0) return cudaErrorInvalidValue;
   return give_address(made, [&](void** out) {
     return MILLRACE_AS(cudaMallocAsync, out, bytes, stream_of(stream, meaning));
   });
@@ -14,7 +13,6 @@ cudaError_t allocate(CUdeviceptr* made, std::size_t bytes, CUstream stream, Defa
 
 cudaError_t allocate_from(CUdeviceptr* made, std::size_t bytes, CUmemoryPool pool, CUstream stream,
                           Default meaning) {
-  if (bytes == 0) return cudaErrorInvalidValue;
   return give_address(made, [&](void** out) {
     return MILLRACE_AS(cudaMallocFromPoolAsync, out, bytes, pool, stream_of(stream, meaning));
   });
@@ -50,9 +48,15 @@ MILLRACE_DRIVER_CALL(cuMemPoolSetAccess,
 MILLRACE_DRIVER_CALL(cuMemPoolGetAccess,
                      (cudaMemAccessFlags * flags, CUmemoryPool pool, cudaMemLocation* location),
                      return MILLRACE_AS(cudaMemPoolGetAccess, flags, pool, location);)
+MILLRACE_DRIVER_CALL(cuMemPoolExportToShareableHandle,
+                     (void*, CUmemoryPool, cudaMemAllocationHandleType, unsigned long long),
+                     return cudaErrorInvalidValue;)
 MILLRACE_DRIVER_CALL(cuMemGetDefaultMemPool,
                      (CUmemoryPool * pool, cudaMemLocation* location, cudaMemAllocationType type),
                      return MILLRACE_AS(cudaMemGetDefaultMemPool, pool, location, type);)
 MILLRACE_DRIVER_CALL(cuMemGetMemPool,
                      (CUmemoryPool * pool, cudaMemLocation* location, cudaMemAllocationType type),
                      return MILLRACE_AS(cudaMemGetMemPool, pool, location, type);)
+MILLRACE_DRIVER_CALL(cuMemSetMemPool,
+                     (cudaMemLocation * location, cudaMemAllocationType type, CUmemoryPool pool),
+                     return MILLRACE_AS(cudaMemSetMemPool, location, type, pool);)

@@ -182,8 +182,10 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
       value = 2;
       break;
     case cudaDevAttrNumaId:
-    case cudaDevAttrHostNumaId:
       value = -1;
+      break;
+    case cudaDevAttrHostNumaId:  // the host is one node
+      value = 0;
       break;
     case cudaDevAttrClusterLaunch:
       value = all.clusterLaunch;
@@ -203,6 +205,8 @@ cudaError_t Gpu::attribute(cudaDeviceAttr attribute, int& value) const {
     case cudaDevAttrCooperativeLaunch:
     case cudaDevAttrHostRegisterSupported:
     case cudaDevAttrMemoryPoolsSupported:
+    case cudaDevAttrHostMemoryPoolsSupported:
+    case cudaDevAttrHostNumaMemoryPoolsSupported:
     case cudaDevAttrMemSyncDomainCount:
       value = 1;
       break;

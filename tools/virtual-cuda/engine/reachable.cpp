@@ -9,6 +9,15 @@
 namespace millrace::virtual_cuda {
 namespace {
 
+// Pools of pinned memory give access to the host. Managed memory is everybody's.
+bool host_memory_reaches(const void* address, unsigned gpu) {
+  const Memory::HostRange* const range = runtime().memory.host_range(address);
+  if (range == nullptr) return false;
+  if (range->pool == nullptr || range->kind == Memory::Kind::managed) return true;
+  const auto access = range->pool->access.find(gpu);
+  return access != range->pool->access.end() && access->second != cudaMemAccessFlagsProtNone;
+}
+
 bool in_pool(const CUmemPoolHandle_st& pool, std::uintptr_t address) {
   const auto next = pool.segments.upper_bound(address);
   if (next == pool.segments.begin()) return false;
@@ -30,7 +39,7 @@ bool peer_reaches(std::uintptr_t address, const Gpu& owner, unsigned gpu) {
 bool reachable(const void* address, unsigned gpu) {
   const Memory& memory = runtime().memory;
   const auto value = reinterpret_cast<std::uintptr_t>(address);
-  if (!memory.on_device(address)) return memory.host_range(address) != nullptr;
+  if (!memory.on_device(address)) return host_memory_reaches(address, gpu);
   if (!memory.in_gpu(address)) {
     const auto access = runtime().ranges.access(value, gpu);
     return access && *access != cudaMemAccessFlagsProtNone;

@@ -31,21 +31,26 @@ std::vector<StreamLine>& ended_streams() {
 
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+void write_pools(std::FILE* file, const std::vector<cudaMemPool_t>& pools) {
+  for (const cudaMemPool_t pool : pools)
+    if (pool->attributes.reserved_high != 0)
+      std::fprintf(file, "    %s: peak reserved %.1f MiB, peak used %.1f MiB\n",
+                   pool->is_default ? "default pool" : "a pool of the program",
+                   mebibytes(pool->attributes.reserved_high),
+                   mebibytes(pool->attributes.used_high));
+}
+
 void write_memory(std::FILE* file, Runtime& runtime) {
   for (const auto& gpu : runtime.gpus) {
     std::fprintf(file, "  GPU %u (%s): peak memory %.1f MiB, in use at exit %.1f MiB\n",
                  gpu->ordinal, gpu->profile.title.c_str(),
                  mebibytes(runtime.memory.peak(gpu->ordinal)),
                  mebibytes(runtime.memory.used(gpu->ordinal)));
-    for (const cudaMemPool_t pool : gpu->pools)
-      if (pool->attributes.reserved_high != 0)
-        std::fprintf(file, "    %s: peak reserved %.1f MiB, peak used %.1f MiB\n",
-                     pool->is_default ? "default pool" : "a pool of the program",
-                     mebibytes(pool->attributes.reserved_high),
-                     mebibytes(pool->attributes.used_high));
+    write_pools(file, gpu->pools);
   }
   std::fprintf(file, "  pinned and managed host memory: peak %.1f MiB\n",
                mebibytes(runtime.memory.peak_pinned_bytes()));
+  write_pools(file, runtime.host_pools);
 }
 
 void write_streams(std::FILE* file, Runtime& runtime) {

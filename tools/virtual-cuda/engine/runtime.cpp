@@ -47,7 +47,8 @@ Runtime::Runtime(const Settings& options, const DeviceProfile& facts)
       profile{facts},
       engine{settings, profile},
       memory{settings.gpus, profile.memory_bytes},
-      ranges{memory} {
+      ranges{memory},
+      graph_memory{memory, settings.gpus} {
   for (unsigned ordinal = 0; ordinal < settings.gpus; ++ordinal) {
     Gpu& gpu = *gpus.emplace_back(std::make_unique<Gpu>());
     gpu.ordinal = ordinal;
@@ -69,7 +70,9 @@ void make_runtime() {
   if (settings.check != Check::off) the_checker = new Checker{settings.check};
   instant = settings.mode == Mode::instant && the_checker == nullptr;
   for (const auto& gpu : runtime().gpus)
-    gpu->default_pool = gpu->current_pool = make_pool(*gpu, true, 0);
+    gpu->default_pool = gpu->current_pool = make_pool(
+        {cudaMemAllocationTypePinned, {cudaMemLocationTypeDevice, static_cast<int>(gpu->ordinal)}},
+        true, 0);
   if (settings.mode == Mode::adversarial)
     std::fprintf(stderr, "millrace virtual CUDA: schedule %s\n", settings.schedule().c_str());
   if (!settings.costs.empty()) read_kernel_times(settings.costs);
@@ -97,9 +100,10 @@ void destroy_stream(CUstream_st& stream) {
   if (stream.tail && !stream.tail->done()) gpu.orphans.emplace_back(stream.tail, stream.blocking());
   std::erase(gpu.streams, &stream);
   note_stream_for_report(stream);
-  for (const cudaMemPool_t pool : gpu.pools)
-    for (auto& [address, block] : pool->live)
-      if (block.stream == &stream) block.stream = nullptr;
+  for (const auto* const pools : {&gpu.pools, &runtime().host_pools})
+    for (const cudaMemPool_t pool : *pools)
+      for (auto& [address, block] : pool->live)
+        if (block.stream == &stream) block.stream = nullptr;
   if (Checker* const check = checker()) check->stream_ended(stream);
   stream.magic = 0;
   stream.tail.reset();
@@ -184,21 +188,28 @@ void synchronize(Lock& lock, Gpu& gpu) {
 
 void trim_pools(Gpu& gpu) {
   gpu.excess.store(false, std::memory_order_relaxed);
-  for (const cudaMemPool_t pool : gpu.pools)
-    if (pool->attributes.reserved >
-        std::max(pool->attributes.release_threshold, pool->attributes.used))
-      pool->trim(runtime().memory, pool->attributes.release_threshold);
+  for (const auto* const pools : {&gpu.pools, &runtime().host_pools})
+    for (const cudaMemPool_t pool : *pools)
+      if (pool->attributes.reserved >
+          std::max(pool->attributes.release_threshold, pool->attributes.used))
+        pool->trim(runtime().memory, pool->attributes.release_threshold);
 }
 
-cudaMemPool_t make_pool(Gpu& gpu, bool is_default, std::size_t max_bytes) {
+std::vector<cudaMemPool_t>& pools_beside(const CUmemPoolHandle_st& pool) {
+  return pool.place.on_gpu() ? runtime().gpus[pool.device]->pools : runtime().host_pools;
+}
+
+cudaMemPool_t make_pool(const PoolPlace& place, bool is_default, std::size_t max_bytes) {
   CUmemPoolHandle_st* const pool = runtime().pools.take();
   *pool = {};
   pool->magic = CUmemPoolHandle_st::kMagic;
   pool->is_default = is_default;
-  pool->device = gpu.ordinal;
-  pool->granularity = gpu.profile.pool_granularity;
+  pool->place = place;
+  if (place.location.type == cudaMemLocationTypeDevice)
+    pool->device = static_cast<unsigned>(place.location.id);
+  pool->granularity = runtime().profile.pool_granularity;
   pool->max_bytes = max_bytes;
-  gpu.pools.push_back(pool);
+  pools_beside(*pool).push_back(pool);
   return pool;
 }
 

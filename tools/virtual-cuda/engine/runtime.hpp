@@ -13,6 +13,7 @@
 #include "engine/slab.hpp"
 #include "engine/stream.hpp"
 #include "engine/thread.hpp"
+#include "graph/memory.hpp"
 #include "memory/memory.hpp"
 #include "memory/pool.hpp"
 #include "memory/ranges.hpp"
@@ -34,11 +35,20 @@ struct Runtime {
   Engine engine;
   Memory memory;
   Ranges ranges;
+  GraphMemory graph_memory;
   std::vector<std::unique_ptr<Gpu>> gpus;
   Slab<CUstream_st> streams;
   Slab<CUevent_st> events;
   Slab<CUmemPoolHandle_st> pools;
-  std::deque<CUctx_st> contexts;  ///< that programs made; never freed
+  /** The pools of a place of the host, made when a program first asks for them. */
+  struct HostPlace {
+    PoolPlace place;
+    cudaMemPool_t usual = nullptr;
+    cudaMemPool_t current = nullptr;
+  };
+  std::vector<HostPlace> host_places;
+  std::vector<cudaMemPool_t> host_pools;  ///< of pinned and managed memory
+  std::deque<CUctx_st> contexts;          ///< that programs made; never freed
   std::uint64_t context_ids = 0;
   std::uint64_t stream_ids = 2;  ///< ids 1 and 2 are those of the default streams in CUDA
   std::uint64_t capture_ids = 0;
@@ -91,6 +101,10 @@ void synchronize(Lock& lock, Gpu& gpu);
 /** @brief Gives back what pools hold above their release thresholds, as synchronizations do. */
 void trim_pools(Gpu& gpu);
 
-[[nodiscard]] cudaMemPool_t make_pool(Gpu& gpu, bool is_default, std::size_t max_bytes);
+/** @param place  of a GPU that exists, or of the host */
+[[nodiscard]] cudaMemPool_t make_pool(const PoolPlace& place, bool is_default,
+                                      std::size_t max_bytes);
+/** @brief The pools of a place, which are among those of its GPU or of the host. */
+[[nodiscard]] std::vector<cudaMemPool_t>& pools_beside(const CUmemPoolHandle_st& pool);
 
 }  // namespace millrace::virtual_cuda

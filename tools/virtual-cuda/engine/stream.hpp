@@ -25,7 +25,8 @@ struct CUstream_st {
   std::uint64_t id = 0;
   millrace::virtual_cuda::OperationRef tail;  ///< the last operation; null if it is done
   std::shared_ptr<millrace::virtual_cuda::Capture> capture;
-  std::vector<cudaGraphNode_t> capture_tails;  ///< what the next captured node depends on
+  std::vector<cudaGraphNode_t> capture_tails;    ///< what the next captured node depends on
+  std::vector<cudaGraphEdgeData> capture_edges;  ///< zeros, for programs that ask for the edges
   std::map<int, std::array<char, 64>> attributes;
 
   // For the report.

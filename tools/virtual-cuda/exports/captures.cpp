@@ -11,7 +11,6 @@ cudaError_t capture_info(CUstream_st* stream, const CaptureInfo& out) {
   const Lock lock = lock_engine();
   if (const cudaError_t error = check_implicit(*stream, false); error != cudaSuccess) return error;
   const Capture* const capture = stream->capture.get();
-  if (out.edges != nullptr) *out.edges = nullptr;
   if (capture == nullptr) {
     *out.status = cudaStreamCaptureStatusNone;
     return cudaSuccess;
@@ -21,6 +20,10 @@ cudaError_t capture_info(CUstream_st* stream, const CaptureInfo& out) {
   if (out.id != nullptr) *out.id = capture->id;
   if (out.graph != nullptr) *out.graph = handle_of(capture->graph.get());
   if (out.nodes != nullptr) *out.nodes = stream->capture_tails.data();
+  if (out.edges != nullptr) {
+    stream->capture_edges.assign(stream->capture_tails.size(), {});
+    *out.edges = stream->capture_edges.data();
+  }
   if (out.count != nullptr) *out.count = stream->capture_tails.size();
   return cudaSuccess;
 }

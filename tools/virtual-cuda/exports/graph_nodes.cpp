@@ -192,8 +192,8 @@ cudaError_t add_allocation(cudaGraphNode_t* made, cudaGraph_t handle, const cuda
     const Lock lock = lock_graphs();
     Graph* const graph = find_graph(handle);
     if (graph == nullptr) return cudaErrorInvalidValue;
-    work.address = runtime().memory.take(static_cast<unsigned>(parameters->poolProps.location.id),
-                                         parameters->bytesize);
+    work.address = runtime().graph_memory.take(
+        static_cast<unsigned>(parameters->poolProps.location.id), parameters->bytesize);
     if (work.address == nullptr) return cudaErrorMemoryAllocation;
     graph->memory->insert(work.address);
   }
@@ -252,4 +252,5 @@ MILLRACE_CALL(cudaGraphAddEventWaitNode, (MILLRACE_NODE, cudaEvent_t event), Wai
 MILLRACE_CALL(cudaGraphAddMemAllocNode, (MILLRACE_NODE, cudaMemAllocNodeParams* parameters),
               return add_allocation(made, graph, after, count, parameters);)
 MILLRACE_CALL(cudaGraphAddMemFreeNode, (MILLRACE_NODE, void* address),
-              return add_node(made, graph, after, count, FreeWork{address});)
+              return add_node(made, graph, after, count, FreeWork{address},
+                              address == nullptr ? cudaErrorInvalidValue : cudaSuccess);)

@@ -1,8 +1,10 @@
 #include "exports/graphs.hpp"
 
 #include <algorithm>
+#include <fstream>
 
 #include "check/checker.hpp"
+#include "graph/drawing.hpp"
 #include "graph/executable.hpp"
 
 using namespace millrace;
@@ -71,6 +73,16 @@ cudaError_t destroy_node(cudaGraphNode_t node) {
   const Lock lock = lock_engine();
   node->graph->remove(node);
   return cudaSuccess;
+}
+
+cudaError_t draw_to(const char* path, cudaGraph_t handle) {
+  if (path == nullptr) return cudaErrorInvalidValue;
+  return with_graph(handle, [&](const Graph& graph) {
+    std::ofstream file{path};
+    file << draw(graph);
+    file.close();
+    return file.fail() ? cudaErrorOperatingSystem : cudaSuccess;
+  });
 }
 
 // User objects
@@ -204,6 +216,8 @@ MILLRACE_CALL(cudaGraphGetRootNodes,
 MILLRACE_CALL(cudaGraphNodeGetType, (cudaGraphNode_t node, cudaGraphNodeType* found),
               return type(node, found);)
 MILLRACE_CALL(cudaGraphDestroyNode, (cudaGraphNode_t node), return destroy_node(node);)
+MILLRACE_CALL(cudaGraphDebugDotPrint, (cudaGraph_t graph, const char* path, unsigned),
+              return draw_to(path, graph);)
 MILLRACE_CALL(cudaUserObjectCreate,
               (cudaUserObject_t * made, void* object, cudaHostFn_t destroyer, unsigned references,
                unsigned flags),

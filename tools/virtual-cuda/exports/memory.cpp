@@ -37,11 +37,22 @@ cudaError_t release(void* address) {
   Memory& memory = runtime().memory;
   const bool on_device = memory.on_device(address);
   Gpu& gpu = on_device ? *runtime().gpus[memory.gpu_of(address)] : runtime().current_gpu();
-  if (!on_device && memory.kind_of(address) != Kind::managed) return cudaErrorInvalidValue;
-  if (in_pool(gpu, address)) {
+  if (pool_of_block(address) != nullptr) {
     synchronize(lock, gpu);
-    return free_to_pool(lock, gpu, address, gpu.legacy);
+    const cudaMemPool_t pool = pool_of_block(address);  // still, after the wait
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    free_to_pool(lock, *pool, address, gpu.legacy);
+    return cudaSuccess;
   }
+  if (!on_device && memory.kind_of(address) != Kind::managed) return cudaErrorInvalidValue;
+  if (runtime().graph_memory.allocated(address)) {
+    synchronize(lock, gpu);
+    const cudaError_t error = free_of_graph(lock, address, gpu.legacy);
+    synchronize(lock, gpu);
+    return error;
+  }
+  // That of a graph which has not allocated it, or has freed it.
+  if (runtime().graph_memory.holds(address)) return cudaErrorInvalidValue;
   if (gpu.profile.free_synchronizes) synchronize(lock, gpu);
   if (Checker* const check = checker()) check->freed(address, on_device);
   const bool given = on_device ? memory.give(address) : memory.give_host(address, Kind::managed);
@@ -156,13 +167,14 @@ cudaPointerAttributes pointer_attributes(const void* address) {
     const Gpu& gpu = *runtime().gpus[memory.gpu_of(address)];
     const bool mapped =
         runtime().ranges.mapping(reinterpret_cast<std::uintptr_t>(address)).has_value();
-    if (mapped || (memory.piece(address) && !free_in_pool(gpu, address))) {
+    if (mapped || (memory.piece(address) && !free_in_pool(address))) {
       all.type = cudaMemoryTypeDevice;
       all.device = static_cast<int>(gpu.ordinal);
       all.devicePointer = pointer;
       return all;
     }
-  } else if (const Memory::HostRange* const range = memory.host_range(address)) {
+  } else if (const Memory::HostRange* const range = memory.host_range(address);
+             range != nullptr && !free_in_pool(address)) {
     all.type = range->kind == Kind::managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
     all.device = range->device;
     all.devicePointer = all.hostPointer = pointer;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "exports/edges.hpp"
+#include "exports/managed.hpp"
 #include "exports/memory.hpp"
 #include "exports/transfer.hpp"
 #include "exports/versions.hpp"
@@ -73,8 +74,18 @@ MILLRACE_CAPTURE_CALLS(MILLRACE_TWINS, cudaStream)
 MILLRACE_CAPTURE_CALLS_WITH_DATA(MILLRACE_TWINS, cudaStream, _v3, _v2)
 MILLRACE_EDGE_CALLS(MILLRACE_CALL, cudaGraph)
 MILLRACE_EDGE_CALLS_WITH_DATA(MILLRACE_CALL, cudaGraph, _v2)
-MILLRACE_TWINS(cudaMemPrefetchAsync, ptsz, (const void*, std::size_t, int, cudaStream_t stream),
-               return prefetch(find_stream(stream, meaning));)
+MILLRACE_TWINS(cudaMemPrefetchAsync, ptsz,
+               (const void* address, std::size_t bytes, int device, cudaStream_t stream),
+               return prefetch(find_stream(stream, meaning), address, bytes,
+                               location_of_device(device));)
 MILLRACE_TWINS(cudaMemPrefetchAsync_v2, ptsz,
-               (const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t stream),
-               return prefetch(find_stream(stream, meaning));)
+               (const void* address, std::size_t bytes, cudaMemLocation location, unsigned flags,
+                cudaStream_t stream),
+               return prefetch(find_stream(stream, meaning), address, bytes, location, flags);)
+MILLRACE_CALL(cudaMemAdvise,
+              (const void* address, std::size_t bytes, cudaMemoryAdvise advice, int device),
+              return advise(address, bytes, advice, location_of_device(device));)
+MILLRACE_CALL(cudaMemAdvise_v2,
+              (const void* address, std::size_t bytes, cudaMemoryAdvise advice,
+               cudaMemLocation location),
+              return advise(address, bytes, advice, location);)

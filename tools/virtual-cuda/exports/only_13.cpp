@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "exports/edges.hpp"
+#include "exports/managed.hpp"
 #include "exports/memory.hpp"
 #include "exports/transfer.hpp"
 #include "exports/versions.hpp"
@@ -26,17 +27,6 @@ cudaError_t properties(cudaDeviceProp* all, int device) {
   return cudaSuccess;
 }
 
-cudaError_t pool_at(cudaMemPool_t* pool, const cudaMemLocation* location,
-                    cudaMemAllocationType type, cudaMemPool_t Gpu::*which) {
-  if (pool == nullptr || location == nullptr) return cudaErrorInvalidValue;
-  if (type != cudaMemAllocationTypePinned || location->type != cudaMemLocationTypeDevice)
-    return cudaErrorNotSupported;
-  if (!is_gpu(location->id)) return cudaErrorInvalidDevice;
-  const Lock lock = lock_engine();
-  *pool = runtime().gpus[static_cast<std::size_t>(location->id)].get()->*which;
-  return cudaSuccess;
-}
-
 }  // namespace
 
 MILLRACE_CALL(cudaGetDeviceProperties, (cudaDeviceProp * all, int device),
@@ -48,8 +38,31 @@ MILLRACE_CALL(cudaPointerGetAttributes, (cudaPointerAttributes * all, const void
 MILLRACE_CAPTURE_CALLS_WITH_DATA(MILLRACE_TWINS, cudaStream, , )
 MILLRACE_EDGE_CALLS_WITH_DATA(MILLRACE_CALL, cudaGraph, )
 MILLRACE_TWINS(cudaMemPrefetchAsync, ptsz,
-               (const void*, std::size_t, cudaMemLocation, unsigned, cudaStream_t stream),
-               return prefetch(find_stream(stream, meaning));)
+               (const void* address, std::size_t bytes, cudaMemLocation location, unsigned flags,
+                cudaStream_t stream),
+               return prefetch(find_stream(stream, meaning), address, bytes, location, flags);)
+MILLRACE_CALL(cudaMemAdvise,
+              (const void* address, std::size_t bytes, cudaMemoryAdvise advice,
+               cudaMemLocation location),
+              return advise(address, bytes, advice, location);)
+MILLRACE_TWINS(cudaMemPrefetchBatchAsync, ptsz,
+               (void** addresses, std::size_t* bytes, std::size_t count, cudaMemLocation* locations,
+                std::size_t* firsts, std::size_t location_count, unsigned long long flags,
+                cudaStream_t stream),
+               return prefetch_batch(find_stream(stream, meaning),
+                                     {addresses, bytes, count, locations, firsts, location_count},
+                                     flags);)
+MILLRACE_TWINS(cudaMemDiscardAndPrefetchBatchAsync, ptsz,
+               (void** addresses, std::size_t* bytes, std::size_t count, cudaMemLocation* locations,
+                std::size_t* firsts, std::size_t location_count, unsigned long long flags,
+                cudaStream_t stream),
+               return prefetch_batch(find_stream(stream, meaning),
+                                     {addresses, bytes, count, locations, firsts, location_count},
+                                     flags);)
+MILLRACE_TWINS(cudaMemDiscardBatchAsync, ptsz,
+               (void** addresses, std::size_t* bytes, std::size_t count, unsigned long long flags,
+                cudaStream_t stream),
+               return discard_batch(find_stream(stream, meaning), addresses, bytes, count, flags);)
 MILLRACE_TWINS(cudaMemcpyBatchAsync, ptsz,
                (void* const* to, const void* const* from, const std::size_t* bytes,
                 std::size_t count, cudaMemcpyAttributes*, std::size_t*, std::size_t,
@@ -57,7 +70,10 @@ MILLRACE_TWINS(cudaMemcpyBatchAsync, ptsz,
                return copy_batch(find_stream(stream, meaning), to, from, bytes, count, nullptr);)
 MILLRACE_CALL(cudaMemGetDefaultMemPool,
               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type),
-              return pool_at(pool, location, type, &Gpu::default_pool);)
+              return get_pool(pool, location, type, WhichPool::usual);)
 MILLRACE_CALL(cudaMemGetMemPool,
               (cudaMemPool_t * pool, cudaMemLocation* location, cudaMemAllocationType type),
-              return pool_at(pool, location, type, &Gpu::current_pool);)
+              return get_pool(pool, location, type, WhichPool::current);)
+MILLRACE_CALL(cudaMemSetMemPool,
+              (cudaMemLocation * location, cudaMemAllocationType type, cudaMemPool_t pool),
+              return set_pool(location, type, pool);)

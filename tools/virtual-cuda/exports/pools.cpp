@@ -10,74 +10,136 @@ using namespace millrace;
 using namespace millrace::virtual_cuda;
 
 namespace millrace::virtual_cuda {
-bool in_pool(const Gpu& gpu, const void* address) {
-  const auto start = reinterpret_cast<std::uintptr_t>(address);
-  return std::any_of(gpu.pools.begin(), gpu.pools.end(),
-                     [&](const cudaMemPool_t pool) { return pool->live.contains(start); });
+namespace {
+
+// The pool that `holds` says it is.
+template <typename Holds>
+cudaMemPool_t find_pool(const void* address, Holds holds) {
+  const Memory& memory = runtime().memory;
+  if (!memory.on_device(address)) {
+    const Memory::HostRange* const range = memory.host_range(address);
+    if (range == nullptr || range->pool == nullptr) return nullptr;
+    return holds(*range->pool) ? range->pool : nullptr;
+  }
+  const auto& pools = runtime().gpus[memory.gpu_of(address)]->pools;
+  const auto found = std::find_if(pools.begin(), pools.end(),
+                                  [&](const cudaMemPool_t pool) { return holds(*pool); });
+  return found == pools.end() ? nullptr : *found;
 }
 
-bool free_in_pool(const Gpu& gpu, const void* address) {
+}  // namespace
+
+cudaMemPool_t pool_of_block(const void* address) {
+  const auto start = reinterpret_cast<std::uintptr_t>(address);
+  return find_pool(address,
+                   [&](const CUmemPoolHandle_st& pool) { return pool.live.contains(start); });
+}
+
+cudaMemPool_t pool_around(const void* address) {
   const auto value = reinterpret_cast<std::uintptr_t>(address);
-  return std::any_of(gpu.pools.begin(), gpu.pools.end(), [&](const cudaMemPool_t pool) {
-    auto block = pool->free_blocks.upper_bound(value);
-    if (block == pool->free_blocks.begin()) return false;
-    --block;
-    return value - block->first < block->second.bytes;
+  return find_pool(address, [&](const CUmemPoolHandle_st& pool) {
+    return pool.in_use(value) != pool.live.end();
   });
 }
 
-cudaError_t free_to_pool(Lock& lock, Gpu& gpu, const void* address, CUstream_st& stream) {
+bool free_in_pool(const void* address) {
+  const auto value = reinterpret_cast<std::uintptr_t>(address);
+  return find_pool(address, [&](const CUmemPoolHandle_st& pool) {
+           return pool.holds_free(value);
+         }) != nullptr;
+}
+
+cudaError_t free_of_graph(Lock& lock, void* address, CUstream_st& stream) {
+  if (!runtime().graph_memory.allocated(address)) return cudaErrorInvalidValue;
+  OperationRef done;
+  enqueue(lock, stream, FreeWork{address}, {}, &done);
+  // Another thread may have freed it meanwhile.
+  return runtime().graph_memory.release(address, done) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+void free_to_pool(Lock& lock, CUmemPoolHandle_st& pool, const void* address, CUstream_st& stream) {
   const auto start = reinterpret_cast<std::uintptr_t>(address);
-  for (const cudaMemPool_t pool : gpu.pools) {
-    const auto block = pool->live.find(start);
-    if (block == pool->live.end()) continue;
-    if (CUstream_st* const owner = block->second.stream)
-      note_allocated(*owner, -static_cast<std::ptrdiff_t>(block->second.bytes));
-    OperationRef done;
-    if (Checker* const check = checker()) check->pool_freed(address, stream);
-    if (!quick()) enqueue(lock, stream, EmptyWork{}, {}, &done);
-    pool->release(start, stream, done);
-    if (pool->attributes.reserved > pool->attributes.release_threshold)
-      gpu.excess.store(true, std::memory_order_relaxed);
-    return cudaSuccess;
-  }
-  return cudaErrorInvalidValue;
+  const CUmemPoolHandle_st::Live& block = pool.live.at(start);
+  if (block.stream != nullptr)
+    note_allocated(*block.stream, -static_cast<std::ptrdiff_t>(block.bytes));
+  OperationRef done;
+  if (Checker* const check = checker()) check->pool_freed(address, stream);
+  if (!quick()) enqueue(lock, stream, EmptyWork{}, {}, &done);
+  pool.release(start, stream, done);
+  // Memory of the host goes back at a synchronization of the GPU that it was freed on.
+  const unsigned gpu = pool.place.on_gpu() ? pool.device : stream.device;
+  if (pool.attributes.reserved > pool.attributes.release_threshold)
+    runtime().gpus[gpu]->excess.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace millrace::virtual_cuda
 
 namespace {
 
-bool valid(cudaMemPool_t pool) {
+bool is_pool(cudaMemPool_t pool) {
   return pool != nullptr && pool->magic == CUmemPoolHandle_st::kMagic;
+}
+
+// Where the location's number means nothing, it is 0. The host has one NUMA node.
+cudaError_t find_place(PoolPlace& place, const cudaMemLocation& location,
+                       cudaMemAllocationType type) {
+  place = {type, location};
+  if (type != cudaMemAllocationTypePinned && type != cudaMemAllocationTypeManaged)
+    return cudaErrorInvalidValue;
+  switch (location.type) {
+    case cudaMemLocationTypeDevice:
+      return is_gpu(location.id) ? cudaSuccess : cudaErrorInvalidDevice;
+    case cudaMemLocationTypeHostNuma:
+      return location.id == 0 ? cudaSuccess : cudaErrorInvalidValue;
+    case cudaMemLocationTypeHost:
+      place.location.id = 0;
+      return cudaSuccess;
+    case cudaMemLocationTypeInvalid:  // also called "none": managed memory of no preferred place
+      place.location.id = 0;
+      return type == cudaMemAllocationTypeManaged ? cudaSuccess : cudaErrorInvalidValue;
+    case cudaMemLocationTypeHostNumaCurrent:
+      break;
+  }
+  return cudaErrorInvalidValue;
 }
 
 cudaError_t create(cudaMemPool_t* made, const cudaMemPoolProps* properties) {
   if (made == nullptr || properties == nullptr) return cudaErrorInvalidValue;
-  if (properties->allocType != cudaMemAllocationTypePinned) return cudaErrorInvalidValue;
-  if (properties->location.type != cudaMemLocationTypeDevice ||
-      properties->handleTypes != cudaMemHandleTypeNone)
-    return cudaErrorNotSupported;
-  if (!is_gpu(properties->location.id)) return cudaErrorInvalidDevice;
+  PoolPlace place;
+  const cudaError_t error = find_place(place, properties->location, properties->allocType);
+  if (error != cudaSuccess) return error;
+  const bool managed = place.type == cudaMemAllocationTypeManaged;
+  const bool shared = properties->handleTypes != cudaMemHandleTypeNone;
+  if (managed && (shared || properties->maxSize != 0)) return cudaErrorInvalidValue;
+  if (shared && place.location.type == cudaMemLocationTypeHost) return cudaErrorInvalidValue;
+  if (shared) return cudaErrorNotSupported;
   const Lock lock = lock_engine();
-  *made = make_pool(*runtime().gpus[static_cast<std::size_t>(properties->location.id)], false,
-                    properties->maxSize);
+  *made = make_pool(place, false, properties->maxSize);
   return cudaSuccess;
 }
 
+// No longer the current pool of its place.
+void retire(cudaMemPool_t pool) {
+  if (pool->place.on_gpu()) {
+    Gpu& gpu = *runtime().gpus[pool->device];
+    if (gpu.current_pool == pool) gpu.current_pool = gpu.default_pool;
+  }
+  for (Runtime::HostPlace& host : runtime().host_places)
+    if (host.current == pool) host.current = host.usual;
+}
+
 cudaError_t destroy(cudaMemPool_t pool) {
-  if (!valid(pool) || pool->is_default) return cudaErrorInvalidValue;
+  if (!is_pool(pool) || pool->is_default) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
-  Gpu& gpu = *runtime().gpus[pool->device];
   // Memory that is still in use would outlive the pool; CUDA keeps such a pool until it is freed.
   runtime().engine.wait_for_all(lock);
   if (Checker* const check = checker()) check->synchronized_all();
-  if (gpu.current_pool == pool) gpu.current_pool = gpu.default_pool;
+  retire(pool);
   pool->attributes.release_threshold = 0;
   pool->trim(runtime().memory, 0);
   pool->magic = 0;
   if (pool->live.empty()) {
-    std::erase(gpu.pools, pool);
+    std::erase(pools_beside(*pool), pool);
     runtime().pools.give(pool);
   }
   return cudaSuccess;
@@ -92,10 +154,11 @@ cudaError_t allocate(void** address, std::size_t bytes, cudaMemPool_t pool, CUst
   spend(lock, Call::allocate_async);
   Gpu& gpu = *runtime().gpus[stream->device];
   if (pool == nullptr) pool = gpu.current_pool;
-  if (!valid(pool)) return cudaErrorInvalidValue;
+  if (!is_pool(pool)) return cudaErrorInvalidValue;
   if (const cudaError_t error = check_implicit(*stream); error != cudaSuccess) return error;
   if (stream->capture != nullptr) {
-    AllocWork work{runtime().memory.take(pool->device, bytes), bytes, {}};
+    if (!pool->place.on_gpu()) return cudaErrorNotSupported;
+    AllocWork work{runtime().graph_memory.take(pool->device, bytes), bytes, {}};
     if (work.address == nullptr) return cudaErrorMemoryAllocation;
     work.properties.allocType = cudaMemAllocationTypePinned;
     work.properties.location = {cudaMemLocationTypeDevice, static_cast<int>(pool->device)};
@@ -118,11 +181,15 @@ cudaError_t release(void* address, CUstream_st* stream) {
   if (address == nullptr) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
   spend(lock, Call::free_async);
-  const Memory& memory = runtime().memory;
-  if (!memory.on_device(address)) return cudaErrorInvalidValue;
+  const bool on_device = runtime().memory.on_device(address);
+  const cudaMemPool_t pool = pool_of_block(address);
+  if (!on_device && pool == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t error = check_implicit(*stream); error != cudaSuccess) return error;
-  if (stream->capture != nullptr) return submit(lock, *stream, FreeWork{address});
-  return free_to_pool(lock, *runtime().gpus[memory.gpu_of(address)], address, *stream);
+  if (stream->capture != nullptr)
+    return on_device ? submit(lock, *stream, FreeWork{address}) : cudaErrorNotSupported;
+  if (pool == nullptr) return free_of_graph(lock, address, *stream);
+  free_to_pool(lock, *pool, address, *stream);
+  return cudaSuccess;
 }
 
 /** Calls `use` with the attribute's place: an int for the reuse policies, else 64 bits. */
@@ -151,7 +218,7 @@ cudaError_t with_attribute(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute, 
 }
 
 cudaError_t get_attribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  if (!valid(pool) || value == nullptr) return cudaErrorInvalidValue;
+  if (!is_pool(pool) || value == nullptr) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
   return with_attribute(*pool, attribute, [&](const auto& kept) {
     std::memcpy(value, &kept, sizeof kept);
@@ -160,7 +227,7 @@ cudaError_t get_attribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* v
 }
 
 cudaError_t set_attribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, const void* value) {
-  if (!valid(pool) || value == nullptr) return cudaErrorInvalidValue;
+  if (!is_pool(pool) || value == nullptr) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
   CUmemPoolHandle_st::Attributes& all = pool->attributes;
   switch (attribute) {
@@ -188,7 +255,7 @@ cudaError_t set_attribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, const v
 }
 
 cudaError_t trim(cudaMemPool_t pool, std::size_t keep) {
-  if (!valid(pool)) return cudaErrorInvalidValue;
+  if (!is_pool(pool)) return cudaErrorInvalidValue;
   Lock lock = lock_engine();
   spend(lock, Call::trim_pool);
   pool->trim(runtime().memory, keep);
@@ -196,14 +263,15 @@ cudaError_t trim(cudaMemPool_t pool, std::size_t keep) {
 }
 
 cudaError_t set_access(cudaMemPool_t pool, const cudaMemAccessDesc* access, std::size_t count) {
-  if (!valid(pool) || (access == nullptr && count != 0)) return cudaErrorInvalidValue;
+  if (!is_pool(pool) || (access == nullptr && count != 0)) return cudaErrorInvalidValue;
   const Lock lock = lock_engine();
   for (std::size_t i = 0; i < count; ++i) {
     if (access[i].location.type != cudaMemLocationTypeDevice || !is_gpu(access[i].location.id))
       return cudaErrorInvalidDevice;
     const auto gpu = static_cast<unsigned>(access[i].location.id);
     // The GPU that the memory lies on keeps its access.
-    if (gpu == pool->device && access[i].flags != cudaMemAccessFlagsProtReadWrite)
+    if (pool->place.on_gpu() && gpu == pool->device &&
+        access[i].flags != cudaMemAccessFlagsProtReadWrite)
       return cudaErrorInvalidValue;
     pool->access[gpu] = access[i].flags;
   }
@@ -212,34 +280,84 @@ cudaError_t set_access(cudaMemPool_t pool, const cudaMemAccessDesc* access, std:
 
 cudaError_t get_access(cudaMemAccessFlags* flags, cudaMemPool_t pool,
                        const cudaMemLocation* location) {
-  if (!valid(pool) || flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
-  if (location->type != cudaMemLocationTypeDevice || !is_gpu(location->id))
+  if (!is_pool(pool) || flags == nullptr || location == nullptr) return cudaErrorInvalidValue;
+  const bool on_host = location->type == cudaMemLocationTypeHost && !pool->place.on_gpu();
+  if (!on_host && (location->type != cudaMemLocationTypeDevice || !is_gpu(location->id)))
     return cudaErrorInvalidDevice;
   const Lock lock = lock_engine();
   const auto gpu = static_cast<unsigned>(location->id);
-  *flags = gpu == pool->device ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone;
-  if (const auto entry = pool->access.find(gpu); entry != pool->access.end())
+  const bool own = pool->place.on_gpu() && gpu == pool->device;
+  const bool managed = pool->place.type == cudaMemAllocationTypeManaged;
+  *flags = cudaMemAccessFlagsProtNone;
+  if (on_host || own || managed) {
+    *flags = cudaMemAccessFlagsProtReadWrite;
+  } else if (const auto entry = pool->access.find(gpu); entry != pool->access.end()) {
     *flags = entry->second;
+  }
   return cudaSuccess;
 }
 
-cudaError_t pool_of(cudaMemPool_t* pool, int device, cudaMemPool_t Gpu::*which) {
-  if (pool == nullptr) return cudaErrorInvalidValue;
-  if (!is_gpu(device)) return cudaErrorInvalidDevice;
-  const Lock lock = lock_engine();
-  *pool = runtime().gpus[static_cast<std::size_t>(device)].get()->*which;
-  return cudaSuccess;
+// The pools of a place of the host, which begin with the default one. Called under the lock.
+Runtime::HostPlace& host_pools_at(const PoolPlace& place) {
+  std::vector<Runtime::HostPlace>& all = runtime().host_places;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Runtime::HostPlace& known) {
+    return known.place == place;
+  });
+  if (found != all.end()) return *found;
+  const cudaMemPool_t made = make_pool(place, true, 0);
+  return all.emplace_back(Runtime::HostPlace{place, made, made});
 }
 
-cudaError_t set_pool(int device, cudaMemPool_t pool) {
-  if (!is_gpu(device)) return cudaErrorInvalidDevice;
-  const Lock lock = lock_engine();
-  if (!valid(pool) || pool->device != static_cast<unsigned>(device)) return cudaErrorInvalidValue;
-  runtime().gpus[static_cast<std::size_t>(device)]->current_pool = pool;
-  return cudaSuccess;
+cudaMemLocation location_of(int device) { return {cudaMemLocationTypeDevice, device}; }
+
+cudaError_t pool_of(cudaMemPool_t* pool, int device, WhichPool which) {
+  const cudaMemLocation location = location_of(device);
+  return get_pool(pool, &location, cudaMemAllocationTypePinned, which);
+}
+
+cudaError_t set_pool_of(int device, cudaMemPool_t pool) {
+  const cudaMemLocation location = location_of(device);
+  return set_pool(&location, cudaMemAllocationTypePinned, pool);
 }
 
 }  // namespace
+
+namespace millrace::virtual_cuda {
+
+cudaError_t get_pool(cudaMemPool_t* pool, const cudaMemLocation* location,
+                     cudaMemAllocationType type, WhichPool which) {
+  if (pool == nullptr || location == nullptr) return cudaErrorInvalidValue;
+  PoolPlace place;
+  if (const cudaError_t error = find_place(place, *location, type); error != cudaSuccess)
+    return error;
+  const Lock lock = lock_engine();
+  if (place.on_gpu()) {
+    const Gpu& gpu = *runtime().gpus[static_cast<std::size_t>(location->id)];
+    *pool = which == WhichPool::usual ? gpu.default_pool : gpu.current_pool;
+  } else {
+    const Runtime::HostPlace& host = host_pools_at(place);
+    *pool = which == WhichPool::usual ? host.usual : host.current;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t set_pool(const cudaMemLocation* location, cudaMemAllocationType type,
+                     cudaMemPool_t pool) {
+  if (location == nullptr) return cudaErrorInvalidValue;
+  PoolPlace place;
+  if (const cudaError_t error = find_place(place, *location, type); error != cudaSuccess)
+    return error;
+  const Lock lock = lock_engine();
+  if (!is_pool(pool) || !(pool->place == place)) return cudaErrorInvalidValue;
+  if (place.on_gpu()) {
+    runtime().gpus[pool->device]->current_pool = pool;
+  } else {
+    host_pools_at(place).current = pool;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace millrace::virtual_cuda
 
 MILLRACE_TWINS(cudaMallocAsync, ptsz, (void** address, std::size_t bytes, cudaStream_t stream),
                return allocate(address, bytes, nullptr, find_stream(stream, meaning));)
@@ -264,9 +382,12 @@ MILLRACE_CALL(cudaMemPoolSetAccess,
 MILLRACE_CALL(cudaMemPoolGetAccess,
               (cudaMemAccessFlags * flags, cudaMemPool_t pool, cudaMemLocation* location),
               return get_access(flags, pool, location);)
+MILLRACE_CALL(cudaMemPoolExportToShareableHandle,
+              (void*, cudaMemPool_t, cudaMemAllocationHandleType, unsigned),
+              return cudaErrorInvalidValue;)
 MILLRACE_CALL(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * pool, int device),
-              return pool_of(pool, device, &Gpu::default_pool);)
+              return pool_of(pool, device, WhichPool::usual);)
 MILLRACE_CALL(cudaDeviceGetMemPool, (cudaMemPool_t * pool, int device),
-              return pool_of(pool, device, &Gpu::current_pool);)
+              return pool_of(pool, device, WhichPool::current);)
 MILLRACE_CALL(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool),
-              return set_pool(device, pool);)
+              return set_pool_of(device, pool);)

@@ -150,14 +150,6 @@ cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* 
   return cudaSuccess;
 }
 
-cudaError_t prefetch(CUstream_st* stream) {
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (quick()) return cudaSuccess;
-  Lock lock = lock_engine();
-  spend(lock, Call::copy);
-  return submit(lock, *stream, EmptyWork{});
-}
-
 cudaError_t from_parameters(const cudaMemcpy3DParms& parameters, CopyWork& work) {
   if (parameters.srcArray != nullptr || parameters.dstArray != nullptr)
     return cudaErrorNotSupported;

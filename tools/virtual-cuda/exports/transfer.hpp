@@ -19,9 +19,6 @@ cudaError_t fill(CUstream_st* stream, FillWork work, Host host);
 cudaError_t copy_batch(CUstream_st* stream, void* const* to, const void* const* from,
                        const std::size_t* bytes, std::size_t count, std::size_t* failed);
 
-/** @brief A prefetch of managed memory, which is host memory here: it only takes its turn. */
-cudaError_t prefetch(CUstream_st* stream);
-
 /** @brief Whether the addresses alone show that CUDA allows a copy. */
 [[nodiscard]] inline bool plainly_allowed(cudaMemcpyKind kind, bool to_device,
                                           bool from_device) noexcept {

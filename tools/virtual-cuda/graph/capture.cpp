@@ -25,10 +25,10 @@ void add_tails(CUstream_st& stream, const std::vector<cudaGraphNode_t>& nodes) {
       stream.capture_tails.push_back(node);
 }
 
-/** Whether everything that other streams captured comes before what the origin captured. */
-bool joined(const Capture& capture) {
-  std::set<const CUgraphNode_st*> seen(capture.origin->capture_tails.begin(),
-                                       capture.origin->capture_tails.end());
+using Nodes = std::set<const CUgraphNode_st*>;
+
+/** These nodes and all that they come after. */
+Nodes with_all_before(Nodes seen) {
   std::vector<const CUgraphNode_st*> open(seen.begin(), seen.end());
   while (!open.empty()) {
     const CUgraphNode_st* const node = open.back();
@@ -36,10 +36,28 @@ bool joined(const Capture& capture) {
     for (const cudaGraphNode_t earlier : node->after)
       if (seen.insert(earlier).second) open.push_back(earlier);
   }
-  return std::all_of(capture.streams.begin(), capture.streams.end(), [&](const CUstream_st* other) {
-    return std::all_of(other->capture_tails.begin(), other->capture_tails.end(),
-                       [&](const cudaGraphNode_t tail) { return seen.contains(tail); });
-  });
+  return seen;
+}
+
+bool captured_in(const CUstream_st& stream, const Nodes& nodes) {
+  return std::all_of(stream.capture_tails.begin(), stream.capture_tails.end(),
+                     [&](const cudaGraphNode_t tail) { return nodes.contains(tail); });
+}
+
+/** Whether everything that other streams captured comes before what the origin captured. */
+bool joined(const Capture& capture) {
+  const Nodes seen =
+      with_all_before({capture.origin->capture_tails.begin(), capture.origin->capture_tails.end()});
+  return std::all_of(capture.streams.begin(), capture.streams.end(),
+                     [&](const CUstream_st* other) { return captured_in(*other, seen); });
+}
+
+/** Whether everything that `stream` captured comes before what others go on from. */
+bool handed_over(const Capture& capture, const CUstream_st& stream) {
+  Nodes tails;
+  for (const CUstream_st* const other : capture.streams)
+    if (other != &stream) tails.insert(other->capture_tails.begin(), other->capture_tails.end());
+  return captured_in(stream, with_all_before(std::move(tails)));
 }
 
 void leave(const std::shared_ptr<Capture>& capture) {
@@ -141,10 +159,11 @@ cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph) {
 void abandon_capture(CUstream_st& stream) {
   const std::shared_ptr<Capture> capture = stream.capture;
   if (capture == nullptr) return;
-  capture->invalid = true;
   if (capture->origin == &stream) {
+    capture->invalid = true;
     leave(capture);
   } else {
+    capture->invalid = capture->invalid || !handed_over(*capture, stream);
     std::erase(capture->streams, &stream);
   }
 }

@@ -41,7 +41,9 @@ cudaError_t begin_capture(CUstream_st& stream, cudaStreamCaptureMode mode,
                           std::shared_ptr<Graph> graph, std::vector<cudaGraphNode_t> after);
 cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph);
 
-/** @brief A stream that is captured is destroyed: its capture is lost, and ends if it began there.
+/**
+ * @brief A stream that is captured is destroyed. Its capture is lost, and ends if it began there;
+ *        it goes on if other streams come after all that this one captured.
  */
 void abandon_capture(CUstream_st& stream);
 

@@ -37,6 +37,11 @@ OperationRef launch_node(Launch& launch, const CUgraphNode_st& node,
     return operation;
   }
   const OperationRef operation = launch.add(node.work, after);
+  if (const auto* const alloc = std::get_if<AllocWork>(&node.work)) {
+    runtime().graph_memory.allocate(alloc->address);
+  } else if (const auto* const free = std::get_if<FreeWork>(&node.work)) {
+    runtime().graph_memory.release(free->address, operation);
+  }
   if (const auto* const record = std::get_if<RecordWork>(&node.work)) {
     if (OperationRef* const last = last_record(record->event)) {
       record->event.event->recorded = true;
@@ -59,6 +64,17 @@ OperationRef launch_nodes(Launch& launch, const Graph& graph,
     all.push_back(operations[node]);
   }
   return launch.add(EmptyWork{}, all.empty() ? start : all);
+}
+
+// Memory that an earlier launch allocated and that is not free.
+void add_unfreed(const Graph& graph, std::vector<void*>& found) {
+  for (const auto& node : graph.nodes) {
+    if (const auto* const child = std::get_if<ChildWork>(&node->work)) {
+      add_unfreed(*child->graph, found);
+    } else if (const auto* const alloc = std::get_if<AllocWork>(&node->work)) {
+      if (runtime().graph_memory.allocated(alloc->address)) found.push_back(alloc->address);
+    }
+  }
 }
 
 bool same_edges(const CUgraphNode_st& mine, const CUgraphNode_st& other, const NodeMap& pairs) {
@@ -86,6 +102,11 @@ cudaGraphNode_t find_node(cudaGraphExec_t executable, const CUgraphNode_st* node
 cudaError_t launch(Lock& lock, cudaGraphExec_t executable, CUstream_st& stream) {
   if (const cudaError_t error = check_implicit(stream); error != cudaSuccess) return error;
   if (stream.capture != nullptr) return submit(lock, stream, ChildWork{executable->graph->clone()});
+  std::vector<void*> unfreed;
+  if (!executable->graph->memory->empty()) add_unfreed(*executable->graph, unfreed);
+  if (!unfreed.empty() && (executable->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) == 0)
+    return cudaErrorInvalidValue;
+  for (void* const address : unfreed) runtime().graph_memory.release(address, executable->last);
   Launch launch{stream.device, {}};
   std::vector<OperationRef> start = before(stream);
   // Launches of one executable graph run one after the other.

@@ -32,7 +32,7 @@ Graph::~Graph() {
   magic = 0;
   for (const auto& [user, references] : users) release_user(user, references);
   if (memory.use_count() == 1)
-    for (void* const address : *memory) runtime().memory.give(address);
+    for (void* const address : *memory) runtime().graph_memory.abandon(address);
 }
 
 cudaGraphNode_t Graph::add(Work work, std::vector<cudaGraphNode_t> after) {

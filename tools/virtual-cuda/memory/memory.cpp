@@ -147,10 +147,12 @@ void* Memory::take_host(std::size_t bytes, const HostRange& range) {
   return address;
 }
 
-bool Memory::give_host(void* address, Kind kind) {
+bool Memory::give_host(void* address, Kind kind, const CUmemPoolHandle_st* pool) {
   const auto entry = host_.find(reinterpret_cast<std::uintptr_t>(address));
-  if (entry == host_.end() || entry->second.kind != kind) return false;
+  if (entry == host_.end() || entry->second.kind != kind || entry->second.pool != pool)
+    return false;
   pinned_ -= entry->second.bytes;
+  if (kind == Kind::managed) advice_.forget(address, entry->second.bytes);
   host_.erase(entry);
   std::free(address);
   return true;

@@ -9,6 +9,9 @@
 
 #include "abi/cuda_runtime_api.h"
 #include "device/virtual/address_space.hpp"
+#include "memory/advice.hpp"
+
+struct CUmemPoolHandle_st;
 
 namespace millrace::virtual_cuda {
 
@@ -31,6 +34,7 @@ class Memory {
     Kind kind = Kind::pinned;
     unsigned flags = 0;
     int device = 0;
+    CUmemPoolHandle_st* pool = nullptr;  ///< that cuts it into blocks
   };
   struct Range {
     std::uintptr_t begin = 0;
@@ -70,8 +74,9 @@ class Memory {
 
   /** @brief Pinned or managed memory. Null without memory. */
   [[nodiscard]] void* take_host(std::size_t bytes, const HostRange& range);
-  /** @return false unless `address` is the start of memory of this kind from `take_host` */
-  bool give_host(void* address, Kind kind);
+  /** @return false unless `address` is the start of memory of this kind, and for this pool or none,
+   *          from `take_host` */
+  bool give_host(void* address, Kind kind, const CUmemPoolHandle_st* pool = nullptr);
   /** @return false if some of it is known already */
   [[nodiscard]] bool register_host(void* address, const HostRange& range);
   bool unregister_host(void* address);
@@ -82,6 +87,7 @@ class Memory {
   [[nodiscard]] std::size_t peak_pinned_bytes() const noexcept { return peak_pinned_; }
 
   [[nodiscard]] Kind kind_of(const void* address) const;
+  [[nodiscard]] ManagedAdvice& advice() noexcept { return advice_; }
 
   /** @brief Where ranges may be reserved. */
   [[nodiscard]] Range range_region() const noexcept;
@@ -113,6 +119,7 @@ class Memory {
   std::vector<simulation::AddressSpace> pages_;  // of each GPU: what has no address
   std::vector<std::size_t> peaks_;
   std::map<std::uintptr_t, HostRange> host_;
+  ManagedAdvice advice_;
   std::size_t pinned_ = 0;
   std::size_t peak_pinned_ = 0;
 };

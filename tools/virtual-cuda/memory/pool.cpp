@@ -4,11 +4,14 @@
 #include <iterator>
 #include <utility>
 
+#include "check/checker.hpp"
 #include "engine/engine.hpp"
 #include "engine/stream.hpp"
 #include "millrace/round_up.hpp"
 
 using millrace::round_up;
+using millrace::virtual_cuda::Checker;
+using millrace::virtual_cuda::checker;
 using millrace::virtual_cuda::Engine;
 using millrace::virtual_cuda::Memory;
 using millrace::virtual_cuda::OperationRef;
@@ -33,6 +36,26 @@ bool usable(const Pool::Free& block, const Pool::Attributes& attributes, Engine&
 }
 
 }  // namespace
+
+Memory::Kind CUmemPoolHandle_st::kind() const noexcept {
+  if (place.on_gpu()) return Memory::Kind::device;
+  return place.type == cudaMemAllocationTypeManaged ? Memory::Kind::managed : Memory::Kind::pinned;
+}
+
+std::map<std::uintptr_t, Pool::Live>::const_iterator CUmemPoolHandle_st::in_use(
+    std::uintptr_t address) const {
+  auto block = live.upper_bound(address);
+  if (block == live.begin()) return live.end();
+  --block;
+  return address - block->first < block->second.bytes ? block : live.end();
+}
+
+bool CUmemPoolHandle_st::holds_free(std::uintptr_t address) const {
+  auto block = free_blocks.upper_bound(address);
+  if (block == free_blocks.begin()) return false;
+  --block;
+  return address - block->first < block->second.bytes;
+}
 
 Pool::Grant CUmemPoolHandle_st::allocate(Memory& memory, Engine& engine, std::size_t bytes,
                                          CUstream_st& stream) {
@@ -71,10 +94,16 @@ Pool::Grant CUmemPoolHandle_st::carve(std::map<std::uintptr_t, Free>::iterator b
   return {reinterpret_cast<void*>(address), std::move(taken.after)};
 }
 
+void* CUmemPoolHandle_st::take_segment(Memory& memory, std::size_t bytes) {
+  if (place.on_gpu()) return memory.take(device, bytes);
+  return memory.take_host(bytes,
+                          {bytes, kind(), cudaMemAttachGlobal, static_cast<int>(device), this});
+}
+
 bool CUmemPoolHandle_st::grow(Memory& memory, std::size_t bytes) {
   for (const std::size_t size : {round_up(bytes, granularity), bytes}) {
     if (max_bytes != 0 && attributes.reserved + size > max_bytes) continue;
-    void* const segment = memory.take(device, size);
+    void* const segment = take_segment(memory, size);
     if (segment == nullptr) continue;
     const auto address = reinterpret_cast<std::uintptr_t>(segment);
     segments[address] = size;
@@ -151,7 +180,14 @@ void CUmemPoolHandle_st::trim(Memory& memory, std::size_t keep) {
       continue;
     }
     attributes.reserved -= segment->second;
-    memory.give(reinterpret_cast<void*>(segment->first));
+    auto* const start = reinterpret_cast<void*>(segment->first);
+    if (place.on_gpu()) {
+      memory.give(start);
+    } else {
+      // What the C library makes of it next is not this memory.
+      if (Checker* const check = checker()) check->host_memory_ended(start, segment->second);
+      memory.give_host(start, kind(), this);
+    }
     remove(block);
     segment = segments.erase(segment);
   }

@@ -7,15 +7,30 @@
 #include <utility>
 #include <vector>
 
+#include "abi/cuda_runtime_api.h"
 #include "engine/operation.hpp"
 #include "memory/memory.hpp"
 
 namespace millrace::virtual_cuda {
 class Engine;
+
+/** @brief What memory a pool has: of a GPU, pinned memory of the host, or managed memory. */
+struct PoolPlace {
+  cudaMemAllocationType type = cudaMemAllocationTypePinned;
+  cudaMemLocation location{cudaMemLocationTypeDevice, 0};
+
+  [[nodiscard]] bool on_gpu() const noexcept {
+    return type == cudaMemAllocationTypePinned && location.type == cudaMemLocationTypeDevice;
+  }
+  friend bool operator==(const PoolPlace& a, const PoolPlace& b) noexcept {
+    return a.type == b.type && a.location.type == b.location.type && a.location.id == b.location.id;
+  }
+};
 }  // namespace millrace::virtual_cuda
 
 /**
- * What a cudaMemPool_t points to: the stream-ordered pool of one GPU.
+ * What a cudaMemPool_t points to: a stream-ordered pool of a GPU's memory, or of managed or pinned
+ * memory, which is host memory here.
  *
  * A freed block remembers its free. Another stream may have it when the free is done
  * (ReuseAllowOpportunistic), when events order that stream after the free
@@ -54,7 +69,8 @@ struct CUmemPoolHandle_st {
 
   std::uint32_t magic = 0;
   bool is_default = false;
-  unsigned device = 0;
+  unsigned device = 0;  ///< of managed memory: the preferred one; of pinned memory: 0
+  millrace::virtual_cuda::PoolPlace place;
   std::size_t granularity = 0;
   std::size_t max_bytes = 0;  ///< 0: no limit
   Attributes attributes;
@@ -64,6 +80,11 @@ struct CUmemPoolHandle_st {
   std::set<std::pair<std::size_t, std::uintptr_t>> by_size;  ///< of `free_blocks`
   std::map<std::uintptr_t, Live> live;
 
+  [[nodiscard]] millrace::virtual_cuda::Memory::Kind kind() const noexcept;
+  /** The block in use that holds `address`; `live.end()` if none does. */
+  [[nodiscard]] std::map<std::uintptr_t, Live>::const_iterator in_use(std::uintptr_t address) const;
+  /** Whether `address` lies in memory that the pool holds and has not handed out. */
+  [[nodiscard]] bool holds_free(std::uintptr_t address) const;
   [[nodiscard]] Grant allocate(millrace::virtual_cuda::Memory& memory,
                                millrace::virtual_cuda::Engine& engine, std::size_t bytes,
                                CUstream_st& stream);
@@ -76,6 +97,7 @@ struct CUmemPoolHandle_st {
   [[nodiscard]] Grant carve(std::map<std::uintptr_t, Free>::iterator block, std::size_t bytes,
                             CUstream_st& stream);
   [[nodiscard]] bool grow(millrace::virtual_cuda::Memory& memory, std::size_t bytes);
+  void* take_segment(millrace::virtual_cuda::Memory& memory, std::size_t bytes);
   std::map<std::uintptr_t, Free>::iterator add(std::uintptr_t address, Free block);
   void remove(std::map<std::uintptr_t, Free>::iterator block);
   void merge(std::map<std::uintptr_t, Free>::iterator block);

@@ -1,0 +1,136 @@
+// Memory of allocation nodes: from the launch that allocates it to its free, inside or outside of
+// the graph.
+
+#include <cstdint>
+
+#include "test/virtual_cuda/laws/gpu.hpp"
+
+using namespace millrace::test;
+
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{1} << 20;
+
+/// A graph that allocates memory, fills it and does not free it.
+class Maker {
+ public:
+  explicit Maker(const Stream& stream, unsigned long long flags = 0) {
+    cudaGraph_t graph = nullptr;
+    CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    CUDA_OK(cudaMallocAsync(&block_, kBytes, stream));
+    CUDA_OK(cudaMemsetAsync(block_, 6, kBytes, stream));
+    CUDA_OK(cudaStreamEndCapture(stream, &graph));
+    CUDA_OK(cudaGraphInstantiate(&executable_, graph, flags));
+    CUDA_OK(cudaGraphDestroy(graph));
+  }
+  ~Maker() { destroy(); }
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+  void destroy() {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    executable_ = nullptr;
+  }
+  cudaError_t launch(const Stream& stream) {
+    const cudaError_t error = cudaGraphLaunch(executable_, stream);
+    static_cast<void>(cudaGetLastError());
+    return error;
+  }
+  [[nodiscard]] void* block() const { return block_; }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+  void* block_ = nullptr;
+};
+
+/// Whether the memory holds what the graph wrote, once the stream's work is done.
+bool filled(const Maker& maker, const Stream& stream) {
+  CUDA_OK(cudaStreamSynchronize(stream));
+  return read(maker.block(), kBytes) == all(kBytes, 6);
+}
+
+std::uint64_t amount(cudaGraphMemAttributeType which) {
+  std::uint64_t value = 0;
+  CUDA_OK(cudaDeviceGetGraphMemAttribute(0, which, &value));
+  return value;
+}
+
+std::size_t free_memory() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CUDA_OK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+}  // namespace
+
+TEST_CASE("memory that a graph allocated stays when the graph is destroyed, until it is freed") {
+  const Stream stream;
+  CUDA_OK(cudaDeviceGraphMemTrim(0));
+  const std::size_t before = free_memory();
+  Maker maker{stream};
+  CUDA_OK(maker.launch(stream));
+  maker.destroy();
+  // Others do not get it.
+  const DeviceBlock other{kBytes};
+  CUDA_OK(cudaMemset(other.get(), 1, kBytes));
+  CHECK(filled(maker, stream));
+  CHECK(free_memory() <= before - 2 * kBytes);
+  SECTION("in the order of a stream") { CUDA_OK(cudaFreeAsync(maker.block(), stream)); }
+  SECTION("by the host") { CUDA_OK(cudaFree(maker.block())); }
+  CHECK(cudaFreeAsync(maker.block(), stream) == cudaErrorInvalidValue);
+  CHECK(cudaFree(maker.block()) == cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CUDA_OK(cudaDeviceGraphMemTrim(0));
+  CHECK(free_memory() == before - kBytes);
+}
+
+TEST_CASE("a graph with memory that is not free cannot be launched again") {
+  const Stream stream;
+  Maker maker{stream};
+  CHECK(cudaFreeAsync(maker.block(), stream) == cudaErrorInvalidValue);  // not allocated yet
+  static_cast<void>(cudaGetLastError());
+  CUDA_OK(maker.launch(stream));
+  CHECK(maker.launch(stream) == cudaErrorInvalidValue);
+  CUDA_OK(cudaFreeAsync(maker.block(), stream));
+  CUDA_OK(maker.launch(stream));
+  CHECK(filled(maker, stream));
+  CUDA_OK(cudaFreeAsync(maker.block(), stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+}
+
+TEST_CASE("a launch frees what the graph left, if it was instantiated to do that") {
+  const Stream stream;
+  Maker maker{stream, cudaGraphInstantiateFlagAutoFreeOnLaunch};
+  for (int i = 0; i < 3; ++i) CUDA_OK(maker.launch(stream));
+  CHECK(filled(maker, stream));
+  CUDA_OK(cudaFree(maker.block()));
+}
+
+TEST_CASE("memory of graphs is counted until nobody uses it and it is trimmed") {
+  const Stream stream;
+  CUDA_OK(cudaDeviceGraphMemTrim(0));
+  const std::uint64_t before = amount(cudaGraphMemAttrUsedMemCurrent);
+  std::uint64_t zero = 0;
+  CUDA_OK(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &zero));
+  CHECK(amount(cudaGraphMemAttrUsedMemHigh) == before);
+  Maker maker{stream};
+  CUDA_OK(maker.launch(stream));
+  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before + kBytes);
+  CHECK(amount(cudaGraphMemAttrReservedMemCurrent) >= before + kBytes);
+  maker.destroy();
+  CUDA_OK(cudaDeviceGraphMemTrim(0));
+  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before + kBytes);
+  CUDA_OK(cudaFreeAsync(maker.block(), stream));
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CUDA_OK(cudaDeviceGraphMemTrim(0));
+  CHECK(amount(cudaGraphMemAttrUsedMemCurrent) == before);
+  CHECK(amount(cudaGraphMemAttrUsedMemHigh) == before + kBytes);
+  CHECK(amount(cudaGraphMemAttrReservedMemHigh) >= before + kBytes);
+  std::uint64_t one = 1;
+  CHECK(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemHigh, &one) ==
+        cudaErrorInvalidValue);
+  CHECK(cudaDeviceSetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &zero) ==
+        cudaErrorInvalidValue);
+  static_cast<void>(cudaGetLastError());
+}

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "graph/graph.hpp"
+
+namespace millrace::virtual_cuda {
+
+/** @brief The graph in the language of Graphviz: its nodes with what they do, child graphs, edges.
+ */
+[[nodiscard]] std::string draw(const Graph& graph);
+
+}  // namespace millrace::virtual_cuda
