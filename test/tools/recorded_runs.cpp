@@ -35,6 +35,16 @@ TEST_CASE("the trace of a footprint run has reserved what the run did, byte by b
   }
 }
 
+TEST_CASE("a replay of a recorded run waits for its recorded uses as the run did") {
+  const ScratchFolder folder;
+  const std::string file = (folder / "run.trace").string();
+  REQUIRE(run_program(recorded_run("torch", "side-stream", {"--record", file})).exit_code == 0);
+  const auto replay =
+      document_of({"replay", "--allocator", "torch", file}).at("files").at(0).at("replays").at(0);
+  CHECK(replay.at("statistics").at("bytes").at("reserved").at("peak") ==
+        replay.at("recorded_peak_reserved_bytes"));
+}
+
 TEST_CASE("explain names the streams and the sites of a footprint run") {
   const ScratchFolder folder;
   const std::string file = (folder / "run.trace").string();

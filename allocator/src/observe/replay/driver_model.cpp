@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -82,12 +83,29 @@ class ModelledRun {
     const Block block = it->second;
     blocks_.erase(it);
     const bool is_complete = log_.streams[event.stream].for_all;
-    if (is_complete || !block.of_pool) device_.synchronize();
+    if (is_complete || !block.of_pool) {
+      device_.synchronize();
+    } else {
+      wait_for_uses(event);
+    }
+    uses_.erase(event.block);
     if (!block.of_pool) {
       device_.free(block.address);
     } else {
       device_.free_async(block.address,
                          is_complete ? device_.legacy_stream() : stream(event.stream));
+    }
+  }
+
+  // The pool knows of no other uses: before a free, its stream has to wait for them.
+  void wait_for_uses(const LogEvent& event) {
+    const auto uses = uses_.find(event.block);
+    if (uses == uses_.end()) return;
+    for (const std::uint32_t use : uses->second) {
+      if (use == event.stream) continue;
+      const EventHandle made = device_.create_event();
+      device_.record(made, stream(use));
+      device_.wait(stream(event.stream), made);
     }
   }
 
@@ -112,8 +130,10 @@ class ModelledRun {
         return;
       case OrderKind::passed_stream:
         return device_.synchronize(stream(step.stream));
-      case OrderKind::passed_device:
       case OrderKind::used:
+        uses_[step.block].insert(step.stream);
+        return;
+      case OrderKind::passed_device:
       case OrderKind::closed:
         return;
     }
@@ -131,6 +151,7 @@ class ModelledRun {
   std::map<std::uint32_t, StreamHandle> streams_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, EventHandle> events_;
   std::unordered_map<std::uint32_t, Block> blocks_;
+  std::unordered_map<std::uint32_t, std::set<std::uint32_t>> uses_;  // streams, by block
 };
 
 }  // namespace

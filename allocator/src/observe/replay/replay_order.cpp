@@ -5,10 +5,21 @@ namespace millrace {
 using trace::LoggedOrder;
 using trace::OrderKind;
 
+void ReplayOrder::await(std::uint32_t block, StreamRef stream) {
+  std::vector<Point>& points = awaited_[block];
+  points.push_back(ordered_.mark(stream));
+  const auto uses = uses_.find(block);
+  if (uses == uses_.end()) return;
+  for (const StreamRef use : uses->second) {
+    if (use.handle().value != stream.handle().value) points.push_back(ordered_.mark(use));
+  }
+  uses_.erase(uses);
+}
+
 void ReplayOrder::complete(std::uint32_t block) {
   const auto it = awaited_.find(block);
   if (it == awaited_.end()) return;
-  ordered_.synchronize(it->second);
+  for (const Point point : it->second) ordered_.synchronize(point);
   awaited_.erase(it);
 }
 

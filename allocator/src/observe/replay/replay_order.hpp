@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "millrace/device/ordered_device.hpp"
 #include "millrace/memory/caching_allocator.hpp"
@@ -34,15 +35,18 @@ class ReplayOrder {
       const trace::LoggedOrder& step = log_.order[next_];
       if (step.device != device_) continue;
       if (step.kind == trace::OrderKind::used) {
-        use(step.block, lanes_.of_stream(step.stream));
+        const StreamRef stream = lanes_.of_stream(step.stream);
+        if (!log_.streams[step.stream].for_all) uses_[step.block].push_back(stream);
+        use(step.block, stream);
       } else {
         apply(step);
       }
     }
   }
 
-  /** @brief A free whose completion the log has: the marker that stands for it. */
-  void await(std::uint32_t block, StreamRef stream) { awaited_[block] = ordered_.mark(stream); }
+  /** @brief A free whose completion the log has: markers of the free's stream, and of each that
+   * uses the block, stand for it. */
+  void await(std::uint32_t block, StreamRef stream);
   void complete(std::uint32_t block);
 
  private:
@@ -56,7 +60,8 @@ class ReplayOrder {
   ReplayLanes& lanes_;
   std::size_t next_ = 0;
   std::map<std::pair<std::uint32_t, std::uint64_t>, Point> marks_;  // by stream and number
-  std::unordered_map<std::uint32_t, Point> awaited_;
+  std::unordered_map<std::uint32_t, std::vector<StreamRef>> uses_;  // by block in use
+  std::unordered_map<std::uint32_t, std::vector<Point>> awaited_;   // by block
 };
 
 }  // namespace millrace
