@@ -227,7 +227,41 @@ def links(program):
                   "fused, before the optimizer", "fused, after it", "semi-sync"], rows)
 
 
-TABLES = {"strategies": strategies, "base-ladder": base_ladder, "savings": savings,
+# docs/trace-set.md
+
+
+def traces_of_the_set():
+    """Name, entry and device of each; a trace of several devices has a row for each."""
+    manifest = json.loads((DOCS.parent / "bench/traces/manifest.json").read_text())
+    for entry in manifest["traces"]:
+        for device in entry["devices"]:
+            yield f"[`{entry['name']}`](../bench/traces/{entry['file']})", entry, device
+
+
+def trace_set(_program):
+    rows = []
+    for name, entry, device in traces_of_the_set():
+        order = device["order"]
+        made = "PyTorch" if "torch" in entry["versions"] else "`" + " ".join(entry["command"].split()[:2]) + "`"
+        rows.append(row(name, entry["does"], made, device["streams"], f"{device['allocations']:,}",
+                        f"{order.get('used', 0):,}", f"{order.get('waited', 0):,}", f"{entry['bytes'] / 1e3:.1f}"))
+    return table(["trace", "program", "made by", "streams", "allocations", "recorded uses", "waits", "KB"], rows)
+
+
+def trace_set_figures(_program):
+    mib = lambda value: f"{value / 2**20:,.0f}"
+    rows = []
+    for name, entry, device in traces_of_the_set():
+        torch, millrace = (device["allocators"][each] for each in ("torch", "millrace"))
+        driver = " to ".join(dict.fromkeys(mib(device["driver"][each]) for each in ("least_bytes", "most_bytes")))
+        itself = entry.get("pytorch_reserved_bytes", device.get("recorded_reserved_bytes"))
+        rows.append(row(name, mib(device["live_bytes"]), mib(torch["ordered_bound_bytes"]), mib(device["packed_bytes"]),
+                        mib(itself), driver, mib(torch["reserved_bytes"]), mib(millrace["reserved_bytes"])))
+    return table(["MiB", "live", "ordered", "packed", "as it ran", "driver", "torch", "millrace"], rows)
+
+
+TABLES = {"trace-set": trace_set, "trace-set-figures": trace_set_figures,
+          "strategies": strategies, "base-ladder": base_ladder, "savings": savings,
           "pipelines-memory": memory, "pipelines-optimizer": optimizer,
           "pipelines-published": published, "pipelines-links": links}
 OUTPUT = "output"  # in place of a table's name: blocks that show a command
