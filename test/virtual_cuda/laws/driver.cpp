@@ -321,6 +321,23 @@ TEST_CASE("memory of a pool is in it until the driver frees it in a stream's ord
   CHECK(driver("cuPointerGetAttribute", static_cast<void*>(&found), 17, made) == kInvalidValue);
 }
 
+TEST_CASE("a pool needs no current context, unless the stream is a default one") {
+  const Stream stream;
+  CUmemoryPool pool = nullptr;
+  DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
+  void* const allocate = driver_function("cuMemAllocFromPoolAsync");
+  void* const release = driver_function("cuMemFreeAsync");
+  in_a_new_thread([&] {
+    using Allocate = int (*)(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream);
+    using Release = int (*)(CUdeviceptr, CUstream);
+    CUdeviceptr made = 0;
+    CHECK(reinterpret_cast<Allocate>(allocate)(&made, 64, pool, nullptr) == kInvalidContext);
+    CHECK(reinterpret_cast<Allocate>(allocate)(&made, 64, pool, stream) == 0);
+    CHECK(reinterpret_cast<Release>(release)(made, nullptr) == kInvalidContext);
+    CHECK(reinterpret_cast<Release>(release)(made, stream) == 0);
+  });
+}
+
 TEST_CASE("a pool gives null for no bytes, where cuMemAlloc refuses") {
   const Stream stream;
   CUmemoryPool pool = nullptr;

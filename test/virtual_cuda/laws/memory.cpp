@@ -46,6 +46,7 @@ TEST_CASE("a registered range is as pinned memory, until it is unregistered") {
   CHECK(seen == all(64, deferred() ? 0 : 3));
   CUDA_OK(cudaStreamSynchronize(stream));
   CHECK(seen == all(64, 3));
+  CHECK(cudaHostUnregister(seen.data() + 1) == cudaErrorInvalidValue);
   CUDA_OK(cudaHostUnregister(seen.data()));
   CHECK(cudaHostUnregister(seen.data()) == cudaErrorHostMemoryNotRegistered);
   static_cast<void>(cudaGetLastError());

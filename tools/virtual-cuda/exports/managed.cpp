@@ -85,8 +85,10 @@ cudaError_t put(void* out, std::size_t room, int value) {
 cudaError_t put(void* out, std::size_t room, const std::set<int>& devices) {
   if (room == 0 || room % sizeof(int) != 0) return cudaErrorInvalidValue;
   std::vector<int> all(room / sizeof(int), cudaInvalidDeviceId);
-  const std::size_t count = std::min(all.size(), devices.size());
-  std::copy_n(devices.begin(), count, all.begin());
+  // GPUs come first, as the driver lists them: the host has the least number.
+  std::vector<int> listed(devices.lower_bound(0), devices.end());
+  listed.insert(listed.end(), devices.begin(), devices.lower_bound(0));
+  std::copy_n(listed.begin(), std::min(all.size(), listed.size()), all.begin());
   std::memcpy(out, all.data(), room);
   return cudaSuccess;
 }

@@ -126,7 +126,9 @@ cudaError_t unregister_host(void* address) {
   Lock lock = lock_engine();
   spend(lock, Call::free_host);
   runtime().engine.wait_for_all(lock);
-  return runtime().memory.unregister_host(address) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
+  if (runtime().memory.unregister_host(address)) return cudaSuccess;
+  return runtime().memory.host_range(address) != nullptr ? cudaErrorInvalidValue
+                                                         : cudaErrorHostMemoryNotRegistered;
 }
 
 cudaError_t device_pointer(void** made, void* host, unsigned flags) {
