@@ -327,6 +327,7 @@ TEST_CASE("a pool needs no current context, unless the stream is a default one")
   DRIVER_OK("cuDeviceGetDefaultMemPool", &pool, 0);
   void* const allocate = driver_function("cuMemAllocFromPoolAsync");
   void* const release = driver_function("cuMemFreeAsync");
+  void* const wait = driver_function("cuStreamSynchronize");
   in_a_new_thread([&] {
     using Allocate = int (*)(CUdeviceptr*, std::size_t, CUmemoryPool, CUstream);
     using Release = int (*)(CUdeviceptr, CUstream);
@@ -335,6 +336,9 @@ TEST_CASE("a pool needs no current context, unless the stream is a default one")
     CHECK(reinterpret_cast<Allocate>(allocate)(&made, 64, pool, stream) == 0);
     CHECK(reinterpret_cast<Release>(release)(made, nullptr) == kInvalidContext);
     CHECK(reinterpret_cast<Release>(release)(made, stream) == 0);
+    using Wait = int (*)(CUstream);
+    CHECK(reinterpret_cast<Wait>(wait)(nullptr) == kInvalidContext);
+    CHECK(reinterpret_cast<Wait>(wait)(stream) == 0);
   });
 }
 

@@ -26,6 +26,16 @@
   MILLRACE_DRIVER_FUNCTION(name, name, legacy, context, parameters, __VA_ARGS__) \
   MILLRACE_DRIVER_FUNCTION(name, name##_##suffix, per_thread, context, parameters, __VA_ARGS__)
 
+/** The same for a function with a parameter `stream`: only a default stream needs a context. */
+#define MILLRACE_STREAM_TWINS(name, suffix, parameters, ...)            \
+  MILLRACE_STREAM_FUNCTION(name, name, legacy, parameters, __VA_ARGS__) \
+  MILLRACE_STREAM_FUNCTION(name, name##_##suffix, per_thread, parameters, __VA_ARGS__)
+#define MILLRACE_STREAM_FUNCTION(row, name, default_stream, parameters, ...)             \
+  MILLRACE_DRIVER_FUNCTION(row, name, default_stream, driver, parameters,                \
+                           if (::millrace::virtual_cuda::lacks_context(                  \
+                                   thread, stream)) return cudaErrorDeviceUninitialized; \
+                           __VA_ARGS__)
+
 #define MILLRACE_DRIVER_FUNCTION(row, name, default_stream, need, parameters, ...)               \
   MILLRACE_EXPORT CUresult name parameters {                                                     \
     [[maybe_unused]] constexpr auto meaning = ::millrace::virtual_cuda::Default::default_stream; \
@@ -86,6 +96,11 @@ inline CUresult driver_call(DriverFunction function, Body body) noexcept {
   }
   thread->last_error = last;
   return error == cudaSuccess ? error : to_driver(error);
+}
+
+/** @brief Whether the stream is a default one, of the thread's context, and the thread has none. */
+[[nodiscard]] inline bool lacks_context(const Thread& thread, CUstream stream) noexcept {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2 && !thread.bound;
 }
 
 /** @brief The stream that a handle means; a handle of none is an error of the call that gets it. */

@@ -18,27 +18,15 @@ cudaError_t allocate_from(CUdeviceptr* made, std::size_t bytes, CUmemoryPool poo
   });
 }
 
-// Only the default streams need a current context: others know their GPU.
-bool lacks_context(const Thread& thread, CUstream stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2 && !thread.bound;
-}
-
 }  // namespace
 
-#define MILLRACE_STREAM_TWINS(name, parameters, ...)                    \
-  MILLRACE_STREAM_FUNCTION(name, name, legacy, parameters, __VA_ARGS__) \
-  MILLRACE_STREAM_FUNCTION(name, name##_ptsz, per_thread, parameters, __VA_ARGS__)
-#define MILLRACE_STREAM_FUNCTION(row, name, default_stream, parameters, ...)                       \
-  MILLRACE_DRIVER_FUNCTION(row, name, default_stream, driver, parameters,                          \
-                           if (lacks_context(thread, stream)) return cudaErrorDeviceUninitialized; \
-                           __VA_ARGS__)
-
-MILLRACE_STREAM_TWINS(cuMemAllocAsync, (CUdeviceptr * made, std::size_t bytes, CUstream stream),
+MILLRACE_STREAM_TWINS(cuMemAllocAsync, ptsz,
+                      (CUdeviceptr * made, std::size_t bytes, CUstream stream),
                       return allocate(made, bytes, stream, meaning);)
-MILLRACE_STREAM_TWINS(cuMemAllocFromPoolAsync,
+MILLRACE_STREAM_TWINS(cuMemAllocFromPoolAsync, ptsz,
                       (CUdeviceptr * made, std::size_t bytes, CUmemoryPool pool, CUstream stream),
                       return allocate_from(made, bytes, pool, stream, meaning);)
-MILLRACE_STREAM_TWINS(cuMemFreeAsync, (CUdeviceptr address, CUstream stream),
+MILLRACE_STREAM_TWINS(cuMemFreeAsync, ptsz, (CUdeviceptr address, CUstream stream),
                       if (address == 0) return cudaErrorInvalidValue;
                       return MILLRACE_AS(cudaFreeAsync, pointer(address),
                                          stream_of(stream, meaning));)

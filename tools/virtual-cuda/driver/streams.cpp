@@ -85,10 +85,10 @@ MILLRACE_CONTEXT_TWINS(cuStreamAttachMemAsync, ptsz,
                        (CUstream stream, CUdeviceptr address, std::size_t bytes, unsigned flags),
                        return MILLRACE_AS(cudaStreamAttachMemAsync, stream_of(stream, meaning),
                                           pointer(address), bytes, flags);)
-MILLRACE_CONTEXT_TWINS(cuStreamQuery, ptsz, (CUstream stream),
-                       return MILLRACE_AS(cudaStreamQuery, stream_of(stream, meaning));)
-MILLRACE_CONTEXT_TWINS(cuStreamSynchronize, ptsz, (CUstream stream),
-                       return MILLRACE_AS(cudaStreamSynchronize, stream_of(stream, meaning));)
+MILLRACE_STREAM_TWINS(cuStreamQuery, ptsz, (CUstream stream),
+                      return MILLRACE_AS(cudaStreamQuery, stream_of(stream, meaning));)
+MILLRACE_STREAM_TWINS(cuStreamSynchronize, ptsz, (CUstream stream),
+                      return MILLRACE_AS(cudaStreamSynchronize, stream_of(stream, meaning));)
 MILLRACE_CONTEXT_TWINS(cuStreamCopyAttributes, ptsz, (CUstream to, CUstream from),
                        return MILLRACE_AS(cudaStreamCopyAttributes, stream_of(to, meaning),
                                           stream_of(from, meaning));)
