@@ -25,7 +25,7 @@ std::string read_file(const std::filesystem::path& file) {
 }
 
 StartedProgram::StartedProgram(const std::vector<std::string>& arguments, const std::string& out,
-                               const std::string& err) {
+                               const std::string& err, const std::filesystem::path& folder) {
   std::vector<std::string> words{MILLRACE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -37,6 +37,7 @@ StartedProgram::StartedProgram(const std::vector<std::string>& arguments, const 
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_WRONLY | O_CREAT | O_NOCTTY, 0600);
   posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_WRONLY | O_CREAT | O_NOCTTY, 0600);
+  if (!folder.empty()) posix_spawn_file_actions_addchdir_np(&files, folder.c_str());
   const int failed = ::posix_spawn(&process_, argv[0], &files, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   if (failed != 0) throw std::runtime_error{"the program could not be started"};
@@ -56,11 +57,12 @@ int StartedProgram::wait() {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-ProgramRun run_program(const std::vector<std::string>& arguments) {
+ProgramRun run_program(const std::vector<std::string>& arguments,
+                       const std::filesystem::path& folder) {
   const ScratchFolder scratch;
   const std::string out = (scratch / "out").string();
   const std::string err = (scratch / "err").string();
-  StartedProgram program{arguments, out, err};
+  StartedProgram program{arguments, out, err, folder};
   const int exit_code = program.wait();
   return {exit_code, read_file(out), read_file(err)};
 }

@@ -16,7 +16,9 @@ struct ProgramRun {
 };
 
 /// Runs it with these arguments, stdin empty.
-[[nodiscard]] ProgramRun run_program(const std::vector<std::string>& arguments);
+/// @param folder its working folder; empty: that of the test
+[[nodiscard]] ProgramRun run_program(const std::vector<std::string>& arguments,
+                                     const std::filesystem::path& folder = {});
 
 /// Runs it with these arguments and those that ask for JSON. Requires that it succeeds.
 [[nodiscard]] nlohmann::json document_of(const std::vector<std::string>& arguments,
@@ -35,8 +37,9 @@ struct ProgramRun {
 /// The built program while it runs, stdin empty. Killed if it was not waited for.
 class StartedProgram {
  public:
+  /// @param folder its working folder; empty: that of the test
   StartedProgram(const std::vector<std::string>& arguments, const std::string& out,
-                 const std::string& err);
+                 const std::string& err, const std::filesystem::path& folder = {});
   ~StartedProgram();
   StartedProgram(const StartedProgram&) = delete;
   StartedProgram& operator=(const StartedProgram&) = delete;
