@@ -3,10 +3,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <utility>
 
 #include "millrace/device/cuda_calls.hpp"
-#include "millrace/pipeline/kernels/array_view.hpp"
 #include "millrace/pipeline/kernels/enqueue.hpp"
 #include "millrace/pipeline/model/model_context.hpp"
 #include "model/cuda/kernels.hpp"
@@ -38,17 +37,13 @@ template <typename Key>
   return host::sort_scratch<Key>(count);
 }
 
-/** @brief Enqueues the writing of numbers, and of their positions from 0 on. */
-template <typename Key>
-using FillNumbers = std::function<void(ArrayView<Key>, ArrayView<std::uint32_t>)>;
-
 /**
  * @brief Enqueues the sorting of `count` numbers; those that are `none`, the largest, are left out.
- * @param fill  called once, before this returns
+ * @param fill  is given both arguments to write: the numbers, and their positions from 0 on
  */
-template <typename Key>
+template <typename Key, typename Fill>
 [[nodiscard]] RowRuns<Key> find_row_runs(ModelContext& context, std::size_t count, Key none,
-                                         StreamRef stream, const FillNumbers<Key>& fill) {
+                                         StreamRef stream, Fill&& fill) {
   const auto bits = static_cast<unsigned>(std::bit_width(none));
   const double numbers = static_cast<double>(count);
   const auto scratch_array = [&]<typename T>(T, std::size_t size) {
@@ -63,7 +58,7 @@ template <typename Key>
   {
     const Array<Key> keys = scratch_array(Key{}, count);
     const Array<std::uint32_t> unsorted = scratch_array(std::uint32_t{}, count);
-    fill(writes(keys), writes(unsorted));
+    std::forward<Fill>(fill)(writes(keys), writes(unsorted));
     const double passes = (bits + 7) / 8;  // NOLINT: whole digits
     enqueue<host::sort_pairs<Key>, cuda::sort_pairs<Key>>(
         context, stream, {.name = "sort", .bytes = passes * numbers * 2 * (sizeof(Key) + 4)},

@@ -112,58 +112,17 @@ void find_runs(const FindRunsArguments<Key>& to) {
   return static_cast<std::size_t>(widest);
 }
 
-/** @brief How many ids each bag has, by offsets of either type. */
-class BagLengths {
- public:
-  explicit BagLengths(ArrayView<const std::int32_t> offsets) : narrow_(offsets) {}
-  explicit BagLengths(ArrayView<const std::int64_t> offsets) : wide_(offsets) {}
-
-  [[nodiscard]] std::size_t of(std::size_t bag) const {
-    return static_cast<std::size_t>(wide_.empty() ? narrow_[bag + 1] - narrow_[bag]
-                                                  : wide_[bag + 1] - wide_[bag]);
-  }
-
- private:
-  ArrayView<const std::int32_t> narrow_;
-  ArrayView<const std::int64_t> wide_;
-};
-
-/** @brief UpdateRowsArguments without the type of the offsets: the update itself, which is compiled
- *         for each optimizer and for each length of rows, need not be compiled for each offset. */
-template <typename T, typename Key>
-struct SortedUpdate {
-  template <typename Offset>
-  explicit SortedUpdate(const UpdateRowsArguments<T, Key, Offset>& from)
-      : tables(from.tables),
-        gradient(from.gradient),
-        lookups(from.bags.lookups),
-        lengths(from.bags.offsets),
-        batch(from.bags.batch),
-        factors(from.factors),
-        sorted(from.sorted),
-        rule(from.rule) {}
-
-  UpdatedTables<T> tables;
-  PooledPart<const T> gradient;
-  ArrayView<const Lookup> lookups;
-  BagLengths lengths;
-  std::size_t batch;
-  ArrayView<const T> factors;
-  SortedIds<Key> sorted;
-  Rule<T> rule;
-};
-
 /** @brief Adds up the gradients of runs of ids, each in its order. */
-template <typename T, typename Key>
+template <typename T, typename Key, typename Offset>
 class RunSum {
  public:
-  explicit RunSum(const SortedUpdate<T, Key>& update) : update_(update) {}
+  explicit RunSum(const UpdateRowsArguments<T, Key, Offset>& arguments) : arguments_(arguments) {}
 
-  [[nodiscard]] const SortedUpdate<T, Key>& update() const { return update_; }
+  [[nodiscard]] const UpdateRowsArguments<T, Key, Offset>& arguments() const { return arguments_; }
 
   /** @brief The table of a run's row, by its first id. */
   const Lookup& enter(std::size_t begin) {
-    const std::uint32_t bag = update_.sorted.bag_of[update_.sorted.positions[begin]];
+    const std::uint32_t bag = arguments_.sorted.bag_of[arguments_.sorted.positions[begin]];
     if (!inside(bag)) enter_feature(bag);
     return *lookup_;
   }
@@ -171,16 +130,16 @@ class RunSum {
   template <typename Sum>
   [[gnu::always_inline]] void add_up(Sum& sum, std::size_t begin, std::size_t end) {
     for (std::size_t j = begin; j < end; ++j) {
-      const std::uint32_t position = update_.sorted.positions[j];
-      const std::size_t bag = update_.sorted.bag_of[position];
+      const std::uint32_t position = arguments_.sorted.positions[j];
+      const std::size_t bag = arguments_.sorted.bag_of[position];
       if (!inside(bag)) [[unlikely]]
         enter_feature(bag);
-      const T* row = of_feature_ + (bag - first_bag_) * update_.gradient.stride;
+      const T* row = of_feature_ + (bag - first_bag_) * arguments_.gradient.stride;
       if (plain_) {
         sum.add(row);
       } else {
-        const std::size_t length = update_.lengths.of(bag);
-        const T factor = update_.factors.empty() ? T{1} : update_.factors[position];
+        const std::size_t length = arguments_.bags.end(bag) - arguments_.bags.begin(bag);
+        const T factor = arguments_.factors.empty() ? T{1} : arguments_.factors[position];
         sum.add_scaled(row, factor * bag_scale<T>(*lookup_, length));
       }
     }
@@ -189,15 +148,15 @@ class RunSum {
  private:
   [[nodiscard]] bool inside(std::size_t bag) const { return bag - first_bag_ < bags_; }
   void enter_feature(std::size_t bag) {
-    const std::size_t feature = bag / update_.batch;
-    lookup_ = &update_.lookups[feature];
-    bags_ = update_.batch;
+    const std::size_t feature = bag / arguments_.bags.batch;
+    lookup_ = &arguments_.bags.lookups[feature];
+    bags_ = arguments_.bags.batch;
     first_bag_ = feature * bags_;
-    of_feature_ = update_.gradient.row(0, *lookup_);
-    plain_ = lookup_->mean == 0 && update_.factors.empty();
+    of_feature_ = arguments_.gradient.row(0, *lookup_);
+    plain_ = lookup_->mean == 0 && arguments_.factors.empty();
   }
 
-  const SortedUpdate<T, Key>& update_;
+  const UpdateRowsArguments<T, Key, Offset>& arguments_;
   const Lookup* lookup_ = nullptr;
   const T* of_feature_ = nullptr;  ///< its gradients of the first example
   std::size_t first_bag_ = 0, bags_ = 0;
@@ -221,12 +180,12 @@ template <typename Optimizer, typename T, typename Width>
 }
 
 /** @brief The runs of one table's rows, from `run` on. @return the first that is another's */
-template <typename Optimizer, typename T, typename Key, typename Width>
-std::uint32_t update_table(RunSum<T, Key>& sums, std::uint32_t run, std::span<T> room,
+template <typename Optimizer, typename T, typename Key, typename Offset, typename Width>
+std::uint32_t update_table(RunSum<T, Key, Offset>& sums, std::uint32_t run, std::span<T> room,
                            Width width) {
-  const SortedIds<Key> sorted = sums.update().sorted;
-  const UpdatedTables<T> tables = sums.update().tables;
-  const Rule<T> rule = sums.update().rule;
+  const SortedIds<Key> sorted = sums.arguments().sorted;
+  const UpdatedTables<T> tables = sums.arguments().tables;
+  const Rule<T> rule = sums.arguments().rule;
   const std::uint32_t runs = sorted.count[0];
   const Lookup table = sums.enter(sorted.starts[run]);
   const auto end = static_cast<Key>(table.first_row + table.rows);
@@ -241,23 +200,18 @@ std::uint32_t update_table(RunSum<T, Key>& sums, std::uint32_t run, std::span<T>
   return run;
 }
 
-template <typename T, typename Key>
-void apply(const SortedUpdate<T, Key>& update) {
-  RunSum<T, Key> sums{update};
-  std::vector<T> room(widest(update.lookups));
-  with_optimizer(update.rule.kind, [&]<typename Optimizer>(Optimizer) {
-    for (std::uint32_t run = 0; run < update.sorted.count[0];) {
-      const Lookup& table = sums.enter(update.sorted.starts[run]);
+template <typename T, typename Key, typename Offset>
+void update_rows(const UpdateRowsArguments<T, Key, Offset>& arguments) {
+  RunSum<T, Key, Offset> sums{arguments};
+  std::vector<T> room(widest(arguments.bags.lookups));
+  with_optimizer(arguments.rule.kind, [&]<typename Optimizer>(Optimizer) {
+    for (std::uint32_t run = 0; run < arguments.sorted.count[0];) {
+      const Lookup& table = sums.enter(arguments.sorted.starts[run]);
       with_length(static_cast<std::size_t>(table.width), [&](auto width) {
         run = update_table<Optimizer>(sums, run, std::span<T>{room}, width);
       });
     }
   });
-}
-
-template <typename T, typename Key, typename Offset>
-void update_rows(const UpdateRowsArguments<T, Key, Offset>& arguments) {
-  apply(SortedUpdate<T, Key>{arguments});
 }
 
 template <typename T, typename Id, typename Offset, typename Width>

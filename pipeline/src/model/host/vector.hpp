@@ -17,8 +17,8 @@ inline constexpr std::size_t kLanes = 8;
 template <std::size_t count>
 using Length = std::integral_constant<std::size_t, count>;
 
-/** @brief A length of which the compiler knows only whether it is a multiple of `kLanes`. */
-template <bool multiple>
+/** @brief A length of which the compiler knows the remainder after division by `kLanes`. */
+template <std::size_t rest>
 struct LongLength {
   std::size_t count = 0;
   [[nodiscard]] constexpr operator std::size_t() const { return count; }
@@ -39,8 +39,24 @@ inline decltype(auto) with_length(std::size_t count, Body&& body) {
     default:
       break;
   }
-  if (count % kLanes == 0) return body(LongLength<true>{count});
-  return body(LongLength<false>{count});
+  switch (count % kLanes) {
+    case 0:
+      return body(LongLength<0>{count});
+    case 1:
+      return body(LongLength<1>{count});
+    case 2:
+      return body(LongLength<2>{count});
+    case 3:
+      return body(LongLength<3>{count});
+    case 4:
+      return body(LongLength<4>{count});
+    case 5:
+      return body(LongLength<5>{count});
+    case 6:
+      return body(LongLength<6>{count});
+    default:
+      return body(LongLength<7>{count});
+  }
 }
 
 /** @brief Calls `body(i)` for 0 to `count`. */
@@ -49,15 +65,13 @@ inline void for_lanes(Length<count>, Body&& body) {
   for (std::size_t i = 0; i < count; ++i) body(i);
 }
 
-template <bool multiple, typename Body>
-inline void for_lanes(LongLength<multiple> length, Body&& body) {
-  const std::size_t whole = length.count / kLanes * kLanes;
+template <std::size_t rest, typename Body>
+inline void for_lanes(LongLength<rest> length, Body&& body) {
+  const std::size_t whole = length.count - rest;
   for (std::size_t i = 0; i < whole; i += kLanes) {
     for (std::size_t lane = 0; lane < kLanes; ++lane) body(i + lane);
   }
-  if constexpr (!multiple) {
-    for (std::size_t i = whole; i < length.count; ++i) body(i);
-  }
+  for (std::size_t lane = 0; lane < rest; ++lane) body(whole + lane);
 }
 
 template <typename T, typename Count>
@@ -114,17 +128,16 @@ class VectorSum<T, Length<count>> {
 };
 
 /** @brief Four interleaved sums, which are added up at the end, and then the rest. */
-template <typename T, bool multiple>
-[[nodiscard]] inline T dot(const T* a, const T* b, LongLength<multiple> length) {
-  const std::size_t whole = length.count / 4 * 4;
+template <typename T, std::size_t rest>
+[[nodiscard]] inline T dot(const T* a, const T* b, LongLength<rest> length) {
+  constexpr std::size_t tail = rest % 4;
+  const std::size_t whole = length.count - tail;
   T sums[4] = {};
   for (std::size_t i = 0; i < whole; i += 4) {
     for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
   }
   T sum = (sums[0] + sums[2]) + (sums[1] + sums[3]);
-  if constexpr (!multiple) {
-    for (std::size_t i = whole; i < length.count; ++i) sum += a[i] * b[i];
-  }
+  for (std::size_t i = 0; i < tail; ++i) sum += a[whole + i] * b[whole + i];
   return sum;
 }
 
